@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 WARNINGS = "-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror"
 # -fno-builtin: GCC's thread sanitizer does not see memset and memcpy that the compiler inlines.
 FLAVORS = {
-    "plain": "-O3 -DNDEBUG",
+    "plain": "-O3 -DNDEBUG -ffp-contract=off",
     "asan": "-O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer",
     "tsan": "-O1 -g -fsanitize=thread -fno-builtin",
 }

@@ -1,0 +1,81 @@
+// Random draws that depend only on what they are for, not on who makes them or when.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace fastload {
+
+// Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", SC11): ten rounds that turn
+// a 128-bit counter and a 64-bit key into 128 random bits. Word 0 is the least significant one.
+inline std::array<std::uint32_t, 4> philox4x32_10(std::array<std::uint32_t, 4> counter,
+                                                  std::array<std::uint32_t, 2> key) noexcept {
+    for (int round = 0; round < 10; ++round) {
+        const std::uint64_t product0 = std::uint64_t{0xD2511F53U} * counter[0];
+        const std::uint64_t product1 = std::uint64_t{0xCD9E8D57U} * counter[2];
+        counter = {
+            static_cast<std::uint32_t>(product1 >> 32) ^ counter[1] ^ key[0], static_cast<std::uint32_t>(product1),
+            static_cast<std::uint32_t>(product0 >> 32) ^ counter[3] ^ key[1], static_cast<std::uint32_t>(product0)};
+        key[0] += 0x9E3779B9U;
+        key[1] += 0xBB67AE85U;
+    }
+    return counter;
+}
+
+// Note [counter layout]
+// The stream of one transform on one sample in one epoch. Its name (seed, epoch, sample index, transform position) has
+// 224 bits and Philox takes 192, so it is folded in two steps:
+//   stream key = words 0 and 1 of philox(counter = {epoch low, epoch high, position, 0x464C4431}, key = seed)
+//   draws 4b .. 4b + 3 = philox(counter = {sample low, sample high, b, 0}, key = stream key)
+// Within one (seed, epoch, position) different samples have disjoint counters; between them streams meet with
+// probability 2^-64. Nothing depends on threads or on the order of samples. Changing this layout changes what users see
+// for a given seed.
+class CounterRng {
+  public:
+    CounterRng(std::uint64_t seed, std::uint64_t epoch, std::uint64_t sample_index,
+               std::uint32_t transform_position) noexcept
+        : counter_{low(sample_index), high(sample_index), 0, 0} {
+        constexpr std::uint32_t kDomain = 0x464C4431U;  // "FLD1": leaves room for other uses of the same seed
+        const auto key = philox4x32_10({low(epoch), high(epoch), transform_position, kDomain}, {low(seed), high(seed)});
+        key_ = {key[0], key[1]};
+    }
+
+    std::uint32_t next_uint32() noexcept {
+        if (used_words_ == block_.size()) {
+            block_ = philox4x32_10(counter_, key_);
+            ++counter_[2];
+            used_words_ = 0;
+        }
+        return block_[used_words_++];
+    }
+
+    // Uniform on the multiples of 2^-24 in [0, 1): what torch draws for float32.
+    float uniform_float() noexcept { return static_cast<float>(next_uint32() >> 8) * 0x1p-24F; }
+
+    // float32 arithmetic as in torch's Tensor.uniform_(from, to).
+    float uniform_float(float from, float to) noexcept { return uniform_float() * (to - from) + from; }
+
+    // Uniform on [0, n), n > 0, without bias: the draws that would make some values more likely are thrown away
+    // (Lemire, "Fast random integer generation in an interval", 2019).
+    std::uint32_t below(std::uint32_t n) noexcept {
+        const std::uint32_t first_fair = (0U - n) % n;  // 2^32 mod n
+        for (;;) {
+            const std::uint64_t product = std::uint64_t{next_uint32()} * n;
+            if (low(product) >= first_fair) return high(product);
+        }
+    }
+
+  private:
+    static constexpr std::uint32_t low(std::uint64_t value) noexcept { return static_cast<std::uint32_t>(value); }
+    static constexpr std::uint32_t high(std::uint64_t value) noexcept {
+        return static_cast<std::uint32_t>(value >> 32);
+    }
+
+    std::array<std::uint32_t, 4> counter_;
+    std::array<std::uint32_t, 2> key_{};
+    std::array<std::uint32_t, 4> block_{};
+    std::size_t used_words_ = 4;
+};
+
+}  // namespace fastload

@@ -1,0 +1,66 @@
+// Pixels for the kernel and transform tests: random images in column strips of exactly the promised size.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <random>
+#include <vector>
+
+#include "base/image_view.h"
+
+namespace fastload::testing {
+
+// A random image; only the promised bytes exist, so that the address sanitizer sees any other read.
+class StripImage {
+  public:
+    StripImage(std::int32_t width, std::int32_t height, std::uint32_t seed, bool has_only_extremes = false)
+        : width_(width), height_(height), stride_(kStripRows * static_cast<std::size_t>(width)) {
+        std::mt19937 random(seed);
+        const std::size_t strips = (static_cast<std::size_t>(height) + kStripRows - 1) / kStripRows;
+        for (auto& plane : planes_) {
+            plane.resize(strips * stride_);
+            for (std::uint8_t& byte : plane) {
+                byte = static_cast<std::uint8_t>(has_only_extremes ? (random() & 1U) * 255U : random() & 255U);
+            }
+        }
+    }
+
+    StripImageView view() const {
+        return {{planes_[0].data(), planes_[1].data(), planes_[2].data()}, stride_, 0, 0, width_, height_};
+    }
+
+  private:
+    std::int32_t width_;
+    std::int32_t height_;
+    std::size_t stride_;
+    std::vector<std::uint8_t> planes_[3];
+};
+
+// Three planes of rows for results, with the stride that resize kernels ask for.
+class PlanarImage {
+  public:
+    PlanarImage(std::int32_t width, std::int32_t height)
+        : width_(width), height_(height), stride_((static_cast<std::size_t>(width) + 63) / 64 * 64) {
+        for (auto& plane : planes_) plane.resize(stride_ * static_cast<std::size_t>(height));
+    }
+
+    PlanarImageView view() {
+        return {{planes_[0].data(), planes_[1].data(), planes_[2].data()}, stride_, width_, height_};
+    }
+
+    std::uint8_t at(int plane, std::int32_t x, std::int32_t y) const {
+        return planes_[plane][static_cast<std::size_t>(y) * stride_ + static_cast<std::size_t>(x)];
+    }
+
+    std::uint8_t& at(int plane, std::int32_t x, std::int32_t y) {
+        return planes_[plane][static_cast<std::size_t>(y) * stride_ + static_cast<std::size_t>(x)];
+    }
+
+  private:
+    std::int32_t width_;
+    std::int32_t height_;
+    std::size_t stride_;
+    std::vector<std::uint8_t> planes_[3];
+};
+
+}  // namespace fastload::testing
