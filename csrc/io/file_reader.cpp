@@ -1,0 +1,72 @@
+#include "io/file_reader.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <climits>
+#include <cstring>
+
+#include "base/unique_fd.h"
+
+namespace fastload {
+namespace {
+
+Status failure(StatusCode code, int system_errno) noexcept { return {code, system_errno, 0, ""}; }
+
+Status open_file(ByteSpan path, UniqueFd* file) noexcept {
+    char name[PATH_MAX];
+    if (path.size() >= sizeof(name)) return failure(StatusCode::kOpenFailed, ENAMETOOLONG);
+    if (!path.is_empty()) {
+        if (std::memchr(path.data(), '\0', path.size()) != nullptr) return failure(StatusCode::kOpenFailed, EINVAL);
+        std::memcpy(name, path.data(), path.size());
+    }
+    name[path.size()] = '\0';
+    int fd = -1;
+    do {
+        // O_NONBLOCK: opening a FIFO without a writer must not wait.
+        fd = ::open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    } while (fd < 0 && errno == EINTR);
+    if (fd < 0) return failure(StatusCode::kOpenFailed, errno);
+    *file = UniqueFd(fd);
+    return Status::ok();
+}
+
+Status read_exactly(const UniqueFd& file, std::uint8_t* destination, std::size_t size) noexcept {
+    std::size_t done = 0;
+    while (done < size) {
+        const ssize_t count = ::pread(file.get(), destination + done, size - done, static_cast<off_t>(done));
+        if (count > 0) {
+            done += static_cast<std::size_t>(count);
+        } else if (count == 0) {
+            return {StatusCode::kFileShrank, 0, done, ""};
+        } else if (errno != EINTR) {
+            return {StatusCode::kReadFailed, errno, done, ""};
+        }
+    }
+    return Status::ok();
+}
+
+}  // namespace
+
+Status FileReader::read(ByteSpan path, std::uint64_t max_file_bytes, ByteSpan* contents) noexcept {
+    UniqueFd file;
+    if (const Status status = open_file(path, &file); !status.is_ok()) return status;
+    struct stat facts = {};
+    int result = -1;
+    do {
+        result = ::fstat(file.get(), &facts);  // file systems over a network may be interrupted here too
+    } while (result != 0 && errno == EINTR);
+    if (result != 0) return failure(StatusCode::kOpenFailed, errno);
+    if (!S_ISREG(facts.st_mode)) return failure(StatusCode::kNotRegularFile, S_ISDIR(facts.st_mode) ? EISDIR : 0);
+    const auto size = static_cast<std::uint64_t>(facts.st_size);
+    if (size > max_file_bytes) return failure(StatusCode::kFileTooLarge, EFBIG);
+    if (const Status status = buffer_.reserve(size); !status.is_ok()) return status;
+    if (const Status status = read_exactly(file, buffer_.data(), size); !status.is_ok()) return status;
+    *contents = ByteSpan(buffer_.data(), size);
+    return Status::ok();
+}
+
+}  // namespace fastload

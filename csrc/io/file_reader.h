@@ -1,0 +1,30 @@
+// Reads whole sample files into memory of its own.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/aligned_buffer.h"
+#include "base/span.h"
+#include "base/status.h"
+
+namespace fastload {
+
+// One per thread. Regular files only, by open, fstat and pread: a mapped file that someone truncates would end the
+// process by SIGBUS, and a FIFO in a class folder would block for ever.
+class FileReader {
+  public:
+    // Reads the file at `path` (bytes without a NUL, as the system takes them; need not be terminated). On success
+    // *contents views this reader's memory until the next call. The size is fixed by one fstat after open: a file that
+    // grows meanwhile is read up to that size, one that shrinks gives kFileShrank. EINTR and short reads are retried.
+    // Returns kOpenFailed, kNotRegularFile, kFileTooLarge (before any byte is read), kReadFailed, kFileShrank or
+    // kOutOfMemory; with the system's errno where there is one.
+    Status read(ByteSpan path, std::uint64_t max_file_bytes, ByteSpan* contents) noexcept;
+
+    std::size_t scratch_bytes() const noexcept { return buffer_.capacity(); }
+
+  private:
+    AlignedBuffer buffer_;
+};
+
+}  // namespace fastload

@@ -1,0 +1,131 @@
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "check.h"
+#include "io/file_reader.h"
+#include "io/sample_index.h"
+
+namespace fastload {
+namespace {
+
+// A folder that is removed at the end of the test.
+class TemporaryFolder {
+  public:
+    TemporaryFolder() {
+        char name[] = "/tmp/fastload_test_XXXXXX";
+        path_ = mkdtemp(name);
+    }
+    ~TemporaryFolder() {
+        for (const std::string& file : files_) ::unlink(file.c_str());
+        ::rmdir(path_.c_str());
+    }
+    std::string name(const std::string& file) {
+        files_.push_back(path_ + "/" + file);
+        return files_.back();
+    }
+    std::string write(const std::string& file, const std::string& contents) {
+        const std::string path = name(file);
+        const int fd = ::open(path.c_str(), O_CREAT | O_WRONLY | O_TRUNC, 0600);
+        CHECK(::write(fd, contents.data(), contents.size()) == static_cast<ssize_t>(contents.size()));
+        ::close(fd);
+        return path;
+    }
+    const std::string& path() const { return path_; }
+
+  private:
+    std::string path_;
+    std::vector<std::string> files_;
+};
+
+ByteSpan bytes_of(const std::string& text) { return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()}; }
+
+}  // namespace
+
+TEST_CASE(reader_gives_the_whole_file_and_reuses_its_memory) {
+    TemporaryFolder folder;
+    const std::string large = folder.write("large", std::string(100000, 'x'));
+    const std::string small = folder.write("small", "hello");
+    FileReader reader;
+    ByteSpan contents;
+    CHECK(reader.read(bytes_of(large), 1 << 20, &contents).is_ok());
+    CHECK_EQUAL(contents.size(), 100000U);
+    const std::size_t scratch = reader.scratch_bytes();
+    CHECK(reader.read(bytes_of(small), 1 << 20, &contents).is_ok());
+    CHECK(std::memcmp(contents.data(), "hello", 5) == 0 && contents.size() == 5);
+    CHECK_EQUAL(reader.scratch_bytes(), scratch);
+}
+
+TEST_CASE(reader_accepts_an_empty_file) {
+    TemporaryFolder folder;
+    FileReader reader;
+    ByteSpan contents;
+    CHECK(reader.read(bytes_of(folder.write("empty", "")), 100, &contents).is_ok());
+    CHECK(contents.is_empty());
+}
+
+TEST_CASE(reader_reports_a_missing_file_with_its_errno) {
+    FileReader reader;
+    ByteSpan contents;
+    const Status status = reader.read(bytes_of("/nonexistent/file"), 100, &contents);
+    CHECK(status.code == StatusCode::kOpenFailed);
+    CHECK_EQUAL(status.system_errno, ENOENT);
+}
+
+TEST_CASE(reader_refuses_a_fifo_without_waiting_and_a_folder) {
+    TemporaryFolder folder;
+    const std::string fifo = folder.name("fifo");
+    CHECK(::mkfifo(fifo.c_str(), 0600) == 0);
+    FileReader reader;
+    ByteSpan contents;
+    CHECK(reader.read(bytes_of(fifo), 100, &contents).code == StatusCode::kNotRegularFile);
+    const Status status = reader.read(bytes_of(folder.path()), 100, &contents);
+    CHECK(status.code == StatusCode::kNotRegularFile);
+    CHECK_EQUAL(status.system_errno, EISDIR);
+}
+
+TEST_CASE(reader_refuses_a_file_over_the_limit_before_reading) {
+    TemporaryFolder folder;
+    const std::string sparse = folder.write("sparse", "");
+    CHECK(::truncate(sparse.c_str(), off_t{5} << 30) == 0);
+    FileReader reader;
+    ByteSpan contents;
+    CHECK(reader.read(bytes_of(sparse), 1 << 20, &contents).code == StatusCode::kFileTooLarge);
+    CHECK_EQUAL(reader.scratch_bytes(), 0U);
+}
+
+TEST_CASE(reader_refuses_overlong_paths_and_paths_with_a_nul) {
+    FileReader reader;
+    ByteSpan contents;
+    const std::string overlong(5000, 'a');
+    CHECK_EQUAL(reader.read(bytes_of(overlong), 100, &contents).system_errno, ENAMETOOLONG);
+    const std::string with_nul("/tmp\0/x", 7);
+    CHECK_EQUAL(reader.read(bytes_of(with_nul), 100, &contents).system_errno, EINVAL);
+    CHECK_EQUAL(reader.read(ByteSpan(), 100, &contents).system_errno, ENOENT);
+}
+
+TEST_CASE(sample_index_finds_paths_and_rejects_bad_offsets) {
+    const std::string arena = "abcde";
+    const std::int64_t offsets[] = {0, 2, 2, 5};
+    const SampleIndex index(bytes_of(arena), {offsets, 4}, nullptr);
+    CHECK_EQUAL(index.num_samples(), 3);
+    CHECK_EQUAL(index.path(0).size(), 2U);
+    CHECK(index.path(1).is_empty());
+    CHECK(index.path(2)[0] == 'c');
+    const std::int64_t falling[] = {0, 3, 2};
+    const std::int64_t beyond[] = {0, 6};
+    const std::int64_t late[] = {1, 2};
+    CHECK(SampleIndex::is_valid(bytes_of(arena), {offsets, 4}));
+    CHECK(!SampleIndex::is_valid(bytes_of(arena), {falling, 3}));
+    CHECK(!SampleIndex::is_valid(bytes_of(arena), {beyond, 2}));
+    CHECK(!SampleIndex::is_valid(bytes_of(arena), {late, 2}));
+    CHECK(!SampleIndex::is_valid(bytes_of(arena), {}));
+}
+
+}  // namespace fastload
