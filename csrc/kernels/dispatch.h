@@ -9,6 +9,9 @@ namespace fastload {
 // FASTLOAD_SIMD ("scalar"). Returns nullptr where that names a table that this build or processor does not have.
 const KernelTable* select_kernel_table() noexcept;
 
+// The value of FASTLOAD_SIMD, "" where it is unset.
+const char* requested_kernel_table() noexcept;
+
 // The names FASTLOAD_SIMD can take here, best first, separated by ", ". Static storage.
 const char* available_kernel_tables() noexcept;
 

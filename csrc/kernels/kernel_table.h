@@ -1,12 +1,29 @@
 // The pixel kernels of one instruction set. Every variant gives the same bytes as the scalar one.
 #pragma once
 
+#include "kernels/color.h"
+#include "kernels/convert.h"
+#include "kernels/idct.h"
+#include "kernels/resize.h"
+#include "kernels/unstuff.h"
+#include "kernels/upsample.h"
+
 namespace fastload {
 
 // Function pointers, so that a plan picks a table once and the hot loops do not ask again. Each member's contract
 // stands in the header named after the operation.
 struct KernelTable {
     const char* name;  // "scalar", "avx2", "avx512"
+    UnstuffFunction unstuff;
+    InverseDctFunction inverse_dct;
+    UpsampleH2v1Function upsample_h2v1;
+    UpsampleH1v2Function upsample_h1v2;
+    UpsampleH2v2Function upsample_h2v2;
+    YccToRgbFunction ycc_to_rgb;
+    ResizeScratchFunction resize_scratch_bytes;
+    ResizeFunction resize;
+    ConvertRowsFunction convert_rows;
+    ConvertStripsFunction convert_strips;
 };
 
 }  // namespace fastload

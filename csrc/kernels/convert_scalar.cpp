@@ -1,0 +1,213 @@
+#include <algorithm>
+#include <cstring>
+#include <type_traits>
+
+#include "kernels/convert.h"
+#include "kernels/transpose.h"
+
+namespace fastload {
+namespace {
+
+struct SameByte {
+    using Element = std::uint8_t;
+    Element operator()(int /*channel*/, std::uint8_t value) const noexcept { return value; }
+};
+
+template <typename T>
+struct Lookup {
+    using Element = T;
+    const T* table;
+    Element operator()(int channel, std::uint8_t value) const noexcept { return table[256 * channel + value]; }
+};
+
+// Writes runs of pixels of one row. `Convert` turns a byte of a channel into an element.
+template <typename Convert, bool kIsChannelsLast>
+class Writer {
+  public:
+    using Element = typename Convert::Element;
+
+    Writer(Convert convert, const ConvertJob& job, void* destination) noexcept
+        : convert_(convert),
+          width_(static_cast<std::size_t>(job.width)),
+          plane_(static_cast<std::size_t>(job.width) * static_cast<std::size_t>(job.height)),
+          is_mirrored_(job.is_mirrored),
+          destination_(static_cast<Element*>(destination)) {}
+
+    // `count` pixels starting at `pixels` of the three planes to columns [x, x + count) of row y.
+    void write_run(const std::uint8_t* const pixels[3], std::size_t count, std::size_t x,
+                   std::size_t y) const noexcept {
+        if (is_mirrored_) {
+            write_run<true>(pixels, count, x, y);
+        } else {
+            write_run<false>(pixels, count, x, y);
+        }
+    }
+
+    void pad_run(std::size_t count, std::size_t x, std::size_t y) const noexcept {
+        Element* output = element(0, x, y);
+        for (int channel = 0; channel < 3; ++channel) {
+            const Element value = convert_(channel, 0);
+            for (std::size_t i = 0; i < count; ++i) output[i * kStep] = value;
+            output += kIsChannelsLast ? 1 : plane_;
+        }
+    }
+
+  private:
+    static constexpr std::size_t kStep = kIsChannelsLast ? 3 : 1;
+    static constexpr bool kIsPlainCopy = std::is_same_v<Convert, SameByte> && !kIsChannelsLast;
+
+    Element* element(int channel, std::size_t x, std::size_t y) const noexcept {
+        const std::size_t pixel = y * width_ + x;
+        const auto c = static_cast<std::size_t>(channel);
+        return destination_ + (kIsChannelsLast ? 3 * pixel + c : c * plane_ + pixel);
+    }
+
+    template <bool kIsMirrored>
+    void write_run(const std::uint8_t* const pixels[3], std::size_t count, std::size_t x,
+                   std::size_t y) const noexcept {
+        for (int channel = 0; channel < 3; ++channel) {
+            Element* output = element(channel, x, y);
+            const std::uint8_t* input = pixels[channel];
+            std::size_t i = 0;
+            // Lookups are bound by loads and stores: take eight pixels with one load. A plain copy the compiler
+            // vectorises.
+            for (; !kIsPlainCopy && i + 8 <= count; i += 8) {
+                std::uint64_t word = 0;
+                std::memcpy(&word, input + (kIsMirrored ? count - 8 - i : i), 8);
+                for (std::size_t j = 0; j < 8; ++j) {
+                    const std::size_t byte = kIsMirrored ? 7 - j : j;
+                    output[(i + j) * kStep] = convert_(channel, static_cast<std::uint8_t>(word >> (8 * byte)));
+                }
+            }
+            for (; i < count; ++i) {
+                output[i * kStep] = convert_(channel, input[kIsMirrored ? count - 1 - i : i]);
+            }
+        }
+    }
+
+    Convert convert_;
+    std::size_t width_;
+    std::size_t plane_;
+    bool is_mirrored_;
+    Element* destination_;
+};
+
+// Everything outside of the window.
+template <typename Writer>
+void write_padding(const Writer& writer, const ConvertJob& job, std::int32_t width, std::int32_t height) noexcept {
+    const auto columns = static_cast<std::size_t>(job.width);
+    const auto left = static_cast<std::size_t>(job.left);
+    const auto right = left + static_cast<std::size_t>(width);
+    for (std::int32_t y = 0; y < job.height; ++y) {
+        const auto row = static_cast<std::size_t>(y);
+        if (width == 0 || y < job.top || y >= job.top + height) {
+            writer.pad_run(columns, 0, row);
+        } else {
+            writer.pad_run(left, 0, row);
+            writer.pad_run(columns - right, right, row);
+        }
+    }
+}
+
+template <typename Writer>
+void write_pixels(const Writer& writer, const PlanarImageView& source, const ConvertJob& job) noexcept {
+    for (std::int32_t y = 0; y < source.height; ++y) {
+        const std::size_t offset = static_cast<std::size_t>(y) * source.row_stride_bytes;
+        const std::uint8_t* pixels[3] = {source.planes[0] + offset, source.planes[1] + offset,
+                                         source.planes[2] + offset};
+        writer.write_run(pixels, static_cast<std::size_t>(source.width), static_cast<std::size_t>(job.left),
+                         static_cast<std::size_t>(job.top + y));
+    }
+}
+
+constexpr std::int32_t kTileColumns = 64;
+
+// Up to 64 columns of one strip as rows.
+struct Tile {
+    std::uint8_t rows[3][kStripRows][kTileColumns];
+
+    void load(const StripImageView& source, std::size_t strip, std::int32_t x, std::int32_t columns) noexcept {
+        const std::size_t offset =
+            strip * source.strip_stride_bytes + kStripRows * static_cast<std::size_t>(source.left + x);
+        for (int plane = 0; plane < 3; ++plane) {
+            const std::uint8_t* input = source.planes[plane] + offset;
+            std::int32_t done = 0;
+            for (; done + 8 <= columns; done += 8, input += 64) {
+                transpose_columns_to_rows(input, rows[plane][0] + done, kTileColumns);
+            }
+            if (done == columns) continue;
+            std::uint8_t last[64] = {};  // so that no column behind the window is read
+            std::memcpy(last, input, kStripRows * static_cast<std::size_t>(columns - done));
+            transpose_columns_to_rows(last, rows[plane][0] + done, kTileColumns);
+        }
+    }
+};
+
+template <typename Writer>
+void write_pixels(const Writer& writer, const StripImageView& source, const ConvertJob& job) noexcept {
+    constexpr auto kRows = static_cast<std::int32_t>(kStripRows);
+    Tile tile;
+    for (std::int32_t y = 0; y < source.height;) {
+        const std::int32_t first_row = (source.top + y) % kRows;
+        const std::int32_t row_count = std::min(kRows - first_row, source.height - y);
+        for (std::int32_t x = 0; x < source.width; x += kTileColumns) {
+            const std::int32_t columns = std::min(kTileColumns, source.width - x);
+            tile.load(source, static_cast<std::size_t>(source.top + y) / kStripRows, x, columns);
+            const std::int32_t left = job.left + (job.is_mirrored ? source.width - x - columns : x);
+            for (std::int32_t r = 0; r < row_count; ++r) {
+                const std::int32_t row = first_row + r;
+                const std::uint8_t* pixels[3] = {tile.rows[0][row], tile.rows[1][row], tile.rows[2][row]};
+                writer.write_run(pixels, static_cast<std::size_t>(columns), static_cast<std::size_t>(left),
+                                 static_cast<std::size_t>(job.top + y + r));
+            }
+        }
+        y += row_count;
+    }
+}
+
+template <typename Convert, typename Source>
+void convert_with(Convert convert, const Source& source, const ConvertJob& job, void* destination) noexcept {
+    const auto write = [&](const auto& writer) {
+        if (source.width != job.width || source.height != job.height) {
+            write_padding(writer, job, source.width, source.height);
+        }
+        write_pixels(writer, source, job);
+    };
+    if (job.is_channels_last) {
+        write(Writer<Convert, true>(convert, job, destination));
+    } else {
+        write(Writer<Convert, false>(convert, job, destination));
+    }
+}
+
+template <typename T>
+Lookup<T> lookup(const ConvertJob& job) noexcept {
+    return {static_cast<const T*>(job.table)};
+}
+
+template <typename Source>
+void convert(const Source& source, const ConvertJob& job, void* destination) noexcept {
+    if (job.table == nullptr) return convert_with(SameByte{}, source, job, destination);
+    switch (job.element_size_bytes) {
+        case 1:
+            return convert_with(lookup<std::uint8_t>(job), source, job, destination);
+        case 2:
+            return convert_with(lookup<std::uint16_t>(job), source, job, destination);
+        case 4:
+            return convert_with(lookup<std::uint32_t>(job), source, job, destination);
+        default:
+            return convert_with(lookup<std::uint64_t>(job), source, job, destination);
+    }
+}
+
+}  // namespace
+
+void convert_rows_scalar(const PlanarImageView& source, const ConvertJob& job, void* destination) noexcept {
+    convert(source, job, destination);
+}
+
+void convert_strips_scalar(const StripImageView& source, const ConvertJob& job, void* destination) noexcept {
+    convert(source, job, destination);
+}
+
+}  // namespace fastload

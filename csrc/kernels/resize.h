@@ -1,0 +1,50 @@
+// Separable resampling of whole planes in 22-bit fixed point.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/image_view.h"
+
+namespace fastload {
+
+constexpr int kTapPrecisionBits = 22;
+
+// Rows of a resize destination and of every intermediate are this far apart at least, and start on this alignment, so
+// that kernels handle whole blocks of columns. The bytes behind the last column are written with anything.
+constexpr std::size_t kResizeRowAlignment = 64;
+
+// The weights of one axis. Output i is round(sum over t < count[i] of coefficients[i * stride + t] *
+// input[first[i] + t]), clipped to 0..255; coefficients are scaled by 2^22 and the sum is rounded half up by adding
+// 2^21 before the shift. `first` does not decrease, and neither does first + count; every tap lies inside the input.
+// Sums stay inside int32: the weights of an output add up to about 1 and their absolute values to less than 2.
+struct AxisTaps {
+    const std::int32_t* first = nullptr;
+    const std::int32_t* count = nullptr;
+    const std::int32_t* coefficients = nullptr;
+    std::int32_t stride = 0;
+};
+
+// Between the two passes values are rounded and clipped to uint8, so their order changes results.
+struct ResizeJob {
+    const AxisTaps* horizontal = nullptr;  // null: the width stays
+    const AxisTaps* vertical = nullptr;    // null: the height stays
+    std::int32_t width = 0;                // of the result
+    std::int32_t height = 0;
+    bool is_vertical_first = false;  // only looked at when there are both passes
+};
+
+// Bytes of scratch that the kernel needs to bring a window of `source` size through `job`; false where that overflows.
+using ResizeScratchFunction = bool (*)(ImageSize source, const ResizeJob& job, std::size_t* scratch_bytes) noexcept;
+
+// Resizes the window of `source` into the rows of `destination` (job.width x job.height, stride as above). `scratch` is
+// 64-byte aligned and at least as large as the function above says; its layout is the kernel's own. Reads whole strips
+// of 8 rows where the window touches them, but no column outside of it.
+using ResizeFunction = void (*)(const StripImageView& source, const ResizeJob& job, std::uint8_t* scratch,
+                                const PlanarImageView& destination) noexcept;
+
+bool resize_scratch_bytes_scalar(ImageSize source, const ResizeJob& job, std::size_t* scratch_bytes) noexcept;
+void resize_scalar(const StripImageView& source, const ResizeJob& job, std::uint8_t* scratch,
+                   const PlanarImageView& destination) noexcept;
+
+}  // namespace fastload

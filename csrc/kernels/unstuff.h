@@ -1,0 +1,37 @@
+// Takes the byte stuffing out of one scan, so that the entropy decoder never looks for FF.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/span.h"
+
+namespace fastload {
+
+enum class ScanEnd : std::uint8_t {
+    kMarker,             // a marker other than RSTn; the only regular end
+    kDataEnd,            // the bytes ended first
+    kRestartOutOfOrder,  // an RSTn whose number is not the next one
+    kTooManyRestarts,    // more RSTn than `restart_offsets` has room for
+    kFillBytes,          // FF FF: legal before a marker, but left to the reference decoder
+};
+
+struct UnstuffedScan {
+    std::size_t source_bytes = 0;   // read before the FF that ended the scan
+    std::size_t clean_bytes = 0;    // written to `clean`
+    std::size_t restart_count = 0;  // written to `restart_offsets`
+    ScanEnd end = ScanEnd::kDataEnd;
+};
+
+// Copies the entropy-coded bytes at the front of `source` to `clean` without stuffing (FF 00 becomes FF) and without
+// RSTn markers. restart_offsets[i] receives the number of clean bytes before the i-th RSTn, which must be
+// RST(i mod 8). Stops at whatever `ScanEnd` names. `clean` has room for source.size() + kUnstuffSlackBytes bytes; what
+// lies behind clean_bytes there is undefined afterwards. source.size() is below 2^32.
+using UnstuffFunction = UnstuffedScan (*)(ByteSpan source, std::uint8_t* clean,
+                                          Span<std::uint32_t> restart_offsets) noexcept;
+
+constexpr std::size_t kUnstuffSlackBytes = 64;
+
+UnstuffedScan unstuff_scalar(ByteSpan source, std::uint8_t* clean, Span<std::uint32_t> restart_offsets) noexcept;
+
+}  // namespace fastload

@@ -1,0 +1,234 @@
+#include "kernels/resize.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <vector>
+
+#include "base/aligned_buffer.h"
+#include "check.h"
+#include "image/resize_plan.h"
+#include "kernels/dispatch.h"
+#include "test_images.h"
+
+namespace fastload {
+namespace {
+
+using testing::PlanarImage;
+using testing::StripImage;
+
+// One pass, pixel by pixel, as the contract of AxisTaps says.
+struct Grid {
+    std::int32_t width;
+    std::int32_t height;
+    std::vector<std::uint8_t> pixels;
+
+    std::uint8_t at(std::int32_t x, std::int32_t y) const {
+        return pixels[static_cast<std::size_t>(y) * static_cast<std::size_t>(width) + static_cast<std::size_t>(x)];
+    }
+};
+
+template <typename PixelAt>
+std::uint8_t filter(const AxisTaps& taps, std::int32_t output, PixelAt pixel_at) {
+    std::int64_t sum = std::int64_t{1} << 21;
+    for (std::int32_t t = 0; t < taps.count[output]; ++t) {
+        sum += std::int64_t{taps.coefficients[output * taps.stride + t]} * pixel_at(taps.first[output] + t);
+    }
+    CHECK(std::llabs(sum) <= INT32_MAX);
+    return static_cast<std::uint8_t>(std::clamp<std::int64_t>(sum >> 22, 0, 255));
+}
+
+Grid filter_rows(const Grid& input, const AxisTaps& taps, std::int32_t width) {
+    Grid result{width, input.height, {}};
+    for (std::int32_t y = 0; y < input.height; ++y) {
+        for (std::int32_t x = 0; x < width; ++x) {
+            result.pixels.push_back(filter(taps, x, [&](std::int32_t i) { return input.at(i, y); }));
+        }
+    }
+    return result;
+}
+
+Grid filter_columns(const Grid& input, const AxisTaps& taps, std::int32_t height) {
+    Grid result{input.width, height, {}};
+    for (std::int32_t y = 0; y < height; ++y) {
+        for (std::int32_t x = 0; x < input.width; ++x) {
+            result.pixels.push_back(filter(taps, y, [&](std::int32_t i) { return input.at(x, i); }));
+        }
+    }
+    return result;
+}
+
+Grid plane_of(const StripImageView& view, int plane) {
+    Grid grid{view.width, view.height, {}};
+    for (std::int32_t y = 0; y < view.height; ++y) {
+        for (std::int32_t x = 0; x < view.width; ++x) grid.pixels.push_back(view.at(plane, x, y));
+    }
+    return grid;
+}
+
+Grid expected_plane(const StripImageView& view, int plane, const ResizeJob& job) {
+    Grid grid = plane_of(view, plane);
+    const bool is_vertical_first = job.is_vertical_first && job.vertical != nullptr;
+    if (is_vertical_first) grid = filter_columns(grid, *job.vertical, job.height);
+    if (job.horizontal != nullptr) grid = filter_rows(grid, *job.horizontal, job.width);
+    if (!is_vertical_first && job.vertical != nullptr) grid = filter_columns(grid, *job.vertical, job.height);
+    return grid;
+}
+
+void check_resize(const StripImageView& source, ImageSize to, Interpolation interpolation, ResizeOrder order) {
+    const KernelTable& kernels = *select_kernel_table();
+    ResizePlan plan;
+    CHECK(plan.prepare({source.width, source.height}, to, interpolation, order).is_ok());
+    std::size_t scratch_size = 0;
+    CHECK(kernels.resize_scratch_bytes({source.width, source.height}, plan.job(), &scratch_size));
+    std::vector<std::uint8_t> scratch(scratch_size);  // exact, so that a sanitizer sees writes behind it
+    PlanarImage result(to.width, to.height);
+    kernels.resize(source, plan.job(), scratch.data(), result.view());
+    int differences = 0;
+    for (int plane = 0; plane < 3; ++plane) {
+        const Grid expected = expected_plane(source, plane, plan.job());
+        for (std::int32_t y = 0; y < to.height; ++y) {
+            for (std::int32_t x = 0; x < to.width; ++x) {
+                differences += result.at(plane, x, y) != expected.at(x, y) ? 1 : 0;
+            }
+        }
+    }
+    CHECK_EQUAL(differences, 0);
+}
+
+constexpr ResizeOrder kOrders[] = {ResizeOrder::kHorizontalFirst, ResizeOrder::kPillow13};
+constexpr Interpolation kInterpolations[] = {Interpolation::kBilinear, Interpolation::kBicubic};
+
+}  // namespace
+
+TEST_CASE(resize_kernel_matches_its_contract_around_block_sizes) {
+    const std::int32_t sides[] = {1, 2, 7, 8, 9, 31, 32, 33, 65};
+    std::uint32_t seed = 0;
+    for (const std::int32_t from : sides) {
+        for (const std::int32_t to : sides) {
+            const std::int32_t height = sides[seed % std::size(sides)];
+            const std::int32_t to_height = sides[seed / 2 % std::size(sides)];
+            ++seed;
+            if (from == to && height == to_height) continue;
+            const StripImage image(from, height, seed, seed % 2 == 0);
+            for (const ResizeOrder order : kOrders) {
+                for (const Interpolation interpolation : kInterpolations) {
+                    check_resize(image.view(), {to, to_height}, interpolation, order);
+                }
+            }
+        }
+    }
+}
+
+TEST_CASE(resize_kernel_reads_windows_at_any_offset) {
+    const StripImage image(61, 47, 5);
+    for (std::int32_t offset = 0; offset < 10; ++offset) {
+        const StripImageView window = image.view().crop({offset, 11 - offset, 50 - offset, 30 + offset / 2});
+        for (const ResizeOrder order : kOrders) {
+            check_resize(window, {20, 9}, Interpolation::kBicubic, order);
+            check_resize(window, {77, 13}, Interpolation::kBilinear, order);
+            check_resize(window, {window.width, 12}, Interpolation::kBilinear, order);
+            check_resize(window, {12, window.height}, Interpolation::kBilinear, order);
+        }
+    }
+}
+
+TEST_CASE(resize_kernel_takes_extreme_ratios) {
+    const StripImage wide(5000, 3, 1, true);
+    const StripImage tall(3, 5000, 2, true);
+    for (const ResizeOrder order : kOrders) {
+        for (const Interpolation interpolation : kInterpolations) {
+            check_resize(wide.view(), {1, 3}, interpolation, order);
+            check_resize(wide.view(), {2, 70}, interpolation, order);
+            check_resize(tall.view(), {3, 1}, interpolation, order);
+            check_resize(tall.view(), {70, 2}, interpolation, order);
+        }
+    }
+}
+
+// Pillow 13.0 takes the vertical pass first here and 12.1 does not; both were confirmed with the packages.
+TEST_CASE(resize_order_follows_the_rule_of_each_pillow) {
+    using Order = ResizeOrder;
+    CHECK(is_vertical_first(Order::kPillow13, {100, 300}, {90, 100}));
+    CHECK(is_vertical_first(Order::kPillow13, {50, 60}, {60, 59}));
+    CHECK(!is_vertical_first(Order::kPillow13, {300, 300}, {200, 100}));  // 200 rows is not more than twice 100 columns
+    CHECK(is_vertical_first(Order::kPillow13, {300, 301}, {200, 100}));
+    CHECK(!is_vertical_first(Order::kPillow13, {50, 60}, {500, 60}));
+    CHECK(!is_vertical_first(Order::kPillow13, {50, 60}, {500, 61}));
+    CHECK(!is_vertical_first(Order::kHorizontalFirst, {3, 353}, {344, 323}));
+    CHECK(is_vertical_first(Order::kPillow12_2, {3, 353}, {344, 323}));
+    CHECK(!is_vertical_first(Order::kPillow12_2, {3, 300}, {344, 200}));
+    CHECK(!is_vertical_first(Order::kPillow12_2, {3, 353}, {344, 353}));
+    CHECK(!is_vertical_first(Order::kPillow12_2, {100, 300}, {90, 100}));
+}
+
+TEST_CASE(resize_plan_has_no_pass_for_a_side_that_stays) {
+    ResizePlan plan;
+    CHECK(plan.prepare({40, 30}, {40, 10}, Interpolation::kBilinear, ResizeOrder::kPillow13).is_ok());
+    CHECK(plan.job().horizontal == nullptr);
+    CHECK(plan.job().vertical != nullptr);
+    CHECK(plan.prepare({40, 30}, {41, 30}, Interpolation::kBilinear, ResizeOrder::kPillow13).is_ok());
+    CHECK(plan.job().horizontal != nullptr);
+    CHECK(plan.job().vertical == nullptr);
+}
+
+// Halving with the triangle filter: weights 1 3 3 1 over 8 inside, and 3 3 1 over 7 at the border.
+TEST_CASE(resize_plan_computes_the_weights_of_a_halving) {
+    ResizePlan plan;
+    CHECK(plan.prepare({8, 8}, {4, 8}, Interpolation::kBilinear, ResizeOrder::kHorizontalFirst).is_ok());
+    const AxisTaps& taps = *plan.job().horizontal;
+    CHECK_EQUAL(taps.first[0], 0);
+    CHECK_EQUAL(taps.count[0], 3);
+    CHECK_EQUAL(taps.coefficients[0], static_cast<int>(std::lround(3.0 / 7.0 * (1 << 22))));
+    CHECK_EQUAL(taps.coefficients[2], static_cast<int>(std::lround(1.0 / 7.0 * (1 << 22))));
+    CHECK_EQUAL(taps.first[1], 1);
+    CHECK_EQUAL(taps.count[1], 4);
+    CHECK_EQUAL(taps.coefficients[taps.stride], 1 << 19);
+    CHECK_EQUAL(taps.coefficients[taps.stride + 1], 3 << 19);
+}
+
+// The bound that lets kernels add in int32: the worst row of signs times 255, for every size of a small grid and for
+// the largest reductions and enlargements.
+TEST_CASE(resize_weights_keep_sums_inside_int32) {
+    ResizePlan plan;
+    std::int64_t worst = 0;
+    std::vector<ImageSize> pairs;
+    for (std::int32_t from = 1; from <= 40; ++from) {
+        for (std::int32_t to = 1; to <= 40; ++to) pairs.push_back({from, to});
+    }
+    for (const std::int32_t side : {1, 2, 3, 1000, 65534, 65535, 1 << 20}) {
+        pairs.push_back({65535, side});
+        pairs.push_back({side, 65535});
+    }
+    pairs.push_back({1 << 20, 1});
+    pairs.push_back({1, 1 << 20});
+    for (const auto& [from, to] : pairs) {
+        if (from == to) continue;
+        for (const Interpolation interpolation : kInterpolations) {
+            CHECK(plan.prepare({from, 1}, {to, 1}, interpolation, ResizeOrder::kHorizontalFirst).is_ok());
+            const AxisTaps& taps = *plan.job().horizontal;
+            for (std::int32_t i = 0; i < to; ++i) {
+                std::int64_t sum = 0;
+                for (std::int32_t t = 0; t < taps.count[i]; ++t) {
+                    sum += std::abs(taps.coefficients[static_cast<std::int64_t>(i) * taps.stride + t]);
+                }
+                worst = std::max(worst, sum);
+                CHECK(taps.first[i] >= 0 && taps.count[i] > 0 && taps.first[i] + taps.count[i] <= from);
+            }
+        }
+    }
+    CHECK(worst * 255 + (1 << 21) <= INT32_MAX);
+    CHECK(worst > 1 << 22);
+}
+
+TEST_CASE(resize_plan_keeps_its_memory) {
+    ResizePlan plan;
+    CHECK(plan.prepare({500, 375}, {224, 224}, Interpolation::kBicubic, ResizeOrder::kPillow13).is_ok());
+    const std::size_t held = plan.scratch_bytes();
+    for (std::int32_t side = 1; side < 375; side += 17) {
+        CHECK(plan.prepare({side, side + 1}, {224, 224}, Interpolation::kBilinear, ResizeOrder::kPillow13).is_ok());
+    }
+    CHECK_EQUAL(plan.scratch_bytes(), held);
+}
+
+}  // namespace fastload
