@@ -1,0 +1,157 @@
+#include "codec/jpeg/app_segments.h"
+
+#include <cstring>
+
+namespace fastload::jpeg {
+namespace {
+
+template <std::size_t kSize>
+bool starts_with(ByteSpan payload, const char (&text)[kSize]) {
+    return payload.size() >= kSize - 1 && std::memcmp(payload.data(), text, kSize - 1) == 0;
+}
+
+std::uint32_t big16(const std::uint8_t* bytes) { return bytes[0] * 256U + bytes[1]; }
+
+Status read_app0(ByteSpan payload, std::uint64_t offset, AppFacts* facts) {
+    if (!starts_with(payload, "JFIF")) return Status::ok();
+    // The version is read from bytes 5 and 6 without a length check.
+    if (payload.size() < 7) return Status::irregular("a JFIF segment is too short", offset);
+    // libjpeg takes the segment for JFIF only with its terminating zero and all 14 bytes.
+    if (payload.size() >= 14 && payload[4] == 0) facts->has_jfif = true;
+    if (payload.size() >= 12 && (payload[7] == 1 || payload[7] == 2)) facts->has_resolution = true;
+    return Status::ok();
+}
+
+void read_app1(ByteSpan payload, std::uint64_t offset, AppFacts* facts) {
+    if (payload.size() < 6 || std::memcmp(payload.data(), "Exif\0", 6) != 0) return;
+    facts->has_split_exif = !facts->exif.is_empty();
+    facts->exif = payload;
+    facts->exif_offset = offset;
+}
+
+Status read_app2(ByteSpan payload, std::uint64_t offset) {
+    if (payload.size() >= 4 && std::memcmp(payload.data(), "MPF", 4) == 0) {
+        return Status::unsupported("a multi-picture file", offset);
+    }
+    // The sequence number of an ICC segment is read from byte 13 without a length check.
+    if (payload.size() >= 12 && std::memcmp(payload.data(), "ICC_PROFILE", 12) == 0 && payload.size() < 14) {
+        return Status::irregular("an ICC profile segment is too short", offset);
+    }
+    return Status::ok();
+}
+
+// Photoshop's image resources: "8BIM", a 16-bit code, a name that starts with its length, a 32-bit size, the data; name
+// and data padded to even offsets. Any of them cut short ends the loop quietly, but for the length of the name.
+Status read_app13(ByteSpan payload, std::uint64_t offset) {
+    if (payload.size() < 14 || std::memcmp(payload.data(), "Photoshop 3.0", 14) != 0) return Status::ok();
+    std::uint64_t at = 14;
+    const std::uint64_t size = payload.size();
+    while (at + 4 <= size && std::memcmp(payload.data() + at, "8BIM", 4) == 0) {
+        at += 6;
+        if (at > size) break;
+        if (at == size) return Status::irregular("a Photoshop segment is cut short", offset);
+        at += 1U + payload[at];
+        at += at & 1U;
+        if (at + 4 > size) break;
+        const std::uint64_t length = (std::uint64_t{big16(payload.data() + at)} << 16) | big16(payload.data() + at + 2);
+        at += 4 + length;
+        at += at & 1U;
+    }
+    return Status::ok();
+}
+
+Status read_app14(ByteSpan payload, std::uint64_t offset, AppFacts* facts) {
+    if (!starts_with(payload, "Adobe")) return Status::ok();
+    if (payload.size() < 7) return Status::irregular("an Adobe segment is too short", offset);
+    if (payload.size() >= 12) {
+        facts->has_adobe = true;
+        facts->adobe_transform = payload[11];
+    }
+    return Status::ok();
+}
+
+// Reads the first directory of the TIFF structure inside an EXIF segment.
+class ExifDirectory {
+  public:
+    explicit ExifDirectory(ByteSpan tiff) : tiff_(tiff), is_big_endian_(tiff[0] == 'M') {}
+
+    // True where nothing in the directory can make Pillow warn: all entries and their data lie inside, and the two
+    // tags whose values are looked at have the type and count they should have.
+    bool is_clean() const {
+        const std::uint64_t directory = read32(4);
+        if (directory + 2 > tiff_.size()) return false;
+        const std::uint64_t entries = read16(directory);
+        const std::uint64_t end = directory + 2 + 12 * entries;
+        if (end + 4 > tiff_.size()) return false;  // with the offset of the next directory
+        std::uint64_t data_bytes = 0;
+        for (std::uint64_t at = directory + 2; at != end; at += 12) {
+            if (!is_clean_entry(at, &data_bytes)) return false;
+        }
+        return data_bytes <= tiff_.size();
+    }
+
+  private:
+    static constexpr std::uint8_t kUnitBytes[14] = {0, 1, 1, 2, 4, 8, 1, 1, 2, 4, 8, 4, 8, 4};
+
+    bool is_clean_entry(std::uint64_t at, std::uint64_t* data_bytes) const {
+        const std::uint32_t tag = read16(at);
+        const std::uint32_t type = read16(at + 2);
+        const std::uint64_t count = read32(at + 4);
+        if (tag == 0x011A && (type != 5 || count != 1)) return false;  // x resolution: one rational
+        if (tag == 0x0128 && (type != 3 || count != 1)) return false;  // its unit: one short
+        if (type == 0 || type >= sizeof(kUnitBytes)) return false;
+        const std::uint64_t size = count * kUnitBytes[type];
+        if (size <= 4) return true;
+        *data_bytes += size;
+        return read32(at + 8) + size <= tiff_.size();
+    }
+
+    std::uint32_t read16(std::uint64_t at) const {
+        const std::uint32_t first = tiff_[at];
+        const std::uint32_t second = tiff_[at + 1];
+        return is_big_endian_ ? first << 8 | second : second << 8 | first;
+    }
+    std::uint64_t read32(std::uint64_t at) const {
+        const std::uint64_t first = read16(at);
+        const std::uint64_t second = read16(at + 2);
+        return is_big_endian_ ? first << 16 | second : second << 16 | first;
+    }
+
+    ByteSpan tiff_;
+    bool is_big_endian_;
+};
+
+}  // namespace
+
+Status read_app_segment(std::uint8_t code, ByteSpan payload, std::uint64_t offset, AppFacts* facts) noexcept {
+    switch (code) {
+        case 0xE0:
+            return read_app0(payload, offset, facts);
+        case 0xE1:
+            read_app1(payload, offset, facts);
+            return Status::ok();
+        case 0xE2:
+            return read_app2(payload, offset);
+        case 0xED:
+            return read_app13(payload, offset);
+        case 0xEE:
+            return read_app14(payload, offset, facts);
+        default:
+            return Status::ok();
+    }
+}
+
+Status check_exif(const AppFacts& facts) noexcept {
+    if (facts.exif.is_empty() || facts.has_resolution) return Status::ok();
+    if (facts.has_split_exif) return Status::irregular("EXIF data in more than one segment", facts.exif_offset);
+    const std::size_t prefix = 6;  // "Exif", two zeros
+    const ByteSpan tiff = facts.exif.subspan(prefix, facts.exif.size() - prefix);
+    const bool is_tiff =
+        tiff.size() >= 8 && (std::memcmp(tiff.data(), "II*", 4) == 0 || std::memcmp(tiff.data(), "MM\0*", 4) == 0);
+    if (!is_tiff || !ExifDirectory(tiff).is_clean()) {
+        return Status::irregular("EXIF data that may be damaged", facts.exif_offset);
+    }
+    return Status::ok();
+}
+
+}  // namespace fastload::jpeg

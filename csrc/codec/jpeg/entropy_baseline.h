@@ -1,0 +1,80 @@
+// Decodes the entropy-coded blocks of one scan of a sequential file, with the inverse DCT right behind each block.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/span.h"
+#include "base/status.h"
+#include "codec/jpeg/bit_reader.h"
+#include "codec/jpeg/huffman_table.h"
+#include "kernels/idct.h"
+
+namespace fastload::jpeg {
+
+constexpr int kMaxScanBlocks = 10;
+
+// One block of an MCU. The tables are the caller's and outlive the scan.
+struct ScanBlock {
+    const DcTable* dc = nullptr;
+    const AcTable* ac = nullptr;
+    const std::uint16_t* quantization = nullptr;
+    int prediction = 0;              // index of the component in the scan
+    std::uint8_t* output = nullptr;  // where the block of the window's first MCU of the current row goes
+    std::size_t mcu_stride_bytes = 0;
+};
+
+// The bytes of a scan after unstuffing. kReaderPaddingBytes readable bytes follow them.
+struct ScanData {
+    const std::uint8_t* bytes = nullptr;
+    std::size_t size = 0;
+    Span<const std::uint32_t> restart_offsets;
+};
+
+class EntropyScan {
+  public:
+    // `restart_interval` in MCUs, 0 for none. `file_offset` is only for messages.
+    void begin(const ScanData& data, std::uint32_t mcu_count, std::uint32_t restart_interval,
+               InverseDctFunction inverse_dct, std::uint64_t file_offset) noexcept;
+
+    // Adds the next block of an MCU, at most kMaxScanBlocks after begin().
+    void add_block(const ScanBlock& block) noexcept { blocks_[block_count_++] = block; }
+    // In stream order. The caller sets their outputs before every row that is kept.
+    ScanBlock* blocks() noexcept { return blocks_; }
+    int block_count() const noexcept { return block_count_; }
+
+    // The next `count` MCUs without inverse DCT or output. Segments between restart markers that lie in them as a whole
+    // are not even read: whatever is wrong in one, libjpeg is in step again at the marker behind it.
+    Status walk(std::uint32_t count) noexcept { return run<false>(count); }
+    // The next `count` MCUs: the i-th writes block b to blocks()[b].output + i * mcu_stride_bytes.
+    Status decode(std::uint32_t count) noexcept { return run<true>(count); }
+    // To be called after the last MCU that is wanted: proves that no bit behind the segment's end was used and, where
+    // the segment was read completely, that less than a byte of it is left.
+    Status finish() const noexcept;
+
+  private:
+    template <bool kIsKept>
+    Status run(std::uint32_t count) noexcept;
+    template <bool kIsKept>
+    bool run_mcus(std::uint32_t first, std::uint32_t count) noexcept;
+    Status start_segment() noexcept;
+    Status skip_segments(std::uint32_t count, std::uint32_t* skipped) noexcept;
+    Status irregular(const char* detail) const noexcept;
+
+    ScanData data_;
+    InverseDctFunction inverse_dct_ = nullptr;
+    std::uint64_t file_offset_ = 0;
+    std::uint32_t mcus_left_ = 0;             // in the scan
+    std::uint32_t mcus_left_in_segment_ = 0;  // until the next restart
+    std::uint32_t restart_interval_ = 0;
+    std::size_t next_segment_ = 0;
+    std::size_t segment_end_ = 0;  // in clean bytes
+    bool is_in_segment_ = false;   // reader_ stands in segment next_segment_ - 1, or at its end
+    BitReader reader_;
+    ScanBlock blocks_[kMaxScanBlocks];
+    int block_count_ = 0;
+    std::uint32_t predictions_[kMaxScanBlocks] = {};
+    alignas(64) std::int16_t block_[kBlockBufferSize] = {};
+};
+
+}  // namespace fastload::jpeg

@@ -1,0 +1,91 @@
+// Decoding tables made from a DHT segment.
+#pragma once
+
+#include <cstdint>
+
+#include "codec/jpeg/bit_reader.h"
+#include "codec/jpeg/markers.h"
+
+namespace fastload::jpeg {
+
+// The lookups are indexed by the next 9 bits. Larger tables were measured to be slower: every index is about equally
+// likely, so the whole table must stay in the first-level cache.
+constexpr int kLookupBits = 9;
+constexpr int kLookupSize = 1 << kLookupBits;
+
+// The largest magnitudes of 8-bit samples (T.81 tables F.1 and F.2). Tables with larger ones are left to the reference
+// decoder; the bit budgets rely on it.
+constexpr int kMaxDcSize = 11;
+constexpr int kMaxAcSize = 10;
+
+struct Symbol {
+    std::uint8_t length = 0;  // of the code, 1..16; 0 where no code fits
+    std::uint8_t value = 0;
+};
+
+// A table in the canonical form of T.81 annex C.
+class CanonicalCode {
+  public:
+    // Returns false where the lengths do not make a prefix code, or one that uses the all-ones code.
+    bool build(const HuffmanSpec& spec) noexcept;
+
+    // The symbol that starts `bits` (top-aligned).
+    Symbol find(std::uint64_t bits) const noexcept;
+
+    const std::uint8_t* symbols() const noexcept { return symbols_; }
+    int symbol_count() const noexcept { return symbol_count_; }
+
+  private:
+    std::uint32_t limit_[17] = {};         // one more than the last code of this length, left-aligned to 16 bits
+    std::int32_t symbol_offset_[17] = {};  // index of a symbol minus its code
+    std::uint8_t symbols_[256] = {};
+    int symbol_count_ = 0;
+};
+
+struct DcTable {
+    Symbol lookup[kLookupSize];  // length 0: longer than 9 bits, or undefined
+    CanonicalCode code;
+
+    // Returns false where the table is not one that the decoder takes.
+    bool build(const HuffmanSpec& spec) noexcept;
+};
+
+// Note [AC steps]
+// One lookup decodes as many symbols as its 9 bits hold, for a block whose next zigzag position is k:
+// - `pattern`: the values at k..k + 3, of symbols whose code and magnitude lie inside the 9 bits;
+// - a tail: one more symbol of which only the code does. Its magnitude follows `tail_offset` bits after the start and
+//   has 64 - `tail_shift` bits; its value belongs at k + `tail_position`. Without a tail that position is
+//   kNoTailPosition, behind the block, and the value is meaningless;
+// - `advance`: what k grows by, plus kEndOfBlock when an EOB was taken in, or kUnknownCode when not even the first code
+//   is known from 9 bits;
+// - `total_bits`: the length of it all.
+// Example: code 01 for (run 0, size 2), code 1010 for EOB. Bits 01 11 1010 0 give pattern {3, 0, 0, 0}, no tail,
+// advance 1 + 128, total 8. Bits 01 11 01 10 1 give pattern {3, 2, 0, 0}, advance 2, total 8: "1" alone is no code.
+struct AcStep {
+    std::uint8_t total_bits = 0;
+    std::uint8_t tail_offset = 0;
+    std::uint8_t tail_shift = 0;
+    std::uint8_t tail_position = 0;
+    std::uint8_t advance = 0;
+    std::uint8_t unused[3] = {};  // 8 bytes, so that the index is a scaled address
+};
+
+constexpr int kPatternSlots = 4;
+constexpr int kNoTailPosition = 72;
+constexpr int kEndOfBlock = 128;
+constexpr int kUnknownCode = 255;
+// A step takes at most 9 bits of codes and a tail of 10.
+constexpr int kMaxStepBits = kLookupBits + kMaxAcSize;
+// Stores reach k + kNoTailPosition with k <= 63.
+constexpr int kBlockBufferSize = 63 + kNoTailPosition + 1;
+
+struct AcTable {
+    alignas(64) AcStep steps[kLookupSize];
+    alignas(64) std::int16_t patterns[kLookupSize][kPatternSlots];
+    CanonicalCode code;
+
+    // Returns false where the table is not one that the decoder takes.
+    bool build(const HuffmanSpec& spec) noexcept;
+};
+
+}  // namespace fastload::jpeg

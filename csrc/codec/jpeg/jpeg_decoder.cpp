@@ -1,0 +1,255 @@
+#include "codec/jpeg/jpeg_decoder.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace fastload {
+namespace {
+
+using jpeg::Frame;
+using jpeg::FrameComponent;
+using jpeg::HuffmanSpec;
+using jpeg::McuWindow;
+using jpeg::Scan;
+
+// The MCUs of a scan: the frame's for an interleaved one, the component's blocks for one of a single component
+// (T.81 A.2.2, A.2.3), and which of them lie in the window.
+struct ScanGrid {
+    std::int32_t wide = 0;
+    std::int32_t high = 0;
+    McuWindow window;
+
+    ScanGrid(const Frame& frame, const Scan& scan, const McuWindow& mcus) {
+        wide = frame.mcus_wide;
+        high = frame.mcus_high;
+        window = mcus;
+        if (scan.component_count > 1) return;
+        const FrameComponent& component = frame.components[scan.components[0].component];
+        wide = component.blocks_wide;
+        high = component.blocks_high;
+        window.left = mcus.left * component.horizontal;
+        window.top = mcus.top * component.vertical;
+        window.right = std::min(mcus.right * component.horizontal, wide);
+        window.bottom = std::min(mcus.bottom * component.vertical, high);
+    }
+
+    std::uint32_t mcu_count() const { return static_cast<std::uint32_t>(wide) * static_cast<std::uint32_t>(high); }
+};
+
+bool is_same(const HuffmanSpec& a, const HuffmanSpec& b) {
+    return a.is_defined && std::memcmp(a.code_counts, b.code_counts, sizeof(a.code_counts)) == 0 &&
+           std::memcmp(a.symbols, b.symbols, sizeof(a.symbols)) == 0;
+}
+
+// Makes `table` match `spec` and remembers what it was made from in *built.
+template <typename Table>
+bool update_table(const HuffmanSpec& spec, HuffmanSpec* built, Table* table) {
+    if (!spec.is_defined) return false;
+    if (is_same(*built, spec)) return true;
+    *built = HuffmanSpec{};
+    if (!table->build(spec)) return false;
+    *built = spec;
+    return true;
+}
+
+const char* detail_of(ScanEnd end) {
+    switch (end) {
+        case ScanEnd::kMarker:
+            break;
+        case ScanEnd::kDataEnd:
+            return "the file ends inside a scan";
+        case ScanEnd::kRestartOutOfOrder:
+            return "a restart marker out of order";
+        case ScanEnd::kTooManyRestarts:
+            return "a restart marker too many";
+        case ScanEnd::kFillBytes:
+            return "fill bytes in a scan";
+    }
+    return "";
+}
+
+}  // namespace
+
+JpegDecoder::JpegDecoder(const KernelTable& kernels, const DecodeLimits& limits)
+    : kernels_(kernels), limits_(limits), reconstructor_(kernels) {}
+
+std::size_t JpegDecoder::scratch_bytes() const noexcept {
+    return sizeof(*this) + clean_.capacity() + restart_offsets_.capacity() + reconstructor_.scratch_bytes();
+}
+
+Status JpegDecoder::read_header(ByteSpan file, ImageInfo* info) noexcept {
+    file_ = file;
+    is_ready_ = false;
+    const Status status = jpeg::read_header_segments(file, limits_, &header_);
+    if (!status.is_ok()) return status;
+    is_ready_ = true;
+    info->format = ImageFormat::kJpeg;
+    info->size = header_.frame.size;
+    info->components = header_.frame.component_count;
+    return Status::ok();
+}
+
+Status JpegDecoder::decode(const Region& region, StripImageView* rgb) noexcept {
+    stopped_early_ = false;
+    if (!is_ready_) return Status::unsupported("no header has been read");
+    const Frame& frame = header_.frame;
+    if (!region.lies_inside(frame.size.width, frame.size.height)) {
+        return Status::unsupported("a region outside of the image");
+    }
+    const Status status = decode_scans(region);
+    if (status.is_ok()) *rgb = reconstructor_.view();
+    return status;
+}
+
+Status JpegDecoder::decode_scans(const Region& region) noexcept {
+    const Frame& frame = header_.frame;
+    tables_ = header_.tables;
+    Scan scan = header_.first_scan;
+    const unsigned all_components = (1U << frame.component_count) - 1;
+    unsigned seen_components = 0;
+    for (int scan_index = 0; seen_components != all_components; ++scan_index) {
+        if (scan_index == limits_.max_scans) {
+            return {StatusCode::kLimitExceeded, 0, scan.data_offset, "more scans than the limit"};
+        }
+        for (int i = 0; i < scan.component_count; ++i) {
+            const unsigned bit = 1U << scan.components[i].component;
+            if ((seen_components & bit) != 0) return Status::irregular("a component in two scans", scan.data_offset);
+            seen_components |= bit;
+        }
+        Status status = build_tables(scan);
+        std::size_t end_offset = 0;
+        if (status.is_ok()) status = read_scan_data(scan, &end_offset);
+        Scan next_scan;
+        if (status.is_ok()) status = find_next_scan(end_offset, seen_components == all_components, &next_scan);
+        // The planes are laid out only when the file has shown that it may hold as many blocks.
+        if (status.is_ok() && scan_index == 0) status = reconstructor_.prepare(frame, header_.color, region);
+        if (status.is_ok()) status = decode_rows(scan);
+        if (!status.is_ok()) return status;
+        scan = next_scan;
+    }
+    if (!is_single_pass()) complete_all_rows();
+    return Status::ok();
+}
+
+// True where rows can be reconstructed as they are decoded.
+bool JpegDecoder::is_single_pass() const noexcept {
+    return header_.first_scan.component_count == header_.frame.component_count && header_.frame.component_count > 1;
+}
+
+void JpegDecoder::complete_all_rows() noexcept {
+    const McuWindow& window = reconstructor_.window();
+    for (std::int32_t row = window.top; row < window.bottom; ++row) reconstructor_.mcu_row_is_complete(row);
+}
+
+Status JpegDecoder::find_next_scan(std::size_t offset, bool is_last, Scan* next) noexcept {
+    bool is_end = false;
+    if (is_last) {
+        is_end = file_.size() - offset >= 2 && file_[offset] == 0xFF && file_[offset + 1] == 0xD9;
+        return is_end ? Status::ok() : Status::irregular("the last scan is not followed by EOI", offset);
+    }
+    const Status status = jpeg::read_segments_between_scans(file_, offset, header_.frame, &tables_, next, &is_end);
+    if (status.is_ok() && is_end) return Status::irregular("EOI before the last component's scan", offset);
+    return status;
+}
+
+// Must come before the segments behind the scan are read: it takes the tables as they stand now.
+Status JpegDecoder::build_tables(const Scan& scan) noexcept {
+    for (int i = 0; i < scan.component_count; ++i) {
+        const jpeg::ScanComponent& component = scan.components[i];
+        const int dc = component.dc_slot;
+        const int ac = component.ac_slot;
+        if (!update_table(tables_.dc[dc], &dc_specs_[dc], &dc_tables_[dc])) {
+            return Status::irregular("a DC Huffman table that is missing or not usual", scan.data_offset);
+        }
+        if (!update_table(tables_.ac[ac], &ac_specs_[ac], &ac_tables_[ac])) {
+            return Status::irregular("an AC Huffman table that is missing or not usual", scan.data_offset);
+        }
+        const int slot = header_.frame.components[component.component].quantization_slot;
+        if (!tables_.quantization[slot].is_defined) {
+            return Status::irregular("a quantization table is missing", scan.data_offset);
+        }
+        quantization_[component.component] = tables_.quantization[slot];
+    }
+    return Status::ok();
+}
+
+Status JpegDecoder::read_scan_data(const Scan& scan, std::size_t* end_offset) noexcept {
+    const ScanGrid grid(header_.frame, scan, McuWindow{});
+    const std::uint32_t mcu_count = grid.mcu_count();
+    const std::uint32_t interval = tables_.restart_interval;
+    const std::size_t restart_count = interval == 0 ? 0 : (mcu_count - 1) / interval;
+    const ByteSpan source = file_.subspan(scan.data_offset, file_.size() - scan.data_offset);
+    // Each takes two bytes, so a file cannot make this buffer much larger than itself.
+    if (restart_count > source.size() / 2) return Status::irregular("restart markers are missing", scan.data_offset);
+    Status status = clean_.reserve(source.size() + kUnstuffSlackBytes + jpeg::kReaderPaddingBytes);
+    if (status.is_ok()) status = restart_offsets_.reserve(restart_count * sizeof(std::uint32_t));
+    if (!status.is_ok()) return status;
+    auto* const offsets = reinterpret_cast<std::uint32_t*>(restart_offsets_.data());
+    const UnstuffedScan data = kernels_.unstuff(source, clean_.data(), {offsets, restart_count});
+    *end_offset = scan.data_offset + data.source_bytes;
+    if (data.end != ScanEnd::kMarker) return Status::irregular(detail_of(data.end), *end_offset);
+    if (data.restart_count != restart_count) return Status::irregular("restart markers are missing", *end_offset);
+    std::memset(clean_.data() + data.clean_bytes, 0, jpeg::kReaderPaddingBytes);
+    plan_blocks(scan, {clean_.data(), data.clean_bytes, {offsets, restart_count}}, mcu_count);
+    // A block takes at least two bits, one for each of its two codes.
+    const auto block_count = static_cast<std::uint64_t>(mcu_count) * static_cast<unsigned>(entropy_.block_count());
+    if (block_count > static_cast<std::uint64_t>(data.clean_bytes) * 4) {
+        return Status::irregular("a scan has not enough data for its blocks", *end_offset);
+    }
+    return Status::ok();
+}
+
+void JpegDecoder::plan_blocks(const Scan& scan, const jpeg::ScanData& data, std::uint32_t mcu_count) noexcept {
+    entropy_.begin(data, mcu_count, tables_.restart_interval, kernels_.inverse_dct, scan.data_offset);
+    for (int i = 0; i < scan.component_count; ++i) {
+        const jpeg::ScanComponent& component = scan.components[i];
+        const FrameComponent& facts = header_.frame.components[component.component];
+        const bool is_interleaved = scan.component_count > 1;
+        const int horizontal = is_interleaved ? facts.horizontal : 1;
+        const int vertical = is_interleaved ? facts.vertical : 1;
+        jpeg::ScanBlock block;
+        block.dc = &dc_tables_[component.dc_slot];
+        block.ac = &ac_tables_[component.ac_slot];
+        block.quantization = quantization_[component.component].values;
+        block.prediction = i;
+        block.mcu_stride_bytes = static_cast<std::size_t>(horizontal) * 64;
+        for (int n = 0; n < horizontal * vertical; ++n) entropy_.add_block(block);
+    }
+}
+
+Status JpegDecoder::decode_rows(const Scan& scan) noexcept {
+    const ScanGrid grid(header_.frame, scan, reconstructor_.window());
+    const auto above = static_cast<std::uint32_t>(grid.window.top) * static_cast<std::uint32_t>(grid.wide);
+    Status status = entropy_.walk(above);
+    for (std::int32_t row = grid.window.top; status.is_ok() && row < grid.window.bottom; ++row) {
+        status = entropy_.walk(static_cast<std::uint32_t>(grid.window.left));
+        if (!status.is_ok()) return status;
+        set_outputs(scan, row);
+        status = entropy_.decode(static_cast<std::uint32_t>(grid.window.right - grid.window.left));
+        if (status.is_ok()) status = entropy_.walk(static_cast<std::uint32_t>(grid.wide - grid.window.right));
+        if (status.is_ok() && is_single_pass()) reconstructor_.mcu_row_is_complete(row);
+    }
+    if (grid.window.bottom < grid.high) stopped_early_ = true;
+    return status.is_ok() ? entropy_.finish() : status;
+}
+
+// Points the blocks of the window's first MCU in this row of MCUs to their places, in stream order.
+void JpegDecoder::set_outputs(const Scan& scan, std::int32_t mcu_row) noexcept {
+    const McuWindow& window = reconstructor_.window();
+    jpeg::ScanBlock* block = entropy_.blocks();
+    for (int i = 0; i < scan.component_count; ++i) {
+        const int component = scan.components[i].component;
+        const FrameComponent& facts = header_.frame.components[component];
+        const bool is_interleaved = scan.component_count > 1;
+        const int horizontal = is_interleaved ? facts.horizontal : 1;
+        const int vertical = is_interleaved ? facts.vertical : 1;
+        const std::int32_t first_column = window.left * facts.horizontal;
+        for (int y = 0; y < vertical; ++y) {
+            for (int x = 0; x < horizontal; ++x, ++block) {
+                block->output = reconstructor_.block(component, first_column + x, mcu_row * vertical + y);
+            }
+        }
+    }
+}
+
+}  // namespace fastload

@@ -1,0 +1,78 @@
+// Decodes regions of sequential JPEG files into RGB column strips.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/aligned_buffer.h"
+#include "base/image_view.h"
+#include "base/span.h"
+#include "base/status.h"
+#include "codec/decoder.h"
+#include "codec/jpeg/entropy_baseline.h"
+#include "codec/jpeg/huffman_table.h"
+#include "codec/jpeg/markers.h"
+#include "codec/jpeg/reconstruct.h"
+#include "kernels/kernel_table.h"
+
+namespace fastload {
+
+// Note [strict decoder]
+// kOk means: the installed Pillow decodes this file to exactly these pixels and raises nothing. The decoder takes clean
+// baseline and extended sequential Huffman files of 8 bits with 1 or 3 components; for everything else it says
+// kUnsupported, kIrregular or kLimitExceeded, and the sample goes to the reference decoder. Apart from these it returns
+// only kOutOfMemory. Below the region it may stop without reading the entropy-coded data: the scan is known to end in a
+// proper marker with all restart markers in sequence, and from there on libjpeg could only warn, which Pillow ignores.
+//
+// One thread at a time. Owns scratch memory that grows to the largest image and stays.
+class JpegDecoder {
+  public:
+    // `kernels` must outlive the decoder.
+    JpegDecoder(const KernelTable& kernels, const DecodeLimits& limits);
+
+    // Parses all segments up to and with the first SOS. `file` must stay alive and unchanged until the last decode() of
+    // it returned. `info` is set only with kOk.
+    Status read_header(ByteSpan file, ImageInfo* info) noexcept;
+
+    // Decodes `region`, which must lie inside the image, of the file that read_header() accepted last. *rgb shows
+    // exactly the region (its left and top inside of the strips are arbitrary) in the decoder's memory, valid
+    // until the next call of a member function that is not const. May be called again for another region.
+    Status decode(const Region& region, StripImageView* rgb) noexcept;
+
+    std::size_t scratch_bytes() const noexcept;
+
+    // True where the last decode() left rows below the region unread.
+    bool stopped_early() const noexcept { return stopped_early_; }
+
+  private:
+    Status decode_scans(const Region& region) noexcept;
+    Status build_tables(const jpeg::Scan& scan) noexcept;
+    Status read_scan_data(const jpeg::Scan& scan, std::size_t* end_offset) noexcept;
+    Status find_next_scan(std::size_t offset, bool is_last, jpeg::Scan* next) noexcept;
+    void plan_blocks(const jpeg::Scan& scan, const jpeg::ScanData& data, std::uint32_t mcu_count) noexcept;
+    Status decode_rows(const jpeg::Scan& scan) noexcept;
+    void set_outputs(const jpeg::Scan& scan, std::int32_t mcu_row) noexcept;
+    bool is_single_pass() const noexcept;
+    void complete_all_rows() noexcept;
+
+    const KernelTable& kernels_;
+    DecodeLimits limits_;
+    ByteSpan file_;
+    jpeg::Header header_;
+    jpeg::Tables tables_;  // as they stand at the current scan
+    jpeg::Reconstructor reconstructor_;
+    jpeg::EntropyScan entropy_;
+    AlignedBuffer clean_;
+    AlignedBuffer restart_offsets_;
+    // A component keeps the quantization table of its scan while others may be redefined.
+    jpeg::QuantizationTable quantization_[jpeg::kMaxComponents];
+    // What the decoding tables were made from: many files share the same ones.
+    jpeg::HuffmanSpec dc_specs_[jpeg::kTableSlots];
+    jpeg::HuffmanSpec ac_specs_[jpeg::kTableSlots];
+    jpeg::DcTable dc_tables_[jpeg::kTableSlots];
+    jpeg::AcTable ac_tables_[jpeg::kTableSlots];
+    bool is_ready_ = false;
+    bool stopped_early_ = false;
+};
+
+}  // namespace fastload

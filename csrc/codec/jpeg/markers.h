@@ -1,0 +1,95 @@
+// Reads the marker segments of a JPEG file: tables, frame header, scan headers.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/span.h"
+#include "base/status.h"
+#include "codec/decoder.h"
+
+namespace fastload::jpeg {
+
+constexpr int kMaxComponents = 3;
+constexpr int kTableSlots = 4;
+
+// A DHT segment's table as it stands in the file (T.81 B.2.4.2), not checked further than its length.
+struct HuffmanSpec {
+    bool is_defined = false;
+    std::uint8_t code_counts[16] = {};  // number of codes of length i + 1
+    std::uint8_t symbols[256] = {};     // in the order of their codes
+};
+
+// 64-byte aligned for the inverse DCT; zigzag order, see Note [zigzag blocks].
+struct QuantizationTable {
+    alignas(64) std::uint16_t values[64] = {};
+    bool is_defined = false;
+};
+
+// What DHT, DQT and DRI segments set. Later segments replace what earlier ones said.
+struct Tables {
+    HuffmanSpec dc[kTableSlots];
+    HuffmanSpec ac[kTableSlots];
+    QuantizationTable quantization[kTableSlots];
+    std::uint32_t restart_interval = 0;  // in MCUs; 0 for none
+};
+
+struct FrameComponent {
+    std::uint8_t id = 0;
+    std::uint8_t quantization_slot = 0;
+    int horizontal = 1;  // sampling factors, 1..4
+    int vertical = 1;
+    // How often a sample stands side by side and on top of itself in the image: largest factor / this factor.
+    int horizontal_expansion = 1;
+    int vertical_expansion = 1;
+    // In samples, and in blocks rounded up: the size a scan of this component alone has.
+    std::int32_t width = 0;
+    std::int32_t height = 0;
+    std::int32_t blocks_wide = 0;
+    std::int32_t blocks_high = 0;
+};
+
+struct Frame {
+    ImageSize size;
+    int component_count = 0;
+    FrameComponent components[kMaxComponents];
+    int max_horizontal = 1;
+    int max_vertical = 1;
+    // The grid of interleaved MCUs, each 8 * max_horizontal by 8 * max_vertical pixels.
+    std::int32_t mcus_wide = 0;
+    std::int32_t mcus_high = 0;
+};
+
+struct ScanComponent {
+    int component = 0;  // index in Frame::components
+    int dc_slot = 0;
+    int ac_slot = 0;
+};
+
+struct Scan {
+    int component_count = 0;
+    ScanComponent components[kMaxComponents];
+    std::size_t data_offset = 0;  // of the first entropy-coded byte
+};
+
+enum class ColorModel : std::uint8_t { kGray, kYcc, kRgb };
+
+struct Header {
+    Frame frame;
+    ColorModel color = ColorModel::kGray;
+    Scan first_scan;
+    Tables tables;  // as they stand at the first scan
+};
+
+// Reads everything up to and with the first SOS. Accepts only what both Pillow's own header parser and libjpeg take
+// without an exception, an error or a warning; see Note [two parsers] in markers.cpp. `header` is meaningless
+// unless the result is kOk. Never reads outside `file`.
+Status read_header_segments(ByteSpan file, const DecodeLimits& limits, Header* header) noexcept;
+
+// Reads on from the marker at `offset`, behind the data of a scan, and applies table segments to `tables`. At the next
+// SOS fills `scan` and sets *is_end to false; at EOI sets it to true. Anything else but DHT, DQT, DRI, COM and APPn is
+// irregular here.
+Status read_segments_between_scans(ByteSpan file, std::size_t offset, const Frame& frame, Tables* tables, Scan* scan,
+                                   bool* is_end) noexcept;
+
+}  // namespace fastload::jpeg

@@ -1,0 +1,78 @@
+// Full decode and the decode of a region chosen by the input's own bytes. Where the full one succeeds, the region must
+// too and be its crop; only allowed verdicts may come back.
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "codec/jpeg/jpeg_decoder.h"
+#include "kernels/dispatch.h"
+
+namespace fastload {
+namespace {
+
+void require(bool condition) {
+    if (!condition) __builtin_trap();
+}
+
+void check_verdict(const Status& status) {
+    require(status.is_ok() || is_for_fallback(status.code) || status.code == StatusCode::kOutOfMemory);
+    require(status.is_ok() || *status.detail != '\0');
+}
+
+std::vector<std::uint8_t> pixels_of(const StripImageView& view) {
+    std::vector<std::uint8_t> pixels;
+    for (int plane = 0; plane < 3; ++plane) {
+        for (std::int32_t y = 0; y < view.height; ++y) {
+            for (std::int32_t x = 0; x < view.width; ++x) pixels.push_back(view.at(plane, x, y));
+        }
+    }
+    return pixels;
+}
+
+// A region that depends on the bytes, so that a fuzzer can steer it.
+Region region_of(ByteSpan file, const ImageSize& size) {
+    std::uint32_t hash = 2166136261U;
+    for (const std::uint8_t byte : file) hash = (hash ^ byte) * 16777619U;
+    const auto pick = [&hash](std::int32_t count) {
+        hash = hash * 1664525U + 1013904223U;
+        return static_cast<std::int32_t>((hash >> 8) % static_cast<std::uint32_t>(count));
+    };
+    Region region;
+    region.left = pick(size.width);
+    region.top = pick(size.height);
+    region.width = 1 + pick(size.width - region.left);
+    region.height = 1 + pick(size.height - region.top);
+    return region;
+}
+
+void decode_twice(JpegDecoder& decoder, ByteSpan file) {
+    ImageInfo info;
+    const Status header = decoder.read_header(file, &info);
+    check_verdict(header);
+    if (!header.is_ok()) return;
+    StripImageView view;
+    const Status full = decoder.decode({0, 0, info.size.width, info.size.height}, &view);
+    check_verdict(full);
+    require(!full.is_ok() || !decoder.stopped_early());
+    std::vector<std::uint8_t> expected;
+    const Region region = region_of(file, info.size);
+    if (full.is_ok()) expected = pixels_of(view.crop(region));
+    const Status part = decoder.decode(region, &view);
+    check_verdict(part);
+    if (full.is_ok()) require(part.is_ok() && pixels_of(view) == expected);
+}
+
+}  // namespace
+}  // namespace fastload
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+    using namespace fastload;
+    const KernelTable* const kernels = select_kernel_table();
+    DecodeLimits limits;
+    limits.max_pixels = 1 << 20;
+    // A fresh one, so that a run depends on this input alone.
+    const auto decoder = std::make_unique<JpegDecoder>(*kernels, limits);
+    decode_twice(*decoder, {data, size});
+    return 0;
+}

@@ -1,0 +1,50 @@
+// Runs a fuzz target over files and folders without a fuzzer, e.g. over a corpus as a test:
+//     fuzz_probe fuzz/corpus/probe image.jpg
+// Prints how many inputs ran. With --verbose first, writes each name before it runs: the last one is what crashed.
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <memory>
+#include <vector>
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
+
+namespace {
+
+namespace fs = std::filesystem;
+
+void replay(const fs::path& path, bool is_verbose) {
+    std::ifstream file(path, std::ios::binary);
+    const std::vector<char> bytes{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+    // An exact allocation, so that the address sanitizer sees a read one byte behind the input.
+    const std::unique_ptr<std::uint8_t[]> copy(new std::uint8_t[bytes.size()]);
+    for (std::size_t i = 0; i < bytes.size(); ++i) copy[i] = static_cast<std::uint8_t>(bytes[i]);
+    if (is_verbose) std::cerr << path.string() << std::endl;
+    LLVMFuzzerTestOneInput(copy.get(), bytes.size());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    std::size_t count = 0;
+    const bool is_verbose = argc > 1 && std::strcmp(argv[1], "--verbose") == 0;
+    for (int i = is_verbose ? 2 : 1; i < argc; ++i) {
+        if (!fs::is_directory(argv[i])) {
+            replay(argv[i], is_verbose);
+            ++count;
+            continue;
+        }
+        for (const fs::directory_entry& entry : fs::recursive_directory_iterator(argv[i])) {
+            if (!entry.is_regular_file()) continue;
+            replay(entry.path(), is_verbose);
+            ++count;
+        }
+    }
+    std::cout << count << " inputs replayed\n";
+    return count > 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
