@@ -1,0 +1,17 @@
+// What the elements of a sample look like in the batch.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace fastload {
+
+struct OutputLayout {
+    int element_size_bytes = 1;  // 1, 2, 4 or 8
+    bool channels_last = false;  // HWC in memory; else CHW
+    // 3 x 256 elements: what value v of channel c becomes is element 256 * c + v. Made by torch's own operations when a
+    // pipeline is lowered, so dtype, scaling and normalisation are in it. Empty: uint8 as decoded.
+    std::vector<std::uint8_t> table;
+};
+
+}  // namespace fastload

@@ -1,0 +1,259 @@
+#include "image/transform_plan.h"
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "check.h"
+#include "image/transform_executor.h"
+#include "kernels/dispatch.h"
+#include "test_images.h"
+
+namespace fastload {
+namespace {
+
+using testing::StripImage;
+using Steps = std::vector<TransformStep>;
+
+TransformStep sized(TransformKind kind, std::int32_t width, std::int32_t height, std::uint32_t position = 0) {
+    TransformStep step;
+    step.kind = kind;
+    step.width = width;
+    step.height = height;
+    step.position = position;
+    return step;
+}
+
+TransformStep shorter_side(std::int32_t size, std::int32_t max_size = 0) {
+    TransformStep step;
+    step.kind = TransformKind::kResizeShorterSide;
+    step.size = size;
+    step.max_size = max_size;
+    return step;
+}
+
+TransformStep flip(double probability, std::uint32_t position = 9) {
+    TransformStep step;
+    step.kind = TransformKind::kRandomHorizontalFlip;
+    step.probability = probability;
+    step.position = position;
+    return step;
+}
+
+std::shared_ptr<TransformPlan> make_plan(Steps steps, OutputLayout layout = {}) {
+    std::string problem;
+    auto plan = TransformPlan::create(std::move(steps), std::move(layout), ResizeOrder::kPillow13, &problem);
+    if (plan == nullptr) testing::report_failure(__FILE__, __LINE__, problem);
+    return plan;
+}
+
+std::string problem_of(Steps steps, OutputLayout layout = {}) {
+    std::string problem;
+    CHECK(TransformPlan::create(std::move(steps), std::move(layout), ResizeOrder::kPillow13, &problem) == nullptr);
+    return problem;
+}
+
+void check_mentions(const std::string& text, const std::string& part) {
+    if (text.find(part) == std::string::npos) {
+        testing::report_failure(__FILE__, __LINE__, "\"" + text + "\" does not mention \"" + part + "\"");
+    }
+}
+
+std::vector<std::uint8_t> run(TransformExecutor& executor, const TransformPlan& plan, const StripImageView& image,
+                              std::uint64_t sample = 0) {
+    ResolvedTransform resolved;
+    CHECK(plan.resolve(1, 0, sample, {image.width, image.height}, &resolved).is_ok());
+    CHECK(resolved.source_region.lies_inside(image.width, image.height));
+    std::vector<std::uint8_t> sample_bytes(plan.sample_bytes());
+    CHECK(executor.run(plan, resolved, image.crop(resolved.source_region), sample_bytes.data()).is_ok());
+    return sample_bytes;
+}
+
+// Planar uint8 with the result of `plan` on `image`, as an image again.
+class Result {
+  public:
+    Result(const TransformPlan& plan, const StripImageView& image)
+        : size_(plan.output_size()), pixels_(3 * static_cast<std::size_t>(size_.width * size_.height)) {
+        TransformExecutor executor(*select_kernel_table());
+        const std::vector<std::uint8_t> planes = run(executor, plan, image);
+        const std::size_t plane = planes.size() / 3;
+        for (std::size_t i = 0; i < planes.size(); ++i) pixels_[i % plane * 3 + i / plane] = planes[i];
+    }
+    PackedImageView view() const {
+        return {pixels_.data(), 3 * static_cast<std::size_t>(size_.width), size_.width, size_.height};
+    }
+
+  private:
+    ImageSize size_;
+    std::vector<std::uint8_t> pixels_;
+};
+
+// Each step as a plan of its own, in a row: what any sequence must equal.
+std::vector<std::uint8_t> run_one_by_one(const Steps& steps, const StripImageView& image) {
+    TransformExecutor executor(*select_kernel_table());
+    StripImageView strips = image;
+    std::vector<std::uint8_t> planes;
+    Steps done;
+    std::unique_ptr<Result> result;
+    for (const TransformStep& step : steps) {
+        // A flip alone has no fixed size; a center crop to the size it has anyway gives it one.
+        const auto plan = make_plan({step.kind == TransformKind::kRandomHorizontalFlip
+                                         ? sized(TransformKind::kCenterCrop, strips.width, strips.height)
+                                         : step,
+                                     step.kind == TransformKind::kRandomHorizontalFlip ? step : flip(0.0)});
+        result = std::make_unique<Result>(*plan, strips);
+        planes = run(executor, *plan, strips);
+        CHECK(executor.load_packed(result->view(), &strips).is_ok());
+    }
+    return planes;
+}
+
+}  // namespace
+
+TEST_CASE(plan_refuses_arguments_with_a_sentence) {
+    check_mentions(problem_of({}), "depends on the size of the source");
+    check_mentions(problem_of({shorter_side(256)}), "depends on the size of the source");
+    check_mentions(problem_of({sized(TransformKind::kResize, 0, 5)}), "steps[0].width must be in 1..65535, got 0");
+    check_mentions(problem_of({sized(TransformKind::kCenterCrop, 5, 65536)}), "height must be in 1..65535, got 65536");
+    check_mentions(problem_of({shorter_side(256, 256)}), "max_size must be greater than size, got 256");
+    check_mentions(problem_of({flip(1.5)}), "probability must be in [0, 1], got 1.5");
+    TransformStep box = sized(TransformKind::kRandomResizedCrop, 5, 5);
+    box.box_rule.scale[0] = -1;
+    check_mentions(problem_of({box}),
+                   "steps[0].scale must be two float32 numbers with 0 <= first <= second, got (-1, 1)");
+    box = sized(TransformKind::kRandomResizedCrop, 5, 5);
+    box.box_rule.ratio[0] = 0;
+    check_mentions(problem_of({box}), "steps[0].ratio");
+    const TransformStep resize = sized(TransformKind::kResize, 5, 5);
+    check_mentions(problem_of(Steps(17, resize)), "at most 16");
+    check_mentions(problem_of({resize}, {3, false, {}}), "element_size must be 1, 2, 4 or 8, got 3");
+    check_mentions(problem_of({resize}, {4, false, {}}), "element_size must be 1 where there is no table, got 4");
+    check_mentions(problem_of({resize}, {4, false, std::vector<std::uint8_t>(100)}), "= 3072 bytes, got 100");
+}
+
+TEST_CASE(plan_knows_its_output_size_and_bytes) {
+    const auto plan = make_plan({shorter_side(256), sized(TransformKind::kCenterCrop, 224, 200), flip(0.5)},
+                                {4, true, std::vector<std::uint8_t>(3072)});
+    CHECK_EQUAL(plan->output_size().width, 224);
+    CHECK_EQUAL(plan->output_size().height, 200);
+    CHECK_EQUAL(plan->sample_bytes(), std::size_t{3} * 224 * 200 * 4);
+    // A shorter side after a known size is known.
+    CHECK_EQUAL(make_plan({sized(TransformKind::kResize, 40, 20), shorter_side(10)})->output_size().width, 20);
+}
+
+TEST_CASE(plan_asks_only_for_the_pixels_before_the_first_resize) {
+    ResolvedTransform resolved;
+    CHECK(make_plan({sized(TransformKind::kCenterCrop, 100, 50), flip(1.0), sized(TransformKind::kResize, 10, 10)})
+              ->resolve(0, 0, 0, {200, 200}, &resolved)
+              .is_ok());
+    CHECK_EQUAL(resolved.source_region.left, 50);
+    CHECK_EQUAL(resolved.source_region.top, 75);
+    CHECK_EQUAL(resolved.source_region.width, 100);
+    CHECK_EQUAL(resolved.source_region.height, 50);
+    CHECK_EQUAL(resolved.step_count, 3U);
+    CHECK(make_plan({sized(TransformKind::kResize, 20, 20), sized(TransformKind::kCenterCrop, 10, 10)})
+              ->resolve(0, 0, 0, {200, 100}, &resolved)
+              .is_ok());
+    CHECK_EQUAL(resolved.source_region.width, 200);
+    CHECK_EQUAL(resolved.source_region.height, 100);
+}
+
+TEST_CASE(plan_draws_depend_on_every_part_of_the_sample_name) {
+    const auto plan = make_plan({sized(TransformKind::kRandomResizedCrop, 24, 24)});
+    const auto box = [&](std::uint64_t seed, std::uint64_t epoch, std::uint64_t sample) {
+        ResolvedTransform resolved;
+        CHECK(plan->resolve(seed, epoch, sample, {500, 375}, &resolved).is_ok());
+        const Region& region = resolved.source_region;
+        return std::array<std::int32_t, 4>{region.left, region.top, region.width, region.height};
+    };
+    CHECK(box(1, 2, 3) == box(1, 2, 3));
+    CHECK(box(1, 2, 3) != box(2, 2, 3));
+    CHECK(box(1, 2, 3) != box(1, 3, 3));
+    CHECK(box(1, 2, 3) != box(1, 2, 4));
+}
+
+TEST_CASE(plan_reports_sizes_it_cannot_make) {
+    ResolvedTransform resolved;
+    const auto plan = make_plan({shorter_side(5, 8), sized(TransformKind::kCenterCrop, 5, 5)});
+    CHECK(plan->resolve(0, 0, 0, {1000, 10}, &resolved).code == StatusCode::kInvalidGeometry);
+    CHECK(plan->resolve(0, 0, 0, {0, 10}, &resolved).code == StatusCode::kInvalidGeometry);
+    CHECK(plan->resolve(0, 0, 0, {65536, 10}, &resolved).code == StatusCode::kInvalidGeometry);
+    CHECK(make_plan({shorter_side(65535), sized(TransformKind::kCenterCrop, 5, 5)})
+              ->resolve(0, 0, 0, {17, 1}, &resolved)
+              .code == StatusCode::kInvalidGeometry);
+}
+
+TEST_CASE(executor_refuses_pixels_of_another_region) {
+    const StripImage image(20, 20, 1);
+    const auto plan = make_plan({sized(TransformKind::kCenterCrop, 10, 10)});
+    ResolvedTransform resolved;
+    CHECK(plan->resolve(0, 0, 0, {20, 20}, &resolved).is_ok());
+    TransformExecutor executor(*select_kernel_table());
+    std::vector<std::uint8_t> destination(plan->sample_bytes());
+    CHECK(executor.run(*plan, resolved, image.view(), destination.data()).code == StatusCode::kInvalidGeometry);
+}
+
+// Folding crops and flips into resizes and into the last write must not show.
+TEST_CASE(executor_sequences_equal_their_steps_one_by_one) {
+    using Kind = TransformKind;
+    const std::vector<Steps> sequences = {
+        {sized(Kind::kCenterCrop, 30, 20), flip(1.0), sized(Kind::kResize, 17, 23)},
+        {flip(1.0), sized(Kind::kCenterCrop, 31, 20)},
+        {flip(1.0), sized(Kind::kResize, 50, 40), flip(1.0, 8), sized(Kind::kCenterCrop, 33, 21)},
+        {sized(Kind::kResize, 50, 40), sized(Kind::kCenterCrop, 64, 21), sized(Kind::kResize, 25, 30), flip(1.0)},
+        {sized(Kind::kCenterCrop, 80, 70), sized(Kind::kResize, 40, 35)},
+        {sized(Kind::kCenterCrop, 80, 20), flip(1.0), sized(Kind::kCenterCrop, 60, 60), flip(1.0, 8),
+         sized(Kind::kCenterCrop, 51, 13)},
+        {sized(Kind::kResize, 33, 80), sized(Kind::kResize, 20, 20), sized(Kind::kResize, 61, 20)},
+        {sized(Kind::kRandomResizedCrop, 24, 24, 3)},
+    };
+    TransformExecutor executor(*select_kernel_table());
+    for (const Steps& steps : sequences) {
+        const StripImage image(57, 45, 4);
+        const StripImageView window = image.view().crop({3, 5, 52, 38});
+        CHECK(run(executor, *make_plan(steps), window) == run_one_by_one(steps, window));
+    }
+}
+
+TEST_CASE(executor_pads_where_a_random_crop_sees_no_pixel) {
+    const StripImage image(2, 2, 4);
+    const auto plan =
+        make_plan({sized(TransformKind::kCenterCrop, 200, 200), sized(TransformKind::kRandomResizedCrop, 8, 8, 1)});
+    TransformExecutor executor(*select_kernel_table());
+    int black = 0;
+    for (std::uint64_t sample = 0; sample < 50; ++sample) {
+        const std::vector<std::uint8_t> result = run(executor, *plan, image.view(), sample);
+        black += result == std::vector<std::uint8_t>(result.size()) ? 1 : 0;
+    }
+    CHECK(black > 0 && black < 50);
+}
+
+TEST_CASE(executor_memory_stops_growing) {
+    const auto plan = make_plan({flip(0.5), sized(TransformKind::kRandomResizedCrop, 24, 24), flip(0.5)});
+    TransformExecutor executor(*select_kernel_table());
+    const StripImage image(100, 75, 4);
+    for (std::uint64_t sample = 0; sample < 200; ++sample) run(executor, *plan, image.view(), sample);
+    const std::size_t held = executor.scratch_bytes();
+    CHECK(held > 0);
+    for (std::uint64_t sample = 200; sample < 400; ++sample) run(executor, *plan, image.view(), sample % 200);
+    CHECK_EQUAL(executor.scratch_bytes(), held);
+}
+
+TEST_CASE(load_packed_puts_every_pixel_into_its_strip) {
+    TransformExecutor executor(*select_kernel_table());
+    std::vector<std::uint8_t> pixels;
+    for (int i = 0; i < 19 * (3 * 13 + 2); ++i) pixels.push_back(static_cast<std::uint8_t>(i * 37));
+    const PackedImageView packed = {pixels.data(), 3 * 13 + 2, 13, 19};
+    StripImageView strips;
+    CHECK(executor.load_packed(packed, &strips).is_ok());
+    for (int y = 0; y < 19; ++y) {
+        for (int x = 0; x < 13; ++x) {
+            for (int c = 0; c < 3; ++c) {
+                CHECK_EQUAL(strips.at(c, x, y), pixels[static_cast<std::size_t>(y * (3 * 13 + 2) + 3 * x + c)]);
+            }
+        }
+    }
+    CHECK(executor.load_packed({pixels.data(), 0, 0, 19}, &strips).code == StatusCode::kInvalidGeometry);
+}
+
+}  // namespace fastload
