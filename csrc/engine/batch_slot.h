@@ -1,0 +1,48 @@
+// The place of one batch in flight.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "base/status.h"
+#include "engine/sample_task.h"
+
+namespace fastload {
+
+// Note [slot lifetime]
+// free -> filling -> ready -> handed over -> free. A slot is filling from submit() until its last sample has finished,
+// ready until the consumer takes it in order, and handed over while the consumer may still ask for its report; then the
+// stream reuses it, so that a warm epoch allocates nothing here. `memory` keeps the batch's bytes alive while tasks may
+// write to them: it leaves the slot when the batch is handed over, or, after a cancel, when the last thread lets go of
+// the slot. A thread that hangs in a read therefore keeps its memory for as long as it hangs.
+enum class SlotState : std::uint8_t { kFree, kFilling, kReady, kHandedOver };
+
+struct SampleError {
+    std::size_t position = 0;  // in the batch
+    std::int64_t sample_index = 0;
+    Status status;
+    std::shared_ptr<void> python_error;  // opaque here; set where the reference decoder raised
+};
+
+struct BatchSlot {
+    // Set by submit(), then read-only until the slot is free again.
+    std::vector<std::int64_t> sample_indices;
+    std::uint8_t* images = nullptr;
+    std::shared_ptr<void> memory;
+
+    // Each element belongs to the task of that position until the batch is ready.
+    std::vector<SampleReport> reports;
+
+    // Guarded by the work queue's mutex; not used where there are no threads.
+    std::size_t next_position = 0;
+
+    // Guarded by the stream's mutex.
+    SlotState state = SlotState::kFree;
+    std::size_t samples_left = 0;
+    std::optional<SampleError> first_error;  // the lowest position wins, whatever the order of events
+};
+
+}  // namespace fastload

@@ -1,0 +1,149 @@
+#include "engine/buffer_pool.h"
+
+#include <sys/mman.h>
+
+#include <mutex>
+#include <new>
+#include <utility>
+#include <vector>
+
+#include "base/checked_math.h"
+#include "engine/fork_guard.h"
+
+namespace fastload {
+namespace {
+
+// Whole huge pages, where the system gives them: fewer faults at first use and fewer TLB misses later.
+constexpr std::size_t kHugePageBytes = std::size_t{2} << 20;
+constexpr std::size_t kPageBytes = 4096;
+
+// A private anonymous mapping. Movable, owns.
+class Mapping {
+  public:
+    Mapping() noexcept = default;
+    Mapping(Mapping&& other) noexcept
+        : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+    Mapping& operator=(Mapping&& other) noexcept {
+        std::swap(data_, other.data_);
+        std::swap(size_, other.size_);
+        return *this;
+    }
+    Mapping(const Mapping&) = delete;  // two owners would unmap twice
+    Mapping& operator=(const Mapping&) = delete;
+    ~Mapping() {
+        if (data_ != nullptr) ::munmap(data_, size_);
+    }
+
+    static Mapping create(std::size_t size) noexcept {
+        Mapping mapping;
+        const std::size_t granularity = size >= kHugePageBytes ? kHugePageBytes : kPageBytes;
+        std::size_t rounded = 0;
+        if (!checked_round_up(size, granularity, &rounded)) return mapping;
+        void* data = ::mmap(nullptr, rounded, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (data == MAP_FAILED) return mapping;
+        ::madvise(data, rounded, MADV_HUGEPAGE);  // advice: without huge pages everything works, with more faults
+        mapping.data_ = static_cast<std::uint8_t*>(data);
+        mapping.size_ = rounded;
+        return mapping;
+    }
+
+    std::uint8_t* data() const noexcept { return data_; }
+    std::size_t size() const noexcept { return size_; }
+
+  private:
+    std::uint8_t* data_ = nullptr;
+    std::size_t size_ = 0;
+};
+
+}  // namespace
+
+class BufferPool::Shared {
+  public:
+    explicit Shared(std::size_t max_free_buffers) : max_free_buffers_(max_free_buffers) {
+        free_.reserve(max_free_buffers);
+    }
+
+    Mapping take(std::size_t size) {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        for (Mapping& candidate : free_) {
+            // Half empty at most: a small last batch may use a large buffer's memory only if it is not much smaller.
+            if (candidate.size() >= size && candidate.size() / 2 <= size) {
+                Mapping taken = std::move(candidate);
+                candidate = std::move(free_.back());
+                free_.pop_back();
+                return taken;
+            }
+        }
+        return {};
+    }
+
+    void give_back(Mapping mapping) noexcept {
+        Mapping surplus;  // unmapped after the lock
+        const std::lock_guard<std::mutex> lock(mutex_);
+        if (free_.size() == max_free_buffers_) {
+            // The newest is the likeliest to be asked for again: sizes change when the user changes something.
+            if (free_.empty()) {
+                surplus = std::move(mapping);
+            } else {
+                surplus = std::move(free_.front());
+                free_.erase(free_.begin());
+                free_.push_back(std::move(mapping));
+            }
+            bytes_held_ -= surplus.size();
+            return;
+        }
+        free_.push_back(std::move(mapping));
+    }
+
+    void count(std::size_t bytes) {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        bytes_held_ += bytes;
+    }
+
+    std::size_t bytes_held() const {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        return bytes_held_;
+    }
+
+    std::uint32_t generation() const noexcept { return generation_; }
+
+  private:
+    const std::uint32_t generation_ = fork_generation();
+    const std::size_t max_free_buffers_;
+    mutable std::mutex mutex_;
+    std::vector<Mapping> free_;
+    std::size_t bytes_held_ = 0;
+};
+
+namespace {
+
+struct OwnedBuffer {
+    BufferPool::Buffer buffer;
+    Mapping mapping;
+};
+
+}  // namespace
+
+BufferPool::BufferPool(std::size_t max_free_buffers) : shared_(std::make_shared<Shared>(max_free_buffers)) {}
+
+std::shared_ptr<BufferPool::Buffer> BufferPool::allocate(std::size_t size) {
+    auto owned = std::make_unique<OwnedBuffer>();
+    owned->mapping = shared_->take(size);
+    if (owned->mapping.data() == nullptr) {
+        owned->mapping = Mapping::create(size);
+        if (owned->mapping.data() == nullptr) return nullptr;
+        shared_->count(owned->mapping.size());
+    }
+    owned->buffer = {owned->mapping.data(), size};
+    OwnedBuffer* raw = owned.release();  // the deleter owns it from here, also if shared_ptr cannot be made
+    const auto return_to_pool = [shared = shared_, raw](Buffer*) noexcept {
+        std::unique_ptr<OwnedBuffer> returned(raw);
+        // See Note [after fork]: the pool's mutex may be held by a thread of the parent.
+        if (shared->generation() == fork_generation()) shared->give_back(std::move(returned->mapping));
+    };
+    return std::shared_ptr<Buffer>(&raw->buffer, return_to_pool);
+}
+
+std::size_t BufferPool::bytes_held() const { return shared_->bytes_held(); }
+
+}  // namespace fastload

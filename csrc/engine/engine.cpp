@@ -1,0 +1,46 @@
+#include "engine/engine.h"
+
+#include <new>
+#include <stdexcept>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "engine/worker_pool.h"
+
+namespace fastload {
+
+Engine::Engine(std::size_t num_threads, SampleWorkerFactory make_worker)
+    : core_(std::make_shared<EngineCore>(num_threads, std::move(make_worker))) {
+    std::size_t number = 0;
+    try {
+        for (; number < num_threads; ++number) start_worker_thread(*core_, number);
+    } catch (const std::system_error& error) {
+        close(std::chrono::milliseconds(200));
+        throw std::runtime_error("cannot start loader thread " + std::to_string(number + 1) + " of " +
+                                 std::to_string(num_threads) + ": " + error.code().message() +
+                                 ". Lower num_workers or raise the limit on processes (ulimit -u).");
+    } catch (const std::bad_alloc&) {
+        close(std::chrono::milliseconds(200));
+        throw;
+    }
+}
+
+Engine::~Engine() {
+    if (!core().is_forked()) core().signal_end();
+}
+
+std::shared_ptr<Stream> Engine::open_stream(SampleSource source) {
+    auto stream = std::make_shared<Stream>(*core_, std::move(source));
+    core().add_stream(stream);
+    // close() ends the streams it sees; one that is added later sees that the queue is closed.
+    if (core().work().is_closed()) stream->cancel();
+    return stream;
+}
+
+bool Engine::close(std::chrono::milliseconds timeout) {
+    core().signal_end();
+    return core().wait_for_threads_to_end(timeout);
+}
+
+}  // namespace fastload

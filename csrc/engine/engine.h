@@ -1,0 +1,38 @@
+// The threads of a loader, and the streams they fill.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+
+#include "engine/engine_core.h"
+#include "engine/sample_task.h"
+#include "engine/stream.h"
+
+namespace fastload {
+
+// Owned by one loader and kept between epochs. Thread-safe. Its threads hold only the core: destroying the engine
+// signals them and returns at once.
+class Engine {
+  public:
+    // Starts `num_threads` threads named "fastload-w0", "fastload-w1", ...; 0 means that the thread which waits for a
+    // batch does the work. Throws std::runtime_error, saying which, where the system refuses a thread (those started
+    // are ended first).
+    Engine(std::size_t num_threads, SampleWorkerFactory make_worker);
+    ~Engine();
+    Engine(const Engine&) = delete;  // one owner of the threads
+    Engine& operator=(const Engine&) = delete;
+
+    std::shared_ptr<Stream> open_stream(SampleSource source);
+
+    // Ends every stream and every wait, then waits for the threads, at most `timeout`. True when all are gone. A thread
+    // in a read that hangs stays, with its memory, until the read returns. Further calls do nothing.
+    bool close(std::chrono::milliseconds timeout);
+
+    EngineCore& core() const noexcept { return **core_; }
+
+  private:
+    LeakedAfterFork<std::shared_ptr<EngineCore>> core_;
+};
+
+}  // namespace fastload

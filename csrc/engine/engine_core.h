@@ -1,0 +1,76 @@
+// What an engine's threads and streams share. It lives until the last of them is gone, which may be after the engine.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "engine/fallback_queue.h"
+#include "engine/fork_guard.h"
+#include "engine/sample_task.h"
+#include "engine/stats.h"
+#include "engine/work_queue.h"
+
+namespace fastload {
+
+class EngineCore {
+  public:
+    EngineCore(std::size_t num_threads, SampleWorkerFactory make_worker)
+        : num_threads_(num_threads), make_worker_(std::move(make_worker)) {}
+
+    std::size_t num_threads() const noexcept { return num_threads_; }
+    WorkQueue& work() noexcept { return work_; }
+    FallbackQueue& fallback() noexcept { return fallback_; }
+    Stats& stats() noexcept { return stats_; }
+
+    // See Note [after fork].
+    bool is_forked() const noexcept { return generation_ != fork_generation(); }
+
+    // A worker for a thread that is not the engine's own (the reference decoder's, or the caller's without threads).
+    // Borrowed workers are reused. May throw std::bad_alloc.
+    std::unique_ptr<SampleWorker> borrow_worker();
+    void return_worker(std::unique_ptr<SampleWorker> worker) noexcept;
+    std::unique_ptr<SampleWorker> make_worker() const { return make_worker_(); }
+
+    // A stream of an engine that has lost a thread starts with that fault.
+    void add_stream(const std::shared_ptr<Stream>& stream);
+
+    // The streams that still exist.
+    std::vector<std::shared_ptr<Stream>> streams();
+
+    // Ends every stream and every wait; threads leave after the sample in hand. May be called again.
+    void signal_end() noexcept;
+
+    // A thread ended by an error: every wait of every stream, present or future, reports it. The first one counts.
+    void set_fault(Status fault) noexcept;
+
+    // False once the engine was closed or has lost a thread.
+    bool is_running() const;
+
+    // Threads announce themselves, so that close() can wait for them with a limit.
+    void thread_started();
+    void thread_ended();
+    // True when no thread is left within `timeout`.
+    bool wait_for_threads_to_end(std::chrono::milliseconds timeout);
+
+  private:
+    const std::size_t num_threads_;
+    const SampleWorkerFactory make_worker_;
+    const std::uint32_t generation_ = fork_generation();
+    WorkQueue work_;
+    FallbackQueue fallback_;
+    Stats stats_;
+
+    mutable std::mutex mutex_;
+    std::condition_variable thread_ended_;
+    std::size_t num_running_threads_ = 0;
+    std::vector<std::unique_ptr<SampleWorker>> idle_workers_;
+    std::vector<std::weak_ptr<Stream>> streams_;
+    Status fault_;
+};
+
+}  // namespace fastload

@@ -1,0 +1,42 @@
+// Tells a process that it was forked from the one in which an engine was started.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+
+namespace fastload {
+
+// Note [after fork]
+// A forked child has a copy of the engine's memory but none of its threads, and any mutex may be held by a thread that
+// no longer exists. So every public entry of the engine first compares the generation it was created in with the
+// current one and refuses; destructors leak what they own, because destroying a condition variable with a waiter that
+// does not exist waits for ever.
+
+// Counts the forks above this process. Cheap: one relaxed load.
+std::uint32_t fork_generation() noexcept;
+
+// Installs the counter's handler. Call once, before the first engine; false where the system refuses (out of memory).
+bool install_fork_counter() noexcept;
+
+// Owns a T and destroys it with itself, but not in a process forked since: there it is leaked, see Note [after fork].
+template <typename T>
+class LeakedAfterFork {
+  public:
+    explicit LeakedAfterFork(T value) noexcept : value_(std::move(value)) {}
+    ~LeakedAfterFork() {
+        if (generation_ == fork_generation()) value_.~T();
+    }
+    LeakedAfterFork(const LeakedAfterFork&) = delete;  // one owner
+    LeakedAfterFork& operator=(const LeakedAfterFork&) = delete;
+
+    T& operator*() noexcept { return value_; }
+    const T& operator*() const noexcept { return value_; }
+
+  private:
+    const std::uint32_t generation_ = fork_generation();
+    union {
+        T value_;
+    };
+};
+
+}  // namespace fastload

@@ -1,0 +1,86 @@
+#include "engine/native_sample_worker.h"
+
+#include <chrono>
+
+namespace fastload {
+namespace {
+
+// Adds the time from its construction to its destruction to *sum_ns.
+class StageTimer {
+  public:
+    explicit StageTimer(std::uint64_t* sum_ns) noexcept : sum_ns_(sum_ns) {}
+    ~StageTimer() { *sum_ns_ += static_cast<std::uint64_t>((std::chrono::steady_clock::now() - begin_).count()); }
+    StageTimer(const StageTimer&) = delete;  // a scope, not a value
+    StageTimer& operator=(const StageTimer&) = delete;
+
+  private:
+    std::uint64_t* const sum_ns_;
+    const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
+
+constexpr Status kCancelledStatus = {StatusCode::kCancelled, 0, 0, ""};
+
+bool is_cancelled(const SampleTask& task) noexcept { return task.is_cancelled->load(std::memory_order_relaxed); }
+
+}  // namespace
+
+NativeSampleWorker::NativeSampleWorker(const KernelTable& kernels, const NativeWorkerOptions& options)
+    : options_(options), decoder_(kernels, options.decode_limits), executor_(kernels) {}
+
+Status NativeSampleWorker::run(const SampleTask& task, SampleTimings* timings) noexcept {
+    ByteSpan file;
+    {
+        const StageTimer timer(&timings->read_ns);
+        const ByteSpan path = task.source->index->path(task.sample_index);
+        if (const Status status = reader_.read(path, options_.max_file_bytes, &file); !status.is_ok()) return status;
+        timings->bytes_read += file.size();
+    }
+    if (is_cancelled(task)) return kCancelledStatus;
+    if (!options_.is_native_jpeg_allowed) return Status::unsupported("the installed Pillow has no libjpeg-turbo");
+    {
+        const StageTimer timer(&timings->header_ns);
+        ImageInfo info;
+        if (const Status status = decoder_.read_header(file, &info); !status.is_ok()) return status;
+        if (const Status status = resolve(task, info.size); !status.is_ok()) return status;
+    }
+    StripImageView pixels;
+    {
+        const StageTimer timer(&timings->decode_ns);
+        const Region& region = task.report->transform.source_region;
+        if (const Status status = decoder_.decode(region, &pixels); !status.is_ok()) return status;
+    }
+    if (is_cancelled(task)) return kCancelledStatus;
+    return transform(task, pixels, timings);
+}
+
+Status NativeSampleWorker::run_with_pixels(const SampleTask& task, const PackedImageView& rgb,
+                                           SampleTimings* timings) noexcept {
+    if (const Status status = resolve(task, {rgb.width, rgb.height}); !status.is_ok()) return status;
+    StripImageView pixels;
+    {
+        const StageTimer timer(&timings->transform_ns);
+        if (const Status status = executor_.load_packed(rgb, &pixels); !status.is_ok()) return status;
+    }
+    return transform(task, pixels.crop(task.report->transform.source_region), timings);
+}
+
+std::size_t NativeSampleWorker::scratch_bytes() const noexcept {
+    return reader_.scratch_bytes() + decoder_.scratch_bytes() + executor_.scratch_bytes();
+}
+
+Status NativeSampleWorker::resolve(const SampleTask& task, ImageSize source_size) const noexcept {
+    SampleReport& report = *task.report;
+    report.sample_index = task.sample_index;
+    report.source_size = source_size;
+    const SampleSource& source = *task.source;
+    return source.plan->resolve(source.seed, source.epoch, static_cast<std::uint64_t>(task.sample_index), source_size,
+                                &report.transform);
+}
+
+Status NativeSampleWorker::transform(const SampleTask& task, const StripImageView& pixels,
+                                     SampleTimings* timings) noexcept {
+    const StageTimer timer(&timings->transform_ns);
+    return executor_.run(*task.source->plan, task.report->transform, pixels, task.destination);
+}
+
+}  // namespace fastload

@@ -1,0 +1,43 @@
+// The real SampleWorker: read, decode, transform, write.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "codec/decoder.h"
+#include "codec/jpeg/jpeg_decoder.h"
+#include "engine/sample_task.h"
+#include "image/transform_executor.h"
+#include "io/file_reader.h"
+#include "kernels/kernel_table.h"
+
+namespace fastload {
+
+struct NativeWorkerOptions {
+    DecodeLimits decode_limits;
+    std::uint64_t max_file_bytes = std::uint64_t{1} << 30;
+    // False where the installed Pillow does not decode with libjpeg-turbo: then every file is left to Pillow.
+    bool is_native_jpeg_allowed = true;
+};
+
+class NativeSampleWorker final : public SampleWorker {
+  public:
+    NativeSampleWorker(const KernelTable& kernels, const NativeWorkerOptions& options);
+
+    Status run(const SampleTask& task, SampleTimings* timings) noexcept override;
+    Status run_with_pixels(const SampleTask& task, const PackedImageView& rgb,
+                           SampleTimings* timings) noexcept override;
+    std::size_t scratch_bytes() const noexcept override;
+
+  private:
+    // Fills the report: the sizes and random choices of this sample.
+    Status resolve(const SampleTask& task, ImageSize source_size) const noexcept;
+    Status transform(const SampleTask& task, const StripImageView& pixels, SampleTimings* timings) noexcept;
+
+    const NativeWorkerOptions options_;
+    FileReader reader_;
+    JpegDecoder decoder_;
+    TransformExecutor executor_;
+};
+
+}  // namespace fastload

@@ -1,0 +1,54 @@
+// What the engine counts, and where time goes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+
+namespace fastload {
+
+// Nanoseconds one sample spent in each stage.
+struct SampleTimings {
+    std::uint64_t read_ns = 0;
+    std::uint64_t header_ns = 0;
+    std::uint64_t decode_ns = 0;
+    std::uint64_t transform_ns = 0;
+    std::uint64_t fallback_ns = 0;  // in the reference decoder
+    std::uint64_t bytes_read = 0;
+};
+
+struct EngineCounters {
+    std::uint64_t samples_native = 0;    // decoded by the native decoder
+    std::uint64_t samples_fallback = 0;  // decoded by the reference decoder
+    std::uint64_t samples_failed = 0;
+    std::uint64_t batches_delivered = 0;
+    SampleTimings stages;                // sums over all samples and threads
+    std::uint64_t consumer_wait_ns = 0;  // time next() waited for a batch
+    std::uint64_t worker_wait_ns = 0;    // time threads waited for work, summed over threads
+    std::uint64_t scratch_bytes = 0;     // held by threads at their last look
+    std::map<std::string, std::uint64_t> fallback_reasons;
+};
+
+// Thread-safe sums. One lock per sample: samples take milliseconds.
+class Stats {
+  public:
+    // Calls `change(EngineCounters&)` under the lock.
+    template <typename Change>
+    void update(Change&& change) {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        change(counters_);
+    }
+
+    EngineCounters snapshot() const {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        return counters_;
+    }
+
+  private:
+    mutable std::mutex mutex_;
+    EngineCounters counters_;
+};
+
+}  // namespace fastload

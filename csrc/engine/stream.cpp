@@ -1,0 +1,284 @@
+#include "engine/stream.h"
+
+#include <algorithm>
+#include <new>
+#include <utility>
+
+namespace fastload {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+std::uint64_t nanoseconds_since(Clock::time_point begin) {
+    return static_cast<std::uint64_t>((Clock::now() - begin).count());
+}
+
+void add(const SampleTimings& sample, SampleTimings* sum) {
+    sum->read_ns += sample.read_ns;
+    sum->header_ns += sample.header_ns;
+    sum->decode_ns += sample.decode_ns;
+    sum->transform_ns += sample.transform_ns;
+    sum->bytes_read += sample.bytes_read;
+}
+
+// A worker lent by the core for the length of a scope.
+class BorrowedWorker {
+  public:
+    explicit BorrowedWorker(EngineCore& core) : core_(core), worker_(core.borrow_worker()) {}
+    ~BorrowedWorker() { core_.return_worker(std::move(worker_)); }
+    BorrowedWorker(const BorrowedWorker&) = delete;  // one return for one loan
+    BorrowedWorker& operator=(const BorrowedWorker&) = delete;
+    SampleWorker& operator*() const noexcept { return *worker_; }
+
+  private:
+    EngineCore& core_;
+    std::unique_ptr<SampleWorker> worker_;
+};
+
+}  // namespace
+
+Stream::Stream(std::shared_ptr<EngineCore> core, SampleSource source)
+    : core_(std::move(core)), source_(std::move(source)) {}
+
+Stream::~Stream() = default;
+
+void Stream::submit(Span<const std::int64_t> indices, std::uint8_t* images, std::shared_ptr<void> memory) {
+    std::shared_ptr<BatchSlot> slot = free_slot();
+    slot->sample_indices.assign(indices.begin(), indices.end());
+    slot->reports.assign(indices.size(), SampleReport{});
+    slot->images = images;
+    slot->memory = std::move(memory);
+    slot->next_position = 0;
+    slot->samples_left = indices.size();
+    slot->first_error.reset();
+    std::list<WorkQueue::Entry> work;
+    if (core_->num_threads() > 0 && !indices.is_empty()) work.push_back({shared_from_this(), slot});
+    {
+        std::list<std::shared_ptr<BatchSlot>> batch{slot};
+        const std::lock_guard<std::mutex> lock(mutex_);
+        if (is_cancelled_.load(std::memory_order_relaxed)) {
+            is_cut_short_ = true;
+            return;
+        }
+        slot->state = indices.is_empty() ? SlotState::kReady : SlotState::kFilling;
+        in_flight_.splice(in_flight_.end(), batch);
+    }
+    core_->work().push(std::move(work));
+    // cancel() may have emptied the queue between the check above and the push.
+    if (is_cancelled_.load(std::memory_order_relaxed)) core_->work().remove(this);
+}
+
+std::shared_ptr<BatchSlot> Stream::free_slot() {
+    {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        // A thread may still hold a reference to the slot it finished last, but it does not look at it any more.
+        if (!free_slots_.empty()) {
+            std::shared_ptr<BatchSlot> slot = std::move(free_slots_.back());
+            free_slots_.pop_back();
+            return slot;
+        }
+    }
+    return std::make_shared<BatchSlot>();
+}
+
+WaitResult Stream::wait(std::chrono::milliseconds budget, PendingSample* needs_python) {
+    const Clock::time_point begin = Clock::now();
+    const WaitResult result = core_->num_threads() > 0 ? wait_for_threads(budget) : run_in_caller(budget, needs_python);
+    core_->stats().update([&](EngineCounters& counters) { counters.consumer_wait_ns += nanoseconds_since(begin); });
+    return result;
+}
+
+bool Stream::is_front_ready() const { return !in_flight_.empty() && in_flight_.front()->state == SlotState::kReady; }
+
+WaitResult Stream::result_of_close() const {
+    return is_cut_short_ ? WaitResult::kClosed : WaitResult::kNothingInFlight;
+}
+
+WaitResult Stream::wait_for_threads(std::chrono::milliseconds budget) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    const auto is_over = [this] {
+        return is_cancelled_.load(std::memory_order_relaxed) || !fault_.is_ok() || in_flight_.empty() ||
+               is_front_ready();
+    };
+    const bool is_done = batch_ready_.wait_for(lock, budget, is_over);
+    if (!fault_.is_ok()) return WaitResult::kFault;
+    if (is_cancelled_.load(std::memory_order_relaxed)) return result_of_close();
+    if (in_flight_.empty()) return WaitResult::kNothingInFlight;
+    return is_done ? WaitResult::kReady : WaitResult::kTimedOut;
+}
+
+WaitResult Stream::run_in_caller(std::chrono::milliseconds budget, PendingSample* needs_python) {
+    const Clock::time_point end = Clock::now() + budget;
+    const BorrowedWorker worker(*core_);
+    for (;;) {
+        std::shared_ptr<BatchSlot> slot;
+        std::size_t position = 0;
+        {
+            const std::lock_guard<std::mutex> lock(mutex_);
+            if (is_cancelled_.load(std::memory_order_relaxed)) return result_of_close();
+            if (in_flight_.empty()) return WaitResult::kNothingInFlight;
+            if (is_front_ready()) return WaitResult::kReady;
+            slot = in_flight_.front();
+            // Samples finish in order here, so a sample that was handed out and dropped comes again.
+            position = slot->sample_indices.size() - slot->samples_left;
+        }
+        if (Clock::now() >= end) return WaitResult::kTimedOut;
+        PendingSample sample{shared_from_this(), std::move(slot), position, Status::ok(), {}};
+        SampleTimings timings;
+        const Status status = (*worker).run(task_of(sample), &timings);
+        count_run(timings, status);
+        if (is_for_fallback(status.code)) {
+            sample.reason = status;
+            sample.taken_at = Clock::now();
+            *needs_python = std::move(sample);
+            return WaitResult::kNeedsPython;
+        }
+        finish(sample, status, nullptr);
+    }
+}
+
+std::shared_ptr<BatchSlot> Stream::take_ready(std::shared_ptr<void>* memory) {
+    std::shared_ptr<BatchSlot> slot;
+    {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        if (!is_front_ready()) return nullptr;
+        slot = std::move(in_flight_.front());
+        in_flight_.pop_front();
+        slot->state = SlotState::kHandedOver;
+        *memory = std::move(slot->memory);
+    }
+    core_->stats().update([](EngineCounters& counters) { ++counters.batches_delivered; });
+    return slot;
+}
+
+void Stream::recycle(std::shared_ptr<BatchSlot> slot) noexcept {
+    slot->first_error.reset();
+    const std::lock_guard<std::mutex> lock(mutex_);
+    slot->state = SlotState::kFree;
+    try {
+        free_slots_.push_back(std::move(slot));
+    } catch (const std::bad_alloc&) {
+        return;  // no memory for the list: the slot is not kept
+    }
+}
+
+void Stream::cancel() noexcept {
+    std::list<std::shared_ptr<BatchSlot>> dropped;  // destroyed after the lock
+    {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        is_cancelled_.store(true, std::memory_order_relaxed);
+        dropped.swap(in_flight_);
+        if (!dropped.empty()) is_cut_short_ = true;
+    }
+    batch_ready_.notify_all();
+    core_->work().remove(this);
+    core_->fallback().remove(this);
+}
+
+SampleTask Stream::task_of(const PendingSample& sample) const {
+    BatchSlot& slot = *sample.slot;
+    SampleTask task;
+    task.source = &source_;
+    task.sample_index = slot.sample_indices[sample.position];
+    task.destination = slot.images + sample.position * source_.sample_bytes;
+    task.is_cancelled = &is_cancelled_;
+    task.report = &slot.reports[sample.position];
+    return task;
+}
+
+void Stream::run_sample(PendingSample sample, SampleWorker& worker) noexcept {
+    if (is_cancelled_.load(std::memory_order_relaxed)) return;
+    SampleTimings timings;
+    const Status status = worker.run(task_of(sample), &timings);
+    try {
+        count_run(timings, status);
+        if (!is_for_fallback(status.code)) return finish(sample, status, nullptr);
+        std::list<PendingSample> left{sample};
+        left.back().reason = status;
+        core_->fallback().push(std::move(left));
+    } catch (const std::bad_alloc&) {
+        return finish(sample, {StatusCode::kOutOfMemory, 0, 0, "no memory to queue the sample"}, nullptr);
+    }
+    // cancel() may have emptied the queue between the check above and the push.
+    if (is_cancelled_.load(std::memory_order_relaxed)) core_->fallback().remove(this);
+}
+
+void Stream::complete(const PendingSample& sample, const PackedImageView& rgb) {
+    if (is_cancelled_.load(std::memory_order_relaxed)) return;
+    SampleTimings timings;
+    Status status;
+    {
+        const BorrowedWorker worker(*core_);
+        status = (*worker).run_with_pixels(task_of(sample), rgb, &timings);
+    }
+    count_run(timings, Status::ok());
+    finish(sample, status, nullptr);
+}
+
+void Stream::fail(const PendingSample& sample, Status status, std::shared_ptr<void> python_error) noexcept {
+    finish(sample, status, std::move(python_error));
+}
+
+void Stream::drop(const PendingSample& sample) noexcept {
+    if (core_->num_threads() == 0) return;
+    finish(sample, {StatusCode::kCancelled, 0, 0, "the fallback decoder dropped the sample"}, nullptr);
+}
+
+void Stream::count_run(const SampleTimings& timings, Status status) {
+    core_->stats().update([&](EngineCounters& counters) {
+        add(timings, &counters.stages);
+        if (is_for_fallback(status.code)) ++counters.fallback_reasons[status.detail];
+    });
+}
+
+void Stream::finish(const PendingSample& sample, Status status, std::shared_ptr<void> python_error) noexcept {
+    if (is_cancelled_.load(std::memory_order_relaxed)) return;  // nobody will ask for the batch
+    const bool is_by_fallback = !sample.reason.is_ok();
+    // Before the batch can be seen as complete, so that a consumer's stats() include its last batch.
+    core_->stats().update([&](EngineCounters& counters) {
+        if (is_by_fallback) counters.stages.fallback_ns += nanoseconds_since(sample.taken_at);
+        ++(!status.is_ok()  ? counters.samples_failed
+           : is_by_fallback ? counters.samples_fallback
+                            : counters.samples_native);
+    });
+    bool is_batch_complete = false;
+    {
+        BatchSlot& slot = *sample.slot;
+        const std::lock_guard<std::mutex> lock(mutex_);
+        slot.reports[sample.position].is_by_fallback = is_by_fallback;
+        if (!status.is_ok() && (!slot.first_error || sample.position < slot.first_error->position)) {
+            slot.first_error =
+                SampleError{sample.position, slot.sample_indices[sample.position], status, std::move(python_error)};
+        }
+        is_batch_complete = --slot.samples_left == 0;
+        if (is_batch_complete) slot.state = SlotState::kReady;
+    }
+    if (is_batch_complete) batch_ready_.notify_all();
+}
+
+void Stream::set_fault(Status status) noexcept {
+    {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        if (fault_.is_ok()) fault_ = status;
+    }
+    batch_ready_.notify_all();
+}
+
+Status Stream::fault() const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return fault_;
+}
+
+std::size_t Stream::batches_in_flight() const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return in_flight_.size();
+}
+
+std::size_t Stream::batches_ready() const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return static_cast<std::size_t>(
+        std::count_if(in_flight_.begin(), in_flight_.end(),
+                      [](const std::shared_ptr<BatchSlot>& slot) { return slot->state == SlotState::kReady; }));
+}
+
+}  // namespace fastload

@@ -1,0 +1,98 @@
+// One iteration over a dataset: batches go in as lists of sample indices and come out filled, in order.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "base/span.h"
+#include "engine/batch_slot.h"
+#include "engine/engine_core.h"
+
+namespace fastload {
+
+enum class WaitResult : std::uint8_t {
+    kReady,            // take_ready() will give the next batch
+    kTimedOut,         // nothing yet
+    kNeedsPython,      // only without threads: the caller must provide the pixels of *needs_python
+    kNothingInFlight,  // every submitted batch was taken
+    kClosed,           // cancelled, or the engine was closed, and a batch was lost by it
+    kFault,            // a thread failed; see fault()
+};
+
+// Thread-safe, except that without threads one caller at a time may be inside wait().
+class Stream : public std::enable_shared_from_this<Stream> {
+  public:
+    Stream(std::shared_ptr<EngineCore> core, SampleSource source);
+    ~Stream();
+    Stream(const Stream&) = delete;  // tasks point to it
+    Stream& operator=(const Stream&) = delete;
+
+    // Queues a batch. `images` has room for indices.size() samples of source().sample_bytes and stays valid through
+    // `memory` until the batch is taken or no thread works on it any more. Every index lies in [0, num_samples()).
+    // A closed stream queues nothing. May throw std::bad_alloc, and has queued nothing then.
+    void submit(Span<const std::int64_t> indices, std::uint8_t* images, std::shared_ptr<void> memory);
+
+    // Waits until the oldest batch is complete, at most about `budget`. Without threads it does the work itself, sample
+    // by sample, and looks at the clock between two of them; a sample whose *needs_python was dropped is begun anew.
+    // May throw std::bad_alloc, only without threads, and may then be called again.
+    WaitResult wait(std::chrono::milliseconds budget, PendingSample* needs_python);
+
+    // The oldest batch, after wait() returned kReady. Its memory has been moved to *memory.
+    std::shared_ptr<BatchSlot> take_ready(std::shared_ptr<void>* memory);
+
+    // Gives a taken slot back for reuse when its report is not needed any more.
+    void recycle(std::shared_ptr<BatchSlot> slot) noexcept;
+
+    // Drops everything in flight. Never waits: samples being worked on end by themselves, unseen.
+    void cancel() noexcept;
+
+    // For threads: the work of one sample, then its bookkeeping. A sample for which there is no memory fails.
+    void run_sample(PendingSample sample, SampleWorker& worker) noexcept;
+
+    // For the reference decoder, once a sample: the pixels, or why there are none. complete() may throw std::bad_alloc;
+    // then the sample is still unfinished.
+    void complete(const PendingSample& sample, const PackedImageView& rgb);
+    void fail(const PendingSample& sample, Status status, std::shared_ptr<void> python_error) noexcept;
+    // The reference decoder lets go of the sample without a word: it fails, or without threads is begun anew.
+    void drop(const PendingSample& sample) noexcept;
+
+    // The engine lost a thread: every wait ends with kFault.
+    void set_fault(Status status) noexcept;
+    Status fault() const;
+
+    const SampleSource& source() const noexcept { return source_; }
+    EngineCore& core() const noexcept { return *core_; }
+    std::size_t batches_in_flight() const;
+    std::size_t batches_ready() const;
+
+  private:
+    SampleTask task_of(const PendingSample& sample) const;
+    void count_run(const SampleTimings& timings, Status status);
+    void finish(const PendingSample& sample, Status status, std::shared_ptr<void> python_error) noexcept;
+    WaitResult result_of_close() const;  // under mutex_
+    WaitResult wait_for_threads(std::chrono::milliseconds budget);
+    WaitResult run_in_caller(std::chrono::milliseconds budget, PendingSample* needs_python);
+    std::shared_ptr<BatchSlot> free_slot();
+    bool is_front_ready() const;  // under mutex_
+
+    const std::shared_ptr<EngineCore> core_;
+    const SampleSource source_;
+    // Set once; tasks read it between stages without the lock. Relaxed: it only saves work.
+    std::atomic<bool> is_cancelled_{false};
+
+    mutable std::mutex mutex_;
+    std::condition_variable batch_ready_;
+    std::list<std::shared_ptr<BatchSlot>> in_flight_;  // in order of submission
+    bool is_cut_short_ = false;                        // a batch was dropped or refused
+    std::vector<std::shared_ptr<BatchSlot>> free_slots_;
+    Status fault_;
+};
+
+}  // namespace fastload

@@ -1,0 +1,528 @@
+// The engine with a worker that needs no files: what it writes and when it fails is up to the test.
+#include "engine/engine.h"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <deque>
+#include <new>
+#include <optional>
+#include <stdexcept>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "check.h"
+#include "engine/buffer_pool.h"
+#include "engine/dead_tokens.h"
+#include "failing_allocation.h"
+
+namespace fastload {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr std::size_t kSampleBytes = 16;
+
+// What the workers of one engine do; shared by all of them.
+struct Script {
+    std::atomic<int> num_run{0};
+    std::atomic<bool> is_gate_closed{false};  // workers wait here
+    std::atomic<int> num_at_gate{0};
+    std::int64_t fallback_every = 0;  // sample indices divisible by it go to the reference decoder
+    std::int64_t fail_from = INT64_MAX;
+    std::size_t fail_making_worker = SIZE_MAX;
+    std::atomic<std::size_t> num_made{0};
+    std::atomic<int> num_alive{0};
+};
+
+class ScriptedWorker final : public SampleWorker {
+  public:
+    explicit ScriptedWorker(Script& script) : script_(script) { ++script_.num_alive; }
+    ~ScriptedWorker() override { --script_.num_alive; }
+
+    Status run(const SampleTask& task, SampleTimings* timings) noexcept override {
+        ++script_.num_at_gate;
+        while (script_.is_gate_closed) std::this_thread::sleep_for(milliseconds(1));
+        ++script_.num_run;
+        timings->decode_ns += 1;
+        if (script_.fallback_every != 0 && task.sample_index % script_.fallback_every == 0) {
+            return Status::irregular("scripted", 7);
+        }
+        if (task.sample_index >= script_.fail_from) return {StatusCode::kReadFailed, 5, 0, "scripted"};
+        write(task, static_cast<std::uint8_t>(task.sample_index));
+        return Status::ok();
+    }
+
+    Status run_with_pixels(const SampleTask& task, const PackedImageView& rgb, SampleTimings*) noexcept override {
+        write(task, rgb.pixels[0]);
+        return Status::ok();
+    }
+
+    std::size_t scratch_bytes() const noexcept override { return 100; }
+
+  private:
+    static void write(const SampleTask& task, std::uint8_t value) noexcept {
+        std::memset(task.destination, value, kSampleBytes);
+    }
+
+    Script& script_;
+};
+
+SampleWorkerFactory factory_of(Script& script) {
+    return [&script]() -> std::unique_ptr<SampleWorker> {
+        if (script.num_made++ == script.fail_making_worker) throw std::bad_alloc();
+        return std::make_unique<ScriptedWorker>(script);
+    };
+}
+
+SampleSource scripted_source() {
+    SampleSource source;
+    source.sample_bytes = kSampleBytes;
+    return source;
+}
+
+// Memory of one batch, as a consumer would own it.
+using BatchBytes = std::shared_ptr<std::vector<std::uint8_t>>;
+
+BatchBytes submit(Stream& stream, const std::vector<std::int64_t>& indices) {
+    auto bytes = std::make_shared<std::vector<std::uint8_t>>(indices.size() * kSampleBytes);
+    stream.submit({indices.data(), indices.size()}, bytes->data(), bytes);
+    return bytes;
+}
+
+std::shared_ptr<BatchSlot> next(Stream& stream) {
+    PendingSample needs_python;
+    for (int attempt = 0; attempt < 1000; ++attempt) {
+        const WaitResult result = stream.wait(milliseconds(50), &needs_python);
+        if (result == WaitResult::kTimedOut) continue;
+        if (result != WaitResult::kReady) return nullptr;
+        std::shared_ptr<void> memory;
+        return stream.take_ready(&memory);
+    }
+    return nullptr;
+}
+
+bool is_filled_with(const std::vector<std::uint8_t>& bytes, const std::vector<std::int64_t>& indices) {
+    for (std::size_t position = 0; position < indices.size(); ++position) {
+        for (std::size_t i = 0; i < kSampleBytes; ++i) {
+            if (bytes[position * kSampleBytes + i] != static_cast<std::uint8_t>(indices[position])) return false;
+        }
+    }
+    return true;
+}
+
+void wait_until(const std::atomic<int>& count, int at_least) {
+    for (int attempt = 0; attempt < 5000 && count < at_least; ++attempt) std::this_thread::sleep_for(milliseconds(1));
+    CHECK(count >= at_least);
+}
+
+}  // namespace
+
+TEST_CASE(engine_delivers_filled_batches_in_order_for_any_number_of_threads) {
+    for (const std::size_t num_threads : {0U, 1U, 2U, 8U}) {
+        Script script;
+        Engine engine(num_threads, factory_of(script));
+        const std::shared_ptr<Stream> stream = engine.open_stream(scripted_source());
+        std::vector<std::vector<std::int64_t>> batches;
+        for (std::int64_t batch = 0; batch < 20; ++batch) {
+            batches.push_back({3 * batch, 3 * batch + 1, 3 * batch + 2});
+        }
+        std::vector<BatchBytes> memory;
+        for (const auto& indices : batches) memory.push_back(submit(*stream, indices));
+        for (std::size_t batch = 0; batch < batches.size(); ++batch) {
+            const std::shared_ptr<BatchSlot> slot = next(*stream);
+            CHECK(slot != nullptr && slot->sample_indices == batches[batch]);
+            CHECK(is_filled_with(*memory[batch], batches[batch]));
+            stream->recycle(slot);
+        }
+        PendingSample unused;
+        CHECK(stream->wait(milliseconds(1), &unused) == WaitResult::kNothingInFlight);
+        stream->cancel();  // loses nothing
+        CHECK(stream->wait(milliseconds(1), &unused) == WaitResult::kNothingInFlight);
+        const EngineCounters counters = engine.core().stats().snapshot();
+        CHECK_EQUAL(counters.samples_native, 60U);
+        CHECK_EQUAL(counters.batches_delivered, 20U);
+        CHECK(engine.close(milliseconds(5000)));
+    }
+}
+
+TEST_CASE(engine_reports_the_first_error_by_position_and_goes_on) {
+    Script script;
+    script.fail_from = 100;
+    Engine engine(4, factory_of(script));
+    const std::shared_ptr<Stream> stream = engine.open_stream(scripted_source());
+    submit(*stream, {1, 105, 2, 103, 101});
+    const BatchBytes good = submit(*stream, {4, 5});
+    const std::shared_ptr<BatchSlot> failed = next(*stream);
+    CHECK(failed->first_error.has_value());
+    CHECK_EQUAL(failed->first_error->position, 1U);
+    CHECK_EQUAL(failed->first_error->sample_index, 105);
+    CHECK_EQUAL(failed->first_error->status.system_errno, 5);
+    const std::shared_ptr<BatchSlot> following = next(*stream);
+    CHECK(!following->first_error.has_value());
+    CHECK(is_filled_with(*good, {4, 5}));
+    CHECK(engine.close(milliseconds(5000)));
+}
+
+TEST_CASE(engine_passes_samples_to_the_reference_decoder_and_takes_its_pixels) {
+    Script script;
+    script.fallback_every = 2;
+    Engine engine(3, factory_of(script));
+    const std::shared_ptr<Stream> stream = engine.open_stream(scripted_source());
+    std::thread decoder([&engine] {
+        while (std::optional<PendingSample> sample = engine.core().fallback().wait()) {
+            const std::int64_t index = sample->slot->sample_indices[sample->position];
+            if (index == 6) {
+                sample->stream->fail(*sample, Status::irregular("refused", 0), nullptr);
+                continue;
+            }
+            const auto pixel = static_cast<std::uint8_t>(index);
+            sample->stream->complete(*sample, {&pixel, 3, 1, 1});
+        }
+    });
+    const BatchBytes first = submit(*stream, {1, 2, 3, 4});
+    submit(*stream, {5, 6});
+    CHECK(!next(*stream)->first_error.has_value());
+    CHECK(is_filled_with(*first, {1, 2, 3, 4}));
+    CHECK_EQUAL(next(*stream)->first_error->sample_index, 6);
+    const EngineCounters counters = engine.core().stats().snapshot();
+    CHECK_EQUAL(counters.samples_native, 3U);
+    CHECK_EQUAL(counters.samples_fallback, 2U);
+    CHECK_EQUAL(counters.samples_failed, 1U);
+    CHECK_EQUAL(counters.fallback_reasons.at("scripted"), 3U);
+    CHECK(engine.close(milliseconds(5000)));
+    decoder.join();
+}
+
+TEST_CASE(engine_without_threads_hands_the_sample_to_the_caller_and_resumes) {
+    Script script;
+    script.fallback_every = 2;
+    Engine engine(0, factory_of(script));
+    const std::shared_ptr<Stream> stream = engine.open_stream(scripted_source());
+    const BatchBytes bytes = submit(*stream, {1, 2, 3});
+    PendingSample sample;
+    CHECK(stream->wait(milliseconds(1000), &sample) == WaitResult::kNeedsPython);
+    CHECK_EQUAL(sample.position, 1U);
+    const std::uint8_t pixel = 2;
+    stream->complete(sample, {&pixel, 3, 1, 1});
+    CHECK(stream->wait(milliseconds(1000), &sample) == WaitResult::kReady);
+    CHECK(is_filled_with(*bytes, {1, 2, 3}));
+}
+
+TEST_CASE(cancel_returns_at_once_and_memory_lives_until_the_thread_has_left) {
+    Script script;
+    script.is_gate_closed = true;
+    Engine engine(1, factory_of(script));
+    std::shared_ptr<Stream> stream = engine.open_stream(scripted_source());
+    std::weak_ptr<std::vector<std::uint8_t>> in_work = submit(*stream, {1, 2});
+    std::weak_ptr<std::vector<std::uint8_t>> waiting = submit(*stream, {3, 4});
+    wait_until(script.num_at_gate, 1);
+    stream->cancel();
+    PendingSample unused;
+    CHECK(stream->wait(milliseconds(1000), &unused) == WaitResult::kClosed);
+    CHECK(waiting.expired());
+    CHECK(!in_work.expired());
+    CHECK(!engine.close(milliseconds(10)));  // the thread is still at the gate
+    script.is_gate_closed = false;
+    CHECK(engine.close(milliseconds(5000)));
+    stream.reset();
+    CHECK(in_work.expired());
+    CHECK_EQUAL(script.num_run.load(), 1);
+}
+
+TEST_CASE(streams_of_one_engine_are_independent) {
+    Script script;
+    Engine engine(2, factory_of(script));
+    const std::shared_ptr<Stream> first = engine.open_stream(scripted_source());
+    const std::shared_ptr<Stream> second = engine.open_stream(scripted_source());
+    const BatchBytes kept = submit(*second, {7, 8});
+    submit(*first, {1, 2});
+    first->cancel();
+    CHECK(next(*second) != nullptr);
+    CHECK(is_filled_with(*kept, {7, 8}));
+    CHECK(engine.close(milliseconds(5000)));
+}
+
+TEST_CASE(a_stream_opened_after_close_refuses_its_batches) {
+    Script script;
+    Engine engine(1, factory_of(script));
+    CHECK(engine.close(milliseconds(5000)));
+    const std::shared_ptr<Stream> stream = engine.open_stream(scripted_source());
+    PendingSample unused;
+    CHECK(stream->wait(milliseconds(5000), &unused) == WaitResult::kNothingInFlight);
+    stream->submit({}, nullptr, nullptr);
+    CHECK(stream->wait(milliseconds(5000), &unused) == WaitResult::kClosed);
+    CHECK(!engine.core().fallback().wait().has_value());
+}
+
+TEST_CASE(a_thread_that_throws_becomes_a_fault_of_every_wait_and_close_returns) {
+    Script script;
+    script.fail_making_worker = 0;
+    Engine engine(1, factory_of(script));
+    const std::shared_ptr<Stream> stream = engine.open_stream(scripted_source());
+    submit(*stream, {1});
+    PendingSample unused;
+    WaitResult result = WaitResult::kTimedOut;
+    for (int attempt = 0; attempt < 100 && result == WaitResult::kTimedOut; ++attempt) {
+        result = stream->wait(milliseconds(50), &unused);
+    }
+    CHECK(result == WaitResult::kFault);
+    CHECK(stream->fault().code == StatusCode::kOutOfMemory);
+    const std::shared_ptr<Stream> later = engine.open_stream(scripted_source());
+    submit(*later, {1});
+    CHECK(later->wait(milliseconds(5000), &unused) == WaitResult::kFault);
+    CHECK(engine.close(milliseconds(5000)));
+}
+
+TEST_CASE(destroying_the_engine_wakes_a_waiting_consumer_and_its_threads) {
+    Script script;
+    script.is_gate_closed = true;
+    auto engine = std::make_unique<Engine>(2, factory_of(script));
+    const std::shared_ptr<Stream> stream = engine->open_stream(scripted_source());
+    submit(*stream, {1});
+    std::atomic<bool> is_closed{false};
+    std::thread consumer([&] {
+        PendingSample unused;
+        WaitResult result = WaitResult::kTimedOut;
+        while (result == WaitResult::kTimedOut) result = stream->wait(milliseconds(50), &unused);
+        is_closed = result == WaitResult::kClosed;
+    });
+    wait_until(script.num_at_gate, 1);
+    engine.reset();
+    script.is_gate_closed = false;
+    consumer.join();
+    CHECK(is_closed.load());
+    CHECK(stream->core().wait_for_threads_to_end(milliseconds(5000)));
+}
+
+TEST_CASE(dropping_a_thousand_streams_leaves_nothing_behind) {
+    Script script;
+    Engine engine(2, factory_of(script));
+    for (int i = 0; i < 1000; ++i) {
+        const std::shared_ptr<Stream> stream = engine.open_stream(scripted_source());
+        submit(*stream, {1, 2, 3});
+        submit(*stream, {4, 5, 6});
+        if (i % 3 == 0) CHECK(next(*stream) != nullptr);
+        stream->cancel();
+    }
+    CHECK(engine.close(milliseconds(5000)));
+    CHECK(engine.core().streams().empty());
+}
+
+TEST_CASE(slots_are_reused_once_recycled) {
+    Script script;
+    Engine engine(1, factory_of(script));
+    const std::shared_ptr<Stream> stream = engine.open_stream(scripted_source());
+    submit(*stream, {1});
+    std::shared_ptr<BatchSlot> slot = next(*stream);
+    const BatchSlot* const address = slot.get();
+    stream->recycle(std::move(slot));
+    submit(*stream, {2});
+    CHECK(next(*stream).get() == address);
+    CHECK(engine.close(milliseconds(5000)));
+}
+
+TEST_CASE(an_empty_batch_is_ready_at_once) {
+    Script script;
+    Engine engine(1, factory_of(script));
+    const std::shared_ptr<Stream> stream = engine.open_stream(scripted_source());
+    submit(*stream, {});
+    CHECK(next(*stream) != nullptr);
+    CHECK(engine.close(milliseconds(5000)));
+}
+
+TEST_CASE(buffer_pool_reuses_a_buffer_only_after_its_last_owner_is_gone) {
+    BufferPool pool(2);
+    std::shared_ptr<BufferPool::Buffer> first = pool.allocate(100000);
+    const std::shared_ptr<BufferPool::Buffer> view = first;
+    std::uint8_t* const data = first->data;
+    first.reset();
+    const std::shared_ptr<BufferPool::Buffer> second = pool.allocate(100000);
+    CHECK(second->data != data);
+    CHECK(view->data == data);
+}
+
+TEST_CASE(buffer_pool_keeps_no_more_free_buffers_than_asked_and_outlives_its_owner) {
+    auto pool = std::make_unique<BufferPool>(2);
+    std::vector<std::shared_ptr<BufferPool::Buffer>> buffers;
+    for (int i = 0; i < 5; ++i) buffers.push_back(pool->allocate(4096));
+    CHECK_EQUAL(pool->bytes_held(), 5U * 4096);
+    buffers.resize(1);
+    CHECK_EQUAL(pool->bytes_held(), 3U * 4096);
+    pool.reset();
+    buffers[0]->data[0] = 1;
+    buffers.clear();
+}
+
+TEST_CASE(buffer_pool_does_not_waste_a_large_buffer_on_a_small_batch) {
+    BufferPool pool(4);
+    std::uint8_t* const large = pool.allocate(1 << 20)->data;
+    CHECK(pool.allocate(1000)->data != large);
+    CHECK(pool.allocate(1 << 20)->data == large);
+    CHECK(pool.allocate(SIZE_MAX) == nullptr);
+}
+
+TEST_CASE(dead_tokens_come_out_once) {
+    DeadTokens tokens;
+    int object = 0;
+    tokens.add(&object);
+    CHECK_EQUAL(tokens.take_all().size(), 1U);
+    CHECK(tokens.take_all().empty());
+}
+
+// What a loader does with an engine, allocations failing. True where a batch was delivered and none is wrong.
+void use_engine(std::size_t num_threads, Script& script) {
+    Engine engine(num_threads, factory_of(script));
+    const auto pixel_of = [](const PendingSample& sample) {
+        return static_cast<std::uint8_t>(sample.slot->sample_indices[sample.position]);
+    };
+    const auto serve = [&](const PendingSample& sample) {
+        try {
+            const std::uint8_t pixel = pixel_of(sample);
+            sample.stream->complete(sample, {&pixel, 3, 1, 1});
+        } catch (const std::bad_alloc&) {
+            sample.stream->fail(sample, {StatusCode::kOutOfMemory, 0, 0, "scripted"}, nullptr);
+        }
+    };
+    struct Decoder {
+        Engine& engine;
+        std::thread thread;
+        ~Decoder() {
+            engine.close(milliseconds(5000));
+            if (thread.joinable()) thread.join();
+        }
+    } decoder{engine, {}};
+    decoder.thread = std::thread([&] {
+        while (std::optional<PendingSample> sample = engine.core().fallback().wait()) serve(*sample);
+    });
+    for (int epoch = 0; epoch < 2; ++epoch) {
+        const std::shared_ptr<Stream> stream = engine.open_stream(scripted_source());
+        std::deque<std::pair<std::vector<std::int64_t>, BatchBytes>> pending;
+        const auto submit_next = [&] {
+            std::vector<std::int64_t> indices = {1, 2, 3, 4, 5, 6};
+            auto bytes = std::make_shared<std::vector<std::uint8_t>>(indices.size() * kSampleBytes);
+            pending.emplace_back(std::move(indices), bytes);
+            try {
+                stream->submit({pending.back().first.data(), 6}, bytes->data(), bytes);
+            } catch (const std::bad_alloc&) {
+                pending.pop_back();  // nothing was queued
+            }
+        };
+        for (int i = 0; i < 3; ++i) submit_next();
+        for (int batch = 0; batch < 4 && !pending.empty(); ++batch) {
+            PendingSample needs_python;
+            WaitResult result = WaitResult::kTimedOut;
+            const auto end = std::chrono::steady_clock::now() + milliseconds(5000);
+            while (result == WaitResult::kTimedOut || result == WaitResult::kNeedsPython) {
+                if (std::chrono::steady_clock::now() > end) {
+                    CHECK(!"a batch never became ready");
+                    return;
+                }
+                try {
+                    result = stream->wait(milliseconds(20), &needs_python);
+                } catch (const std::bad_alloc&) {
+                    continue;
+                }
+                if (result == WaitResult::kNeedsPython) serve(needs_python);
+                if (result == WaitResult::kNeedsPython) needs_python = {};
+            }
+            if (result == WaitResult::kFault) break;
+            CHECK(result == WaitResult::kReady);
+            std::shared_ptr<void> memory;
+            std::shared_ptr<BatchSlot> slot = stream->take_ready(&memory);
+            CHECK(slot != nullptr &&
+                  (slot->first_error || is_filled_with(*pending.front().second, {1, 2, 3, 4, 5, 6})));
+            pending.pop_front();
+            stream->recycle(std::move(slot));
+            submit_next();
+        }
+        stream->cancel();
+    }
+}
+
+TEST_CASE(whichever_allocation_fails_no_batch_hangs_and_nothing_is_left) {
+    for (const std::size_t num_threads : {0U, 2U}) {
+        for (const bool for_good : {false, true}) {
+            bool has_failed = true;
+            for (std::int64_t n = 1; has_failed; ++n) {
+                Script script;
+                script.fallback_every = 2;
+                {
+                    const testing::FailingAllocation scope(n, for_good);
+                    try {
+                        use_engine(num_threads, script);
+                    } catch (const std::bad_alloc&) {
+                    } catch (const std::runtime_error&) {  // a thread that could not be started
+                    }
+                    has_failed = testing::FailingAllocation::has_failed();
+                }
+                for (int attempt = 0; attempt < 5000 && script.num_alive > 0; ++attempt) {
+                    std::this_thread::sleep_for(milliseconds(1));
+                }
+                CHECK_EQUAL(script.num_alive.load(), 0);
+                CHECK(n < 2000);
+            }
+        }
+    }
+}
+
+TEST_CASE(a_cancelled_sample_is_not_a_failed_one) {
+    Script script;
+    script.is_gate_closed = true;
+    script.fail_from = 0;
+    Engine engine(1, factory_of(script));
+    const std::shared_ptr<Stream> stream = engine.open_stream(scripted_source());
+    submit(*stream, {1});
+    wait_until(script.num_at_gate, 1);
+    stream->cancel();
+    script.is_gate_closed = false;
+    CHECK(engine.close(milliseconds(5000)));
+    CHECK_EQUAL(engine.core().stats().snapshot().samples_failed, 0U);
+}
+
+TEST_CASE(a_sample_the_caller_dropped_is_handed_out_again) {
+    Script script;
+    script.fallback_every = 2;
+    Engine engine(0, factory_of(script));
+    const std::shared_ptr<Stream> stream = engine.open_stream(scripted_source());
+    const BatchBytes bytes = submit(*stream, {1, 2});
+    PendingSample sample;
+    CHECK(stream->wait(milliseconds(1000), &sample) == WaitResult::kNeedsPython);
+    sample = {};  // an interrupt came before anybody could decode it
+    CHECK(stream->wait(milliseconds(1000), &sample) == WaitResult::kNeedsPython);
+    CHECK_EQUAL(sample.position, 1U);
+    const std::uint8_t pixel = 2;
+    stream->complete(sample, {&pixel, 3, 1, 1});
+    CHECK(stream->wait(milliseconds(1000), &sample) == WaitResult::kReady);
+    CHECK(is_filled_with(*bytes, {1, 2}));
+}
+
+TEST_CASE(a_sample_the_reference_decoder_dropped_fails) {
+    Script script;
+    script.fallback_every = 2;
+    Engine engine(1, factory_of(script));
+    const std::shared_ptr<Stream> stream = engine.open_stream(scripted_source());
+    submit(*stream, {1, 2});
+    const std::optional<PendingSample> sample = engine.core().fallback().wait();
+    stream->drop(*sample);
+    CHECK_EQUAL(next(*stream)->first_error->position, 1U);
+    CHECK(engine.close(milliseconds(5000)));
+}
+
+TEST_CASE(buffer_pool_counts_what_it_holds_also_after_a_failed_allocation) {
+    BufferPool pool(2);
+    for (std::int64_t n = 1; n < 4; ++n) {
+        try {
+            const testing::FailingAllocation scope(n, false);
+            pool.allocate(4096);
+        } catch (const std::bad_alloc&) {
+        }
+        CHECK(pool.bytes_held() <= 4096U);
+    }
+    CHECK_EQUAL(pool.bytes_held(), 4096U);
+}
+
+}  // namespace fastload
