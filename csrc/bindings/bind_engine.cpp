@@ -1,0 +1,162 @@
+// Engine and sample index as Python sees them. Called once per batch, never per sample (but for samples that need the
+// reference decoder). Every wait releases the GIL.
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "bindings/bind_stream.h"
+#include "bindings/bindings.h"
+#include "bindings/python_token.h"
+#include "bindings/without_gil.h"
+#include "engine/buffer_pool.h"
+#include "engine/engine.h"
+#include "engine/fork_guard.h"
+#include "engine/native_sample_worker.h"
+#include "kernels/dispatch.h"
+
+namespace py = pybind11;
+
+namespace fastload {
+namespace {
+
+using IndexArray = py::array_t<std::int64_t, py::array::c_style>;
+using ByteArray = py::array_t<std::uint8_t, py::array::c_style>;
+
+constexpr double kLongestCloseSeconds = 3600;
+
+class EngineHandle {
+  public:
+    EngineHandle(std::size_t num_threads, std::size_t max_free_buffers, std::uint64_t max_file_bytes,
+                 std::uint64_t max_pixels, bool is_native_jpeg_allowed)
+        : pool_(max_free_buffers),
+          engine_(num_threads, worker_factory(max_file_bytes, max_pixels, is_native_jpeg_allowed)) {}
+    EngineHandle(const EngineHandle&) = delete;  // one owner of the threads
+    EngineHandle& operator=(const EngineHandle&) = delete;
+
+    std::unique_ptr<HostBuffer> allocate(std::size_t size_bytes) {
+        check_process(engine_.core());
+        auto host_buffer = std::make_unique<HostBuffer>();
+        host_buffer->buffer = without_gil([&] { return pool_.allocate(std::max<std::size_t>(size_bytes, 1)); });
+        if (host_buffer->buffer == nullptr) throw std::bad_alloc();
+        return host_buffer;
+    }
+
+    py::object open_stream(std::shared_ptr<SampleIndex> index, std::shared_ptr<TransformPlan> plan, std::uint64_t seed,
+                           std::uint64_t epoch) {
+        check_process(engine_.core());
+        const std::size_t sample_bytes = plan->sample_bytes();
+        return make_stream_object(engine_.open_stream({std::move(index), std::move(plan), sample_bytes, seed, epoch}));
+    }
+
+    py::object next_fallback() { return fastload::next_fallback(engine_.core()); }
+
+    bool close(double timeout_seconds) {
+        check_process(engine_.core());
+        const double seconds = timeout_seconds > 0 ? std::min(timeout_seconds, kLongestCloseSeconds) : 0;
+        const auto timeout = std::chrono::milliseconds(std::llround(seconds * 1000));
+        const bool are_all_gone = without_gil([&] { return engine_.close(timeout); });
+        release_dead_tokens();
+        return are_all_gone;
+    }
+
+    py::dict stats() {
+        check_process(engine_.core());
+        const EngineCounters counters = engine_.core().stats().snapshot();
+        const auto seconds = [](std::uint64_t nanoseconds) { return static_cast<double>(nanoseconds) * 1e-9; };
+        py::dict stages;
+        stages["read"] = seconds(counters.stages.read_ns);
+        stages["header"] = seconds(counters.stages.header_ns);
+        stages["decode"] = seconds(counters.stages.decode_ns);
+        stages["transform"] = seconds(counters.stages.transform_ns);
+        stages["fallback"] = seconds(counters.stages.fallback_ns);
+        std::size_t in_flight = 0;
+        std::size_t ready = 0;
+        for (const std::shared_ptr<Stream>& stream : engine_.core().streams()) {
+            in_flight += stream->batches_in_flight();
+            ready += stream->batches_ready();
+        }
+        py::dict reasons;
+        for (const auto& [reason, count] : counters.fallback_reasons) reasons[py::str(reason)] = count;
+        py::dict stats;
+        stats["samples_native"] = counters.samples_native;
+        stats["samples_fallback"] = counters.samples_fallback;
+        stats["samples_failed"] = counters.samples_failed;
+        stats["batches_delivered"] = counters.batches_delivered;
+        stats["bytes_read"] = counters.stages.bytes_read;
+        stats["fallback_reasons"] = std::move(reasons);
+        stats["stage_seconds"] = std::move(stages);
+        stats["consumer_wait_seconds"] = seconds(counters.consumer_wait_ns);
+        stats["worker_wait_seconds"] = seconds(counters.worker_wait_ns);
+        stats["bytes_held"] = pool_.bytes_held();
+        stats["scratch_bytes"] = counters.scratch_bytes;
+        stats["batches_in_flight"] = in_flight;
+        stats["queue_depth"] = ready;
+        stats["fallback_queue_depth"] = engine_.core().fallback().size();
+        return stats;
+    }
+
+    bool is_forked() const { return engine_.core().is_forked(); }
+    // Neither closed nor ended by a fault.
+    bool is_running() const { return !is_forked() && engine_.core().is_running(); }
+
+  private:
+    static SampleWorkerFactory worker_factory(std::uint64_t max_file_bytes, std::uint64_t max_pixels,
+                                              bool is_native_jpeg_allowed) {
+        const KernelTable* kernels = select_kernel_table();
+        if (kernels == nullptr) {
+            throw py::value_error(
+                std::string("FASTLOAD_SIMD names an instruction set that is not available here; allowed: ") +
+                available_kernel_tables());
+        }
+        NativeWorkerOptions options;
+        options.max_file_bytes = max_file_bytes;
+        options.decode_limits.max_pixels = max_pixels;
+        options.is_native_jpeg_allowed = is_native_jpeg_allowed;
+        return [kernels, options] { return std::make_unique<NativeSampleWorker>(*kernels, options); };
+    }
+
+    BufferPool pool_;
+    Engine engine_;
+};
+
+std::shared_ptr<SampleIndex> make_sample_index(ByteArray arena, IndexArray offsets) {
+    const ByteSpan arena_span(arena.data(), static_cast<std::size_t>(arena.size()));
+    const Span<const std::int64_t> offset_span(offsets.data(), static_cast<std::size_t>(offsets.size()));
+    if (!SampleIndex::is_valid(arena_span, offset_span)) {
+        throw py::value_error("offsets must begin at 0, not fall, and end inside the arena of " +
+                              std::to_string(arena_span.size()) + " bytes");
+    }
+    return std::make_shared<SampleIndex>(arena_span, offset_span, make_token(py::make_tuple(arena, offsets)));
+}
+
+}  // namespace
+
+void bind_engine(py::module_& m) {
+    if (!install_fork_counter()) throw std::bad_alloc();
+    bind_stream(m);
+
+    py::class_<SampleIndex, std::shared_ptr<SampleIndex>>(m, "SampleIndex")
+        .def(py::init(&make_sample_index), py::arg("arena"), py::arg("offsets"))
+        .def("__len__", &SampleIndex::num_samples);
+
+    py::class_<EngineHandle>(m, "Engine")
+        .def(py::init<std::size_t, std::size_t, std::uint64_t, std::uint64_t, bool>(), py::kw_only(),
+             py::arg("num_threads"), py::arg("max_free_buffers"), py::arg("max_file_bytes"), py::arg("max_pixels"),
+             py::arg("native_jpeg"))
+        .def("allocate", &EngineHandle::allocate, py::arg("nbytes"))
+        .def("open_stream", &EngineHandle::open_stream, py::arg("index"), py::arg("plan"), py::arg("seed"),
+             py::arg("epoch"))
+        .def("next_fallback", &EngineHandle::next_fallback)
+        .def("close", &EngineHandle::close, py::arg("timeout_seconds") = 0.0)
+        .def("stats", &EngineHandle::stats)
+        .def_property_readonly("is_forked", &EngineHandle::is_forked)
+        .def_property_readonly("is_running", &EngineHandle::is_running);
+}
+
+}  // namespace fastload

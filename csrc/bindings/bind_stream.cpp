@@ -1,0 +1,308 @@
+#include "bindings/bind_stream.h"
+
+#include <pybind11/numpy.h>
+
+#include <chrono>
+#include <exception>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "base/checked_math.h"
+#include "bindings/bind_transform.h"
+#include "bindings/python_token.h"
+#include "bindings/without_gil.h"
+#include "engine/fork_guard.h"
+
+namespace py = pybind11;
+
+namespace fastload {
+namespace {
+
+using IndexArray = py::array_t<std::int64_t, py::array::c_style>;
+
+// How long a wait stays away from Python's signal handlers: a Ctrl-C is seen within this time.
+constexpr std::chrono::milliseconds kSignalPollInterval{50};
+
+py::bytes path_of(const Stream& stream, std::int64_t sample_index) {
+    const ByteSpan path = stream.source().index->path(sample_index);
+    return {reinterpret_cast<const char*>(path.data()), path.size()};
+}
+
+// A sample that needs the reference decoder.
+class FallbackTask {
+  public:
+    explicit FallbackTask(PendingSample sample)
+        : sample_(std::move(sample)), sample_index_(pending().slot->sample_indices[pending().position]) {}
+    FallbackTask(const FallbackTask&) = delete;  // a sample is finished once
+    FallbackTask& operator=(const FallbackTask&) = delete;
+    ~FallbackTask() {
+        if (!is_finished_ && !core().is_forked()) pending().stream->drop(pending());
+    }
+
+    std::int64_t sample_index() const { return sample_index_; }
+
+    py::bytes path() const { return path_of(*pending().stream, sample_index_); }
+
+    std::string reason() const { return pending().reason.detail; }
+
+    void complete(const py::buffer& pixels, std::int32_t width, std::int32_t height) {
+        const py::buffer_info info = pixels.request();
+        std::size_t expected = 0;
+        if (width <= 0 || height <= 0 ||
+            !checked_multiply(static_cast<std::size_t>(width) * 3, static_cast<std::size_t>(height), &expected) ||
+            static_cast<std::size_t>(info.size * info.itemsize) != expected ||
+            PyBuffer_IsContiguous(info.view(), 'C') == 0) {
+            throw py::value_error("pixels must hold width * height * 3 bytes, one after the other");
+        }
+        const PackedImageView rgb{static_cast<const std::uint8_t*>(info.ptr), static_cast<std::size_t>(width) * 3,
+                                  width, height};
+        begin_finishing();
+        try {
+            without_gil([&] {
+                pending().stream->complete(pending(), rgb);
+                return true;
+            });
+        } catch (const std::exception&) {
+            is_finished_ = false;  // where there is no memory the sample can still be failed
+            throw;
+        }
+    }
+
+    void fail(py::object exception) {
+        std::shared_ptr<void> token = make_token(std::move(exception));
+        begin_finishing();
+        const Status status{StatusCode::kIrregular, 0, 0, "the reference decoder raised"};
+        pending().stream->fail(pending(), status, std::move(token));
+    }
+
+  private:
+    const PendingSample& pending() const noexcept { return *sample_; }
+    const EngineCore& core() const noexcept { return pending().stream->core(); }
+
+    // Before the GIL is released, so that of two threads one is refused.
+    void begin_finishing() {
+        check_process(core());
+        if (is_finished_) throw std::logic_error("this fallback task is already finished");
+        is_finished_ = true;
+    }
+
+    LeakedAfterFork<PendingSample> sample_;
+    const std::int64_t sample_index_;  // a copy: a finished batch's slot serves other samples
+    bool is_finished_ = false;
+};
+
+// A finished batch.
+class Batch {
+  public:
+    explicit Batch(std::shared_ptr<Stream> stream) : stream_(std::move(stream)) {}
+    Batch(const Batch&) = delete;  // its slot is recycled once
+    Batch& operator=(const Batch&) = delete;
+    ~Batch() {
+        if (slot_ == nullptr || stream().core().is_forked()) return;
+        stream().recycle(std::move(slot_));
+        release_dead_tokens();
+    }
+
+    // Takes the stream's next batch; false where another thread was faster. Cannot fail, so that no batch is lost.
+    bool take_ready() noexcept {
+        slot_ = stream().take_ready(&owner_);
+        return slot_ != nullptr;
+    }
+
+    // What submit() was given as the owner of this batch's memory; once, then it is the caller's alone.
+    py::object take_owner() {
+        if (owner_ == nullptr) throw std::logic_error("the owner of this batch was taken before");
+        py::object owner = object_of(owner_);
+        owner_.reset();
+        release_dead_tokens();
+        return owner;
+    }
+
+    py::object error() const {
+        if (!slot_->first_error) return py::none();
+        const SampleError& error = *slot_->first_error;
+        const Status& status = error.status;
+        py::dict fields;
+        fields["position"] = error.position;
+        fields["path"] = path_of(stream(), error.sample_index);
+        fields["stage"] = stage_name(stage_of(status.code));
+        fields["errno"] = status.system_errno;
+        fields["offset"] = status.byte_offset;
+        fields["text"] = status_text(status.code);
+        fields["detail"] = status.detail;
+        fields["is_out_of_memory"] = status.code == StatusCode::kOutOfMemory;
+        fields["exception"] = error.python_error == nullptr ? py::none() : object_of(error.python_error);
+        return std::move(fields);
+    }
+
+    // For each sample (path, is_by_fallback, (width, height), steps).
+    py::list reports() const {
+        py::list reports;
+        for (std::size_t position = 0; position < slot_->sample_indices.size(); ++position) {
+            const SampleReport& report = slot_->reports[position];
+            reports.append(py::make_tuple(path_of(stream(), slot_->sample_indices[position]), report.is_by_fallback,
+                                          py::make_tuple(report.source_size.width, report.source_size.height),
+                                          describe_steps(report.transform)));
+        }
+        return reports;
+    }
+
+  private:
+    Stream& stream() const noexcept { return **stream_; }
+
+    LeakedAfterFork<std::shared_ptr<Stream>> stream_;
+    std::shared_ptr<BatchSlot> slot_;
+    std::shared_ptr<void> owner_;
+};
+
+class StreamHandle {
+  public:
+    explicit StreamHandle(std::shared_ptr<Stream> stream) : stream_(std::move(stream)) {}
+    StreamHandle(const StreamHandle&) = delete;  // one owner cancels
+    StreamHandle& operator=(const StreamHandle&) = delete;
+    ~StreamHandle() {
+        if (is_forked()) return;
+        stream().cancel();
+        release_dead_tokens();
+    }
+
+    void submit(const IndexArray& indices, std::uintptr_t address, std::size_t size_bytes, const py::object& owner) {
+        check_process(stream().core());
+        release_dead_tokens();
+        const Span<const std::int64_t> span(indices.data(), static_cast<std::size_t>(indices.size()));
+        const std::int64_t num_samples = stream().source().index->num_samples();
+        for (const std::int64_t index : span) {
+            if (index < 0 || index >= num_samples) {
+                throw py::index_error("sample index " + std::to_string(index) + " is not in [0, " +
+                                      std::to_string(num_samples) + ")");
+            }
+        }
+        const std::size_t sample_bytes = stream().source().sample_bytes;
+        std::size_t expected = 0;
+        if (!checked_multiply(span.size(), sample_bytes, &expected) || size_bytes != expected) {
+            throw py::value_error("the batch's memory must hold exactly " + std::to_string(span.size()) +
+                                  " samples of " + std::to_string(sample_bytes) + " bytes, got " +
+                                  std::to_string(size_bytes) + " bytes");
+        }
+        stream().submit(span, reinterpret_cast<std::uint8_t*>(address), make_token(owner));
+    }
+
+    // The next batch in order, or a FallbackTask (only without threads), or None when `timeout_seconds` > 0 has passed,
+    // or a sentence when the engine was closed. StopIteration when every submitted batch was taken.
+    py::object next(double timeout_seconds) {
+        check_process(stream().core());
+        release_dead_tokens();
+        const auto begin = std::chrono::steady_clock::now();
+        for (;;) {
+            PendingSample needs_python;
+            const WaitResult result = without_gil([&] { return stream().wait(kSignalPollInterval, &needs_python); });
+            if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+            switch (result) {
+                case WaitResult::kReady: {
+                    py::object batch = py::cast(std::make_unique<Batch>(*stream_));
+                    if (batch.cast<Batch&>().take_ready()) {
+                        release_dead_tokens();
+                        return batch;
+                    }
+                    break;
+                }
+                case WaitResult::kNeedsPython:
+                    return py::cast(std::make_unique<FallbackTask>(std::move(needs_python)));
+                case WaitResult::kNothingInFlight:
+                    throw py::stop_iteration();
+                case WaitResult::kClosed:
+                    return py::str("the loader was closed; iterate over it again to start anew");
+                case WaitResult::kFault:
+                    throw std::runtime_error(std::string("a loader thread failed: ") + stream().fault().detail);
+                case WaitResult::kTimedOut:
+                    break;
+            }
+            const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - begin;
+            if (timeout_seconds > 0 && waited.count() >= timeout_seconds) return py::none();
+        }
+    }
+
+    void cancel() {
+        check_process(stream().core());
+        stream().cancel();
+        release_dead_tokens();
+    }
+
+    bool is_forked() const { return stream().core().is_forked(); }
+
+    std::size_t batches_in_flight() const {
+        check_process(stream().core());
+        return stream().batches_in_flight();
+    }
+
+    std::size_t batches_ready() const {
+        check_process(stream().core());
+        return stream().batches_ready();
+    }
+
+  private:
+    Stream& stream() const noexcept { return **stream_; }
+
+    LeakedAfterFork<std::shared_ptr<Stream>> stream_;
+};
+
+}  // namespace
+
+void check_process(const EngineCore& core) {
+    if (!core.is_forked()) return;
+    throw std::runtime_error(
+        "this loader was created in another process: a forked child has none of its threads. Create a new DataLoader "
+        "in the child.");
+}
+
+py::object make_stream_object(std::shared_ptr<Stream> stream) {
+    return py::cast(std::make_unique<StreamHandle>(std::move(stream)));
+}
+
+py::object next_fallback(EngineCore& core) {
+    check_process(core);
+    try {
+        std::optional<PendingSample> sample = without_gil([&] { return core.fallback().wait(); });
+        if (!sample) return py::none();
+        return py::cast(std::make_unique<FallbackTask>(std::move(*sample)));
+    } catch (const std::exception&) {
+        core.set_fault({StatusCode::kOutOfMemory, 0, 0, "a fallback thread ran out of memory"});
+        throw;
+    }
+}
+
+void bind_stream(py::module_& m) {
+    py::class_<HostBuffer>(m, "HostBuffer", py::buffer_protocol())
+        .def_buffer([](HostBuffer& host) {
+            return py::buffer_info(host.buffer->data, 1, py::format_descriptor<std::uint8_t>::format(), 1,
+                                   {static_cast<py::ssize_t>(host.buffer->size)}, {1});
+        })
+        .def_property_readonly(
+            "address", [](const HostBuffer& host) { return reinterpret_cast<std::uintptr_t>(host.buffer->data); })
+        .def_property_readonly("nbytes", [](const HostBuffer& host) { return host.buffer->size; });
+
+    py::class_<FallbackTask>(m, "FallbackTask")
+        .def_property_readonly("sample_index", &FallbackTask::sample_index)
+        .def_property_readonly("path", &FallbackTask::path)
+        .def_property_readonly("reason", &FallbackTask::reason)
+        .def("complete", &FallbackTask::complete, py::arg("pixels"), py::arg("width"), py::arg("height"))
+        .def("fail", &FallbackTask::fail, py::arg("exception"));
+
+    py::class_<Batch>(m, "Batch")
+        .def("take_owner", &Batch::take_owner)
+        .def_property_readonly("error", &Batch::error)
+        .def("reports", &Batch::reports);
+
+    py::class_<StreamHandle>(m, "Stream")
+        .def("submit", &StreamHandle::submit, py::arg("indices"), py::arg("address"), py::arg("nbytes"),
+             py::arg("owner"))
+        .def("next", &StreamHandle::next, py::arg("timeout_seconds"))
+        .def("cancel", &StreamHandle::cancel)
+        .def_property_readonly("is_forked", &StreamHandle::is_forked)
+        .def_property_readonly("batches_in_flight", &StreamHandle::batches_in_flight)
+        .def_property_readonly("batches_ready", &StreamHandle::batches_ready);
+}
+
+}  // namespace fastload

@@ -1,0 +1,30 @@
+// Streams, their batches and their samples for the reference decoder, as Python sees them.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+#include <memory>
+
+#include "engine/buffer_pool.h"
+#include "engine/stream.h"
+
+namespace fastload {
+
+struct HostBuffer {
+    std::shared_ptr<BufferPool::Buffer> buffer;
+};
+
+// Throws std::runtime_error in a forked child of the process that made `core`.
+void check_process(const EngineCore& core);
+
+// The Python object of a new stream.
+pybind11::object make_stream_object(std::shared_ptr<Stream> stream);
+
+// Waits for a sample that needs the reference decoder: a FallbackTask, or None once the engine is closed. A thread that
+// fails here is lost, so its error becomes a fault of every stream.
+pybind11::object next_fallback(EngineCore& core);
+
+// Adds the classes HostBuffer, FallbackTask, Batch and Stream to the module.
+void bind_stream(pybind11::module_& m);
+
+}  // namespace fastload

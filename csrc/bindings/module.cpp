@@ -1,0 +1,12 @@
+// The extension module fastload._core. Only fastload/_native.py imports it; fastload/_core.pyi types it.
+#include "bindings/bind_codec.h"
+#include "bindings/bind_transform.h"
+#include "bindings/bindings.h"
+
+PYBIND11_MODULE(_core, module) {
+    module.doc() = "The native part of fastload. Private: import fastload instead.";
+    fastload::bind_build_info(module);
+    fastload::bind_codec(module);
+    fastload::bind_transform(module);
+    fastload::bind_engine(module);
+}

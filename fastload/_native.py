@@ -1,0 +1,82 @@
+"""The one importer of the extension module fastload._core."""
+
+from __future__ import annotations
+
+import importlib.machinery
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+REINSTALL = "Install fastload with this Python: python -m pip install --no-build-isolation <folder of fastload>"
+
+
+def explain_import_failure(folder: Path, error: ImportError) -> str:
+    """The reason why fastload._core cannot be imported from `folder`, and the next step, in one or two sentences."""
+    python = f"Python {sys.version_info.major}.{sys.version_info.minor} ({sys.implementation.cache_tag})"
+    built = sorted(path.name for path in folder.glob("_core.*") if path.suffix in (".so", ".pyd"))
+    if not built:
+        return f"fastload's compiled part is missing in {folder}. {REINSTALL}"
+    if not any(name == "_core" + suffix for name in built for suffix in importlib.machinery.EXTENSION_SUFFIXES):
+        return f"fastload's compiled part in {folder} ({', '.join(built)}) is not built for {python}. {REINSTALL}"
+    return f"fastload's compiled part in {folder} cannot be loaded by {python}: {error}. {REINSTALL}"
+
+
+try:
+    from fastload import _core
+except ImportError as error:
+    raise ImportError(explain_import_failure(Path(__file__).parent, error)) from error
+
+version: str = _core.version
+
+Batch = _core.Batch
+Engine = _core.Engine
+FallbackTask = _core.FallbackTask
+SampleIndex = _core.SampleIndex
+TransformPlan = _core.TransformPlan
+if TYPE_CHECKING:
+    SampleFailure = _core.SampleFailure
+
+
+@dataclass(frozen=True)
+class BuildInfo:
+    """What is installed, for bug reports and for checking which code runs.
+
+    Attributes:
+        version: of fastload, as the compiled part was built.
+        compiler: name and version of the compiler that built it.
+        cxx_standard: the value of __cplusplus it was built with, 201703 or later.
+        kernel_tables: the instruction sets that this build has and this processor runs, best first.
+        active_kernel_table: the one in use; FASTLOAD_SIMD can force another.
+        has_cuda_module: whether the CUDA kernels are built and can be imported.
+        cuda_module_reason: why it is so.
+    """
+
+    version: str
+    compiler: str
+    cxx_standard: int
+    kernel_tables: tuple[str, ...]
+    active_kernel_table: str
+    has_cuda_module: bool
+    cuda_module_reason: str
+
+
+def build_info() -> BuildInfo:
+    """Describes the installed build.
+
+    Raises:
+        ValueError: FASTLOAD_SIMD names a kernel table that this build or processor does not have.
+
+    Example:
+        >>> fastload.build_info().active_kernel_table in fastload.build_info().kernel_tables
+        True
+    """
+    return BuildInfo(
+        version=version,
+        compiler=_core.compiler,
+        cxx_standard=_core.cxx_standard,
+        kernel_tables=tuple(_core.available_kernel_tables().split(", ")),
+        active_kernel_table=_core.active_kernel_table(),
+        has_cuda_module=False,
+        cuda_module_reason="this version has no CUDA kernels yet",
+    )

@@ -1,0 +1,117 @@
+"""Builds the extension module fastload._core; everything else about the package stands in pyproject.toml.
+
+Where torch can be imported (pip install --no-build-isolation .) its BuildExtension compiles with ninja. Where it cannot
+(an isolated build) plain setuptools compiles the same sources with the same flags. Neither adds a torch header or
+library, so one build serves every torch version.
+
+Environment: CXX names the compiler, MAX_JOBS limits the compile jobs.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from pathlib import Path
+
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+
+ROOT = Path(__file__).resolve().parent
+EXPORTS = "csrc/bindings/exports.map"
+
+# One thing of each kind the sources rely on: C++17 syntax, its library, and the overflow built-ins of GCC and Clang.
+PROBE = """
+#include <charconv>
+#include <cstddef>
+#include <new>
+#include <optional>
+[[nodiscard]] inline constexpr bool is_odd(std::size_t n) { if constexpr (sizeof n > 4) return n & 1; else return 0; }
+void* probe(std::size_t a) {
+    std::optional<std::size_t> product = a;
+    if (__builtin_mul_overflow(a, a, &*product) || is_odd(*product)) return nullptr;
+    return ::operator new(*product, std::align_val_t{64}, std::nothrow);
+}
+"""
+
+
+def choose_base_command() -> type[build_ext]:
+    """torch's BuildExtension where torch can be imported, else setuptools' own command compiling in parallel."""
+    try:
+        from torch.utils.cpp_extension import BuildExtension
+    except (ImportError, OSError):  # OSError: torch is there, but one of its libraries is not
+        from pybind11.setup_helpers import ParallelCompile
+
+        ParallelCompile("MAX_JOBS").install()
+        return build_ext
+    # A virtual environment that is not activated has its ninja beside its interpreter.
+    os.environ["PATH"] = os.pathsep.join([os.environ.get("PATH", os.defpath), str(Path(sys.executable).parent)])
+    return BuildExtension
+
+
+def pybind11_include() -> str:
+    """The folder of pybind11's headers: the installed package's, else the copy that every torch carries."""
+    try:
+        import pybind11
+    except ImportError:
+        import torch
+
+        return str(Path(torch.__file__).parent / "include")
+    return pybind11.get_include()
+
+
+def check_compiler() -> None:
+    """Ends the build with one sentence where the compiler or Python's headers cannot build the extension."""
+    compiler = os.environ["CXX"]
+    need = "fastload: building needs a C++17 compiler"
+    cure = "Install one (Debian and Ubuntu: apt install g++) or name one in CXX."
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / "probe.cpp"
+        source.write_text(PROBE)
+        command = [*shlex.split(compiler), "-std=c++17", "-fPIC", "-c", str(source), "-o", f"{source}.o"]
+        try:
+            result = subprocess.run(command, capture_output=True, text=True, errors="replace")
+        except OSError as error:
+            sys.exit(f"{need}, but {compiler!r} cannot be run ({error.strerror}). {cure}")
+    if result.returncode != 0:
+        reason = next((line for line in result.stderr.splitlines() if "error" in line), "no message").strip()
+        sys.exit(f"{need}, but {compiler!r} fails on a small C++17 program ({reason}). {cure}")
+    headers = sysconfig.get_path("include")
+    if not Path(headers, "Python.h").exists():
+        sys.exit(f"fastload: building needs Python.h, not found in {headers}. Debian: apt install python3-dev.")
+
+
+Base = choose_base_command()
+
+
+class BuildCore(Base):
+    def build_extensions(self) -> None:
+        check_compiler()
+        for extension in self.extensions:
+            extension.define_macros.append(("FASTLOAD_VERSION", self.distribution.get_version()))
+        super().build_extensions()
+
+
+def core_extension() -> Extension:
+    """The host module. Paths are relative to this folder, as an sdist's file list wants them."""
+    link_args = [f"-Wl,--version-script={EXPORTS}"] if sys.platform == "linux" else []
+    return Extension(
+        "fastload._core",
+        sources=[str(path.relative_to(ROOT)) for path in sorted((ROOT / "csrc").rglob("*.cpp"))],
+        depends=[EXPORTS, *(str(path.relative_to(ROOT)) for path in sorted((ROOT / "csrc").rglob("*.h")))],
+        include_dirs=[str(ROOT / "csrc"), pybind11_include()],
+        # No contraction to fused multiply-add, which some processors do by default: resize weights must be Pillow's.
+        extra_compile_args=["-std=c++17", "-O3", "-g0", "-ffp-contract=off", "-fvisibility=hidden", "-pthread"],
+        extra_link_args=["-pthread", *link_args],
+        language="c++",
+    )
+
+
+# Set before any command starts, so that every builder takes the compiler that is checked.
+os.environ.setdefault("CXX", next(filter(shutil.which, ("c++", "g++", "clang++")), "c++"))
+
+setup(license="BSD-3-Clause", ext_modules=[core_extension()], cmdclass={"build_ext": BuildCore})
