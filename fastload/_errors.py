@@ -1,0 +1,230 @@
+"""The exceptions fastload raises.
+
+    Exception
+    └── FastloadError
+        ├── SampleError                     one sample is bad; the iterator stays usable
+        │   └── SampleError[X]              the same, and an X: also caught by ``except X``
+        ├── LoaderClosedError               (RuntimeError) used after close()
+        └── ForkedProcessError              (RuntimeError) used in a child of the process that made it
+
+Argument errors are the ValueError, TypeError and IndexError that torch raises for them.
+"""
+
+from __future__ import annotations
+
+import errno as errno_names
+import functools
+import os
+import pickle
+import types
+from typing import Any, Literal
+
+Stage = Literal["open", "read", "header", "decode", "limit", "transform"]
+
+_NEXT_STEPS: dict[str, str] = {
+    "open": "Check that the file still exists and may be read, or index the folder again.",
+    "read": "Check the storage the file lies on; the next batch can still be asked for.",
+    "header": "Remove or replace the file; the next batch can still be asked for.",
+    "decode": "Remove or replace the file; the next batch can still be asked for.",
+    "limit": "If the file is to be trusted, raise PIL.Image.MAX_IMAGE_PIXELS.",
+    "transform": "Run the transform on this file alone to see why.",
+}
+
+# A combined class must not steer control flow: a StopIteration that leaves next() ends the epoch without a word.
+_NEVER_COMBINED = (StopIteration, StopAsyncIteration)
+
+
+class FastloadError(Exception):
+    """Base of every error that is fastload's own."""
+
+
+class LoaderClosedError(FastloadError, RuntimeError):
+    """The loader or iterator was closed; make a new one."""
+
+
+class ForkedProcessError(FastloadError, RuntimeError):
+    """A loader or iterator is used in another process than the one that made it.
+
+    Args:
+        what: The object, as the first words of the message, for example ``"DataLoader iterator"``.
+        owner_pid: Process that created it.
+    """
+
+    def __init__(self, what: str, owner_pid: int) -> None:
+        self.what = what
+        self.owner_pid = owner_pid
+        super().__init__(what, owner_pid)
+
+    def __str__(self) -> str:
+        return (
+            f"{self.what} was created in another process (pid {self.owner_pid}); its threads do not exist in this one "
+            f"(pid {os.getpid()}). Create the loader after the fork, or call iter() on it again in this process."
+        )
+
+
+class SampleError(FastloadError):
+    """One sample could not be delivered.
+
+    `sample_error` makes instances; they also derive from the type of their cause where Python allows it.
+
+    Attributes:
+        path: File name as str; bytes that are not UTF-8 are surrogate escapes, so ``os.fsencode(path)`` is the file.
+        index: Dataset index.
+        stage: Where it failed: "open", "read", "header", "decode", "limit" or "transform".
+        offset: Byte of the file at which the fault shows, or None.
+        errno: The system's error number, or None.
+        cause: The original exception (also ``__cause__``), or None where only a status is known.
+    """
+
+    # Class-level defaults: a cause class may have read-only attributes of these names, and this class comes first.
+    path: str = ""
+    index: int = -1
+    stage: str = "decode"
+    offset: int | None = None
+    errno: int | None = None
+    cause: BaseException | None = None
+    _message: str = ""
+
+    def __str__(self) -> str:
+        return self._message
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._message!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        cause = self.cause if _survives_pickling(self.cause) else None
+        mixin = getattr(type(self), "_mixin", None)
+        if not _survives_pickling(mixin):
+            mixin = None
+        fields = {name: getattr(self, name) for name in ("path", "index", "stage", "offset", "errno", "_message")}
+        return _rebuild, (mixin, cause, fields)
+
+
+def sample_error(
+    index: int,
+    path: str | bytes,
+    stage: Stage,
+    cause: BaseException | str,
+    *,
+    offset: int | None = None,
+    errno: int | None = None,
+    detail: str | None = None,
+    next_step: str | None = None,
+) -> SampleError:
+    """Build the error of one sample, ready to be raised.
+
+    Args:
+        index: Dataset index.
+        path: File name; bytes are decoded as the file system does.
+        stage: Where it failed.
+        cause: The original exception, or the text of a native status. From an exception the result takes its type
+            (``except`` clauses for it keep working), its attributes, and ``__cause__``.
+        offset: Byte of the file at which the fault shows.
+        errno: The system's error number; default: the cause's.
+        detail: A clause after the cause's text, for example what the file's first bytes are.
+        next_step: A sentence on what to do; default: one for the stage.
+
+    Returns:
+        A SampleError. It derives from ``type(cause)`` too, unless the two cannot combine or the cause is one that
+        steers control flow (StopIteration, KeyboardInterrupt and the like).
+    """
+    name = os.fsdecode(path)
+    original = cause if isinstance(cause, BaseException) else None
+    if errno is None:
+        candidate = getattr(original, "errno", None)
+        errno = candidate if isinstance(candidate, int) else None
+    text = cause if isinstance(cause, str) else _cause_text(cause)
+    if errno is not None and original is None:
+        text = f"{text}: {_errno_text(errno)}"
+    fields: dict[str, Any] = {"path": name, "index": index, "stage": stage, "offset": offset, "errno": errno}
+    where = f" (at byte {offset})" if offset is not None else ""
+    extra = f" ({detail})" if detail else ""
+    body = f"sample {index} ({name!r}): {stage}: {text.rstrip('.')}{where}{extra}. {next_step or _NEXT_STEPS[stage]}"
+    fields["_message"] = _printable(body)
+    return _rebuild(None if original is None else type(original), original, fields)
+
+
+def _rebuild(mixin: type[BaseException] | None, cause: BaseException | None, fields: dict[str, Any]) -> SampleError:
+    error = _instance(SampleError if mixin is None else _combined_class(mixin))  # type: ignore[arg-type]
+    if cause is not None:
+        _copy_attributes(cause, error)
+        # A cause with slots or properties of its own is copied by _copy_attributes; these are ours.
+        error.__cause__ = cause
+    error.__dict__.update(fields)
+    error.__dict__["cause"] = cause
+    error.args = (fields["_message"],)
+    return error
+
+
+@functools.lru_cache(maxsize=256)
+def _combined_class(mixin: type[BaseException]) -> type[SampleError]:
+    """The class deriving from SampleError and `mixin`, or SampleError where there can be none."""
+    if issubclass(mixin, SampleError):
+        return mixin
+    if not issubclass(mixin, Exception) or issubclass(mixin, _NEVER_COMBINED):
+        return SampleError
+    try:
+        members = {"__module__": SampleError.__module__, "__doc__": SampleError.__doc__, "_mixin": mixin}
+        make_class: Any = type(mixin)
+        combined: type[SampleError] = make_class(f"SampleError[{mixin.__name__}]", (SampleError, mixin), members)
+        _instance(combined)
+    except Exception:  # noqa: BLE001 - metaclasses and __init_subclass__ of others may refuse in any way
+        return SampleError
+    return combined
+
+
+def _instance(cls: type[SampleError]) -> SampleError:
+    """An instance made without any ``__init__`` or ``__new__`` written in Python: their arguments are unknown."""
+    heap_type_flag = 1 << 9
+    # The chain of layouts, not the MRO: CPython accepts no other built-in type's __new__ for a class.
+    layout: Any = cls
+    while layout.__flags__ & heap_type_flag:
+        layout = layout.__base__
+    error: SampleError = layout.__new__(cls)
+    return error
+
+
+def _copy_attributes(source: BaseException, target: SampleError) -> None:
+    """Copy what user code may read from `source`: its attributes, its slots and the C members of built-in types.
+
+    Descriptors are called directly because SampleError's own attributes hide those of the same name.
+    """
+    target.__dict__.update(getattr(source, "__dict__", {}))
+    for base in type(source).__mro__:
+        if not isinstance(target, base):
+            continue
+        for descriptor in vars(base).values():
+            if isinstance(descriptor, types.MemberDescriptorType):
+                try:
+                    descriptor.__set__(target, descriptor.__get__(source))
+                except (AttributeError, TypeError):  # unset slot, or a read-only member
+                    continue
+
+
+def _cause_text(cause: BaseException) -> str:
+    """The cause's own words, short: its class name where it has none, no second copy of the path."""
+    if isinstance(cause, OSError) and isinstance(cause.errno, int):
+        return _errno_text(cause.errno, cause.strerror)
+    try:
+        text = str(cause)
+    except Exception as error:  # noqa: BLE001 - a broken __str__ must not hide which sample failed
+        text = f"({type(cause).__name__}.__str__ raised {type(error).__name__})"
+    return text or type(cause).__name__
+
+
+def _errno_text(number: int, text: str | None = None) -> str:
+    return f"{text or os.strerror(number)} ({errno_names.errorcode.get(number, f'errno {number}')})"
+
+
+def _printable(text: str) -> str:
+    """`text` with lone surrogates escaped: printing them to a UTF-8 stream would raise."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def _survives_pickling(value: object) -> bool:
+    """Whether `value` pickles and unpickles; many exception classes do only the first."""
+    try:
+        pickle.loads(pickle.dumps(value))
+    except Exception:  # noqa: BLE001 - the value's own code decides what is raised
+        return False
+    return True
