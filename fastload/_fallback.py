@@ -1,0 +1,276 @@
+"""The one home of PIL: the reference decoder, what is known about it, and the threads that run it for the engine.
+
+What the native decoder does not accept is decoded here by the installed Pillow, opened the way torchvision's
+``pil_loader`` opens it. So verdict, pixels and error text are Pillow's by construction.
+"""
+
+from __future__ import annotations
+
+import atexit
+import errno
+import os
+import stat
+import threading
+import time
+import weakref
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from PIL import Image, UnidentifiedImageError, __version__, features
+
+from fastload._errors import Stage
+
+RgbImage = Image.Image
+
+_EXIT_JOIN_SECONDS = 1.0
+_SHOWN_BYTES = 16
+# Older versions smooth incomplete progressive scans over a smaller neighbourhood.
+_OLDEST_LIBJPEG_TURBO = (2, 1)
+
+
+class DecodedPixels(NamedTuple):
+    """A decoded image: `pixels` is height * width * 3 bytes, rows from the top, RGB interleaved, no padding."""
+
+    pixels: bytes
+    width: int
+    height: int
+
+
+def open_rgb(path: str | bytes) -> RgbImage:
+    """Decode the file at `path` to an RGB image, as torchvision's ``pil_loader`` does.
+
+    Exception types and texts are those of ``pil_loader``, with one addition: what is neither a regular file nor a
+    folder is refused with OSError (EINVAL, "not a regular file") where ``pil_loader`` would wait for ever.
+    """
+    # By path and not from bytes: Pillow's "cannot identify" message quotes the file object.
+    with open(os.fsdecode(path), "rb", opener=_open_regular) as file:
+        return Image.open(file).convert("RGB")
+
+
+def decode_rgb(path: str | bytes) -> DecodedPixels:
+    """Decode the file at `path` to RGB bytes; raises what `open_rgb` raises."""
+    image = open_rgb(path)
+    return DecodedPixels(image.tobytes(), image.width, image.height)
+
+
+def rgb_image(pixels: bytes, width: int, height: int) -> RgbImage:
+    """An RGB image with a copy of `pixels` (layout as in `DecodedPixels`)."""
+    return Image.frombytes("RGB", (width, height), pixels)
+
+
+def _open_regular(path: str, flags: int) -> int:
+    """Opener for ``open``: never waits for a writer of a FIFO. Folders pass: ``open`` words their error."""
+    descriptor = os.open(path, flags | os.O_NONBLOCK)
+    try:
+        mode = os.fstat(descriptor).st_mode
+        if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+            raise OSError(errno.EINVAL, "not a regular file", path)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+@dataclass(frozen=True)
+class SampleFailure:
+    """What a decode exception says about the sample, in the words of SampleError."""
+
+    stage: Stage
+    detail: str | None
+
+
+def classify_failure(exception: BaseException, path: str | bytes) -> SampleFailure:
+    """Name the stage at which `decode_rgb` failed; for a file that is no image, say what it starts with.
+
+    Reads at most 16 bytes of the file, and nothing unless Pillow could not identify it.
+    """
+    if isinstance(exception, UnidentifiedImageError):
+        return SampleFailure("header", _describe_start(path))
+    if isinstance(exception, (Image.DecompressionBombError, Image.DecompressionBombWarning)):
+        return SampleFailure("limit", None)
+    if isinstance(exception, OSError) and exception.errno is not None:
+        # open() sets the file name; a failing read() on the open file does not.
+        return SampleFailure("read" if exception.filename is None else "open", None)
+    return SampleFailure("decode", None)
+
+
+def _describe_start(path: str | bytes) -> str | None:
+    try:
+        with open(os.fsdecode(path), "rb", opener=_open_regular) as file:
+            start = file.read(_SHOWN_BYTES)
+    except OSError:  # it went away since; the exception at hand is told anyway
+        return None
+    return f"not an image: first bytes {start!r}" if start else "empty file"
+
+
+@dataclass(frozen=True)
+class PillowInfo:
+    """The installed Pillow.
+
+    Attributes:
+        version: As text, for example "13.0.0".
+        is_simd: Whether it is Pillow-SIMD, whose resize is not Pillow's arithmetic.
+        libjpeg_turbo: Version of the libjpeg-turbo inside, or None where the JPEG decoder is another one.
+        max_image_pixels: Pillow warns above this many pixels and refuses above twice as many; None: no limit.
+            A module setting that users change, so ask at each epoch.
+    """
+
+    version: str
+    is_simd: bool
+    libjpeg_turbo: str | None
+    max_image_pixels: int | None
+
+
+def pillow_info() -> PillowInfo:
+    """Describe the Pillow that decodes here."""
+    # Pillow-SIMD is Pillow-SIMD by its version only: 9.5.0.post1 of the former is built on 9.5.0 of the latter.
+    turbo = None if _has_feature("mozjpeg") else features.version_feature("libjpeg_turbo")
+    return PillowInfo(__version__, ".post" in __version__, turbo, Image.MAX_IMAGE_PIXELS)
+
+
+class Exactness(NamedTuple):
+    """A yes or no with the sentence that explains it."""
+
+    is_exact: bool
+    reason: str
+
+
+def native_jpeg_is_exact() -> Exactness:
+    """Whether the native JPEG decoder gives this Pillow's pixels: only where both are libjpeg-turbo's arithmetic."""
+    info = pillow_info()
+    if info.libjpeg_turbo is None:
+        return Exactness(False, f"Pillow {info.version} decodes JPEG with a library other than libjpeg-turbo")
+    if _version_numbers(info.libjpeg_turbo) < _OLDEST_LIBJPEG_TURBO:
+        oldest = ".".join(map(str, _OLDEST_LIBJPEG_TURBO))
+        return Exactness(
+            False, f"Pillow {info.version} decodes JPEG with libjpeg-turbo {info.libjpeg_turbo}, older than {oldest}"
+        )
+    return Exactness(True, f"Pillow {info.version} decodes JPEG with libjpeg-turbo {info.libjpeg_turbo}")
+
+
+def _has_feature(name: str) -> bool:
+    return name in features.features and bool(features.check_feature(name))
+
+
+def _version_numbers(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split(".") if part.isdigit())
+
+
+class FallbackTask(Protocol):
+    """One sample the engine could not decode. Exactly one of `complete` and `fail` is called, once."""
+
+    @property
+    def path(self) -> bytes:
+        """File name."""
+
+    def complete(self, pixels: bytes, width: int, height: int) -> None:
+        """Hand in the decoded image (layout as in `DecodedPixels`); the engine copies or keeps `pixels`."""
+
+    def fail(self, exception: BaseException) -> None:
+        """Hand in why it could not be decoded."""
+
+
+class FallbackEngine(Protocol):
+    """The engine's handle, as the fallback threads see it."""
+
+    def next_fallback(self) -> FallbackTask | None:
+        """Wait, without the GIL, for the next task; None once the engine is closed."""
+
+    def close(self) -> object:
+        """Signal the end: waits for nothing, may be called again and from any thread."""
+
+
+class FallbackThreads:
+    """Python threads that decode for an engine.
+
+    They are daemons and hold the engine's handle, never this object, a loader or an iterator. An ``atexit`` hook
+    closes the engines of those still alive and joins them within a second, before the interpreter is torn down: a
+    daemon thread that wakes from a native wait after that would abort the process.
+
+    Args:
+        engine: Source of the tasks.
+        max_threads: Threads that `start` makes.
+    """
+
+    def __init__(self, engine: FallbackEngine, max_threads: int) -> None:
+        self._threads = [_FallbackThread(engine, number) for number in range(max_threads)]
+        self._engine = engine
+
+    def start(self) -> None:
+        """Start the threads. Later calls do nothing."""
+        for thread in self._threads:
+            if thread.ident is None:
+                _register(thread)
+                thread.start()
+
+    def close(self, timeout_seconds: float = _EXIT_JOIN_SECONDS) -> bool:
+        """Close the engine and wait for the threads; never call it from a finalizer.
+
+        Returns:
+            Whether all of them ended in time. One that is inside a decode ends after it.
+        """
+        self._engine.close()
+        return _join(self._threads, timeout_seconds)
+
+
+class _FallbackThread(threading.Thread):
+    """One decoding thread.
+
+    An exception given to the user keeps the frames below it (``f_back``), and so what their locals name: therefore
+    these methods let go of the task and the engine by hand.
+    """
+
+    def __init__(self, engine: FallbackEngine, number: int) -> None:
+        super().__init__(name=f"fastload-fallback-{number}", daemon=True)
+        self._engine: FallbackEngine | None = engine
+
+    def run(self) -> None:
+        engine = self._engine
+        try:
+            while engine is not None and (task := engine.next_fallback()) is not None:
+                serve(task, kept=BaseException)  # no signal comes here, and a thread has no caller
+                del task
+        finally:
+            self._engine = engine = None
+
+    def close_engine(self) -> None:
+        if (engine := self._engine) is not None:
+            engine.close()
+
+
+def serve(task: FallbackTask, kept: type[BaseException] = Exception) -> None:
+    """Decode for `task` in this thread. Exceptions of type `kept` are the sample's; others the caller's."""
+    try:
+        decoded = decode_rgb(task.path)
+        task.complete(decoded.pixels, decoded.width, decoded.height)
+    except kept as exception:
+        task.fail(exception)
+    finally:
+        del task
+
+
+_live_threads: weakref.WeakSet[_FallbackThread] = weakref.WeakSet()
+_exit_hook = threading.Lock()
+
+
+def _register(thread: _FallbackThread) -> None:
+    # Taken once and never released: the first thread of the process registers the hook.
+    if _exit_hook.acquire(blocking=False):
+        atexit.register(_close_all)
+    _live_threads.add(thread)
+
+
+def _close_all() -> None:
+    """End every fallback thread of this process. In a forked child the parent's threads are not alive."""
+    threads = [thread for thread in _live_threads if thread.is_alive()]
+    for thread in threads:
+        thread.close_engine()
+    _join(threads, _EXIT_JOIN_SECONDS)
+
+
+def _join(threads: list[_FallbackThread], timeout_seconds: float) -> bool:
+    deadline = time.monotonic() + timeout_seconds
+    for thread in threads:
+        if thread.ident is not None and thread is not threading.current_thread():
+            thread.join(max(0.0, deadline - time.monotonic()))
+    return not any(thread.is_alive() for thread in threads)

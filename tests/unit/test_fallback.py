@@ -1,0 +1,373 @@
+"""Decoding by Pillow, what it says about failures, and the threads that do it for the engine."""
+
+from __future__ import annotations
+
+import gc
+import os
+import queue
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+import warnings
+import weakref
+from pathlib import Path
+
+import PIL
+import pytest
+from PIL import Image, UnidentifiedImageError, features
+from torchvision.datasets.folder import pil_loader
+
+from fastload import _fallback
+from fastload._errors import sample_error
+from fastload._fallback import (
+    DecodedPixels,
+    FallbackThreads,
+    classify_failure,
+    decode_rgb,
+    native_jpeg_is_exact,
+    pillow_info,
+)
+
+
+@pytest.fixture
+def jpeg(tmp_path: Path) -> Path:
+    path = tmp_path / "ok.jpg"
+    Image.radial_gradient("L").resize((37, 23)).convert("RGB").save(path, quality=95)
+    return path
+
+
+class FakeTask:
+    def __init__(self, path: bytes) -> None:
+        self.path = path
+        self.result: DecodedPixels | None = None
+        self.error: BaseException | None = None
+        self.done = threading.Event()
+
+    def complete(self, pixels: bytes, width: int, height: int) -> None:
+        self.result = DecodedPixels(pixels, width, height)
+        self.done.set()
+
+    def fail(self, exception: BaseException) -> None:
+        self.error = exception
+        self.done.set()
+
+
+class FakeEngine:
+    """A queue with the engine's closing rule: after close every waiter gets None."""
+
+    def __init__(self) -> None:
+        self.tasks: queue.SimpleQueue[FakeTask | None] = queue.SimpleQueue()
+        self.is_closed = False
+
+    def next_fallback(self) -> FakeTask | None:
+        task = self.tasks.get()
+        if task is None:
+            self.tasks.put(None)
+        return task
+
+    def close(self) -> None:
+        self.is_closed = True
+        self.tasks.put(None)
+
+
+def failure_of(path: Path | str) -> Exception:
+    try:
+        decode_rgb(str(path))
+    except Exception as error:  # noqa: BLE001
+        return error
+    raise AssertionError("decoded")
+
+
+@pytest.mark.parametrize("mode", ["RGB", "L", "CMYK", "P", "RGBA", "1", "LA", "I;16"])
+def test_pixels_are_those_of_pil_loader(tmp_path: Path, mode: str) -> None:
+    path = tmp_path / "image"
+    gradient = Image.radial_gradient("L").resize((19, 11))
+    image = gradient.convert(mode) if mode != "I;16" else gradient.convert("I").convert("I;16")
+    image.save(path, format="TIFF")
+    expected = pil_loader(str(path))
+    assert decode_rgb(os.fsencode(path)) == (expected.tobytes(), 19, 11)
+
+
+def test_corpora_files_have_the_same_verdict_as_pil_loader(corpora: Path) -> None:
+    names = sorted((corpora / "images").glob("*/*"), key=lambda p: p.name)[::12]
+    names = [name for name in names if name.is_file() and "bomb" not in name.name]
+    verdicts = set()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name in names:
+            try:
+                expected: object = pil_loader(str(name)).tobytes()
+            except Exception as error:  # noqa: BLE001
+                expected = (type(error), str(error))
+            try:
+                got: object = decode_rgb(str(name)).pixels
+            except Exception as error:  # noqa: BLE001
+                got = (type(error), str(error))
+            assert got == expected, name
+            verdicts.add(type(got))
+    assert verdicts == {bytes, tuple}
+
+
+@pytest.mark.parametrize("kind", ["missing", "folder", "empty", "html", "half", "loop"])
+def test_errors_have_the_type_and_text_of_pil_loader(tmp_path: Path, jpeg: Path, kind: str) -> None:
+    path = tmp_path / "victim.jpg"
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "loop":
+        path.symlink_to(path)
+    elif kind != "missing":
+        data = {"empty": b"", "html": b"<html><body>", "half": jpeg.read_bytes()[:-200]}[kind]
+        path.write_bytes(data)
+    got = failure_of(path)
+    with pytest.raises(type(got)) as expected:
+        pil_loader(str(path))
+    assert type(got) is type(expected.value)
+    assert str(got) == str(expected.value)
+
+
+def test_a_fifo_is_refused_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "pipe.jpg"
+    os.mkfifo(path)
+    error = failure_of(path)
+    assert str(error) == f"[Errno 22] not a regular file: {str(path)!r}"
+    assert classify_failure(error, str(path)).stage == "open"
+
+
+def test_a_failing_open_leaks_no_descriptor(tmp_path: Path) -> None:
+    path = tmp_path / "pipe.jpg"
+    os.mkfifo(path)
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for _ in range(20):
+        failure_of(path)
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+@pytest.mark.parametrize(
+    ("content", "stage", "detail"),
+    [
+        (b"", "header", "empty file"),
+        (b"<html><head><title>404", "header", "not an image: first bytes b'<html><head><tit'"),
+        (None, "open", None),
+    ],
+)
+def test_failures_name_stage_and_what_the_file_starts_with(
+    tmp_path: Path, content: bytes | None, stage: str, detail: str | None
+) -> None:
+    path = tmp_path / "x.jpg"
+    if content is not None:
+        path.write_bytes(content)
+    failure = classify_failure(failure_of(path), str(path))
+    assert (failure.stage, failure.detail) == (stage, detail)
+
+
+def test_truncated_files_fail_in_decode_and_bombs_at_the_limit(
+    tmp_path: Path, jpeg: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    half = tmp_path / "half.jpg"
+    half.write_bytes(jpeg.read_bytes()[:-200])
+    assert classify_failure(failure_of(half), str(half)).stage == "decode"
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 37 * 23 // 3)
+    assert classify_failure(failure_of(jpeg), str(jpeg)).stage == "limit"
+    assert pillow_info().max_image_pixels == 37 * 23 // 3
+
+
+def test_read_errors_without_a_file_name_are_stage_read() -> None:
+    assert classify_failure(OSError(5, "Input/output error"), "x").stage == "read"
+
+
+def test_sample_error_from_a_failure_is_still_an_unidentified_image_error(tmp_path: Path) -> None:
+    path = tmp_path / "x.jpg"
+    path.write_bytes(b"")
+    cause = failure_of(path)
+    failure = classify_failure(cause, str(path))
+    error = sample_error(4, str(path), failure.stage, cause, detail=failure.detail)
+    assert isinstance(error, UnidentifiedImageError)
+    assert "(empty file)" in str(error)
+
+
+def test_pillow_info_describes_the_installed_pillow() -> None:
+    info = pillow_info()
+    assert info.version == PIL.__version__
+    assert info.libjpeg_turbo == features.version_feature("libjpeg_turbo")
+    assert info.max_image_pixels == Image.MAX_IMAGE_PIXELS
+
+
+@pytest.mark.parametrize(
+    ("turbo", "exact"), [("3.2.0", True), ("2.1.5", True), ("2.0.6", False), ("1.5.1", False), (None, False)]
+)
+def test_native_jpeg_is_exact_only_with_a_recent_libjpeg_turbo(
+    monkeypatch: pytest.MonkeyPatch, turbo: str | None, exact: bool
+) -> None:
+    monkeypatch.setattr(features, "version_feature", lambda name: turbo)
+    monkeypatch.setattr(features, "check_feature", lambda name: name == "libjpeg_turbo")
+    verdict = native_jpeg_is_exact()
+    assert verdict.is_exact is exact
+    assert (turbo or "other than libjpeg-turbo") in verdict.reason
+
+
+def test_mozjpeg_does_not_count_as_libjpeg_turbo(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(features, "check_feature", lambda name: True)
+    assert pillow_info().libjpeg_turbo is None
+    assert not native_jpeg_is_exact().is_exact
+
+
+def test_pillow_simd_is_recognised_by_its_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_fallback, "__version__", "9.5.0.post1")
+    assert pillow_info().is_simd
+
+
+def test_threads_complete_and_fail_tasks(tmp_path: Path, jpeg: Path) -> None:
+    engine = FakeEngine()
+    threads = FallbackThreads(engine, 2)
+    threads.start()
+    threads.start()
+    good = [FakeTask(os.fsencode(jpeg)) for _ in range(8)]
+    bad = FakeTask(os.fsencode(tmp_path / "gone"))
+    for task in [*good[:4], bad, *good[4:]]:
+        engine.tasks.put(task)
+    for task in [*good, bad]:
+        assert task.done.wait(10)
+    assert all(task.result == decode_rgb(str(jpeg)) for task in good)
+    assert isinstance(bad.error, FileNotFoundError)
+    names = {thread.name for thread in threading.enumerate() if thread.name.startswith("fastload-fallback")}
+    assert names == {"fastload-fallback-0", "fastload-fallback-1"}
+    assert threads.close()
+    assert engine.is_closed
+    assert not any(thread.name.startswith("fastload-fallback") for thread in threading.enumerate())
+
+
+@pytest.mark.parametrize("raised", [MemoryError("m"), SystemExit(3), KeyboardInterrupt(), RecursionError("r")])
+def test_any_exception_goes_to_the_task_and_the_thread_goes_on(
+    jpeg: Path, monkeypatch: pytest.MonkeyPatch, raised: BaseException
+) -> None:
+    def explode(path: bytes) -> DecodedPixels:
+        raise raised
+
+    engine = FakeEngine()
+    threads = FallbackThreads(engine, 1)
+    threads.start()
+    with monkeypatch.context() as patch:
+        patch.setattr(_fallback, "decode_rgb", explode)
+        first = FakeTask(b"x")
+        engine.tasks.put(first)
+        assert first.done.wait(10)
+    second = FakeTask(os.fsencode(jpeg))
+    engine.tasks.put(second)
+    assert second.done.wait(10)
+    assert first.error is raised
+    assert second.result is not None
+    assert threads.close()
+
+
+def test_a_kept_error_keeps_neither_task_nor_engine_alive(tmp_path: Path) -> None:
+    engine = FakeEngine()
+    threads = FallbackThreads(engine, 1)
+    threads.start()
+    task = FakeTask(os.fsencode(tmp_path / "gone"))
+    engine.tasks.put(task)
+    assert task.done.wait(10)
+    error = task.error
+    assert threads.close()
+    task_gone, engine_gone = weakref.ref(task), weakref.ref(engine)
+    del task, engine, threads
+    gc.collect()
+    assert isinstance(error, FileNotFoundError)
+    assert task_gone() is None
+    assert engine_gone() is None
+
+
+def test_threads_do_not_keep_their_owner_alive() -> None:
+    engine = FakeEngine()
+    threads = FallbackThreads(engine, 1)
+    threads.start()
+    owner = weakref.ref(threads)
+    del threads
+    gc.collect()
+    assert owner() is None
+    engine.close()
+
+
+def test_a_bomb_warning_stays_a_warning(jpeg: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 37 * 23 - 1)
+    with pytest.warns(Image.DecompressionBombWarning):
+        assert decode_rgb(str(jpeg)).width == 37
+
+
+def run_child(body: str, tmp_path: Path) -> tuple[subprocess.CompletedProcess[str], float]:
+    script = tmp_path / "child.py"
+    prelude = """
+    import os, sys, threading, queue, time
+    from fastload._fallback import FallbackThreads
+    class Engine:
+        def __init__(self):
+            self.woken = threading.Event()
+        def next_fallback(self):
+            self.woken.wait()
+        def close(self):
+            self.woken.set()
+    """
+    script.write_text(textwrap.dedent(prelude) + textwrap.dedent(body))
+    root = str(Path(__file__).resolve().parents[2])
+    start = time.monotonic()
+    result = subprocess.run(
+        [sys.executable, str(script)],
+        env={**os.environ, "PYTHONPATH": root},
+        capture_output=True,
+        text=True,
+        timeout=20,
+        check=False,
+    )
+    return result, time.monotonic() - start
+
+
+def test_interpreter_exit_closes_waiting_threads(tmp_path: Path) -> None:
+    result, _ = run_child(
+        """
+        import atexit
+        engine = Engine()
+        # Registered before the hook, so it runs after it.
+        atexit.register(lambda: print(engine.woken.is_set(), threading.active_count()))
+        threads = FallbackThreads(engine, 3)
+        threads.start()
+        sys.exit(7)
+        """,
+        tmp_path,
+    )
+    assert (result.returncode, result.stdout, result.stderr) == (7, "True 1\n", "")
+
+
+def test_interpreter_exit_does_not_wait_for_a_stuck_decode(tmp_path: Path) -> None:
+    result, seconds = run_child(
+        """
+        class Stuck(Engine):
+            def next_fallback(self):
+                time.sleep(60)
+        threads = FallbackThreads(Stuck(), 2)
+        threads.start()
+        """,
+        tmp_path,
+    )
+    assert (result.returncode, result.stderr) == (0, "")
+    assert seconds < 10
+
+
+def test_a_forked_child_exits_without_touching_the_parents_engine(tmp_path: Path) -> None:
+    result, _ = run_child(
+        """
+        class Parent(Engine):
+            def close(self):
+                if os.getpid() != owner:
+                    print("closed in child", flush=True)
+                super().close()
+        owner = os.getpid()
+        threads = FallbackThreads(Parent(), 1)
+        threads.start()
+        if os.fork() == 0:
+            sys.exit(0)
+        print(os.wait()[1])
+        """,
+        tmp_path,
+    )
+    assert (result.returncode, result.stdout) == (0, "0\n")
