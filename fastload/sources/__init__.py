@@ -1,0 +1,6 @@
+"""Data sets and file lists that fastload reads natively."""
+
+from fastload.sources._image_folder import ImageFolder
+from fastload.sources._path_dataset import ImageFiles
+
+__all__ = ["ImageFiles", "ImageFolder"]

@@ -1,0 +1,179 @@
+"""Map-style data sets over a `PathTable`. They also work with torch's own DataLoader."""
+
+from __future__ import annotations
+
+import operator
+import os
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, SupportsIndex, TypeVar, cast, overload
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch.utils.data import Dataset
+
+from fastload._fallback import open_rgb
+from fastload.sources._path_table import PathTable
+
+_Item = TypeVar("_Item", covariant=True)
+
+
+class PathDataset(Dataset[tuple[Any, Any]]):
+    """(transformed RGB image, label) for each file of a table.
+
+    Attributes:
+        transform: Called with the PIL RGB image, or None. May be replaced at any time.
+        target_transform: Called with the label, or None. May be replaced at any time.
+    """
+
+    def __init__(
+        self,
+        table: PathTable,
+        transform: Callable[[Any], Any] | None = None,
+        target_transform: Callable[[Any], Any] | None = None,
+    ) -> None:
+        self._table = table
+        self.transform = transform
+        self.target_transform = target_transform
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    def __getitem__(self, index: SupportsIndex) -> tuple[Any, Any]:
+        """Read, decode and transform sample `index`; negative counts from the end.
+
+        Raises:
+            IndexError: `index` is out of range.
+            OSError: The file cannot be read or decoded; as ``PIL.Image.open`` words it.
+        """
+        path, label = self._table.sample(_position(index, len(self._table)))
+        image: Any = open_rgb(path)
+        if self.transform is not None:
+            image = self.transform(image)
+        return image, label if self.target_transform is None else self.target_transform(label)
+
+    @property
+    def path_table(self) -> PathTable:
+        """Names and labels as arrays."""
+        return self._table
+
+    @property
+    def samples(self) -> Sequence[tuple[str, int]]:
+        """(path, label) of each sample: a view that makes each pair when it is asked for.
+
+        Assigning a list of pairs replaces paths and labels.
+        """
+        return SampleView(self._table)
+
+    @samples.setter
+    def samples(self, samples: Iterable[tuple[str, int]]) -> None:
+        self._table = PathTable.from_samples(samples)
+
+    @property
+    def imgs(self) -> Sequence[tuple[str, int]]:
+        """The same as `samples`."""
+        return self.samples
+
+    @property
+    def targets(self) -> Sequence[int]:
+        """Label of each sample, a view; ``numpy.asarray`` of it is an int64 copy."""
+        return TargetView(self._table)
+
+
+class ImageFiles(PathDataset):
+    """A list of image files with labels.
+
+    Args:
+        paths: File names: str, bytes or PathLike.
+        labels: One int for each path: a sequence, a NumPy array or a tensor.
+        transform: Called with the PIL RGB image of a sample, for example a torchvision transform.
+
+    Raises:
+        ValueError: `paths` and `labels` differ in length, or a path holds a zero byte.
+        TypeError: A label is not an int.
+
+    Example:
+        >>> files = ImageFiles(["cat.jpg", "dog.jpg"], [0, 1])
+        >>> len(files), files.samples[1]
+        (2, ('dog.jpg', 1))
+    """
+
+    def __init__(
+        self,
+        paths: Iterable[str | bytes | os.PathLike[str] | os.PathLike[bytes]],
+        labels: Sequence[int] | NDArray[np.int64] | torch.Tensor,
+        transform: Callable[[Any], Any] | None = None,
+    ) -> None:
+        names = [os.fsdecode(path) for path in paths]
+        values = cast("Sequence[int]", labels.tolist() if isinstance(labels, (torch.Tensor, np.ndarray)) else labels)
+        if len(names) != len(values):
+            raise ValueError(f"paths and labels must be of equal length, got {len(names)} and {len(values)}")
+        super().__init__(PathTable.from_samples(zip(names, values, strict=True)), transform)
+
+
+class _TableView(Sequence[_Item]):
+    """A read-only sequence over a table, equal to any sequence with the same items."""
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, table: PathTable) -> None:
+        self._table = table
+
+    @abstractmethod
+    def _item(self, position: int) -> _Item:
+        """Item at `position`, 0 <= position < len."""
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    @overload
+    def __getitem__(self, index: SupportsIndex) -> _Item: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[_Item]: ...
+    def __getitem__(self, index: SupportsIndex | slice) -> _Item | list[_Item]:
+        if isinstance(index, slice):
+            return [self._item(position) for position in range(len(self))[index]]
+        return self._item(_position(index, len(self)))
+
+    def __iter__(self) -> Iterator[_Item]:
+        return map(self._item, range(len(self)))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Sequence) or isinstance(other, (str, bytes)):
+            return NotImplemented
+        return len(self) == len(other) and all(mine == theirs for mine, theirs in zip(self, other, strict=True))
+
+    def __repr__(self) -> str:
+        shown = ", ".join(map(repr, self[:3]))
+        return f"[{shown}{', ...' if len(self) > 3 else ''}] ({len(self)} items)"
+
+
+class SampleView(_TableView[tuple[str, int]]):
+    """(path, label) pairs."""
+
+    def _item(self, position: int) -> tuple[str, int]:
+        return self._table.sample(position)
+
+
+class TargetView(_TableView[int]):
+    """Labels."""
+
+    def _item(self, position: int) -> int:
+        return int(self._table.labels[position])
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        # Always a copy, as of a list: the table must stay as it is.
+        return np.array(self._table.labels, dtype=dtype)
+
+
+def _position(index: SupportsIndex, length: int) -> int:
+    """`index` as list indexing reads it, in 0 <= position < length."""
+    try:
+        number = operator.index(index)
+    except TypeError:
+        raise TypeError(f"list indices must be integers, got {index!r} of type {type(index).__name__}") from None
+    position = number + length if number < 0 else number
+    if not 0 <= position < length:
+        raise IndexError(f"list index out of range: {number} with {length} samples")
+    return position
