@@ -1,0 +1,1 @@
+"""Native forms of torchvision's transforms."""
