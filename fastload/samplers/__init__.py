@@ -1,0 +1,1 @@
+"""Index batches from torch's samplers."""

@@ -1,0 +1,262 @@
+"""Index batches: torch's own samplers are the oracle, for the indices and for the generators they draw from."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.data import (
+    BatchSampler,
+    DataLoader,
+    DistributedSampler,
+    RandomSampler,
+    Sampler,
+    SequentialSampler,
+    SubsetRandomSampler,
+    WeightedRandomSampler,
+)
+
+from fastload.samplers import _lowering
+from fastload.samplers._lowering import lower_batch_sampler
+
+
+def lower(batch_sampler: object) -> Iterator[np.ndarray[Any, Any]]:
+    batches = lower_batch_sampler(SimpleNamespace(batch_sampler=batch_sampler))
+    assert batches is not None
+    return batches
+
+
+def assert_in_step(make: Callable[[torch.Generator | None], Any], *, is_own: bool) -> int:
+    """Step both side by side; after each batch the generator and the default generator must agree."""
+
+    def run(iterate: Callable[[Any], Any], generator: torch.Generator | None) -> Iterator[tuple[Any, ...]]:
+        iterator = iterate(make(generator))
+        while True:
+            batch = next(iterator, None)
+            given = None if generator is None else generator.get_state()
+            yield (None if batch is None else list(batch)), given, torch.get_rng_state()
+            if batch is None:
+                return
+
+    count = 0
+    for use_generator in (False, True):
+        outcomes = []
+        for iterate in (iter, lower):
+            torch.manual_seed(11)
+            outcomes.append(list(run(iterate, torch.Generator().manual_seed(5) if use_generator else None)))
+        theirs, mine = outcomes
+        assert len(theirs) == len(mine)
+        for step, (expected, got) in enumerate(zip(theirs, mine, strict=True)):
+            assert got[0] == expected[0], step
+            for state, expected_state in zip(got[1:], expected[1:], strict=True):
+                assert (state is None) == (expected_state is None)
+                assert state is None or torch.equal(state, expected_state), step
+        count += len(theirs)
+    if is_own:
+        assert not isinstance(lower(make(None)), map)
+    return count
+
+
+@pytest.mark.parametrize("drop_last", [False, True])
+@pytest.mark.parametrize("batch_size", [1, 3, 5, 10, 11, 64])
+@pytest.mark.parametrize("length", [0, 1, 10, 63, 64])
+def test_sequential_is_torchs(length: int, batch_size: int, drop_last: bool) -> None:
+    assert_in_step(
+        lambda _: BatchSampler(SequentialSampler(range(length)), batch_size, drop_last),
+        is_own=True,
+    )
+
+
+@pytest.mark.parametrize("drop_last", [False, True])
+@pytest.mark.parametrize("batch_size", [1, 3, 5, 10, 32, 33, 100])
+@pytest.mark.parametrize(("length", "num_samples"), [(1, None), (10, None), (64, None), (10, 3), (10, 25), (3, 100)])
+@pytest.mark.parametrize("replacement", [False, True])
+def test_random_is_torchs(
+    length: int, num_samples: int | None, replacement: bool, batch_size: int, drop_last: bool
+) -> None:
+    steps = assert_in_step(
+        lambda generator: BatchSampler(
+            RandomSampler(range(length), replacement, num_samples, generator), batch_size, drop_last
+        ),
+        is_own=True,
+    )
+    assert steps >= 2
+
+
+@pytest.mark.parametrize("length", [2**20, 2**31 + 5, 2**40])
+def test_draws_from_a_large_range_are_torchs(length: int) -> None:
+    class Sized:
+        def __len__(self) -> int:
+            return length
+
+    assert_in_step(lambda generator: BatchSampler(RandomSampler(Sized(), True, 333, generator), 50, False), is_own=True)
+
+
+def test_nothing_is_drawn_before_the_first_batch() -> None:
+    state = torch.get_rng_state()
+    batches = lower(BatchSampler(RandomSampler(range(9)), 4, False))
+    assert torch.equal(state, torch.get_rng_state())
+    next(batches)
+    assert not torch.equal(state, torch.get_rng_state())
+
+
+def test_a_data_set_that_grows_between_epochs_is_followed() -> None:
+    data = [0, 1, 2]
+    batch_sampler = BatchSampler(RandomSampler(data), 2, False)
+    assert sorted(np.concatenate(list(lower(batch_sampler)))) == [0, 1, 2]
+    data.append(3)
+    assert sorted(np.concatenate(list(lower(batch_sampler)))) == [0, 1, 2, 3]
+
+
+def test_a_data_set_that_became_empty_fails_as_torchs_does() -> None:
+    data = [0]
+    batch_sampler = BatchSampler(RandomSampler(data), 2, False)
+    data.clear()
+    with pytest.raises(ZeroDivisionError):
+        list(batch_sampler)
+    with pytest.raises(ZeroDivisionError):
+        list(lower(batch_sampler))
+
+
+def test_batch_size_may_change_between_batches() -> None:
+    outcomes = []
+    ways: list[Callable[[Any], Iterator[Any]]] = [iter, lower]
+    for iterate in ways:
+        batch_sampler = BatchSampler(SequentialSampler(range(10)), 2, False)
+        iterator = iterate(batch_sampler)
+        batches = [list(next(iterator))]
+        batch_sampler.batch_size = 5
+        batches.extend(list(batch) for batch in iterator)
+        outcomes.append(batches)
+    assert outcomes[0] == outcomes[1] == [[0, 1], [2, 3, 4, 5, 6], [7, 8, 9]]
+
+
+@pytest.mark.parametrize("replacement", [False, True])
+def test_python_work_per_batch_does_not_depend_on_its_size(replacement: bool) -> None:
+    def calls_per_batch(batch_size: int) -> float:
+        events = 0
+
+        def count(frame: Any, event: str, argument: Any) -> None:
+            nonlocal events
+            events += event in ("call", "c_call")
+
+        length = batch_size * 64
+        batches = lower(BatchSampler(RandomSampler(range(length), replacement), batch_size, True))
+        next(batches)
+        sys.setprofile(count)
+        try:
+            for _ in itertools.islice(batches, 60):
+                pass
+        finally:
+            sys.setprofile(None)
+        return events / 60
+
+    assert calls_per_batch(1024) <= calls_per_batch(32) <= 40
+
+
+def test_batches_are_int64() -> None:
+    for sampler in (SequentialSampler(range(9)), RandomSampler(range(9)), RandomSampler(range(9), True)):
+        for batch in lower(BatchSampler(sampler, 4, False)):
+            assert batch.dtype == np.int64
+            assert batch.flags.c_contiguous
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda generator: BatchSampler(SubsetRandomSampler([3, 1, 8], generator), 2, False),
+        lambda generator: BatchSampler(WeightedRandomSampler([1.0, 2.0, 3.0], 7, True, generator), 3, True),
+        lambda generator: BatchSampler(DistributedSampler(range(11), 3, 1), 2, False),  # type: ignore[arg-type]
+        lambda generator: BatchSampler([4, -1, 2], 2, False),
+        lambda generator: [[1, 2], [], [3]],
+        lambda generator: [(1, 2), range(3), np.array([5, 6], np.int32), torch.tensor([7])],
+        lambda generator: [[np.int64(1), torch.tensor(2), True], [np.uint8(3)]],
+        lambda generator: [np.array([1, 2], np.uint64)],
+    ],
+)
+def test_other_samplers_are_iterated(make: Callable[[Any], Any]) -> None:
+    assert_in_step(make, is_own=False)
+    batches = lower(make(None))
+    assert isinstance(batches, map)
+    assert all(batch.dtype == np.int64 for batch in batches)
+
+
+def test_subclasses_are_iterated_not_imitated() -> None:
+    class Reversed(SequentialSampler):
+        def __iter__(self) -> Iterator[int]:
+            return iter(range(len(self.data_source))[::-1])
+
+    class Doubled(BatchSampler):
+        def __iter__(self) -> Iterator[list[int]]:
+            return iter([*super().__iter__(), *super().__iter__()])
+
+    assert [list(b) for b in lower(BatchSampler(Reversed(range(3)), 2, False))] == [[2, 1], [0]]
+    assert [list(b) for b in lower(Doubled(SequentialSampler(range(3)), 3, False))] == [[0, 1, 2], [0, 1, 2]]
+
+
+def test_a_replaced_iter_of_torchs_class_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(RandomSampler, "__iter__", lambda self: iter([2, 2]))
+    assert [list(b) for b in lower(BatchSampler(RandomSampler(range(3)), 2, False))] == [[2, 2]]
+
+
+def test_a_torch_that_draws_otherwise_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    try_out = _lowering._draws_as_this_torch.__wrapped__
+    assert try_out()
+    with monkeypatch.context() as patch:
+        patch.setattr(RandomSampler, "__iter__", lambda self: iter(range(self.num_samples)))
+        assert not try_out()
+    monkeypatch.setattr(_lowering, "_draws_as_this_torch", lambda: False)
+    assert isinstance(lower(BatchSampler(RandomSampler(range(3)), 2, False)), map)
+
+
+def test_a_sampler_is_started_at_once_and_draws_when_torch_lets_it() -> None:
+    started = []
+
+    class Eager(Sampler[list[int]]):
+        def __iter__(self) -> Iterator[list[int]]:
+            started.append(True)
+            return iter([[0]])
+
+    lower(Eager())
+    assert started == [True]
+
+
+@pytest.mark.parametrize(
+    ("batch", "error", "text"),
+    [
+        ([0, "a"], TypeError, "list indices must be integers, but the sampler gave 'a' of type str"),
+        ([(3, 0.5)], TypeError, r"the sampler gave \(3, 0.5\) of type tuple"),
+        ([1.0], TypeError, "the sampler gave 1.0 of type float"),
+        ([None], TypeError, "the sampler gave None of type NoneType"),
+        (torch.tensor([0.5]), TypeError, "of type float32"),
+        (np.array([[1, 2]]), TypeError, "of type ndarray"),
+        ([1, 2**63], IndexError, "list index out of range: 9223372036854775808"),
+        ([-(2**70)], IndexError, "list index out of range: -1180591620717411303424"),
+        (5, TypeError, "not iterable"),
+    ],
+)
+def test_keys_that_are_no_indices_are_named(batch: Any, error: type[Exception], text: str) -> None:
+    batches = lower([batch, [1]])
+    with pytest.raises(error, match=text):
+        next(batches)
+    assert next(batches).tolist() == [1]
+
+
+def test_loaders_without_batching_are_not_lowered() -> None:
+    assert lower_batch_sampler(DataLoader(range(4), batch_size=None)) is None  # type: ignore[arg-type]
+
+
+def test_a_real_loader_is_lowered() -> None:
+    data: Any = range(10)
+    loader: Any = DataLoader(data, batch_size=4, shuffle=True, generator=torch.Generator().manual_seed(3))
+    expected = [list(batch) for batch in loader.batch_sampler]
+    loader.generator.manual_seed(3)
+    batches = lower_batch_sampler(loader)
+    assert batches is not None
+    assert [list(batch) for batch in batches] == expected
