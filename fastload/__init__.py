@@ -1,0 +1,24 @@
+"""A drop-in for torch.utils.data.DataLoader that reads, decodes and transforms in native threads."""
+
+from fastload._errors import FastloadError, ForkedProcessError, LoaderClosedError, SampleError
+from fastload._iterator import SampleReport
+from fastload._loader import DataLoader
+from fastload._native import BuildInfo, build_info
+from fastload._native import version as __version__
+from fastload._stats import LoaderStats
+from fastload.sources import ImageFiles, ImageFolder
+
+__all__ = [
+    "BuildInfo",
+    "DataLoader",
+    "FastloadError",
+    "ForkedProcessError",
+    "ImageFiles",
+    "ImageFolder",
+    "LoaderClosedError",
+    "LoaderStats",
+    "SampleError",
+    "SampleReport",
+    "__version__",
+    "build_info",
+]

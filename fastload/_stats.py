@@ -1,0 +1,88 @@
+"""What a loader has counted, as a typed snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from types import MappingProxyType
+from typing import Any
+
+
+@dataclass(frozen=True)
+class LoaderStats:
+    """Counters of one loader's engine since it started; sums over its threads, which may run on while you read.
+
+    Attributes:
+        samples_native: Samples decoded and transformed by native code.
+        samples_fallback: Samples decoded by Pillow, then transformed by native code.
+        samples_python: Samples asked of torch's own iterator, since the loader was made.
+        samples_failed: Samples that raised a SampleError.
+        batches_delivered: Batches the consumer has received.
+        bytes_read: Bytes of sample files.
+        fallback_reasons: Samples per reason why the native decoder left them to Pillow.
+        stage_seconds: Thread time per stage: "read", "header", "decode", "transform"; "fallback" is Pillow's.
+        consumer_wait_seconds: Time the consumer waited for a batch. High: loading is the bottleneck.
+        worker_wait_seconds: Time the threads waited for work, summed over them. High: the consumer is the bottleneck.
+        bytes_held: Memory of batch buffers at this moment, those given to the user and still in use included.
+        scratch_bytes: Memory of the native threads for files, decoding and resizing.
+        batches_in_flight: Batches asked of the threads and not yet received, at this moment.
+        queue_depth: Batches among them that are ready.
+        fallback_queue_depth: Samples that wait for Pillow at this moment.
+    """
+
+    samples_native: int = 0
+    samples_fallback: int = 0
+    samples_python: int = 0
+    samples_failed: int = 0
+    batches_delivered: int = 0
+    bytes_read: int = 0
+    fallback_reasons: Mapping[str, int] = field(default_factory=dict)
+    stage_seconds: Mapping[str, float] = field(default_factory=dict)
+    consumer_wait_seconds: float = 0.0
+    worker_wait_seconds: float = 0.0
+    bytes_held: int = 0
+    scratch_bytes: int = 0
+    batches_in_flight: int = 0
+    queue_depth: int = 0
+    fallback_queue_depth: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("fallback_reasons", "stage_seconds"):
+            object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
+
+    @classmethod
+    def from_counters(cls, *counters: Mapping[str, Any]) -> LoaderStats:
+        """Merge counters by name: the engine's and those kept in Python. What is missing is 0.
+
+        Raises:
+            ValueError: A counter has no field here, or two of the arguments have it.
+        """
+        known = {entry.name for entry in fields(cls)}
+        merged: dict[str, Any] = {}
+        for part in counters:
+            for name, value in part.items():
+                if name not in known or name in merged:
+                    problem = "given twice" if name in merged else f"unknown; known: {', '.join(sorted(known))}"
+                    raise ValueError(f"counter {name!r} is {problem}")
+                merged[name] = value
+        return cls(**merged)
+
+    @property
+    def samples(self) -> int:
+        """Samples loaded, in whichever way; failed ones not included."""
+        return self.samples_native + self.samples_fallback + self.samples_python
+
+    def as_dict(self) -> dict[str, Any]:
+        """The fields as plain dicts and numbers, for logging as JSON."""
+        return {entry.name: _plain(getattr(self, entry.name)) for entry in fields(self)}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _from_dict, (self.as_dict(),)
+
+
+def _from_dict(values: dict[str, Any]) -> LoaderStats:
+    return LoaderStats(**values)
+
+
+def _plain(value: Any) -> Any:
+    return dict(value) if isinstance(value, Mapping) else value

@@ -1,0 +1,43 @@
+"""torch's own iterators, for what is not native, counting the samples they are asked for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch.utils.data import DataLoader, dataloader
+
+
+class SampleCount:
+    """A number that a loader and its iterators share."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+
+class _Counting(dataloader._BaseDataLoaderIter):
+    """Counts in the one place where both of torch's iterators take a batch's indices from the sampler."""
+
+    def __init__(self, loader: DataLoader[Any], samples: SampleCount) -> None:
+        self._samples = samples
+        super().__init__(loader)
+
+    def _next_index(self) -> Any:
+        index = super()._next_index()  # type: ignore[no-untyped-call]
+        self._samples.count += len(index) if self._auto_collation else 1
+        return index
+
+
+class _SingleProcessDataLoaderIter(_Counting, dataloader._SingleProcessDataLoaderIter):
+    pass
+
+
+class _MultiProcessingDataLoaderIter(_Counting, dataloader._MultiProcessingDataLoaderIter):
+    pass
+
+
+def torch_iterator(loader: DataLoader[Any], samples: SampleCount) -> dataloader._BaseDataLoaderIter:
+    """What torch's DataLoader would return from iter(loader); profilers see it under torch's names."""
+    if loader.num_workers == 0:
+        return _SingleProcessDataLoaderIter(loader, samples)
+    DataLoader.check_worker_number_rationality(loader)  # torch's own words: these are processes
+    return _MultiProcessingDataLoaderIter(loader, samples)
