@@ -1,0 +1,184 @@
+"""The layer rules of the project as tables, and the check that reads every include and import against them.
+
+`python tests/architecture/layers.py` prints the violations of this repository.
+"""
+
+from __future__ import annotations
+
+import ast
+import fnmatch
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+# A file uses its own folder (C++) or module (Python), or one of a lower level: never one of its own level.
+CPP_LEVELS = {
+    "base": 0,
+    "kernels": 1,
+    "io": 1,
+    "device": 1,
+    "codec": 2,
+    "image": 2,
+    "cuda": 2,
+    "engine": 3,
+    "bindings": 4,
+}
+PYTHON_LEVELS = {
+    "_errors": 0,
+    "_config": 1,
+    "_native": 1,
+    "_fallback": 1,
+    "sources": 2,
+    "samplers": 2,
+    "transforms": 2,
+    "_stats": 2,
+    "_threads": 2,
+    "_device": 2,
+    "_iterator": 3,
+    "_torch_iterator": 3,
+    "_loader": 4,
+    "verify": 5,
+    "cli": 5,
+    "_testing": 5,
+    "__init__": 6,
+}
+# The engine knows devices by device/backend.h, though its level would allow more.
+FORBIDDEN_PAIRS = {("engine", "cuda")}
+
+# Header pattern -> (patterns of the files that may include it, what it is). Paths are relative to csrc.
+CPP_HOMES = {
+    r"pybind11/.*|Python\.h": (["bindings/*"], "pybind11"),
+    r"(cuda|cuda_runtime|cuda_runtime_api|driver_types)\.h|dlfcn\.h": (["cuda/*"], "the CUDA runtime"),
+    r"\w*intrin\.h|arm_\w+\.h|cpuid\.h": (["kernels/*_avx2.cpp", "kernels/*_avx512.cpp"], "intrinsics"),
+    r"thread|mutex|shared_mutex|condition_variable|atomic|future|pthread\.h|semaphore\.h": (
+        ["engine/*", "device/emulated_*"],
+        "threads, locks, atomics",
+    ),
+    r"(torch|ATen|c10|caffe2)/.*": ([], "torch"),
+}
+# Word in C++ code -> (patterns of the files that may use it, what it is).
+CPP_WORD_HOMES = {r"\b(secure_)?getenv\b": (["kernels/dispatch.cpp"], "environment variables")}
+# Module imported -> (files that may import it); relative to the folder that holds fastload.
+PYTHON_HOMES = {
+    "torchvision": ["fastload/transforms/_lowering.py", "fastload/sources/_lowering.py"],
+    "PIL": ["fastload/_fallback.py"],
+    "fastload._core": ["fastload/_native.py"],
+}
+ENVIRONMENT_HOMES = ["fastload/_config.py", "setup.py"]
+
+# (file, what it uses) -> reason. Every row is a debt; an unused row is reported too.
+EXCEPTIONS: dict[tuple[str, str], str] = {}
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
+COMMENT_OR_STRING = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.DOTALL)
+
+
+def matches(path: str, patterns: list[str]) -> bool:
+    return any(fnmatch.fnmatchcase(path, pattern) for pattern in patterns)
+
+
+def level_violation(own: str, used: str, levels: dict[str, int]) -> str | None:
+    """What is wrong with a use of `used` in `own` (names in `levels`), or None."""
+    for name in (own, used):
+        if name not in levels:
+            return f"{name} has no level; give it one in tests/architecture/layers.py"
+    if own == used:
+        return None
+    if levels[used] > levels[own]:
+        return f"{own} (level {levels[own]}) uses {used}, which is above it (level {levels[used]})"
+    if levels[used] == levels[own]:
+        return f"{own} uses its sibling {used} (both level {levels[own]})"
+    return f"{own} must not name {used}" if (own, used) in FORBIDDEN_PAIRS else None
+
+
+def check_cpp_file(path: Path, csrc: Path) -> Iterator[tuple[str, str]]:
+    """(what is used, what is wrong) for each violation in one C++ file."""
+    name = path.relative_to(csrc).as_posix()
+    text = path.read_text()
+    for bracket, header in INCLUDE.findall(text):
+        for pattern, (homes, thing) in CPP_HOMES.items():
+            if re.fullmatch(pattern, header) and not matches(name, homes):
+                yield header, f"includes {header}; the home of {thing} is {' or '.join(homes) or 'nowhere in csrc'}"
+        if bracket == '"':
+            if not (csrc / header).exists():
+                yield header, f'includes "{header}", which is not a path relative to csrc'
+            elif problem := level_violation(name.split("/")[0], header.split("/")[0], CPP_LEVELS):
+                yield header, problem
+    code = COMMENT_OR_STRING.sub("", text)
+    for pattern, (homes, thing) in CPP_WORD_HOMES.items():
+        if (found := re.search(pattern, code)) and not matches(name, homes):
+            yield found.group(), f"uses {found.group()}; the home of {thing} is {' or '.join(homes)}"
+
+
+def imported_modules(tree: ast.Module, package: list[str]) -> Iterator[str]:
+    """The dotted names that a module of `package` imports, by statement, by importlib or from sys.modules."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else []
+            source = ".".join([*base, *([node.module] if node.module else [])])
+            # `from fastload import _core` and `from fastload._errors import SampleError` both name a module this way.
+            yield from (f"{source}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Call) and isinstance(first := next(iter(node.args), None), ast.Constant):
+            callee = ast.unparse(node.func)
+            if callee.endswith(("import_module", "__import__", "find_spec", "sys.modules.get")):
+                yield str(first.value)
+        elif isinstance(node, ast.Subscript) and ast.unparse(node.value) == "sys.modules":
+            yield str(getattr(node.slice, "value", ""))
+
+
+def is_or_lies_in(module: str, package: str) -> bool:
+    return module == package or module.startswith(package + ".")
+
+
+def check_python_file(path: Path, root: Path) -> Iterator[tuple[str, str]]:
+    """(what is used, what is wrong) for each violation in one Python file of the package."""
+    name = path.relative_to(root).as_posix()
+    tree = ast.parse(path.read_text())
+    package = list(path.relative_to(root).parts[:-1])
+    own = path.relative_to(root).with_suffix("").parts[1]
+    for module in imported_modules(tree, package):
+        for thing, homes in PYTHON_HOMES.items():
+            if is_or_lies_in(module, thing) and name not in homes:
+                yield thing, f"imports {module}; the home of {thing} is {' or '.join(homes)}"
+        parts = module.split(".")
+        if parts[0] != "fastload" or is_or_lies_in(module, "fastload._core"):
+            continue
+        # `import fastload` and `from fastload import DataLoader` go through __init__, the top.
+        used = parts[1] if len(parts) > 1 and parts[1] in submodules(root) else "__init__"
+        if problem := level_violation(own, used, PYTHON_LEVELS):
+            yield module, problem
+    uses_environment = any(
+        isinstance(node, (ast.Attribute, ast.Name)) and re.fullmatch(r"(os\.)?(environb?|getenvb?)", ast.unparse(node))
+        for node in ast.walk(tree)
+    )
+    if uses_environment and name not in ENVIRONMENT_HOMES:
+        yield "environ", f"reads environment variables; their home is {' or '.join(ENVIRONMENT_HOMES)}"
+
+
+def submodules(root: Path) -> set[str]:
+    return {path.stem for path in (root / "fastload").iterdir() if path.suffix == ".py" or path.is_dir()}
+
+
+def violations(root: Path, exceptions: dict[tuple[str, str], str] | None = None) -> list[str]:
+    """'path: what is wrong' for every violation under root/csrc and root/fastload, and every exception not needed."""
+    allowed = EXCEPTIONS if exceptions is None else exceptions
+    found: list[tuple[str, str, str]] = []
+    for path in sorted(path for kind in ("*.h", "*.cpp", "*.cu") for path in (root / "csrc").rglob(kind)):
+        name = path.relative_to(root).as_posix()
+        found += [(name, used, problem) for used, problem in check_cpp_file(path, root / "csrc")]
+    for path in sorted((root / "fastload").rglob("*.py")):
+        name = path.relative_to(root).as_posix()
+        found += [(name, used, problem) for used, problem in check_python_file(path, root)]
+    needed = {(name, used) for name, used, _ in found}
+    unused = [f"{name}: the exception for {used} is not needed" for name, used in allowed if (name, used) not in needed]
+    return [f"{name}: {problem}" for name, used, problem in found if (name, used) not in allowed] + unused
+
+
+if __name__ == "__main__":
+    print("\n".join(violations(ROOT)))
+    sys.exit(bool(violations(ROOT)))

@@ -1,0 +1,30 @@
+"""The map is true: docs/design.md has a row for every folder of the core and every status code."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from architecture.layers import CPP_LEVELS
+
+ROOT = Path(__file__).resolve().parents[2]
+DESIGN = (ROOT / "docs" / "design.md").read_text()
+
+
+def test_every_folder_of_the_core_has_its_row_and_level() -> None:
+    rows = {name: int(level) for name, level in re.findall(r"^\| `(\w+)` \| (\d) \|", DESIGN, re.MULTILINE)}
+    folders = {path.name for path in (ROOT / "csrc").iterdir() if path.is_dir()}
+    assert rows == {name: CPP_LEVELS[name] for name in folders}
+
+
+def test_every_status_code_has_its_row_in_order() -> None:
+    enum = re.search(r"enum class StatusCode[^{]*\{(.*?)\};", (ROOT / "csrc/base/status.h").read_text(), re.DOTALL)
+    assert enum is not None
+    codes = re.findall(r"\bk[A-Z]\w+", re.sub(r"//.*", "", enum.group(1)))
+    assert re.findall(r"^\| `(k[A-Z]\w+)` \|", DESIGN, re.MULTILINE) == codes
+
+
+def test_every_test_folder_is_in_the_contributors_map() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    folders = {path.parent.name for path in (ROOT / "tests").glob("*/*.*") if path.suffix in {".py", ".cpp"}}
+    assert [name for name in sorted(folders) if f"`tests/{name}`" not in text] == []

@@ -1,0 +1,29 @@
+"""What `import fastload` offers is what `__all__` says, sorted and documented."""
+
+from __future__ import annotations
+
+import types
+
+import fastload
+
+
+def test_all_is_sorted_and_complete() -> None:
+    public = {
+        name
+        for name, value in vars(fastload).items()
+        if not name.startswith("_") and not isinstance(value, types.ModuleType)
+    }
+    assert fastload.__all__ == sorted(public | {"__version__"})
+
+
+def test_every_public_class_and_function_begins_its_docstring_with_a_sentence() -> None:
+    for name in fastload.__all__:
+        value = getattr(fastload, name)
+        if callable(value):
+            assert value.__doc__, name
+            assert value.__doc__.strip().partition("\n")[0].endswith("."), name
+
+
+def test_importing_fastload_imports_no_torchvision(run_child) -> None:
+    child = run_child("import fastload, sys; print(sorted({'torchvision', 'cv2'} & set(sys.modules)))")
+    assert child.stdout.strip() == "[]"

@@ -1,0 +1,99 @@
+"""The layer check over this repository, and over small trees with one violation each to show that it sees them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from architecture import layers
+
+CLEAN_TREE = {
+    "csrc/base/status.h": "#pragma once\n#include <cstdint>\n",
+    "csrc/device/backend.h": '#include "base/status.h"\n',
+    "csrc/device/emulated_backend.cpp": "#include <thread>\n",
+    "csrc/cuda/cuda_backend.h": '#include <dlfcn.h>\n#include "device/backend.h"\n',
+    "csrc/kernels/dispatch.cpp": 'const char* value = std::getenv("FASTLOAD_SIMD");\n',
+    "csrc/kernels/idct_avx2.cpp": "#include <immintrin.h>\n",
+    "csrc/codec/decoder.h": '#include "base/status.h"\n',
+    "csrc/codec/jpeg/markers.h": '#include "codec/decoder.h"\n// no getenv, no "getenv" here\n',
+    "csrc/image/crop.h": "",
+    "csrc/engine/engine.h": '#include <atomic>\n#include "codec/jpeg/markers.h"\n#include "device/backend.h"\n',
+    "csrc/bindings/module.cpp": '#include <pybind11/pybind11.h>\n#include "engine/engine.h"\n',
+    "fastload/__init__.py": "from fastload._loader import DataLoader\n",
+    "fastload/_errors.py": "import os\n",
+    "fastload/_config.py": "import os\nvalue = os.environ.get('X')\n",
+    "fastload/_native.py": "from fastload import _core, _errors\n",
+    "fastload/_fallback.py": "from PIL import Image\nfrom fastload._errors import SampleError\n",
+    "fastload/_loader.py": "import torch\nfrom . import _fallback\nfrom .transforms import lower\n",
+    "fastload/transforms/__init__.py": "from ._lowering import lower\n",
+    "fastload/transforms/_lowering.py": "import sys\nsys.modules.get('torchvision.transforms')\n",
+    "fastload/sources/__init__.py": "",
+}
+
+# What is added to which file of the clean tree, and a part of the sentence that reports it.
+SEEDS = [
+    ("csrc/base/status.h", '#include "codec/decoder.h"\n', "base (level 0) uses codec, which is above it (level 2)"),
+    ("csrc/codec/decoder.h", '#include "image/crop.h"\n', "codec uses its sibling image (both level 2)"),
+    ("csrc/engine/engine.h", '#include "cuda/cuda_backend.h"\n', "engine must not name cuda"),
+    ("csrc/codec/jpeg/markers.h", '#include "markers.h"\n', "not a path relative to csrc"),
+    ("csrc/extra/thing.h", '#include "base/status.h"\n', "extra has no level"),
+    ("csrc/engine/engine.h", "#include <Python.h>\n", "the home of pybind11 is bindings/*"),
+    ("csrc/engine/engine.h", "#  include <pybind11/gil.h>\n", "the home of pybind11 is bindings/*"),
+    ("csrc/codec/decoder.h", "#include <mutex>\n", "the home of threads, locks, atomics is engine/*"),
+    ("csrc/kernels/dispatch.cpp", "#include <immintrin.h>\n", "the home of intrinsics is kernels/*_avx2.cpp"),
+    ("csrc/device/backend.h", "#include <dlfcn.h>\n", "the home of the CUDA runtime is cuda/*"),
+    ("csrc/bindings/module.cpp", "#include <torch/extension.h>\n", "the home of torch is nowhere in csrc"),
+    ("csrc/cuda/cuda_backend.h", "#include <c10/cuda/CUDAStream.h>\n", "the home of torch is nowhere in csrc"),
+    ("csrc/engine/engine.h", 'auto v = getenv("X");\n', "the home of environment variables is kernels/dispatch.cpp"),
+    ("fastload/_errors.py", "from fastload import _native\n", "_errors (level 0) uses _native, which is above it"),
+    ("fastload/_config.py", "import fastload._native\n", "_config uses its sibling _native (both level 1)"),
+    ("fastload/sources/__init__.py", "from ..transforms import lower\n", "sources uses its sibling transforms"),
+    ("fastload/_loader.py", "from fastload import DataLoader\n", "_loader (level 4) uses __init__, which is above it"),
+    ("fastload/_thing.py", "from fastload import _errors\n", "_thing has no level"),
+    ("fastload/_loader.py", "def f():\n    from torchvision import io\n", "the home of torchvision is"),
+    ("fastload/sources/__init__.py", "import sys\nsys.modules['torchvision']\n", "the home of torchvision is"),
+    ("fastload/_loader.py", "import importlib\nimportlib.import_module('PIL.Image')\n", "the home of PIL is"),
+    ("fastload/_loader.py", "from ._core import version\n", "the home of fastload._core is fastload/_native.py"),
+    ("fastload/_loader.py", "import os\nos.environ['X']\n", "reads environment variables"),
+    ("fastload/_loader.py", "from os import getenv\ngetenv('X')\n", "reads environment variables"),
+]
+
+
+def plant(root: Path, tree: dict[str, str]) -> None:
+    for name, text in tree.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+def test_this_repository_keeps_its_layers() -> None:
+    assert layers.violations(layers.ROOT) == []
+
+
+def test_every_folder_of_this_repository_is_looked_at() -> None:
+    folders = {path.name for path in (layers.ROOT / "csrc").iterdir() if path.is_dir()}
+    assert {"base", "kernels", "bindings"} <= folders <= set(layers.CPP_LEVELS)
+
+
+def test_every_exception_has_a_reason() -> None:
+    assert all(len(reason.split()) > 3 for reason in layers.EXCEPTIONS.values())
+
+
+def test_clean_tree_has_no_violation(tmp_path: Path) -> None:
+    plant(tmp_path, CLEAN_TREE)
+    assert layers.violations(tmp_path, exceptions={}) == []
+
+
+@pytest.mark.parametrize(("name", "addition", "expected"), SEEDS)
+def test_seeded_violation_is_the_one_reported(tmp_path: Path, name: str, addition: str, expected: str) -> None:
+    plant(tmp_path, {**CLEAN_TREE, name: CLEAN_TREE.get(name, "") + addition})
+    reports = layers.violations(tmp_path, exceptions={})
+    assert len(reports) == 1, reports
+    assert reports[0].startswith(f"{name}: ")
+    assert expected in reports[0]
+
+
+def test_exception_silences_its_row_and_an_unused_one_is_reported(tmp_path: Path) -> None:
+    plant(tmp_path, {**CLEAN_TREE, "csrc/codec/decoder.h": "#include <mutex>\n"})
+    exceptions = {("csrc/codec/decoder.h", "mutex"): "a reason", ("csrc/image/crop.h", "mutex"): "a reason"}
+    assert layers.violations(tmp_path, exceptions) == ["csrc/image/crop.h: the exception for mutex is not needed"]

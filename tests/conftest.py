@@ -1,0 +1,76 @@
+"""What every kind of test shares: a torchvision that imports, the corpora, and children with a time limit."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import PIL
+import pytest
+import repository_path  # noqa: F401
+import torch
+import torchvision_shim  # noqa: F401
+from children import RunChild
+
+import fastload
+
+TESTS = Path(__file__).resolve().parent
+
+
+def pytest_report_header() -> list[str]:
+    return [
+        f"torch {torch.__version__}, Pillow {PIL.__version__}, fastload from {Path(fastload.__file__).parent}",
+        str(fastload.build_info()),
+    ]
+
+
+@pytest.fixture(scope="session")
+def corpora() -> Path:
+    """The folder of test images made by others: $FASTLOAD_CORPORA, else shared/corpora beside the repository."""
+    folder = Path(os.environ.get("FASTLOAD_CORPORA", TESTS.parent.parent / "shared" / "corpora"))
+    if not (folder / "MANIFEST.tsv").exists():
+        pytest.skip(f"no test images in {folder}; name their folder in FASTLOAD_CORPORA")
+    return folder
+
+
+@pytest.fixture
+def run_child(tmp_path: Path) -> RunChild:
+    """Runs Python code in a process of its own and returns it; a child that fails or hangs fails the test.
+
+    Args of the returned function:
+        code: dedented and run with `python -c` in an empty folder; it can import the modules in tests/.
+        timeout: seconds until the child and all it started are killed.
+        env: variables to add to this process's; a value of None removes one.
+        check: whether an exit status other than 0 fails the test.
+    """
+
+    def run(
+        code: str, timeout: float = 20, env: dict[str, str | None] | None = None, check: bool = True
+    ) -> subprocess.CompletedProcess[str]:
+        variables: dict[str, str | None] = {**os.environ, **(env or {})}
+        paths = [variables.get("PYTHONPATH"), str(TESTS)]
+        variables["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
+        process = subprocess.Popen(
+            [sys.executable, "-c", textwrap.dedent(code)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=tmp_path,
+            env={name: value for name, value in variables.items() if value is not None},
+            start_new_session=True,  # so that what the child started can be killed with it
+        )
+        try:
+            output, errors = process.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            output, errors = process.communicate()
+            pytest.fail(f"the child did not end within {timeout} s\nstdout: {output}\nstderr: {errors}")
+        if check and process.returncode != 0:
+            pytest.fail(f"the child ended with {process.returncode}\nstdout: {output}\nstderr: {errors}")
+        return subprocess.CompletedProcess(process.args, process.returncode, output, errors)
+
+    return run
