@@ -1,0 +1,402 @@
+"""The native JPEG decoder against Pillow: where it says ok, it has Pillow's pixels and Pillow does not raise."""
+
+from __future__ import annotations
+
+import collections
+import hashlib
+import io
+import os
+import random
+import sys
+import warnings
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from PIL import Image
+
+sys.path.insert(0, str(Path(__file__).parent))
+import jpeg_writer
+
+_core = pytest.importorskip("fastload._core")
+
+Pixels = NDArray[np.uint8]
+Factors = Sequence[tuple[int, int]]
+
+SAMPLINGS: dict[str, Factors] = {
+    "444": [(1, 1), (1, 1), (1, 1)],
+    "422": [(2, 1), (1, 1), (1, 1)],
+    "420": [(2, 2), (1, 1), (1, 1)],
+    "440": [(1, 2), (1, 1), (1, 1)],
+    "411": [(4, 1), (1, 1), (1, 1)],
+    "gray": [(1, 1)],
+}
+# Forms that come down to the same ratios, or mix them.
+ODD_SAMPLINGS: dict[str, Factors] = {
+    "444 as 2x2": [(2, 2), (2, 2), (2, 2)],
+    "444 as 2x1": [(2, 1), (2, 1), (2, 1)],
+    "444 as 1x2": [(1, 2), (1, 2), (1, 2)],
+    "444 as 1x3": [(1, 3), (1, 3), (1, 3)],
+    "422 as 2x2": [(2, 2), (1, 2), (1, 2)],
+    "440 as 2x2": [(2, 2), (2, 1), (2, 1)],
+    "420 as 2x4": [(2, 4), (1, 2), (1, 2)],
+    "420 as 4x2": [(4, 2), (2, 1), (2, 1)],
+    "mixed": [(2, 2), (2, 1), (1, 1)],
+    "mixed other": [(2, 2), (1, 2), (2, 2)],
+    "subsampled luma": [(1, 1), (2, 2), (2, 2)],
+    "gray 2x2": [(2, 2)],
+    "gray 3x1": [(3, 1)],
+    "gray 4x4": [(4, 4)],
+}
+
+
+def corpora_root() -> Path | None:
+    given = os.environ.get("FASTLOAD_CORPORA")
+    root = Path(given) if given else Path(__file__).resolve().parents[2].parent / "shared" / "corpora"
+    return root if root.is_dir() else None
+
+
+class ManifestRow(NamedTuple):
+    path: Path
+    kind: str
+    tags: str
+    pillow_format: str
+    rgb_md5: str
+    pillow_error: str
+
+
+def manifest_rows() -> list[ManifestRow]:
+    root = corpora_root()
+    if root is None:
+        return []
+    lines = (root / "MANIFEST.tsv").read_text().splitlines()
+    columns = {name: number for number, name in enumerate(lines[0].split("\t"))}
+    rows = []
+    for line in lines[1:]:
+        fields = line.split("\t")
+        name = fields[columns["file"]]
+        facts = [fields[columns[c]] for c in ("class", "tags", "pillow_format", "rgb_md5", "pillow_error")]
+        rows.append(ManifestRow(root / name, *facts))
+    return rows
+
+
+def decode_with_pillow(data: bytes) -> Pixels:
+    """Pillow's pixels; raises what Pillow raises, and its warnings as errors."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with Image.open(io.BytesIO(data)) as image:
+            return np.asarray(image.convert("RGB"))
+
+
+def written_by_pillow(pixels: Pixels, **options: int) -> bytes:
+    buffer = io.BytesIO()
+    Image.fromarray(pixels).save(buffer, "JPEG", **options)
+    return buffer.getvalue()
+
+
+def decode_natively(data: bytes, region: tuple[int, int, int, int] | None = None) -> Pixels:
+    pixels, status, detail, offset = _core.decode_jpeg(data, region)
+    assert status == "ok", f"{status}: {detail} at byte {offset}"
+    assert isinstance(pixels, np.ndarray)
+    return pixels
+
+
+def random_region(rng: random.Random, width: int, height: int) -> tuple[int, int, int, int]:
+    w, h = rng.randint(1, width), rng.randint(1, height)
+    if rng.random() < 0.3:
+        w, h = min(w, rng.randint(1, 9)), min(h, rng.randint(1, 9))
+    return rng.randint(0, width - w), rng.randint(0, height - h), w, h
+
+
+def crop(pixels: Pixels, region: tuple[int, int, int, int]) -> Pixels:
+    left, top, width, height = region
+    return pixels[top : top + height, left : left + width]
+
+
+def assert_equals_pillow(data: bytes, rng: random.Random, regions: int) -> None:
+    full = decode_natively(data)
+    np.testing.assert_array_equal(full, decode_with_pillow(data))
+    for _ in range(regions):
+        region = random_region(rng, full.shape[1], full.shape[0])
+        np.testing.assert_array_equal(decode_natively(data, region), crop(full, region), err_msg=str(region))
+
+
+@pytest.mark.skipif(corpora_root() is None, reason="no corpora: set FASTLOAD_CORPORA")
+def test_every_corpus_file_has_pillows_pixels_or_is_left_to_it(capsys: pytest.CaptureFixture[str]) -> None:
+    rng = random.Random(1)
+    seen: collections.Counter[str] = collections.Counter()
+    native: collections.Counter[str] = collections.Counter()
+    for row in manifest_rows():
+        data = row.path.read_bytes()
+        pixels, status, _, _ = _core.decode_jpeg(data)
+        if row.pillow_format in ("JPEG", "MPO") and row.pillow_error == "-":
+            seen.update(row.tags.split(","))
+        if status != "ok":
+            assert status in ("unsupported", "irregular", "limit_exceeded"), row.path
+            continue
+        native.update(row.tags.split(","))
+        assert row.pillow_error == "-", row.path
+        assert hashlib.md5(pixels.tobytes()).hexdigest() == row.rgb_md5, row.path
+        for _ in range(3):
+            region = random_region(rng, pixels.shape[1], pixels.shape[0])
+            np.testing.assert_array_equal(decode_natively(data, region), crop(pixels, region), err_msg=str(row.path))
+    assert native["baseline"] > 100
+    with capsys.disabled():
+        print("\nnatively decoded, by tag of the JPEG files that Pillow decodes:")
+        for tag, count in sorted(seen.items(), key=lambda item: -item[1]):
+            print(f"  {tag:<20} {native[tag]:>4} of {count:>4}  {native[tag] / count:>4.0%}")
+
+
+@pytest.mark.skipif(corpora_root() is None, reason="no corpora: set FASTLOAD_CORPORA")
+def test_every_ordinary_baseline_photo_is_decoded_natively() -> None:
+    rows = [r for r in manifest_rows() if r.kind == "valid" and "baseline" in r.tags.split(",")]
+    assert len(rows) > 30
+    for row in rows:
+        status = _core.decode_jpeg(row.path.read_bytes())[1]
+        assert status == "ok" or "s410" in row.tags, (row.path, status)
+
+
+def writer_variants(width: int, height: int) -> Iterator[tuple[int, bool]]:
+    """(restart interval, is interleaved)"""
+    return ((interval, together) for interval in (0, 1, 7) for together in (True, False))
+
+
+@pytest.mark.parametrize("name", SAMPLINGS)
+def test_regions_equal_the_crop_for_a_thousand_regions(name: str) -> None:
+    rng = random.Random(name)
+    numbers = np.random.default_rng(len(name) + sum(map(ord, name)))
+    factors = SAMPLINGS[name]
+    for interval, is_interleaved in writer_variants(101, 75):
+        file = jpeg_writer.random_file(numbers, (rng.randint(60, 131), rng.randint(40, 99)), factors)
+        file.restart_interval = interval
+        file.scans = None if is_interleaved else [[i] for i in range(len(factors))]
+        assert_equals_pillow(jpeg_writer.encode(file), rng, 170)
+
+
+@pytest.mark.parametrize("name", [*SAMPLINGS, *ODD_SAMPLINGS])
+def test_small_sizes_through_all_residues(name: str) -> None:
+    factors = (SAMPLINGS | ODD_SAMPLINGS)[name]
+    rng = random.Random(name)
+    numbers = np.random.default_rng(7)
+    period_x = 8 * max(h for h, _ in factors)
+    period_y = 8 * max(v for _, v in factors)
+    too_many_blocks = len(factors) > 1 and sum(h * v for h, v in factors) > 10
+    for step in range(1, 2 * max(period_x, period_y) + 2):
+        width = min(step, 2 * period_x + 1)
+        height = (step * 5 + rng.randint(0, 2)) % (2 * period_y + 1) + 1
+        for size in ((width, height), (height, width), (width, 1), (1, height)):
+            file = jpeg_writer.random_file(numbers, size, factors, dc_range=60)
+            if too_many_blocks or step % 3 == 0:
+                file.scans = [[i] for i in range(len(factors))]
+            assert_equals_pillow(jpeg_writer.encode(file), rng, 3)
+
+
+@pytest.mark.parametrize("name", ["444", "420", "gray"])
+@pytest.mark.parametrize("sixteen_bit", [False, True])
+def test_absurd_coefficients_equal_pillow(name: str, sixteen_bit: bool) -> None:
+    rng = random.Random(2)
+    numbers = np.random.default_rng(3)
+    for density in (0.02, 0.2, 0.9):
+        for step in (1, 255, 65535 if sixteen_bit else 200):
+            file = jpeg_writer.random_file(
+                numbers, (64, 48), SAMPLINGS[name], dc_range=1000, ac_range=1023, density=density, largest_step=step
+            )
+            file.sixteen_bit_tables = sixteen_bit
+            file.frame_marker = 0xC1 if sixteen_bit else 0xC0
+            for long_codes in (False, True):
+                assert_equals_pillow(jpeg_writer.encode(file, long_codes=long_codes), rng, 3)
+
+
+def test_blocks_of_row_0_alone_wrap_as_pillow_does() -> None:
+    numbers = np.random.default_rng(5)
+    file = jpeg_writer.random_file(numbers, (96, 96), SAMPLINGS["gray"], dc_range=1000, density=0, largest_step=255)
+    blocks = file.components[0].blocks
+    for position in (1, 5, 6, 14, 15, 27, 28):
+        blocks[..., position] = numbers.integers(-1023, 1024, blocks.shape[:2]) * (
+            numbers.random(blocks.shape[:2]) < 0.4
+        )
+    assert_equals_pillow(jpeg_writer.encode(file), random.Random(1), 3)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "segments"),
+    [
+        ((1, 2, 3), []),
+        ((82, 71, 66), []),
+        ((0, 1, 2), []),
+        ((82, 71, 66), [(0xE0, b"JFIF\0\1\1\0\0\1\0\1\0\0")]),
+        ((82, 71, 66), [(0xE0, b"JFIF\0\1\1\0\0\1\0\1\0")]),
+        ((1, 2, 3), [(0xEE, b"Adobe\0\x64\0\0\0\0\0")]),
+        ((82, 71, 66), [(0xEE, b"Adobe\0\x64\0\0\0\0\1")]),
+        ((1, 2, 3), [(0xEE, b"Adobe\0\x64\0\0\0\0")]),
+        ((1, 2, 3), [(0xE0, b"JFIF\0\1\1\0\0\1\0\1\0\0"), (0xEE, b"Adobe\0\x64\0\0\0\0\0")]),
+    ],
+)
+def test_color_model_is_guessed_as_pillow_does(numbers: Sequence[int], segments: list[tuple[int, bytes]]) -> None:
+    file = jpeg_writer.random_file(np.random.default_rng(1), (40, 40), SAMPLINGS["420"], numbers=numbers)
+    file.app_segments = segments
+    assert_equals_pillow(jpeg_writer.encode(file), random.Random(1), 5)
+
+
+@pytest.mark.parametrize("scans", [[[0], [1, 2]], [[0, 1], [2]], [[2], [0], [1]], [[1, 2], [0]]])
+def test_scans_of_some_components_equal_pillow(scans: list[list[int]]) -> None:
+    file = jpeg_writer.random_file(np.random.default_rng(1), (90, 70), SAMPLINGS["420"])
+    file.scans = scans
+    assert_equals_pillow(jpeg_writer.encode(file), random.Random(1), 50)
+
+
+def test_quantization_table_between_scans_counts_from_the_next_scan_on() -> None:
+    file = jpeg_writer.random_file(np.random.default_rng(1), (50, 50), SAMPLINGS["444"])
+    file.scans = [[0], [1], [2]]
+    data = jpeg_writer.encode(file)
+    scan_starts = [i for i in range(len(data) - 1) if data[i : i + 2] == b"\xff\xc4"]
+    assert len(scan_starts) == 3
+    new_table = jpeg_writer.segment(0xDB, b"\x01" + bytes(range(1, 65)))
+    changed = data[: scan_starts[2]] + new_table + data[scan_starts[2] :]
+    assert not np.array_equal(decode_natively(changed), decode_natively(data))
+    assert_equals_pillow(changed, random.Random(1), 20)
+
+
+@pytest.mark.parametrize("subsampling", [0, 1, 2])
+@pytest.mark.parametrize("restart", [{}, {"restart_marker_rows": 1}, {"restart_marker_blocks": 3}])
+def test_files_pillow_wrote_equal_pillow(subsampling: int, restart: dict[str, int]) -> None:
+    rng = random.Random(subsampling)
+    numbers = np.random.default_rng(subsampling)
+    for quality in (5, 50, 75, 95, 100):
+        for optimize in (False, True):
+            width, height = rng.randint(1, 150), rng.randint(1, 150)
+            noise = numbers.integers(0, 256, (height, width, 3))
+            smooth = np.indices((height, width)).sum(0)[..., None] * [1, 2, 3] % 256
+            pixels = np.where(rng.random() < 0.5, noise, smooth).astype(np.uint8)
+            options = {"quality": quality, "optimize": optimize, "subsampling": subsampling, **restart}
+            assert_equals_pillow(written_by_pillow(pixels, **options), rng, 20)
+
+
+def mutated(data: bytes, rng: random.Random) -> bytes:
+    """One to four hostile edits: flips, inserted, removed or repeated pieces, cuts, markers."""
+    out = bytearray(data)
+    for _ in range(rng.randint(1, 4)):
+        at = rng.randrange(len(out))
+        if rng.random() < 0.5:
+            at = min(at, rng.randrange(800))
+        match rng.randrange(7):
+            case 0:
+                out[at % len(out)] ^= 1 << rng.randrange(8)
+            case 1:
+                out[at % len(out)] = rng.choice([0, 1, 0xFF, 0xD0, 0xD9, 0xDA, rng.randrange(256)])
+            case 2:
+                del out[at : at + rng.randint(1, 4)]
+            case 3:
+                out[at:at] = bytes(rng.randrange(256) for _ in range(rng.randint(1, 4)))
+            case 4:
+                out[at:at] = out[at : at + rng.randint(1, 200)]
+            case 5:
+                out[at:at] = bytes([0xFF, rng.choice([0xD0, 0xD1, 0xD8, 0xD9, 0xDA, 0xC0, 0xC4, 0xDD, 0xE1, 0xFF])])
+            case _:
+                del out[rng.randrange(len(out) // 2, len(out)) :]
+        if len(out) < 50:
+            return bytes(data)
+    return bytes(out)
+
+
+def hostile_seeds() -> list[bytes]:
+    numbers = np.random.default_rng(11)
+    seeds = []
+    for name in ("444", "420", "gray"):
+        for interval, is_interleaved in ((0, True), (3, True), (0, False)):
+            file = jpeg_writer.random_file(numbers, (45, 37), SAMPLINGS[name])
+            file.restart_interval = interval
+            file.scans = None if is_interleaved else [[i] for i in range(len(SAMPLINGS[name]))]
+            file.app_segments = [(0xE0, b"JFIF\0\1\1\0\0\1\0\1\0\0"), (0xFE, b"hello")]
+            seeds.append(jpeg_writer.encode(file))
+    smooth = (np.indices((40, 52)).sum(0)[..., None] * [3, 5, 7] % 256).astype(np.uint8)
+    noisy = smooth ^ numbers.integers(0, 32, smooth.shape, dtype=np.uint8)
+    for quality, options in ((75, {"subsampling": 2}), (92, {"subsampling": 0, "optimize": True}), (60, {})):
+        seeds.append(written_by_pillow(noisy, quality=quality, **options))
+    seeds.append(written_by_pillow(noisy, quality=80, subsampling=1, restart_marker_rows=1))
+    exif = b"Exif\0\0II*\0\x08\0\0\0\x02\0\x1a\x01\x05\0\x01\0\0\0\x26\0\0\0\x28\x01\x03\0\x01\0\0\0\x02\0\0\0\0\0\0\0"
+    for segments in (
+        [(0xE1, exif + b"\x48\0\0\0\x01\0\0\0")],
+        [(0xE2, b"ICC_PROFILE\0\x01\x01abcdef"), (0xEE, b"Adobe\0\x64\0\0\0\0\1")],
+        [
+            (0xED, b"Photoshop 3.0\x008BIM\x03\xed\0\0\0\0\0\x10" + bytes(16)),
+            (0xE1, b"http://ns.adobe.com/xap/1.0/\0<x>"),
+        ],
+    ):
+        file = jpeg_writer.random_file(numbers, (24, 17), SAMPLINGS["422"])
+        file.app_segments = segments
+        seeds.append(jpeg_writer.encode(file))
+    return seeds
+
+
+def test_hostile_files_that_are_taken_have_pillows_pixels() -> None:
+    rng = random.Random(int(os.environ.get("FASTLOAD_HOSTILE_SEED", "20240")))
+    taken = 0
+    seeds = hostile_seeds()
+    for seed in seeds:
+        assert_equals_pillow(seed, rng, 2)
+    count = int(os.environ.get("FASTLOAD_HOSTILE_FILES", "6000"))
+    for number in range(count):
+        data = mutated(seeds[number % len(seeds)], rng)
+        pixels, status, _, _ = _core.decode_jpeg(data, max_pixels=1 << 20)
+        if status == "ok":
+            taken += 1
+            np.testing.assert_array_equal(pixels, decode_with_pillow(data), err_msg=f"file {number}")
+            region = random_region(rng, pixels.shape[1], pixels.shape[0])
+            region_pixels, region_status, _, _ = _core.decode_jpeg(data, region)
+            assert region_status == "ok"
+            np.testing.assert_array_equal(region_pixels, crop(pixels, region))
+        elif status == "irregular":
+            compare_regions_of_damaged_file(data, rng)
+    assert taken > count // 50
+
+
+def compare_regions_of_damaged_file(data: bytes, rng: random.Random) -> None:
+    """Stopping early may accept what a full decode does not; then Pillow must agree as well."""
+    info = _core.probe(data)
+    width, height = info["width"], info["height"]
+    if not (0 < width < 200 and 0 < height < 200):
+        return
+    region = random_region(rng, width, height)
+    try:
+        pixels, status, _, _ = _core.decode_jpeg(data, region)
+    except ValueError:
+        return  # another frame header counted
+    if status == "ok":
+        np.testing.assert_array_equal(pixels, crop(decode_with_pillow(data), region))
+
+
+@pytest.mark.parametrize("limit", ["pixels", "scans"])
+def test_limits_leave_the_file_to_pillow(limit: str) -> None:
+    file = jpeg_writer.random_file(np.random.default_rng(1), (40, 30), SAMPLINGS["444"])
+    file.scans = [[0], [1], [2]]
+    data = jpeg_writer.encode(file)
+    arguments = {"max_pixels": 1199} if limit == "pixels" else {"max_scans": 2}
+    assert _core.decode_jpeg(data, **arguments)[1] == "limit_exceeded"
+    allowed = {"max_pixels": 1200} if limit == "pixels" else {"max_scans": 3}
+    assert _core.decode_jpeg(data, **allowed)[1] == "ok"
+
+
+@pytest.mark.skipif(corpora_root() is None, reason="no corpora: set FASTLOAD_CORPORA")
+def test_probe_agrees_with_pillow_on_the_corpora() -> None:
+    names = {"JPEG": "JPEG", "MPO": "JPEG", "PNG": "PNG", "GIF": "GIF", "BMP": "BMP", "WEBP": "WEBP", "TIFF": "TIFF"}
+    checked: collections.Counter[str] = collections.Counter()
+    for row in manifest_rows():
+        if row.pillow_format not in names or row.kind == "corrupt":
+            continue
+        data = row.path.read_bytes()
+        info = _core.probe(data)
+        assert info["format"] == names[row.pillow_format], row.path
+        if info["width"]:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # about damaged metadata; the size counts here
+                size = Image.open(io.BytesIO(data)).size
+            if info["format"] == "GIF":  # Pillow widens the screen to a larger first frame
+                size = min(size[0], info["width"]), min(size[1], info["height"])
+            assert (info["width"], info["height"]) == size, row.path
+        checked[info["format"]] += 1
+    assert checked["JPEG"] > 100
+    assert checked["PNG"] > 10

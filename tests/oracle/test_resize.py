@@ -1,0 +1,113 @@
+"""Native resize against the installed Pillow's ``Image.resize``, byte for byte, with the pass order of its version."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import PIL
+import pytest
+from PIL import Image
+
+from fastload import _core
+from fastload._fallback import pillow_info
+from fastload.transforms._pillow_rules import resize_order
+
+pytestmark = pytest.mark.skipif(
+    pillow_info().is_simd,
+    reason="pillow-simd resizes with shorter coefficients; plain Pillow is the reference",
+)
+
+ORDERS = ("horizontal_first", "pillow12_2", "pillow13")
+RESAMPLE = {"bilinear": Image.Resampling.BILINEAR, "bicubic": Image.Resampling.BICUBIC}
+SEED = 20240607
+
+
+def random_image(rng: np.random.Generator, width: int, height: int) -> np.ndarray[Any, Any]:
+    """Noise, of two extreme values in every other call: these clip, and show rounding best."""
+    values = rng.integers(0, 256, (height, width, 3), dtype=np.uint8)
+    return np.where(values > 127, 255, 0).astype(np.uint8) if rng.integers(2) else values
+
+
+def native_resize(pixels: np.ndarray[Any, Any], width: int, height: int, interpolation: str, order: str) -> bytes:
+    step = {"kind": "resize", "position": 0, "height": height, "width": width, "interpolation": interpolation}
+    plan = _core.TransformPlan([step], element_size=1, channels_last=True, table=None, resize_order=order)
+    return bytes(_core.apply_transform(plan, np.ascontiguousarray(pixels), 0, 0, 0))
+
+
+def pillow_resize(pixels: np.ndarray[Any, Any], width: int, height: int, interpolation: str) -> bytes:
+    return Image.fromarray(pixels).resize((width, height), RESAMPLE[interpolation]).tobytes()
+
+
+def random_cases(count: int) -> list[tuple[np.ndarray[Any, Any], int, int]]:
+    """Crops of random images with the sizes to make of them, 1..400 on every side; a fifth are tall and lose rows."""
+    rng = np.random.default_rng(SEED)
+    cases = []
+    for index in range(count):
+        width, height, to_width, to_height = (int(side) for side in rng.integers(1, 401, 4))
+        if index % 5 == 0:
+            width = 1 + width // 4
+            to_height = 1 + to_height * height // 800
+        if index % 50 == 0:
+            width, height = 1 + index % 3, 350 + index % 50  # over 100 times as high as wide
+        image = random_image(rng, width, height)
+        left, top = int(rng.integers(0, (width + 1) // 2)), int(rng.integers(0, 1 + height // 8))
+        cases.append((image[top:, left:], to_width, to_height))
+    return cases
+
+
+@pytest.mark.parametrize("interpolation", ["bilinear", "bicubic"])
+def test_random_sizes_equal_pillow_and_every_pass_order_is_told_apart(interpolation: str) -> None:
+    expected_order = resize_order(PIL.__version__)
+    differing = dict.fromkeys(ORDERS, 0)
+    for pixels, width, height in random_cases(500):
+        reference = pillow_resize(pixels, width, height, interpolation)
+        for order in ORDERS:
+            is_equal = native_resize(pixels, width, height, interpolation, order) == reference
+            differing[order] += not is_equal
+            if order == expected_order:
+                assert is_equal, f"{pixels.shape[1]}x{pixels.shape[0]} to {width}x{height} (seed {SEED})"
+    # Without this the sizes might never have reached a case in which the order matters.
+    assert all(differing[order] > 0 for order in ORDERS if order != expected_order), differing
+
+
+@pytest.mark.parametrize("interpolation", ["bilinear", "bicubic"])
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        ((400, 300), (400, 300)),  # nothing to do: a copy
+        ((400, 300), (400, 131)),  # one pass only
+        ((400, 300), (131, 300)),
+        ((1, 1), (224, 224)),
+        ((224, 224), (1, 1)),
+        ((500, 375), (224, 224)),
+        ((3000, 2), (5, 7)),
+        ((2, 3000), (7, 5)),
+        ((7, 5), (1500, 2)),
+    ],
+)
+def test_edge_sizes_equal_pillow(source: tuple[int, int], target: tuple[int, int], interpolation: str) -> None:
+    pixels = random_image(np.random.default_rng(SEED), *source)
+    native = native_resize(pixels, *target, interpolation, resize_order(PIL.__version__))
+    assert native == pillow_resize(pixels, *target, interpolation)
+
+
+@pytest.mark.parametrize(
+    ("version", "order"),
+    [
+        ("10.4.0", "horizontal_first"),
+        ("12.1.1", "horizontal_first"),
+        ("12.1.1.post0", "horizontal_first"),
+        ("12.2.0", "pillow12_2"),
+        ("12.3.0", "pillow12_2"),
+        ("13.0.0", "pillow13"),
+        ("13.1.0.dev0", "pillow13"),
+    ],
+)
+def test_pass_order_is_read_from_the_version(version: str, order: str) -> None:
+    assert resize_order(version) == order
+
+
+def test_unreadable_version_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"must be a Pillow version such as '13\.0\.0', got 'unknown'"):
+        resize_order("unknown")

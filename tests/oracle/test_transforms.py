@@ -1,0 +1,350 @@
+"""The native transform against torchvision v1 on PIL images, byte for byte, and its random draws."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import PIL
+import pytest
+import torch
+from PIL import Image
+from recipes import MEAN, STD, apply_steps
+from torchvision import transforms as tv
+from torchvision.transforms import functional as F
+from torchvision.transforms import transforms as tv_module
+
+from fastload import _core
+from fastload._fallback import pillow_info
+from fastload.transforms._pillow_rules import resize_order
+
+pytestmark = pytest.mark.skipif(
+    pillow_info().is_simd,
+    reason="pillow-simd resizes with shorter coefficients; plain Pillow is the reference",
+)
+
+Step = dict[str, Any]
+MODES = {"bilinear": F.InterpolationMode.BILINEAR, "bicubic": F.InterpolationMode.BICUBIC}
+SIZES = [(500, 375), (375, 500), (64, 64), (33, 71), (201, 57), (7, 300), (1, 1), (2, 9), (31, 30)]
+
+
+def resize(height: int, width: int, interpolation: str = "bilinear") -> Step:
+    return {"kind": "resize", "position": 0, "height": height, "width": width, "interpolation": interpolation}
+
+
+def shorter_side(size: int, max_size: int | None = None, interpolation: str = "bilinear") -> Step:
+    return {
+        "kind": "resize_shorter_side",
+        "position": 0,
+        "size": size,
+        "max_size": max_size,
+        "interpolation": interpolation,
+    }
+
+
+def center_crop(height: int, width: int) -> Step:
+    return {"kind": "center_crop", "position": 1, "height": height, "width": width}
+
+
+def flip(probability: float, position: int = 2) -> Step:
+    return {"kind": "horizontal_flip", "position": position, "probability": probability}
+
+
+def random_crop(
+    height: int = 24,
+    width: int = 20,
+    scale: Sequence[float] = (0.08, 1.0),
+    ratio: Sequence[float] = (3.0 / 4.0, 4.0 / 3.0),
+    interpolation: str = "bilinear",
+) -> Step:
+    return {
+        "kind": "random_resized_crop",
+        "position": 0,
+        "height": height,
+        "width": width,
+        "scale": scale,
+        "ratio": ratio,
+        "interpolation": interpolation,
+    }
+
+
+def uint8_plan(steps: list[Step], **changes: Any) -> Any:
+    layout: dict[str, Any] = {"element_size": 1, "channels_last": False, "table": None}
+    return _core.TransformPlan(steps, **layout | {"resize_order": resize_order(PIL.__version__)} | changes)
+
+
+def random_image(width: int, height: int, seed: int = 5) -> Image.Image:
+    rng = np.random.default_rng(seed)
+    return Image.fromarray(rng.integers(0, 256, (height, width, 3), dtype=np.uint8))
+
+
+def run_native(plan: Any, image: Image.Image, sample_index: int = 0, seed: int = 3, epoch: int = 1) -> bytes:
+    return bytes(_core.apply_transform(plan, np.array(image), seed, epoch, sample_index))
+
+
+def chw_bytes(image: Image.Image) -> bytes:
+    return bytes(F.pil_to_tensor(image).contiguous().numpy().tobytes())
+
+
+@pytest.mark.parametrize("interpolation", ["bilinear", "bicubic"])
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize(
+    ("steps", "reference"),
+    [
+        ([resize(40, 51)], lambda mode: [tv.Resize((40, 51), mode)]),
+        ([shorter_side(40), center_crop(36, 36)], lambda mode: [tv.Resize(40, mode), tv.CenterCrop(36)]),
+        (
+            [shorter_side(40, 50), center_crop(64, 45)],
+            lambda mode: [tv.Resize(40, mode, max_size=50), tv.CenterCrop((64, 45))],
+        ),
+        ([center_crop(60, 61)], lambda mode: [tv.CenterCrop((60, 61))]),
+        ([center_crop(450, 31)], lambda mode: [tv.CenterCrop((450, 31))]),
+        ([center_crop(33, 28), resize(20, 50)], lambda mode: [tv.CenterCrop((33, 28)), tv.Resize((20, 50), mode)]),
+        (
+            [flip(1.0), resize(20, 51), flip(1.0, 3), center_crop(9, 60)],
+            lambda mode: [
+                tv.RandomHorizontalFlip(1.0),
+                tv.Resize((20, 51), mode),
+                tv.RandomHorizontalFlip(1.0),
+                tv.CenterCrop((9, 60)),
+            ],
+        ),
+        (
+            [resize(50, 40), center_crop(44, 52), flip(1.0), resize(31, 23)],
+            lambda mode: [
+                tv.Resize((50, 40), mode),
+                tv.CenterCrop((44, 52)),
+                tv.RandomHorizontalFlip(1.0),
+                tv.Resize((31, 23), mode),
+            ],
+        ),
+    ],
+)
+def test_fixed_geometry_equals_torchvision(
+    steps: list[Step],
+    reference: Callable[[Any], list[Callable[[Any], Any]]],
+    size: tuple[int, int],
+    interpolation: str,
+) -> None:
+    steps = [step | {"interpolation": interpolation} if "interpolation" in step else step for step in steps]
+    image = random_image(*size)
+    expected = tv.Compose(reference(MODES[interpolation]))(image)
+    assert run_native(uint8_plan(steps), image) == chw_bytes(expected)
+
+
+def test_a_thin_image_may_grow_beyond_what_a_file_can_hold() -> None:
+    for size in [(300, 1), (1, 300)]:
+        image = random_image(*size)
+        expected = tv.Compose([tv.Resize(256), tv.CenterCrop(224)])(image)
+        assert run_native(uint8_plan([shorter_side(256), center_crop(224, 224)]), image) == chw_bytes(expected)
+
+
+def test_a_side_that_comes_out_as_zero_is_refused_by_both() -> None:
+    image = random_image(1000, 10)
+    with pytest.raises(ValueError, match="height and width must be > 0"):
+        tv.Resize(5, max_size=8)(image)
+    with pytest.raises(ValueError, match=r"a side of the resized image is not in 1\.\.1048576"):
+        run_native(uint8_plan([shorter_side(5, 8), center_crop(5, 5)]), image)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_random_crops_and_flips_equal_torchvision_with_the_resolved_boxes(size: tuple[int, int]) -> None:
+    image = random_image(*size)
+    for interpolation in MODES:
+        plan = uint8_plan([random_crop(interpolation=interpolation), flip(0.5)])
+        flips = 0
+        for sample_index in range(40):
+            steps = plan.resolve(3, 1, sample_index, *size)
+            flips += ("hflip",) in steps
+            assert run_native(plan, image, sample_index) == chw_bytes(apply_steps(image, steps))
+        assert 5 < flips < 35
+
+
+TAILS: dict[str, list[Callable[[Any], Any]]] = {
+    "uint8": [tv.PILToTensor()],
+    "float32": [tv.ToTensor()],
+    "float32 normalized": [tv.ToTensor(), tv.Normalize(MEAN, STD)],
+    "float16": [tv.PILToTensor(), tv.ConvertImageDtype(torch.float16)],
+    "bfloat16 normalized": [tv.ToTensor(), tv.ConvertImageDtype(torch.bfloat16), tv.Normalize(MEAN, STD)],
+    "float64 normalized": [tv.PILToTensor(), tv.ConvertImageDtype(torch.float64), tv.Normalize(MEAN, STD)],
+    "int16": [tv.PILToTensor(), tv.ConvertImageDtype(torch.int16)],
+}
+
+
+def tensor_bytes(tensor: torch.Tensor) -> bytes:
+    return bytes(tensor.contiguous().view(torch.uint8).numpy().tobytes())
+
+
+def layout_of(tail: Callable[[Any], Any]) -> dict[str, Any]:
+    """Element size and table as lowering makes them: the user's own transforms on a ramp of all values."""
+    ramp = np.repeat(np.arange(256, dtype=np.uint8)[None, :, None], 3, axis=2)
+    values = tail(Image.fromarray(ramp))
+    table = None if values.dtype == torch.uint8 else tensor_bytes(values)
+    return {"element_size": values.element_size(), "table": table}
+
+
+@pytest.mark.parametrize("channels_last", [False, True])
+@pytest.mark.parametrize("tail_name", TAILS)
+def test_last_write_equals_torchvision(tail_name: str, channels_last: bool) -> None:
+    tail = tv.Compose(TAILS[tail_name])
+    image = random_image(70, 50)
+    heads: list[tuple[list[Step], Callable[[Any], Any]]] = [
+        ([resize(33, 45)], tv.Resize((33, 45))),
+        ([center_crop(41, 66)], tv.CenterCrop((41, 66))),  # strips straight to the result
+        ([center_crop(64, 75), flip(1.0)], tv.Compose([tv.CenterCrop((64, 75)), tv.RandomHorizontalFlip(1.0)])),
+        (
+            [resize(30, 40), center_crop(35, 38), flip(1.0)],
+            lambda x: F.hflip(F.center_crop(F.resize(x, [30, 40]), [35, 38])),
+        ),
+    ]
+    for steps, head in heads:
+        expected = tail(head(image))
+        if channels_last:
+            expected = expected.permute(1, 2, 0)
+        plan = uint8_plan(steps, **layout_of(tail), channels_last=channels_last)
+        assert plan.sample_bytes == expected.numel() * expected.element_size()
+        assert run_native(plan, image) == tensor_bytes(expected)
+
+
+def philox(counter: list[int], key: list[int]) -> list[int]:
+    """Philox4x32-10 from its paper, apart from the C++ one."""
+    mask = 0xFFFFFFFF
+    c, k = list(counter), list(key)
+    for _ in range(10):
+        left, right = 0xD2511F53 * c[0], 0xCD9E8D57 * c[2]
+        c = [right >> 32 ^ c[1] ^ k[0], right & mask, left >> 32 ^ c[3] ^ k[1], left & mask]
+        k = [(k[0] + 0x9E3779B9) & mask, (k[1] + 0xBB67AE85) & mask]
+    return c
+
+
+def draws(seed: int, epoch: int, sample_index: int, position: int) -> Iterator[int]:
+    mask = 0xFFFFFFFF
+    key = philox([epoch & mask, epoch >> 32, position, 0x464C4431], [seed & mask, seed >> 32])[:2]
+    block = 0
+    while True:
+        yield from philox([sample_index & mask, sample_index >> 32, block, 0], key)
+        block += 1
+
+
+class CounterTorch:
+    """Stands in for the torch module in torchvision's get_params: the same code, with draws from our generator."""
+
+    def __init__(self, words: Iterator[int]) -> None:
+        self.words = words
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(torch, name)
+
+    def empty(self, count: int) -> CounterTorch:
+        assert count == 1
+        return self
+
+    def uniform_(self, low: Any, high: Any) -> torch.Tensor:
+        start, stop = np.float32(low), np.float32(high)
+        share = np.float32(next(self.words) >> 8) * np.float32(2.0**-24)
+        return torch.tensor([share * (stop - start) + start], dtype=torch.float32)
+
+    def randint(self, low: int, high: int, size: tuple[int, ...]) -> torch.Tensor:
+        assert low == 0
+        while True:
+            product = next(self.words) * high
+            if (product & 0xFFFFFFFF) >= 2**32 % high:
+                return torch.full(size, product >> 32)
+
+
+@pytest.mark.parametrize(
+    ("scale", "ratio"), [((0.08, 1.0), (3.0 / 4.0, 4.0 / 3.0)), ((0.2, 1.0), (0.5, 2.0)), ((0.9, 1.0), (1.0, 1.0))]
+)
+def test_random_boxes_equal_torchvisions_rule_on_the_same_draws(
+    scale: tuple[float, float], ratio: tuple[float, float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = uint8_plan([random_crop(1, 1, scale, ratio)])
+    for width, height in [(500, 375), (64, 64), (201, 57), (40, 300), (3, 2)]:
+        image = Image.new("RGB", (width, height))
+        for sample_index in range(150):
+            monkeypatch.setattr(tv_module, "torch", CounterTorch(draws(2**40 + 7, 2, sample_index, 0)))
+            top, left, box_height, box_width = tv.RandomResizedCrop.get_params(image, list(scale), list(ratio))
+            monkeypatch.undo()
+            steps = plan.resolve(2**40 + 7, 2, sample_index, width, height)
+            whole = ("crop", 0, 0, width, height)
+            crop = steps[0][:5] if steps and steps[0][0] == "crop" else whole
+            assert crop == ("crop", left, top, box_width, box_height)
+
+
+def test_random_draws_are_uniform_and_accepted_as_often_as_torchs() -> None:
+    count = 4000
+    plan = uint8_plan([random_crop(), flip(0.3)])
+    crops, flips = [], 0
+    for sample_index in range(count):
+        steps = plan.resolve(11, 0, sample_index, 500, 375)
+        flips += ("hflip",) in steps
+        if steps[0][0] == "crop":  # else the box is the whole image
+            crops.append(steps[0][1:5])
+    assert abs(flips / count - 0.3) < 4 * math.sqrt(0.3 * 0.7 / count)
+    movable = [crop for crop in crops if crop[2] < 500 and crop[3] < 375]
+    positions = [(left / (500 - width), top / (375 - height)) for left, top, width, height in movable]
+    # Mean of a uniform variable: standard deviation 1 / sqrt(12 n); four of them.
+    tolerance = 4 / math.sqrt(12 * len(positions))
+    assert len(positions) > count / 2
+    assert abs(np.mean([x for x, _ in positions]) - 0.5) < tolerance
+    assert abs(np.mean([y for _, y in positions]) - 0.5) < tolerance
+
+    # A tall image, on which most attempts fail: how often all ten do, and how large the boxes are.
+    tall = (40, 300)
+    torch.manual_seed(0)
+    image = Image.new("RGB", tall)
+    theirs = [tv.RandomResizedCrop.get_params(image, [0.08, 1.0], [0.75, 4.0 / 3.0]) for _ in range(count)]
+    ours = [plan.resolve(12, 0, sample_index, *tall)[0][1:5] for sample_index in range(count)]
+    for is_counted in (lambda h, w: (h, w) == (53, 40), lambda h, w: h * w > 1600):
+        a = sum(is_counted(h, w) for _, _, h, w in theirs) / count
+        b = sum(is_counted(h, w) for _, _, w, h in ours) / count
+        spread = math.sqrt((a * (1 - a) + b * (1 - b)) / count)
+        assert 0.01 < a < 0.99
+        assert abs(a - b) < 4 * spread
+
+
+def test_samples_do_not_depend_on_threads_and_do_on_seed_epoch_and_index() -> None:
+    plan = uint8_plan([random_crop(), flip(0.5)])
+    image = random_image(120, 90)
+    alone = [run_native(plan, image, index) for index in range(64)]
+    with ThreadPoolExecutor(4) as pool:
+        together = list(pool.map(lambda index: run_native(plan, image, index), reversed(range(64))))
+    assert together[::-1] == alone
+    assert len(set(alone)) == 64
+    assert run_native(plan, image, 0, seed=4) != alone[0]
+    assert run_native(plan, image, 0, epoch=2) != alone[0]
+
+
+@pytest.mark.parametrize(
+    ("step", "changes", "message"),
+    [
+        (resize(0, 5), {}, r"steps\[0\]\.height must be an int in 1\.\.65535, got 0"),
+        (resize(5, 2**70), {}, r"steps\[0\]\.width must be an int in 1\.\.65535, got 1180591620717411303424"),
+        (resize(5, 5, "nearest"), {}, r"interpolation must be one of \"bilinear\", \"bicubic\", got 'nearest'"),
+        (resize(5, 5) | {"fill": 0}, {}, r"steps\[0\] has an unknown key \"fill\""),
+        ({"kind": "rotate"}, {}, r"steps\[0\]\.kind must be one of .*\"center_crop\".*, got 'rotate'"),
+        ({"kind": "resize", "position": 0}, {}, r"steps\[0\] needs the key \"height\""),
+        (flip(1.5), {}, r"probability must be in \[0, 1\], got 1\.5"),
+        (random_crop(scale=(1.0, 0.5)), {}, r"scale must be two float32 numbers .*, got \(1, 0\.5\)"),
+        (random_crop(ratio=(0.5,)), {}, r"ratio must be a pair of numbers, got \(0\.5,\)"),
+        (shorter_side(9, 9), {}, r"max_size must be greater than size, got 9"),
+        (shorter_side(9), {}, r"depends on the size of the source"),
+        (resize(5, 5), {"element_size": 3}, r"element_size must be 1, 2, 4 or 8, got 3"),
+        (resize(5, 5), {"element_size": 4, "table": b"123"}, r"table must be .* = 3072 bytes, got 3"),
+        (resize(5, 5), {"resize_order": "newest"}, r"resize_order must be one of .*\"pillow13\", got 'newest'"),
+    ],
+)
+def test_bad_arguments_name_argument_value_and_what_is_allowed(step: Step, changes: Step, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        uint8_plan([step], **changes)
+
+
+def test_bad_pixels_are_refused() -> None:
+    plan = uint8_plan([resize(5, 5)])
+    with pytest.raises(ValueError, match=r"rgb must be a contiguous uint8 array .*, got shape \(4, 4\)"):
+        _core.apply_transform(plan, np.zeros((4, 4), np.uint8), 0, 0, 0)
+    with pytest.raises(ValueError, match="rgb must be a contiguous"):
+        _core.apply_transform(plan, np.zeros((4, 8, 3), np.uint8)[:, ::2], 0, 0, 0)
