@@ -1,0 +1,223 @@
+"""Arguments: what torch refuses is refused with the same type and words, at the same moment."""
+
+from __future__ import annotations
+
+import inspect
+import multiprocessing
+import os
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch.utils.data
+from oracle import on_both, outcome
+from torch.utils.data import BatchSampler, IterableDataset, SequentialSampler
+
+import fastload
+
+ARGUMENTS: list[dict[str, Any]] = [
+    {},
+    {"batch_size": 0},
+    {"batch_size": -1},
+    {"batch_size": 2.0},
+    {"batch_size": True},
+    {"batch_size": "4"},
+    {"batch_size": None},
+    {"batch_size": None, "drop_last": True},
+    {"drop_last": "no"},
+    {"drop_last": 1},
+    {"shuffle": None},
+    {"shuffle": False, "sampler": [0, 1]},
+    {"shuffle": True, "sampler": [0, 1]},
+    {"sampler": 3, "batch_size": 2},
+    {"batch_sampler": [[0, 1]]},
+    {"batch_sampler": [[0, 1]], "batch_size": 1},
+    {"batch_sampler": [[0, 1]], "batch_size": 2},
+    {"batch_sampler": [[0, 1]], "batch_size": None},
+    {"batch_sampler": [[0, 1]], "shuffle": True},
+    {"batch_sampler": [[0, 1]], "shuffle": False},
+    {"batch_sampler": [[0, 1]], "sampler": [0]},
+    {"batch_sampler": [[0, 1]], "drop_last": True},
+    {"num_workers": -1},
+    {"num_workers": 2.0},
+    {"num_workers": "2"},
+    {"num_workers": None},
+    {"prefetch_factor": 2},
+    {"prefetch_factor": 0},
+    {"prefetch_factor": None, "num_workers": 1},
+    {"prefetch_factor": 3, "num_workers": 1},
+    {"prefetch_factor": 0, "num_workers": 1},
+    {"prefetch_factor": -1, "num_workers": 1},
+    {"prefetch_factor": "2", "num_workers": 1},
+    {"timeout": -1},
+    {"timeout": "1"},
+    {"timeout": 5},
+    {"timeout": 5, "num_workers": 1},
+    {"timeout": 5.5, "num_workers": 1},
+    {"persistent_workers": True},
+    {"persistent_workers": True, "num_workers": 1},
+    {"multiprocessing_context": "fork"},
+    {"multiprocessing_context": "fork", "num_workers": 1},
+    {"multiprocessing_context": "no such", "num_workers": 1},
+    {"multiprocessing_context": multiprocessing.get_context("fork"), "num_workers": 1},
+    {"multiprocessing_context": 3, "num_workers": 1},
+    {"shared_memory": True},
+    {"worker_method": 1, "no_such_argument": 2},
+]
+ATTRIBUTES = [
+    "batch_size",
+    "drop_last",
+    "num_workers",
+    "prefetch_factor",
+    "pin_memory",
+    "pin_memory_device",
+    "timeout",
+    "worker_init_fn",
+    "generator",
+    "collate_fn",
+    "persistent_workers",
+]
+
+
+def construction(make: Callable[[], Any]) -> tuple[str, Any, str]:
+    """How construction ends: with the attributes, or with an exception's type and text."""
+    try:
+        loader = make()
+    except Exception as error:  # noqa: BLE001 - what is raised is what is compared
+        return "raised", type(error), str(error).replace("fastload.", "")
+    found = {name: getattr(loader, name) for name in ATTRIBUTES}
+    context = loader.multiprocessing_context
+    kinds = [type(loader.sampler), type(loader.batch_sampler), None if context is None else context.get_start_method()]
+    return "made", found, str(kinds)
+
+
+@pytest.mark.parametrize("arguments", ARGUMENTS, ids=str)
+def test_construction_ends_as_torchs(dataset: Any, arguments: dict[str, Any]) -> None:
+    theirs, mine = on_both(lambda kind: construction(lambda: kind(dataset, **arguments)))
+    assert mine == theirs
+
+
+@pytest.mark.filterwarnings("ignore:.*_MultiProcessingDataLoaderIter.__del__:pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("arguments", ARGUMENTS, ids=str)
+def test_iter_raises_what_torchs_raises(dataset: Any, arguments: dict[str, Any]) -> None:
+    def start(kind: Any) -> Any:
+        loader = kind(dataset, **arguments)
+        return outcome(lambda: len(list(loader)))
+
+    theirs, mine = on_both(lambda kind: outcome(lambda: start(kind)))
+    assert mine == theirs
+
+
+class Stream(IterableDataset[int]):
+    def __iter__(self) -> Any:
+        return iter(range(5))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [{}, {"shuffle": True}, {"shuffle": False}, {"sampler": [0]}, {"batch_sampler": [[0]]}, {"batch_size": None}],
+    ids=str,
+)
+def test_iterable_datasets_are_constructed_as_torch_does(arguments: dict[str, Any]) -> None:
+    theirs, mine = on_both(lambda kind: construction(lambda: kind(Stream(), **arguments)))
+    assert mine == theirs
+
+
+def test_a_dataset_without_a_length_is_refused_where_torch_refuses_it() -> None:
+    class NoLength(torch.utils.data.Dataset[int]):
+        def __getitem__(self, index: int) -> int:
+            return index
+
+    theirs, mine = on_both(lambda kind: outcome(lambda: len(kind(NoLength()))))
+    assert mine == theirs == ("raised", TypeError)
+
+
+def test_positional_arguments_are_in_torchs_order_and_keywords_are_known() -> None:
+    theirs = inspect.signature(torch.utils.data.DataLoader.__init__).parameters
+    mine = inspect.signature(fastload.DataLoader.__init__).parameters
+    positional = [name for name, value in theirs.items() if value.kind is value.POSITIONAL_OR_KEYWORD]
+    assert [name for name, value in mine.items() if value.kind is value.POSITIONAL_OR_KEYWORD] == positional
+    assert set(mine) >= set(theirs)
+    assert all(mine[name].default == theirs[name].default for name in theirs)
+    assert not any(value.kind in (value.VAR_KEYWORD, value.VAR_POSITIONAL) for value in mine.values())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ({"rng": "torch"}, "rng must be 'sample', got 'torch'"),
+        ({"rng": None}, "rng must be 'sample', got None"),
+        ({"seed": -1}, r"seed must be None or an int in \[0, 2\*\*64\), got -1"),
+        ({"seed": 2**64}, "seed must be None or an int"),
+        ({"seed": True}, "seed must be None or an int"),
+        ({"seed": 1.0}, "seed must be None or an int"),
+        ({"memory_format": torch.preserve_format}, "memory_format must be torch.contiguous_format or torch.channels_l"),
+        ({"memory_format": "channels_last"}, "memory_format must be .* got 'channels_last'"),
+        ({"memory_format": None}, "memory_format must be .* got None"),
+    ],
+    ids=str,
+)
+def test_own_arguments_are_checked_at_construction(dataset: Any, arguments: dict[str, Any], text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        fastload.DataLoader(dataset, **arguments)
+
+
+@pytest.mark.parametrize("seed", [0, 2**64 - 1])
+def test_every_seed_of_64_bits_is_taken(images: Any, seed: int) -> None:
+    loader = fastload.DataLoader(images, batch_size=4, seed=seed)
+    assert loader.seed == seed
+    assert len(list(loader)) == 3
+
+
+def test_memory_format_needs_native_batches(images: Any) -> None:
+    loader = fastload.DataLoader(images, batch_size=4, memory_format=torch.channels_last)
+    batch, _ = next(iter(loader))
+    assert batch.is_contiguous(memory_format=torch.channels_last)
+    assert not batch.is_contiguous()
+    elsewhere = fastload.DataLoader([1, 2], memory_format=torch.channels_last)
+    with pytest.raises(ValueError, match="needs native batches, but:\nnot native"):
+        iter(elsewhere)
+
+
+@pytest.mark.parametrize("arguments", [{}, {"batch_sampler": BatchSampler(SequentialSampler(range(11)), 3, True)}])
+def test_default_collate_is_torchs_own_function(dataset: Any, arguments: dict[str, Any]) -> None:
+    loader = fastload.DataLoader(dataset, **arguments)
+    assert loader.collate_fn is torch.utils.data.default_collate
+    unbatched = fastload.DataLoader(dataset, batch_size=None)
+    assert unbatched.collate_fn is torch.utils.data.default_convert
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="the system has no processor affinity")
+def test_too_many_workers_warn_of_threads_or_processes(dataset: Any) -> None:
+    available = len(os.sched_getaffinity(0))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fastload.DataLoader(dataset, num_workers=available)
+    with pytest.warns(UserWarning, match=f"will use {available + 1} worker threads, more than the {available}"):
+        loader = fastload.DataLoader(dataset, num_workers=available + 1)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        next(iter(loader))
+    texts = [str(warning.message) for warning in caught if "worker" in str(warning.message)]
+    if loader.explain().startswith("native"):
+        assert texts == []
+    else:
+        assert len(texts) == 1
+        assert f"will create {available + 1} worker processes" in texts[0]
+
+
+@pytest.mark.parametrize("num_workers", [0, 1])
+def test_pin_memory_without_an_accelerator_warns_and_goes_on(dataset: Any, num_workers: int) -> None:
+    if torch.cuda.is_available():
+        pytest.skip("there is an accelerator")
+
+    def texts(kind: Any) -> list[str]:
+        loader = kind(dataset, batch_size=4, pin_memory=True, num_workers=num_workers)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            assert not any(batch.is_pinned() for batch, _ in loader)
+        return [str(warning.message) for warning in caught if "pin_memory" in str(warning.message)]
+
+    theirs, mine = on_both(texts)
+    assert mine == theirs

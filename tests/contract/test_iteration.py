@@ -1,0 +1,308 @@
+"""Epochs: what is delivered, in which order, how they end, and how errors pass."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import recipes
+import torch
+import torch.utils.data
+from image_folders import save_jpeg
+from oracle import labels_of, on_both, outcome
+from samplers import BATCH_SAMPLERS, SAMPLERS
+from torchvision.datasets import ImageFolder
+
+import fastload
+
+
+def all_steps(loader: Any, limit: int = 30) -> list[Any]:
+    """Each step of an epoch: a batch's labels or the type of what was raised; going on after exceptions."""
+    iterator = iter(loader)
+    steps: list[Any] = []
+    while len(steps) < limit and (step := outcome(lambda: next(iterator))) != ("raised", StopIteration):
+        steps.append(step[1][1].tolist() if step[0] == "returned" else step[1])
+    return steps
+
+
+def epochs(kind: Any, dataset: Any, num_epochs: int = 2, **arguments: Any) -> list[Any]:
+    torch.manual_seed(3)
+    loader = kind(dataset, **arguments)
+    return [outcome(lambda: len(loader)), *(outcome(lambda: all_steps(loader)) for _ in range(num_epochs))]
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_samplers_give_torchs_batches_and_lengths(dataset: Any, num_workers: int, name: str) -> None:
+    def run(kind: Any) -> list[Any]:
+        sampler = SAMPLERS[name](dataset)
+        return epochs(kind, dataset, batch_size=4, sampler=sampler, num_workers=num_workers)
+
+    theirs, mine = on_both(run)
+    assert mine == theirs
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+@pytest.mark.parametrize("name", BATCH_SAMPLERS)
+def test_batch_samplers_give_torchs_batches_and_lengths(dataset: Any, num_workers: int, name: str) -> None:
+    def run(kind: Any) -> list[Any]:
+        return epochs(kind, dataset, batch_sampler=BATCH_SAMPLERS[name](dataset), num_workers=num_workers)
+
+    theirs, mine = on_both(run)
+    assert mine == theirs
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+@pytest.mark.parametrize("batch_size", [1, 4, 11, 50])
+@pytest.mark.parametrize("drop_last", [False, True])
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_batches_and_lengths_equal_torchs(
+    dataset: Any, num_workers: int, batch_size: int, drop_last: bool, shuffle: bool
+) -> None:
+    arguments = {"batch_size": batch_size, "drop_last": drop_last, "shuffle": shuffle, "num_workers": num_workers}
+    theirs, mine = on_both(lambda kind: epochs(kind, dataset, **arguments))
+    assert mine == theirs
+
+
+class Raising:
+    """A sampler that fails after some keys."""
+
+    def __iter__(self) -> Iterator[int]:
+        yield from range(9)
+        raise ZeroDivisionError("in the sampler")
+
+
+BAD_BATCHES: dict[str, Any] = {
+    "too large": [[0, 1], [2], [3, 99], [4], [5], [6], [7], [8], [9]],
+    "too small": [[0, 1], [-99], [3], [4], [5], [6], [7], [8], [9]],
+    "more than 64 bits": [[0], [2**70], [1]],
+    "text": [[0, 1], ["two"], [3], [4], [5], [6], [7], [8], [9]],
+    "pairs": [[(0, 1)], [1]],
+    "none": [[0], [None], [1]],
+    "floats": [[0], [1.0], [2]],
+    "no list": [[0], 1, [2]],
+    "empty": [[0], [], [2]],
+    "first and last": [[99], [1], [99]],
+}
+
+
+def builtin_of(step: Any) -> Any:
+    """A batch's labels as they are; of an exception type the one of Python's own that it derives from."""
+    own = [
+        kind for kind in (IndexError, TypeError, FileNotFoundError) if isinstance(step, type) and issubclass(step, kind)
+    ]
+    return own[0] if own else step
+
+
+@pytest.mark.parametrize("num_workers", [0, 1, 2])
+@pytest.mark.parametrize("name", BAD_BATCHES)
+def test_bad_keys_cost_their_own_batch_and_no_other(images: Any, num_workers: int, name: str) -> None:
+    theirs, mine = on_both(
+        lambda kind: all_steps(kind(images, batch_sampler=BAD_BATCHES[name], num_workers=num_workers))
+    )
+    assert [builtin_of(step) for step in mine] == theirs
+    assert TypeError in theirs or IndexError in theirs
+
+
+@pytest.mark.parametrize("num_workers", [0, 1, 2])
+@pytest.mark.parametrize("prefetch_factor", [1, 2, 9])
+def test_a_failing_sampler_fails_at_the_same_step(images: Any, num_workers: int, prefetch_factor: int) -> None:
+    more = {"prefetch_factor": prefetch_factor} if num_workers else {}
+    theirs, mine = on_both(
+        lambda kind: outcome(lambda: all_steps(kind(images, sampler=Raising(), num_workers=num_workers, **more)))
+    )
+    assert mine == theirs
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_a_bad_file_costs_its_own_batch_and_no_other(images: Any, tmp_path: Path, num_workers: int) -> None:
+    images.samples[5] = (str(tmp_path / "absent.jpg"), 5)
+    theirs, mine = on_both(lambda kind: all_steps(kind(images, batch_size=2, num_workers=num_workers)))
+    assert [builtin_of(step) for step in mine] == theirs
+    assert theirs[2] is FileNotFoundError
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+@pytest.mark.parametrize("bad", [99, "text", 5])
+def test_an_iterator_that_raised_goes_with_its_last_name(
+    images: Any, tmp_path: Path, num_workers: int, bad: Any
+) -> None:
+    images.samples[5] = (str(tmp_path / "absent.jpg"), 5)
+    gc.collect()
+    gc.disable()
+    try:
+        for steps in (0, 1):
+            iterator = iter(fastload.DataLoader(images, batch_sampler=[[bad], [bad], [1]], num_workers=num_workers))
+            for _ in range(steps):
+                assert outcome(iterator.__next__)[0] == "raised"
+            observer = weakref.ref(iterator)
+            del iterator
+            assert observer() is None, f"after {steps} errors"
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_the_end_stays_the_end(dataset: Any, num_workers: int) -> None:
+    iterator = iter(fastload.DataLoader(dataset, batch_size=6, num_workers=num_workers))
+    assert len(iterator) == 2
+    assert len(list(iterator)) == 2
+    for _ in range(3):
+        with pytest.raises(StopIteration):
+            next(iterator)
+    assert iter(iterator) is iterator
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_iterators_are_independent(dataset: Any, num_workers: int) -> None:
+    loader = fastload.DataLoader(dataset, batch_size=4, num_workers=num_workers)
+    pairs = list(zip(loader, loader, strict=True))
+    assert [labels_of(pair) for pair in pairs] == [[[*range(start, min(start + 4, 11))]] * 2 for start in (0, 4, 8)]
+    old = iter(loader)
+    next(old)
+    new = iter(loader)
+    assert labels_of(new) == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10]]
+    assert labels_of(old) == [[4, 5, 6, 7], [8, 9, 10]]
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+@pytest.mark.parametrize("steps", [0, 1, 2, 3])
+def test_persistent_iterators_begin_again_in_the_middle(dataset: Any, shuffle: bool, steps: int) -> None:
+    def run(kind: Any) -> Any:
+        torch.manual_seed(2)
+        loader = kind(dataset, batch_size=4, shuffle=shuffle, num_workers=2, persistent_workers=True)
+        iterator = iter(loader)
+        for _ in range(steps):
+            next(iterator)
+        second = iter(loader)
+        return second is iterator, labels_of(second), labels_of(loader), iter(loader) is iterator
+
+    theirs, mine = on_both(run)
+    assert mine == theirs
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_a_batch_is_what_default_collate_makes(dataset: Any, num_workers: int) -> None:
+    def describe(kind: Any) -> Any:
+        batch = next(iter(kind(dataset, batch_size=4, num_workers=num_workers)))
+        first, second = batch
+        return (
+            type(batch),
+            type(first),
+            first.dtype,
+            first.shape,
+            first.stride(),
+            second.dtype,
+            second.shape,
+            first.sum(),
+        )
+
+    theirs, mine = on_both(describe)
+    assert mine == theirs
+    assert mine[0] is list
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+@pytest.mark.parametrize("drop_last", [False, True])
+def test_an_empty_dataset_gives_no_batches(images: Any, num_workers: int, drop_last: bool) -> None:
+    images.samples = []
+    arguments = {"batch_size": 2, "num_workers": num_workers, "drop_last": drop_last}
+    theirs, mine = on_both(lambda kind: epochs(kind, images, **arguments))
+    assert mine == theirs == [("returned", 0), ("returned", []), ("returned", [])]
+
+
+def test_an_empty_dataset_cannot_be_shuffled_where_torch_refuses_it(images: Any) -> None:
+    images.samples = []
+    theirs, mine = on_both(lambda kind: outcome(lambda: labels_of(kind(images, shuffle=True))))
+    assert mine == theirs
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_set_epoch_of_a_distributed_sampler_is_followed(dataset: Any, num_workers: int) -> None:
+    def run(kind: Any) -> Any:
+        sampler = torch.utils.data.DistributedSampler(dataset, num_replicas=2, rank=0, seed=1)
+        loader = kind(dataset, batch_size=2, sampler=sampler, num_workers=num_workers)
+        found = []
+        for epoch in (0, 1, 0):
+            sampler.set_epoch(epoch)
+            found.append(labels_of(loader))
+        return found
+
+    theirs, mine = on_both(run)
+    assert mine == theirs
+    assert mine[0] == mine[2] != mine[1]
+
+
+def test_a_timeout_is_torchs_error_and_the_batch_comes_later(tmp_path: Path) -> None:
+    save_jpeg(tmp_path / "large" / "0.jpg", 1, 1200, 1200)
+    dataset = ImageFolder(str(tmp_path), recipes.evaluation(64, 56))
+    dataset.samples = dataset.samples * 40
+    expected = recipes.bytes_of(torch.utils.data.DataLoader(dataset, batch_size=20))
+    loader = fastload.DataLoader(dataset, batch_size=20, num_workers=1, timeout=0.002)
+    iterator = iter(loader)
+    with pytest.raises(RuntimeError, match=r"^DataLoader timed out after 0\.002 seconds$"):
+        next(iterator)
+    found: list[Any] = []
+    while (step := outcome(lambda: next(iterator))) != ("raised", StopIteration):
+        assert step[0] == "returned" or step[1] is RuntimeError
+        found += [step[1]] if step[0] == "returned" else []
+    assert recipes.bytes_of(found) == expected
+
+
+@pytest.mark.parametrize("changes", [(0, 2, 0), (2, 0, 1), (1, 3, 2)])
+def test_num_workers_may_change_between_epochs(images: Any, changes: tuple[int, ...]) -> None:
+    loader = fastload.DataLoader(images, batch_size=4, num_workers=changes[0])
+    expected = recipes.bytes_of(loader)
+    for num_workers in changes:
+        loader.num_workers = num_workers
+        assert f"{num_workers} threads" in loader.explain() or num_workers == 0
+        iterator = iter(loader)
+        if num_workers > 0:
+            assert loader.stats().batches_in_flight == min(3, 2 * num_workers)
+        assert recipes.bytes_of(iterator) == expected
+
+
+@pytest.mark.filterwarnings("ignore:.*_MultiProcessingDataLoaderIter.__del__:pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize(("name", "value"), [("num_workers", -1), ("prefetch_factor", 0), ("prefetch_factor", -2)])
+def test_settings_that_became_wrong_are_refused_at_iter_as_torch_does(images: Any, name: str, value: int) -> None:
+    def run(kind: Any) -> Any:
+        loader = kind(images, num_workers=1)
+        setattr(loader, name, value)
+        return outcome(lambda: iter(loader))
+
+    theirs, mine = on_both(run)
+    assert mine == theirs == ("raised", AssertionError)
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_a_key_of_any_kind_reaches_a_dataset_that_takes_it(num_workers: int) -> None:
+    dataset = {("a", 1): 10, "b": 20, 2.5: 30}
+
+    def run(kind: Any) -> Any:
+        batches = kind(dataset, batch_sampler=[[("a", 1), "b"], [2.5]], num_workers=num_workers)
+        return [batch.tolist() for batch in batches]
+
+    theirs, mine = on_both(run)
+    assert mine == theirs == [[10, 20], [30]]
+
+
+def test_the_length_of_an_iterable_dataset_is_torchs_with_its_warning() -> None:
+    class Stream(torch.utils.data.IterableDataset[int]):
+        def __len__(self) -> int:
+            return 5
+
+        def __iter__(self) -> Iterator[int]:
+            return iter(range(7))
+
+    def run(kind: Any) -> Any:
+        loader = kind(Stream(), batch_size=None)
+        length = len(loader)
+        with pytest.warns(UserWarning, match="was reported to be 5"):
+            return length, list(loader), len(kind(Stream(), batch_size=2)), len(kind(Stream(), 2, drop_last=True))
+
+    theirs, mine = on_both(run)
+    assert mine == theirs

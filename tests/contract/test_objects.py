@@ -1,0 +1,128 @@
+"""The loader and its iterator as objects: attributes, guards, pickles, copies, re-creation by frameworks."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import pickle
+from typing import Any
+
+import pytest
+import torch
+import torch.utils.data
+from oracle import labels_of, on_both, outcome
+from torch.utils.data.dataloader import _BaseDataLoaderIter
+
+import fastload
+
+GUARDED = ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers")
+
+
+def test_it_is_torchs_dataloader(dataset: Any) -> None:
+    loader = fastload.DataLoader(dataset)
+    assert isinstance(loader, torch.utils.data.DataLoader)
+    assert isinstance(iter(loader), _BaseDataLoaderIter)
+    assert fastload.DataLoader[Any] is not None
+
+
+@pytest.mark.parametrize("name", GUARDED)
+def test_guarded_attributes_cannot_be_set(dataset: Any, name: str) -> None:
+    loader = fastload.DataLoader(dataset)
+    with pytest.raises(ValueError, match=f"{name} attribute should not be set after DataLoader is initialized"):
+        setattr(loader, name, getattr(loader, name))
+
+
+def test_every_argument_is_an_attribute_of_its_name(dataset: Any) -> None:
+    loader = fastload.DataLoader(dataset)
+    names = set(inspect.signature(fastload.DataLoader.__init__).parameters) - {"self", "shuffle"}
+    assert [name for name in sorted(names) if not hasattr(loader, name)] == []
+    visible = {name for name in vars(loader) if not name.startswith("_")}
+    # Lightning looks for attributes in vars(), and adds this property.
+    assert names - visible == {"multiprocessing_context"}
+
+
+@pytest.mark.parametrize("arguments", [{"shuffle": True, "seed": 3}, {"num_workers": 2, "timeout": 60}], ids=str)
+def test_frameworks_can_make_it_again_from_its_attributes(dataset: Any, arguments: dict[str, Any]) -> None:
+    first = fastload.DataLoader(
+        dataset, batch_size=4, drop_last=True, memory_format=torch.contiguous_format, **arguments
+    )
+    names = set(inspect.signature(type(first).__init__).parameters) - {"self", "shuffle"}
+    found = {name: getattr(first, name) for name in names}
+    sampler = torch.utils.data.DistributedSampler(dataset, num_replicas=2, rank=1, shuffle=False)
+    again = type(first)(**{**found, "sampler": sampler, "batch_sampler": None})
+    assert {name: getattr(again, name) for name in names - {"sampler", "batch_sampler"}} == {
+        name: found[name] for name in names - {"sampler", "batch_sampler"}
+    }
+    assert labels_of(again) == [[1, 3, 5, 7]]
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+@pytest.mark.parametrize("is_persistent", [False, True])
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, copy.copy, lambda loader: pickle.loads(pickle.dumps(loader))])
+def test_loaders_can_be_copied_before_and_while_iterating(
+    images: Any, num_workers: int, is_persistent: bool, duplicate: Any
+) -> None:
+    if is_persistent and num_workers == 0:
+        pytest.skip("torch refuses it")
+    loader = fastload.DataLoader(
+        images,
+        batch_size=4,
+        num_workers=num_workers,
+        persistent_workers=is_persistent,
+        memory_format=torch.channels_last,
+    )
+    expected = labels_of(duplicate(loader))
+    iterator = iter(loader)
+    next(iterator)
+    twin = duplicate(loader)
+    assert twin.stats() == fastload.DataLoader(images).stats()
+    assert labels_of(twin) == expected == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10]]
+    assert labels_of(iterator) == expected[1:]
+    assert twin.memory_format is torch.channels_last
+    with pytest.raises(ValueError, match="should not be set"):
+        twin.batch_size = 3
+
+
+def test_a_copy_counts_its_own_samples_in_torchs_iterator() -> None:
+    loader = fastload.DataLoader([1, 2, 3])
+    list(loader)
+    for twin in (copy.copy(loader), copy.deepcopy(loader), pickle.loads(pickle.dumps(loader))):
+        assert twin.stats().samples_python == 0
+        list(twin)
+        assert twin.stats().samples_python == 3
+    assert loader.stats().samples_python == 3
+
+
+@pytest.mark.parametrize("num_workers", [0, 1])
+@pytest.mark.parametrize("duplicate", [pickle.dumps, copy.copy, copy.deepcopy])
+def test_iterators_cannot_be_copied(dataset: Any, num_workers: int, duplicate: Any) -> None:
+    theirs, mine = on_both(lambda kind: outcome(lambda: duplicate(iter(kind(dataset, num_workers=num_workers)))))
+    assert mine == theirs == ("raised", NotImplementedError)
+
+
+def test_profilers_see_the_iterator_by_torchs_scheme(dataset: Any) -> None:
+    iterator = iter(fastload.DataLoader(dataset))
+    with torch.profiler.profile() as profile:
+        next(iterator)
+    name = f"enumerate(DataLoader)#{type(iterator).__name__}.__next__"
+    assert name in {event.key for event in profile.key_averages()}
+    assert type(iterator).__name__ in {"NativeIterator", "_SingleProcessDataLoaderIter"}
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_worker_info_is_none_in_the_main_process(dataset: Any, num_workers: int) -> None:
+    for _ in fastload.DataLoader(dataset, num_workers=num_workers):
+        assert torch.utils.data.get_worker_info() is None
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_stats_are_zero_before_and_count_all_samples_after(dataset: Any, num_workers: int) -> None:
+    loader = fastload.DataLoader(dataset, batch_size=4, num_workers=num_workers)
+    before = loader.stats()
+    loader.explain()
+    assert (before.samples, before.samples_failed, before.batches_delivered, before.bytes_held) == (0, 0, 0, 0)
+    list(loader)
+    list(loader)
+    stats = loader.stats()
+    assert stats.samples == 2 * len(dataset)
+    assert (stats.samples_python == 0) == loader.explain().startswith("native")

@@ -1,0 +1,139 @@
+"""explain(): a row for every obstacle, in words, and torch's iterator runs exactly where there is one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.utils.data
+from torch.utils.data import Subset
+from torch.utils.data._utils import collate
+from torchvision import transforms
+from torchvision.datasets import FakeData, ImageFolder
+
+import fastload
+from fastload import _fallback
+from fastload._iterator import NativeIterator
+
+
+def with_transform(*steps: Any) -> Callable[[ImageFolder], Any]:
+    def change(images: ImageFolder) -> ImageFolder:
+        images.transform = transforms.Compose(steps)
+        return images
+
+    return change
+
+
+def with_target_transform(images: ImageFolder) -> ImageFolder:
+    images.target_transform = str
+    return images
+
+
+def same(images: ImageFolder) -> ImageFolder:
+    return images
+
+
+def identity(samples: Any) -> Any:
+    return samples
+
+
+class OtherFolder(ImageFolder):
+    pass
+
+
+OBSTACLES: dict[str, tuple[Callable[[ImageFolder], Any], dict[str, Any], str]] = {
+    "worker_init_fn": (same, {"worker_init_fn": print, "num_workers": 1}, "worker_init_fn: it is made for worker proc"),
+    "collate_fn": (same, {"collate_fn": identity}, "collate    identity: only default_collate is native"),
+    "batch_size": (same, {"batch_size": None}, "batches    sampler SequentialSampler: batch_size=None is not native"),
+    "target_transform": (with_target_transform, {}, "source     ImageFolder: .*target_transform"),
+    "another dataset": (lambda _: FakeData(3), {}, "source     FakeData: "),
+    "a subclass": (lambda images: OtherFolder(images.root, images.transform), {}, "source     OtherFolder: "),
+    "a subset of another": (lambda _: Subset(FakeData(3), [0]), {}, "source     Subset: "),
+    "no transform": (lambda images: ImageFolder(images.root), {}, "there is no transform, so the samples are PIL"),
+    "a transform that is not native": (
+        with_transform(transforms.ColorJitter(), transforms.CenterCrop(9), transforms.ToTensor()),
+        {},
+        r"transform  .*1 of 3.*ColorJitter.*: not native \(native: CenterCrop, ",
+    ),
+    "a function": (with_transform(identity, transforms.ToTensor()), {}, "function.*: not native"),
+    "Resize of the shorter side alone": (
+        with_transform(transforms.Resize(20), transforms.ToTensor()),
+        {},
+        "transform  as a whole: the size of the result depends on the image",
+    ),
+    "no tensor": (with_transform(transforms.CenterCrop(9)), {}, "transform  as a whole: the result is a PIL image"),
+}
+
+
+@pytest.mark.parametrize("name", OBSTACLES)
+def test_every_obstacle_is_named_and_torchs_iterator_runs(images: ImageFolder, name: str) -> None:
+    change, arguments, text = OBSTACLES[name]
+    loader = fastload.DataLoader(change(images), **arguments)
+    head, *rows = loader.explain().splitlines()
+    assert head == "not native: torch's own iterator runs, unchanged"
+    assert [row for row in rows if not row.endswith(": native")], rows
+    with_obstacle = "\n".join(row for row in rows if not row.endswith(": native"))
+    assert re.search(text, with_obstacle), with_obstacle
+    assert not isinstance(iter(loader), NativeIterator)
+
+
+@pytest.mark.parametrize(
+    ("num_workers", "head"),
+    [(0, "decoded and transformed in the calling thread"), (2, "decoded and transformed by 2 threads")],
+)
+def test_a_loader_without_obstacles_says_native_in_every_row(images: ImageFolder, num_workers: int, head: str) -> None:
+    loader = fastload.DataLoader(Subset(images, [1, 2]), num_workers=num_workers, shuffle=True)
+    first, *rows = loader.explain().splitlines()
+    assert first == f"native: batches are read, {head}"
+    assert [row.split()[0] for row in rows] == ["source", *["transform"] * 4, "decode", "batches", "collate"]
+    assert all(row.endswith(": native") for row in rows)
+    assert isinstance(iter(loader), NativeIterator)
+
+
+def test_with_pillow_simd_a_row_says_whose_arithmetic_resizes(
+    images: ImageFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_fallback, "__version__", "9.5.0.post1")
+    (row,) = [row for row in fastload.DataLoader(images).explain().splitlines() if row.split()[0] == "resize"]
+    assert "as plain Pillow" in row
+
+
+def test_worker_init_fn_is_no_obstacle_without_workers_where_torch_never_calls_it(images: ImageFolder) -> None:
+    def fail(worker_id: int) -> None:
+        raise AssertionError("called")
+
+    loader = fastload.DataLoader(images, worker_init_fn=fail)
+    assert isinstance(iter(loader), NativeIterator)
+    assert len(list(loader)) == len(list(torch.utils.data.DataLoader(images, worker_init_fn=fail)))
+
+
+@pytest.mark.parametrize("kind", [torch.Tensor, int, tuple, object])
+def test_a_collate_function_registered_for_what_a_batch_holds_is_honoured(
+    images: ImageFolder, monkeypatch: pytest.MonkeyPatch, kind: type
+) -> None:
+    def count(batch: Any, *, collate_fn_map: Any = None) -> Any:
+        return len(batch)
+
+    loader = fastload.DataLoader(images, batch_size=4)
+    assert isinstance(iter(loader), NativeIterator)
+    monkeypatch.setitem(collate.default_collate_fn_map, kind, count)
+    expected = next(iter(torch.utils.data.DataLoader(images, batch_size=4)))
+    assert "default_collate_fn_map" in loader.explain()
+    found = next(iter(loader))
+    if isinstance(expected, list):
+        assert [item == 4 if isinstance(item, int) else None for item in found] == [
+            item == 4 if isinstance(item, int) else None for item in expected
+        ]
+        assert 4 in [item for item in found if isinstance(item, int)]
+    else:
+        assert found == expected == 4
+
+
+def test_a_collate_function_registered_for_another_type_is_no_obstacle(
+    images: ImageFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(collate.default_collate_fn_map, complex, identity)
+    assert isinstance(iter(fastload.DataLoader(images)), NativeIterator)

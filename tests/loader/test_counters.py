@@ -1,0 +1,73 @@
+"""What the loader says about its work, and what its work costs."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+import recipes
+from torchvision.datasets import ImageFolder
+
+import fastload
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_every_clean_baseline_sample_is_native(clean_folder: Path, num_workers: int) -> None:
+    dataset = ImageFolder(str(clean_folder), recipes.training(48))
+    loader = fastload.DataLoader(dataset, batch_size=5, num_workers=num_workers)
+    assert loader.stats().samples_native == 0
+    list(loader)
+    stats = loader.stats()
+    assert (stats.samples_native, stats.samples_fallback, stats.samples_failed) == (len(dataset), 0, 0)
+    assert stats.batches_delivered == len(loader)
+    assert all(stats.stage_seconds[stage] > 0 for stage in ("read", "header", "decode", "transform"))
+    assert stats.bytes_read == sum(Path(path).stat().st_size for path, _ in dataset.samples)
+    assert stats.bytes_held > 0
+    assert stats.queue_depth == 0
+
+
+def test_fallbacks_are_counted_with_their_reasons(mixed_folder: Path) -> None:
+    dataset = ImageFolder(str(mixed_folder), recipes.training(48))
+    loader = fastload.DataLoader(dataset, batch_size=5, num_workers=2)
+    iterator = iter(loader)
+    sources = [report.source for _ in iterator for report in iterator.batch_report()]
+    stats = loader.stats()
+    assert stats.samples_fallback == sources.count("fallback") >= 7
+    assert stats.samples_native == sources.count("native") >= 6
+    assert sum(stats.fallback_reasons.values()) == stats.samples_fallback
+    assert stats.stage_seconds["fallback"] > 0
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_python_calls_per_batch_do_not_depend_on_the_batch_size(
+    clean_folder: Path, num_workers: int, shuffle: bool
+) -> None:
+    dataset = ImageFolder(str(clean_folder), recipes.training(48))
+    dataset.samples = dataset.samples * 10
+
+    def calls_of_a_batch(batch_size: int) -> int:
+        """The fewest of several warm batches: the garbage collector may run its callbacks in one of them."""
+        loader = fastload.DataLoader(dataset, batch_size=batch_size, num_workers=num_workers, shuffle=shuffle)
+        iterator = iter(loader)
+        counts = []
+        for _ in range(8):
+            calls = 0
+
+            def count(frame: FrameType, event: str, argument: Any) -> None:
+                nonlocal calls
+                calls += event in ("call", "c_call")
+
+            sys.setprofile(count)
+            try:
+                next(iterator)
+            finally:
+                sys.setprofile(None)
+            counts.append(calls)
+        return min(counts[2:])
+
+    counts = {batch_size: calls_of_a_batch(batch_size) for batch_size in (1, 4, 16)}
+    assert len(set(counts.values())) == 1, counts

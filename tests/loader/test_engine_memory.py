@@ -1,0 +1,159 @@
+"""Batch memory that torch owns: kept while threads may write to it, released by Python threads alone."""
+
+from __future__ import annotations
+
+import gc
+import os
+import time
+import weakref
+from pathlib import Path
+
+import numpy as np
+import pytest
+import recipes
+import torch
+from image_folders import synthetic_image
+from torchvision.datasets import ImageFolder
+
+from fastload import _native
+from fastload.sources._lowering import LoweredSource, lower_dataset
+from fastload.transforms._lowering import LoweredTransform, lower_transform
+
+
+@pytest.fixture(scope="module")
+def lowered(clean_folder: Path) -> tuple[LoweredSource, LoweredTransform]:
+    source = lower_dataset(ImageFolder(str(clean_folder), recipes.evaluation(64, 56)))
+    assert isinstance(source, LoweredSource)
+    transform = lower_transform(source.transform)
+    assert isinstance(transform, LoweredTransform)
+    return source, transform
+
+
+def open_stream(engine: _native.Engine, lowered: tuple[LoweredSource, LoweredTransform]) -> _native.Stream:
+    source, transform = lowered
+    plan = _native.TransformPlan(
+        list(transform.steps),
+        element_size=transform.element_size,
+        channels_last=False,
+        table=transform.table,
+        resize_order="pillow13",
+    )
+    index = _native.SampleIndex(source.table.arena, source.table.offsets)
+    return engine.open_stream(index, plan, 0, 0)
+
+
+@pytest.fixture
+def engine() -> _native.Engine:
+    return _native.Engine(
+        num_threads=2, max_free_buffers=4, max_file_bytes=1 << 30, max_pixels=1 << 30, native_jpeg=True
+    )
+
+
+def submit(stream: _native.Stream, indices: list[int]) -> torch.Tensor:
+    images = torch.zeros(len(indices), 3, 56, 56)
+    stream.submit(np.array(indices), images.data_ptr(), images.numel() * 4, images)
+    return images
+
+
+def test_a_tensor_of_torch_is_filled_and_then_only_the_users(
+    engine: _native.Engine, lowered: tuple[LoweredSource, LoweredTransform]
+) -> None:
+    stream = open_stream(engine, lowered)
+    images = submit(stream, [0, 1, 2])
+    assert isinstance(stream.next(0.0), _native.Batch)
+    assert bool((images.abs().amax(dim=(1, 2, 3)) > 0).all())
+    reference = weakref.ref(images)
+    stream.cancel()  # a call that lets go of what threads have left behind
+    del images
+    gc.collect()
+    assert reference() is None
+
+
+def test_a_cancelled_batch_keeps_its_tensor_until_no_thread_writes_and_then_lets_go(
+    engine: _native.Engine, lowered: tuple[LoweredSource, LoweredTransform]
+) -> None:
+    for _ in range(20):
+        stream = open_stream(engine, lowered)
+        references = [weakref.ref(submit(stream, list(range(22)))) for _ in range(3)]
+        assert all(reference() is not None for reference in references)  # nobody here holds them
+        stream.cancel()
+        assert engine.stats()["batches_in_flight"] == 0
+        del stream
+    assert engine.close(5.0)
+    gc.collect()
+    assert [reference() for reference in references] == [None, None, None]
+
+
+def test_dropping_a_stream_lets_go_of_its_tensors_at_once(
+    engine: _native.Engine, lowered: tuple[LoweredSource, LoweredTransform]
+) -> None:
+    stream = open_stream(engine, lowered)
+    reference = weakref.ref(submit(stream, [0, 1, 2]))
+    while stream.batches_ready == 0:
+        time.sleep(0.001)
+    del stream
+    assert reference() is None
+
+
+def test_a_batch_handed_over_is_not_kept_by_the_engine(
+    engine: _native.Engine, lowered: tuple[LoweredSource, LoweredTransform]
+) -> None:
+    stream = open_stream(engine, lowered)
+    images = submit(stream, [0, 1, 2])
+    batch = stream.next(0.0)
+    assert isinstance(batch, _native.Batch)
+    assert batch.take_owner() is images
+    reference = weakref.ref(images)
+    del images
+    assert reference() is None
+    with pytest.raises(RuntimeError, match="taken before"):
+        batch.take_owner()
+
+
+def test_pixels_for_a_fallback_task_must_be_contiguous_and_come_once(tmp_path: Path) -> None:
+    synthetic_image(1, 80, 70).save(tmp_path / "a.png")
+    arena = np.frombuffer(os.fsencode(tmp_path / "a.png"), np.uint8)
+    index = _native.SampleIndex(arena, np.array([0, arena.size]))
+    transform = lower_transform(recipes.evaluation(64, 56))
+    assert isinstance(transform, LoweredTransform)
+    engine = _native.Engine(
+        num_threads=0, max_free_buffers=4, max_file_bytes=1 << 30, max_pixels=1 << 30, native_jpeg=True
+    )
+    plan = _native.TransformPlan(
+        list(transform.steps),
+        element_size=transform.element_size,
+        channels_last=False,
+        table=transform.table,
+        resize_order="pillow13",
+    )
+    stream = engine.open_stream(index, plan, 0, 0)
+    images = submit(stream, [0])
+    dropped = stream.next(0.0)
+    assert isinstance(dropped, _native.FallbackTask)
+    del dropped  # as an interrupt does; the sample comes again
+    task = stream.next(0.0)
+    assert isinstance(task, _native.FallbackTask)
+    pixels = np.ones((70, 80, 3), np.uint8)
+    with pytest.raises(ValueError, match="one after the other"):
+        task.complete(pixels[::-1], 80, 70)
+    task.complete(pixels, 80, 70)
+    with pytest.raises(RuntimeError, match="already finished"):
+        task.complete(pixels, 80, 70)
+    batch = stream.next(0.0)
+    assert isinstance(batch, _native.Batch)
+    assert batch.error is None
+    assert task.sample_index == 0
+    assert bool((images != 0).all())
+
+
+def test_bad_submissions_are_refused_with_their_numbers(
+    engine: _native.Engine, lowered: tuple[LoweredSource, LoweredTransform]
+) -> None:
+    stream = open_stream(engine, lowered)
+    images = torch.zeros(1, 3, 56, 56)
+    with pytest.raises(IndexError, match=r"sample index 22 is not in \[0, 22\)"):
+        stream.submit(np.array([22]), images.data_ptr(), images.numel() * 4, images)
+    with pytest.raises(ValueError, match=r"exactly 1 samples of 37632 bytes, got 100 bytes"):
+        stream.submit(np.array([0]), images.data_ptr(), 100, images)
+    with pytest.raises(ValueError, match="offsets must begin at 0"):
+        _native.SampleIndex(np.zeros(3, np.uint8), np.array([0, 4]))

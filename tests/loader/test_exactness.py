@@ -1,0 +1,152 @@
+"""The loader's bytes against torch's DataLoader with torchvision's PIL transforms."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import recipes
+import torch
+import torch.utils.data
+from torchvision import transforms
+from torchvision.datasets import ImageFolder
+
+import fastload
+
+WORKERS = (0, 1, 2, 4)
+TO_TENSOR = transforms.Compose([transforms.ToTensor(), transforms.Normalize(recipes.MEAN, recipes.STD)])
+
+
+def assert_equal_to_torch(dataset: ImageFolder, **arguments: object) -> None:
+    expected = recipes.bytes_of(torch.utils.data.DataLoader(dataset, **arguments))
+    for num_workers in WORKERS:
+        loader = fastload.DataLoader(dataset, num_workers=num_workers, **arguments)
+        assert loader.explain().startswith("native"), loader.explain()
+        assert recipes.bytes_of(loader) == expected, f"num_workers={num_workers}"
+        assert len(loader) == len(expected)
+
+
+@pytest.mark.parametrize("drop_last", [False, True])
+def test_evaluation_equals_torch_on_clean_files(clean_folder: Path, drop_last: bool) -> None:
+    assert_equal_to_torch(ImageFolder(str(clean_folder), recipes.evaluation()), batch_size=6, drop_last=drop_last)
+
+
+@pytest.mark.parametrize("drop_last", [False, True])
+def test_evaluation_equals_torch_on_files_of_every_kind(mixed_folder: Path, drop_last: bool) -> None:
+    assert_equal_to_torch(ImageFolder(str(mixed_folder), recipes.evaluation(64, 56)), batch_size=6, drop_last=drop_last)
+
+
+@pytest.mark.parametrize("drop_last", [False, True])
+def test_evaluation_equals_torch_on_real_photographs(corpora: Path, drop_last: bool) -> None:
+    dataset = ImageFolder(str(corpora / "imagenet64"), recipes.evaluation())
+    assert_equal_to_torch(dataset, batch_size=6, drop_last=drop_last)
+
+
+def test_shuffled_order_equals_torch(clean_folder: Path) -> None:
+    dataset = ImageFolder(str(clean_folder), recipes.evaluation(64, 56))
+    for num_workers in WORKERS:
+        torch.manual_seed(5)
+        reference = torch.utils.data.DataLoader(dataset, batch_size=5, shuffle=True)
+        expected = [recipes.bytes_of(reference) for _ in range(2)]
+        torch.manual_seed(5)
+        loader = fastload.DataLoader(dataset, batch_size=5, shuffle=True, num_workers=num_workers)
+        assert [recipes.bytes_of(loader) for _ in range(2)] == expected
+
+
+@pytest.mark.parametrize("size", [224, 65])
+def test_training_equals_pillow_with_the_reported_crops_and_flips(mixed_folder: Path, size: int) -> None:
+    loader = fastload.DataLoader(
+        ImageFolder(str(mixed_folder), recipes.training(size)), batch_size=6, shuffle=True, num_workers=2, seed=3
+    )
+    flips = 0
+    for _ in range(3):
+        iterator = iter(loader)
+        for images, labels in iterator:
+            reports = iterator.batch_report()
+            assert torch.equal(images, recipes.replay(reports, TO_TENSOR))
+            assert labels.tolist() == [loader.dataset.samples[report.index][1] for report in reports]
+            flips += sum(("hflip",) in report.steps for report in reports)
+    assert 0 < flips < 3 * len(loader.dataset)
+
+
+def test_training_equals_pillow_on_real_photographs(corpora: Path) -> None:
+    dataset = ImageFolder(str(corpora / "imagenet64"), recipes.training())
+    iterator = iter(fastload.DataLoader(dataset, batch_size=16, num_workers=2, seed=11))
+    for images, _ in iterator:
+        assert torch.equal(images, recipes.replay(iterator.batch_report(), TO_TENSOR))
+
+
+@pytest.mark.parametrize(
+    ("tail", "dtype"),
+    [
+        ([transforms.PILToTensor()], torch.uint8),
+        ([transforms.ToTensor()], torch.float32),
+        ([transforms.PILToTensor(), transforms.ConvertImageDtype(torch.float16)], torch.float16),
+        (
+            [
+                transforms.PILToTensor(),
+                transforms.ConvertImageDtype(torch.bfloat16),
+                transforms.Normalize(recipes.MEAN, recipes.STD),
+            ],
+            torch.bfloat16,
+        ),
+    ],
+)
+@pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last])
+def test_every_output_type_and_layout_equals_torch(
+    clean_folder: Path, tail: list[object], dtype: torch.dtype, memory_format: torch.memory_format
+) -> None:
+    dataset = ImageFolder(str(clean_folder), transforms.Compose([transforms.Resize((40, 50)), *tail]))
+    expected = recipes.bytes_of(torch.utils.data.DataLoader(dataset, batch_size=8))
+    loader = fastload.DataLoader(dataset, batch_size=8, num_workers=1, memory_format=memory_format)
+    batches = list(loader)
+    assert recipes.bytes_of(batches) == expected
+    for images, labels in batches:
+        assert images.dtype is dtype
+        assert images.is_contiguous(memory_format=memory_format)
+        assert labels.dtype is torch.int64
+
+
+def test_our_own_sources_equal_torchvision(mixed_folder: Path) -> None:
+    transform = recipes.evaluation(64, 56)
+    reference = ImageFolder(str(mixed_folder), transform)
+    expected = recipes.bytes_of(torch.utils.data.DataLoader(reference, batch_size=4))
+    own = fastload.ImageFolder(str(mixed_folder), transform)
+    paths, labels = zip(*reference.samples, strict=True)
+    files = fastload.ImageFiles(paths, labels, transform)
+    for dataset in (own, files):
+        for num_workers in (0, 2):
+            assert recipes.bytes_of(fastload.DataLoader(dataset, batch_size=4, num_workers=num_workers)) == expected
+        assert recipes.bytes_of(torch.utils.data.DataLoader(dataset, batch_size=4)) == expected
+
+
+def test_a_subset_is_native_and_equal(clean_folder: Path) -> None:
+    dataset = ImageFolder(str(clean_folder), recipes.evaluation(64, 56))
+    _, part = torch.utils.data.random_split(dataset, [8, 14], torch.Generator().manual_seed(1))
+    expected = recipes.bytes_of(torch.utils.data.DataLoader(part, batch_size=4))
+    loader = fastload.DataLoader(part, batch_size=4, num_workers=2)
+    assert loader.explain().startswith("native")
+    assert recipes.bytes_of(loader) == expected
+
+
+def test_a_dataset_changed_between_epochs_is_seen(clean_folder: Path) -> None:
+    dataset = ImageFolder(str(clean_folder), recipes.evaluation(64, 56))
+    loader = fastload.DataLoader(dataset, batch_size=22, num_workers=1)
+    before = recipes.bytes_of(loader)
+    dataset.samples[0], dataset.samples[5] = dataset.samples[5], dataset.samples[0]
+    dataset.transform = recipes.evaluation(60, 48)
+    after = recipes.bytes_of(loader)
+    assert after != before
+    assert after == recipes.bytes_of(torch.utils.data.DataLoader(dataset, batch_size=22))
+
+
+def test_what_is_not_native_gives_torchs_batches_and_says_why(clean_folder: Path) -> None:
+    steps = [transforms.Resize((32, 32)), transforms.GaussianBlur(3, sigma=1.0), transforms.ToTensor()]
+    dataset = ImageFolder(str(clean_folder), transforms.Compose(steps))
+    loader = fastload.DataLoader(dataset, batch_size=6)
+    assert loader.explain().startswith("not native")
+    assert "GaussianBlur" in loader.explain()
+    assert recipes.bytes_of(loader) == recipes.bytes_of(torch.utils.data.DataLoader(dataset, batch_size=6))
+    assert loader.stats().samples_native == 0
+    with pytest.raises(ValueError, match="GaussianBlur"):
+        iter(fastload.DataLoader(dataset, batch_size=6, memory_format=torch.channels_last))
