@@ -1,0 +1,34 @@
+"""Children with a loader."""
+
+from __future__ import annotations
+
+import subprocess
+import textwrap
+from pathlib import Path
+
+import pytest
+from children import RunChild
+from image_folders import make_clean_folder
+
+PRELUDE = """
+import atexit, gc, hashlib, os, resource, signal, sys, threading, time
+import torch
+import fastload
+from child_loader import make_loader, num_native_threads, resident_mib, wait_for
+"""
+
+
+@pytest.fixture(scope="session")
+def child_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The twelve images that a child's loaders repeat."""
+    return make_clean_folder(tmp_path_factory.mktemp("child"), 12)
+
+
+@pytest.fixture
+def run_loader_child(run_child: RunChild, child_folder: Path) -> RunChild:
+    """run_child with the names of child_loader.py and the usual modules imported."""
+
+    def run(code: str, **arguments: object) -> subprocess.CompletedProcess[str]:
+        return run_child(PRELUDE + textwrap.dedent(code), env={"FASTLOAD_TEST_FOLDER": str(child_folder)}, **arguments)
+
+    return run

@@ -1,0 +1,190 @@
+"""Bad files: one fault costs one batch, says which file it was, and the iterator goes on."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import recipes
+from image_folders import make_clean_folder
+from PIL import Image, UnidentifiedImageError
+from torchvision.datasets import ImageFolder
+
+import fastload
+from fastload import _fallback
+
+WORKERS = pytest.mark.parametrize("num_workers", [0, 2])
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Twelve clean JPEGs that a test may spoil."""
+    return make_clean_folder(tmp_path / "images", 12)
+
+
+def iterate_to_the_end(loader: fastload.DataLoader) -> tuple[list[bytes], list[fastload.SampleError]]:
+    batches, errors = [], []
+    iterator = iter(loader)
+    while True:
+        try:
+            images, _ = next(iterator)
+            batches.append(images.numpy().tobytes())
+        except StopIteration:
+            return batches, errors
+        except fastload.SampleError as error:
+            errors.append(error)
+
+
+def spoil_and_load(folder: Path, num_workers: int, spoil: Callable[[Path], object]) -> fastload.SampleError:
+    """Spoils sample 5 after the index was made, loads all in batches of 4, and returns the one error there is."""
+    dataset = ImageFolder(str(folder), recipes.evaluation(64, 56))
+    expected = recipes.bytes_of(fastload.DataLoader(dataset, batch_size=4))
+    path = Path(dataset.samples[5][0])
+    spoil(path)
+    loader = fastload.DataLoader(dataset, batch_size=4, num_workers=num_workers)
+    batches, errors = iterate_to_the_end(loader)
+    assert batches == [expected[0][0], expected[2][0]]
+    assert len(errors) == 1
+    error = errors[0]
+    assert (error.index, error.path) == (5, str(path))
+    assert "sample 5" in str(error)
+    assert path.name in str(error)
+    assert loader.stats().samples_failed == 1
+    return error
+
+
+@WORKERS
+def test_a_vanished_file_is_a_file_not_found_error_of_stage_open(folder: Path, num_workers: int) -> None:
+    error = spoil_and_load(folder, num_workers, Path.unlink)
+    assert isinstance(error, FileNotFoundError)
+    assert (error.stage, error.errno) == ("open", errno.ENOENT)
+
+
+@WORKERS
+def test_a_truncated_jpeg_is_an_oserror_with_pillows_words(folder: Path, num_workers: int) -> None:
+    error = spoil_and_load(folder, num_workers, lambda path: os.truncate(path, path.stat().st_size // 2))
+    assert isinstance(error, OSError)
+    assert error.stage == "decode"
+    assert "truncated" in str(error)
+    assert isinstance(error.__cause__, OSError)
+
+
+@WORKERS
+@pytest.mark.parametrize(
+    ("contents", "words"), [(b"", "empty file"), (b"<html>not here</html>", "not an image: first bytes b'<html>")]
+)
+def test_what_is_no_image_is_an_unidentified_image_error(
+    folder: Path, num_workers: int, contents: bytes, words: str
+) -> None:
+    error = spoil_and_load(folder, num_workers, lambda path: path.write_bytes(contents))
+    assert isinstance(error, UnidentifiedImageError)
+    assert error.stage == "header"
+    assert words in str(error)
+
+
+@WORKERS
+def test_a_fifo_is_refused_and_does_not_block(folder: Path, num_workers: int) -> None:
+    def make_fifo(path: Path) -> None:
+        path.unlink()
+        os.mkfifo(path)
+
+    error = spoil_and_load(folder, num_workers, make_fifo)
+    assert error.stage == "open"
+    assert "not a regular file" in str(error)
+    assert isinstance(error, OSError)
+
+
+@WORKERS
+def test_a_link_loop_is_reported_with_its_errno(folder: Path, num_workers: int) -> None:
+    def make_loop(path: Path) -> None:
+        path.unlink()
+        path.symlink_to(path)
+
+    assert spoil_and_load(folder, num_workers, make_loop).errno == errno.ELOOP
+
+
+@WORKERS
+def test_a_huge_sparse_file_is_refused_before_it_is_read(folder: Path, num_workers: int) -> None:
+    error = spoil_and_load(folder, num_workers, lambda path: os.truncate(path, 5 << 30))
+    assert error.stage == "limit"
+
+
+@WORKERS
+def test_a_header_of_65535_squared_is_refused_as_pillow_refuses_it(folder: Path, num_workers: int) -> None:
+    def enlarge(path: Path) -> None:
+        data = bytearray(path.read_bytes())
+        frame_header = data.index(b"\xff\xc0")
+        data[frame_header + 5 : frame_header + 9] = b"\xff\xff\xff\xff"
+        path.write_bytes(data)
+
+    error = spoil_and_load(folder, num_workers, enlarge)
+    assert error.stage == "limit"
+    assert "decompression bomb" in str(error)
+
+
+@WORKERS
+def test_a_stream_with_a_hole_gives_pillows_pixels_and_is_counted(folder: Path, num_workers: int) -> None:
+    dataset = ImageFolder(str(folder), recipes.evaluation(64, 56))
+    path = Path(dataset.samples[5][0])
+    data = bytearray(path.read_bytes())
+    middle = len(data) * 2 // 3
+    del data[middle : middle + 40]
+    path.write_bytes(data)
+    expected = dataset[5][0]
+    loader = fastload.DataLoader(dataset, batch_size=12, num_workers=num_workers)
+    iterator = iter(loader)
+    images, _ = next(iterator)
+    assert images[5].equal(expected)
+    assert iterator.batch_report()[5].source == "fallback"
+    assert loader.stats().samples_fallback == 1
+
+
+@WORKERS
+def test_the_first_of_several_errors_in_a_batch_is_raised(folder: Path, num_workers: int) -> None:
+    dataset = ImageFolder(str(folder), recipes.evaluation(64, 56))
+    for index in (3, 7, 9):
+        Path(dataset.samples[index][0]).unlink()
+    loader = fastload.DataLoader(dataset, batch_size=12, num_workers=num_workers)
+    with pytest.raises(fastload.SampleError) as raised:
+        next(iter(loader))
+    assert raised.value.index == 3
+
+
+@WORKERS
+@pytest.mark.parametrize("name", ["with space.jpg", "with\nnewline.jpg", "ünïcode-日本.jpg", "y" * 251 + ".jpg"])
+def test_unusual_names_load(tmp_path: Path, name: str, num_workers: int) -> None:
+    make_clean_folder(tmp_path, 3, num_classes=1)
+    (tmp_path / "class0" / "0001.JPEG").rename(tmp_path / "class0" / name)
+    dataset = ImageFolder(str(tmp_path), recipes.evaluation(64, 56))
+    assert len(list(fastload.DataLoader(dataset, num_workers=num_workers))) == 3
+
+
+def test_names_that_are_not_utf8_load_and_print(tmp_path: Path) -> None:
+    make_clean_folder(tmp_path, 2, num_classes=1)
+    folder = os.fsencode(tmp_path / "class0")
+    os.rename(folder + b"/0001.JPEG", folder + b"/caf\xe9.jpg")  # noqa: PTH104 - bytes
+    dataset = ImageFolder(str(tmp_path), recipes.evaluation(64, 56))
+    loader = fastload.DataLoader(dataset, num_workers=1)
+    assert len(list(loader)) == 2
+    os.unlink(folder + b"/caf\xe9.jpg")  # noqa: PTH108 - bytes
+    with pytest.raises(fastload.SampleError) as raised:
+        list(loader)
+    assert os.fsencode(raised.value.path) == folder + b"/caf\xe9.jpg"
+    str(raised.value).encode("utf-8")
+
+
+def test_a_sample_the_fallback_thread_loses_is_an_error_of_the_loader(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dataset = ImageFolder(str(folder), recipes.evaluation(64, 56))
+    with Image.open(dataset.samples[5][0]) as image:
+        image.save(dataset.samples[5][0], "PNG")
+    monkeypatch.setattr(_fallback, "serve", lambda task, kept: None)
+    iterator = iter(fastload.DataLoader(dataset, batch_size=4, num_workers=2))
+    next(iterator)
+    with pytest.raises(RuntimeError, match=r"sample 5 .*dropped the sample"):
+        next(iterator)
+    next(iterator)

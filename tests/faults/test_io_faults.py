@@ -1,0 +1,432 @@
+"""Storage that fails while it is read: a shim before libc makes it, so that each failure comes where it is wanted.
+
+The shim counts the calls of one kind on one file. From the n-th on it lets some fail, come back short, or wait until
+another process has changed the file.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SHIM = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { FAIL, SHORT, PAUSE };
+
+static char g_call[16], g_file[256], g_reached[PATH_MAX], g_go[PATH_MAX];
+static int g_action, g_value, g_first, g_times, g_short_before, g_seen;
+
+/* Set before the calls it is meant for begin. `file`: the end of a path. `value`: errno, or bytes of a short read.
+   `short_before`: most bytes of reads before the first that is due; 0: no limit. */
+void shim_set(const char *call, const char *file, int action, int value, int first, int times, int short_before) {
+    snprintf(g_call, sizeof g_call, "%s", call);
+    snprintf(g_file, sizeof g_file, "%s", file);
+    g_action = action, g_value = value, g_first = first, g_times = times, g_short_before = short_before;
+    __atomic_store_n(&g_seen, 0, __ATOMIC_SEQ_CST);
+}
+
+void shim_pause_files(const char *reached, const char *go) {
+    snprintf(g_reached, sizeof g_reached, "%s", reached);
+    snprintf(g_go, sizeof g_go, "%s", go);
+}
+
+int shim_seen(void) { return __atomic_load_n(&g_seen, __ATOMIC_SEQ_CST); }
+
+#define REAL(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
+
+static int ends_with_file(const char *path) {
+    const size_t length = strlen(path), wanted = strlen(g_file);
+    return wanted > 0 && length >= wanted && strcmp(path + length - wanted, g_file) == 0;
+}
+
+static int fd_is_of_file(int fd) {
+    char link[64], path[PATH_MAX];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    const ssize_t length = readlink(link, path, sizeof path - 1);
+    if (length < 0) return 0;
+    path[length] = '\0';
+    return ends_with_file(path);
+}
+
+static int is_due(const char *call, int is_of_file) {
+    if (strcmp(call, g_call) != 0 || !is_of_file) return 0;
+    const int number = __atomic_add_fetch(&g_seen, 1, __ATOMIC_SEQ_CST);
+    return number >= g_first && number < g_first + g_times;
+}
+
+static void wait_for_the_other_process(void) {
+    close(REAL(open)(g_reached, O_CREAT | O_WRONLY, 0600));
+    for (int i = 0; i < 5000 && access(g_go, F_OK) != 0; ++i) usleep(1000);
+}
+
+/* Whether the call fails; errno is set then. */
+static int fails(void) {
+    if (g_action == PAUSE) wait_for_the_other_process();
+    if (g_action == FAIL) errno = g_value;
+    return g_action == FAIL;
+}
+
+#define OPEN(name)                                                       \
+    int name(const char *path, int flags, ...) {                         \
+        va_list list;                                                    \
+        va_start(list, flags);                                           \
+        const int mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(list, int) : 0; \
+        va_end(list);                                                    \
+        if (is_due("open", ends_with_file(path)) && fails()) return -1;  \
+        return REAL(name)(path, flags, mode);                            \
+    }
+OPEN(open)
+OPEN(open64)
+
+int fstat(int fd, struct stat *facts) {
+    if (is_due("fstat", fd_is_of_file(fd)) && fails()) return -1;
+    return REAL(fstat)(fd, facts);
+}
+int fstat64(int fd, struct stat64 *facts) {
+    if (is_due("fstat", fd_is_of_file(fd)) && fails()) return -1;
+    return REAL(fstat64)(fd, facts);
+}
+
+/* Whether a read fails; else *size is what it may give. */
+static int read_fails(const char *call, int fd, size_t *size) {
+    const int is_of_file = strcmp(call, g_call) == 0 && fd_is_of_file(fd);
+    if (!is_of_file) return 0;
+    const int is_now = is_due(call, 1);
+    if (is_now && fails()) return 1;
+    const int limit = is_now ? (g_action == SHORT ? g_value : 0) : g_short_before;
+    if (limit > 0 && *size > (size_t)limit) *size = (size_t)limit;
+    return 0;
+}
+
+ssize_t read(int fd, void *to, size_t size) {
+    return read_fails("read", fd, &size) ? -1 : REAL(read)(fd, to, size);
+}
+ssize_t pread(int fd, void *to, size_t size, off_t at) {
+    return read_fails("pread", fd, &size) ? -1 : REAL(pread)(fd, to, size, at);
+}
+ssize_t pread64(int fd, void *to, size_t size, off64_t at) {
+    return read_fails("pread", fd, &size) ? -1 : REAL(pread64)(fd, to, size, at);
+}
+"""
+
+# Runs in the child: twelve samples in batches of four, of which number 5, a JPEG, and number 6, a PNG, are spoilt.
+PRELUDE = """
+import contextlib, ctypes, errno, itertools, os, resource, subprocess, time
+from pathlib import Path
+import recipes, torch
+from image_folders import make_clean_folder, save_jpeg, synthetic_image
+import fastload
+
+FAIL, SHORT, PAUSE = range(3)
+FOREVER = 1 << 30
+NUM_WORKERS = int(os.environ["FAULTS_NUM_WORKERS"])
+shim = ctypes.CDLL(None)
+torch.set_num_threads(1)
+
+make_clean_folder(Path("images"), 12, num_classes=1)
+paths = sorted(path.resolve() for path in Path("images/class0").iterdir())
+JPEG, PNG = paths[5], paths[6].with_suffix(".png")
+synthetic_image(6, 150, 170).save(PNG)
+paths[6].unlink()
+paths[6] = PNG
+POSITIONS = {JPEG: 5, PNG: 6}
+loader = fastload.DataLoader(
+    fastload.ImageFiles(paths, range(12), recipes.evaluation(64, 56)), batch_size=4, num_workers=NUM_WORKERS
+)
+assert loader.explain().startswith("native")
+
+def epoch():
+    batches, errors = {}, []
+    iterator = iter(loader)
+    for number in range(3):
+        try:
+            images, labels = next(iterator)
+            assert labels.tolist() == list(range(4 * number, 4 * number + 4))
+            batches[number] = images.numpy().tobytes()
+        except fastload.SampleError as error:
+            errors.append((number, error))
+    assert next(iterator, None) is None
+    return batches, errors
+
+GOOD = epoch()[0]
+assert len(GOOD) == 3
+
+@contextlib.contextmanager
+def fault(call, path, action, value=0, first=1, times=FOREVER, short_before=0):
+    shim.shim_set(call.encode(), os.fsencode(path.name), action, value, first, times, short_before)
+    yield
+    reached = shim.shim_seen()
+    shim.shim_set(b"", b"", 0, 0, 0, 0, 0)
+    assert reached >= first, f"{call} of {path} came {reached} times, so nothing was injected"
+
+def check_costs_one_batch(what, errors, batches, path, stage, number):
+    assert batches == {0: GOOD[0], 2: GOOD[2]}, (what, list(batches), errors)
+    [(batch, error)] = errors
+    assert batch == 1, what
+    assert isinstance(error, OSError if number else fastload.SampleError), (what, type(error).__mro__)
+    assert (error.errno, error.stage) == (number, stage), (what, error.errno, error.stage, str(error))
+    assert (error.index, error.path) == (POSITIONS[path], str(path)), what
+    assert path.name in str(error), what
+    if number:
+        assert os.strerror(number) in str(error), (what, str(error))
+        assert errno.errorcode[number] in str(error), (what, str(error))
+
+def check_is_good_again():
+    batches, errors = epoch()
+    assert (batches, errors) == (GOOD, []), errors
+
+@contextlib.contextmanager
+def another_process(script):
+    # Runs `script` in a shell while the loader waits inside the call that `fault` names.
+    for name in ("reached", "go"):
+        Path(name).unlink(missing_ok=True)
+    shim.shim_pause_files(os.fsencode(Path("reached").resolve()), os.fsencode(Path("go").resolve()))
+    changer = subprocess.Popen(["sh", "-ec", f"while [ ! -e reached ]; do sleep 0.01; done; {script}; : > go"])
+    yield
+    assert changer.wait(5) == 0
+"""
+
+FaultChild = Callable[[str], subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(scope="session")
+def shim(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    compiler = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("no C compiler")
+    folder = tmp_path_factory.mktemp("shim")
+    source, library = folder / "shim.c", folder / "shim.so"
+    source.write_text(SHIM)
+    command = [*compiler.split(), "-std=gnu11", "-O1", "-shared", "-fPIC", "-o", library, source, "-ldl"]
+    subprocess.run(command, check=True)
+    return library
+
+
+@pytest.fixture(params=[0, 2], ids=["num_workers=0", "num_workers=2"])
+def run_with_faults(request: pytest.FixtureRequest, run_child: Callable[..., Any], shim: Path) -> FaultChild:
+    """Runs code after PRELUDE with the shim in place, once per number of threads."""
+    variables = {"LD_PRELOAD": str(shim), "FAULTS_NUM_WORKERS": str(request.param)}
+
+    def run(code: str) -> subprocess.CompletedProcess[str]:
+        return run_child(PRELUDE + textwrap.dedent(code), env=variables, timeout=60)
+
+    return run
+
+
+def test_an_error_of_the_system_names_its_number_the_stage_and_the_file(run_with_faults: FaultChild) -> None:
+    run_with_faults("""
+        stages = {"open": "open", "fstat": "open", "pread": "read"}
+        numbers = {
+            "open": (errno.EIO, errno.ESTALE, errno.EACCES, errno.EMFILE, errno.ENFILE, errno.ELOOP, errno.ENOMEM),
+            "fstat": (errno.EIO, errno.ESTALE, errno.EACCES),
+            "pread": (errno.EIO, errno.ESTALE, errno.EACCES, errno.EAGAIN),
+        }
+        for call, path in itertools.product(stages, (JPEG, PNG)):
+            for number in numbers[call]:
+                with fault(call, path, FAIL, number):
+                    batches, errors = epoch()
+                check_costs_one_batch((call, path, number), errors, batches, path, stages[call], number)
+                check_is_good_again()
+        assert loader.stats().samples_failed == 2 * sum(map(len, numbers.values()))
+    """)
+
+
+def test_an_error_in_the_middle_of_a_file_is_told_with_its_offset(run_with_faults: FaultChild) -> None:
+    run_with_faults("""
+        for path in (JPEG, PNG):
+            with fault("pread", path, FAIL, errno.EIO, first=3, short_before=1000):
+                batches, errors = epoch()
+            check_costs_one_batch(path, errors, batches, path, "read", errno.EIO)
+            assert errors[0][1].offset == 2000
+        check_is_good_again()
+    """)
+
+
+def test_an_error_while_pillow_reads_is_the_same_error(run_with_faults: FaultChild) -> None:
+    # The native reader comes first, so Pillow's open is the second.
+    run_with_faults("""
+        for number in (errno.EIO, errno.ESTALE, errno.EACCES, errno.EMFILE):
+            with fault("open", PNG, FAIL, number, first=2):
+                batches, errors = epoch()
+            check_costs_one_batch(("open", number), errors, batches, PNG, "open", number)
+        for number, first in itertools.product((errno.EIO, errno.ESTALE), (1, 2, 3)):
+            with fault("read", PNG, FAIL, number, first=first):
+                batches, errors = epoch()
+            check_costs_one_batch(("read", number, first), errors, batches, PNG, "read", number)
+        check_is_good_again()
+    """)
+
+
+def test_interrupted_calls_are_made_again(run_with_faults: FaultChild) -> None:
+    run_with_faults("""
+        calls = ("open", JPEG), ("fstat", JPEG), ("pread", JPEG), ("open", PNG), ("read", PNG)
+        for call, path in calls:
+            with fault(call, path, FAIL, errno.EINTR, times=5):
+                check_is_good_again()
+        with fault("open", PNG, FAIL, errno.EINTR, first=2, times=5):  # Pillow's
+            check_is_good_again()
+        with fault("pread", JPEG, FAIL, errno.EINTR, first=3, times=5, short_before=1000):
+            check_is_good_again()
+        assert loader.stats().samples_failed == 0
+    """)
+
+
+def test_short_reads_are_continued(run_with_faults: FaultChild) -> None:
+    run_with_faults("""
+        for call, path, size in itertools.product(("pread", "read"), (JPEG, PNG), (13, 1000)):
+            if (call, path) != ("read", JPEG):  # Pillow never reads that one
+                with fault(call, path, SHORT, size):
+                    check_is_good_again()
+        assert loader.stats().samples_failed == 0
+    """)
+
+
+def test_a_file_truncated_in_place_by_another_process_is_an_error(run_with_faults: FaultChild) -> None:
+    run_with_faults("""
+        for path in (JPEG, PNG):
+            contents = path.read_bytes()
+            with another_process(f"truncate -s 500 {path}"), fault("pread", path, PAUSE, times=1):
+                batches, errors = epoch()
+            assert path.stat().st_size == 500
+            check_costs_one_batch(path, errors, batches, path, "read", None)
+            assert errors[0][1].offset == 500
+            assert isinstance(errors[0][1], OSError)
+            assert "became shorter while it was read" in str(errors[0][1])
+            path.write_bytes(contents)
+            check_is_good_again()
+        # Halfway through, and between Pillow's reads.
+        with another_process(f"truncate -s 1500 {JPEG}"):
+            contents = JPEG.read_bytes()
+            with fault("pread", JPEG, PAUSE, first=3, times=1, short_before=1000):
+                batches, errors = epoch()
+        check_costs_one_batch("jpeg", errors, batches, JPEG, "read", None)
+        JPEG.write_bytes(contents)
+        with another_process(f"truncate -s 500 {PNG}"), fault("read", PNG, PAUSE, times=1):
+            batches, errors = epoch()
+        check_costs_one_batch("png", errors, batches, PNG, "decode", None)
+        assert isinstance(errors[0][1], OSError)
+    """)
+
+
+def test_a_file_that_grows_while_it_is_read_is_read_as_long_as_it_was(run_with_faults: FaultChild) -> None:
+    run_with_faults("""
+        for path in (JPEG, PNG):
+            grow = f"head -c 3000000 /dev/zero >> {path}"
+            with another_process(grow), fault("pread", path, PAUSE, times=1):
+                check_is_good_again()
+            assert path.stat().st_size > 3000000
+    """)
+
+
+def test_a_file_replaced_while_it_is_open_gives_the_old_image_and_later_the_new(run_with_faults: FaultChild) -> None:
+    run_with_faults("""
+        save_jpeg(Path("other.jpg"), 99, 311, 207)
+        other = Path("other.jpg").read_bytes()
+        for call in ("fstat", "pread"):
+            with another_process(f"mv other.jpg {JPEG}"), fault(call, JPEG, PAUSE, times=1):
+                check_is_good_again()
+            assert JPEG.read_bytes() == other
+            batches, errors = epoch()
+            assert not errors
+            assert batches[1] != GOOD[1]
+            Path("other.jpg").write_bytes(other)
+            make_clean_folder(Path("again"), 12, num_classes=1)
+            Path("again/class0", JPEG.name).replace(JPEG)
+        # Before it is opened: the new image.
+        with another_process(f"mv other.jpg {JPEG}"), fault("open", JPEG, PAUSE, times=1):
+            batches, errors = epoch()
+        assert not errors
+        new = recipes.evaluation(64, 56)(recipes.pillow_image(str(JPEG))).numpy().tobytes()
+        size = len(new)
+        assert batches[1][:size] + batches[1][2 * size :] == GOOD[1][:size] + GOOD[1][2 * size :]
+        assert batches[1][size : 2 * size] == new
+    """)
+
+
+def test_a_file_replaced_all_the_time_is_never_a_mixture(run_with_faults: FaultChild) -> None:
+    # Without the shim: another process swaps a JPEG and a PNG of other sizes under one name, as fast as it can.
+    run_with_faults("""
+        folder = Path("swapped").resolve()
+        folder.mkdir()
+        save_jpeg(folder / "a", 1, 200, 150)
+        synthetic_image(2, 97, 240).save(folder / "b", "PNG")
+        transform = recipes.evaluation(64, 56)
+        whole = {name: transform(recipes.pillow_image(str(folder / name))).numpy().tobytes() for name in "ab"}
+        name = folder / "image"
+        name.write_bytes((folder / "a").read_bytes())
+        files = fastload.ImageFiles([name] * 200, [0] * 200, transform)
+        swapped_loader = fastload.DataLoader(files, num_workers=NUM_WORKERS)
+        seen, epochs, end = set(), 0, time.monotonic() + 30
+        swap = "while :; do for f in a b; do ln -f $f next; mv next image; done; done"
+        swapper = subprocess.Popen(["sh", "-c", swap], cwd=folder)
+        try:
+            while epochs < 3 or (len(seen) < 2 and time.monotonic() < end):
+                seen |= {images.numpy().tobytes() for images, _ in swapped_loader}
+                epochs += 1
+        finally:
+            swapper.kill()
+            swapper.wait()
+        assert seen == set(whole.values())
+    """)
+
+
+def test_a_process_without_free_descriptors_says_so_and_few_are_needed(run_with_faults: FaultChild) -> None:
+    run_with_faults("""
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+        iterator = iter(loader)
+        errors = []
+        for number in range(3):
+            try:
+                next(iterator)
+            except fastload.SampleError as error:
+                errors.append(error)
+        assert [(error.errno, error.stage, error.index) for error in errors] == [
+            (errno.EMFILE, "open", index) for index in (0, 4, 8)
+        ]
+        assert all(isinstance(error, OSError) for error in errors)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        check_is_good_again()
+        # One is enough for each thread that reads: native ones, and as many of Pillow's.
+        used = {int(name) for name in os.listdir("/proc/self/fd") if Path("/proc/self/fd", name).exists()}
+        free = [number for number in range(max(used)) if number not in used]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(used) + 1 + max(1, 2 * NUM_WORKERS), hard))
+        holders = [os.open("/dev/null", os.O_RDONLY) for _ in free]
+        check_is_good_again()
+    """)
+
+
+def test_a_path_longer_than_the_system_takes_is_named(run_with_faults: FaultChild) -> None:
+    run_with_faults("""
+        for path in ("/" + "/".join(["d" * 200] * 25) + "/x.jpg", "y" * 256 + ".jpg", "./" * 2048 + "x.jpg"):
+            files = fastload.ImageFiles([*paths[:2], path], range(3), recipes.evaluation(64, 56))
+            iterator = iter(fastload.DataLoader(files, num_workers=NUM_WORKERS))
+            assert len([next(iterator), next(iterator)]) == 2
+            try:
+                next(iterator)
+            except fastload.SampleError as error:
+                assert isinstance(error, OSError)
+                assert (error.errno, error.stage) == (errno.ENAMETOOLONG, "open")
+                assert (error.index, error.path) == (2, path)
+                assert path in str(error)
+                assert os.strerror(errno.ENAMETOOLONG) in str(error)
+            else:
+                raise AssertionError(f"{len(path)} bytes were taken")
+    """)
