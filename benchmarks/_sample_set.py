@@ -1,0 +1,267 @@
+"""Expands the shipped photographs into an ImageFolder with ImageNet's mix of sizes, rates and sampling types.
+
+Deterministic for one Pillow version: every choice comes from (seed, file number), and the files are made in order.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import random
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import TypeVar
+
+from PIL import Image, ImageEnhance, ImageFile, ImageFilter, JpegImagePlugin
+
+PHOTO_FOLDER = Path(__file__).parent / "photos"
+DEFAULT_FOLDER = Path("build/sample-images")
+MANIFEST_NAME = "sample_set.json"
+
+MEAN_BITS_PER_PIXEL = 4.35
+"""All bits over all pixels, as in ImageNet's training files."""
+
+# Raise it when the same seed and count no longer give the same files.
+_RECIPE_VERSION = 1
+
+# Shares in percent. Sampling is written as in the JPEG world; "grey" has one component.
+_SAMPLING_SHARES = {"4:4:4": 76.0, "4:2:0": 20.0, "4:2:2": 1.5, "grey": 2.5}
+_SIZE_SHARES = {
+    (500, 375): 45.0,
+    (500, 333): 20.0,
+    (375, 500): 15.0,
+    (333, 500): 7.0,
+    (500, 400): 3.0,
+    (500, 500): 2.0,
+    (640, 480): 3.0,
+    (1024, 768): 1.0,
+    (320, 240): 2.0,
+    (256, 256): 2.0,
+}
+# Pictures scaled down for the web are sharpened; without it the detail that makes ImageNet's rates would be missing.
+_SHARPENING_PERCENT = 140
+_PILLOW_SUBSAMPLING = {"4:4:4": 0, "4:2:2": 1, "4:2:0": 2}
+
+# Spread of the rates: sigma of the logarithm, then limits in bits per pixel.
+_RATE_SIGMA = 0.4
+_RATE_LIMITS = (1.2, 9.0)
+# Most of ImageNet's files were encoded at quality 96.
+_QUALITY_LIMITS = (30, 96)
+
+_Kind = TypeVar("_Kind")
+
+
+@dataclass(frozen=True)
+class Mix:
+    """What a set of files really is, read back from the files. Shares are fractions of 1."""
+
+    file_count: int
+    byte_count: int
+    bits_per_pixel: float
+    mean_width: float
+    mean_height: float
+    sampling_shares: dict[str, float]
+    size_shares: dict[str, float]
+
+    def __str__(self) -> str:
+        sampling = ", ".join(f"{name} {share:.1%}" for name, share in self.sampling_shares.items())
+        return (
+            f"{self.file_count} files, {self.byte_count / 1e6:.1f} MB, "
+            f"mean {self.mean_width:.0f}x{self.mean_height:.0f}, {self.bits_per_pixel:.2f} bits per pixel, {sampling}"
+        )
+
+
+@dataclass(frozen=True)
+class SampleSet:
+    """A complete set: an ImageFolder at `root`, its mix, and whether it was there already."""
+
+    root: Path
+    mix: Mix
+    was_reused: bool
+
+
+@dataclass(frozen=True)
+class _FilePlan:
+    number: int
+    photo: Path
+    size: tuple[int, int]
+    sampling: str
+    target_bits_per_pixel: float
+
+
+def ensure_sample_set(root: Path = DEFAULT_FOLDER, count: int = 512, seed: int = 0) -> SampleSet:
+    """Returns the set at `root`, made first when it is missing, incomplete or of other parameters.
+
+    Args:
+        root: folder of the set; whatever an older set left there is replaced.
+        count: number of files, all distinct.
+        seed: another seed gives other files of the same mix.
+
+    The set appears by one rename, so a killed run leaves nothing that looks complete.
+    """
+    parameters = _parameter_digest(count, seed)
+    mix = _read_manifest(root, parameters)
+    if mix is not None:
+        return SampleSet(root, mix, was_reused=True)
+    root.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{root.name}-", dir=root.parent) as scratch:
+        fresh = Path(scratch) / "new"
+        fresh.mkdir()
+        _write_files(fresh, _plan_files(count, seed), seed)
+        mix = measure_mix(sorted(fresh.glob("*/*.jpg")))
+        manifest = {"parameters": parameters, "count": count, "seed": seed, "mix": asdict(mix)}
+        (fresh / MANIFEST_NAME).write_text(json.dumps(manifest, indent=1))
+        if root.exists():
+            root.rename(Path(scratch) / "old")
+        fresh.rename(root)
+    return SampleSet(root, mix, was_reused=False)
+
+
+def measure_mix(paths: Sequence[Path]) -> Mix:
+    """Reads size, sampling and rate of JPEG files from their headers."""
+    if not paths:
+        raise ValueError("measure_mix needs at least one file, got none")
+    sampling: Counter[str] = Counter()
+    sizes: Counter[str] = Counter()
+    byte_count = pixel_count = width_sum = height_sum = 0
+    for path in paths:
+        with Image.open(path) as image:
+            sampling[_sampling_name(image)] += 1
+            sizes[f"{image.width}x{image.height}"] += 1
+            width_sum += image.width
+            height_sum += image.height
+            pixel_count += image.width * image.height
+        byte_count += path.stat().st_size
+    return Mix(
+        file_count=len(paths),
+        byte_count=byte_count,
+        bits_per_pixel=8 * byte_count / pixel_count,
+        mean_width=width_sum / len(paths),
+        mean_height=height_sum / len(paths),
+        sampling_shares={name: n / len(paths) for name, n in sampling.most_common()},
+        size_shares={name: n / len(paths) for name, n in sizes.most_common()},
+    )
+
+
+def _sampling_name(image: Image.Image) -> str:
+    if image.mode == "L":
+        return "grey"
+    if not isinstance(image, JpegImagePlugin.JpegImageFile):
+        return str(image.format)
+    return {0: "4:4:4", 1: "4:2:2", 2: "4:2:0"}.get(JpegImagePlugin.get_sampling(image), "other")
+
+
+def _parameter_digest(count: int, seed: int) -> str:
+    """Changes when anything that decides about the files changes, the photographs included."""
+    digest = hashlib.sha256()
+    limits = (_SHARPENING_PERCENT, _RATE_SIGMA, _RATE_LIMITS, _QUALITY_LIMITS, MEAN_BITS_PER_PIXEL)
+    digest.update(repr((_RECIPE_VERSION, count, seed, _SAMPLING_SHARES, _SIZE_SHARES, limits)).encode())
+    for photo in _photos():
+        digest.update(photo.name.encode())
+        digest.update(photo.read_bytes())
+    return digest.hexdigest()
+
+
+def _read_manifest(root: Path, parameters: str) -> Mix | None:
+    try:
+        manifest = json.loads((root / MANIFEST_NAME).read_text())
+    except (FileNotFoundError, json.JSONDecodeError):
+        return None
+    if manifest.get("parameters") != parameters:
+        return None
+    if sum(1 for _ in root.glob("*/*.jpg")) != manifest["count"]:
+        return None
+    return Mix(**{field.name: manifest["mix"][field.name] for field in fields(Mix)})
+
+
+def _photos() -> list[Path]:
+    return sorted(PHOTO_FOLDER.glob("*.jpg"))
+
+
+def _plan_files(count: int, seed: int) -> list[_FilePlan]:
+    generator = random.Random(f"sample set {seed}")
+    photos = _photos()
+    sampling = _apportion(_SAMPLING_SHARES, count, generator)
+    sizes = _apportion(_SIZE_SHARES, count, generator)
+    rates = [min(max(generator.lognormvariate(0.0, _RATE_SIGMA), 0.3), 2.0) for _ in range(count)]
+    pixels = [width * height for width, height in sizes]
+    mean_rate = sum(rate * area for rate, area in zip(rates, pixels, strict=True)) / sum(pixels)
+    return [
+        _FilePlan(i, photos[i % len(photos)], sizes[i], sampling[i], MEAN_BITS_PER_PIXEL * rates[i] / mean_rate)
+        for i in range(count)
+    ]
+
+
+def _apportion(shares: dict[_Kind, float], count: int, generator: random.Random) -> list[_Kind]:
+    """`count` items in the given shares, the largest remainders rounded up, in random order."""
+    exact = {kind: count * share / sum(shares.values()) for kind, share in shares.items()}
+    numbers = {kind: int(value) for kind, value in exact.items()}
+    by_remainder = sorted(exact, key=lambda kind: exact[kind] - numbers[kind], reverse=True)
+    for kind in by_remainder[: count - sum(numbers.values())]:
+        numbers[kind] += 1
+    items = [kind for kind, number in numbers.items() for _ in range(number)]
+    generator.shuffle(items)
+    return items
+
+
+def _write_files(root: Path, plans: Sequence[_FilePlan], seed: int) -> None:
+    # Pillow reserves one or two bytes a pixel for optimised tables, and fails on a noisy picture that needs more.
+    ImageFile.MAXBLOCK = max(ImageFile.MAXBLOCK, 4 * max(plan.size[0] * plan.size[1] for plan in plans))
+    missing_bits = 0.0
+    photos = {path: Image.open(path).convert("RGB") for path in {plan.photo for plan in plans}}
+    for plan in plans:
+        image = _render(photos[plan.photo], plan, random.Random(f"sample {seed} {plan.number}"))
+        # What earlier files could not reach (a smooth picture at the best quality) the next ones make up for.
+        area = image.width * image.height
+        wanted = plan.target_bits_per_pixel + missing_bits / area
+        data = _encode_at_rate(image, plan.sampling, min(max(wanted, _RATE_LIMITS[0]), _RATE_LIMITS[1]))
+        missing_bits += plan.target_bits_per_pixel * area - 8 * len(data)
+        folder = root / plan.photo.stem
+        folder.mkdir(exist_ok=True)
+        (folder / f"{plan.photo.stem}_{plan.number:05d}.jpg").write_bytes(data)
+
+
+def _render(photo: Image.Image, plan: _FilePlan, generator: random.Random) -> Image.Image:
+    """A random crop of the photograph at the planned size, mirrored and lit differently from its siblings."""
+    width, height = plan.size
+    largest = min(photo.width / width, photo.height / height)
+    scale = largest * generator.uniform(0.6, 1.0)
+    crop_width, crop_height = scale * width, scale * height
+    left = generator.uniform(0, photo.width - crop_width)
+    top = generator.uniform(0, photo.height - crop_height)
+    box = (left, top, left + crop_width, top + crop_height)
+    image = photo.resize(plan.size, Image.Resampling.LANCZOS, box=box)
+    if generator.random() < 0.5:
+        image = image.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
+    image = ImageEnhance.Brightness(image).enhance(generator.uniform(0.85, 1.1))
+    image = ImageEnhance.Color(image).enhance(generator.uniform(0.8, 1.2))
+    image = image.filter(ImageFilter.UnsharpMask(radius=0.8, percent=_SHARPENING_PERCENT, threshold=0))
+    return image.convert("L") if plan.sampling == "grey" else image
+
+
+def _encode_at_rate(image: Image.Image, sampling: str, bits_per_pixel: float) -> bytes:
+    """The encoding, over all qualities allowed, whose length is nearest to the rate asked for."""
+    wanted = bits_per_pixel * image.width * image.height / 8
+    low, high = _QUALITY_LIMITS
+    best = b""
+    while low <= high:
+        quality = (low + high) // 2
+        data = _encode(image, sampling, quality)
+        if not best or abs(len(data) - wanted) < abs(len(best) - wanted):
+            best = data
+        if len(data) < wanted:
+            low = quality + 1
+        else:
+            high = quality - 1
+    return best
+
+
+def _encode(image: Image.Image, sampling: str, quality: int) -> bytes:
+    stream = io.BytesIO()
+    chroma = {} if sampling == "grey" else {"subsampling": _PILLOW_SUBSAMPLING[sampling]}
+    image.save(stream, "JPEG", quality=quality, optimize=True, **chroma)
+    return stream.getvalue()
