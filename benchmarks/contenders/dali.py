@@ -1,0 +1,86 @@
+"""NVIDIA DALI on the CPU: decoder, resize and random numbers of its own, so pixels near the reference's only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from benchmarks._protocol import LoaderSettings
+from benchmarks.contenders._base import CROP_SIZE, MEAN, RESIZE_SIZE, STD, Batches, Contender, list_samples
+
+
+class Dali(Contender):
+    runs_ahead_between_epochs = True
+    packages = ("torch", "numpy", "nvidia-dali-cuda120", "nvidia-dali-cuda130")
+
+    def unavailable_because(self) -> str | None:
+        try:
+            import nvidia.dali.plugin.pytorch  # noqa: F401
+        except (ImportError, OSError) as error:
+            return f"{type(error).__name__}: {error}"
+        return None
+
+    def open(self, settings: LoaderSettings) -> Batches:
+        return DaliLoader(settings)
+
+
+class DaliLoader:
+    """A DALI pipeline as an iterable of (images, labels), one epoch per iteration."""
+
+    def __init__(self, settings: LoaderSettings) -> None:
+        from nvidia.dali.plugin.base_iterator import LastBatchPolicy
+        from nvidia.dali.plugin.pytorch import DALIGenericIterator
+
+        self.num_workers = max(1, settings.workers)
+        self.prefetch_factor = settings.prefetch_factor
+        self._batches = DALIGenericIterator(
+            build_pipeline(settings, self.num_workers),
+            ["images", "labels"],
+            reader_name="reader",
+            last_batch_policy=LastBatchPolicy.PARTIAL,
+            auto_reset=True,
+        )
+
+    def __iter__(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        for (batch,) in self._batches:
+            yield batch["images"], batch["labels"].squeeze(1)
+
+
+def build_pipeline(settings: LoaderSettings, threads: int) -> Any:
+    from nvidia.dali import fn, pipeline_def, types
+
+    paths, labels = zip(*list_samples(settings), strict=True)
+    is_training = settings.mode == "train"
+
+    @pipeline_def(  # type: ignore[untyped-decorator, unused-ignore]
+        batch_size=settings.batch_size,
+        num_threads=threads,
+        device_id=None,
+        seed=settings.seed,
+        prefetch_queue_depth=settings.prefetch_factor,
+    )
+    def pipeline() -> tuple[Any, Any]:
+        jpegs, numbers = fn.readers.file(
+            files=list(paths), labels=list(labels), random_shuffle=is_training, pad_last_batch=True, name="reader"
+        )
+        if is_training:
+            images = fn.decoders.image_random_crop(jpegs, random_area=[0.08, 1.0], random_aspect_ratio=[3 / 4, 4 / 3])
+            images = fn.resize(images, size=[CROP_SIZE, CROP_SIZE], interp_type=types.INTERP_LINEAR, antialias=True)
+            mirror = fn.random.coin_flip(probability=0.5)
+        else:
+            images = fn.decoders.image(jpegs)
+            images = fn.resize(images, resize_shorter=RESIZE_SIZE, interp_type=types.INTERP_LINEAR, antialias=True)
+            mirror = 0
+        images = fn.crop_mirror_normalize(
+            images,
+            crop=(CROP_SIZE, CROP_SIZE),
+            mirror=mirror,
+            mean=[255 * value for value in MEAN],
+            std=[255 * value for value in STD],
+            output_layout="CHW",
+        )
+        return images, numbers
+
+    return pipeline()

@@ -1,0 +1,45 @@
+"""fastload.DataLoader in the reference's place: another import, nothing else changed but the random numbers' mode."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from benchmarks._protocol import LoaderSettings, SampleReport
+from benchmarks.contenders._base import Batches, Contender
+from benchmarks.contenders._torch_common import image_folder, open_loader, pil_transform
+
+
+class FastloadLoader(Contender):
+    promises_equal_bytes = True
+    packages = ("torch", "torchvision", "pillow", "numpy", "fastload")
+
+    def unavailable_because(self) -> str | None:
+        try:
+            pil_transform("eval")
+            from fastload import DataLoader  # noqa: F401
+        except ImportError as error:
+            return f"{type(error).__name__}: {error}"
+        return None
+
+    def details(self) -> dict[str, str]:
+        import fastload
+
+        return {"build_info": str(fastload.build_info())}
+
+    def open(self, settings: LoaderSettings) -> Batches:
+        dataset = image_folder(settings, pil_transform(settings.mode))
+        from fastload import DataLoader
+
+        return open_loader(DataLoader, dataset, settings, rng="sample", seed=settings.seed)
+
+    def options(self, loader: Any) -> dict[str, Any]:
+        return {**super().options(loader), "explain": loader.explain()}
+
+    def reports(self, iterator: Any) -> list[SampleReport] | None:
+        return [
+            SampleReport(int(sample.index), str(sample.path), str(sample.source), tuple(map(tuple, sample.steps)))
+            for sample in iterator.batch_report()
+        ]
+
+    def stats(self, loader: Any) -> dict[str, Any]:
+        return dict(loader.stats().as_dict())

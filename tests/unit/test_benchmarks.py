@@ -1,0 +1,430 @@
+"""The benchmark: it compares before it times, takes turns fairly, and reports what it measured."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+pytest.importorskip("tabulate", reason="benchmarks/requirements.txt is not installed")
+
+from benchmarks import __main__ as command
+from benchmarks import _children, _compare, _harness, _process_tree, _report
+from benchmarks._protocol import Batch, Hello, LoaderSettings, Memory, Round, SampleReport
+from benchmarks._sample_set import ensure_sample_set
+from benchmarks._torchvision import load_torchvision
+from benchmarks.contenders._base import select_samples
+from benchmarks.contenders._torch_common import pil_transform
+
+IMAGE_COUNT = 24
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return ensure_sample_set(tmp_path_factory.mktemp("benchmarks") / "images", IMAGE_COUNT).root
+
+
+@pytest.fixture
+def settings(data: Path) -> LoaderSettings:
+    return LoaderSettings(data=str(data), mode="eval", batch_size=8, workers=1, image_count=IMAGE_COUNT)
+
+
+def evaluation_batches(count: int = 3, size: int = 8) -> list[Batch]:
+    generator = np.random.default_rng(0)
+    return [
+        Batch(generator.random((size, 3, 4, 4), dtype=np.float32), np.arange(size, dtype=np.int64))
+        for _ in range(count)
+    ]
+
+
+class FakeChild:
+    """Answers the harness's commands from given batches and figures, and notes them in `journal`."""
+
+    def __init__(self, name: str, batches: dict[str, list[Batch]], journal: list[str], hello: Hello) -> None:
+        self._name, self._batches, self._journal, self._hello = name, batches, journal, hello
+        self._epoch: Iterator[Batch] = iter([])
+        self._mode = ""
+
+    def call(self, command: str, *arguments: Any) -> Any:
+        self._journal.append(f"{self._name} {command}")
+        return getattr(self, command)(*arguments)
+
+    def close(self) -> None:
+        self._journal.append(f"{self._name} ended")
+
+    def hello(self) -> Hello:
+        return self._hello
+
+    def open(self, settings: LoaderSettings) -> dict[str, Any]:
+        self._mode = settings.mode
+        return {"num_workers": settings.workers}
+
+    def start(self) -> None:
+        self._epoch = iter(self._batches[self._mode])
+
+    def next(self) -> Batch | None:
+        return next(self._epoch, None)
+
+    def epoch(self) -> Round:
+        return Round(IMAGE_COUNT, wall_seconds=2.0, cpu_seconds=1.2, first_batch_seconds=0.25)
+
+    def first_batch(self) -> float:
+        return 0.5
+
+    def memory(self, settings: LoaderSettings) -> Memory:
+        return Memory(100 << 20, pss_bytes=300 << 20, unmapped_shared_bytes=50 << 20, process_count=2)
+
+    def stats(self) -> dict[str, Any]:
+        return {"stage_seconds": {"decode": 2.0 * self._journal.count(f"{self._name} stats")}}
+
+
+class FakeSpawner:
+    """Makes fake children; `batches` maps a contender to its epochs by mode."""
+
+    def __init__(self, batches: dict[str, dict[str, list[Batch]]], promising: Sequence[str] = ()) -> None:
+        self.journal: list[str] = []
+        self._batches, self._promising = batches, promising
+
+    def __call__(self, name: str, cores: Sequence[int]) -> FakeChild:
+        hello = Hello(None, name in self._promising, {"python": "3.11"}, {"build_info": "scalar"})
+        return FakeChild(name, self._batches.get(name, {}), self.journal, hello)
+
+
+def make_plan(settings: LoaderSettings, contenders: Sequence[str], **changes: Any) -> _harness.Plan:
+    plan = _harness.Plan(contenders, settings, modes=("eval",), cores=(0,), repeats=3, memory_workers=(1, 8))
+    return replace(plan, **changes)
+
+
+def run_canned(settings: LoaderSettings) -> tuple[_harness.Plan, _harness.Measurements, FakeSpawner]:
+    spawn = FakeSpawner({name: {"eval": evaluation_batches()} for name in ("torch_pil", "dali")})
+    plan = make_plan(settings, ("torch_pil", "dali", "ffcv"))
+    return plan, _harness.run(plan, spawn, log=lambda line: None, unavailable={"ffcv": "no module ffcv"}), spawn
+
+
+def test_everyone_takes_a_turn_before_anyone_takes_the_next() -> None:
+    assert list(_harness.interleave(["a", "b", "c"], 2)) == [(0, "a"), (0, "b"), (0, "c"), (1, "a"), (1, "b"), (1, "c")]
+
+
+def test_rounds_are_interleaved_after_one_warm_up_each(settings: LoaderSettings) -> None:
+    _, _, spawn = run_canned(settings)
+    epochs = [line for line in spawn.journal if line.endswith(" epoch")]
+    assert epochs == ["torch_pil epoch", "dali epoch"] * 4
+
+
+def test_comparison_comes_before_any_timing(settings: LoaderSettings) -> None:
+    _, _, spawn = run_canned(settings)
+    last_compared = max(i for i, line in enumerate(spawn.journal) if line.endswith(" next"))
+    first_timed = min(i for i, line in enumerate(spawn.journal) if line.endswith(" epoch"))
+    assert last_compared < first_timed
+
+
+def test_one_differing_bit_from_a_promising_contender_stops_before_timing(settings: LoaderSettings) -> None:
+    other = evaluation_batches()
+    other[1].images[5, 2, 3, 1] = np.nextafter(other[1].images[5, 2, 3, 1], np.float32(2))
+    batches = {"torch_pil": {"eval": evaluation_batches()}, "fastload_loader": {"eval": other}}
+    spawn = FakeSpawner(batches, promising=["fastload_loader"])
+    with pytest.raises(
+        _compare.ResultsDiffer, match=r"batch 1: 1 of 384 values .* sample 5, channel 2, row 3, column 1"
+    ):
+        _harness.run(make_plan(settings, ("torch_pil", "fastload_loader")), spawn, log=lambda line: None)
+    assert not [line for line in spawn.journal if line.endswith(" epoch")]
+    assert spawn.journal.count("fastload_loader ended") == spawn.journal.count("fastload_loader hello") + 1
+
+
+def test_negative_zero_is_a_difference(settings: LoaderSettings) -> None:
+    wanted, got = evaluation_batches(), evaluation_batches()
+    wanted[0].images[0, 0, 0, 0] = 0.0
+    got[0].images[0, 0, 0, 0] = -0.0
+    journal: list[str] = []
+    candidate, reference = (FakeChild(n, {"eval": b}, journal, Hello(None)) for n, b in (("c", got), ("r", wanted)))
+    with pytest.raises(_compare.ResultsDiffer):
+        _compare.compare_evaluation("c", candidate, reference, settings, must_be_equal=True)
+
+
+@pytest.mark.parametrize("count", [2, 4])
+def test_an_epoch_of_other_length_is_a_difference_without_a_promise(settings: LoaderSettings, count: int) -> None:
+    journal: list[str] = []
+    candidate = FakeChild("c", {"eval": evaluation_batches(count)}, journal, Hello(None))
+    reference = FakeChild("r", {"eval": evaluation_batches(max(count, 3))}, journal, Hello(None))
+    with pytest.raises(_compare.ResultsDiffer, match="images in an epoch, expected 24"):
+        _compare.compare_evaluation("c", candidate, reference, settings, must_be_equal=False)
+
+
+def test_contender_without_promise_is_measured_with_its_difference(settings: LoaderSettings) -> None:
+    other = evaluation_batches()
+    other[2].images[0, 0, 0, 0] += 0.5
+    spawn = FakeSpawner({"torch_pil": {"eval": evaluation_batches()}, "dali": {"eval": other}})
+    found = _harness.run(make_plan(settings, ("torch_pil", "dali")), spawn, log=lambda line: None)
+    evaluation, training = found.comparisons
+    assert (evaluation.is_equal, evaluation.max_abs_difference) == (False, pytest.approx(0.5))
+    assert evaluation.mean_abs_difference == pytest.approx(0.5 / (24 * 3 * 4 * 4))
+    assert training.is_equal is None
+    assert "not compared" in training.method
+    assert [timing.contender for timing in found.timings] == ["torch_pil", "dali"]
+
+
+def test_contender_that_fails_is_recorded_and_the_others_go_on(settings: LoaderSettings) -> None:
+    class Failing(FakeSpawner):
+        def __call__(self, name: str, cores: Sequence[int]) -> FakeChild:
+            child = super().__call__(name, cores)
+            if name == "dali":
+                child.epoch = self.fail  # type: ignore[method-assign]
+            return child
+
+        def fail(self) -> Round:
+            raise _children.ContenderFailed("dali", "'epoch' raised RuntimeError: no memory")
+
+    spawn = Failing({name: {"eval": evaluation_batches()} for name in ("torch_pil", "dali")})
+    found = _harness.run(make_plan(settings, ("torch_pil", "dali")), spawn, log=lambda line: None)
+    assert found.failed == {"dali": "dali: 'epoch' raised RuntimeError: no memory"}
+    assert [timing.contender for timing in found.timings] == ["torch_pil"]
+    assert len(found.timings[0].rounds) == 3
+
+
+def training_batches(data: Path, count: int = IMAGE_COUNT, size: int = 8) -> list[Batch]:
+    """An epoch as a loader that reports its crops would give it; drawn and done by torchvision."""
+    load_torchvision()
+    from torchvision import transforms
+    from torchvision.transforms import functional
+
+    torch.manual_seed(1)
+    folders = sorted(path for path in data.iterdir() if path.is_dir())
+    samples = [(path, label) for label, folder in enumerate(folders) for path in sorted(folder.iterdir())][:count]
+    order = torch.randperm(count).tolist()
+    batches = []
+    for start in range(0, count, size):
+        chosen = order[start : start + size]
+        images, reports = [], []
+        for index in chosen:
+            image = Image.open(samples[index][0]).convert("RGB")
+            top, left, height, width = transforms.RandomResizedCrop.get_params(image, (0.08, 1.0), (3 / 4, 4 / 3))
+            crop = ("crop", left, top, width, height, 0, 0, 0, 0)
+            steps: list[tuple[Any, ...]] = [crop, ("resize", 224, 224, "bilinear")]
+            image = functional.resized_crop(image, top, left, height, width, [224, 224])
+            if torch.rand(1) < 0.5:
+                image = functional.hflip(image)
+                steps.append(("hflip",))
+            pipeline = pil_transform("eval").transforms[2:]
+            images.append(transforms.Compose(pipeline)(image).numpy())
+            reports.append(SampleReport(index, str(samples[index][0]), "native", tuple(steps)))
+        labels = np.array([samples[index][1] for index in chosen], dtype=np.int64)
+        batches.append(Batch(np.stack(images), labels, reports))
+    return batches
+
+
+def compare_training(batches: list[Batch], settings: LoaderSettings) -> _compare.Comparison:
+    child = FakeChild("c", {"train": batches}, [], Hello(None))
+    return _compare.compare_training("c", child, replace(settings, mode="train"))
+
+
+def test_reported_crops_and_flips_are_replayed_to_the_same_bytes(data: Path, settings: LoaderSettings) -> None:
+    comparison = compare_training(training_batches(data), settings)
+    assert comparison.is_equal is True
+    assert comparison.image_count == IMAGE_COUNT
+    assert comparison.sources == {"native": IMAGE_COUNT}
+
+
+def shifted_crop(report: SampleReport) -> SampleReport:
+    (name, left, top, width, *further), *rest = report.steps
+    return replace(report, steps=((name, left, top, width - 1, *further), *rest))
+
+
+def without_crop(report: SampleReport) -> SampleReport:
+    return replace(report, steps=report.steps[1:])
+
+
+def of_other_index(report: SampleReport) -> SampleReport:
+    return replace(report, index=report.index + 1)
+
+
+@pytest.mark.parametrize("change", [shifted_crop, without_crop, of_other_index])
+def test_report_that_is_not_what_was_done_is_a_difference(
+    data: Path, settings: LoaderSettings, change: Callable[[SampleReport], SampleReport]
+) -> None:
+    batches = training_batches(data)
+    reports = batches[1].reports
+    assert reports is not None
+    reports[3] = change(reports[3])
+    with pytest.raises(_compare.ResultsDiffer):
+        compare_training(batches, settings)
+
+
+def test_pads_of_a_crop_larger_than_the_image_are_replayed(tmp_path: Path) -> None:
+    load_torchvision()
+    from torchvision.transforms import functional
+
+    image = Image.effect_noise((20, 30), 50).convert("RGB")
+    image.save(tmp_path / "small.png")
+    steps = (("crop", 0, 3, 20, 24, 2, 0, 2, 0),)
+    got = _compare.replay(SampleReport(0, str(tmp_path / "small.png"), "native", steps))
+    padded = functional.pad(image.crop((0, 3, 20, 27)), [2, 0, 2, 0])
+    assert np.array_equal(got, pil_transform("eval").transforms[3](functional.to_tensor(padded)).numpy())
+
+
+def test_record_survives_json_and_names_every_contender(settings: LoaderSettings, tmp_path: Path) -> None:
+    plan, found, _ = run_canned(settings)
+    record = _report.make_record(plan, found, {"machine": {"cpu": "test"}, "data": "canned"})
+    _report.write_record(record, tmp_path / "deep" / "latest.json")
+    read = json.loads((tmp_path / "deep" / "latest.json").read_text())
+    assert read["contenders"]["ffcv"]["unavailable"] == "no module ffcv"
+    assert read["contenders"]["dali"]["unavailable"] is None
+    summary = read["timings"][1]["summary"]
+    assert summary["images_per_second"] == {"median": 12.0, "min": 12.0, "max": 12.0}
+    assert summary["cpu_ms_per_image"]["median"] == pytest.approx(50.0)
+    assert summary["ratio_to_torch_pil"] == 1.0
+    assert read["timings"][0]["stage_ms_per_image"]["decode"] == pytest.approx(1000 * 2.0 / (3 * IMAGE_COUNT))
+    assert [(row["workers"], row["added_bytes"]) for row in read["memory"]][::2] == [(1, 250 << 20), (8, 250 << 20)]
+    assert str(settings.data) not in json.dumps(read)
+
+
+def test_tables_tell_figures_reasons_and_settings(settings: LoaderSettings) -> None:
+    plan, found, _ = run_canned(settings)
+    text = _report.format_tables(_report.make_record(plan, found, {"machine": {"cpu": "test"}, "data": "canned"}))
+    for expected in (
+        "not available: no module ffcv",
+        "12.0 (12.0 to 12.0)",
+        "eval, 1 workers, cores [0], 3 rounds: median (min to max)",
+        "num_workers=1",
+        "build_info scalar",
+        "decode",
+    ):
+        assert expected in text
+
+
+def test_summary_is_the_median_with_the_extremes() -> None:
+    assert _report.summarise([3.0, 1.0, 10.0]) == {"median": 3.0, "min": 1.0, "max": 10.0}
+
+
+def test_chart_is_a_png_of_the_record(settings: LoaderSettings, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="benchmarks/requirements.txt is not installed")
+    from benchmarks import chart
+
+    plan, found, _ = run_canned(settings)
+    record = _report.make_record(plan, found, {"machine": {"cpu": "test"}})
+    _report.write_record(record, tmp_path / "latest.json")
+    assert chart.main([str(tmp_path / "latest.json")]) == 0
+    with Image.open(tmp_path / "latest.png") as image:
+        assert image.format == "PNG"
+        assert image.width > 1000
+
+
+def test_samples_of_a_round_are_spread_over_the_data_or_repeat_it() -> None:
+    samples = [(f"{i}.jpg", i) for i in range(10)]
+    assert [label for _, label in select_samples(samples, 5)] == [0, 2, 4, 6, 8]
+    assert [label for _, label in select_samples(samples, 12)] == [*range(10), 0, 1]
+    with pytest.raises(ValueError, match="has no images"):
+        select_samples([], 5)
+
+
+def test_cpu_time_counts_descendants_that_live_and_that_ended() -> None:
+    pid = os.getpid()
+    before = _process_tree.cpu_seconds(pid)
+    burn = "import time\nwhile time.process_time() < 0.3: pass\ntime.sleep(60)"
+    with subprocess.Popen([sys.executable, "-c", burn]) as child:
+        wait_for_cpu(child.pid, 0.3)
+        assert child.pid in _process_tree.process_tree(pid)
+        assert _process_tree.cpu_seconds(pid) - before >= 0.3
+        assert _process_tree.pss_bytes(child.pid) > 1 << 20
+        child.kill()
+    # An ended child's time comes in clock ticks.
+    assert _process_tree.cpu_seconds(pid) - before >= 0.28
+    assert child.pid not in _process_tree.process_tree(pid)
+
+
+def test_memory_of_waiting_batches_is_counted_though_nobody_has_mapped_it(settings: LoaderSettings) -> None:
+    longer = replace(settings, mode="train", workers=2, batch_size=4)
+    cores = sorted(os.sched_getaffinity(0))
+    with _children.running(_children.ProcessSpawner(), ["torch_pil"], cores) as children:
+        figures = children["torch_pil"].call("memory", longer)
+    waiting_batch_bytes = 4 * 3 * 224 * 224 * 4
+    # One batch is in the consumer's hands and mapped; of the four ahead, torch maps none before it is asked for.
+    assert 3 * waiting_batch_bytes <= figures.unmapped_shared_bytes <= 6 * waiting_batch_bytes
+    assert figures.process_count == 3
+
+
+def test_time_until_at_rest_covers_work_that_goes_on_without_the_caller() -> None:
+    burn = "import time\nwhile time.process_time() < 0.5: pass\ntime.sleep(60)"
+    with subprocess.Popen([sys.executable, "-c", burn]) as child:
+        began = time.perf_counter()
+        seconds = _process_tree.wait_until_at_rest(os.getpid()) - began
+        used = _process_tree.cpu_seconds(child.pid)
+        child.kill()
+    assert used >= 0.5
+    assert seconds >= 0.4
+
+
+def wait_for_cpu(pid: int, seconds: float) -> None:
+    while _process_tree.cpu_seconds(pid) < seconds:
+        assert pid in _process_tree.process_tree(pid)
+
+
+def test_quick_run_compares_times_and_writes_the_record(
+    data: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["--data", str(data), "--out", str(tmp_path), "--quick", "--images", str(IMAGE_COUNT)]
+    arguments += ["--batch-size", "8", "--contenders", "torch_pil", "ffcv", "--modes", "train"]
+    assert command.main(arguments) == 0
+    record = json.loads((tmp_path / "latest.json").read_text())
+    (timing,) = record["timings"]
+    assert timing["rounds"][0]["image_count"] == IMAGE_COUNT
+    assert timing["summary"]["images_per_second"]["median"] > 1
+    assert timing["summary"]["cpu_ms_per_image"]["median"] > 0.3
+    assert timing["options"]["num_workers"] == 1
+    assert record["contenders"]["torch_pil"]["versions"]["torch"] == torch.__version__
+    assert "ratio" in capfd.readouterr().out
+
+
+def test_quick_run_finds_fastload_equal_in_both_modes(data: Path, tmp_path: Path) -> None:
+    fastload = pytest.importorskip("fastload", reason="fastload is not built")
+    if not hasattr(fastload, "DataLoader"):
+        pytest.skip("this fastload has no DataLoader")
+    arguments = ["--data", str(data), "--out", str(tmp_path), "--quick", "--images", str(IMAGE_COUNT)]
+    assert command.main([*arguments, "--batch-size", "8", "--contenders", "fastload_loader"]) == 0
+    record = json.loads((tmp_path / "latest.json").read_text())
+    assert [(c["mode"], c["is_equal"], c["image_count"]) for c in record["comparisons"]] == [
+        ("eval", True, IMAGE_COUNT),
+        ("train", True, IMAGE_COUNT),
+    ]
+    assert {timing["contender"] for timing in record["timings"]} == {"torch_pil", "fastload_loader"}
+
+
+def test_reference_equals_itself_in_two_processes(settings: LoaderSettings) -> None:
+    spawn = _children.ProcessSpawner()
+    cores = sorted(os.sched_getaffinity(0))[:1]
+    with (
+        _children.running(spawn, ["torch_pil"], cores) as first,
+        _children.running(spawn, ["torch_pil"], cores) as second,
+    ):
+        comparison = _compare.compare_evaluation(
+            "torch_pil", first["torch_pil"], second["torch_pil"], settings, must_be_equal=True
+        )
+    assert comparison.is_equal
+    assert comparison.image_count == IMAGE_COUNT
+
+
+def test_child_tells_what_its_contender_raised(settings: LoaderSettings) -> None:
+    broken = replace(settings, data=settings.data + "/none")
+    with (
+        _children.running(_children.ProcessSpawner(), ["torch_pil"], sorted(os.sched_getaffinity(0))) as children,
+        pytest.raises(_children.ContenderFailed, match="torch_pil: 'open' raised FileNotFoundError"),
+    ):
+        children["torch_pil"].call("open", broken)
+
+
+def test_unusable_arguments_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="no such folder"):
+        command.main(["--data", str(tmp_path / "none")])
+    with pytest.raises(SystemExit):
+        command.main(["--repeats", "0"])
+    assert "must be 1 or more, got 0" in capsys.readouterr().err
