@@ -1,0 +1,82 @@
+# make test   sets everything up in .venv, then lints, builds and tests. Arguments for pytest: make test ARGS="-k huffman"
+# make bench  sets everything up in .venv, then compares fastload with torch and draws a chart of it in benchmarks/results;
+#             DATA=folder takes your own images, a folder of images per class
+# make build  compiles the extension in place
+# make format rewrites sources in the layout that make lint asks for
+# make test-torch TORCH=2.4.1  tests one wheel, built with the torch below, on another torch (downloads it)
+# make clean  removes what was built, not .venv
+# PYTHON names the interpreter that .venv is made from, CXX the compiler.
+
+PYTHON ?= python3
+TORCH ?= 2.13.0
+ARGS ?=
+
+BASE_TORCH := 2.13.0
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
+# torchvision 0.x belongs to torch 2.(x - 15). Without its dependencies, so that it cannot exchange torch.
+torchvision_of = 0.$(shell expr $(word 2,$(subst ., ,$(1))) + 15).*
+
+CPP := $(shell find csrc tests/cpp fuzz -name '*.h' -o -name '*.cpp' 2>/dev/null)
+NATIVE := $(shell find csrc -name '*.h' -o -name '*.cpp' -o -name '*.map')
+
+.PHONY: test bench build lint format clean test-torch
+.DELETE_ON_ERROR:
+
+test: lint $(VENV)/.built
+	$(BIN)/python -m pytest $(ARGS)
+
+bench: $(VENV)/.built
+	$(BIN)/python -m benchmarks $(if $(DATA),--data "$(DATA)")
+	$(BIN)/python -m benchmarks.chart benchmarks/results/latest.json
+
+build: $(VENV)/.built
+
+lint: $(VENV)/.tools
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	@echo "clang-format --dry-run -Werror <$(words $(CPP)) files>"
+	@$(BIN)/clang-format --dry-run -Werror $(CPP)
+
+format: $(VENV)/.tools
+	$(BIN)/ruff check --fix-only .
+	$(BIN)/ruff format .
+	$(BIN)/clang-format -i $(CPP)
+
+$(VENV)/.created:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
+	    { echo "fastload: need Python 3.10 or newer, and '$(PYTHON)' is not. Name one: make PYTHON=python3.11" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
+	    { echo "fastload: '$(PYTHON)' has no venv module. Debian, Ubuntu: apt install python3-venv" >&2; exit 1; }
+	@$(PYTHON) -c 'import os, sys, sysconfig; sys.exit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))' || \
+	    { echo "fastload: '$(PYTHON)' comes without Python.h. Debian, Ubuntu: apt install python3-dev" >&2; exit 1; }
+	@command -v $${CXX:-g++} >/dev/null || \
+	    { echo "fastload: no C++ compiler '$${CXX:-g++}'. Debian, Ubuntu: apt install g++; or name one in CXX" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/.tools: tests/requirements.txt benchmarks/requirements.txt Makefile | $(VENV)/.created
+	$(PIP) torch==$(BASE_TORCH) -r tests/requirements.txt -r benchmarks/requirements.txt
+	$(PIP) --no-deps "torchvision==$(call torchvision_of,$(BASE_TORCH))"
+	@touch $@
+
+# In place, so that ninja compiles only what changed; tests/packaging builds and installs as users do.
+$(VENV)/.built: $(VENV)/.tools setup.py pyproject.toml $(NATIVE)
+	$(BIN)/python setup.py --quiet build_ext --inplace
+	echo "$(CURDIR)" > "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/fastload-source.pth"
+	@touch $@
+
+OTHER := .venv-torch-$(TORCH)
+test-torch: $(VENV)/.built
+	rm -rf build/wheel build/lib*  # a module that is gone must not come back from an older build
+	$(BIN)/python -m pip --disable-pip-version-check wheel --quiet --no-build-isolation --no-deps -w build/wheel .
+	test -d $(OTHER) || $(PYTHON) -m venv $(OTHER)
+	$(OTHER)/bin/python -m pip install --quiet torch==$(TORCH) -r tests/requirements.txt -r benchmarks/requirements.txt
+	$(OTHER)/bin/python -m pip install --quiet --no-deps "torchvision==$(call torchvision_of,$(TORCH))"
+	$(OTHER)/bin/python -m pip install --quiet --no-deps --force-reinstall build/wheel/*.whl
+	$(OTHER)/bin/pytest -m "not slow" $(ARGS)
+
+clean:
+	rm -rf build dist *.egg-info fastload/*.so $(VENV)/.built .pytest_cache .mypy_cache .ruff_cache .hypothesis
