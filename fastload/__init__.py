@@ -1,5 +1,6 @@
 """A drop-in for torch.utils.data.DataLoader that reads, decodes and transforms in native threads."""
 
+from fastload._decode import decode_image, pil_loader
 from fastload._errors import FastloadError, ForkedProcessError, LoaderClosedError, SampleError
 from fastload._iterator import SampleReport
 from fastload._loader import DataLoader
@@ -21,4 +22,6 @@ __all__ = [
     "SampleReport",
     "__version__",
     "build_info",
+    "decode_image",
+    "pil_loader",
 ]

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import atexit
 import errno
+import io
 import os
 import stat
 import threading
 import time
 import weakref
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from PIL import Image, UnidentifiedImageError, __version__, features
 
@@ -47,14 +48,26 @@ def open_rgb(path: str | bytes) -> RgbImage:
         return Image.open(file).convert("RGB")
 
 
+def open_rgb_bytes(data: bytes) -> RgbImage:
+    """Decode `data`, the contents of an image file, to an RGB image; raises what Pillow raises."""
+    return Image.open(io.BytesIO(data)).convert("RGB")
+
+
+def image_info(source: str | io.BytesIO) -> dict[str | tuple[int, int], Any]:
+    """What Pillow finds beside the pixels of a file (EXIF, ICC profile, ...); decodes nothing."""
+    with Image.open(source) as image:
+        info: dict[str | tuple[int, int], Any] = image.info
+    return info
+
+
 def decode_rgb(path: str | bytes) -> DecodedPixels:
     """Decode the file at `path` to RGB bytes; raises what `open_rgb` raises."""
     image = open_rgb(path)
     return DecodedPixels(image.tobytes(), image.width, image.height)
 
 
-def rgb_image(pixels: bytes, width: int, height: int) -> RgbImage:
-    """An RGB image with a copy of `pixels` (layout as in `DecodedPixels`)."""
+def rgb_image(pixels: Any, width: int, height: int) -> RgbImage:
+    """An RGB image with a copy of `pixels`, a contiguous buffer (layout as in `DecodedPixels`)."""
     return Image.frombytes("RGB", (width, height), pixels)
 
 

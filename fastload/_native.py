@@ -32,6 +32,7 @@ version: str = _core.version
 Batch = _core.Batch
 Engine = _core.Engine
 FallbackTask = _core.FallbackTask
+ImageDecoder = _core.ImageDecoder
 SampleIndex = _core.SampleIndex
 TransformPlan = _core.TransformPlan
 if TYPE_CHECKING:

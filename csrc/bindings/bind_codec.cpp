@@ -7,23 +7,19 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <stdexcept>
 #include <string_view>
+#include <vector>
 
+#include "bindings/bindings.h"
+#include "bindings/without_gil.h"
 #include "codec/jpeg/jpeg_decoder.h"
 #include "codec/probe.h"
-#include "kernels/dispatch.h"
+#include "io/file_reader.h"
 
 namespace fastload {
 namespace {
 
 namespace py = pybind11;
-
-const KernelTable& kernel_table() {
-    const KernelTable* const table = select_kernel_table();
-    if (table == nullptr) throw std::runtime_error("FASTLOAD_SIMD names a kernel table that is not available here");
-    return *table;
-}
 
 ByteSpan span_of(const py::bytes& data) {
     const auto view = static_cast<std::string_view>(data);
@@ -47,14 +43,21 @@ const char* status_name(StatusCode code) {
     }
 }
 
-py::array_t<std::uint8_t> interleaved(const StripImageView& view) {
-    py::array_t<std::uint8_t> pixels({view.height, view.width, std::int32_t{3}});
-    std::uint8_t* next = pixels.mutable_data();
-    for (std::int32_t y = 0; y < view.height; ++y) {
-        for (std::int32_t x = 0; x < view.width; ++x) {
-            for (int plane = 0; plane < 3; ++plane) *next++ = view.at(plane, x, y);
-        }
-    }
+// A copy of the pixels: [height, width, 3], or [3, height, width] where `is_planar`.
+py::array_t<std::uint8_t> array_of(const StripImageView& view, bool is_planar) {
+    const std::vector<py::ssize_t> planar = {3, view.height, view.width};
+    const std::vector<py::ssize_t> interleaved = {view.height, view.width, 3};
+    py::array_t<std::uint8_t> pixels(is_planar ? planar : interleaved);
+    ConvertJob job;
+    job.width = view.width;
+    job.height = view.height;
+    job.is_channels_last = !is_planar;
+    const KernelTable& kernels = active_kernel_table();
+    std::uint8_t* const destination = pixels.mutable_data();
+    without_gil([&] {
+        kernels.convert_strips(view, job, destination);
+        return true;
+    });
     return pixels;
 }
 
@@ -73,7 +76,7 @@ py::tuple decode_jpeg(const py::bytes& data, const std::optional<std::array<std:
     DecodeLimits limits;
     limits.max_pixels = max_pixels;
     limits.max_scans = max_scans;
-    const auto decoder = std::make_unique<JpegDecoder>(kernel_table(), limits);
+    const auto decoder = std::make_unique<JpegDecoder>(active_kernel_table(), limits);
     ImageInfo info;
     StripImageView view;
     Status status = decoder->read_header(span_of(data), &info);
@@ -86,9 +89,70 @@ py::tuple decode_jpeg(const py::bytes& data, const std::optional<std::array<std:
         status = decoder->decode(wanted, &view);
     }
     py::object pixels = py::none();
-    if (status.is_ok()) pixels = interleaved(view);
+    if (status.is_ok()) pixels = array_of(view, false);
     return py::make_tuple(pixels, status_name(status.code), status.detail, status.byte_offset);
 }
+
+// Reader and decoder of one Python thread, with scratch memory that stays. Gives None wherever the reference decoder
+// has to say what the image is or why there is none.
+class ImageDecoder {
+  public:
+    ImageDecoder(std::uint64_t max_file_bytes, std::uint64_t max_pixels)
+        : max_file_bytes_(max_file_bytes), decoder_(active_kernel_table(), limits_of(max_pixels)) {}
+    ImageDecoder(const ImageDecoder&) = delete;  // scratch memory has one owner
+    ImageDecoder& operator=(const ImageDecoder&) = delete;
+
+    py::object decode_file(const py::bytes& path, bool is_planar) {
+        return decode(is_planar, [&](ByteSpan* file) { return reader_.read(span_of(path), max_file_bytes_, file); });
+    }
+
+    py::object decode_bytes(const py::bytes& data, bool is_planar) {
+        return decode(is_planar, [&](ByteSpan* file) {
+            *file = span_of(data);
+            return Status::ok();
+        });
+    }
+
+  private:
+    static DecodeLimits limits_of(std::uint64_t max_pixels) {
+        DecodeLimits limits;
+        limits.max_pixels = max_pixels;
+        return limits;
+    }
+
+    template <typename Load>
+    py::object decode(bool is_planar, Load&& load) {
+        // A finalizer that Python runs at the allocation of the result may come here again in the same thread.
+        if (is_busy_) return py::none();
+        const Busy busy(&is_busy_);
+        StripImageView view;
+        const Status status = without_gil([&] {
+            ByteSpan file;
+            ImageInfo info;
+            if (const Status loaded = load(&file); !loaded.is_ok()) return loaded;
+            if (const Status header = decoder_.read_header(file, &info); !header.is_ok()) return header;
+            return decoder_.decode({0, 0, info.size.width, info.size.height}, &view);
+        });
+        if (!status.is_ok()) return py::none();
+        return array_of(view, is_planar);
+    }
+
+    class Busy {
+      public:
+        explicit Busy(bool* flag) noexcept : flag_(flag) { *flag_ = true; }
+        ~Busy() { *flag_ = false; }
+        Busy(const Busy&) = delete;  // a scope, not a value
+        Busy& operator=(const Busy&) = delete;
+
+      private:
+        bool* const flag_;
+    };
+
+    const std::uint64_t max_file_bytes_;
+    FileReader reader_;
+    JpegDecoder decoder_;
+    bool is_busy_ = false;
+};
 
 }  // namespace
 
@@ -102,6 +166,10 @@ void bind_codec(py::module_& module) {
         "Decodes a JPEG or a region (left, top, width, height) of it natively.\n\n"
         "Returns (pixels, status, detail, byte_offset): uint8 [height, width, 3] that own their memory, or None\n"
         "where status is not 'ok'. Raises ValueError where the region does not lie inside the image.");
+    py::class_<ImageDecoder>(module, "ImageDecoder")
+        .def(py::init<std::uint64_t, std::uint64_t>(), py::kw_only(), py::arg("max_file_bytes"), py::arg("max_pixels"))
+        .def("decode_file", &ImageDecoder::decode_file, py::arg("path"), py::arg("is_planar"))
+        .def("decode_bytes", &ImageDecoder::decode_bytes, py::arg("data"), py::arg("is_planar"));
 }
 
 }  // namespace fastload

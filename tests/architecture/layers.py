@@ -37,6 +37,7 @@ PYTHON_LEVELS = {
     "_stats": 2,
     "_threads": 2,
     "_device": 2,
+    "_decode": 2,
     "_iterator": 3,
     "_torch_iterator": 3,
     "_loader": 4,

@@ -1,0 +1,116 @@
+"""Single images, for people who write their own data sets."""
+
+from __future__ import annotations
+
+import io
+import os
+import threading
+from typing import Any, Literal, overload
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from fastload import _config, _fallback, _native
+
+_OUTPUTS = ("tensor", "numpy", "pil")
+
+
+@overload
+def decode_image(
+    source: str | os.PathLike[str] | bytes | bytearray | memoryview, *, output: Literal["tensor"] = "tensor"
+) -> torch.Tensor: ...
+@overload
+def decode_image(
+    source: str | os.PathLike[str] | bytes | bytearray | memoryview, *, output: Literal["numpy"]
+) -> NDArray[np.uint8]: ...
+@overload
+def decode_image(
+    source: str | os.PathLike[str] | bytes | bytearray | memoryview, *, output: Literal["pil"]
+) -> _fallback.RgbImage: ...
+def decode_image(
+    source: str | os.PathLike[str] | bytes | bytearray | memoryview,
+    *,
+    output: Literal["tensor", "numpy", "pil"] = "tensor",
+) -> Any:
+    """Decodes an image file to RGB: the pixels of ``PIL.Image.open(source).convert("RGB")``.
+
+    Clean sequential JPEG files are decoded natively with the GIL released, everything else by the installed Pillow.
+    Threads decode at the same time; each keeps the memory it decodes in, a few bytes a pixel of its largest image.
+
+    Args:
+        source: a path (str or PathLike), or the contents of a file (bytes, bytearray or memoryview; changes that
+            another thread makes meanwhile are not seen).
+        output: "tensor": torch.uint8 [3, height, width]; "numpy": uint8 [height, width, 3]; "pil": an RGB image with
+            the ``info`` (EXIF, ICC profile, ...) that Pillow gives it. EXIF orientation is not applied.
+
+    Raises:
+        ValueError, TypeError: for another output or source.
+        OSError, PIL.UnidentifiedImageError, PIL.Image.DecompressionBombError, ...: what Pillow raises for this file.
+            A FIFO or device is refused with OSError.
+
+    Example:
+        >>> fastload.decode_image("cat.jpg").shape
+        torch.Size([3, 375, 500])
+    """
+    if output not in _OUTPUTS:
+        raise ValueError(f"output must be one of {', '.join(map(repr, _OUTPUTS))}, got {output!r}")
+    if isinstance(source, (bytearray, memoryview)):
+        source = bytes(source)
+    if not isinstance(source, (str, bytes, os.PathLike)):
+        raise TypeError(f"source must be a path (str, PathLike) or bytes, got {type(source).__name__}")
+    contents = source if isinstance(source, bytes) else None
+    path = "" if isinstance(source, bytes) else os.fspath(source)
+    pixels = _decode_natively(path, contents, is_planar=output == "tensor")
+    if pixels is None:
+        image = _fallback.open_rgb(path) if contents is None else _fallback.open_rgb_bytes(contents)
+        return image if output == "pil" else _as_array(image, output)
+    if output == "pil":
+        image = _fallback.rgb_image(pixels.data, pixels.shape[1], pixels.shape[0])
+        image.info = _fallback.image_info(path if contents is None else io.BytesIO(contents))
+        return image
+    return torch.from_numpy(pixels) if output == "tensor" else pixels
+
+
+def pil_loader(path: str) -> _fallback.RgbImage:
+    """torchvision.datasets.folder.pil_loader with the native decoder: the RGB image of the file at `path`.
+
+    Raises what pil_loader raises for the file, and OSError for a FIFO or device, where pil_loader would wait for ever.
+
+    Example:
+        >>> torchvision.datasets.DatasetFolder(root, loader=fastload.pil_loader, extensions=(".jpg",))
+    """
+    return decode_image(path, output="pil")
+
+
+def _as_array(image: _fallback.RgbImage, output: str) -> Any:
+    pixels = np.array(image)
+    return torch.from_numpy(pixels).permute(2, 0, 1).contiguous() if output == "tensor" else pixels
+
+
+class _ThreadDecoder(threading.local):
+    """This thread's decoder; a new one where Pillow's limit, which users change, is not its any more."""
+
+    max_pixels = -1
+    decoder: _native.ImageDecoder
+
+    def get(self, max_pixels: int) -> _native.ImageDecoder:
+        if self.max_pixels != max_pixels:
+            self.decoder = _native.ImageDecoder(max_file_bytes=_config.MAX_FILE_BYTES, max_pixels=max_pixels)
+            self.max_pixels = max_pixels
+        return self.decoder
+
+
+_thread_decoder = _ThreadDecoder()
+
+
+def _decode_natively(path: str, contents: bytes | None, *, is_planar: bool) -> NDArray[np.uint8] | None:
+    """The pixels, or None where Pillow has to decide what they are."""
+    if not _fallback.native_jpeg_is_exact().is_exact:
+        return None
+    decoder = _thread_decoder.get(_fallback.pillow_info().max_image_pixels or _config.NO_PIXEL_LIMIT)
+    if contents is not None:
+        return decoder.decode_bytes(contents, is_planar)
+    encoded = os.fsencode(path)
+    # The system would stop reading the name there.
+    return None if b"\0" in encoded else decoder.decode_file(encoded, is_planar)
