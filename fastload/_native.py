@@ -30,10 +30,14 @@ except ImportError as error:
 version: str = _core.version
 
 Batch = _core.Batch
+CounterDraws = _core.CounterDraws
+DrawSource = _core.DrawSource
 Engine = _core.Engine
 FallbackTask = _core.FallbackTask
 ImageDecoder = _core.ImageDecoder
 SampleIndex = _core.SampleIndex
+TorchDraws = _core.TorchDraws
+TorchExp = _core.TorchExp
 TransformPlan = _core.TransformPlan
 if TYPE_CHECKING:
     SampleFailure = _core.SampleFailure

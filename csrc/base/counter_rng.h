@@ -50,12 +50,6 @@ class CounterRng {
         return block_[used_words_++];
     }
 
-    // Uniform on the multiples of 2^-24 in [0, 1): what torch draws for float32.
-    float uniform_float() noexcept { return static_cast<float>(next_uint32() >> 8) * 0x1p-24F; }
-
-    // float32 arithmetic as in torch's Tensor.uniform_(from, to).
-    float uniform_float(float from, float to) noexcept { return uniform_float() * (to - from) + from; }
-
     // Uniform on [0, n), n > 0, without bias: the draws that would make some values more likely are thrown away
     // (Lemire, "Fast random integer generation in an interval", 2019).
     std::uint32_t below(std::uint32_t n) noexcept {

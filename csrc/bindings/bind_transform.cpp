@@ -87,6 +87,19 @@ class StepReader {
         for (std::size_t i = 0; i < 2; ++i) numbers[i] = as_double(key, kAllowed, sequence[i], value);
     }
 
+    // "log_ratio" and, where torch's own exp is wanted, "torch_exp".
+    LogRange log_range() {
+        double bounds[2];
+        pair("log_ratio", bounds);
+        LogRange range{static_cast<float>(bounds[0]), static_cast<float>(bounds[1]), nullptr};
+        if (step_.contains("torch_exp")) {
+            const py::object exp = take("torch_exp");
+            if (!py::isinstance<TorchExp>(exp)) reject(name_of("torch_exp"), "a TorchExp", exp);
+            range.torch_exp = exp.cast<std::shared_ptr<TorchExp>>();
+        }
+        return range;
+    }
+
     void finish() const {
         for (const auto& item : step_) {
             const std::string key = py::str(item.first);
@@ -140,6 +153,7 @@ TransformStep read_step(std::size_t index, const py::handle& value) {
     if (step.kind == TransformKind::kRandomResizedCrop) {
         reader.pair("scale", step.box_rule.scale);
         reader.pair("ratio", step.box_rule.ratio);
+        step.box_rule.log_ratio = reader.log_range();
     }
     if (step.kind == TransformKind::kResizeShorterSide) {
         step.size = reader.side("size");
@@ -196,10 +210,9 @@ py::tuple step_as_tuple(const ResolvedStep& step) {
     }
 }
 
-py::list resolve(const TransformPlan& plan, std::uint64_t seed, std::uint64_t epoch, std::uint64_t sample_index,
-                 std::int32_t width, std::int32_t height) {
+py::list resolve(const TransformPlan& plan, DrawSource& draws, std::int32_t width, std::int32_t height) {
     ResolvedTransform resolved;
-    check(plan.resolve(seed, epoch, sample_index, {width, height}, &resolved));
+    check(plan.resolve(&draws, {width, height}, &resolved));
     return describe_steps(resolved);
 }
 
@@ -217,19 +230,18 @@ PackedImageView view_rgb(const RgbArray& rgb) {
             static_cast<std::int32_t>(rgb.shape(0))};
 }
 
-Status transform_packed(const TransformPlan& plan, const PackedImageView& rgb, std::uint64_t seed, std::uint64_t epoch,
-                        std::uint64_t sample_index, const KernelTable& kernels, void* destination) noexcept {
+Status transform_packed(const TransformPlan& plan, const PackedImageView& rgb, DrawSource* draws,
+                        const KernelTable& kernels, void* destination) noexcept {
     TransformExecutor executor(kernels);
     StripImageView strips;
     ResolvedTransform resolved;
     Status status = executor.load_packed(rgb, &strips);
-    if (status.is_ok()) status = plan.resolve(seed, epoch, sample_index, {rgb.width, rgb.height}, &resolved);
+    if (status.is_ok()) status = plan.resolve(draws, {rgb.width, rgb.height}, &resolved);
     if (status.is_ok()) status = executor.run(plan, resolved, strips.crop(resolved.source_region), destination);
     return status;
 }
 
-py::bytes apply_transform(const TransformPlan& plan, const RgbArray& rgb, std::uint64_t seed, std::uint64_t epoch,
-                          std::uint64_t sample_index) {
+py::bytes apply_transform(const TransformPlan& plan, const RgbArray& rgb, DrawSource& draws) {
     const KernelTable* kernels = select_kernel_table();
     if (kernels == nullptr) {
         throw py::value_error(std::string("FASTLOAD_SIMD must be one of: ") + available_kernel_tables());
@@ -239,7 +251,7 @@ py::bytes apply_transform(const TransformPlan& plan, const RgbArray& rgb, std::u
     Status status;
     {
         py::gil_scoped_release released;
-        status = transform_packed(plan, view, seed, epoch, sample_index, *kernels, sample.data());
+        status = transform_packed(plan, view, &draws, *kernels, sample.data());
     }
     check(status);
     return {reinterpret_cast<const char*>(sample.data()), plan.sample_bytes()};
@@ -263,12 +275,11 @@ void bind_transform(py::module_& m) {
         .def_property_readonly("output_height", [](const TransformPlan& plan) { return plan.output_size().height; })
         .def_property_readonly("output_width", [](const TransformPlan& plan) { return plan.output_size().width; })
         .def_property_readonly("sample_bytes", &TransformPlan::sample_bytes)
-        .def("resolve", &resolve, py::arg("seed"), py::arg("epoch"), py::arg("sample_index"), py::arg("width"),
-             py::arg("height"),
+        .def_property_readonly("is_random", &TransformPlan::is_random)
+        .def("resolve", &resolve, py::arg("draws"), py::arg("width"), py::arg("height"),
              "The concrete steps for one sample: (\"crop\", left, top, width, height, pad_left, pad_top, pad_right, "
              "pad_bottom), (\"resize\", width, height, interpolation), (\"hflip\",).");
-    m.def("apply_transform", &apply_transform, py::arg("plan"), py::arg("rgb").noconvert(), py::arg("seed"),
-          py::arg("epoch"), py::arg("sample_index"),
+    m.def("apply_transform", &apply_transform, py::arg("plan"), py::arg("rgb").noconvert(), py::arg("draws"),
           "The bytes of one sample made from a whole decoded image (uint8 [height, width, 3]).");
 }
 

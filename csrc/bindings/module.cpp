@@ -1,5 +1,6 @@
 // The extension module fastload._core. Only fastload/_native.py imports it; fastload/_core.pyi types it.
 #include "bindings/bind_codec.h"
+#include "bindings/bind_draws.h"
 #include "bindings/bind_transform.h"
 #include "bindings/bindings.h"
 
@@ -7,6 +8,7 @@ PYBIND11_MODULE(_core, module) {
     module.doc() = "The native part of fastload. Private: import fastload instead.";
     fastload::bind_build_info(module);
     fastload::bind_codec(module);
+    fastload::bind_draws(module);
     fastload::bind_transform(module);
     fastload::bind_engine(module);
 }

@@ -73,8 +73,8 @@ Status NativeSampleWorker::resolve(const SampleTask& task, ImageSize source_size
     report.sample_index = task.sample_index;
     report.source_size = source_size;
     const SampleSource& source = *task.source;
-    return source.plan->resolve(source.seed, source.epoch, static_cast<std::uint64_t>(task.sample_index), source_size,
-                                &report.transform);
+    CounterDraws draws(source.seed, source.epoch, static_cast<std::uint64_t>(task.sample_index));
+    return source.plan->resolve(&draws, source_size, &report.transform);
 }
 
 Status NativeSampleWorker::transform(const SampleTask& task, const StripImageView& pixels,

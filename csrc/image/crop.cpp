@@ -40,21 +40,19 @@ double round_half_even(double value) noexcept {
     return std::fmod(below, 2.0) == 0.0 ? below : below + 1.0;
 }
 
-Region choose_random_box(ImageSize image, const RandomBoxRule& rule, CounterRng* rng) noexcept {
+Region choose_random_box(ImageSize image, const RandomBoxRule& rule, DrawSource* draws) noexcept {
     const double area = static_cast<double>(image.width) * image.height;
     const auto scale_from = static_cast<float>(rule.scale[0]);
     const auto scale_to = static_cast<float>(rule.scale[1]);
-    const float log_from = std::log(static_cast<float>(rule.ratio[0]));
-    const float log_to = std::log(static_cast<float>(rule.ratio[1]));
     for (int attempt = 0; attempt < 10; ++attempt) {
-        const double target_area = area * static_cast<double>(rng->uniform_float(scale_from, scale_to));
-        const auto aspect = static_cast<double>(std::exp(rng->uniform_float(log_from, log_to)));
+        const double target_area = area * static_cast<double>(draws->uniform(scale_from, scale_to));
+        const auto aspect = static_cast<double>(draws->uniform_exp(rule.log_ratio));
         const double width = round_half_even(std::sqrt(target_area * aspect));
         const double height = round_half_even(std::sqrt(target_area / aspect));
         if (!(0.0 < width && width <= image.width && 0.0 < height && height <= image.height)) continue;
         Region box{0, 0, static_cast<std::int32_t>(width), static_cast<std::int32_t>(height)};
-        box.top = static_cast<std::int32_t>(rng->below(static_cast<std::uint32_t>(image.height - box.height + 1)));
-        box.left = static_cast<std::int32_t>(rng->below(static_cast<std::uint32_t>(image.width - box.width + 1)));
+        box.top = static_cast<std::int32_t>(draws->below(static_cast<std::uint32_t>(image.height - box.height + 1)));
+        box.left = static_cast<std::int32_t>(draws->below(static_cast<std::uint32_t>(image.width - box.width + 1)));
         return box;
     }
     return central_box(image, rule);

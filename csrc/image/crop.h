@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "base/counter_rng.h"
 #include "base/image_view.h"
+#include "image/draw_source.h"
 
 namespace fastload {
 
@@ -22,12 +22,13 @@ double round_half_even(double value) noexcept;
 struct RandomBoxRule {
     double scale[2] = {0.08, 1.0};
     double ratio[2] = {3.0 / 4.0, 4.0 / 3.0};
+    LogRange log_ratio = {-0.28768207F, 0.28768207F, nullptr};  // torch.log of float32 `ratio`
 };
 
-// The box of torchvision's RandomResizedCrop.get_params with draws from `rng`: up to ten attempts, each a float32 area
+// The box of torchvision's RandomResizedCrop.get_params with `draws`: up to ten attempts, each a float32 area
 // share and a float32 log aspect ratio; then the row, then the column of an accepted box; else the largest central box
 // whose ratio is in range. Width or height may be 0 for absurd ratios, where torchvision fails in the resize after it.
-Region choose_random_box(ImageSize image, const RandomBoxRule& rule, CounterRng* rng) noexcept;
+Region choose_random_box(ImageSize image, const RandomBoxRule& rule, DrawSource* draws) noexcept;
 
 // The size torchvision's Resize(size, max_size) makes of an image: the shorter side becomes `size`; `max_size` (0:
 // none) bounds the longer one. Sides are truncated. They may come out as 0 or beyond kMaxResizedSide; the caller

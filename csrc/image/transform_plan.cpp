@@ -1,11 +1,11 @@
 #include "image/transform_plan.h"
 
+#include <algorithm>
 #include <limits>
 #include <optional>
 #include <sstream>
 
 #include "base/checked_math.h"
-#include "base/counter_rng.h"
 #include "image/placement.h"
 
 namespace fastload {
@@ -189,12 +189,16 @@ class Resolver {
     bool has_source_region_ = false;
 };
 
+bool draws(TransformKind kind) noexcept {
+    return kind == TransformKind::kRandomResizedCrop || kind == TransformKind::kRandomHorizontalFlip;
+}
+
 Status invalid_size(const char* detail) noexcept { return {StatusCode::kInvalidGeometry, 0, 0, detail}; }
 
-Status resolve_step(const TransformStep& step, CounterRng rng, Resolver* resolver) noexcept {
+Status resolve_step(const TransformStep& step, DrawSource* draws, Resolver* resolver) noexcept {
     switch (step.kind) {
         case TransformKind::kRandomResizedCrop: {
-            const Region box = choose_random_box(resolver->size(), step.box_rule, &rng);
+            const Region box = choose_random_box(resolver->size(), step.box_rule, draws);
             if (box.width == 0 || box.height == 0) return invalid_size("a random crop of this image is empty");
             resolver->crop({box});
             resolver->resize({step.width, step.height}, step.interpolation);
@@ -216,7 +220,7 @@ Status resolve_step(const TransformStep& step, CounterRng rng, Resolver* resolve
             resolver->crop(center_crop(resolver->size(), {step.width, step.height}));
             break;
         case TransformKind::kRandomHorizontalFlip:
-            if (rng.uniform_float() < static_cast<float>(step.probability)) resolver->flip();
+            if (draws->uniform() < static_cast<float>(step.probability)) resolver->flip();
             break;
     }
     return Status::ok();
@@ -241,14 +245,18 @@ std::shared_ptr<TransformPlan> TransformPlan::create(std::vector<TransformStep> 
     return plan;
 }
 
-Status TransformPlan::resolve(std::uint64_t seed, std::uint64_t epoch, std::uint64_t sample_index, ImageSize source,
-                              ResolvedTransform* out) const noexcept {
+bool TransformPlan::is_random() const noexcept {
+    return std::any_of(steps_.begin(), steps_.end(), [](const TransformStep& step) { return draws(step.kind); });
+}
+
+Status TransformPlan::resolve(DrawSource* draws, ImageSize source, ResolvedTransform* out) const noexcept {
     if (!is_side(source.width) || !is_side(source.height)) {
         return invalid_size("a side of the image is not in 1..65535");
     }
     Resolver resolver(source, out);
     for (const TransformStep& step : steps_) {
-        const Status status = resolve_step(step, CounterRng(seed, epoch, sample_index, step.position), &resolver);
+        draws->begin_step(step.position);
+        const Status status = resolve_step(step, draws, &resolver);
         if (!status.is_ok()) return status;
     }
     resolver.finish();

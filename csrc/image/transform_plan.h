@@ -12,6 +12,7 @@
 #include "base/span.h"
 #include "base/status.h"
 #include "image/crop.h"
+#include "image/draw_source.h"
 #include "image/output_layout.h"
 #include "image/resize_plan.h"
 
@@ -28,7 +29,7 @@ enum class TransformKind : std::uint8_t {
 // One step as the user wrote it. Each kind reads the members it needs.
 struct TransformStep {
     TransformKind kind = TransformKind::kResize;
-    std::uint32_t position = 0;  // in the user's pipeline; part of the name of the step's random stream
+    std::uint32_t position = 0;  // in the user's pipeline; names the step's draws
     std::int32_t width = 0;
     std::int32_t height = 0;
     std::int32_t size = 0;
@@ -80,11 +81,12 @@ class TransformPlan {
     ResizeOrder resize_order() const noexcept { return resize_order_; }
     Span<const TransformStep> steps() const noexcept { return {steps_.data(), steps_.size()}; }
 
-    // Makes the draws for one sample of `source` size: the same for the same arguments, always. Fails with
-    // kInvalidGeometry where a side of the source is not in 1..kMaxImageSide, or one of a result between two steps not
-    // in 1..kMaxResizedSide.
-    Status resolve(std::uint64_t seed, std::uint64_t epoch, std::uint64_t sample_index, ImageSize source,
-                   ResolvedTransform* out) const noexcept;
+    // True where resolve() draws.
+    bool is_random() const noexcept;
+
+    // Makes the choices for one sample of `source` size with `draws`. Fails with kInvalidGeometry where a side of the
+    // source is not in 1..kMaxImageSide, or one of a result between two steps not in 1..kMaxResizedSide.
+    Status resolve(DrawSource* draws, ImageSize source, ResolvedTransform* out) const noexcept;
 
   private:
     std::vector<TransformStep> steps_;

@@ -67,9 +67,9 @@ class LoweredTransform:
 
     Attributes:
         steps: In order; each a dict of "kind", "position" (from 0, in the flattened pipeline) and
-            random_resized_crop: height, width, scale, ratio, interpolation; resize: height, width, interpolation;
-            resize_shorter_side: size, max_size (None: none), interpolation; center_crop: height, width;
-            horizontal_flip: probability.
+            random_resized_crop: height, width, scale, ratio, log_ratio, interpolation; resize: height, width,
+            interpolation; resize_shorter_side: size, max_size (None: none), interpolation; center_crop: height,
+            width; horizontal_flip: probability.
         height, width: Size of every result.
         dtype: Of every result, which is [3, height, width], contiguous.
         element_size: Bytes of an element.
@@ -222,6 +222,7 @@ def _lower_random_resized_crop(transform: Any, module: ModuleType) -> Step:
         "width": width,
         "scale": scale,
         "ratio": ratio,
+        "log_ratio": tuple(torch.log(torch.tensor(ratio)).tolist()),
         "interpolation": interpolation,
     }
 

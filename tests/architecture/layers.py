@@ -35,6 +35,7 @@ PYTHON_LEVELS = {
     "samplers": 2,
     "transforms": 2,
     "_stats": 2,
+    "_torch_draws": 2,
     "_threads": 2,
     "_device": 2,
     "_decode": 2,

@@ -76,17 +76,4 @@ TEST_CASE(counter_rng_below_throws_biased_draws_away) {
     CHECK(low_third < 10400);
 }
 
-TEST_CASE(counter_rng_uniform_float_covers_the_unit_interval) {
-    CounterRng rng(3, 0, 0, 0);
-    double sum = 0.0;
-    for (int i = 0; i < 10000; ++i) {
-        const float value = rng.uniform_float();
-        CHECK(value >= 0.0F && value < 1.0F);
-        sum += static_cast<double>(value);
-    }
-    CHECK(sum > 4900.0 && sum < 5100.0);
-    const float inside = rng.uniform_float(-2.0F, 3.0F);
-    CHECK(inside >= -2.0F && inside <= 3.0F);
-}
-
 }  // namespace fastload

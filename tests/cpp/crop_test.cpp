@@ -1,5 +1,7 @@
 #include "image/crop.h"
 
+#include <limits>
+
 #include "check.h"
 #include "image/placement.h"
 
@@ -64,9 +66,9 @@ TEST_CASE(random_box_lies_inside_and_follows_its_seed) {
     RandomBoxRule rule;
     int full_tries = 0;
     for (std::uint64_t sample = 0; sample < 2000; ++sample) {
-        CounterRng rng(1, 0, sample, 0);
-        CounterRng again(1, 0, sample, 0);
-        const Region box = choose_random_box({500, 375}, rule, &rng);
+        CounterDraws draws(1, 0, sample);
+        CounterDraws again(1, 0, sample);
+        const Region box = choose_random_box({500, 375}, rule, &draws);
         check_region(choose_random_box({500, 375}, rule, &again), box);
         CHECK(box.lies_inside(500, 375));
         const double share = static_cast<double>(box.width) * box.height / (500.0 * 375.0);
@@ -81,20 +83,22 @@ TEST_CASE(random_box_lies_inside_and_follows_its_seed) {
 TEST_CASE(random_box_falls_back_to_the_central_box) {
     RandomBoxRule rule;
     rule.scale[0] = rule.scale[1] = 4.0;  // larger than any image: no attempt can succeed
-    CounterRng rng(1, 0, 0, 0);
-    check_region(choose_random_box({100, 400}, rule, &rng), {0, 133, 100, 133});  // 100 / (3/4) = 133.3
-    check_region(choose_random_box({400, 100}, rule, &rng), {133, 0, 133, 100});
-    check_region(choose_random_box({100, 110}, rule, &rng), {0, 0, 100, 110});
+    CounterDraws draws(1, 0, 0);
+    check_region(choose_random_box({100, 400}, rule, &draws), {0, 133, 100, 133});  // 100 / (3/4) = 133.3
+    check_region(choose_random_box({400, 100}, rule, &draws), {133, 0, 133, 100});
+    check_region(choose_random_box({100, 110}, rule, &draws), {0, 0, 100, 110});
 }
 
 TEST_CASE(random_box_survives_absurd_ratios) {
     RandomBoxRule rule;
     rule.ratio[0] = 1e30;
     rule.ratio[1] = 1e38;
-    CounterRng rng(1, 0, 0, 0);
-    CHECK_EQUAL(choose_random_box({100, 100}, rule, &rng).height, 0);
+    rule.log_ratio = {69.0776F, 87.4982F, nullptr};
+    CounterDraws draws(1, 0, 0);
+    CHECK_EQUAL(choose_random_box({100, 100}, rule, &draws).height, 0);
     rule.ratio[0] = rule.ratio[1] = 1e-300;
-    CHECK_EQUAL(choose_random_box({100, 100}, rule, &rng).width, 0);
+    rule.log_ratio.from = rule.log_ratio.to = -std::numeric_limits<float>::infinity();
+    CHECK_EQUAL(choose_random_box({100, 100}, rule, &draws).width, 0);
 }
 
 TEST_CASE(placement_follows_crops_and_flips) {

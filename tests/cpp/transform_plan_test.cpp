@@ -59,10 +59,14 @@ void check_mentions(const std::string& text, const std::string& part) {
     }
 }
 
+Status resolve(const TransformPlan& plan, CounterDraws draws, ImageSize image, ResolvedTransform* resolved) {
+    return plan.resolve(&draws, image, resolved);
+}
+
 std::vector<std::uint8_t> run(TransformExecutor& executor, const TransformPlan& plan, const StripImageView& image,
                               std::uint64_t sample = 0) {
     ResolvedTransform resolved;
-    CHECK(plan.resolve(1, 0, sample, {image.width, image.height}, &resolved).is_ok());
+    CHECK(resolve(plan, {1, 0, sample}, {image.width, image.height}, &resolved).is_ok());
     CHECK(resolved.source_region.lies_inside(image.width, image.height));
     std::vector<std::uint8_t> sample_bytes(plan.sample_bytes());
     CHECK(executor.run(plan, resolved, image.crop(resolved.source_region), sample_bytes.data()).is_ok());
@@ -143,16 +147,17 @@ TEST_CASE(plan_knows_its_output_size_and_bytes) {
 
 TEST_CASE(plan_asks_only_for_the_pixels_before_the_first_resize) {
     ResolvedTransform resolved;
-    CHECK(make_plan({sized(TransformKind::kCenterCrop, 100, 50), flip(1.0), sized(TransformKind::kResize, 10, 10)})
-              ->resolve(0, 0, 0, {200, 200}, &resolved)
+    CHECK(resolve(*make_plan(
+                      {sized(TransformKind::kCenterCrop, 100, 50), flip(1.0), sized(TransformKind::kResize, 10, 10)}),
+                  {0, 0, 0}, {200, 200}, &resolved)
               .is_ok());
     CHECK_EQUAL(resolved.source_region.left, 50);
     CHECK_EQUAL(resolved.source_region.top, 75);
     CHECK_EQUAL(resolved.source_region.width, 100);
     CHECK_EQUAL(resolved.source_region.height, 50);
     CHECK_EQUAL(resolved.step_count, 3U);
-    CHECK(make_plan({sized(TransformKind::kResize, 20, 20), sized(TransformKind::kCenterCrop, 10, 10)})
-              ->resolve(0, 0, 0, {200, 100}, &resolved)
+    CHECK(resolve(*make_plan({sized(TransformKind::kResize, 20, 20), sized(TransformKind::kCenterCrop, 10, 10)}),
+                  {0, 0, 0}, {200, 100}, &resolved)
               .is_ok());
     CHECK_EQUAL(resolved.source_region.width, 200);
     CHECK_EQUAL(resolved.source_region.height, 100);
@@ -162,7 +167,7 @@ TEST_CASE(plan_draws_depend_on_every_part_of_the_sample_name) {
     const auto plan = make_plan({sized(TransformKind::kRandomResizedCrop, 24, 24)});
     const auto box = [&](std::uint64_t seed, std::uint64_t epoch, std::uint64_t sample) {
         ResolvedTransform resolved;
-        CHECK(plan->resolve(seed, epoch, sample, {500, 375}, &resolved).is_ok());
+        CHECK(resolve(*plan, {seed, epoch, sample}, {500, 375}, &resolved).is_ok());
         const Region& region = resolved.source_region;
         return std::array<std::int32_t, 4>{region.left, region.top, region.width, region.height};
     };
@@ -175,11 +180,11 @@ TEST_CASE(plan_draws_depend_on_every_part_of_the_sample_name) {
 TEST_CASE(plan_reports_sizes_it_cannot_make) {
     ResolvedTransform resolved;
     const auto plan = make_plan({shorter_side(5, 8), sized(TransformKind::kCenterCrop, 5, 5)});
-    CHECK(plan->resolve(0, 0, 0, {1000, 10}, &resolved).code == StatusCode::kInvalidGeometry);
-    CHECK(plan->resolve(0, 0, 0, {0, 10}, &resolved).code == StatusCode::kInvalidGeometry);
-    CHECK(plan->resolve(0, 0, 0, {65536, 10}, &resolved).code == StatusCode::kInvalidGeometry);
-    CHECK(make_plan({shorter_side(65535), sized(TransformKind::kCenterCrop, 5, 5)})
-              ->resolve(0, 0, 0, {17, 1}, &resolved)
+    CHECK(resolve(*plan, {0, 0, 0}, {1000, 10}, &resolved).code == StatusCode::kInvalidGeometry);
+    CHECK(resolve(*plan, {0, 0, 0}, {0, 10}, &resolved).code == StatusCode::kInvalidGeometry);
+    CHECK(resolve(*plan, {0, 0, 0}, {65536, 10}, &resolved).code == StatusCode::kInvalidGeometry);
+    CHECK(resolve(*make_plan({shorter_side(65535), sized(TransformKind::kCenterCrop, 5, 5)}), {0, 0, 0}, {17, 1},
+                  &resolved)
               .code == StatusCode::kInvalidGeometry);
 }
 
@@ -187,7 +192,7 @@ TEST_CASE(executor_refuses_pixels_of_another_region) {
     const StripImage image(20, 20, 1);
     const auto plan = make_plan({sized(TransformKind::kCenterCrop, 10, 10)});
     ResolvedTransform resolved;
-    CHECK(plan->resolve(0, 0, 0, {20, 20}, &resolved).is_ok());
+    CHECK(resolve(*plan, {0, 0, 0}, {20, 20}, &resolved).is_ok());
     TransformExecutor executor(*select_kernel_table());
     std::vector<std::uint8_t> destination(plan->sample_bytes());
     CHECK(executor.run(*plan, resolved, image.view(), destination.data()).code == StatusCode::kInvalidGeometry);

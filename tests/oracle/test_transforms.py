@@ -67,6 +67,7 @@ def random_crop(
         "width": width,
         "scale": scale,
         "ratio": ratio,
+        "log_ratio": torch.log(torch.tensor(ratio)).tolist(),
         "interpolation": interpolation,
     }
 
@@ -82,7 +83,7 @@ def random_image(width: int, height: int, seed: int = 5) -> Image.Image:
 
 
 def run_native(plan: Any, image: Image.Image, sample_index: int = 0, seed: int = 3, epoch: int = 1) -> bytes:
-    return bytes(_core.apply_transform(plan, np.array(image), seed, epoch, sample_index))
+    return bytes(_core.apply_transform(plan, np.array(image), _core.CounterDraws(seed, epoch, sample_index)))
 
 
 def chw_bytes(image: Image.Image) -> bytes:
@@ -157,7 +158,7 @@ def test_random_crops_and_flips_equal_torchvision_with_the_resolved_boxes(size: 
         plan = uint8_plan([random_crop(interpolation=interpolation), flip(0.5)])
         flips = 0
         for sample_index in range(40):
-            steps = plan.resolve(3, 1, sample_index, *size)
+            steps = plan.resolve(_core.CounterDraws(3, 1, sample_index), *size)
             flips += ("hflip",) in steps
             assert run_native(plan, image, sample_index) == chw_bytes(apply_steps(image, steps))
         assert 5 < flips < 35
@@ -268,7 +269,7 @@ def test_random_boxes_equal_torchvisions_rule_on_the_same_draws(
             monkeypatch.setattr(tv_module, "torch", CounterTorch(draws(2**40 + 7, 2, sample_index, 0)))
             top, left, box_height, box_width = tv.RandomResizedCrop.get_params(image, list(scale), list(ratio))
             monkeypatch.undo()
-            steps = plan.resolve(2**40 + 7, 2, sample_index, width, height)
+            steps = plan.resolve(_core.CounterDraws(2**40 + 7, 2, sample_index), width, height)
             whole = ("crop", 0, 0, width, height)
             crop = steps[0][:5] if steps and steps[0][0] == "crop" else whole
             assert crop == ("crop", left, top, box_width, box_height)
@@ -279,7 +280,7 @@ def test_random_draws_are_uniform_and_accepted_as_often_as_torchs() -> None:
     plan = uint8_plan([random_crop(), flip(0.3)])
     crops, flips = [], 0
     for sample_index in range(count):
-        steps = plan.resolve(11, 0, sample_index, 500, 375)
+        steps = plan.resolve(_core.CounterDraws(11, 0, sample_index), 500, 375)
         flips += ("hflip",) in steps
         if steps[0][0] == "crop":  # else the box is the whole image
             crops.append(steps[0][1:5])
@@ -297,7 +298,7 @@ def test_random_draws_are_uniform_and_accepted_as_often_as_torchs() -> None:
     torch.manual_seed(0)
     image = Image.new("RGB", tall)
     theirs = [tv.RandomResizedCrop.get_params(image, [0.08, 1.0], [0.75, 4.0 / 3.0]) for _ in range(count)]
-    ours = [plan.resolve(12, 0, sample_index, *tall)[0][1:5] for sample_index in range(count)]
+    ours = [plan.resolve(_core.CounterDraws(12, 0, sample_index), *tall)[0][1:5] for sample_index in range(count)]
     for is_counted in (lambda h, w: (h, w) == (53, 40), lambda h, w: h * w > 1600):
         a = sum(is_counted(h, w) for _, _, h, w in theirs) / count
         b = sum(is_counted(h, w) for _, _, w, h in ours) / count
@@ -345,6 +346,6 @@ def test_bad_arguments_name_argument_value_and_what_is_allowed(step: Step, chang
 def test_bad_pixels_are_refused() -> None:
     plan = uint8_plan([resize(5, 5)])
     with pytest.raises(ValueError, match=r"rgb must be a contiguous uint8 array .*, got shape \(4, 4\)"):
-        _core.apply_transform(plan, np.zeros((4, 4), np.uint8), 0, 0, 0)
+        _core.apply_transform(plan, np.zeros((4, 4), np.uint8), _core.CounterDraws(0, 0, 0))
     with pytest.raises(ValueError, match="rgb must be a contiguous"):
-        _core.apply_transform(plan, np.zeros((4, 8, 3), np.uint8)[:, ::2], 0, 0, 0)
+        _core.apply_transform(plan, np.zeros((4, 8, 3), np.uint8)[:, ::2], _core.CounterDraws(0, 0, 0))

@@ -48,6 +48,7 @@ def test_training_recipe() -> None:
             "width": 224,
             "scale": (0.08, 1.0),
             "ratio": (3 / 4, 4 / 3),
+            "log_ratio": tuple(torch.log(torch.tensor((3 / 4, 4 / 3))).tolist()),
             "interpolation": "bilinear",
         },
         {"kind": "horizontal_flip", "position": 1, "probability": 0.5},

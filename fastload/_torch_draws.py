@@ -1,0 +1,89 @@
+"""What native code has to know of the installed torch to draw the same random numbers; found by asking torch.
+
+torch's CPU generator gives the same words everywhere, but builds differ in how they make numbers of them: ``uniform_``
+rounds once or twice, and ``exp`` comes from one mathematical library or another.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import torch
+
+from fastload import _native
+
+_PROBED_SEEDS = 64
+_EXP_CHUNK = 1 << 20
+_EXP_PROBES = 256
+
+
+class UnknownDrawsError(Exception):
+    """The installed torch draws in a way that native code does not know; a clause that says which."""
+
+
+@functools.cache
+def uniform_is_fused() -> bool:
+    """Whether ``uniform_`` of this torch rounds once (a fused multiply-add); checks the other draws besides.
+
+    Raises:
+        UnknownDrawsError: A draw is not made of the generator's words as native code makes it.
+    """
+    for is_fused in (True, False):
+        if all(_draw_as_torch(seed, is_fused) for seed in range(_PROBED_SEEDS)):
+            return is_fused
+    raise UnknownDrawsError(f"torch {torch.__version__} draws in a way that is not known here")
+
+
+def _draw_as_torch(seed: int, is_fused: bool) -> bool:
+    """Whether native draws equal torch's from the same seed, and leave the generator in the same state."""
+    generator = torch.Generator().manual_seed(seed)
+    draws = _native.TorchDraws(seed, is_fused=is_fused)
+    theirs = [
+        float(torch.empty(1).uniform_(0.08, 1.0, generator=generator).item()),
+        int(torch.randint(65535, (1,), generator=generator).item()),
+        float(torch.rand(1, generator=generator).item()),
+        torch.randperm(4, generator=generator).tolist(),
+        float(torch.empty(1).uniform_(-0.28, 0.31, generator=generator).item()),
+        int(torch.randint(14, (), generator=generator).item()),
+    ]
+    ours: list[Any] = [draws.uniform(0.08, 1.0), draws.below(65535), draws.uniform(), draws.permutation(4)]
+    ours += [draws.uniform(-0.28, 0.31), draws.below(14)]
+    state = torch.Generator().manual_seed(seed).get_state().numpy()
+    draws.store(state)
+    return theirs == ours and np.array_equal(state, generator.get_state().numpy())
+
+
+@functools.cache
+def torch_exp(low: float, high: float) -> _native.TorchExp:
+    """What torch.exp makes of each of the 2^24 numbers that ``uniform_(low, high)`` can draw: about 0.3 s, once.
+
+    Raises:
+        UnknownDrawsError: torch.exp is off by more than one unit in the last place, or not the same for one element as
+            for many.
+    """
+    exp = _native.TorchExp(low, high, is_fused=uniform_is_fused())
+    for first in range(0, 1 << 24, _EXP_CHUNK):
+        values = torch.exp(torch.from_numpy(exp.inputs(first, _EXP_CHUNK))).numpy()
+        if not exp.add(first, values):
+            raise UnknownDrawsError("torch.exp is not within one unit in the last place")
+    for first in range(0, 1 << 24, (1 << 24) // _EXP_PROBES):
+        number = torch.from_numpy(exp.inputs(first, 1))
+        if exp.value(first) != torch.exp(number).item():
+            raise UnknownDrawsError("torch.exp of one element is not that of many")
+    return exp
+
+
+def with_torch_exp(steps: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The steps, with torch's own exp wherever one draws a logarithm."""
+    completed = []
+    for step in steps:
+        step = dict(step)
+        if "log_ratio" in step:
+            step["torch_exp"] = torch_exp(*step["log_ratio"])
+        if "steps" in step:
+            step["steps"] = with_torch_exp(step["steps"])
+        completed.append(step)
+    return completed
