@@ -222,7 +222,7 @@ def _lower_random_resized_crop(transform: Any, module: ModuleType) -> Step:
         "width": width,
         "scale": scale,
         "ratio": ratio,
-        "log_ratio": tuple(torch.log(torch.tensor(ratio)).tolist()),
+        "log_ratio": tuple(torch.log(torch.tensor(ratio, dtype=torch.float32, device="cpu")).tolist()),
         "interpolation": interpolation,
     }
 
