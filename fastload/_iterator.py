@@ -8,7 +8,7 @@ import threading
 import time
 import weakref
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from torch.utils.data.dataloader import _BaseDataLoaderIter
 from fastload import _config, _device, _native
 from fastload._errors import ForkedProcessError, LoaderClosedError, sample_error
 from fastload._fallback import FallbackThreads, classify_failure, serve
+from fastload._torch_draws import uniform_is_fused
 from fastload.samplers._lowering import BadIndicesError, lower_batch_sampler
 from fastload.sources._lowering import LoweredSource
 
@@ -137,12 +138,19 @@ class NativePlan:
         index: its paths.
         transform: steps, output type and layout.
         layout: of a batch.
+        draws_as_torch: whether random choices are those that torch would draw; else the counter makes them.
     """
 
     source: LoweredSource
     index: _native.SampleIndex
     transform: _native.TransformPlan
     layout: _device.BatchLayout
+    draws_as_torch: bool
+
+    @property
+    def has_ordered_draws(self) -> bool:
+        """Whether samples draw from torch's generators, one after the other."""
+        return self.draws_as_torch and self.transform.is_random
 
 
 @dataclass(frozen=True)
@@ -166,11 +174,29 @@ class SampleReport:
     steps: list[tuple[Any, ...]]
 
 
-@dataclass
+@dataclass(frozen=True)
 class _PendingBatch:
-    indices: NDArray[np.int64]  # as the sampler gave them
-    images: torch.Tensor
+    """A batch in flight. The engine keeps it while threads may write to its images.
+
+    Attributes:
+        indices: as the sampler gave them, up to the first that is none.
+        files: of these.
+        images: where the engine writes; None where there are no files.
+        labels: of these.
+        error: what the batch ends in after these, or None.
+    """
+
+    indices: NDArray[np.int64]
+    files: NDArray[np.int64]
+    images: torch.Tensor | None
     labels: torch.Tensor
+    error: Exception | None
+
+    def submission(self) -> tuple[NDArray[np.int64], int, int, _PendingBatch]:
+        """Files, address and bytes of their memory, and its owner: what the engine takes."""
+        if self.images is None:
+            return self.files, 0, 0, self
+        return self.files, self.images.data_ptr(), self.images.numel() * self.images.element_size(), self
 
 
 class NativeIterator(_BaseDataLoaderIter):
@@ -184,6 +210,7 @@ class NativeIterator(_BaseDataLoaderIter):
         # Two threads may share an iterator: each batch goes to one of them.
         self._lock = threading.Lock()
         self._resets = 0
+        self._stream = self._open_stream(loader)
         # With workers torch asks the sampler for an iterator twice, and uses the second; samplers may count on it.
         self._start(loader, self._sampler_iter if self._num_workers == 0 else None)
 
@@ -191,16 +218,36 @@ class NativeIterator(_BaseDataLoaderIter):
         """Begins another epoch on the same iterator; torch calls it for persistent_workers."""
         super()._reset(loader, first_iter)
         self._resets += 1
-        self._stream.cancel()
+        if self._plan.has_ordered_draws:
+            self._finish_epoch()
+        else:
+            self._stream.cancel()
+            self._stream = self._open_stream(loader)
         self._start(loader, self._sampler_iter)
+
+    def _open_stream(self, loader: Any) -> _native.Stream:
+        plan, engine = self._plan, self._engine.native
+        if plan.has_ordered_draws:
+            # torch seeds each worker with the base seed and its number. Without workers it draws from its default
+            # generator, whose state goes in before each batch and comes out after it.
+            seeds = [(int(self._base_seed) + worker) % 2**64 for worker in range(max(1, self._num_workers))]
+            draws = [_native.TorchDraws(seed, is_fused=uniform_is_fused()) for seed in seeds]
+            return engine.open_torch_stream(plan.index, plan.transform, draws)
+        seed, epoch = loader._random_key(int(self._base_seed), self._resets)
+        return engine.open_stream(plan.index, plan.transform, seed, epoch)
+
+    def _finish_epoch(self) -> None:
+        """Lets the batches in flight end, as torch's workers do: they draw, and the next epoch goes on there."""
+        while self._stream.batches_in_flight:
+            batch = self._wait()
+            if batch.error is not None:
+                self._redo_behind(batch)
+        self._stream.begin_epoch()
 
     def _start(self, loader: Any, begun: Iterator[Any] | None) -> None:
         index_batches = lower_batch_sampler(loader, begun)
         assert index_batches is not None, "a loader without batches has no native plan"
         self._index_batches = index_batches
-        plan = self._plan
-        seed, epoch = loader._random_key(int(self._base_seed), self._resets)
-        self._stream = self._engine.native.open_stream(plan.index, plan.transform, seed, epoch)
         self._is_exhausted = False
         self._last: tuple[NDArray[np.int64], _native.Batch] | None = None
         if self._num_workers > 0:
@@ -210,35 +257,43 @@ class NativeIterator(_BaseDataLoaderIter):
     def _submit_next(self) -> None:
         if self._is_exhausted:
             return
+        error: Exception | None = None
         try:
             indices = next(self._index_batches, None)
-        except BadIndicesError as error:
-            self._submit_error(error)
-            return
+        except BadIndicesError as bad:
+            indices, error = np.empty(0, np.int64), bad
         if indices is None:
             self._is_exhausted = True
             return
-        try:
-            files = self._files(indices)
-        except IndexError as error:
-            self._submit_error(error)
-            return
-        images = _device.allocate(self._engine.native, self._plan.layout, len(files), is_pinned=bool(self._pin_memory))
-        labels = torch.from_numpy(self._plan.source.table.labels[files])
+        pending = self._pending_batch(indices, error)
+        if self._num_workers == 0 and self._plan.has_ordered_draws:
+            self._stream.set_draws(self._default_draws())
         # The engine keeps what belongs to a batch, so that an interrupt loses a batch as a whole or not at all.
-        pending = _PendingBatch(indices, images, labels)
-        self._stream.submit(files, images.data_ptr(), images.numel() * images.element_size(), pending)
+        self._stream.submit(*pending.submission())
 
-    def _submit_error(self, error: Exception) -> None:
-        """Submits an empty batch whose turn brings `error`, without its frames: they would keep this iterator alive."""
-        error.__context__ = None
-        self._stream.submit(np.empty(0, np.int64), 0, 0, error.with_traceback(None))
+    def _pending_batch(self, indices: NDArray[np.int64], error: Exception | None) -> _PendingBatch:
+        """The batch of `indices`. Where one is out of range, the samples before it are loaded and draw, as in torch."""
+        source = self._plan.source
+        if error is None:
+            try:
+                files = source.files(indices)
+                if len(indices) == 0:
+                    error = IndexError("list index out of range: the sampler gave an empty batch")
+            except IndexError as outside:
+                indices, error = indices[: source.num_valid(indices)], outside
+                files = source.files(indices)
+        else:
+            files = np.empty(0, np.int64)
+        if error is not None:  # without its frames: they would keep this iterator alive
+            error.__context__ = None
+            error = error.with_traceback(None)
+        labels = torch.from_numpy(source.table.labels[files])
+        return _PendingBatch(indices, files, self._allocate(len(files)), labels, error)
 
-    def _files(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The files of a batch; IndexError where there are none, as default_collate raises it."""
-        if len(indices) == 0:
-            raise IndexError("list index out of range: the sampler gave an empty batch")
-        return self._plan.source.files(indices)
+    def _allocate(self, batch_size: int) -> torch.Tensor | None:
+        if batch_size == 0:
+            return None
+        return _device.allocate(self._engine.native, self._plan.layout, batch_size, is_pinned=bool(self._pin_memory))
 
     def _next_data(self) -> list[torch.Tensor]:  # type: ignore[override]  # torch: NoReturn
         self._engine.check_process("this iterator")
@@ -248,17 +303,42 @@ class NativeIterator(_BaseDataLoaderIter):
                 self._submit_next()
             batch = self._wait()
             pending = batch.take_owner()
+            if self._plan.has_ordered_draws:
+                self._settle_draws(batch, pending)
             if self._num_workers > 0:
                 self._submit_next()
-        if isinstance(pending, Exception):
-            try:
-                raise pending
-            finally:
-                del pending  # its traceback has this frame
         self._last = pending.indices, batch
         if (failure := batch.error) is not None:
             raise _exception_of(failure, int(pending.indices[failure["position"]]))
+        if pending.error is not None:
+            try:
+                raise pending.error
+            finally:
+                del pending  # its error's traceback has this frame
         return [pending.images, pending.labels.pin_memory() if self._pin_memory else pending.labels]
+
+    def _settle_draws(self, batch: _native.Batch, pending: _PendingBatch) -> None:
+        """Brings torch's generator to where it is after `batch`."""
+        if self._num_workers > 0:
+            if batch.error is not None:
+                self._redo_behind(batch)
+        elif len(pending.files) and (draws := batch.draws_after()) is not None:
+            state = torch.get_rng_state()
+            draws.store(state.numpy())
+            torch.set_rng_state(state)
+
+    def _redo_behind(self, batch: _native.Batch) -> None:
+        """Loads the batches again that share draws with a failed one: a sample that fails draws nothing, nor do those
+        behind it, which could not be known when the later batches began."""
+        again = [
+            replace(pending, images=self._allocate(len(pending.files))) for pending in self._stream.owners_behind(batch)
+        ]
+        self._stream.restart(batch, [pending.submission() for pending in again])
+
+    def _default_draws(self) -> _native.TorchDraws:
+        draws = _native.TorchDraws(0, is_fused=uniform_is_fused())
+        draws.load(torch.get_rng_state().numpy())
+        return draws
 
     def _wait(self) -> _native.Batch:
         """The oldest batch in flight; StopIteration where there is none."""

@@ -18,6 +18,7 @@ from fastload import _config, _fallback, _native
 from fastload._device import BatchLayout
 from fastload._iterator import EngineSettings, LoaderEngine, NativeIterator, NativePlan
 from fastload._stats import LoaderStats
+from fastload._torch_draws import UnknownDrawsError, uniform_is_fused, with_torch_exp
 from fastload._torch_iterator import SampleCount, torch_iterator
 from fastload.sources._lowering import LoweredSource, lower_dataset
 from fastload.transforms._lowering import LoweredTransform, lower_transform
@@ -52,9 +53,11 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         pin_memory: deliver page-locked batches, where there is an accelerator.
         multiprocessing_context: checked as torch does; threads do not use it.
         in_order: accepted; native batches always come in order.
-        rng: how random transforms draw. "sample": from a counter keyed by (seed, epoch, dataset index, position of the
+        rng: how random transforms draw. "torch": the numbers that torch's DataLoader with the same num_workers would
+            have drawn, bit for bit. "sample": from a counter keyed by (seed, epoch, dataset index, position of the
             transform), so the bytes do not depend on num_workers, on the order, or on where an epoch was left.
-        seed: the key's seed. None: the base seed that torch draws from `generator` at each iter(), and epoch 0.
+        seed: the key's seed, with rng="sample". None: the base seed that torch draws from `generator` at each iter(),
+            and epoch 0.
         memory_format: of the image batches, torch.contiguous_format or torch.channels_last. Native batches only.
 
     The other arguments are torch's. Iterating yields [images, labels]: images of shape [batch, 3, height, width] and
@@ -90,14 +93,19 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         persistent_workers: bool = False,
         pin_memory_device: str = "",
         in_order: bool = True,
-        rng: Literal["sample"] = "sample",
+        rng: Literal["torch", "sample"] = "torch",
         seed: int | None = None,
         memory_format: torch.memory_format = torch.contiguous_format,
     ) -> None:
-        if rng != "sample":
-            raise ValueError(f"rng must be 'sample', got {rng!r}")
+        if rng not in ("torch", "sample"):
+            raise ValueError(f"rng must be 'torch' or 'sample', got {rng!r}")
         if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**64):
             raise ValueError(f"seed must be None or an int in [0, 2**64), got {seed!r}")
+        if seed is not None and rng != "sample":
+            raise ValueError(
+                f"seed={seed} needs rng='sample'; torch's random numbers (rng='torch') are seeded by "
+                "torch.manual_seed() or by generator="
+            )
         if memory_format not in (torch.contiguous_format, torch.channels_last):
             raise ValueError(
                 f"memory_format must be torch.contiguous_format or torch.channels_last, got {memory_format!r}"
@@ -165,10 +173,22 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         ]
         if not isinstance(transform, LoweredTransform) and not any(stage.problem for stage in transform.stages):
             rows.append(_StageVerdict("transform", "as a whole", transform.reason))
+        rows.append(_StageVerdict("random", *self._random_verdict()))
         rows.append(_StageVerdict("decode", self._decoder()))
         if _fallback.pillow_info().is_simd:
             rows.append(_StageVerdict("resize", "as plain Pillow, which Pillow-SIMD does not equal"))
         return rows + self._batching_verdicts()
+
+    def _random_verdict(self) -> tuple[str, str | None]:
+        """How random choices are made, and why that is not native, or None."""
+        if self.rng == "sample":
+            return "a counter for each sample", None
+        what = f"torch's numbers for num_workers={self.num_workers}"
+        try:
+            uniform_is_fused()
+        except UnknownDrawsError as error:
+            return what, str(error)
+        return what, None
 
     @staticmethod
     def _decoder() -> str:
@@ -196,15 +216,16 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         transform = lower_transform(source.transform)
         if not isinstance(transform, LoweredTransform):
             return None
+        draws_as_torch = self.rng == "torch"
         steps = _native.TransformPlan(
-            list(transform.steps),
+            with_torch_exp(transform.steps) if draws_as_torch else list(transform.steps),
             element_size=transform.element_size,
             channels_last=self.memory_format is torch.channels_last,
             table=transform.table,
             resize_order=resize_order(_fallback.pillow_info().version),
         )
         layout = BatchLayout(transform.height, transform.width, transform.dtype, self.memory_format)
-        return NativePlan(source, index, steps, layout)
+        return NativePlan(source, index, steps, layout, draws_as_torch)
 
     def _lowered_source(self) -> tuple[LoweredSource, _native.SampleIndex] | None:
         """The dataset's compact form; made again only where the dataset has changed since."""

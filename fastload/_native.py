@@ -36,6 +36,7 @@ Engine = _core.Engine
 FallbackTask = _core.FallbackTask
 ImageDecoder = _core.ImageDecoder
 SampleIndex = _core.SampleIndex
+Stream = _core.Stream
 TorchDraws = _core.TorchDraws
 TorchExp = _core.TorchExp
 TransformPlan = _core.TransformPlan

@@ -21,6 +21,7 @@ constexpr StatusRow kStatusTable[] = {
     {StatusCode::kLimitExceeded, Stage::kLimit, "beyond the native decoder's limits"},
     {StatusCode::kInvalidGeometry, Stage::kTransform, "the transform cannot be applied to an image of this size"},
     {StatusCode::kOutOfMemory, Stage::kEngine, "out of memory"},
+    {StatusCode::kWaitsForDraws, Stage::kEngine, "waits for the random numbers of samples before it"},
     {StatusCode::kCancelled, Stage::kEngine, "cancelled"},
 };
 

@@ -22,6 +22,7 @@ enum class StatusCode : std::uint8_t {
     kInvalidGeometry,
     // Engine.
     kOutOfMemory,
+    kWaitsForDraws,  // no error: the sample comes again when those before it have drawn their random numbers
     kCancelled,
 };
 

@@ -2,13 +2,16 @@
 // reference decoder). Every wait releases the GIL.
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "bindings/bind_stream.h"
 #include "bindings/bindings.h"
@@ -51,7 +54,19 @@ class EngineHandle {
                            std::uint64_t epoch) {
         check_process(engine_.core());
         const std::size_t sample_bytes = plan->sample_bytes();
-        return make_stream_object(engine_.open_stream({std::move(index), std::move(plan), sample_bytes, seed, epoch}));
+        std::vector<SampleSource> sources{{std::move(index), std::move(plan), sample_bytes, std::nullopt, seed, epoch}};
+        return make_stream_object(engine_.open_streams(std::move(sources)));
+    }
+
+    py::object open_torch_stream(const std::shared_ptr<SampleIndex>& index, const std::shared_ptr<TransformPlan>& plan,
+                                 const std::vector<TorchDraws>& draws) {
+        check_process(engine_.core());
+        if (draws.empty()) throw py::value_error("draws must hold the generator of at least one stream");
+        std::vector<SampleSource> sources;
+        for (const TorchDraws& generator : draws) {
+            sources.push_back({index, plan, plan->sample_bytes(), generator, 0, 0});
+        }
+        return make_stream_object(engine_.open_streams(std::move(sources)));
     }
 
     py::object next_fallback() { return fastload::next_fallback(engine_.core()); }
@@ -152,6 +167,7 @@ void bind_engine(py::module_& m) {
         .def("allocate", &EngineHandle::allocate, py::arg("nbytes"))
         .def("open_stream", &EngineHandle::open_stream, py::arg("index"), py::arg("plan"), py::arg("seed"),
              py::arg("epoch"))
+        .def("open_torch_stream", &EngineHandle::open_torch_stream, py::arg("index"), py::arg("plan"), py::arg("draws"))
         .def("next_fallback", &EngineHandle::next_fallback)
         .def("close", &EngineHandle::close, py::arg("timeout_seconds") = 0.0)
         .def("stats", &EngineHandle::stats)

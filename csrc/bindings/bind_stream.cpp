@@ -1,13 +1,16 @@
 #include "bindings/bind_stream.h"
 
 #include <pybind11/numpy.h>
+#include <pybind11/stl.h>
 
 #include <chrono>
 #include <exception>
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <tuple>
 #include <utility>
+#include <vector>
 
 #include "base/checked_math.h"
 #include "bindings/bind_transform.h"
@@ -56,12 +59,14 @@ class FallbackTask {
             PyBuffer_IsContiguous(info.view(), 'C') == 0) {
             throw py::value_error("pixels must hold width * height * 3 bytes, one after the other");
         }
-        const PackedImageView rgb{static_cast<const std::uint8_t*>(info.ptr), static_cast<std::size_t>(width) * 3,
-                                  width, height};
         begin_finishing();
         try {
+            PendingSample sample = pending();
+            sample.pixels = {static_cast<const std::uint8_t*>(info.ptr), static_cast<std::size_t>(width) * 3, width,
+                             height};
+            sample.pixels_owner = make_token(pixels);
             without_gil([&] {
-                pending().stream->complete(pending(), rgb);
+                sample.stream->complete(std::move(sample));
                 return true;
             });
         } catch (const std::exception&) {
@@ -105,11 +110,14 @@ class Batch {
         release_dead_tokens();
     }
 
-    // Takes the stream's next batch; false where another thread was faster. Cannot fail, so that no batch is lost.
-    bool take_ready() noexcept {
-        slot_ = stream().take_ready(&owner_);
+    // Takes the next batch; false where another thread was faster. Cannot fail, so that no batch is lost.
+    bool take_ready(StreamGroup& streams) noexcept {
+        slot_ = streams.take_ready(&owner_);
         return slot_ != nullptr;
     }
+
+    Stream& stream() const noexcept { return **stream_; }
+    std::optional<TorchDraws> draws_after() const { return stream().draws_after(*slot_); }
 
     // What submit() was given as the owner of this batch's memory; once, then it is the caller's alone.
     py::object take_owner() {
@@ -150,59 +158,51 @@ class Batch {
     }
 
   private:
-    Stream& stream() const noexcept { return **stream_; }
-
     LeakedAfterFork<std::shared_ptr<Stream>> stream_;
     std::shared_ptr<BatchSlot> slot_;
     std::shared_ptr<void> owner_;
 };
 
+struct Submission {
+    IndexArray indices;
+    std::uintptr_t address;
+    std::size_t size_bytes;
+    py::object owner;
+};
+
 class StreamHandle {
   public:
-    explicit StreamHandle(std::shared_ptr<Stream> stream) : stream_(std::move(stream)) {}
+    explicit StreamHandle(std::unique_ptr<StreamGroup> streams) : streams_(std::move(streams)) {}
     StreamHandle(const StreamHandle&) = delete;  // one owner cancels
     StreamHandle& operator=(const StreamHandle&) = delete;
     ~StreamHandle() {
         if (is_forked()) return;
-        stream().cancel();
+        streams().cancel();
         release_dead_tokens();
     }
 
     void submit(const IndexArray& indices, std::uintptr_t address, std::size_t size_bytes, const py::object& owner) {
-        check_process(stream().core());
+        check_process(core());
         release_dead_tokens();
-        const Span<const std::int64_t> span(indices.data(), static_cast<std::size_t>(indices.size()));
-        const std::int64_t num_samples = stream().source().index->num_samples();
-        for (const std::int64_t index : span) {
-            if (index < 0 || index >= num_samples) {
-                throw py::index_error("sample index " + std::to_string(index) + " is not in [0, " +
-                                      std::to_string(num_samples) + ")");
-            }
-        }
-        const std::size_t sample_bytes = stream().source().sample_bytes;
-        std::size_t expected = 0;
-        if (!checked_multiply(span.size(), sample_bytes, &expected) || size_bytes != expected) {
-            throw py::value_error("the batch's memory must hold exactly " + std::to_string(span.size()) +
-                                  " samples of " + std::to_string(sample_bytes) + " bytes, got " +
-                                  std::to_string(size_bytes) + " bytes");
-        }
-        stream().submit(span, reinterpret_cast<std::uint8_t*>(address), make_token(owner));
+        check_submission(indices, size_bytes);
+        streams().submit(span_of(indices), reinterpret_cast<std::uint8_t*>(address), make_token(owner));
     }
 
     // The next batch in order, or a FallbackTask (only without threads), or None when `timeout_seconds` > 0 has passed,
     // or a sentence when the engine was closed. StopIteration when every submitted batch was taken.
     py::object next(double timeout_seconds) {
-        check_process(stream().core());
+        check_process(core());
         release_dead_tokens();
         const auto begin = std::chrono::steady_clock::now();
         for (;;) {
             PendingSample needs_python;
-            const WaitResult result = without_gil([&] { return stream().wait(kSignalPollInterval, &needs_python); });
+            const std::shared_ptr<Stream> stream = streams().current();
+            const WaitResult result = without_gil([&] { return stream->wait(kSignalPollInterval, &needs_python); });
             if (PyErr_CheckSignals() != 0) throw py::error_already_set();
             switch (result) {
                 case WaitResult::kReady: {
-                    py::object batch = py::cast(std::make_unique<Batch>(*stream_));
-                    if (batch.cast<Batch&>().take_ready()) {
+                    py::object batch = py::cast(std::make_unique<Batch>(stream));
+                    if (batch.cast<Batch&>().take_ready(streams())) {
                         release_dead_tokens();
                         return batch;
                     }
@@ -215,7 +215,7 @@ class StreamHandle {
                 case WaitResult::kClosed:
                     return py::str("the loader was closed; iterate over it again to start anew");
                 case WaitResult::kFault:
-                    throw std::runtime_error(std::string("a loader thread failed: ") + stream().fault().detail);
+                    throw std::runtime_error(std::string("a loader thread failed: ") + stream->fault().detail);
                 case WaitResult::kTimedOut:
                     break;
             }
@@ -224,28 +224,86 @@ class StreamHandle {
         }
     }
 
-    void cancel() {
-        check_process(stream().core());
-        stream().cancel();
+    // The owners of the batches in flight that share random numbers with `batch`, in order.
+    py::list owners_behind(const Batch& batch) const {
+        check_process(core());
+        py::list owners;
+        for (const std::shared_ptr<void>& token : batch.stream().memory_in_flight()) owners.append(object_of(token));
+        return owners;
+    }
+
+    // Drops these and submits `again` in their place, whose draws begin where those of `batch` ended. In one call, so
+    // that an interrupt falls before or after it.
+    void restart(const Batch& batch, const std::vector<Submission>& again) {
+        check_process(core());
+        const std::optional<TorchDraws> draws = batch.draws_after();
+        if (!draws) return;
+        for (const Submission& submission : again) check_submission(submission.indices, submission.size_bytes);
+        const std::shared_ptr<Stream> stream = streams().restart(batch.stream(), *draws);
+        if (stream == nullptr) throw std::logic_error("the batch is of a stream that was restarted");
+        for (const Submission& submission : again) {
+            stream->submit(span_of(submission.indices), reinterpret_cast<std::uint8_t*>(submission.address),
+                           make_token(submission.owner));
+        }
         release_dead_tokens();
     }
 
-    bool is_forked() const { return stream().core().is_forked(); }
+    void begin_epoch() {
+        check_process(core());
+        if (streams().batches_in_flight() != 0) throw std::logic_error("batches are in flight");
+        streams().begin_epoch();
+    }
+
+    void set_draws(const TorchDraws& draws) {
+        check_process(core());
+        streams().front().set_draws(draws);
+    }
+
+    void cancel() {
+        check_process(core());
+        streams().cancel();
+        release_dead_tokens();
+    }
+
+    bool is_forked() const { return core().is_forked(); }
 
     std::size_t batches_in_flight() const {
-        check_process(stream().core());
-        return stream().batches_in_flight();
+        check_process(core());
+        return streams().batches_in_flight();
     }
 
     std::size_t batches_ready() const {
-        check_process(stream().core());
-        return stream().batches_ready();
+        check_process(core());
+        return streams().batches_ready();
     }
 
   private:
-    Stream& stream() const noexcept { return **stream_; }
+    StreamGroup& streams() const noexcept { return **streams_; }
+    const EngineCore& core() const noexcept { return streams().front().core(); }
 
-    LeakedAfterFork<std::shared_ptr<Stream>> stream_;
+    static Span<const std::int64_t> span_of(const IndexArray& indices) {
+        return {indices.data(), static_cast<std::size_t>(indices.size())};
+    }
+
+    void check_submission(const IndexArray& indices, std::size_t size_bytes) const {
+        const SampleSource& source = streams().front().source();
+        const std::int64_t num_samples = source.index->num_samples();
+        for (const std::int64_t index : span_of(indices)) {
+            if (index < 0 || index >= num_samples) {
+                throw py::index_error("sample index " + std::to_string(index) + " is not in [0, " +
+                                      std::to_string(num_samples) + ")");
+            }
+        }
+        const auto count = static_cast<std::size_t>(indices.size());
+        std::size_t expected = 0;
+        if (!checked_multiply(count, source.sample_bytes, &expected) || size_bytes != expected) {
+            throw py::value_error("the batch's memory must hold exactly " + std::to_string(count) + " samples of " +
+                                  std::to_string(source.sample_bytes) + " bytes, got " + std::to_string(size_bytes) +
+                                  " bytes");
+        }
+    }
+
+    LeakedAfterFork<std::unique_ptr<StreamGroup>> streams_;
 };
 
 }  // namespace
@@ -257,8 +315,8 @@ void check_process(const EngineCore& core) {
         "in the child.");
 }
 
-py::object make_stream_object(std::shared_ptr<Stream> stream) {
-    return py::cast(std::make_unique<StreamHandle>(std::move(stream)));
+py::object make_stream_object(std::unique_ptr<StreamGroup> streams) {
+    return py::cast(std::make_unique<StreamHandle>(std::move(streams)));
 }
 
 py::object next_fallback(EngineCore& core) {
@@ -293,12 +351,28 @@ void bind_stream(py::module_& m) {
     py::class_<Batch>(m, "Batch")
         .def("take_owner", &Batch::take_owner)
         .def_property_readonly("error", &Batch::error)
+        .def("draws_after", &Batch::draws_after)
         .def("reports", &Batch::reports);
 
     py::class_<StreamHandle>(m, "Stream")
         .def("submit", &StreamHandle::submit, py::arg("indices"), py::arg("address"), py::arg("nbytes"),
              py::arg("owner"))
         .def("next", &StreamHandle::next, py::arg("timeout_seconds"))
+        .def("owners_behind", &StreamHandle::owners_behind, py::arg("batch"))
+        .def(
+            "restart",
+            [](StreamHandle& stream, const Batch& batch, const py::list& again) {
+                std::vector<Submission> submissions;
+                for (const py::handle& item : again) {
+                    const auto fields = item.cast<std::tuple<IndexArray, std::uintptr_t, std::size_t, py::object>>();
+                    const auto& [indices, address, size_bytes, owner] = fields;
+                    submissions.push_back({indices, address, size_bytes, owner});
+                }
+                stream.restart(batch, submissions);
+            },
+            py::arg("batch"), py::arg("again"))
+        .def("begin_epoch", &StreamHandle::begin_epoch)
+        .def("set_draws", &StreamHandle::set_draws, py::arg("draws"))
         .def("cancel", &StreamHandle::cancel)
         .def_property_readonly("is_forked", &StreamHandle::is_forked)
         .def_property_readonly("batches_in_flight", &StreamHandle::batches_in_flight)

@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "engine/buffer_pool.h"
-#include "engine/stream.h"
+#include "engine/stream_group.h"
 
 namespace fastload {
 
@@ -17,8 +17,8 @@ struct HostBuffer {
 // Throws std::runtime_error in a forked child of the process that made `core`.
 void check_process(const EngineCore& core);
 
-// The Python object of a new stream.
-pybind11::object make_stream_object(std::shared_ptr<Stream> stream);
+// The Python object of new streams.
+pybind11::object make_stream_object(std::unique_ptr<StreamGroup> streams);
 
 // Waits for a sample that needs the reference decoder: a FallbackTask, or None once the engine is closed. A thread that
 // fails here is lost, so its error becomes a fault of every stream.

@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/mt19937_stream.h"
 #include "base/status.h"
 #include "engine/sample_task.h"
 
@@ -27,6 +28,15 @@ struct SampleError {
     std::shared_ptr<void> python_error;  // opaque here; set where the reference decoder raised
 };
 
+// Where a sample is on its way to its random numbers; see Note [draw order].
+struct SampleTurn {
+    bool has_size = false;   // in its report
+    bool is_lost = false;    // failed before its turn: it draws nothing
+    bool is_parked = false;  // its work goes on when it has drawn
+    bool has_drawn = false;
+    Status status;  // of its choices, once drawn
+};
+
 struct BatchSlot {
     // Set by submit(), then read-only until the slot is free again.
     std::vector<std::int64_t> sample_indices;
@@ -43,6 +53,10 @@ struct BatchSlot {
     SlotState state = SlotState::kFree;
     std::size_t samples_left = 0;
     std::optional<SampleError> first_error;  // the lowest position wins, whatever the order of events
+    // Where the draws of a stream have an order.
+    std::vector<SampleTurn> turns;
+    std::size_t num_drawn = 0;   // of the samples from the first one on
+    Mt19937Stream draws_before;  // torch's generator before the first sample, once that has drawn
 };
 
 }  // namespace fastload

@@ -30,12 +30,10 @@ Engine::~Engine() {
     if (!core().is_forked()) core().signal_end();
 }
 
-std::shared_ptr<Stream> Engine::open_stream(SampleSource source) {
-    auto stream = std::make_shared<Stream>(*core_, std::move(source));
-    core().add_stream(stream);
-    // close() ends the streams it sees; one that is added later sees that the queue is closed.
-    if (core().work().is_closed()) stream->cancel();
-    return stream;
+std::shared_ptr<Stream> Engine::open_stream(SampleSource source) { return Stream::open(*core_, std::move(source)); }
+
+std::unique_ptr<StreamGroup> Engine::open_streams(std::vector<SampleSource> sources) {
+    return std::make_unique<StreamGroup>(*core_, std::move(sources));
 }
 
 bool Engine::close(std::chrono::milliseconds timeout) {

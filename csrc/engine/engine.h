@@ -4,10 +4,12 @@
 #include <chrono>
 #include <cstddef>
 #include <memory>
+#include <vector>
 
 #include "engine/engine_core.h"
 #include "engine/sample_task.h"
 #include "engine/stream.h"
+#include "engine/stream_group.h"
 
 namespace fastload {
 
@@ -24,6 +26,7 @@ class Engine {
     Engine& operator=(const Engine&) = delete;
 
     std::shared_ptr<Stream> open_stream(SampleSource source);
+    std::unique_ptr<StreamGroup> open_streams(std::vector<SampleSource> sources);
 
     // Ends every stream and every wait, then waits for the threads, at most `timeout`. True when all are gone. A thread
     // in a read that hangs stays, with its memory, until the read returns. Further calls do nothing.

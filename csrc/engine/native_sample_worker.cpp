@@ -41,7 +41,7 @@ Status NativeSampleWorker::run(const SampleTask& task, SampleTimings* timings) n
         const StageTimer timer(&timings->header_ns);
         ImageInfo info;
         if (const Status status = decoder_.read_header(file, &info); !status.is_ok()) return status;
-        if (const Status status = resolve(task, info.size); !status.is_ok()) return status;
+        if (const Status status = task.choices->resolve(task, info.size); !status.is_ok()) return status;
     }
     StripImageView pixels;
     {
@@ -55,7 +55,7 @@ Status NativeSampleWorker::run(const SampleTask& task, SampleTimings* timings) n
 
 Status NativeSampleWorker::run_with_pixels(const SampleTask& task, const PackedImageView& rgb,
                                            SampleTimings* timings) noexcept {
-    if (const Status status = resolve(task, {rgb.width, rgb.height}); !status.is_ok()) return status;
+    if (const Status status = task.choices->resolve(task, {rgb.width, rgb.height}); !status.is_ok()) return status;
     StripImageView pixels;
     {
         const StageTimer timer(&timings->transform_ns);
@@ -66,15 +66,6 @@ Status NativeSampleWorker::run_with_pixels(const SampleTask& task, const PackedI
 
 std::size_t NativeSampleWorker::scratch_bytes() const noexcept {
     return reader_.scratch_bytes() + decoder_.scratch_bytes() + executor_.scratch_bytes();
-}
-
-Status NativeSampleWorker::resolve(const SampleTask& task, ImageSize source_size) const noexcept {
-    SampleReport& report = *task.report;
-    report.sample_index = task.sample_index;
-    report.source_size = source_size;
-    const SampleSource& source = *task.source;
-    CounterDraws draws(source.seed, source.epoch, static_cast<std::uint64_t>(task.sample_index));
-    return source.plan->resolve(&draws, source_size, &report.transform);
 }
 
 Status NativeSampleWorker::transform(const SampleTask& task, const StripImageView& pixels,

@@ -30,8 +30,6 @@ class NativeSampleWorker final : public SampleWorker {
     std::size_t scratch_bytes() const noexcept override;
 
   private:
-    // Fills the report: the sizes and random choices of this sample.
-    Status resolve(const SampleTask& task, ImageSize source_size) const noexcept;
     Status transform(const SampleTask& task, const StripImageView& pixels, SampleTimings* timings) noexcept;
 
     const NativeWorkerOptions options_;

@@ -18,6 +18,7 @@ void add(const SampleTimings& sample, SampleTimings* sum) {
     sum->header_ns += sample.header_ns;
     sum->decode_ns += sample.decode_ns;
     sum->transform_ns += sample.transform_ns;
+    sum->fallback_ns += sample.fallback_ns;
     sum->bytes_read += sample.bytes_read;
 }
 
@@ -37,10 +38,42 @@ class BorrowedWorker {
 
 }  // namespace
 
+class Stream::Choices final : public SampleChoices {
+  public:
+    Choices(Stream& stream, const PendingSample& sample) noexcept : stream_(stream), sample_(sample) {}
+
+    Status resolve(const SampleTask& task, ImageSize source_size) noexcept override {
+        if (stream_.draw_order_.is_needed()) return stream_.resolve_in_order(sample_, source_size);
+        const SampleSource& source = stream_.source_;
+        CounterDraws draws(source.seed, source.epoch, static_cast<std::uint64_t>(task.sample_index));
+        task.report->source_size = source_size;
+        return source.plan->resolve(&draws, source_size, &task.report->transform);
+    }
+
+  private:
+    Stream& stream_;
+    const PendingSample& sample_;
+};
+
 Stream::Stream(std::shared_ptr<EngineCore> core, SampleSource source)
-    : core_(std::move(core)), source_(std::move(source)) {}
+    : core_(std::move(core)), source_(std::move(source)), draw_order_(source_) {}
 
 Stream::~Stream() = default;
+
+std::shared_ptr<Stream> Stream::open(std::shared_ptr<EngineCore> core, SampleSource source) {
+    auto stream = std::make_shared<Stream>(std::move(core), std::move(source));
+    stream->core().add_stream(stream);
+    // The end of the engine reaches the streams it sees; one that is added later sees that the queue is closed.
+    if (stream->core().work().is_closed()) stream->cancel();
+    return stream;
+}
+
+std::vector<std::shared_ptr<void>> Stream::memory_in_flight() const {
+    std::vector<std::shared_ptr<void>> memory;
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (const std::shared_ptr<BatchSlot>& slot : in_flight_) memory.push_back(slot->memory);
+    return memory;
+}
 
 void Stream::submit(Span<const std::int64_t> indices, std::uint8_t* images, std::shared_ptr<void> memory) {
     std::shared_ptr<BatchSlot> slot = free_slot();
@@ -51,6 +84,8 @@ void Stream::submit(Span<const std::int64_t> indices, std::uint8_t* images, std:
     slot->next_position = 0;
     slot->samples_left = indices.size();
     slot->first_error.reset();
+    slot->turns.assign(draw_order_.is_needed() ? indices.size() : 0, SampleTurn{});
+    slot->num_drawn = 0;
     std::list<WorkQueue::Entry> work;
     if (core_->num_threads() > 0 && !indices.is_empty()) work.push_back({shared_from_this(), slot});
     {
@@ -123,9 +158,10 @@ WaitResult Stream::run_in_caller(std::chrono::milliseconds budget, PendingSample
             position = slot->sample_indices.size() - slot->samples_left;
         }
         if (Clock::now() >= end) return WaitResult::kTimedOut;
-        PendingSample sample{shared_from_this(), std::move(slot), position, Status::ok(), {}};
+        PendingSample sample{shared_from_this(), std::move(slot), position, {}, {}, {}, {}};
         SampleTimings timings;
-        const Status status = (*worker).run(task_of(sample), &timings);
+        Choices choices(*this, sample);
+        const Status status = (*worker).run(task_of(sample, &choices), &timings);
         count_run(timings, status);
         if (is_for_fallback(status.code)) {
             sample.reason = status;
@@ -164,10 +200,12 @@ void Stream::recycle(std::shared_ptr<BatchSlot> slot) noexcept {
 
 void Stream::cancel() noexcept {
     std::list<std::shared_ptr<BatchSlot>> dropped;  // destroyed after the lock
+    std::list<PendingSample> dropped_samples;
     {
         const std::lock_guard<std::mutex> lock(mutex_);
         is_cancelled_.store(true, std::memory_order_relaxed);
         dropped.swap(in_flight_);
+        dropped_samples = draw_order_.drop_parked();
         if (!dropped.empty()) is_cut_short_ = true;
     }
     batch_ready_.notify_all();
@@ -175,7 +213,7 @@ void Stream::cancel() noexcept {
     core_->fallback().remove(this);
 }
 
-SampleTask Stream::task_of(const PendingSample& sample) const {
+SampleTask Stream::task_of(const PendingSample& sample, SampleChoices* choices) const {
     BatchSlot& slot = *sample.slot;
     SampleTask task;
     task.source = &source_;
@@ -183,15 +221,75 @@ SampleTask Stream::task_of(const PendingSample& sample) const {
     task.destination = slot.images + sample.position * source_.sample_bytes;
     task.is_cancelled = &is_cancelled_;
     task.report = &slot.reports[sample.position];
+    task.report->sample_index = task.sample_index;
+    task.choices = choices;
     return task;
+}
+
+// See Note [draw order].
+Status Stream::resolve_in_order(const PendingSample& sample, ImageSize source_size) noexcept {
+    std::list<PendingSample> place;  // where the sample waits; made without the lock, and only where it has to
+    std::list<PendingSample> resumed;
+    Status status;
+    for (;;) {
+        {
+            const std::lock_guard<std::mutex> lock(mutex_);
+            if (is_cancelled_.load(std::memory_order_relaxed)) return {StatusCode::kCancelled, 0, 0, ""};
+            SampleTurn& turn = sample.slot->turns[sample.position];
+            SampleReport& report = sample.slot->reports[sample.position];
+            if (!turn.has_size) {
+                turn.has_size = true;
+                report.source_size = source_size;
+                draw_order_.advance(in_flight_, &resumed);
+            }
+            const ImageSize known = report.source_size;
+            if (known.width != source_size.width || known.height != source_size.height) {
+                status = {StatusCode::kInvalidGeometry, 0, 0, "the size of the image changed while it was loaded"};
+                break;
+            }
+            if (turn.has_drawn) {
+                status = turn.status;
+                break;
+            }
+            if (!place.empty()) {
+                turn.is_parked = true;
+                draw_order_.park(std::move(place));
+                status = {StatusCode::kWaitsForDraws, 0, 0, ""};
+                break;
+            }
+        }
+        try {
+            place.push_back(sample);
+        } catch (const std::bad_alloc&) {
+            status = {StatusCode::kOutOfMemory, 0, 0, "no memory to let the sample wait"};
+            break;
+        }
+    }
+    core_->work().push_again(std::move(resumed));
+    return status;
+}
+
+void Stream::set_draws(const TorchDraws& draws) noexcept {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    draw_order_.set_draws(draws);
+}
+
+std::optional<TorchDraws> Stream::draws_after(const BatchSlot& slot) const {
+    if (!draw_order_.is_needed()) return std::nullopt;
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return draw_order_.draws_after(slot);
 }
 
 void Stream::run_sample(PendingSample sample, SampleWorker& worker) noexcept {
     if (is_cancelled_.load(std::memory_order_relaxed)) return;
     SampleTimings timings;
-    const Status status = worker.run(task_of(sample), &timings);
+    Choices choices(*this, sample);
+    const SampleTask task = task_of(sample, &choices);
+    const Status status = sample.pixels_owner == nullptr ? worker.run(task, &timings)
+                                                         : worker.run_with_pixels(task, sample.pixels, &timings);
     try {
         count_run(timings, status);
+        if (status.code == StatusCode::kWaitsForDraws) return;
         if (!is_for_fallback(status.code)) return finish(sample, status, nullptr);
         std::list<PendingSample> left{sample};
         left.back().reason = status;
@@ -203,19 +301,24 @@ void Stream::run_sample(PendingSample sample, SampleWorker& worker) noexcept {
     if (is_cancelled_.load(std::memory_order_relaxed)) core_->fallback().remove(this);
 }
 
-void Stream::complete(const PendingSample& sample, const PackedImageView& rgb) {
+void Stream::complete(PendingSample sample) {
     if (is_cancelled_.load(std::memory_order_relaxed)) return;
     SampleTimings timings;
+    timings.fallback_ns = nanoseconds_since(sample.taken_at);
+    Choices choices(*this, sample);
     Status status;
     {
         const BorrowedWorker worker(*core_);
-        status = (*worker).run_with_pixels(task_of(sample), rgb, &timings);
+        status = (*worker).run_with_pixels(task_of(sample, &choices), sample.pixels, &timings);
     }
     count_run(timings, Status::ok());
-    finish(sample, status, nullptr);
+    if (status.code != StatusCode::kWaitsForDraws) finish(sample, status, nullptr);
 }
 
 void Stream::fail(const PendingSample& sample, Status status, std::shared_ptr<void> python_error) noexcept {
+    SampleTimings timings;
+    timings.fallback_ns = nanoseconds_since(sample.taken_at);
+    count_run(timings, Status::ok());
     finish(sample, status, std::move(python_error));
 }
 
@@ -236,12 +339,12 @@ void Stream::finish(const PendingSample& sample, Status status, std::shared_ptr<
     const bool is_by_fallback = !sample.reason.is_ok();
     // Before the batch can be seen as complete, so that a consumer's stats() include its last batch.
     core_->stats().update([&](EngineCounters& counters) {
-        if (is_by_fallback) counters.stages.fallback_ns += nanoseconds_since(sample.taken_at);
         ++(!status.is_ok()  ? counters.samples_failed
            : is_by_fallback ? counters.samples_fallback
                             : counters.samples_native);
     });
     bool is_batch_complete = false;
+    std::list<PendingSample> resumed;
     {
         BatchSlot& slot = *sample.slot;
         const std::lock_guard<std::mutex> lock(mutex_);
@@ -250,9 +353,14 @@ void Stream::finish(const PendingSample& sample, Status status, std::shared_ptr<
             slot.first_error =
                 SampleError{sample.position, slot.sample_indices[sample.position], status, std::move(python_error)};
         }
+        if (!status.is_ok() && draw_order_.is_needed() && !slot.turns[sample.position].has_drawn) {
+            slot.turns[sample.position].is_lost = true;
+            draw_order_.advance(in_flight_, &resumed);
+        }
         is_batch_complete = --slot.samples_left == 0;
         if (is_batch_complete) slot.state = SlotState::kReady;
     }
+    core_->work().push_again(std::move(resumed));
     if (is_batch_complete) batch_ready_.notify_all();
 }
 

@@ -9,10 +9,12 @@
 #include <list>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "base/span.h"
 #include "engine/batch_slot.h"
+#include "engine/draw_order.h"
 #include "engine/engine_core.h"
 
 namespace fastload {
@@ -30,6 +32,9 @@ enum class WaitResult : std::uint8_t {
 class Stream : public std::enable_shared_from_this<Stream> {
   public:
     Stream(std::shared_ptr<EngineCore> core, SampleSource source);
+
+    // A stream that ends with its engine. One of an engine that was closed is cancelled.
+    static std::shared_ptr<Stream> open(std::shared_ptr<EngineCore> core, SampleSource source);
     ~Stream();
     Stream(const Stream&) = delete;  // tasks point to it
     Stream& operator=(const Stream&) = delete;
@@ -56,9 +61,9 @@ class Stream : public std::enable_shared_from_this<Stream> {
     // For threads: the work of one sample, then its bookkeeping. A sample for which there is no memory fails.
     void run_sample(PendingSample sample, SampleWorker& worker) noexcept;
 
-    // For the reference decoder, once a sample: the pixels, or why there are none. complete() may throw std::bad_alloc;
-    // then the sample is still unfinished.
-    void complete(const PendingSample& sample, const PackedImageView& rgb);
+    // For the reference decoder, once a sample: with its pixels, or why there are none. complete() may throw
+    // std::bad_alloc; then the sample is still unfinished.
+    void complete(PendingSample sample);
     void fail(const PendingSample& sample, Status status, std::shared_ptr<void> python_error) noexcept;
     // The reference decoder lets go of the sample without a word: it fails, or without threads is begun anew.
     void drop(const PendingSample& sample) noexcept;
@@ -69,11 +74,24 @@ class Stream : public std::enable_shared_from_this<Stream> {
 
     const SampleSource& source() const noexcept { return source_; }
     EngineCore& core() const noexcept { return *core_; }
+    const std::shared_ptr<EngineCore>& shared_core() const noexcept { return core_; }
+    // The owners of the memory of the batches in flight, in order.
+    std::vector<std::shared_ptr<void>> memory_in_flight() const;
     std::size_t batches_in_flight() const;
     std::size_t batches_ready() const;
 
+    // With torch's random numbers, without threads and with nothing in flight: the generator for the next batch.
+    void set_draws(const TorchDraws& draws) noexcept;
+
+    // Where torch's generator is after `slot`, a batch that was taken; nothing where no draws were in order.
+    std::optional<TorchDraws> draws_after(const BatchSlot& slot) const;
+
   private:
-    SampleTask task_of(const PendingSample& sample) const;
+    // The choices of one sample while a thread works on it.
+    class Choices;
+
+    SampleTask task_of(const PendingSample& sample, SampleChoices* choices) const;
+    Status resolve_in_order(const PendingSample& sample, ImageSize source_size) noexcept;
     void count_run(const SampleTimings& timings, Status status);
     void finish(const PendingSample& sample, Status status, std::shared_ptr<void> python_error) noexcept;
     WaitResult result_of_close() const;  // under mutex_
@@ -92,6 +110,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
     std::list<std::shared_ptr<BatchSlot>> in_flight_;  // in order of submission
     bool is_cut_short_ = false;                        // a batch was dropped or refused
     std::vector<std::shared_ptr<BatchSlot>> free_slots_;
+    DrawOrder draw_order_;
     Status fault_;
 };
 

@@ -60,6 +60,11 @@ class LoweredSource:
         """
         return all(check() for check in self._checks)
 
+    def num_valid(self, indices: NDArray[np.int64]) -> int:
+        """How many of `indices`, from the first one on, `files` takes."""
+        outside = (indices < -len(self)) | (indices >= len(self))
+        return int(outside.argmax()) if outside.any() else len(indices)
+
     def files(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
         """File of each data set index; negative indices count from the end, as in the data set's list.
 

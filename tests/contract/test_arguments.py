@@ -146,8 +146,10 @@ def test_positional_arguments_are_in_torchs_order_and_keywords_are_known() -> No
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        ({"rng": "torch"}, "rng must be 'sample', got 'torch'"),
-        ({"rng": None}, "rng must be 'sample', got None"),
+        ({"rng": "numpy"}, "rng must be 'torch' or 'sample', got 'numpy'"),
+        ({"rng": None}, "rng must be 'torch' or 'sample', got None"),
+        ({"seed": 3}, "seed=3 needs rng='sample'; .*torch.manual_seed"),
+        ({"rng": "torch", "seed": 0}, "seed=0 needs rng='sample'"),
         ({"seed": -1}, r"seed must be None or an int in \[0, 2\*\*64\), got -1"),
         ({"seed": 2**64}, "seed must be None or an int"),
         ({"seed": True}, "seed must be None or an int"),
@@ -165,7 +167,7 @@ def test_own_arguments_are_checked_at_construction(dataset: Any, arguments: dict
 
 @pytest.mark.parametrize("seed", [0, 2**64 - 1])
 def test_every_seed_of_64_bits_is_taken(images: Any, seed: int) -> None:
-    loader = fastload.DataLoader(images, batch_size=4, seed=seed)
+    loader = fastload.DataLoader(images, batch_size=4, rng="sample", seed=seed)
     assert loader.seed == seed
     assert len(list(loader)) == 3
 

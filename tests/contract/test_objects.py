@@ -41,7 +41,9 @@ def test_every_argument_is_an_attribute_of_its_name(dataset: Any) -> None:
     assert names - visible == {"multiprocessing_context"}
 
 
-@pytest.mark.parametrize("arguments", [{"shuffle": True, "seed": 3}, {"num_workers": 2, "timeout": 60}], ids=str)
+@pytest.mark.parametrize(
+    "arguments", [{"shuffle": True, "rng": "sample", "seed": 3}, {"num_workers": 2, "timeout": 60}], ids=str
+)
 def test_frameworks_can_make_it_again_from_its_attributes(dataset: Any, arguments: dict[str, Any]) -> None:
     first = fastload.DataLoader(
         dataset, batch_size=4, drop_last=True, memory_format=torch.contiguous_format, **arguments

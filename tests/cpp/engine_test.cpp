@@ -114,6 +114,12 @@ bool is_filled_with(const std::vector<std::uint8_t>& bytes, const std::vector<st
     return true;
 }
 
+// A sample as the reference decoder gives it back: an image of one pixel, which lives longer than the call.
+PendingSample with_pixel(PendingSample sample, const std::uint8_t* pixel) {
+    sample.pixels = {pixel, 3, 1, 1};
+    return sample;
+}
+
 void wait_until(const std::atomic<int>& count, int at_least) {
     for (int attempt = 0; attempt < 5000 && count < at_least; ++attempt) std::this_thread::sleep_for(milliseconds(1));
     CHECK(count >= at_least);
@@ -180,7 +186,7 @@ TEST_CASE(engine_passes_samples_to_the_reference_decoder_and_takes_its_pixels) {
                 continue;
             }
             const auto pixel = static_cast<std::uint8_t>(index);
-            sample->stream->complete(*sample, {&pixel, 3, 1, 1});
+            sample->stream->complete(with_pixel(*sample, &pixel));
         }
     });
     const BatchBytes first = submit(*stream, {1, 2, 3, 4});
@@ -207,7 +213,7 @@ TEST_CASE(engine_without_threads_hands_the_sample_to_the_caller_and_resumes) {
     CHECK(stream->wait(milliseconds(1000), &sample) == WaitResult::kNeedsPython);
     CHECK_EQUAL(sample.position, 1U);
     const std::uint8_t pixel = 2;
-    stream->complete(sample, {&pixel, 3, 1, 1});
+    stream->complete(with_pixel(sample, &pixel));
     CHECK(stream->wait(milliseconds(1000), &sample) == WaitResult::kReady);
     CHECK(is_filled_with(*bytes, {1, 2, 3}));
 }
@@ -382,7 +388,7 @@ void use_engine(std::size_t num_threads, Script& script) {
     const auto serve = [&](const PendingSample& sample) {
         try {
             const std::uint8_t pixel = pixel_of(sample);
-            sample.stream->complete(sample, {&pixel, 3, 1, 1});
+            sample.stream->complete(with_pixel(sample, &pixel));
         } catch (const std::bad_alloc&) {
             sample.stream->fail(sample, {StatusCode::kOutOfMemory, 0, 0, "scripted"}, nullptr);
         }
@@ -495,7 +501,7 @@ TEST_CASE(a_sample_the_caller_dropped_is_handed_out_again) {
     CHECK(stream->wait(milliseconds(1000), &sample) == WaitResult::kNeedsPython);
     CHECK_EQUAL(sample.position, 1U);
     const std::uint8_t pixel = 2;
-    stream->complete(sample, {&pixel, 3, 1, 1});
+    stream->complete(with_pixel(sample, &pixel));
     CHECK(stream->wait(milliseconds(1000), &sample) == WaitResult::kReady);
     CHECK(is_filled_with(*bytes, {1, 2}));
 }

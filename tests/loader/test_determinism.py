@@ -19,7 +19,7 @@ def dataset(clean_folder: Path) -> ImageFolder:
 
 def epochs(dataset: ImageFolder, count: int = 2, **arguments: object) -> list[object]:
     generator = torch.Generator().manual_seed(9)
-    loader = fastload.DataLoader(dataset, batch_size=4, shuffle=True, generator=generator, **arguments)
+    loader = fastload.DataLoader(dataset, batch_size=4, shuffle=True, rng="sample", generator=generator, **arguments)
     return [recipes.bytes_of(loader) for _ in range(count)]
 
 
@@ -40,7 +40,7 @@ def test_without_a_seed_the_generator_decides(dataset: ImageFolder) -> None:
 
 def test_bytes_do_not_depend_on_an_iterator_dropped_at_any_step(dataset: ImageFolder) -> None:
     def second_epoch(steps: int) -> object:
-        loader = fastload.DataLoader(dataset, batch_size=4, num_workers=3, seed=4)
+        loader = fastload.DataLoader(dataset, batch_size=4, num_workers=3, rng="sample", seed=4)
         iterator = iter(loader)
         for _ in range(steps):
             next(iterator)
@@ -54,7 +54,9 @@ def test_bytes_do_not_depend_on_an_iterator_dropped_at_any_step(dataset: ImageFo
 
 def test_bytes_do_not_depend_on_the_order_of_samples(dataset: ImageFolder) -> None:
     def by_index(sampler: list[int]) -> dict[int, bytes]:
-        iterator = iter(fastload.DataLoader(dataset, batch_size=5, sampler=sampler, num_workers=2, seed=8))
+        iterator = iter(
+            fastload.DataLoader(dataset, batch_size=5, sampler=sampler, num_workers=2, rng="sample", seed=8)
+        )
         found = {}
         for images, _ in iterator:
             for report, image in zip(iterator.batch_report(), images, strict=True):
@@ -68,7 +70,7 @@ def test_bytes_do_not_depend_on_the_order_of_samples(dataset: ImageFolder) -> No
 
 
 def test_set_epoch_repeats_an_epoch(dataset: ImageFolder) -> None:
-    loader = fastload.DataLoader(dataset, batch_size=4, num_workers=2, seed=4)
+    loader = fastload.DataLoader(dataset, batch_size=4, num_workers=2, rng="sample", seed=4)
     first, second = recipes.bytes_of(loader), recipes.bytes_of(loader)
     assert first != second
     loader.set_epoch(0)
@@ -81,7 +83,7 @@ def test_set_epoch_repeats_an_epoch(dataset: ImageFolder) -> None:
 
 def test_persistent_workers_give_new_bytes_each_epoch_and_keep_the_iterator(dataset: ImageFolder) -> None:
     torch.manual_seed(1)
-    loader = fastload.DataLoader(dataset, batch_size=4, num_workers=2, persistent_workers=True)
+    loader = fastload.DataLoader(dataset, batch_size=4, num_workers=2, rng="sample", persistent_workers=True)
     iterator = iter(loader)
     first = recipes.bytes_of(iterator)
     assert iter(loader) is iterator

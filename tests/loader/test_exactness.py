@@ -55,9 +55,8 @@ def test_shuffled_order_equals_torch(clean_folder: Path) -> None:
 
 @pytest.mark.parametrize("size", [224, 65])
 def test_training_equals_pillow_with_the_reported_crops_and_flips(mixed_folder: Path, size: int) -> None:
-    loader = fastload.DataLoader(
-        ImageFolder(str(mixed_folder), recipes.training(size)), batch_size=6, shuffle=True, num_workers=2, seed=3
-    )
+    dataset = ImageFolder(str(mixed_folder), recipes.training(size))
+    loader = fastload.DataLoader(dataset, batch_size=6, shuffle=True, num_workers=2, rng="sample", seed=3)
     flips = 0
     for _ in range(3):
         iterator = iter(loader)
@@ -71,7 +70,7 @@ def test_training_equals_pillow_with_the_reported_crops_and_flips(mixed_folder: 
 
 def test_training_equals_pillow_on_real_photographs(corpora: Path) -> None:
     dataset = ImageFolder(str(corpora / "imagenet64"), recipes.training())
-    iterator = iter(fastload.DataLoader(dataset, batch_size=16, num_workers=2, seed=11))
+    iterator = iter(fastload.DataLoader(dataset, batch_size=16, num_workers=2, rng="sample", seed=11))
     for images, _ in iterator:
         assert torch.equal(images, recipes.replay(iterator.batch_report(), TO_TENSOR))
 

@@ -1,0 +1,51 @@
+#include "engine/draw_order.h"
+
+#include <algorithm>
+
+namespace fastload {
+
+void DrawOrder::advance(const std::list<std::shared_ptr<BatchSlot>>& batches,
+                        std::list<PendingSample>* resumed) noexcept {
+    for (const std::shared_ptr<BatchSlot>& slot : batches) {
+        if (!advance(*slot, resumed)) return;
+    }
+}
+
+// True when all samples of the batch have drawn.
+bool DrawOrder::advance(BatchSlot& slot, std::list<PendingSample>* resumed) noexcept {
+    if (slot.num_drawn == 0) slot.draws_before = draws_->stream();
+    for (; slot.num_drawn < slot.turns.size(); ++slot.num_drawn) {
+        SampleTurn& turn = slot.turns[slot.num_drawn];
+        if (turn.is_lost) continue;
+        if (!turn.has_size) return false;
+        SampleReport& report = slot.reports[slot.num_drawn];
+        turn.status = source_.plan->resolve(&*draws_, report.source_size, &report.transform);
+        turn.has_drawn = true;
+        if (turn.is_parked) resume(slot, slot.num_drawn, resumed);
+    }
+    return true;
+}
+
+void DrawOrder::resume(const BatchSlot& slot, std::size_t position, std::list<PendingSample>* resumed) noexcept {
+    const auto found = std::find_if(parked_.begin(), parked_.end(), [&](const PendingSample& sample) {
+        return sample.slot.get() == &slot && sample.position == position;
+    });
+    if (found != parked_.end()) resumed->splice(resumed->end(), parked_, found);
+}
+
+TorchDraws DrawOrder::draws_after(const BatchSlot& slot) const noexcept {
+    TorchDraws draws = *draws_;
+    draws.stream() = slot.draws_before;
+    const std::size_t end = slot.first_error ? slot.first_error->position : slot.turns.size();
+    ResolvedTransform again;
+    const auto draw = [&](std::size_t position) {
+        // The result is known; only the draws matter.
+        static_cast<void>(source_.plan->resolve(&draws, slot.reports[position].source_size, &again).is_ok());
+    };
+    for (std::size_t position = 0; position < end; ++position) draw(position);
+    // A sample that failed in its own choices has drawn until then.
+    if (end < slot.turns.size() && !slot.turns[end].status.is_ok()) draw(end);
+    return draws;
+}
+
+}  // namespace fastload

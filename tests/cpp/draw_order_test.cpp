@@ -1,0 +1,296 @@
+// torch's random numbers under threads: whatever the order in which sizes become known, every sample gets the choices
+// that one thread would have made for it.
+#include "engine/draw_order.h"
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "check.h"
+#include "engine/engine.h"
+#include "image/transform_plan.h"
+
+namespace fastload {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr std::size_t kBatchSize = 7;
+
+// What happens to a sample, by its index: the same in every attempt.
+enum class Fate : std::uint8_t {
+    kNative,
+    kFallbackAtHeader,
+    kFallbackInBody,
+    kFailsAtRead,
+    kFailsInFallback,
+    kTooSmall
+};
+
+struct Script {
+    std::vector<Fate> fates;
+
+    Fate fate(std::int64_t index) const { return fates[static_cast<std::size_t>(index) % fates.size()]; }
+
+    ImageSize size(std::int64_t index) const {
+        if (fate(index) == Fate::kTooSmall) return {70000, 1};  // the plan refuses it
+        return {static_cast<std::int32_t>(20 + index * 37 % 400), static_cast<std::int32_t>(20 + index * 53 % 300)};
+    }
+};
+
+class ScriptedWorker final : public SampleWorker {
+  public:
+    ScriptedWorker(const Script& script, unsigned seed) : script_(script), random_(seed) {}
+
+    Status run(const SampleTask& task, SampleTimings*) noexcept override {
+        linger();
+        const Fate fate = script_.fate(task.sample_index);
+        if (fate == Fate::kFailsAtRead) return {StatusCode::kReadFailed, 5, 0, "scripted"};
+        if (fate == Fate::kFallbackAtHeader || fate == Fate::kFailsInFallback) return Status::unsupported("scripted");
+        if (const Status status = resolve(task); !status.is_ok()) return status;
+        return fate == Fate::kFallbackInBody ? Status::irregular("scripted", 0) : Status::ok();
+    }
+
+    Status run_with_pixels(const SampleTask& task, const PackedImageView&, SampleTimings*) noexcept override {
+        return resolve(task);
+    }
+
+    std::size_t scratch_bytes() const noexcept override { return 0; }
+
+  private:
+    Status resolve(const SampleTask& task) noexcept {
+        return task.choices->resolve(task, script_.size(task.sample_index));
+    }
+
+    void linger() noexcept {
+        std::this_thread::sleep_for(std::chrono::microseconds(random_() % 4 == 0 ? random_() % 400 : 0));
+    }
+
+    const Script& script_;
+    std::minstd_rand random_;
+};
+
+std::shared_ptr<const TransformPlan> random_plan() {
+    TransformStep crop;
+    crop.kind = TransformKind::kRandomResizedCrop;
+    crop.width = crop.height = 8;
+    TransformStep flip;
+    flip.kind = TransformKind::kRandomHorizontalFlip;
+    std::string problem;
+    return TransformPlan::create({crop, flip}, {}, ResizeOrder::kPillow13, &problem);
+}
+
+// The crop and whether there is a flip.
+using Choices = std::array<std::int32_t, 5>;
+
+Choices choices_of(const ResolvedTransform& transform) {
+    const Region& region = transform.source_region;
+    const bool is_flipped =
+        transform.step_count > 0 && transform.storage[transform.step_count - 1].kind == ResolvedKind::kHorizontalFlip;
+    return {region.left, region.top, region.width, region.height, is_flipped ? 1 : 0};
+}
+
+// What a worker of torch does with one batch: the choices up to the first sample that fails, which is *failed.
+std::vector<Choices> draw_as_torch(const Script& script, const TransformPlan& plan,
+                                   const std::vector<std::int64_t>& indices, TorchDraws* draws,
+                                   std::optional<std::size_t>* failed) {
+    std::vector<Choices> all;
+    for (std::size_t position = 0; position < indices.size(); ++position) {
+        const Fate fate = script.fate(indices[position]);
+        ResolvedTransform resolved;
+        if (fate == Fate::kFailsAtRead || fate == Fate::kFailsInFallback ||
+            !plan.resolve(draws, script.size(indices[position]), &resolved).is_ok()) {
+            *failed = position;
+            return all;
+        }
+        all.push_back(choices_of(resolved));
+    }
+    return all;
+}
+
+// A thread of the reference decoder: in no particular order, and some samples never come.
+void decode(EngineCore& core, const Script& script, unsigned seed) {
+    std::minstd_rand random(seed);
+    std::vector<PendingSample> held;
+    const std::uint8_t pixel[3] = {};
+    while (std::optional<PendingSample> sample = core.fallback().wait()) {
+        held.push_back(std::move(*sample));
+        if (core.fallback().size() > 0 && random() % 2 == 0) continue;
+        while (!held.empty()) {
+            PendingSample next = std::move(held.back());
+            held.pop_back();
+            const std::int64_t index = next.slot->sample_indices[next.position];
+            if (script.fate(index) == Fate::kFailsInFallback) {
+                next.stream->fail(next, Status::irregular("scripted", 0), nullptr);
+                continue;
+            }
+            next.pixels = {pixel, 3, script.size(index).width, script.size(index).height};
+            next.pixels_owner = std::make_shared<int>(0);
+            next.stream->complete(std::move(next));
+        }
+    }
+}
+
+// Iterates as Python does: all batches in flight, and after a failed one a new stream for those behind it.
+class Consumer {
+  public:
+    Consumer(Engine& engine, SampleSource source, std::vector<std::vector<std::int64_t>> batches)
+        : engine_(engine), source_(std::move(source)), batches_(std::move(batches)) {
+        open(0);
+    }
+
+    std::shared_ptr<BatchSlot> next(std::size_t number) {
+        PendingSample needs_python;
+        for (int attempt = 0; attempt < 400; ++attempt) {
+            const WaitResult result = stream_->wait(milliseconds(50), &needs_python);
+            if (result == WaitResult::kTimedOut) continue;
+            CHECK(result == WaitResult::kReady);
+            std::shared_ptr<void> memory;
+            std::shared_ptr<BatchSlot> slot = stream_->take_ready(&memory);
+            if (slot->first_error) {
+                source_.torch_draws = stream_->draws_after(*slot);
+                stream_->cancel();
+                open(number + 1);
+            }
+            return slot;
+        }
+        CHECK(false);
+        return nullptr;
+    }
+
+    const Stream& stream() const { return *stream_; }
+
+  private:
+    void open(std::size_t first) {
+        stream_ = engine_.open_stream(source_);
+        for (std::size_t number = first; number < batches_.size(); ++number) {
+            auto bytes = std::make_shared<std::vector<std::uint8_t>>(batches_[number].size() * source_.sample_bytes);
+            stream_->submit({batches_[number].data(), batches_[number].size()}, bytes->data(), bytes);
+        }
+    }
+
+    Engine& engine_;
+    SampleSource source_;
+    const std::vector<std::vector<std::int64_t>> batches_;
+    std::shared_ptr<Stream> stream_;
+};
+
+std::vector<std::vector<std::int64_t>> make_batches(std::size_t count) {
+    std::vector<std::vector<std::int64_t>> batches(count);
+    std::int64_t index = 0;
+    for (auto& batch : batches) {
+        for (std::size_t i = 0; i < kBatchSize; ++i) batch.push_back(index++);
+    }
+    return batches;
+}
+
+void check_equals_torch(const Script& script, std::size_t num_threads, unsigned seed) {
+    std::atomic<unsigned> worker_seed{seed};
+    Engine engine(num_threads, [&]() { return std::make_unique<ScriptedWorker>(script, ++worker_seed); });
+    std::vector<std::thread> decoders;
+    for (unsigned i = 0; i < 2; ++i) decoders.emplace_back([&, i] { decode(engine.core(), script, seed + i); });
+    SampleSource source;
+    source.plan = random_plan();
+    source.sample_bytes = source.plan->sample_bytes();
+    source.torch_draws = TorchDraws(Mt19937Stream(seed), true);
+    const auto batches = make_batches(12);
+    TorchDraws expected_draws = *source.torch_draws;
+    Consumer consumer(engine, source, batches);
+    for (std::size_t number = 0; number < batches.size(); ++number) {
+        std::optional<std::size_t> failed;
+        const auto expected = draw_as_torch(script, *source.plan, batches[number], &expected_draws, &failed);
+        const std::shared_ptr<BatchSlot> slot = consumer.next(number);
+        CHECK_EQUAL(slot->first_error.has_value(), failed.has_value());
+        if (failed && slot->first_error) CHECK_EQUAL(slot->first_error->position, *failed);
+        for (std::size_t position = 0; position < expected.size(); ++position) {
+            CHECK(choices_of(slot->reports[position].transform) == expected[position]);
+        }
+        if (failed) continue;
+        TorchDraws after = *consumer.stream().draws_after(*slot);
+        TorchDraws wanted = expected_draws;
+        CHECK_EQUAL(after.below(1U << 27), wanted.below(1U << 27));
+    }
+    CHECK(engine.close(milliseconds(2000)));
+    for (std::thread& decoder : decoders) decoder.join();
+}
+
+}  // namespace
+
+TEST_CASE(draws_equal_one_threads_whatever_the_order_of_sizes) {
+    const Script script{{Fate::kNative}};
+    for (const std::size_t num_threads : {1U, 2U, 5U}) check_equals_torch(script, num_threads, 11);
+}
+
+TEST_CASE(draws_equal_one_threads_where_some_samples_go_to_the_reference_decoder) {
+    const Script script{{Fate::kNative, Fate::kFallbackAtHeader, Fate::kNative, Fate::kFallbackInBody, Fate::kNative}};
+    for (const std::size_t num_threads : {1U, 2U, 5U}) check_equals_torch(script, num_threads, 12);
+}
+
+TEST_CASE(draws_of_later_batches_begin_where_a_failed_sample_stopped) {
+    std::vector<Fate> fates(31, Fate::kNative);
+    fates[3] = Fate::kFailsAtRead;
+    fates[9] = Fate::kFailsInFallback;
+    fates[12] = Fate::kFallbackInBody;
+    fates[24] = Fate::kTooSmall;
+    fates[26] = Fate::kFallbackAtHeader;
+    for (const std::size_t num_threads : {1U, 2U, 5U}) {
+        for (unsigned seed = 20; seed < 24; ++seed) check_equals_torch({fates}, num_threads, seed);
+    }
+}
+
+TEST_CASE(samples_that_wait_for_their_turn_are_let_go_of_by_cancel) {
+    Script script{{Fate::kFallbackAtHeader, Fate::kNative, Fate::kNative}};
+    Engine engine(2, [&]() { return std::make_unique<ScriptedWorker>(script, 1U); });
+    SampleSource source;
+    source.plan = random_plan();
+    source.sample_bytes = source.plan->sample_bytes();
+    source.torch_draws = TorchDraws(Mt19937Stream(1), true);
+    std::weak_ptr<Stream> watched;
+    std::weak_ptr<void> memory;
+    {
+        const std::shared_ptr<Stream> stream = engine.open_stream(source);
+        watched = stream;
+        auto bytes = std::make_shared<std::vector<std::uint8_t>>(3 * source.sample_bytes);
+        memory = bytes;
+        const std::vector<std::int64_t> indices = {0, 1, 2};
+        stream->submit({indices.data(), indices.size()}, bytes->data(), bytes);
+        // Nobody decodes sample 0: the others have read their sizes and wait.
+        PendingSample needs_python;
+        CHECK(stream->wait(milliseconds(100), &needs_python) == WaitResult::kTimedOut);
+        stream->cancel();
+    }
+    CHECK(engine.close(milliseconds(2000)));
+    CHECK(watched.expired());
+    CHECK(memory.expired());
+}
+
+TEST_CASE(an_image_that_changes_its_size_meanwhile_fails) {
+    class ChangingWorker final : public SampleWorker {
+      public:
+        Status run(const SampleTask& task, SampleTimings*) noexcept override {
+            if (const Status status = task.choices->resolve(task, {100, 100}); !status.is_ok()) return status;
+            return task.choices->resolve(task, {100, 101});
+        }
+        Status run_with_pixels(const SampleTask&, const PackedImageView&, SampleTimings*) noexcept override {
+            return Status::ok();
+        }
+        std::size_t scratch_bytes() const noexcept override { return 0; }
+    };
+    Engine engine(1, []() { return std::make_unique<ChangingWorker>(); });
+    SampleSource source;
+    source.plan = random_plan();
+    source.sample_bytes = source.plan->sample_bytes();
+    source.torch_draws = TorchDraws(Mt19937Stream(1), true);
+    Consumer consumer(engine, source, {{0}, {1}});
+    CHECK(consumer.next(0)->first_error->status.code == StatusCode::kInvalidGeometry);
+}
+
+}  // namespace fastload

@@ -1,0 +1,182 @@
+"""rng="torch": random transforms draw what torch would draw with as many workers, so the batches are torch's."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import recipes
+import torch
+import torch.utils.data
+from PIL import Image
+from torchvision.datasets import ImageFolder
+
+import fastload
+
+LOADERS = (torch.utils.data.DataLoader, fastload.DataLoader)
+NUM_EPOCHS = 3
+
+
+def outcomes(batches: Iterable[Any]) -> Iterator[Any]:
+    """Each batch's bytes and labels, or the error in its place."""
+    iterator = iter(batches)
+    while True:
+        try:
+            images, labels = next(iterator)
+        except StopIteration:
+            return
+        except Exception as error:  # noqa: BLE001 - what is raised is what is compared
+            yield next(kind for kind in (OSError, IndexError, ValueError) if isinstance(error, kind)).__name__
+        else:
+            yield images.contiguous().view(torch.uint8).numpy().tobytes(), labels.tolist()
+
+
+def generator_state() -> bytes:
+    return torch.get_rng_state().numpy().tobytes()
+
+
+def epochs(kind: Any, dataset: Any, num_epochs: int = NUM_EPOCHS, **arguments: Any) -> list[Any]:
+    """What `num_epochs` give on a loader of `kind`, with the state of torch's generator after each."""
+    torch.manual_seed(3)
+    loader = kind(dataset, **{"batch_size": 6, "shuffle": True, **arguments})
+    if kind is fastload.DataLoader:
+        assert loader.explain().startswith("native"), loader.explain()
+    return [(list(outcomes(loader)), generator_state()) for _ in range(num_epochs)]
+
+
+def assert_equal_to_torch(dataset: Any, **arguments: Any) -> list[Any]:
+    theirs, mine = (epochs(kind, dataset, **arguments) for kind in LOADERS)
+    for number, ((their_batches, their_state), (batches, state)) in enumerate(zip(theirs, mine, strict=True)):
+        for position, (their_batch, batch) in enumerate(itertools.zip_longest(their_batches, batches)):
+            assert batch == their_batch, f"batch {position} of epoch {number}"
+        assert state == their_state, f"torch's generator after epoch {number}"
+    return [batch for batches, _ in mine for batch in batches]
+
+
+@pytest.mark.parametrize("drop_last", [False, True])
+@pytest.mark.parametrize(
+    ("num_workers", "persistent_workers"),
+    [(0, False), (1, False), (1, True), (2, False), (2, True), (4, False), (4, True)],
+)
+def test_training_equals_torch_for_any_number_of_workers(
+    clean_folder: Path, num_workers: int, persistent_workers: bool, drop_last: bool
+) -> None:
+    dataset = ImageFolder(str(clean_folder), recipes.training(48))
+    batches = assert_equal_to_torch(
+        dataset, num_workers=num_workers, persistent_workers=persistent_workers, drop_last=drop_last
+    )
+    assert len({batch[0] for batch in batches}) == len(batches)  # no two alike: they are random
+
+
+@pytest.mark.parametrize("num_workers", [0, 1, 2, 4])
+def test_training_equals_torch_where_pillow_decodes_a_part(mixed_folder: Path, num_workers: int) -> None:
+    assert_equal_to_torch(ImageFolder(str(mixed_folder), recipes.training(56)), num_workers=num_workers, batch_size=3)
+
+
+@pytest.mark.parametrize("num_workers", [0, 2, 4])
+def test_training_equals_torch_on_real_photographs(corpora: Path, num_workers: int) -> None:
+    dataset = ImageFolder(str(corpora / "imagenet64"), recipes.training())
+    assert_equal_to_torch(dataset, num_workers=num_workers)
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_a_generator_of_the_users_gives_torchs_batches(clean_folder: Path, num_workers: int) -> None:
+    dataset = ImageFolder(str(clean_folder), recipes.training(32))
+
+    def run(kind: Any) -> Any:
+        generator = torch.Generator().manual_seed(99)
+        return epochs(kind, dataset, num_workers=num_workers, generator=generator), generator.get_state().tolist()
+
+    theirs, mine = map(run, LOADERS)
+    assert mine == theirs
+
+
+@pytest.fixture
+def faulty_folder(clean_folder: Path, tmp_path: Path) -> Path:
+    """Clean files between some that fail at each stage: not there, no image, cut short."""
+    root = tmp_path / "faulty"
+    shutil.copytree(clean_folder, root)
+    paths = sorted(root.rglob("*.JPEG"))
+    paths[3].write_bytes(b"not an image")
+    paths[8].write_bytes(paths[8].read_bytes()[:-300])
+    paths[13].write_bytes(b"")
+    with Image.open(paths[17]) as image:
+        image.save(paths[17], "JPEG", progressive=True)
+    paths[17].write_bytes(paths[17].read_bytes()[:-100])
+    return root
+
+
+@pytest.mark.parametrize("batch_size", [2, 5])
+@pytest.mark.parametrize(
+    ("num_workers", "persistent_workers"), [(0, False), (1, False), (1, True), (2, True), (3, False)]
+)
+def test_batches_behind_a_failed_one_equal_torchs(
+    faulty_folder: Path, num_workers: int, persistent_workers: bool, batch_size: int
+) -> None:
+    dataset = ImageFolder(str(faulty_folder), recipes.training(40))
+    sorted(faulty_folder.rglob("*.JPEG"))[0].unlink()
+    batches = assert_equal_to_torch(
+        dataset,
+        num_workers=num_workers,
+        persistent_workers=persistent_workers,
+        batch_size=batch_size,
+        prefetch_factor=3 if num_workers else None,
+    )
+    assert batches.count("OSError") >= 2 * NUM_EPOCHS
+
+
+@pytest.mark.parametrize("num_workers", [0, 1, 2])
+def test_draws_before_an_index_out_of_range_count_as_in_torch(clean_folder: Path, num_workers: int) -> None:
+    dataset = ImageFolder(str(clean_folder), recipes.training(40))
+    order = [0, 1, 2, 3, 99, 5, 6, 7, 8, -30, 10, 11, 12, 13, 14]
+    batches = assert_equal_to_torch(dataset, num_workers=num_workers, batch_size=3, sampler=order, shuffle=False)
+    assert batches.count("IndexError") == 2 * NUM_EPOCHS
+
+
+@pytest.mark.parametrize("num_workers", [1, 2, 3])
+@pytest.mark.parametrize("steps", [0, 1, 3])
+def test_a_persistent_epoch_that_was_left_early_has_drawn_as_torch_has(
+    faulty_folder: Path, num_workers: int, steps: int
+) -> None:
+    dataset = ImageFolder(str(faulty_folder), recipes.training(40))
+
+    def run(kind: Any) -> Any:
+        torch.manual_seed(3)
+        loader = kind(dataset, batch_size=2, num_workers=num_workers, persistent_workers=True)
+        first = list(itertools.islice(outcomes(loader), steps))
+        return first, list(outcomes(loader)), list(outcomes(loader)), generator_state()
+
+    theirs, mine = map(run, LOADERS)
+    assert mine == theirs
+
+
+def test_without_workers_user_code_between_batches_shares_the_generator_as_in_torch(clean_folder: Path) -> None:
+    dataset = ImageFolder(str(clean_folder), recipes.training(40))
+
+    def run(kind: Any) -> Any:
+        torch.manual_seed(5)
+        found = []
+        for images, labels in kind(dataset, batch_size=4, shuffle=True):
+            found.append((recipes.bytes_of([(images, labels)]), torch.randn(3).tolist(), torch.rand(2).tolist()))
+        return found, generator_state()
+
+    theirs, mine = map(run, LOADERS)
+    assert mine == theirs
+
+
+def test_with_workers_the_processs_generator_is_left_alone(clean_folder: Path) -> None:
+    dataset = ImageFolder(str(clean_folder), recipes.training(40))
+    iterator = iter(fastload.DataLoader(dataset, batch_size=4, num_workers=2))
+    state = generator_state()
+    assert len(list(iterator)) == 6
+    assert generator_state() == state
+
+
+def test_an_epoch_of_evaluation_takes_no_numbers_and_needs_no_order(clean_folder: Path) -> None:
+    dataset = ImageFolder(str(clean_folder), recipes.evaluation(40, 32))
+    assert_equal_to_torch(dataset, num_workers=0)
+    assert_equal_to_torch(dataset, num_workers=3, persistent_workers=True)
