@@ -53,6 +53,7 @@ class EngineHandle {
     py::object open_stream(std::shared_ptr<SampleIndex> index, std::shared_ptr<TransformPlan> plan, std::uint64_t seed,
                            std::uint64_t epoch) {
         check_process(engine_.core());
+        if (!plan->has_fixed_size()) throw py::value_error("plan must give samples of one size");
         const std::size_t sample_bytes = plan->sample_bytes();
         std::vector<SampleSource> sources{{std::move(index), std::move(plan), sample_bytes, std::nullopt, seed, epoch}};
         return make_stream_object(engine_.open_streams(std::move(sources)));

@@ -10,7 +10,8 @@
 
 namespace fastload {
 
-enum class Interpolation : std::uint8_t { kBilinear, kBicubic };
+// kNearest has no weights: image/nearest_axis.h. The others are Pillow's filters of these names.
+enum class Interpolation : std::uint8_t { kNearest, kBox, kBilinear, kHamming, kBicubic, kLanczos };
 
 // Which pass runs first changes results by one grey level here and there, so it follows the installed Pillow.
 enum class ResizeOrder : std::uint8_t {
@@ -30,8 +31,9 @@ class ResizePlan {
     ResizePlan(const ResizePlan&) = delete;  // the job points into it
     ResizePlan& operator=(const ResizePlan&) = delete;
 
-    // Computes the tables for `from` -> `to`, sides in 1..kMaxResizedSide, of which at least one differs. An axis whose
-    // size stays has no pass, as in Pillow. The job is valid until the next call.
+    // Computes the tables for `from` -> `to`, sides in 1..kMaxResizedSide, of which at least one differs, with any
+    // interpolation but kNearest. An axis whose size stays has no pass, as in Pillow. The job is valid until the next
+    // call.
     Status prepare(ImageSize from, ImageSize to, Interpolation interpolation, ResizeOrder order) noexcept;
 
     const ResizeJob& job() const noexcept { return job_; }

@@ -1,91 +1,17 @@
 #include "image/transform_executor.h"
 
 #include "base/checked_math.h"
-#include "kernels/transpose.h"
+#include "image/nearest_axis.h"
+#include "image/padding.h"
+#include "image/pixel_op.h"
+#include "image/random_erasing.h"
+#include "image/rotation.h"
 
 namespace fastload {
 namespace {
 
-Status too_large() noexcept { return {StatusCode::kInvalidGeometry, 0, 0, "an image between two steps is too large"}; }
-
 bool is_size(std::int32_t width, std::int32_t height) noexcept {
     return width >= 1 && width <= kMaxImageSide && height >= 1 && height <= kMaxImageSide;
-}
-
-// Lays three planes of `rows` rows out in `buffer`, `stride` bytes apart, and returns where they begin.
-Status reserve_planes(std::size_t rows, std::size_t stride, AlignedBuffer* buffer, std::uint8_t** planes) noexcept {
-    std::size_t plane_bytes = 0;
-    std::size_t total = 0;
-    if (!checked_multiply(rows, stride, &plane_bytes) || !checked_add(plane_bytes, kStripSlackBytes, &plane_bytes) ||
-        !checked_round_up(plane_bytes, AlignedBuffer::kAlignment, &plane_bytes) ||
-        !checked_multiply(plane_bytes, 3, &total)) {
-        return too_large();
-    }
-    if (Status status = buffer->reserve(total); !status.is_ok()) return status;
-    for (std::size_t plane = 0; plane < 3; ++plane) planes[plane] = buffer->data() + plane * plane_bytes;
-    return Status::ok();
-}
-
-Status reserve_rows(ImageSize size, AlignedBuffer* buffer, PlanarImageView* rows) noexcept {
-    std::size_t stride = 0;
-    if (!checked_round_up(static_cast<std::size_t>(size.width), kResizeRowAlignment, &stride)) return too_large();
-    rows->row_stride_bytes = stride;
-    rows->width = size.width;
-    rows->height = size.height;
-    return reserve_planes(static_cast<std::size_t>(size.height), stride, buffer, rows->planes);
-}
-
-// Planes that can be written, and the view of them.
-struct WritableStrips {
-    std::uint8_t* planes[3];
-    StripImageView view;
-};
-
-Status reserve_strips(ImageSize size, AlignedBuffer* buffer, WritableStrips* strips) noexcept {
-    std::size_t stride = 0;
-    if (!checked_multiply(static_cast<std::size_t>(size.width), kStripRows, &stride)) return too_large();
-    const std::size_t strip_count = (static_cast<std::size_t>(size.height) + kStripRows - 1) / kStripRows;
-    if (Status status = reserve_planes(strip_count, stride, buffer, strips->planes); !status.is_ok()) return status;
-    strips->view = {};
-    for (int plane = 0; plane < 3; ++plane) strips->view.planes[plane] = strips->planes[plane];
-    strips->view.strip_stride_bytes = stride;
-    strips->view.width = size.width;
-    strips->view.height = size.height;
-    return Status::ok();
-}
-
-// One strip of `row_count` rows. Rows that do not exist are left as they are in the strip.
-void rows_to_strip(const std::uint8_t* rows, std::size_t row_stride_bytes, std::size_t row_count, std::size_t width,
-                   std::uint8_t* strip) noexcept {
-    std::size_t x = 0;
-    if (row_count == kStripRows) {
-        for (; x + 8 <= width; x += 8) {
-            transpose_rows_to_columns(rows + x, row_stride_bytes, strip + kStripRows * x);
-        }
-    }
-    for (; x < width; ++x) {
-        for (std::size_t r = 0; r < row_count; ++r) strip[kStripRows * x + r] = rows[r * row_stride_bytes + x];
-    }
-}
-
-void rows_to_strips(const PlanarImageView& rows, const WritableStrips& strips) noexcept {
-    const auto height = static_cast<std::size_t>(rows.height);
-    for (int plane = 0; plane < 3; ++plane) {
-        for (std::size_t y = 0; y < height; y += kStripRows) {
-            rows_to_strip(rows.planes[plane] + y * rows.row_stride_bytes, rows.row_stride_bytes,
-                          height - y < kStripRows ? height - y : kStripRows, static_cast<std::size_t>(rows.width),
-                          strips.planes[plane] + y / kStripRows * strips.view.strip_stride_bytes);
-        }
-    }
-}
-
-PlanarImageView crop_rows(PlanarImageView rows, const Region& region) noexcept {
-    const std::size_t offset =
-        static_cast<std::size_t>(region.top) * rows.row_stride_bytes + static_cast<std::size_t>(region.left);
-    for (std::uint8_t*& plane : rows.planes) plane += offset;
-    rows.width = region.width;
-    rows.height = region.height;
-    return rows;
 }
 
 }  // namespace
@@ -107,32 +33,65 @@ void TransformExecutor::write(const Image& image, ConvertJob job, void* destinat
     }
 }
 
-// Moves the image into strips of its own, so that it is plain: what a resize reads.
-Status TransformExecutor::gather_into_strips(Image* image) noexcept {
-    const ImageSize size = image->placement.size;
-    PlanarImageView rows;
-    if (!image->is_in_strips && image->placement.is_plain()) {
-        rows = crop_rows(image->rows, image->placement.source);
-    } else {
-        const auto width = static_cast<std::size_t>(size.width);
-        const std::size_t plane_bytes = width * static_cast<std::size_t>(size.height);  // at most 2^40
-        if (Status status = gathered_rows_.reserve(3 * plane_bytes); !status.is_ok()) return status;
-        write(*image, {}, gathered_rows_.data());
-        rows = {{gathered_rows_.data(), gathered_rows_.data() + plane_bytes, gathered_rows_.data() + 2 * plane_bytes},
-                width,
-                size.width,
-                size.height};
-    }
-    WritableStrips strips;
-    if (Status status = reserve_strips(size, &gathered_strips_, &strips); !status.is_ok()) return status;
-    rows_to_strips(rows, strips);
-    image->strips = strips.view;
-    image->is_in_strips = true;
+AlignedBuffer* TransformExecutor::free_rows(const Image& image) noexcept {
+    return &rows_[!image.is_in_strips && image.row_buffer == 0 ? 1 : 0];
+}
+
+void TransformExecutor::replace_rows(ImageSize size, const PlanarImageView& rows, const AlignedBuffer* buffer,
+                                     Image* image) const noexcept {
+    image->rows = rows;
+    image->row_buffer = buffer == &rows_[0] ? 0 : 1;
+    image->is_in_strips = false;
     image->placement = Placement::of_whole(size);
+}
+
+// Makes the image whole and plain in rows.
+Status TransformExecutor::gather_into_rows(Image* image) noexcept {
+    const ImageSize size = image->placement.size;
+    if (!image->is_in_strips && image->placement.is_plain()) {
+        image->rows = crop_rows(image->rows, image->placement.source);
+        image->placement = Placement::of_whole(size);
+        return Status::ok();
+    }
+    AlignedBuffer* buffer = free_rows(*image);
+    const auto width = static_cast<std::size_t>(size.width);
+    const std::size_t plane_bytes = width * static_cast<std::size_t>(size.height);  // at most 2^40
+    if (Status status = buffer->reserve(3 * plane_bytes); !status.is_ok()) return status;
+    write(*image, {}, buffer->data());
+    const PlanarImageView rows = {{buffer->data(), buffer->data() + plane_bytes, buffer->data() + 2 * plane_bytes},
+                                  width,
+                                  size.width,
+                                  size.height};
+    replace_rows(size, rows, buffer, image);
     return Status::ok();
 }
 
-Status TransformExecutor::resize(ImageSize to, Interpolation interpolation, ResizeOrder order, Image* image) noexcept {
+// Moves the image into strips of its own, so that it is plain: what a resize reads.
+Status TransformExecutor::gather_into_strips(Image* image) noexcept {
+    if (Status status = gather_into_rows(image); !status.is_ok()) return status;
+    WritableStrips strips;
+    if (Status status = reserve_strips(image->placement.size, &gathered_strips_, &strips); !status.is_ok()) {
+        return status;
+    }
+    rows_to_strips(image->rows, strips);
+    image->strips = strips.view;
+    image->is_in_strips = true;
+    return Status::ok();
+}
+
+// Lets `make(source, destination)`, which returns a Status, write new rows of `size` from plain ones.
+template <typename Make>
+Status TransformExecutor::remake_rows(ImageSize size, Image* image, Make make) noexcept {
+    if (Status status = gather_into_rows(image); !status.is_ok()) return status;
+    AlignedBuffer* buffer = free_rows(*image);
+    PlanarImageView rows;
+    if (Status status = reserve_rows(size, buffer, &rows); !status.is_ok()) return status;
+    if (Status status = make(image->rows, rows); !status.is_ok()) return status;
+    replace_rows(size, rows, buffer, image);
+    return Status::ok();
+}
+
+Status TransformExecutor::filter(ImageSize to, Interpolation interpolation, ResizeOrder order, Image* image) noexcept {
     // Pillow's weights are not symmetric (positions are rounded up at halves), so a flip cannot move behind a resize.
     if (!image->is_in_strips || !image->placement.is_plain()) {
         if (Status status = gather_into_strips(image); !status.is_ok()) return status;
@@ -140,13 +99,73 @@ Status TransformExecutor::resize(ImageSize to, Interpolation interpolation, Resi
     const ImageSize from = image->placement.size;
     if (Status status = resize_plan_.prepare(from, to, interpolation, order); !status.is_ok()) return status;
     std::size_t scratch_size = 0;
-    if (!kernels_.resize_scratch_bytes(from, resize_plan_.job(), &scratch_size)) return too_large();
+    if (!kernels_.resize_scratch_bytes(from, resize_plan_.job(), &scratch_size)) return image_too_large();
     if (Status status = kernel_scratch_.reserve(scratch_size); !status.is_ok()) return status;
-    if (Status status = reserve_rows(to, &resized_rows_, &image->rows); !status.is_ok()) return status;
-    kernels_.resize(image->strips.crop(image->placement.source), resize_plan_.job(), kernel_scratch_.data(),
-                    image->rows);
-    image->is_in_strips = false;
-    image->placement = Placement::of_whole(to);
+    PlanarImageView rows;
+    AlignedBuffer* buffer = free_rows(*image);
+    if (Status status = reserve_rows(to, buffer, &rows); !status.is_ok()) return status;
+    kernels_.resize(image->strips.crop(image->placement.source), resize_plan_.job(), kernel_scratch_.data(), rows);
+    replace_rows(to, rows, buffer, image);
+    return Status::ok();
+}
+
+Status TransformExecutor::resize(ImageSize to, Interpolation interpolation, ResizeOrder order, Image* image) noexcept {
+    if (interpolation != Interpolation::kNearest) return filter(to, interpolation, order, image);
+    return remake_rows(to, image, [this](const PlanarImageView& source, const PlanarImageView& destination) {
+        return resize_nearest(source, destination, &positions_);
+    });
+}
+
+Status TransformExecutor::flip_vertically(Image* image) noexcept {
+    return remake_rows(image->placement.size, image,
+                       [](const PlanarImageView& source, const PlanarImageView& destination) {
+                           fastload::flip_vertically(source, destination);
+                           return Status::ok();
+                       });
+}
+
+Status TransformExecutor::pad(const Padding& padding, Image* image) noexcept {
+    const PaddedCrop zeros = zeros_around(image->placement.size, padding);
+    if (padding.is_zeros()) {
+        image->placement.crop(zeros);
+        return Status::ok();
+    }
+    return remake_rows({zeros.width(), zeros.height()}, image,
+                       [&](const PlanarImageView& source, const PlanarImageView& destination) {
+                           return pad_image(source, padding, destination, &positions_);
+                       });
+}
+
+Status TransformExecutor::run_op(const PixelOp& op, Image* image) noexcept {
+    if (is_in_place(op)) {
+        if (Status status = gather_into_rows(image); !status.is_ok()) return status;
+        return run_pixel_op(op, image->rows, {}, &positions_);
+    }
+    return remake_rows(size_after(op, image->placement.size), image,
+                       [&](const PlanarImageView& source, const PlanarImageView& destination) {
+                           return run_pixel_op(op, source, destination, &positions_);
+                       });
+}
+
+Status TransformExecutor::run_step(const ResolvedStep& step, ResizeOrder order, Image* image) noexcept {
+    switch (step.kind) {
+        case ResolvedKind::kCrop:
+            image->placement.crop(step.crop);
+            break;
+        case ResolvedKind::kHorizontalFlip:
+            image->placement.flip();
+            break;
+        case ResolvedKind::kResize:
+            return resize(step.size, step.interpolation, order, image);
+        case ResolvedKind::kVerticalFlip:
+            return flip_vertically(image);
+        case ResolvedKind::kPad:
+            return pad(step.padding, image);
+        case ResolvedKind::kPixelOp:
+            return run_op(step.op, image);
+        case ResolvedKind::kErase:  // behind the last write
+            break;
+    }
     return Status::ok();
 }
 
@@ -161,19 +180,7 @@ Status TransformExecutor::run(const TransformPlan& plan, const ResolvedTransform
     image.placement = {resolved.source_size, {0, 0, region.width, region.height}, region.left, region.top, false};
     image.strips = pixels;
     for (const ResolvedStep& step : resolved.steps()) {
-        switch (step.kind) {
-            case ResolvedKind::kCrop:
-                image.placement.crop(step.crop);
-                break;
-            case ResolvedKind::kHorizontalFlip:
-                image.placement.flip();
-                break;
-            case ResolvedKind::kResize: {
-                Status status = resize(step.size, step.interpolation, plan.resize_order(), &image);
-                if (!status.is_ok()) return status;
-                break;
-            }
-        }
+        if (Status status = run_step(step, plan.resize_order(), &image); !status.is_ok()) return status;
     }
     const OutputLayout& layout = plan.layout();
     ConvertJob job;
@@ -181,6 +188,11 @@ Status TransformExecutor::run(const TransformPlan& plan, const ResolvedTransform
     job.element_size_bytes = layout.element_size_bytes;
     job.table = layout.table.empty() ? nullptr : layout.table.data();
     write(image, job, destination);
+    for (const ResolvedStep& step : resolved.steps()) {
+        if (step.kind != ResolvedKind::kErase) continue;
+        erase_elements(layout, resolved.output_size, step.erased, {step.erase_value.data(), step.erase_value.size()},
+                       destination);
+    }
     return Status::ok();
 }
 
@@ -192,26 +204,14 @@ Status TransformExecutor::load_packed(const PackedImageView& rgb, StripImageView
     if (Status status = reserve_strips({rgb.width, rgb.height}, &packed_strips_, &target); !status.is_ok()) {
         return status;
     }
-    const auto width = static_cast<std::size_t>(rgb.width);
-    for (std::size_t y = 0; y < static_cast<std::size_t>(rgb.height); ++y) {
-        const std::uint8_t* pixels = rgb.pixels + y * rgb.row_stride_bytes;
-        const std::size_t offset = y / kStripRows * target.view.strip_stride_bytes + y % kStripRows;
-        std::uint8_t* red = target.planes[0] + offset;
-        std::uint8_t* green = target.planes[1] + offset;
-        std::uint8_t* blue = target.planes[2] + offset;
-        for (std::size_t x = 0; x < width; ++x) {
-            red[kStripRows * x] = pixels[3 * x];
-            green[kStripRows * x] = pixels[3 * x + 1];
-            blue[kStripRows * x] = pixels[3 * x + 2];
-        }
-    }
+    packed_to_strips(rgb, target);
     *strips = target.view;
     return Status::ok();
 }
 
 std::size_t TransformExecutor::scratch_bytes() const noexcept {
-    return resize_plan_.scratch_bytes() + kernel_scratch_.capacity() + resized_rows_.capacity() +
-           gathered_rows_.capacity() + gathered_strips_.capacity() + packed_strips_.capacity();
+    return resize_plan_.scratch_bytes() + kernel_scratch_.capacity() + positions_.capacity() + rows_[0].capacity() +
+           rows_[1].capacity() + gathered_strips_.capacity() + packed_strips_.capacity();
 }
 
 }  // namespace fastload

@@ -97,7 +97,8 @@ void check_resize(const StripImageView& source, ImageSize to, Interpolation inte
 }
 
 constexpr ResizeOrder kOrders[] = {ResizeOrder::kHorizontalFirst, ResizeOrder::kPillow13};
-constexpr Interpolation kInterpolations[] = {Interpolation::kBilinear, Interpolation::kBicubic};
+constexpr Interpolation kInterpolations[] = {Interpolation::kBox, Interpolation::kBilinear, Interpolation::kHamming,
+                                             Interpolation::kBicubic, Interpolation::kLanczos};
 
 }  // namespace
 

@@ -42,14 +42,14 @@ TransformStep flip(double probability, std::uint32_t position = 9) {
 
 std::shared_ptr<TransformPlan> make_plan(Steps steps, OutputLayout layout = {}) {
     std::string problem;
-    auto plan = TransformPlan::create(std::move(steps), std::move(layout), ResizeOrder::kPillow13, &problem);
+    auto plan = TransformPlan::create(std::move(steps), std::move(layout), {ResizeOrder::kPillow13}, &problem);
     if (plan == nullptr) testing::report_failure(__FILE__, __LINE__, problem);
     return plan;
 }
 
 std::string problem_of(Steps steps, OutputLayout layout = {}) {
     std::string problem;
-    CHECK(TransformPlan::create(std::move(steps), std::move(layout), ResizeOrder::kPillow13, &problem) == nullptr);
+    CHECK(TransformPlan::create(std::move(steps), std::move(layout), {ResizeOrder::kPillow13}, &problem) == nullptr);
     return problem;
 }
 
@@ -129,7 +129,7 @@ TEST_CASE(plan_refuses_arguments_with_a_sentence) {
     box.box_rule.ratio[0] = 0;
     check_mentions(problem_of({box}), "steps[0].ratio");
     const TransformStep resize = sized(TransformKind::kResize, 5, 5);
-    check_mentions(problem_of(Steps(17, resize)), "at most 16");
+    check_mentions(problem_of(Steps(33, resize)), "steps must be at most 32 operations, got 33");
     check_mentions(problem_of({resize}, {3, false, {}}), "element_size must be 1, 2, 4 or 8, got 3");
     check_mentions(problem_of({resize}, {4, false, {}}), "element_size must be 1 where there is no table, got 4");
     check_mentions(problem_of({resize}, {4, false, std::vector<std::uint8_t>(100)}), "= 3072 bytes, got 100");

@@ -19,7 +19,15 @@ pytestmark = pytest.mark.skipif(
 )
 
 ORDERS = ("horizontal_first", "pillow12_2", "pillow13")
-RESAMPLE = {"bilinear": Image.Resampling.BILINEAR, "bicubic": Image.Resampling.BICUBIC}
+RESAMPLE = {
+    "nearest": Image.Resampling.NEAREST,
+    "box": Image.Resampling.BOX,
+    "bilinear": Image.Resampling.BILINEAR,
+    "hamming": Image.Resampling.HAMMING,
+    "bicubic": Image.Resampling.BICUBIC,
+    "lanczos": Image.Resampling.LANCZOS,
+}
+FILTERS = [name for name in RESAMPLE if name != "nearest"]
 SEED = 20240607
 
 
@@ -56,7 +64,7 @@ def random_cases(count: int) -> list[tuple[np.ndarray[Any, Any], int, int]]:
     return cases
 
 
-@pytest.mark.parametrize("interpolation", ["bilinear", "bicubic"])
+@pytest.mark.parametrize("interpolation", FILTERS)
 def test_random_sizes_equal_pillow_and_every_pass_order_is_told_apart(interpolation: str) -> None:
     expected_order = resize_order(PIL.__version__)
     differing = dict.fromkeys(ORDERS, 0)
@@ -71,7 +79,25 @@ def test_random_sizes_equal_pillow_and_every_pass_order_is_told_apart(interpolat
     assert all(differing[order] > 0 for order in ORDERS if order != expected_order), differing
 
 
-@pytest.mark.parametrize("interpolation", ["bilinear", "bicubic"])
+def test_nearest_equals_pillow_for_random_sizes_whatever_the_pass_order() -> None:
+    for index, (pixels, width, height) in enumerate(random_cases(500)):
+        reference = pillow_resize(pixels, width, height, "nearest")
+        assert native_resize(pixels, width, height, "nearest", ORDERS[index % 3]) == reference, (index, SEED)
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 7, 10, 49, 224, 1000])
+def test_nearest_equals_pillow_for_every_size_of_a_side(length: int) -> None:
+    """Where a position is a whole number up to rounding, adding steps and multiplying differ."""
+    row = np.arange(3 * length, dtype=np.uint32).reshape(1, length, 3)
+    pixels = (row * 2654435761 >> 13).astype(np.uint8)
+    order = resize_order(PIL.__version__)
+    for size in [*range(1, 300), 448, 500, 1000, 4096, 65535]:
+        assert native_resize(pixels, size, 1, "nearest", order) == pillow_resize(pixels, size, 1, "nearest")
+        turned = np.ascontiguousarray(pixels.transpose(1, 0, 2))
+        assert native_resize(turned, 1, size, "nearest", order) == pillow_resize(turned, 1, size, "nearest")
+
+
+@pytest.mark.parametrize("interpolation", RESAMPLE)
 @pytest.mark.parametrize(
     ("source", "target"),
     [

@@ -1,0 +1,46 @@
+// What a plan comes to for one sample.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/image_view.h"
+#include "base/span.h"
+#include "image/crop.h"
+#include "image/padding.h"
+#include "image/pixel_op.h"
+#include "image/resize_plan.h"
+
+namespace fastload {
+
+enum class ResolvedKind : std::uint8_t { kCrop, kResize, kHorizontalFlip, kVerticalFlip, kPad, kPixelOp, kErase };
+
+// One step with its draws made and its sizes known. Each kind reads the members it needs.
+struct ResolvedStep {
+    ResolvedKind kind = ResolvedKind::kCrop;
+    Interpolation interpolation = Interpolation::kBilinear;  // kResize
+    PaddedCrop crop;                                         // kCrop
+    ImageSize size;                                          // kResize
+    Padding padding;                                         // kPad
+    PixelOp op;                                              // kPixelOp
+    Region erased;                                           // kErase
+    std::array<std::uint8_t, 24> erase_value{};              // kErase: 3 elements
+    std::size_t erase_value_bytes = 0;
+};
+
+constexpr std::size_t kMaxResolvedSteps = 32;
+
+// Steps that change nothing are left out. Erasing comes last.
+struct ResolvedTransform {
+    std::array<ResolvedStep, kMaxResolvedSteps> storage;
+    std::size_t step_count = 0;
+    ImageSize source_size;
+    ImageSize output_size;
+    // The pixels of the source that the result depends on through crops; what the decoder must deliver. Never empty.
+    Region source_region;
+
+    Span<const ResolvedStep> steps() const noexcept { return {storage.data(), step_count}; }
+};
+
+}  // namespace fastload

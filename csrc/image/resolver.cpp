@@ -1,0 +1,93 @@
+#include "image/resolver.h"
+
+#include <algorithm>
+
+namespace fastload {
+
+Resolver::Resolver(ImageSize source, ResolvedTransform* out) noexcept
+    : out_(out), placement_(Placement::of_whole(source)) {
+    out_->step_count = 0;
+    out_->source_size = source;
+}
+
+void Resolver::crop(const PaddedCrop& crop) noexcept {
+    const bool is_whole = crop.inside.width == size().width && crop.inside.height == size().height &&
+                          crop.width() == size().width && crop.height() == size().height;
+    if (is_whole) return;
+    append(ResolvedKind::kCrop).crop = crop;
+    placement_.crop(crop);
+}
+
+void Resolver::resize(ImageSize to, Interpolation interpolation) noexcept {
+    if (to.width == size().width && to.height == size().height) return;
+    ResolvedStep& step = append(ResolvedKind::kResize);
+    step.size = to;
+    step.interpolation = interpolation;
+    move_pixels(to);
+}
+
+void Resolver::flip_horizontally() noexcept {
+    append(ResolvedKind::kHorizontalFlip);
+    placement_.flip();
+}
+
+void Resolver::flip_vertically() noexcept {
+    append(ResolvedKind::kVerticalFlip);
+    move_pixels(size());
+}
+
+Status Resolver::pad(const Padding& padding) noexcept {
+    if (padding.is_empty()) return Status::ok();
+    const std::int64_t width = std::int64_t{size().width} + padding.left + padding.right;
+    const std::int64_t height = std::int64_t{size().height} + padding.top + padding.bottom;
+    if (!is_resized_side(width) || !is_resized_side(height)) {
+        return {StatusCode::kInvalidGeometry, 0, 0, "a side of the padded image is not in 1..1048576"};
+    }
+    append(ResolvedKind::kPad).padding = padding;
+    if (padding.is_zeros()) {
+        placement_.crop(zeros_around(size(), padding));
+    } else {
+        move_pixels({static_cast<std::int32_t>(width), static_cast<std::int32_t>(height)});
+    }
+    return Status::ok();
+}
+
+void Resolver::run(const PixelOp& op) noexcept {
+    if (op.kind == PixelOpKind::kIdentity) return;
+    append(ResolvedKind::kPixelOp).op = op;
+    move_pixels(size_after(op, size()));
+}
+
+void Resolver::erase(const Region& box, Span<const std::uint8_t> value) noexcept {
+    ResolvedStep& step = append(ResolvedKind::kErase);
+    step.erased = box;
+    step.erase_value_bytes = value.size();
+    std::copy(value.begin(), value.end(), step.erase_value.begin());
+}
+
+void Resolver::finish() noexcept {
+    note_source_region();
+    out_->output_size = size();
+}
+
+ResolvedStep& Resolver::append(ResolvedKind kind) noexcept {
+    ResolvedStep& step = out_->storage[out_->step_count++];
+    step = {};
+    step.kind = kind;
+    return step;
+}
+
+void Resolver::move_pixels(ImageSize size) noexcept {
+    note_source_region();
+    placement_ = Placement::of_whole(size);
+}
+
+void Resolver::note_source_region() noexcept {
+    if (has_source_region_) return;
+    has_source_region_ = true;
+    out_->source_region = placement_.source;
+    // A crop that shows only padding needs no pixel; some pixel must be asked for, and crops cut it away again.
+    if (placement_.source.width == 0 || placement_.source.height == 0) out_->source_region = {0, 0, 1, 1};
+}
+
+}  // namespace fastload

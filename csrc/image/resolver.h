@@ -1,0 +1,47 @@
+// Writes down the concrete steps of one sample.
+#pragma once
+
+#include "base/image_view.h"
+#include "base/span.h"
+#include "base/status.h"
+#include "image/placement.h"
+#include "image/resolved_transform.h"
+
+namespace fastload {
+
+constexpr bool is_resized_side(std::int64_t value) noexcept { return value >= 1 && value <= kMaxResizedSide; }
+
+// Appends concrete steps, and follows the size and the pixels that are needed. The caller proves that there is room for
+// the steps.
+class Resolver {
+  public:
+    Resolver(ImageSize source, ResolvedTransform* out) noexcept;
+
+    ImageSize size() const noexcept { return placement_.size; }
+
+    void crop(const PaddedCrop& crop) noexcept;
+    // An image that has the size already is left alone, as in torchvision and in Pillow.
+    void resize(ImageSize to, Interpolation interpolation) noexcept;
+    void flip_horizontally() noexcept;
+    void flip_vertically() noexcept;
+    // Fails with kInvalidGeometry where a side would be larger than kMaxResizedSide.
+    Status pad(const Padding& padding) noexcept;
+    void run(const PixelOp& op) noexcept;
+    // Of the finished sample; `value` has at most 24 bytes.
+    void erase(const Region& box, Span<const std::uint8_t> value) noexcept;
+
+    void finish() noexcept;
+
+  private:
+    ResolvedStep& append(ResolvedKind kind) noexcept;
+    // The pixels are needed as they are now, and become an image of `size` of its own.
+    void move_pixels(ImageSize size) noexcept;
+    // Until pixels are moved the placement refers to the source.
+    void note_source_region() noexcept;
+
+    ResolvedTransform* out_;
+    Placement placement_;
+    bool has_source_region_ = false;
+};
+
+}  // namespace fastload

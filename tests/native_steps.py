@@ -1,0 +1,104 @@
+"""Native steps run alone, without a loader, and images on which arithmetic shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import PIL
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+
+from fastload import _core, _torch_draws
+from fastload.transforms._pillow_rules import resize_order
+
+Step = dict[str, Any]
+Pixels = NDArray[np.uint8]
+
+
+def make_plan(steps: Iterable[Step], **changes: Any) -> _core.TransformPlan:
+    """A plan that gives uint8 [height, width, 3] of any size; `changes` to its arguments. Positions are filled in."""
+    numbered = [{"position": index} | step for index, step in enumerate(steps)]
+    arguments: dict[str, Any] = {
+        "element_size": 1,
+        "channels_last": True,
+        "table": None,
+        "resize_order": resize_order(PIL.__version__),
+        "allow_variable_size": True,
+    }
+    return _core.TransformPlan(_torch_draws.with_torch_exp(numbered), **arguments | changes)
+
+
+def run_steps(steps: Iterable[Step], image: Image.Image, draws: _core.DrawSource | None = None) -> bytes:
+    """What the steps make of an image, as Image.tobytes() gives it."""
+    return _core.apply_transform(make_plan(steps), np.asarray(image), draws or _core.CounterDraws(0, 0, 0))
+
+
+def run_op(op: Step, image: Image.Image) -> bytes:
+    return run_steps([{"kind": "pixel_op", "probability": None, "op": op}], image)
+
+
+def native_draws(seed: int) -> _core.TorchDraws:
+    """The draws that torch makes after torch.manual_seed(seed)."""
+    return _core.TorchDraws(seed, is_fused=_torch_draws.uniform_is_fused())
+
+
+def state_after(draws: _core.TorchDraws) -> bytes:
+    """The state of torch's generator after these draws."""
+    state = torch.Generator().get_state().numpy()
+    draws.store(state)
+    return state.tobytes()
+
+
+def noise(width: int, height: int, seed: int = 5) -> Image.Image:
+    pixels = np.random.default_rng(seed).integers(0, 256, (height, width, 3), dtype=np.uint8)
+    return Image.fromarray(pixels)
+
+
+def extremes(width: int, height: int, seed: int = 5) -> Image.Image:
+    """Noise of 0 and 255."""
+    return noise(width, height, seed).point([0] * 384 + [255] * 384)
+
+
+def faint(width: int, height: int, seed: int = 5) -> Image.Image:
+    """Noise in a narrow range, another one in each channel."""
+    tables = [[100 + value // 8 for value in range(256)], [value // 64 for value in range(256)], [7] * 256]
+    return noise(width, height, seed).point(sum(tables, []))
+
+
+def gradient(width: int, height: int) -> Image.Image:
+    x = np.linspace(0, 255, width)[None, :]
+    y = np.linspace(0, 255, height)[:, None]
+    channels = np.broadcast_arrays(x, y, (x + y) / 2)
+    return Image.fromarray(np.stack(channels, axis=2).round().astype(np.uint8))
+
+
+def plain(width: int, height: int, color: tuple[int, int, int]) -> Image.Image:
+    return Image.new("RGB", (width, height), color)
+
+
+IMAGES: dict[str, Image.Image] = {
+    "noise": noise(101, 67),
+    "extremes": extremes(64, 33),
+    "faint": faint(50, 41),
+    "gradient": gradient(80, 57),
+    "black": plain(9, 7, (0, 0, 0)),
+    "white": plain(9, 7, (255, 255, 255)),
+    "color": plain(20, 20, (200, 17, 60)),
+    "one pixel": noise(1, 1),
+    "one row": noise(37, 1),
+    "one column": noise(1, 29),
+    "two rows": noise(33, 2),
+    "two columns": noise(2, 33),
+    "three by three": noise(3, 3),
+    "photo size": noise(224, 224),
+}
+
+
+def all_colors() -> Image.Image:
+    """Every RGB colour once: 4096 x 4096."""
+    number = np.arange(1 << 24, dtype=np.uint32)
+    channels = [(number >> shift & 255).astype(np.uint8) for shift in (16, 8, 0)]
+    return Image.fromarray(np.stack(channels, axis=1).reshape(4096, 4096, 3))

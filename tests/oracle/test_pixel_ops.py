@@ -1,0 +1,298 @@
+"""Native pixel operations against torchvision's on PIL images, byte for byte."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torchvision_shim  # noqa: F401
+from native_steps import IMAGES, Step, all_colors, extremes, make_plan, noise, run_op, run_steps
+from PIL import Image
+from torchvision.transforms import InterpolationMode
+from torchvision.transforms import functional as F
+
+NEAREST = InterpolationMode.NEAREST
+FACTORS = [0.0, 0.1, 0.37, 0.5, 0.9, 1.0, 1.1, 1.9, 3.0, 17.3, 1e30]
+# float32 factors as a jitter draws them.
+DRAWN_FACTORS = np.random.default_rng(3).uniform(0, 2.5, 40).astype(np.float32).astype(float).tolist()
+ADJUSTMENTS: dict[str, Callable[[Image.Image, float], Image.Image]] = {
+    "brightness": F.adjust_brightness,
+    "contrast": F.adjust_contrast,
+    "saturation": F.adjust_saturation,
+    "sharpness": F.adjust_sharpness,
+}
+PLAIN_OPS: dict[str, Callable[[Image.Image], Image.Image]] = {
+    "identity": lambda image: image,
+    "autocontrast": F.autocontrast,
+    "equalize": F.equalize,
+    "invert": F.invert,
+    "grayscale": lambda image: F.to_grayscale(image, 3),
+    "rotate90": lambda image: image.transpose(Image.Transpose.ROTATE_90),
+    "rotate180": lambda image: image.transpose(Image.Transpose.ROTATE_180),
+    "rotate270": lambda image: image.transpose(Image.Transpose.ROTATE_270),
+}
+
+every_image = pytest.mark.parametrize("image", IMAGES.values(), ids=IMAGES.keys())
+
+
+@every_image
+@pytest.mark.parametrize("name", ADJUSTMENTS)
+def test_adjustments_equal_torchvision_for_every_factor(name: str, image: Image.Image) -> None:
+    for factor in FACTORS + DRAWN_FACTORS:
+        assert run_op({"op": name, "factor": factor}, image) == ADJUSTMENTS[name](image, factor).tobytes(), factor
+
+
+@every_image
+@pytest.mark.parametrize("name", PLAIN_OPS)
+def test_operations_without_parameters_equal_torchvision(name: str, image: Image.Image) -> None:
+    assert run_op({"op": name}, image) == PLAIN_OPS[name](image).tobytes()
+
+
+@every_image
+def test_posterize_equals_torchvision_for_every_number_of_bits(image: Image.Image) -> None:
+    for bits in range(1, 9):
+        assert run_op({"op": "posterize", "bits": bits}, image) == F.posterize(image, bits).tobytes()
+
+
+@every_image
+def test_solarize_equals_torchvision_for_whole_and_broken_thresholds(image: Image.Image) -> None:
+    for threshold in [0.0, 0.5, 1.0, 85.0, 127.5, 128.0, 242.25, 254.9, 255.0, 256.0, -3.0, math.inf]:
+        expected = F.solarize(image, threshold).tobytes()
+        assert run_op({"op": "solarize", "threshold": threshold}, image) == expected, threshold
+
+
+@pytest.mark.parametrize("size", [(1, 2), (5, 5), (16, 16), (16, 17), (23, 45), (300, 5)])
+def test_equalize_equals_torchvision_on_few_pixels_of_few_values(size: tuple[int, int]) -> None:
+    """The step of the histogram is a few pixels there, and tables reach beyond 255."""
+    for seed, divisor in itertools.product(range(40), (1, 3, 40, 130)):
+        image = noise(*size, seed=seed).point([value // divisor for value in range(256)] * 3)
+        assert run_op({"op": "equalize"}, image) == F.equalize(image).tobytes(), (seed, divisor)
+        assert run_op({"op": "autocontrast"}, image) == F.autocontrast(image).tobytes(), (seed, divisor)
+
+
+def test_sharpness_equals_torchvision_for_every_sum_of_a_neighbourhood() -> None:
+    sums = set()
+    for seed in range(12):
+        image = noise(300, 300, seed) if seed % 2 else extremes(300, 300, seed)
+        if seed % 3 == 0:
+            image = Image.blend(image, noise(300, 300, seed + 1), 0.3)
+        padded = np.asarray(image).astype(int)
+        inner = sum(padded[1 + y : 299 + y, 1 + x : 299 + x] for y in (-1, 0, 1) for x in (-1, 0, 1))
+        sums.update((inner + 4 * padded[1:299, 1:299]).ravel().tolist())
+        for factor in (0.0, 0.3, 1.7):
+            expected = F.adjust_sharpness(image, factor).tobytes()
+            assert run_op({"op": "sharpness", "factor": factor}, image) == expected, (seed, factor)
+    # Nearly all of the 3316 that there are: without them a rounding could hide.
+    assert len(sums) > 3000
+
+
+# Hue.
+
+
+@pytest.fixture(scope="module")
+def every_color() -> Image.Image:
+    return all_colors()
+
+
+@pytest.mark.parametrize("factor", [0.0, 0.13, -0.5])
+def test_hue_equals_torchvision_on_every_color(factor: float, every_color: Image.Image) -> None:
+    expected = F.adjust_hue(every_color, factor).tobytes()
+    assert run_op({"op": "hue", "factor": factor}, every_color) == expected
+
+
+def test_hue_equals_torchvision_for_every_turn() -> None:
+    image = noise(96, 90)
+    steps = {factor / 510 for factor in range(-255, 256)} | {1e-9, -1e-9, 0.4999999, -0.4999999}
+    for factor in sorted(steps):
+        assert run_op({"op": "hue", "factor": factor}, image) == F.adjust_hue(image, factor).tobytes(), factor
+
+
+@every_image
+def test_hue_equals_torchvision_on_images_of_every_shape(image: Image.Image) -> None:
+    for factor in (-0.5, -0.1, 0.0, 0.02, 0.3, 0.5):
+        assert run_op({"op": "hue", "factor": factor}, image) == F.adjust_hue(image, factor).tobytes(), factor
+
+
+def test_luma_and_saturation_equal_torchvision_on_every_color(every_color: Image.Image) -> None:
+    assert run_op({"op": "grayscale"}, every_color) == F.to_grayscale(every_color, 3).tobytes()
+    for factor in (0.1, 1.9):
+        expected = F.adjust_saturation(every_color, factor).tobytes()
+        assert run_op({"op": "saturation", "factor": factor}, every_color) == expected
+
+
+def test_contrast_rounds_the_mean_as_torchvision_does() -> None:
+    """Means at a half and one pixel away from it, where a wrong rounding shows."""
+    for low, width, height in itertools.product((0, 17, 254), (2, 4, 50), (1, 3)):
+        for count in range(width * height // 2 - 1, width * height // 2 + 2):
+            values = np.full(width * height, low, np.uint8)
+            values[:count] += 1
+            image = Image.fromarray(np.repeat(values.reshape(height, width, 1), 3, axis=2))
+            for factor in (0.0, 0.5, 3.0):
+                expected = F.adjust_contrast(image, factor).tobytes()
+                assert run_op({"op": "contrast", "factor": factor}, image) == expected
+
+
+# Affine transforms.
+
+
+def affine_op(matrix: list[float], fill: tuple[int, int, int] = (0, 0, 0)) -> Step:
+    return {"op": "affine", "matrix": matrix, "fill": fill}
+
+
+def pillow_affine(image: Image.Image, matrix: list[float], fill: tuple[int, int, int] = (0, 0, 0)) -> bytes:
+    return image.transform(image.size, Image.Transform.AFFINE, matrix, Image.Resampling.NEAREST, fillcolor=fill).tobytes()
+
+
+SHAPES = [(1, 1), (1, 9), (16, 1), (31, 17), (64, 64), (97, 50)]
+
+
+def random_matrices(count: int, size: tuple[int, int]) -> list[list[float]]:
+    rng = np.random.default_rng(11)
+    linear = rng.uniform(-2, 2, (count, 4))
+    offsets = rng.uniform(-1, 1, (count, 2)) * size
+    return [[a, b, c, d, e, f] for (a, b, d, e), (c, f) in zip(linear.tolist(), offsets.tolist(), strict=True)]
+
+
+SPECIAL_MATRICES: list[list[float]] = [
+    [1, 0, 0, 0, 1, 0],  # nothing
+    [1, 0, 5, 0, 1, -3],  # translations
+    [1, 0, 0.5, 0, 1, 0.5],
+    [1, 0, -0.49999999999, 0, 1, 1e-17],
+    [1, 0, 1e7, 0, 1, 0],
+    [1, 0, 0, 0, 1, -1e300],
+    [2, 0, 0, 0, 3, 0],  # scales
+    [0.5, 0, 0, 0, 0.25, 0],
+    [1 / 3, 0, 0.1, 0, 0.7, 0.3],
+    [-1, 0, 31, 0, -1, 17],
+    [0, 0, 3.5, 0, 0, 2],
+    [1e5, 0, 0, 0, 1e-5, 0],
+    [1, 0.3, 0, 0, 1, 0],  # shears
+    [1, 0, 0, -0.99, 1, 0],
+    [1, 1e-9, 0, 0, 1, 0],
+    [0, 1, 0, 1, 0, 0],  # turns
+    [0, -1, 17, 1, 0, 0],
+    [1, 1, 40000, 1, 1, 0],  # beyond fixed point
+    [1, 0.5, -32768.5, 0, 1, 0],
+    [1, 0.5, 32767.9, 0, 1, 0],
+    [700.0, 1, 0, 1, 700.0, 0],
+    [3000.3, 0.1, 0.2, 0.1, 1.5, 0],
+    [-40000.5, 0.7, 39999.0, 0.3, 1.0, 0.0],
+    [1e15, 1, 0, 1, -1e15, 0],
+    [1e-15, 1, 0, 1, 1e-15, 0],
+]
+
+
+@pytest.mark.parametrize("size", SHAPES)
+def test_affine_equals_pillow_for_special_matrices(size: tuple[int, int]) -> None:
+    image = noise(*size)
+    for matrix in SPECIAL_MATRICES:
+        for fill in [(0, 0, 0), (1, 128, 255)]:
+            assert run_op(affine_op(matrix, fill), image) == pillow_affine(image, matrix, fill), (matrix, fill)
+
+
+@pytest.mark.parametrize("size", SHAPES)
+def test_affine_equals_pillow_for_random_matrices(size: tuple[int, int]) -> None:
+    image = noise(*size)
+    for matrix in random_matrices(300, size):
+        assert run_op(affine_op(matrix), image) == pillow_affine(image, matrix), matrix
+        scaling = [matrix[0], 0, matrix[2], 0, matrix[4], matrix[5]]
+        assert run_op(affine_op(scaling), image) == pillow_affine(image, scaling), scaling
+
+
+def test_affine_equals_pillow_where_positions_leave_fixed_point() -> None:
+    """Images of more than 32768 columns or rows, and translations beyond that."""
+    for size in [(40000, 3), (2, 33000)]:
+        image = noise(*size)
+        for matrix in [[1, 0.001, 0.3, 0.0001, 1, 0.2], [-1, 0.5, size[0], 0, 1, 0], [0.999, 0.1, 5, 1e-4, 0.9, 0]]:
+            assert run_op(affine_op(matrix), image) == pillow_affine(image, matrix), (size, matrix)
+
+
+def recorded_matrix(monkeypatch: pytest.MonkeyPatch, call: Callable[[], Any]) -> tuple[list[float], tuple[int, ...]]:
+    """The matrix and the fill that torchvision gives to Pillow in `call`."""
+    recorded: list[Any] = []
+    with monkeypatch.context() as patch:
+        original = Image.Image.transform
+
+        def record(self: Image.Image, size: Any, method: Any, data: Any, *args: Any, **kwargs: Any) -> Image.Image:
+            recorded.append((list(data), kwargs["fillcolor"]))
+            return original(self, size, method, data, *args, **kwargs)
+
+        patch.setattr(Image.Image, "transform", record)
+        call()
+    return recorded[0]
+
+
+def test_rotations_by_every_degree_equal_torchvision(monkeypatch: pytest.MonkeyPatch) -> None:
+    image = noise(61, 43)
+    for angle in [*range(-180, 181), 0.5, -29.999, 1e-7]:
+        if angle % 180 == 0:
+            continue  # not by a matrix
+        expected = F.rotate(image, angle, NEAREST, fill=[3, 2, 1])
+        matrix, fill = recorded_matrix(monkeypatch, lambda angle=angle: F.rotate(image, angle, NEAREST, fill=[3, 2, 1]))
+        assert run_op({"op": "affine", "matrix": matrix, "fill": fill}, image) == expected.tobytes(), angle
+
+
+def test_translations_and_shears_of_the_policies_equal_torchvision(monkeypatch: pytest.MonkeyPatch) -> None:
+    image = noise(61, 43)
+    shifts = [{"translate": [x, y], "shear": [0.0, 0.0]} for x in range(-62, 63, 3) for y in (-44, -1, 0, 20)]
+    shears = [
+        {"translate": [0, 0], "shear": shear, "center": [0, 0]}
+        for magnitude in np.linspace(-0.99, 0.99, 31).tolist()
+        for degrees in [math.degrees(math.atan(magnitude))]
+        for shear in ([degrees, 0.0], [0.0, degrees])
+    ]
+    for arguments in shifts + shears:
+
+        def call(arguments: Step = arguments) -> Image.Image:
+            return F.affine(image, angle=0.0, scale=1.0, interpolation=NEAREST, fill=None, **arguments)
+
+        matrix, fill = recorded_matrix(monkeypatch, call)
+        assert run_op({"op": "affine", "matrix": matrix, "fill": fill}, image) == call().tobytes(), arguments
+
+
+# Sequences: an operation sees what the steps before it made, and no more.
+
+
+def test_operations_follow_crops_flips_and_resizes() -> None:
+    image = noise(70, 50)
+    steps: list[Step] = [
+        {"kind": "center_crop", "height": 40, "width": 80},  # black columns count for contrast
+        {"kind": "horizontal_flip", "probability": 1.0},
+        {"kind": "pixel_op", "probability": None, "op": {"op": "contrast", "factor": 1.7}},
+        {"kind": "resize", "height": 33, "width": 51, "interpolation": "bicubic"},
+        {"kind": "pixel_op", "probability": None, "op": {"op": "sharpness", "factor": 0.2}},
+        {"kind": "pixel_op", "probability": None, "op": {"op": "rotate90"}},
+        {"kind": "center_crop", "height": 20, "width": 30},
+        {"kind": "pixel_op", "probability": None, "op": {"op": "equalize"}},
+        {"kind": "horizontal_flip", "probability": 1.0},
+    ]
+    expected = F.hflip(F.center_crop(image, [40, 80]))
+    expected = F.resize(F.adjust_contrast(expected, 1.7), [33, 51], InterpolationMode.BICUBIC)
+    expected = F.adjust_sharpness(expected, 0.2).transpose(Image.Transpose.ROTATE_90)
+    expected = F.hflip(F.equalize(F.center_crop(expected, [20, 30])))
+    assert run_steps(steps, image) == expected.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("op", "message"),
+    [
+        ({"op": "blur"}, r"steps\[0\]\.op\.op must be one of \"identity\", .*, got 'blur'"),
+        ({"op": "invert", "factor": 1.0}, r"steps\[0\]\.op has an unknown key \"factor\""),
+        ({"op": "contrast"}, r"steps\[0\]\.op needs the key \"factor\""),
+        ({"op": "contrast", "factor": math.nan}, r"op\.factor must be a float32 number, got nan"),
+        ({"op": "sharpness", "factor": 2.5e39}, r"op\.factor must be a float32 number, got 2\.5.*e\+39"),
+        ({"op": "hue", "factor": 0.51}, r"op\.factor must be in \[-0\.5, 0\.5\], got 0\.51"),
+        ({"op": "posterize", "bits": 0}, r"op\.bits must be an int in 1\.\.8, got 0"),
+        ({"op": "solarize", "threshold": math.nan}, r"op\.threshold must be a number, got nan"),
+        (affine_op([1, 0, 0, 0, 1]), r"op\.matrix must be six numbers, got \[1, 0, 0, 0, 1\]"),
+        (affine_op([1, 0, math.inf, 0, 1, 0]), r"op\.matrix must be six finite numbers, got inf"),
+        (affine_op([1, 0, 0, 0, 1, 0], (0, 256, 0)), r"op\.fill must be three ints in 0\.\.255, got \(0, 256, 0\)"),
+    ],
+)
+def test_bad_operations_name_argument_value_and_what_is_allowed(op: Step, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make_plan([{"kind": "pixel_op", "probability": None, "op": op}])
