@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import PIL
@@ -40,14 +41,36 @@ def run_op(op: Step, image: Image.Image) -> bytes:
     return run_steps([{"kind": "pixel_op", "probability": None, "op": op}], image)
 
 
+def recorded_op(call: Callable[[], object]) -> Step:
+    """What torchvision asks Pillow to do in `call`, an affine transform or a rotation, as an operation."""
+    ops: list[Step] = []
+    transform, transpose = Image.Image.transform, Image.Image.transpose
+
+    def record_transform(self: Image.Image, size: Any, method: Any, data: Any, *args: Any, **kwargs: Any) -> Any:
+        ops.append({"op": "affine", "matrix": [float(number) for number in data], "fill": kwargs["fillcolor"]})
+        return transform(self, size, method, data, *args, **kwargs)
+
+    def record_transpose(self: Image.Image, method: Image.Transpose) -> Image.Image:
+        ops.append({"op": method.name.lower().replace("_", "")})
+        return transpose(self, method)
+
+    with (
+        mock.patch.object(Image.Image, "transform", record_transform),
+        mock.patch.object(Image.Image, "transpose", record_transpose),
+    ):
+        call()
+    assert len(ops) <= 1, ops
+    return ops[0] if ops else {"op": "identity"}
+
+
 def native_draws(seed: int) -> _core.TorchDraws:
     """The draws that torch makes after torch.manual_seed(seed)."""
     return _core.TorchDraws(seed, is_fused=_torch_draws.uniform_is_fused())
 
 
-def state_after(draws: _core.TorchDraws) -> bytes:
-    """The state of torch's generator after these draws."""
-    state = torch.Generator().get_state().numpy()
+def state_after(draws: _core.TorchDraws, seed: int) -> bytes:
+    """The state of torch's generator after torch.manual_seed(seed) and these draws."""
+    state = torch.Generator().manual_seed(seed).get_state().numpy()
     draws.store(state)
     return state.tobytes()
 
@@ -64,8 +87,9 @@ def extremes(width: int, height: int, seed: int = 5) -> Image.Image:
 
 def faint(width: int, height: int, seed: int = 5) -> Image.Image:
     """Noise in a narrow range, another one in each channel."""
-    tables = [[100 + value // 8 for value in range(256)], [value // 64 for value in range(256)], [7] * 256]
-    return noise(width, height, seed).point(sum(tables, []))
+    values = range(256)
+    table = [100 + value // 8 for value in values] + [value // 64 for value in values] + [7] * 256
+    return noise(width, height, seed).point(table)
 
 
 def gradient(width: int, height: int) -> Image.Image:

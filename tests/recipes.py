@@ -11,7 +11,7 @@ import torchvision_shim  # noqa: F401
 from PIL import Image
 from torchvision import transforms
 
-from benchmarks._replay import apply_steps
+from benchmarks._replay import apply_steps, erase_boxes
 
 MEAN = (0.485, 0.456, 0.406)
 STD = (0.229, 0.224, 0.225)
@@ -44,7 +44,7 @@ def pillow_image(path: str) -> Image.Image:
 
 def replay(reports: Iterable[Any], to_tensor: Callable[[Image.Image], torch.Tensor]) -> torch.Tensor:
     """The batch that Pillow and torchvision make from what a loader reports to have done."""
-    return torch.stack([to_tensor(apply_steps(pillow_image(report.path), report.steps)) for report in reports])
+    return torch.stack([erase_boxes(to_tensor(apply_steps(pillow_image(r.path), r.steps)), r.steps) for r in reports])
 
 
 def bytes_of(batches: Iterable[Any]) -> list[tuple[bytes, list[int]]]:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
 import torchvision_shim  # noqa: F401
-from native_steps import IMAGES, Step, all_colors, extremes, make_plan, noise, run_op, run_steps
+from native_steps import IMAGES, Step, all_colors, extremes, make_plan, noise, recorded_op, run_op, run_steps
 from PIL import Image
 from torchvision.transforms import InterpolationMode
 from torchvision.transforms import functional as F
@@ -144,7 +143,9 @@ def affine_op(matrix: list[float], fill: tuple[int, int, int] = (0, 0, 0)) -> St
 
 
 def pillow_affine(image: Image.Image, matrix: list[float], fill: tuple[int, int, int] = (0, 0, 0)) -> bytes:
-    return image.transform(image.size, Image.Transform.AFFINE, matrix, Image.Resampling.NEAREST, fillcolor=fill).tobytes()
+    return image.transform(
+        image.size, Image.Transform.AFFINE, matrix, Image.Resampling.NEAREST, fillcolor=fill
+    ).tobytes()
 
 
 SHAPES = [(1, 1), (1, 9), (16, 1), (31, 17), (64, 64), (97, 50)]
@@ -211,32 +212,17 @@ def test_affine_equals_pillow_where_positions_leave_fixed_point() -> None:
             assert run_op(affine_op(matrix), image) == pillow_affine(image, matrix), (size, matrix)
 
 
-def recorded_matrix(monkeypatch: pytest.MonkeyPatch, call: Callable[[], Any]) -> tuple[list[float], tuple[int, ...]]:
-    """The matrix and the fill that torchvision gives to Pillow in `call`."""
-    recorded: list[Any] = []
-    with monkeypatch.context() as patch:
-        original = Image.Image.transform
+def test_rotations_by_every_degree_equal_torchvision() -> None:
+    for image in (noise(61, 43), noise(40, 40)):  # quarter turns of a square are no affine transforms
+        for angle in [*range(-180, 181), 0.5, -29.999, 1e-7]:
 
-        def record(self: Image.Image, size: Any, method: Any, data: Any, *args: Any, **kwargs: Any) -> Image.Image:
-            recorded.append((list(data), kwargs["fillcolor"]))
-            return original(self, size, method, data, *args, **kwargs)
+            def call(image: Image.Image = image, angle: float = angle) -> Image.Image:
+                return F.rotate(image, angle, NEAREST, fill=[3, 2, 1])
 
-        patch.setattr(Image.Image, "transform", record)
-        call()
-    return recorded[0]
+            assert run_op(recorded_op(call), image) == call().tobytes(), angle
 
 
-def test_rotations_by_every_degree_equal_torchvision(monkeypatch: pytest.MonkeyPatch) -> None:
-    image = noise(61, 43)
-    for angle in [*range(-180, 181), 0.5, -29.999, 1e-7]:
-        if angle % 180 == 0:
-            continue  # not by a matrix
-        expected = F.rotate(image, angle, NEAREST, fill=[3, 2, 1])
-        matrix, fill = recorded_matrix(monkeypatch, lambda angle=angle: F.rotate(image, angle, NEAREST, fill=[3, 2, 1]))
-        assert run_op({"op": "affine", "matrix": matrix, "fill": fill}, image) == expected.tobytes(), angle
-
-
-def test_translations_and_shears_of_the_policies_equal_torchvision(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_translations_and_shears_of_the_policies_equal_torchvision() -> None:
     image = noise(61, 43)
     shifts = [{"translate": [x, y], "shear": [0.0, 0.0]} for x in range(-62, 63, 3) for y in (-44, -1, 0, 20)]
     shears = [
@@ -250,8 +236,7 @@ def test_translations_and_shears_of_the_policies_equal_torchvision(monkeypatch: 
         def call(arguments: Step = arguments) -> Image.Image:
             return F.affine(image, angle=0.0, scale=1.0, interpolation=NEAREST, fill=None, **arguments)
 
-        matrix, fill = recorded_matrix(monkeypatch, call)
-        assert run_op({"op": "affine", "matrix": matrix, "fill": fill}, image) == call().tobytes(), arguments
+        assert run_op(recorded_op(call), image) == call().tobytes(), arguments
 
 
 # Sequences: an operation sees what the steps before it made, and no more.

@@ -1,0 +1,175 @@
+"""Padding, vertical flips and results of any size against torchvision on PIL images, byte for byte."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+import torchvision_shim  # noqa: F401
+from native_steps import IMAGES, Step, make_plan, noise, run_steps
+from PIL import Image
+from torchvision.transforms import InterpolationMode
+from torchvision.transforms import functional as F
+
+from benchmarks._replay import apply_steps
+from fastload import _core
+
+MODES = ("constant", "edge", "reflect", "symmetric")
+PADDINGS = [(0, 0, 0, 0), (1, 0, 0, 0), (0, 2, 0, 0), (0, 0, 3, 0), (0, 0, 0, 4), (4, 4, 4, 4), (7, 1, 0, 30)]
+FILLS = [(0, 0, 0), (255, 255, 255), (1, 200, 30)]
+
+every_image = pytest.mark.parametrize("image", IMAGES.values(), ids=IMAGES.keys())
+
+
+def pad_step(padding: tuple[int, int, int, int], mode: str = "constant", fill: tuple[int, ...] = (0, 0, 0)) -> Step:
+    left, top, right, bottom = padding
+    sides = {"left": left, "top": top, "right": right, "bottom": bottom}
+    return {"kind": "pad", **sides, "padding_mode": mode, "fill": fill}
+
+
+def vflip_step() -> Step:
+    return {"kind": "vertical_flip", "probability": 1.0}
+
+
+def hflip_step() -> Step:
+    return {"kind": "horizontal_flip", "probability": 1.0}
+
+
+def center_crop_step(height: int, width: int, position: int = 0) -> Step:
+    return {"kind": "center_crop", "position": position, "height": height, "width": width}
+
+
+def resize_step(height: int, width: int, interpolation: str = "bilinear") -> Step:
+    return {"kind": "resize", "height": height, "width": width, "interpolation": interpolation}
+
+
+@every_image
+@pytest.mark.parametrize("mode", MODES)
+def test_padding_equals_torchvision(mode: str, image: Image.Image) -> None:
+    for padding, fill in itertools.product(PADDINGS, FILLS if mode == "constant" else FILLS[:1]):
+        expected = F.pad(image, list(padding), fill, mode).tobytes()
+        assert run_steps([pad_step(padding, mode, fill)], image) == expected, (padding, fill)
+
+
+@pytest.mark.parametrize("mode", ["edge", "reflect", "symmetric"])
+def test_padding_wider_than_the_image_equals_torchvision(mode: str) -> None:
+    for width, height, amount in itertools.product((1, 2, 3, 5), (1, 2, 4), (1, 2, 3, 7, 20)):
+        image = noise(width, height)
+        expected = F.pad(image, [amount, 2 * amount, amount + 1, 3], padding_mode=mode).tobytes()
+        step = pad_step((amount, 2 * amount, amount + 1, 3), mode)
+        assert run_steps([step], image) == expected, (width, height, amount)
+
+
+@every_image
+def test_vertical_flip_equals_torchvision(image: Image.Image) -> None:
+    assert run_steps([vflip_step()], image) == F.vflip(image).tobytes()
+
+
+@every_image
+def test_no_steps_give_the_image(image: Image.Image) -> None:
+    assert run_steps([], image) == image.tobytes()
+
+
+SEQUENCES: list[tuple[list[Step], Any]] = [
+    ([vflip_step(), hflip_step()], lambda x: F.hflip(F.vflip(x))),
+    ([hflip_step(), vflip_step(), center_crop_step(20, 50)], lambda x: F.center_crop(F.vflip(F.hflip(x)), [20, 50])),
+    ([center_crop_step(20, 50), vflip_step()], lambda x: F.vflip(F.center_crop(x, [20, 50]))),
+    ([vflip_step(), resize_step(21, 30)], lambda x: F.resize(F.vflip(x), [21, 30])),
+    ([resize_step(21, 30), vflip_step(), hflip_step()], lambda x: F.hflip(F.vflip(F.resize(x, [21, 30])))),
+    ([pad_step((3, 4, 5, 6)), hflip_step(), center_crop_step(40, 9)],
+     lambda x: F.center_crop(F.hflip(F.pad(x, [3, 4, 5, 6])), [40, 9])),
+    ([pad_step((3, 4, 5, 6)), vflip_step(), resize_step(25, 35, "bicubic")],
+     lambda x: F.resize(F.vflip(F.pad(x, [3, 4, 5, 6])), [25, 35], InterpolationMode.BICUBIC)),
+    ([pad_step((3, 0, 0, 6), fill=(9, 8, 7)), center_crop_step(50, 90), pad_step((1, 1, 1, 1), "reflect")],
+     lambda x: F.pad(F.center_crop(F.pad(x, [3, 0, 0, 6], (9, 8, 7)), [50, 90]), [1, 1, 1, 1], padding_mode="reflect")),
+    ([center_crop_step(90, 11), pad_step((2, 2, 2, 2), "edge"), hflip_step(), resize_step(13, 17, "nearest")],
+     lambda x: F.resize(F.hflip(F.pad(F.center_crop(x, [90, 11]), [2], padding_mode="edge")), [13, 17],
+                        InterpolationMode.NEAREST)),
+    ([hflip_step(), resize_step(31, 29, "nearest"), resize_step(12, 40, "lanczos"), resize_step(20, 20, "nearest")],
+     lambda x: F.resize(F.resize(F.resize(F.hflip(x), [31, 29], InterpolationMode.NEAREST), [12, 40],
+                                 InterpolationMode.LANCZOS), [20, 20], InterpolationMode.NEAREST)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("index", range(len(SEQUENCES)))
+def test_sequences_equal_torchvision(index: int) -> None:
+    steps, reference = SEQUENCES[index]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for image in (noise(57, 45), noise(8, 31), noise(1, 1), IMAGES["photo size"]):
+            assert run_steps(steps, image) == reference(image).tobytes(), image.size
+
+
+def test_reported_steps_say_what_was_done() -> None:
+    image = noise(57, 45)
+    for steps, _ in SEQUENCES:
+        reported = make_plan(steps).resolve(_core.CounterDraws(0, 0, 0), *image.size)
+        assert apply_steps(image, reported).tobytes() == run_steps(steps, image)
+
+
+def test_a_plan_of_variable_size_says_so_and_others_do_not() -> None:
+    variable = make_plan([pad_step((1, 2, 3, 4))])
+    assert (variable.output_height, variable.output_width, variable.sample_bytes) == (None, None, None)
+    for steps in (
+        [center_crop_step(5, 6), pad_step((1, 2, 3, 4))],
+        [center_crop_step(11, 10), vflip_step(), {"kind": "pixel_op", "probability": 0.5, "op": {"op": "rotate180"}}],
+        [resize_step(10, 11), {"kind": "pixel_op", "probability": None, "op": {"op": "rotate270"}}],
+    ):
+        fixed = make_plan(steps, allow_variable_size=False)
+        assert (fixed.output_height, fixed.output_width, fixed.sample_bytes) == (11, 10, 330)
+        assert make_plan(steps).sample_bytes == 330
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [],
+        [pad_step((1, 2, 3, 4))],
+        [vflip_step()],
+        [center_crop_step(5, 6), {"kind": "pixel_op", "probability": 0.5, "op": {"op": "rotate90"}}],
+        [
+            {
+                "kind": "random_apply",
+                "probability": 0.5,
+                "draws": "v1",
+                "steps": [center_crop_step(5, 6) | {"position": 1}],
+            }
+        ],
+    ],
+)
+def test_a_size_that_depends_on_the_image_or_on_a_draw_must_be_allowed(steps: list[Step]) -> None:
+    with pytest.raises(ValueError, match="steps must end in an image of fixed size"):
+        make_plan(steps, allow_variable_size=False)
+    assert make_plan(steps).output_width is None
+
+
+def test_an_engine_refuses_a_plan_of_variable_size() -> None:
+    engine = _core.Engine(num_threads=1, max_free_buffers=1, max_file_bytes=1, max_pixels=1, native_jpeg=True)
+    index = _core.SampleIndex(np.zeros(1, np.uint8), np.array([0, 1], np.int64))
+    with pytest.raises(ValueError, match="plan must give samples of one size"):
+        engine.open_stream(index, make_plan([]), 0, 0)
+    assert engine.close()
+
+
+@pytest.mark.parametrize(
+    ("step", "message"),
+    [
+        (pad_step((-1, 0, 0, 0)), r"steps\[0\]\.left must be an int in 0\.\.65535, got -1"),
+        (pad_step((0, 0, 0, 70000)), r"steps\[0\]\.bottom must be an int in 0\.\.65535, got 70000"),
+        (pad_step((0, 0, 0, 0), "wrap"), r"padding_mode must be one of .*\"symmetric\", got 'wrap'"),
+        (pad_step((0, 0, 0, 0), fill=(0, 1)), r"fill must be three ints in 0\.\.255, got \(0, 1\)"),
+        (vflip_step() | {"probability": -0.5}, r"steps\[0\]\.probability must be in \[0, 1\], got -0\.5"),
+    ],
+)
+def test_bad_arguments_name_argument_value_and_what_is_allowed(step: Step, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make_plan([step])
+
+
+def test_an_image_padded_beyond_the_limit_is_refused() -> None:
+    steps = [pad_step((65535, 0, 65535, 0))] * 9
+    with pytest.raises(ValueError, match=r"a side of the padded image is not in 1\.\.1048576"):
+        make_plan(steps).resolve(_core.CounterDraws(0, 0, 0), 10, 10)
