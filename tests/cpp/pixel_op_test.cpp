@@ -1,0 +1,258 @@
+#include "image/pixel_op.h"
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+#include <vector>
+
+#include "check.h"
+#include "image/nearest_axis.h"
+#include "image/padding.h"
+#include "image/rotation.h"
+
+namespace fastload {
+namespace {
+
+// Rows without a byte between or behind them, so that the address sanitizer sees every other access.
+class TightImage {
+  public:
+    TightImage(std::int32_t width, std::int32_t height, std::uint32_t seed = 0) : width_(width), height_(height) {
+        std::mt19937 random(seed);
+        for (auto& plane : planes_) {
+            plane.resize(static_cast<std::size_t>(width) * static_cast<std::size_t>(height));
+            for (std::uint8_t& value : plane) value = static_cast<std::uint8_t>(seed == 0 ? 0 : random());
+        }
+    }
+    PlanarImageView view() {
+        return {{planes_[0].data(), planes_[1].data(), planes_[2].data()},
+                static_cast<std::size_t>(width_),
+                width_,
+                height_};
+    }
+    ImageSize size() const { return {width_, height_}; }
+    std::uint8_t at(std::size_t plane, std::int32_t x, std::int32_t y) const {
+        return planes_[plane][static_cast<std::size_t>(y * width_ + x)];
+    }
+    bool operator==(const TightImage& other) const {
+        return width_ == other.width_ && height_ == other.height_ &&
+               std::equal(std::begin(planes_), std::end(planes_), std::begin(other.planes_));
+    }
+
+  private:
+    std::int32_t width_;
+    std::int32_t height_;
+    std::vector<std::uint8_t> planes_[3];
+};
+
+PixelOp op_of(PixelOpKind kind, double factor = 1.0) {
+    PixelOp op;
+    op.kind = kind;
+    op.factor = factor;
+    op.bits = 5;
+    op.threshold = 100.0;
+    op.matrix = {0.9, -0.3, 4.0, 0.4, 1.1, -3.0};
+    op.fill = {1, 2, 3};
+    return op;
+}
+
+TightImage run(const PixelOp& op, TightImage image) {
+    AlignedBuffer scratch;
+    if (is_in_place(op)) {
+        CHECK(run_pixel_op(op, image.view(), {}, &scratch).is_ok());
+        return image;
+    }
+    const ImageSize size = size_after(op, image.size());
+    TightImage result(size.width, size.height);
+    CHECK(run_pixel_op(op, image.view(), result.view(), &scratch).is_ok());
+    return result;
+}
+
+constexpr PixelOpKind kAllKinds[] = {
+    PixelOpKind::kIdentity,     PixelOpKind::kBrightness, PixelOpKind::kContrast,  PixelOpKind::kSaturation,
+    PixelOpKind::kSharpness,    PixelOpKind::kHue,        PixelOpKind::kPosterize, PixelOpKind::kSolarize,
+    PixelOpKind::kAutocontrast, PixelOpKind::kEqualize,   PixelOpKind::kInvert,    PixelOpKind::kGrayscale,
+    PixelOpKind::kAffine,       PixelOpKind::kRotate90,   PixelOpKind::kRotate180, PixelOpKind::kRotate270};
+constexpr std::int32_t kSides[] = {1, 2, 3, 7, 8, 9, 31, 32, 33, 255, 257};
+
+// Calls `check(width, height)` for sizes around the blocks that loops work in.
+template <typename Check>
+void for_each_size(Check check) {
+    for (const std::int32_t width : kSides) {
+        for (const std::int32_t height : {1, 2, 3, 8, 33}) check(width, height);
+    }
+}
+
+}  // namespace
+
+// A window of a larger image: neither the bytes beside it nor their values matter.
+TEST_CASE(pixel_ops_see_their_window_only) {
+    for_each_size([](std::int32_t width, std::int32_t height) {
+        for (const PixelOpKind kind : kAllKinds) {
+            const PixelOp op = op_of(kind, kind == PixelOpKind::kHue ? 0.3 : 1.7);
+            TightImage around(width + 5, height + 4, 7);
+            TightImage alone(width, height);
+            PlanarImageView window = around.view();
+            for (std::size_t plane = 0; plane < 3; ++plane) {
+                window.planes[plane] += 2 * window.row_stride_bytes + 3;
+                for (std::int32_t y = 0; y < height; ++y) {
+                    std::copy_n(window.planes[plane] + static_cast<std::size_t>(y) * window.row_stride_bytes, width,
+                                alone.view().planes[plane] + y * width);
+                }
+            }
+            window.width = width;
+            window.height = height;
+            const TightImage before = around;
+            const ImageSize size = size_after(op, {width, height});
+            TightImage result(size.width, size.height);
+            AlignedBuffer scratch;
+            CHECK(run_pixel_op(op, window, result.view(), &scratch).is_ok());
+            const TightImage expected = run(op, alone);
+            int differences = 0;
+            for (std::size_t plane = 0; plane < 3; ++plane) {
+                for (std::int32_t y = 0; y < height + 4; ++y) {
+                    for (std::int32_t x = 0; x < width + 5; ++x) {
+                        const bool is_inside = x >= 3 && x < 3 + width && y >= 2 && y < 2 + height;
+                        const bool is_changed = is_in_place(op) && is_inside;
+                        differences += around.at(plane, x, y) !=
+                                       (is_changed ? expected.at(plane, x - 3, y - 2) : before.at(plane, x, y));
+                    }
+                }
+            }
+            CHECK_EQUAL(differences, 0);
+            CHECK(is_in_place(op) || result == expected);
+        }
+    });
+}
+
+TEST_CASE(factor_1_changes_nothing) {
+    for_each_size([](std::int32_t width, std::int32_t height) {
+        const TightImage image(width, height, 3);
+        for (const PixelOpKind kind :
+             {PixelOpKind::kBrightness, PixelOpKind::kContrast, PixelOpKind::kSaturation, PixelOpKind::kSharpness}) {
+            CHECK(run(op_of(kind, 1.0), image) == image);
+        }
+    });
+}
+
+TEST_CASE(inverting_twice_and_turning_four_times_change_nothing) {
+    for_each_size([](std::int32_t width, std::int32_t height) {
+        const TightImage image(width, height, 4);
+        const auto invert = op_of(PixelOpKind::kInvert);
+        CHECK(run(invert, run(invert, image)) == image);
+        const auto turn = op_of(PixelOpKind::kRotate90);
+        const TightImage half = run(turn, run(turn, image));
+        CHECK(half == run(op_of(PixelOpKind::kRotate180), image));
+        CHECK(run(turn, half) == run(op_of(PixelOpKind::kRotate270), image));
+        CHECK(run(turn, run(turn, half)) == image);
+    });
+}
+
+TEST_CASE(a_quarter_turn_goes_against_the_clock) {
+    TightImage image(2, 1);
+    image.view().planes[0][1] = 9;  // the right pixel comes to the top
+    const TightImage turned = run(op_of(PixelOpKind::kRotate90), image);
+    CHECK_EQUAL(turned.at(0, 0, 0), 9);
+    CHECK_EQUAL(turned.at(0, 0, 1), 0);
+}
+
+TEST_CASE(flipping_vertically_swaps_rows) {
+    for_each_size([](std::int32_t width, std::int32_t height) {
+        TightImage image(width, height, 5);
+        TightImage flipped(width, height);
+        flip_vertically(image.view(), flipped.view());
+        int differences = 0;
+        for (std::int32_t y = 0; y < height; ++y) {
+            for (std::int32_t x = 0; x < width; ++x) {
+                differences += flipped.at(1, x, y) != image.at(1, x, height - 1 - y);
+            }
+        }
+        CHECK_EQUAL(differences, 0);
+    });
+}
+
+TEST_CASE(luma_rounds_half_up_in_16_bits) {
+    TightImage image(3, 1);
+    const PlanarImageView view = image.view();
+    view.planes[0][0] = 255;  // 19595 * 255 / 65536 = 76.2
+    view.planes[1][1] = 255;  // 38470 * 255 / 65536 = 149.7
+    view.planes[2][2] = 255;  // 7471 * 255 / 65536 = 29.07
+    const TightImage gray = run(op_of(PixelOpKind::kGrayscale), image);
+    for (std::size_t plane = 0; plane < 3; ++plane) {
+        CHECK_EQUAL(gray.at(plane, 0, 0), 76);
+        CHECK_EQUAL(gray.at(plane, 1, 0), 150);
+        CHECK_EQUAL(gray.at(plane, 2, 0), 29);
+    }
+}
+
+TEST_CASE(hue_turns_pure_colors_round_the_circle) {
+    TightImage image(1, 1);
+    image.view().planes[0][0] = 255;
+    const TightImage turned = run(op_of(PixelOpKind::kHue, 1.0 / 3.0), image);  // by 85 of 255: red to green
+    CHECK_EQUAL(turned.at(0, 0, 0), 0);
+    CHECK_EQUAL(turned.at(1, 0, 0), 255);
+    CHECK_EQUAL(turned.at(2, 0, 0), 0);
+}
+
+TEST_CASE(affine_takes_any_finite_matrix) {
+    const TightImage image(33, 9, 6);
+    std::mt19937 random(1);
+    std::uniform_real_distribution<double> exponent(-320.0, 300.0);
+    PixelOp op = op_of(PixelOpKind::kAffine);
+    for (int i = 0; i < 2000; ++i) {
+        for (double& number : op.matrix) {
+            number = std::pow(10.0, exponent(random) / (i % 2 == 0 ? 1.0 : 60.0)) * (random() % 2 == 0 ? -1.0 : 1.0);
+        }
+        if (i % 3 == 0) op.matrix[1] = op.matrix[3] = 0.0;
+        run(op, image);
+    }
+}
+
+TEST_CASE(affine_fills_what_lies_outside) {
+    PixelOp op = op_of(PixelOpKind::kAffine);
+    op.matrix = {1.0, 0.0, 1.0, 0.0, 1.0, 0.0};  // from the right neighbour
+    const TightImage image(4, 2, 6);
+    const TightImage moved = run(op, image);
+    for (std::size_t plane = 0; plane < 3; ++plane) {
+        for (std::int32_t x = 0; x < 3; ++x) CHECK_EQUAL(moved.at(plane, x, 1), image.at(plane, x + 1, 1));
+        CHECK_EQUAL(moved.at(plane, 3, 1), op.fill[plane]);
+    }
+}
+
+TEST_CASE(padding_writes_every_pixel_in_every_mode) {
+    constexpr PaddingMode kModes[] = {PaddingMode::kConstant, PaddingMode::kEdge, PaddingMode::kReflect,
+                                      PaddingMode::kSymmetric};
+    for (const PaddingMode mode : kModes) {
+        for (const std::int32_t side : {1, 2, 3, 9}) {
+            TightImage image(side, 10 - side, 8);
+            TightImage result(side + 11, 10 - side + 20);
+            std::fill_n(result.view().planes[0], (side + 11) * (30 - side), std::uint8_t{0xA5});
+            Padding padding{4, 20, 7, 0, mode, {77, 0, 0}};
+            AlignedBuffer scratch;
+            CHECK(pad_image(image.view(), padding, result.view(), &scratch).is_ok());
+            CHECK_EQUAL(result.at(0, 4, 20), image.at(0, 0, 0));
+            CHECK_EQUAL(result.at(0, 3 + side, 29 - side), image.at(0, side - 1, 9 - side));
+            if (mode == PaddingMode::kConstant) CHECK_EQUAL(result.at(0, 3, 20), 77);
+            if (mode != PaddingMode::kConstant && side > 1) {
+                const std::int32_t shown = mode == PaddingMode::kReflect ? 1 : 0;
+                CHECK_EQUAL(result.at(0, 3, 20), image.at(0, shown, 0));
+            }
+        }
+    }
+}
+
+TEST_CASE(nearest_positions_are_inside_or_none) {
+    std::vector<std::int32_t> positions(65536);
+    for (const std::int32_t limit : {1, 3, 100, 65535}) {
+        for (const std::int32_t count : {1, 7, 65535}) {
+            const double step = static_cast<double>(limit) / count;
+            find_nearest_positions(step * 0.5, step, limit, count, positions.data());
+            for (std::int32_t i = 0; i < count; ++i) {
+                CHECK(positions[static_cast<std::size_t>(i)] >= 0 && positions[static_cast<std::size_t>(i)] < limit);
+            }
+        }
+    }
+    find_nearest_positions(-1.5, 1.0, 2, 5, positions.data());
+    CHECK(std::equal(positions.begin(), positions.begin() + 5, std::begin({-1, -1, 0, 1, -1})));
+}
+
+}  // namespace fastload
