@@ -162,9 +162,15 @@ class SampleReport:
         path: as given to the system.
         source: "native", or "fallback" where Pillow decoded it.
         source_size: (width, height) of the decoded image in pixels.
-        steps: the transform with its random choices resolved, in order: ("crop", left, top, width, height, pad_left,
-            pad_top, pad_right, pad_bottom), pads being zeros around what was cropped,
-            ("resize", width, height, interpolation), ("hflip",).
+        steps: the transform with its random choices resolved, in order. Positions and sizes are pixels, fills are
+            (red, green, blue). Geometry: ("crop", left, top, width, height, pad_left, pad_top, pad_right, pad_bottom),
+            pads being zeros around what was cropped; ("resize", width, height, interpolation); ("hflip",); ("vflip",);
+            ("pad", left, top, right, bottom, padding_mode, fill); ("affine", a, b, c, d, e, f, fill), the matrix as in
+            Pillow's Image.transform, to the nearest pixel; ("rotate90",), ("rotate180",), ("rotate270",). Colours:
+            ("brightness", factor), and in the same form "contrast", "saturation", "sharpness" and "hue";
+            ("posterize", bits); ("solarize", threshold); ("autocontrast",); ("equalize",); ("invert",);
+            ("grayscale",). Last, on the finished tensor: ("erase", left, top, width, height, value), value being the
+            bytes of three elements.
     """
 
     index: int

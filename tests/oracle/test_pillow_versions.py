@@ -1,4 +1,4 @@
-"""The resize and transform oracles once more, against the older Pillows whose pass order differs from 13's.
+"""The oracles of the transforms once more, against the older Pillows whose pass order differs from 13's.
 
 Each version is installed once by ``pip install --target`` under build/pillow (FASTLOAD_PILLOW_DIR: elsewhere) and goes
 in front of the installed one through PYTHONPATH, in a pytest of its own.
@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-ORACLES = ["tests/oracle/test_resize.py", "tests/oracle/test_transforms.py"]
+ORACLES = [f"tests/oracle/test_{name}.py" for name in ("resize", "transforms", "pixel_ops", "geometry_steps")]
 
 
 def cache_folder() -> Path:
