@@ -21,7 +21,7 @@ from fastload._stats import LoaderStats
 from fastload._torch_draws import UnknownDrawsError, uniform_is_fused, with_torch_exp
 from fastload._torch_iterator import SampleCount, torch_iterator
 from fastload.sources._lowering import LoweredSource, lower_dataset
-from fastload.transforms._lowering import LoweredTransform, lower_transform
+from fastload.transforms._lowering import LoweredTransform, NotLowered, lower_transform
 from fastload.transforms._pillow_rules import resize_order
 
 T_co = TypeVar("T_co", covariant=True)
@@ -171,8 +171,8 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             _StageVerdict("transform", f"{stage.position + 1} of {stage.total}, {stage.name}", stage.problem)
             for stage in transform.stages
         ]
-        if not isinstance(transform, LoweredTransform) and not any(stage.problem for stage in transform.stages):
-            rows.append(_StageVerdict("transform", "as a whole", transform.reason))
+        if not any(stage.problem for stage in transform.stages) and (obstacle := _transform_obstacle(transform)):
+            rows.append(_StageVerdict("transform", "as a whole", obstacle))
         rows.append(_StageVerdict("random", *self._random_verdict()))
         rows.append(_StageVerdict("decode", self._decoder()))
         if _fallback.pillow_info().is_simd:
@@ -214,8 +214,10 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             return None
         source, index = source_and_index
         transform = lower_transform(source.transform)
-        if not isinstance(transform, LoweredTransform):
+        if not isinstance(transform, LoweredTransform) or _transform_obstacle(transform) is not None:
             return None
+        assert transform.height is not None
+        assert transform.width is not None
         draws_as_torch = self.rng == "torch"
         steps = _native.TransformPlan(
             with_torch_exp(transform.steps) if draws_as_torch else list(transform.steps),
@@ -330,6 +332,25 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         """Pickles and copies the settings; threads, plans, counters and a persistent iterator stay behind."""
         fresh = {"_engine": None, "_lowered": None, "_iterator": None, "_torch_samples": SampleCount()}
         return {**self.__dict__, **fresh}
+
+
+# What the engine runs of the steps that a transform is lowered to.
+def _transform_obstacle(transform: LoweredTransform | NotLowered) -> str | None:
+    """Why the engine does not run the whole of `transform`, or None."""
+    if isinstance(transform, NotLowered):
+        return transform.reason
+    if transform.tail:
+        return "a part of it runs in Python"
+    if not transform.stages:
+        return "there is no transform, so the samples are PIL images"
+    if transform.sample == "pil":
+        return "the result is a PIL image (native: with a PILToTensor or ToTensor)"
+    if transform.height is None:
+        return (
+            "the size of the result depends on the image (native: with a CenterCrop, a RandomResizedCrop or a Resize "
+            "to height and width)"
+        )
+    return None
 
 
 def _collate_obstacle(collate_fn: object) -> str | None:

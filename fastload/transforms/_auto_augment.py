@@ -1,0 +1,187 @@
+"""RandAugment, TrivialAugmentWide and AutoAugment as the list of every operation that they choose from.
+
+Magnitudes come from the user's own object, and the matrices of what moves pixels from torchvision's and Pillow's own
+code, run on an image that only records them.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+from fastload.transforms import _parameters, _recognize
+from fastload.transforms._color import posterize_op
+from fastload.transforms._recorded_image import RecordedImage
+from fastload.transforms._stage import Family, Op, RunsInPythonError, Size, StageContext, Step
+
+# Operation -> (its magnitudes, None where it has none, and whether a sign is drawn for them).
+_Space = dict[str, tuple[tuple[float, ...] | None, bool]]
+
+_MOVES = frozenset({"ShearX", "ShearY", "TranslateX", "TranslateY", "Rotate"})
+_BLENDS = {"Brightness": "brightness", "Color": "saturation", "Contrast": "contrast", "Sharpness": "sharpness"}
+_PLAIN = {"Identity": "identity", "AutoContrast": "autocontrast", "Equalize": "equalize", "Invert": "invert"}
+_AUTO_AUGMENT_BINS = 10
+_MAX_OPS = 16
+
+
+class _Enumerator:
+    """The operations of one policy object on images of one size."""
+
+    def __init__(self, transform: Any, context: StageContext) -> None:
+        if context.size is None:
+            raise RunsInPythonError("the images come in several sizes", "after a transform that gives a fixed size")
+        if _parameters.interpolation(transform.interpolation, context.family) != "nearest":
+            raise RunsInPythonError(f"interpolation {transform.interpolation!r}", "nearest")
+        self.family = context.family
+        self.size = context.size
+        self._transform = transform
+        self._fill = _parameters.fill_of(transform, context.family)
+
+    def space(self, num_bins: int) -> _Space:
+        if self.family == "v1":
+            helper = self._transform._augmentation_space
+            takes_size = helper.__func__.__code__.co_argcount == 3
+            found = helper(num_bins, self.size) if takes_size else helper(num_bins)
+            return {name: (_listed(magnitudes), bool(signed)) for name, (magnitudes, signed) in found.items()}
+        found = {name: (make(num_bins, *self.size), signed) for name, (make, signed) in self._space_v2().items()}
+        return {
+            name: (None if magnitudes is None else _listed(magnitudes), bool(signed) and magnitudes is not None)
+            for name, (magnitudes, signed) in found.items()
+        }
+
+    def _space_v2(self) -> dict[str, tuple[Callable[..., Any], bool]]:
+        space: dict[str, tuple[Callable[..., Any], bool]] = self._transform._AUGMENTATION_SPACE
+        return space
+
+    def ops(self, name: str, magnitudes: tuple[float, ...], is_signed: bool) -> list[Op]:
+        """Bin after bin; the positive one first where there is a sign."""
+        kind: Any = type(self._transform)
+        return list(_enumerated(kind, self.family, name, magnitudes, is_signed, self.size, self._fill))
+
+    def choice(self, name: str, magnitudes: tuple[float, ...], is_signed: bool) -> dict[str, Any]:
+        ops = self.ops(name, magnitudes, is_signed)
+        return {"is_signed": is_signed, "num_bins": len(magnitudes), "ops": ops}
+
+
+def _listed(magnitudes: Any) -> tuple[float, ...] | None:
+    """v1 has a 0-dimensional tensor where an operation has no magnitude."""
+    return tuple(magnitudes.tolist()) if magnitudes.ndim > 0 else None
+
+
+def _enumerating(lower: Callable[[Any, _Enumerator], Step]) -> Callable[[Any, StageContext], list[Step]]:
+    def lower_policy(transform: Any, context: StageContext) -> list[Step]:
+        try:
+            step = lower(transform, _Enumerator(transform, context))
+        except RunsInPythonError:
+            raise
+        except Exception as error:  # what torchvision would raise for a sample, it raises then, in Python
+            raise RunsInPythonError(f"listing its operations raises {type(error).__name__}: {error}") from error
+        return [{"kind": "policy", "draws": context.family, **step}]
+
+    return lower_policy
+
+
+@_enumerating
+def lower_rand_augment(transform: Any, enumerator: _Enumerator) -> Step:
+    num_ops = transform.num_ops
+    if type(num_ops) is not int or not 1 <= num_ops <= _MAX_OPS:
+        raise RunsInPythonError(f"num_ops {num_ops!r}", f"ints from 1 to {_MAX_OPS}")
+    choices = [
+        enumerator.choice(name, (0.0 if magnitudes is None else magnitudes[transform.magnitude],), is_signed)
+        for name, (magnitudes, is_signed) in enumerator.space(transform.num_magnitude_bins).items()
+    ]
+    return {"rule": "rand_augment", "num_ops": num_ops, "choices": choices}
+
+
+@_enumerating
+def lower_trivial_augment(transform: Any, enumerator: _Enumerator) -> Step:
+    num_bins = transform.num_magnitude_bins
+    if type(num_bins) is not int or num_bins < 2:
+        raise RunsInPythonError(f"num_magnitude_bins {num_bins!r}", "ints from 2")
+    space = enumerator.space(num_bins)
+    if any(magnitudes is not None and len(magnitudes) != num_bins for magnitudes, _ in space.values()):
+        raise RunsInPythonError(f"its operations do not have {num_bins} magnitudes")
+    choices = [
+        enumerator.choice(name, (0.0,) if magnitudes is None else magnitudes, is_signed)
+        for name, (magnitudes, is_signed) in space.items()
+    ]
+    return {"rule": "trivial_augment", "choices": choices}
+
+
+@_enumerating
+def lower_auto_augment(transform: Any, enumerator: _Enumerator) -> Step:
+    space = enumerator.space(_AUTO_AUGMENT_BINS)
+    policies = transform.policies if enumerator.family == "v1" else transform._policies
+    return {"rule": "auto_augment", "policies": [_sub_policy(policy, space, enumerator) for policy in policies]}
+
+
+def _sub_policy(policy: Any, space: _Space, enumerator: _Enumerator) -> list[dict[str, Any]]:
+    if len(policy) != 2:
+        raise RunsInPythonError(f"a policy of {len(policy)} operations", "two")
+    steps = []
+    for name, probability, magnitude_bin in policy:
+        magnitudes, is_signed = space[name]
+        if enumerator.family == "v1":
+            magnitude = 0.0 if magnitude_bin is None else _at(magnitudes, magnitude_bin)
+        else:
+            magnitude = 0.0 if magnitudes is None else _at(magnitudes, magnitude_bin)
+        ops = enumerator.ops(name, (magnitude,), is_signed)
+        steps.append({"probability": _parameters.probability(probability), "is_signed": is_signed, "ops": ops})
+    return steps
+
+
+def _at(magnitudes: tuple[float, ...] | None, magnitude_bin: int) -> float:
+    if magnitudes is None:
+        raise RunsInPythonError("a policy asks for a magnitude that its operation does not have")
+    return magnitudes[magnitude_bin]
+
+
+@functools.lru_cache(maxsize=512)
+def _enumerated(
+    kind: Any,
+    family: Family,
+    name: str,
+    magnitudes: tuple[float, ...],
+    is_signed: bool,
+    size: Size,
+    fill: tuple[int, int, int],
+) -> tuple[Op, ...]:
+    """Cached, because a policy has hundreds and is the same in every epoch; nobody changes them."""
+    signs = (1.0, -1.0) if is_signed else (1.0,)
+    values = [magnitude * sign for magnitude in magnitudes for sign in signs]
+    if name in _MOVES:
+        return tuple(_recorded_op(kind, family, name, value, size, fill) for value in values)
+    return tuple(_pixel_op(family, name, value) for value in values)
+
+
+def _recorded_op(kind: Any, family: Family, name: str, magnitude: float, size: Size, fill: tuple[int, int, int]) -> Op:
+    image = RecordedImage(size)
+    nearest = _recognize.functional_v1().InterpolationMode.NEAREST
+    if family == "v1":
+        apply = _recognize.auto_augment_v1()._apply_op
+        if not _recognize.is_torchvisions(apply):
+            raise RunsInPythonError("_apply_op of torchvision was replaced")
+        apply(image, name, magnitude, interpolation=nearest, fill=fill)
+    else:
+        # The method uses nothing of its object, and a cached result must not keep the user's alive.
+        bare = kind.__new__(kind)
+        bare._apply_image_or_video_transform(image, name, magnitude, interpolation=nearest, fill={"others": fill})
+    if image.op is None:
+        raise RunsInPythonError(f"{name} does not move the image")
+    return image.op
+
+
+def _pixel_op(family: Family, name: str, magnitude: float) -> Op:
+    if not math.isfinite(magnitude):
+        raise RunsInPythonError(f"{name} of magnitude {magnitude}")
+    if name in _PLAIN:
+        return {"op": _PLAIN[name]}
+    if name in _BLENDS:
+        return {"op": _BLENDS[name], "factor": 1.0 + magnitude}
+    if name == "Posterize":
+        return posterize_op(int(magnitude))
+    if name == "Solarize":
+        return {"op": "solarize", "threshold": magnitude if family == "v1" else 255.0 * magnitude}
+    raise RunsInPythonError(f"its operation {name} is not native")

@@ -1,0 +1,100 @@
+"""The transforms that have a native form: one table from the names of torchvision's classes to their lowerings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fastload.transforms import _auto_augment, _color, _geometry, _recognize
+from fastload.transforms._stage import Family, StageContext, Step
+
+LowerOnImage = Callable[[Any, StageContext], list[Step]]
+
+
+@dataclass(frozen=True)
+class NativeTransform:
+    """What is known about a class of torchvision.
+
+    Attributes:
+        attributes: Names that its objects may have, besides those of every torch module.
+        on_image: Makes the steps on PIL images; None where it does nothing native with them.
+        makes_tensor: It may begin the tensor part.
+        on_tensor: It may stand in the tensor part.
+        erases: It is RandomErasing, which ends the tensor part.
+    """
+
+    attributes: frozenset[str]
+    on_image: LowerOnImage | None = None
+    makes_tensor: bool = False
+    on_tensor: bool = False
+    erases: bool = False
+
+
+def _names(attributes: str) -> frozenset[str]:
+    return frozenset(attributes.split())
+
+
+def _on_image(attributes: str, lower: LowerOnImage) -> NativeTransform:
+    return NativeTransform(_names(attributes), on_image=lower)
+
+
+def _on_tensor(attributes: str = "", on_image: LowerOnImage | None = None) -> NativeTransform:
+    return NativeTransform(_names(attributes), on_image=on_image, on_tensor=True)
+
+
+def _no_steps(transform: Any, context: StageContext) -> list[Step]:
+    """RGB images pass as they are."""
+    return []
+
+
+_TO_TENSOR = NativeTransform(frozenset(), makes_tensor=True)
+
+_BOTH: Mapping[str, NativeTransform] = {
+    "RandomResizedCrop": _on_image(
+        "size scale ratio interpolation antialias _log_ratio", _geometry.lower_random_resized_crop
+    ),
+    "Resize": _on_image("size interpolation max_size antialias", _geometry.lower_resize),
+    "CenterCrop": _on_image("size", _geometry.lower_center_crop),
+    "RandomCrop": _on_image("size padding pad_if_needed fill _fill padding_mode", _geometry.lower_random_crop),
+    "Pad": _on_image("padding fill _fill padding_mode", _geometry.lower_pad),
+    "RandomHorizontalFlip": _on_image("p", _geometry.lower_horizontal_flip),
+    "RandomVerticalFlip": _on_image("p", _geometry.lower_vertical_flip),
+    "Grayscale": _on_image("num_output_channels", _color.lower_grayscale),
+    "RandomGrayscale": _on_image("p", _color.lower_random_grayscale),
+    "ColorJitter": _on_image("brightness contrast saturation hue", _color.lower_color_jitter),
+    "RandomInvert": _on_image("p", _color.random_op(_color.plain_op("invert"))),
+    "RandomPosterize": _on_image("p bits", _color.random_op(_color.posterize)),
+    "RandomSolarize": _on_image("p threshold", _color.random_op(_color.solarize)),
+    "RandomAdjustSharpness": _on_image("p sharpness_factor", _color.random_op(_color.sharpness)),
+    "RandomAutocontrast": _on_image("p", _color.random_op(_color.plain_op("autocontrast"))),
+    "RandomEqualize": _on_image("p", _color.random_op(_color.plain_op("equalize"))),
+    "RandAugment": _on_image(
+        "num_ops magnitude num_magnitude_bins interpolation fill _fill", _auto_augment.lower_rand_augment
+    ),
+    "TrivialAugmentWide": _on_image("num_magnitude_bins interpolation fill _fill", _auto_augment.lower_trivial_augment),
+    "AutoAugment": _on_image("policy policies _policies interpolation fill _fill", _auto_augment.lower_auto_augment),
+    "PILToTensor": _TO_TENSOR,
+    "ToTensor": _TO_TENSOR,
+    "ConvertImageDtype": _on_tensor("dtype"),
+    "Normalize": _on_tensor("mean std inplace"),
+    "RandomErasing": NativeTransform(_names("p scale ratio _log_ratio value inplace"), erases=True),
+}
+_V2_ONLY: Mapping[str, NativeTransform] = {
+    "ToImage": _TO_TENSOR,
+    "ToDtype": _on_tensor("dtype scale", _no_steps),
+    "ToPureTensor": _on_tensor("", _no_steps),
+    "RGB": _on_tensor("", _no_steps),
+    "Identity": _on_tensor("", _no_steps),
+}
+_CATALOG: Mapping[Family, Mapping[str, NativeTransform]] = {"v1": _BOTH, "v2": {**_BOTH, **_V2_ONLY}}
+
+# RandomApply is lowered with what it holds, by the driver.
+NATIVE_NAMES = ", ".join(sorted([*_BOTH, "RandomApply", *(f"v2.{name}" for name in _V2_ONLY)]))
+
+
+def native_transform(kind: type) -> tuple[NativeTransform, Family] | None:
+    """What is known about exactly this class, or None."""
+    family = _recognize.family_of(kind)
+    found = None if family is None else _CATALOG[family].get(kind.__name__)
+    return None if family is None or found is None else (found, family)

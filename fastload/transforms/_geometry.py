@@ -1,0 +1,155 @@
+"""Native steps of the transforms that change an image's size or move its pixels, and the sizes they give."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastload.transforms import _parameters
+from fastload.transforms._parameters import MAX_SIDE
+from fastload.transforms._stage import RunsInPythonError, Size, StageContext, Step
+
+
+def lower_random_resized_crop(transform: Any, context: StageContext) -> list[Step]:
+    height, width = _parameters.height_width(transform.size)
+    scale = _parameters.interval(transform.scale, "scale")
+    ratio = _parameters.interval(transform.ratio, "ratio")
+    if scale[0] < 0 or ratio[0] <= 0:
+        raise RunsInPythonError(f"scale {scale} or ratio {ratio} is not positive")
+    return [
+        {
+            "kind": "random_resized_crop",
+            "height": height,
+            "width": width,
+            "scale": scale,
+            "ratio": ratio,
+            "log_ratio": _parameters.log_ratio(transform, context.family),
+            "interpolation": _parameters.interpolation(transform.interpolation, context.family),
+        }
+    ]
+
+
+def lower_resize(transform: Any, context: StageContext) -> list[Step]:
+    interpolation = _parameters.interpolation(transform.interpolation, context.family)
+    if transform.size is None and context.family == "v2":
+        height, width = _resized_longer_side(context.size, transform.max_size)
+        return [{"kind": "resize", "height": height, "width": width, "interpolation": interpolation}]
+    sizes = _parameters.sizes(transform.size)
+    max_size = transform.max_size
+    if len(sizes) == 1:
+        if max_size is not None and (_parameters.side(max_size) <= sizes[0]):
+            raise RunsInPythonError(f"max_size {max_size} is not greater than size {sizes[0]}")
+        limit = None if max_size is None else _parameters.side(max_size)
+        return [{"kind": "resize_shorter_side", "size": sizes[0], "max_size": limit, "interpolation": interpolation}]
+    if max_size is not None:
+        raise RunsInPythonError(f"max_size {max_size} together with height and width")
+    return [{"kind": "resize", "height": sizes[0], "width": sizes[1], "interpolation": interpolation}]
+
+
+def lower_center_crop(transform: Any, context: StageContext) -> list[Step]:
+    height, width = _parameters.height_width(transform.size)
+    return [{"kind": "center_crop", "height": height, "width": width}]
+
+
+def lower_pad(transform: Any, context: StageContext) -> list[Step]:
+    return _pad_steps(
+        _parameters.paddings(transform.padding),
+        _parameters.fill_of(transform, context.family),
+        _parameters.padding_mode(transform.padding_mode),
+    )
+
+
+def lower_random_crop(transform: Any, context: StageContext) -> list[Step]:
+    height, width = _parameters.height_width(transform.size)
+    fill = _parameters.fill_of(transform, context.family)
+    mode = _parameters.padding_mode(transform.padding_mode)
+    pad_if_needed = _parameters.flag(transform.pad_if_needed, "pad_if_needed")
+    pads = _pad_steps(_own_padding(transform.padding, context), fill, mode)
+    if pads and pad_if_needed and context.family == "v2" and mode in ("reflect", "symmetric"):
+        # v2 adds up both paddings and mirrors once, which is not the mirror image of a mirror image.
+        raise RunsInPythonError(f"padding and pad_if_needed together with padding_mode {mode}")
+    crop = {
+        "kind": "random_crop",
+        "height": height,
+        "width": width,
+        "pad_if_needed": pad_if_needed,
+        "fill": fill,
+        "padding_mode": mode,
+        "draws": context.family,
+    }
+    return [*pads, crop]
+
+
+def _own_padding(padding: object, context: StageContext) -> tuple[int, int, int, int]:
+    """(left, top, right, bottom) of a RandomCrop."""
+    if padding is None:
+        return 0, 0, 0, 0
+    if context.family == "v1":
+        return _parameters.paddings(padding)
+    if not isinstance(padding, list) or len(padding) != 4:
+        raise RunsInPythonError(f"padding {padding!r} was set on the object")
+    left, right, top, bottom = _parameters.paddings(padding)  # v2 keeps them in this order
+    return left, top, right, bottom
+
+
+def _pad_steps(paddings: tuple[int, int, int, int], fill: tuple[int, int, int], mode: str) -> list[Step]:
+    if not any(paddings):
+        return []
+    left, top, right, bottom = paddings
+    step = {"kind": "pad", "left": left, "top": top, "right": right, "bottom": bottom}
+    return [{**step, "fill": fill, "padding_mode": mode}]
+
+
+def lower_horizontal_flip(transform: Any, context: StageContext) -> list[Step]:
+    return [{"kind": "horizontal_flip", "probability": _parameters.probability(transform.p)}]
+
+
+def lower_vertical_flip(transform: Any, context: StageContext) -> list[Step]:
+    return [{"kind": "vertical_flip", "probability": _parameters.probability(transform.p)}]
+
+
+def size_after(step: Step, size: Size | None) -> Size | None:
+    """Size of every image after `step`, or None where it depends on the file.
+
+    Raises:
+        RunsInPythonError: it would be a size that no native image has.
+    """
+    kind = step["kind"]
+    if kind in ("random_resized_crop", "resize", "center_crop", "random_crop"):
+        return step["height"], step["width"]
+    if size is None:
+        return None
+    if kind == "resize_shorter_side":
+        return _resized_shorter_side(size, step["size"], step["max_size"])
+    if kind == "pad":
+        height, width = size[0] + step["top"] + step["bottom"], size[1] + step["left"] + step["right"]
+        if max(height, width) > MAX_SIDE:
+            raise RunsInPythonError(f"it gives sides of {height} and {width}", f"1 to {MAX_SIDE}")
+        return height, width
+    if kind == "random_apply":
+        applied: Size | None = size
+        for inner in step["steps"]:
+            applied = size_after(inner, applied)
+        return size if applied == size else None
+    return size
+
+
+def _resized_shorter_side(size: Size, short: int, max_size: int | None) -> Size:
+    """torchvision's rule: the long side is truncated; `max_size` bounds it and then shortens the short side."""
+    long = int(short * max(size) / min(size))
+    if max_size is not None and long > max_size:
+        short, long = int(max_size * short / long), max_size
+    return _ordered(size, short, long)
+
+
+def _resized_longer_side(size: Size | None, max_size: object) -> Size:
+    """v2's rule where `size` is None: the short side is truncated."""
+    if size is None:
+        raise RunsInPythonError("size None on images of several sizes")
+    long = _parameters.side(max_size)
+    return _ordered(size, int(long * min(size) / max(size)), long)
+
+
+def _ordered(size: Size, short: int, long: int) -> Size:
+    if short < 1 or long > MAX_SIDE:
+        raise RunsInPythonError(f"it gives sides of {short} and {long}", f"1 to {MAX_SIDE}")
+    return (short, long) if size[0] <= size[1] else (long, short)

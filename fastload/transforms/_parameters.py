@@ -1,0 +1,142 @@
+"""The arguments of transforms, as far as native code takes them; anything else runs in Python."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+
+from fastload.transforms import _recognize
+from fastload.transforms._stage import Family, RunsInPythonError
+
+MAX_SIDE = 65535  # kMaxImageSide of csrc/image/transform_plan.h
+
+_INTERPOLATIONS = {0: "nearest", 1: "lanczos", 2: "bilinear", 3: "bicubic", 4: "box", 5: "hamming"}  # Pillow's integers
+_PADDING_MODES = ("constant", "edge", "reflect", "symmetric")
+# torch draws float32 numbers that are multiples of this.
+_RESOLUTION = 2.0**-24
+
+
+def side(value: object) -> int:
+    if isinstance(value, (int, np.integer)) and not isinstance(value, bool) and 1 <= value <= MAX_SIDE:
+        return int(value)
+    raise RunsInPythonError(f"size {value!r}", f"ints from 1 to {MAX_SIDE}")
+
+
+def sizes(value: object) -> tuple[int, ...]:
+    """The sides in a size: one or two."""
+    if not isinstance(value, (list, tuple)):
+        return (side(value),)
+    if len(value) not in (1, 2):
+        raise RunsInPythonError(f"size {value!r}", "one or two ints")
+    return tuple(map(side, value))
+
+
+def height_width(value: object) -> tuple[int, int]:
+    both = sizes(value)
+    return both[0], both[-1]
+
+
+def is_number(value: object) -> bool:
+    """Exactly int or float, and finite: torch takes NumPy's numbers for another type, and then all draws differ."""
+    return type(value) in (int, float) and math.isfinite(value)  # type: ignore[arg-type]
+
+
+def number(value: object, name: str) -> float:
+    if not is_number(value):
+        raise RunsInPythonError(f"{name} {value!r}", "a finite Python number")
+    return float(value)  # type: ignore[arg-type]
+
+
+def interval(value: object, name: str) -> tuple[float, float]:
+    if isinstance(value, (list, tuple)) and len(value) == 2 and all(map(is_number, value)):
+        low, high = float(value[0]), float(value[1])
+        if low <= high and max(-low, high, high - low) <= torch.finfo(torch.float32).max:
+            return low, high
+    raise RunsInPythonError(f"{name} {value!r}", "two Python numbers, the smaller one first")
+
+
+def flag(value: object, name: str) -> bool:
+    if type(value) is not bool:
+        raise RunsInPythonError(f"{name} {value!r}", "True or False")
+    return value
+
+
+def probability(value: object) -> float:
+    """For a comparison with torch's draw as a tensor: p as the float32 that torch compares with.
+
+    Comparing the draw with it has the same result in float32 and in float64.
+    """
+    return float(np.float32(_probability(value)))
+
+
+def item_probability(value: object) -> float:
+    """For ``torch.rand(1).item() < p``, in float64: the float32 that the same draws are less than."""
+    return math.ceil(_probability(value) / _RESOLUTION) * _RESOLUTION
+
+
+def _probability(value: object) -> float:
+    if type(value) not in (int, float) or not 0 <= value <= 1:  # type: ignore[operator]
+        raise RunsInPythonError(f"p is {value!r}", "a number from 0 to 1")
+    return float(value)  # type: ignore[arg-type]
+
+
+def log_ratio(transform: Any, family: Family) -> tuple[float, float]:
+    """The bounds from which torchvision draws the logarithm of the aspect ratio, by its own arithmetic."""
+    # v2 makes them with the object, and keeps them when its `ratio` is changed.
+    logs = transform._log_ratio if family == "v2" else torch.log(torch.tensor(transform.ratio))
+    if type(logs) is not torch.Tensor or logs.dtype != torch.float32 or logs.shape != (2,) or not logs.isfinite().all():
+        raise RunsInPythonError(f"its logarithms of the ratio are {logs!r}", "two numbers in torch.float32")
+    low, high = logs.tolist()
+    return interval((low, high), "log_ratio")
+
+
+def interpolation(mode: object, family: Family) -> str:
+    """Pillow's name of the filter that torchvision takes for `mode`."""
+    functional = _recognize.functional_v1()
+    native = ", ".join(sorted(_INTERPOLATIONS.values()))
+    try:
+        if family == "v2" and not isinstance(mode, bool):
+            mode = _recognize.geometry_v2()._check_interpolation(mode)
+        elif isinstance(mode, int) and not isinstance(mode, bool):
+            mode = functional._interpolation_modes_from_int(int(mode))
+        return _INTERPOLATIONS[functional.pil_modes_mapping[mode]]
+    except (KeyError, ValueError, TypeError) as error:
+        raise RunsInPythonError(f"interpolation {mode!r}", native) from error
+
+
+def fill_of(transform: Any, family: Family) -> tuple[int, int, int]:
+    """The colour that a padding transform fills with, cut to ints as torchvision does for Pillow."""
+    fill = transform.fill
+    if family == "v2":
+        fill = transform._fill
+        if type(fill) is not dict or fill.keys() != {"others"}:
+            raise RunsInPythonError(f"fill {fill!r} for each type", "one fill for all types")
+        fill = fill["others"]
+    return color(fill)
+
+
+def color(fill: object) -> tuple[int, int, int]:
+    """Three channels from None, a number, or a sequence of one or three numbers."""
+    channels: list[Any] = list(fill) if isinstance(fill, (list, tuple)) else [0 if fill is None else fill]
+    if len(channels) in (1, 3) and all(map(is_number, channels)) and all(0 <= int(value) <= 255 for value in channels):
+        red, green, blue = (int(value) for value in (channels * 3)[:3])
+        return red, green, blue
+    raise RunsInPythonError(f"fill {fill!r}", "None, or one or three numbers from 0 to 255")
+
+
+def paddings(value: object) -> tuple[int, int, int, int]:
+    """(left, top, right, bottom) from an int or a sequence of one, two or four, as torchvision reads them."""
+    amounts: list[Any] = list(value) if isinstance(value, (list, tuple)) else [value]
+    if len(amounts) in (1, 2, 4) and all(type(amount) is int and 0 <= amount <= MAX_SIDE for amount in amounts):
+        left, top, right, bottom = (amounts * 4)[:4]
+        return left, top, right, bottom
+    raise RunsInPythonError(f"padding {value!r}", f"one, two or four ints from 0 to {MAX_SIDE}")
+
+
+def padding_mode(value: object) -> str:
+    if type(value) is str and value in _PADDING_MODES:
+        return value
+    raise RunsInPythonError(f"padding_mode {value!r}", ", ".join(_PADDING_MODES))

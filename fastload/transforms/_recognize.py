@@ -1,0 +1,163 @@
+"""Which torchvision object a transform is, and what user code has changed about it.
+
+The one home of torchvision among the transforms: it is looked up among the loaded modules and never imported, because
+a transform of its types brings it along.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Set as AbstractSet
+from types import FunctionType, ModuleType
+from typing import Any
+
+import torch
+
+from fastload.transforms._stage import Family
+
+_HOOKS = ("forward_hooks", "forward_pre_hooks", "backward_hooks", "backward_pre_hooks")
+# Container -> names that its objects may have, besides those of every torch module.
+_CONTAINERS = {"Compose": {"transforms"}, "RandomApply": {"transforms", "p"}, "Sequential": set[str]()}
+
+
+def functional_v1() -> ModuleType:
+    """torchvision.transforms.functional; KeyError without torchvision, as for the others below."""
+    return sys.modules["torchvision.transforms.functional"]
+
+
+def geometry_v2() -> ModuleType:
+    return sys.modules["torchvision.transforms.v2.functional._geometry"]
+
+
+def auto_augment_v1() -> ModuleType:
+    return sys.modules["torchvision.transforms.autoaugment"]
+
+
+def image_type() -> type | None:
+    """torchvision.tv_tensors.Image, or None where nothing has loaded it."""
+    kind = getattr(sys.modules.get("torchvision.tv_tensors"), "Image", None)
+    return kind if isinstance(kind, type) else None
+
+
+def family_of(kind: type) -> Family | None:
+    """Which of torchvision's two families exports exactly this class; None where it is another class."""
+    if getattr(sys.modules.get("torchvision.transforms"), kind.__name__, None) is kind:
+        return "v1"
+    if getattr(sys.modules.get("torchvision.transforms.v2"), kind.__name__, None) is kind:
+        return "v2"
+    return None
+
+
+def members_of(transform: Any) -> list[Any] | None:
+    """What a plain Compose (v1 or v2) or torch.nn.Sequential calls one after the other; None for anything else."""
+    is_known = _container(type(transform)) in ("Compose", "Sequential")
+    return _held(transform) if is_known and container_problem(transform) is None else None
+
+
+def applied_by(transform: Any) -> list[Any] | None:
+    """What a plain RandomApply (v1 or v2) applies or not; None for anything else."""
+    is_known = _container(type(transform)) == "RandomApply"
+    return _held(transform) if is_known and container_problem(transform) is None else None
+
+
+def container_problem(transform: Any) -> tuple[str] | None:
+    """Why a container that would be looked into is not plain, as arguments of RunsInPythonError; None otherwise."""
+    name = _container(type(transform))
+    if name is None:
+        return None
+    home = "torch.nn.modules." if name == "Sequential" else "torchvision.transforms."
+    change = change_of(transform, _CONTAINERS[name], home)
+    if change is not None:
+        return (change,)
+    if _held(transform) is None:
+        return (f"its transforms are {class_name(type(getattr(transform, 'transforms', None)))}, not a plain list",)
+    return None
+
+
+def _container(kind: type) -> str | None:
+    if kind is torch.nn.Sequential:
+        return "Sequential"
+    return kind.__name__ if kind.__name__ in ("Compose", "RandomApply") and family_of(kind) is not None else None
+
+
+def _held(container: Any) -> list[Any] | None:
+    """What a container of a known class holds, or None where that is not listed plainly."""
+    held: Any = container if type(container) is torch.nn.Sequential else getattr(container, "transforms", None)
+    if type(held) is torch.nn.ModuleList and change_of(held, frozenset(), "torch.nn.modules.") is not None:
+        return None
+    if type(held) in (torch.nn.Sequential, torch.nn.ModuleList):
+        return list(held._modules.values())
+    return list(held) if type(held) in (list, tuple) else None
+
+
+def change_of(transform: Any, attributes: AbstractSet[str], home: str = "torchvision.transforms.") -> str | None:
+    """What is not as the class of `transform` was published, as a clause; None where nothing is.
+
+    Args:
+        attributes: The names that the class gives its objects, besides those of every torch module.
+        home: How the names of the modules begin in which the methods of the class are defined.
+    """
+    kind = type(transform)
+    if isinstance(transform, torch.nn.Module):
+        problem = _change_of_module(transform)
+        if problem is not None:
+            return problem
+    added = vars(transform).keys() - attributes
+    if added:
+        added -= _module_attributes()
+    if added:
+        name = min(added)
+        is_override = getattr(kind, name, None) is not None
+        return f"{name} was overridden on this object" if is_override else f"it was given an attribute, {name}"
+    replaced = _replaced_method(kind, home)
+    return None if replaced is None else f"{replaced} of its class was replaced"
+
+
+@functools.cache
+def _module_attributes() -> frozenset[str]:
+    return frozenset({*vars(torch.nn.Module()), "_compiled_call_impl"})
+
+
+def _change_of_module(transform: torch.nn.Module) -> str | None:
+    if transform._compiled_call_impl is not None:
+        return "it was compiled"
+    if any(getattr(transform, f"_{name}") for name in _HOOKS):
+        return "it has hooks"
+    if any(getattr(torch.nn.modules.module, f"_global_{name}") for name in _HOOKS):
+        return "there are hooks for all torch modules"
+    module_class = vars(torch.nn.Module)
+    if not all(_is_function_of(module_class[name], "torch.nn.modules.module") for name in ("__call__", "_call_impl")):
+        return "__call__ of torch.nn.Module was replaced"
+    return None
+
+
+def _replaced_method(kind: type, home: str) -> str | None:
+    """The name of a method that was not defined where the class's own ones are."""
+    for base in kind.__mro__:
+        if base is torch.nn.Module or base is object:
+            break
+        for name, member in vars(base).items():
+            function = getattr(member, "__func__", member)
+            if callable(function) and not isinstance(function, type) and not _is_function_of(function, home):
+                return name
+    return None
+
+
+def _is_function_of(member: Any, home: str) -> bool:
+    # By its globals and not by __module__, which functools.wraps copies to the wrapper.
+    return isinstance(member, FunctionType) and str(member.__globals__.get("__name__", "")).startswith(home)
+
+
+def is_torchvisions(function: Any) -> bool:
+    """Whether a function of torchvision's modules is its own, not one that user code put in its place."""
+    return _is_function_of(function, "torchvision.transforms.")
+
+
+def class_name(kind: type) -> str:
+    """As users write it: ``Resize``, ``v2.Resize``, ``torch.nn.modules.container.Sequential``."""
+    if kind.__module__.startswith("torchvision.transforms.v2"):
+        return f"v2.{kind.__name__}"
+    if kind.__module__.startswith("torchvision.transforms.") or kind.__module__ == "builtins":
+        return kind.__name__
+    return f"{kind.__module__}.{kind.__qualname__}"

@@ -1,0 +1,71 @@
+"""A stand-in for an image that notes how it would be moved, so that Pillow's own code says what it would do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from fastload._fallback import RgbImage
+from fastload.transforms._stage import Op, RunsInPythonError, Size
+
+_AFFINE = 0  # Pillow's integers
+_NEAREST = 0
+_ROTATIONS = {2: "rotate90", 3: "rotate180", 4: "rotate270"}
+
+
+class RecordedImage(RgbImage):
+    """An RGB image without pixels. What turns, shears or shifts it gets it back, with the operation in `op`.
+
+    Attributes:
+        op: The last operation, as a policy's step holds it; None before the first.
+    """
+
+    def __init__(self, size: Size) -> None:
+        # Without Image.__init__, which sets attributes that are properties here and hold pixels there.
+        self.op: Op | None = None
+        self._height, self._width = size
+
+    @property
+    def mode(self) -> str:
+        return "RGB"
+
+    @property
+    def size(self) -> tuple[int, int]:
+        return self._width, self._height
+
+    @property
+    def width(self) -> int:
+        return self._width
+
+    @property
+    def height(self) -> int:
+        return self._height
+
+    def getbands(self) -> tuple[str, ...]:
+        return "R", "G", "B"
+
+    def copy(self) -> RgbImage:
+        return self._note({"op": "identity"})
+
+    def transpose(self, method: Any) -> RgbImage:
+        if int(method) not in _ROTATIONS:
+            raise RunsInPythonError(f"it transposes by {method!r}")
+        return self._note({"op": _ROTATIONS[int(method)]})
+
+    def transform(
+        self,
+        size: tuple[int, int],
+        method: Any,
+        data: Sequence[Any] | None = None,
+        resample: Any = _NEAREST,
+        fill: int = 1,
+        fillcolor: Any = None,
+    ) -> RgbImage:
+        if tuple(size) != self.size or method != _AFFINE or resample != _NEAREST or data is None or len(data) < 6:
+            raise RunsInPythonError("it moves pixels", "affine, with interpolation nearest")
+        matrix = tuple(float(element) for element in data[:6])
+        return self._note({"op": "affine", "matrix": matrix, "fill": tuple(fillcolor)})
+
+    def _note(self, op: Op) -> RgbImage:
+        self.op = op
+        return self

@@ -1,0 +1,156 @@
+"""The transforms that make a tensor and change each element for itself, as a table from pixel values to elements.
+
+They are not interpreted: torch runs the user's own objects on images that hold every value in every channel.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from fastload._fallback import rgb_image
+from fastload.transforms import _parameters, _recognize
+from fastload.transforms._stage import Family, RunsInPythonError, Step
+
+DTYPES = (
+    torch.uint8,
+    torch.int8,
+    torch.int16,
+    torch.int32,
+    torch.int64,
+    torch.float16,
+    torch.bfloat16,
+    torch.float32,
+    torch.float64,
+)
+
+
+@dataclass(frozen=True)
+class TensorForm:
+    """What a sample is after the tensor part.
+
+    Attributes:
+        dtype: Of its elements.
+        table: 3 * 256 elements (number 256 * c + v is what value v of channel c becomes), or None where the result is
+            the uint8 image itself.
+        sample: "tensor" for a plain torch.Tensor, "tv_image" for a torchvision.tv_tensors.Image.
+        is_interleaved: The three elements of a pixel are neighbours in memory, as a PILToTensor leaves them.
+    """
+
+    dtype: torch.dtype
+    table: bytes | None
+    sample: Literal["tensor", "tv_image"]
+    is_interleaved: bool
+
+
+class TensorProbe:
+    """Two images on their way through the tensor part, one transform after the other.
+
+    The first holds each value once in each channel: its results are the table. The second holds them several times, in
+    another order in each channel and in a shape that fills no vector register evenly: its results must be the table's.
+    """
+
+    def __init__(self) -> None:
+        self._columns = np.arange(256, dtype=np.uint8)
+        counting = np.arange(27 * 19).reshape(27, 19)
+        channels = [counting * step + 31 * step for step in (5, 77, 201)]
+        self._mixed = np.stack(channels, axis=2).astype(np.uint8)
+        self._images: list[Any] = [
+            _image(np.repeat(self._columns[None, :, None], 3, axis=2)),
+            _image(self._mixed),
+        ]
+
+    def apply(self, transform: Any) -> TensorForm:
+        """The form after `transform` as well.
+
+        Raises:
+            RunsInPythonError: it fails, or an element does not depend on its own value and channel only.
+        """
+        try:
+            with torch.no_grad():
+                self._images = [transform(image) for image in self._images]
+        except Exception as error:  # torchvision raises it again for the first sample, in Python
+            raise RunsInPythonError(f"the tensor part raises {type(error).__name__}: {error}") from error
+        first, again = self._images
+        table = _elements(first, 1, 256)[:, 0]
+        channels = np.arange(3)[:, None, None]
+        expected = table[channels, self._mixed.transpose(2, 0, 1)]
+        if again.dtype != first.dtype or not np.array_equal(_elements(again, *self._mixed.shape[:2]), expected):
+            raise RunsInPythonError("the tensor part does not treat each element for itself")
+        is_identity = first.dtype == torch.uint8 and np.array_equal(table[:, :, 0], np.tile(self._columns, (3, 1)))
+        return TensorForm(first.dtype, None if is_identity else table.tobytes(), _sample(again), _is_interleaved(again))
+
+
+def _image(pixels: NDArray[np.uint8]) -> Any:
+    height, width, _ = pixels.shape
+    return rgb_image(pixels.tobytes(), width, height)
+
+
+def _elements(result: Any, height: int, width: int) -> NDArray[np.uint8]:
+    """Bytes, uint8 [3, height, width, element size], of what became of an image of that size."""
+    is_tensor = type(result) is torch.Tensor or type(result) is _recognize.image_type()
+    if not is_tensor or result.dtype not in DTYPES or result.device.type != "cpu":
+        raise RunsInPythonError(f"the tensor part gives {_describe(result)}", "plain CPU tensors of real numbers")
+    if tuple(result.shape) != (3, height, width):
+        raise RunsInPythonError(f"the tensor part makes {tuple(result.shape)} of (3, {height}, {width})")
+    plain = result.as_subclass(torch.Tensor)
+    elements: NDArray[np.uint8] = plain.contiguous().view(-1, 1).view(torch.uint8).numpy()
+    return elements.reshape(3, height, width, plain.element_size())
+
+
+def _sample(result: torch.Tensor) -> Literal["tensor", "tv_image"]:
+    # default_collate stacks. set_return_type("TVTensor") makes batches of images tv_tensors, too.
+    if type(torch.stack([result])) is not torch.Tensor:
+        raise RunsInPythonError("batches of its results are not plain tensors")
+    return "tensor" if type(result) is torch.Tensor else "tv_image"
+
+
+def _is_interleaved(result: torch.Tensor) -> bool:
+    if result.is_contiguous():
+        return False
+    if result.permute(1, 2, 0).is_contiguous():
+        return True
+    raise RunsInPythonError(f"it leaves strides of {result.stride()}", "contiguous, or as PILToTensor gives them")
+
+
+def _describe(value: object) -> str:
+    if isinstance(value, torch.Tensor):
+        return f"{type(value).__name__} of {value.dtype} on {value.device}"
+    return _recognize.class_name(type(value))
+
+
+def lower_random_erasing(transform: Any, family: Family, dtype: torch.dtype) -> Step:
+    """The step of a RandomErasing on tensors of `dtype`."""
+    scale = _parameters.interval(transform.scale, "scale")
+    ratio = _parameters.interval(transform.ratio, "ratio")
+    if scale[0] < 0 or ratio[0] <= 0:
+        raise RunsInPythonError(f"scale {scale} or ratio {ratio} is not positive")
+    return {
+        "kind": "random_erasing",
+        "probability": _parameters.probability(transform.p),
+        "scale": scale,
+        "ratio": ratio,
+        "log_ratio": _parameters.log_ratio(transform, family),
+        "value": _erased_elements(transform.value, dtype),
+        "draws": family,
+    }
+
+
+def _erased_elements(value: object, dtype: torch.dtype) -> bytes:
+    """The bytes of the three channels' elements, converted from float32 by torch as its assignment does."""
+    channels: list[Any] = list(value) if isinstance(value, (list, tuple)) else [value]
+    if len(channels) not in (1, 3) or not all(map(_parameters.is_number, channels)):
+        raise RunsInPythonError(f"value {value!r}", "a number, or one for each channel")
+    elements = torch.tensor([float(channel) for channel in channels])
+    if not dtype.is_floating_point:
+        limits = torch.iinfo(dtype)
+        # float32 rounds the limit of a wide type up to a number that it does not hold.
+        if not all(limits.min <= element.item() < limits.max + 1 for element in elements):
+            raise RunsInPythonError(f"value {value!r} in {dtype}", f"numbers from {limits.min} to {limits.max}")
+    converted = torch.empty(3, dtype=dtype)
+    converted[:] = elements
+    return converted.view(-1, 1).view(torch.uint8).numpy().tobytes()
