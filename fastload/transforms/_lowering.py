@@ -18,7 +18,9 @@ from fastload.transforms._parameters import probability
 from fastload.transforms._stage import Family, RunsInPythonError, Size, StageContext, Step
 from fastload.transforms._tensor_part import TensorForm, TensorProbe, lower_random_erasing
 
-_MAX_RESOLVED_STEPS = 32  # of the native plan (csrc/image/resolved_transform.h)
+_TO_TENSOR = "PILToTensor, ToTensor or v2.ToImage"
+_BEFORE_TENSORS = f"before {_TO_TENSOR}"
+_MAX_RESOLVED_STEPS = 16  # of the native plan (csrc/image/transform_plan.h)
 
 SampleKind = Literal["pil", "tensor", "tv_image"]
 
@@ -189,6 +191,8 @@ class _Head:
         self._size = size
 
     def _take_on_tensor(self, node: _Node, position: int, form: TensorForm | None) -> None:
+        if node.held is not None:
+            raise RunsInPythonError("not native on tensors", _BEFORE_TENSORS)
         known, family = _known(node.transform)
         if self._is_erased:
             raise RunsInPythonError("not native after a RandomErasing")
@@ -198,7 +202,7 @@ class _Head:
             self._is_erased = True
             return
         if form is not None and not known.on_tensor:
-            raise RunsInPythonError("not native on tensors", "before PILToTensor, ToTensor or v2.ToImage")
+            raise RunsInPythonError("not native on tensors", _BEFORE_TENSORS)
         self._probe = self._probe or TensorProbe()
         self._form = self._probe.apply(node.transform)
 
@@ -247,8 +251,13 @@ def _image_steps(node: _Node, position: int, size: Size | None) -> tuple[list[St
     """The steps of a transform on PIL images of `size`, and the size after them."""
     if node.held is None:
         known, family = _known(node.transform)
+        if known.makes_tensor:
+            raise RunsInPythonError("not native in a RandomApply")
         if known.on_image is None:
-            raise RunsInPythonError("not native on images", "after PILToTensor, ToTensor or v2.ToImage")
+            raise RunsInPythonError("not native on images", f"after {_TO_TENSOR}")
+        replaced = _recognize.replaced_function(family)
+        if replaced is not None:
+            raise RunsInPythonError(f"{replaced} of torchvision's functions was replaced")
         lowered = known.on_image(node.transform, StageContext(family, size))
         steps = [{**step, "position": position} for step in lowered]
     else:

@@ -19,6 +19,15 @@ from fastload.transforms._stage import Family
 _HOOKS = ("forward_hooks", "forward_pre_hooks", "backward_hooks", "backward_pre_hooks")
 # Container -> names that its objects may have, besides those of every torch module.
 _CONTAINERS = {"Compose": {"transforms"}, "RandomApply": {"transforms", "p"}, "Sequential": set[str]()}
+# What torchvision's classes call on PIL images, in the modules where they look for it.
+_IMAGE_FUNCTIONS = frozenset(
+    {
+        *("adjust_brightness", "adjust_contrast", "adjust_hue", "adjust_saturation", "adjust_sharpness", "affine"),
+        *("autocontrast", "center_crop", "crop", "equalize", "get_dimensions", "get_size", "hflip", "horizontal_flip"),
+        *("invert", "pad", "posterize", "resize", "resized_crop", "rgb_to_grayscale", "rotate", "solarize"),
+        *("to_grayscale", "vertical_flip", "vflip"),
+    }
+)
 
 
 def functional_v1() -> ModuleType:
@@ -138,10 +147,15 @@ def _replaced_method(kind: type, home: str) -> str | None:
         if base is torch.nn.Module or base is object:
             break
         for name, member in vars(base).items():
-            function = getattr(member, "__func__", member)
-            if callable(function) and not isinstance(function, type) and not _is_function_of(function, home):
+            if not _is_function_of(getattr(member, "__func__", member), home) and _is_a_call(member):
                 return name
     return None
+
+
+def _is_a_call(member: object) -> bool:
+    """Whether a member of a class is something to call, wrapped or not, and not a class."""
+    function = getattr(member, "__func__", member)
+    return callable(function) and not isinstance(function, type)
 
 
 def _is_function_of(member: Any, home: str) -> bool:
@@ -152,6 +166,18 @@ def _is_function_of(member: Any, home: str) -> bool:
 def is_torchvisions(function: Any) -> bool:
     """Whether a function of torchvision's modules is its own, not one that user code put in its place."""
     return _is_function_of(function, "torchvision.transforms.")
+
+
+def replaced_function(family: Family) -> str | None:
+    """The name of a function that user code put in the place of one that torchvision's classes call on images."""
+    modules = [functional_v1(), sys.modules["torchvision.transforms._functional_pil"]]
+    if family == "v2":
+        modules.append(sys.modules["torchvision.transforms.v2.functional"])
+    for module in modules:
+        for name in _IMAGE_FUNCTIONS & vars(module).keys():
+            if not is_torchvisions(vars(module)[name]):
+                return name
+    return None
 
 
 def class_name(kind: type) -> str:

@@ -5,6 +5,7 @@ They are not interpreted: torch runs the user's own objects on images that hold 
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -27,6 +28,7 @@ DTYPES = (
     torch.float32,
     torch.float64,
 )
+_BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
 @dataclass(frozen=True)
@@ -55,14 +57,7 @@ class TensorProbe:
     """
 
     def __init__(self) -> None:
-        self._columns = np.arange(256, dtype=np.uint8)
-        counting = np.arange(27 * 19).reshape(27, 19)
-        channels = [counting * step + 31 * step for step in (5, 77, 201)]
-        self._mixed = np.stack(channels, axis=2).astype(np.uint8)
-        self._images: list[Any] = [
-            _image(np.repeat(self._columns[None, :, None], 3, axis=2)),
-            _image(self._mixed),
-        ]
+        self._images: list[Any] = [rgb_image(pixels, pixels.shape[1], pixels.shape[0]) for pixels in _probes()[:2]]
 
     def apply(self, transform: Any) -> TensorForm:
         """The form after `transform` as well.
@@ -76,37 +71,43 @@ class TensorProbe:
         except Exception as error:  # torchvision raises it again for the first sample, in Python
             raise RunsInPythonError(f"the tensor part raises {type(error).__name__}: {error}") from error
         first, again = self._images
-        table = _elements(first, 1, 256)[:, 0]
-        channels = np.arange(3)[:, None, None]
-        expected = table[channels, self._mixed.transpose(2, 0, 1)]
-        if again.dtype != first.dtype or not np.array_equal(_elements(again, *self._mixed.shape[:2]), expected):
+        columns, mixed, table_indices = _probes()
+        table = _elements(first, columns)
+        if again.dtype != first.dtype or not np.array_equal(_elements(again, mixed), table.ravel()[table_indices]):
             raise RunsInPythonError("the tensor part does not treat each element for itself")
-        is_identity = first.dtype == torch.uint8 and np.array_equal(table[:, :, 0], np.tile(self._columns, (3, 1)))
+        is_identity = first.dtype == torch.uint8 and np.array_equal(table[:, 0], columns[0].T)
         return TensorForm(first.dtype, None if is_identity else table.tobytes(), _sample(again), _is_interleaved(again))
 
 
-def _image(pixels: NDArray[np.uint8]) -> Any:
+@functools.cache
+def _probes() -> tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[np.int64]]:
+    """The two images, [height, width, 3], and for each element of the second, [3, height, width], its table index."""
+    columns = np.repeat(np.arange(256, dtype=np.uint8)[None, :, None], 3, axis=2)
+    counting = np.arange(27 * 19).reshape(27, 19)
+    mixed = np.stack([counting * step + 31 * step for step in (5, 77, 201)], axis=2).astype(np.uint8)
+    return columns, mixed, mixed.transpose(2, 0, 1) + np.arange(0, 768, 256)[:, None, None]
+
+
+def _elements(result: Any, pixels: NDArray[np.uint8]) -> NDArray[Any]:
+    """What became of the image of `pixels`, [3, height, width], each element's bits as an int."""
     height, width, _ = pixels.shape
-    return rgb_image(pixels.tobytes(), width, height)
-
-
-def _elements(result: Any, height: int, width: int) -> NDArray[np.uint8]:
-    """Bytes, uint8 [3, height, width, element size], of what became of an image of that size."""
     is_tensor = type(result) is torch.Tensor or type(result) is _recognize.image_type()
     if not is_tensor or result.dtype not in DTYPES or result.device.type != "cpu":
         raise RunsInPythonError(f"the tensor part gives {_describe(result)}", "plain CPU tensors of real numbers")
     if tuple(result.shape) != (3, height, width):
         raise RunsInPythonError(f"the tensor part makes {tuple(result.shape)} of (3, {height}, {width})")
-    plain = result.as_subclass(torch.Tensor)
-    elements: NDArray[np.uint8] = plain.contiguous().view(-1, 1).view(torch.uint8).numpy()
-    return elements.reshape(3, height, width, plain.element_size())
+    plain = result.as_subclass(torch.Tensor).contiguous()
+    elements: NDArray[Any] = plain.view(_BITS[plain.element_size()]).numpy()
+    return elements
 
 
 def _sample(result: torch.Tensor) -> Literal["tensor", "tv_image"]:
-    # default_collate stacks. set_return_type("TVTensor") makes batches of images tv_tensors, too.
+    if type(result) is torch.Tensor:
+        return "tensor"
+    # default_collate stacks, which gives a plain tensor unless set_return_type("TVTensor") is in force.
     if type(torch.stack([result])) is not torch.Tensor:
         raise RunsInPythonError("batches of its results are not plain tensors")
-    return "tensor" if type(result) is torch.Tensor else "tv_image"
+    return "tv_image"
 
 
 def _is_interleaved(result: torch.Tensor) -> bool:
@@ -153,4 +154,4 @@ def _erased_elements(value: object, dtype: torch.dtype) -> bytes:
             raise RunsInPythonError(f"value {value!r} in {dtype}", f"numbers from {limits.min} to {limits.max}")
     converted = torch.empty(3, dtype=dtype)
     converted[:] = elements
-    return converted.view(-1, 1).view(torch.uint8).numpy().tobytes()
+    return converted.view(torch.uint8).numpy().tobytes()
