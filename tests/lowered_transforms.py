@@ -1,0 +1,42 @@
+"""Short ways to lower a transform in tests and to see where it was cut."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torchvision_shim  # noqa: F401
+from torchvision import transforms as T
+from torchvision.transforms import v2
+
+from fastload.transforms._lowering import LoweredTransform, lower_transform
+
+MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+FAMILIES = {"v1": T, "v2": v2}
+
+
+def lowered(transform: object) -> LoweredTransform:
+    result = lower_transform(transform)
+    assert isinstance(result, LoweredTransform), result
+    return result
+
+
+def is_native(transform: object) -> bool:
+    result = lowered(transform)
+    return not result.tail and not any(stage.problem for stage in result.stages)
+
+
+def problem_of(transform: Any, before: list[Any], after: list[Any]) -> str:
+    """Why `transform` is where the pipeline of these three is cut, as its verdict says.
+
+    The tail has to begin with the very object, and nothing before it may be in Python.
+    """
+    result = lowered(T.Compose([*before, transform, *after]))
+    assert result.tail == (transform, *after)
+    problems = [stage.problem for stage in result.stages]
+    assert problems[: len(before)] == [None] * len(before)
+    assert problems[len(problems) - len(after) :] == [f"in Python, after position {len(before) + 1}"] * len(after)
+    problem = problems[len(before)]
+    assert problem is not None
+    assert problem.startswith("runs in Python from here on (")
+    assert problem.endswith(")")
+    return problem[len("runs in Python from here on (") : -1]
