@@ -65,7 +65,7 @@ CPP_HOMES = {
 CPP_WORD_HOMES = {r"\b(secure_)?getenv\b": (["kernels/dispatch.cpp"], "environment variables")}
 # Module imported -> (files that may import it); relative to the folder that holds fastload.
 PYTHON_HOMES = {
-    "torchvision": ["fastload/transforms/_lowering.py", "fastload/sources/_lowering.py"],
+    "torchvision": ["fastload/transforms/_recognize.py", "fastload/sources/_lowering.py"],
     "PIL": ["fastload/_fallback.py"],
     "fastload._core": ["fastload/_native.py"],
 }

@@ -25,8 +25,8 @@ CLEAN_TREE = {
     "fastload/_native.py": "from fastload import _core, _errors\n",
     "fastload/_fallback.py": "from PIL import Image\nfrom fastload._errors import SampleError\n",
     "fastload/_loader.py": "import torch\nfrom . import _fallback\nfrom .transforms import lower\n",
-    "fastload/transforms/__init__.py": "from ._lowering import lower\n",
-    "fastload/transforms/_lowering.py": "import sys\nsys.modules.get('torchvision.transforms')\n",
+    "fastload/transforms/__init__.py": "from ._recognize import lower\n",
+    "fastload/transforms/_recognize.py": "import sys\nsys.modules.get('torchvision.transforms')\n",
     "fastload/sources/__init__.py": "",
 }
 

@@ -54,11 +54,21 @@ OBSTACLES: dict[str, tuple[Callable[[ImageFolder], Any], dict[str, Any], str]] =
     "a subset of another": (lambda _: Subset(FakeData(3), [0]), {}, "source     Subset: "),
     "no transform": (lambda images: ImageFolder(images.root), {}, "there is no transform, so the samples are PIL"),
     "a transform that is not native": (
+        with_transform(transforms.GaussianBlur(3), transforms.CenterCrop(9), transforms.ToTensor()),
+        {},
+        r"transform  .*1 of 3.*GaussianBlur.*: runs in Python from here on \(not native yet; native: AutoAugment, ",
+    ),
+    "a transform that the engine does not run": (
         with_transform(transforms.ColorJitter(), transforms.CenterCrop(9), transforms.ToTensor()),
         {},
-        r"transform  .*1 of 3.*ColorJitter.*: not native \(native: CenterCrop, ",
+        "transform  as a whole: steps of kind color_jitter",
     ),
-    "a function": (with_transform(identity, transforms.ToTensor()), {}, "function.*: not native"),
+    "an interpolation that the engine does not run": (
+        with_transform(transforms.Resize((9, 9), transforms.InterpolationMode.BOX), transforms.ToTensor()),
+        {},
+        "transform  as a whole: interpolation box",
+    ),
+    "a function": (with_transform(identity, transforms.ToTensor()), {}, "function.*: runs in Python from here on"),
     "Resize of the shorter side alone": (
         with_transform(transforms.Resize(20), transforms.ToTensor()),
         {},

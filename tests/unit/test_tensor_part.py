@@ -1,0 +1,216 @@
+"""Which tensor parts become a table, with torchvision's bytes, and where they are cut."""
+
+from __future__ import annotations
+
+import struct
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from lowered_transforms import MEAN, STD, is_native, lowered, problem_of
+from PIL import Image
+from torch.utils.data import default_collate
+from torchvision import transforms as T
+from torchvision import tv_tensors
+from torchvision.transforms import v2
+
+TENSOR_PARTS: list[list[Any]] = [
+    [T.PILToTensor()],
+    [T.ToTensor()],
+    [T.ToTensor(), T.Normalize(MEAN, STD)],
+    [T.ToTensor(), T.Normalize(MEAN, STD, inplace=True)],
+    [T.ToTensor(), T.Normalize([0.5], [0.25])],
+    [T.ToTensor(), T.Normalize(torch.tensor(MEAN), np.array(STD)), T.Normalize(0.1, 3)],
+    [T.PILToTensor(), T.ConvertImageDtype(torch.float32), T.Normalize(MEAN, STD)],
+    [T.PILToTensor(), T.ConvertImageDtype(torch.float16)],
+    [T.PILToTensor(), T.ConvertImageDtype(torch.bfloat16), T.Normalize(MEAN, STD)],
+    [T.PILToTensor(), T.ConvertImageDtype(torch.float64)],
+    [T.PILToTensor(), T.ConvertImageDtype(torch.int16)],
+    [T.PILToTensor(), T.ConvertImageDtype(torch.int64)],
+    [T.PILToTensor(), T.ConvertImageDtype(torch.int8)],
+    [T.ToTensor(), T.ConvertImageDtype(torch.uint8)],
+    [T.ToTensor(), T.Normalize((0.1, 0.2, 0.3), (2.0, 2.0, 2.0)), T.ConvertImageDtype(torch.float16)],
+    [v2.ToImage()],
+    [v2.PILToTensor()],
+    [v2.ToImage(), v2.ToDtype(torch.float32, scale=True), v2.Normalize(MEAN, STD)],
+    [v2.ToImage(), v2.ToDtype(torch.float32, scale=True), v2.Normalize(MEAN, STD), v2.ToPureTensor()],
+    [v2.ToImage(), v2.ToDtype(torch.float32, scale=True), v2.Normalize(MEAN, STD, inplace=True)],
+    [v2.ToImage(), v2.ToDtype(torch.float32), v2.Identity(), v2.RGB()],
+    [v2.ToImage(), v2.ToDtype({tv_tensors.Image: torch.float64, "others": None}, scale=True)],
+    [v2.PILToTensor(), v2.ToDtype(torch.uint8, scale=True), v2.ConvertImageDtype(torch.bfloat16)],
+    [v2.ToImage(), T.ConvertImageDtype(torch.float32), v2.Normalize(MEAN, STD)],
+    [v2.ToImage(), v2.ToDtype(torch.float32, scale=True), T.Normalize(MEAN, STD)],
+    [T.PILToTensor(), v2.ToDtype(torch.int32, scale=True)],
+]
+
+
+def run(tensor_part: list[Any], pixels: np.ndarray[Any, Any]) -> Any:
+    result: Any = Image.fromarray(pixels)
+    for transform in tensor_part:
+        result = transform(result)
+    return result
+
+
+@pytest.mark.parametrize("tensor_part", TENSOR_PARTS, ids=str)
+def test_looking_up_the_table_gives_torchvisions_bytes(tensor_part: list[Any]) -> None:
+    result = lowered(T.Compose([T.CenterCrop((53, 47)), *tensor_part]))
+    assert (result.tail, result.handover) == ((), None)
+    pixels = np.random.default_rng(5).integers(0, 256, (53, 47, 3), dtype=np.uint8)
+    expected = run(tensor_part, pixels)
+    assert (result.dtype, result.element_size) == (expected.dtype, expected.element_size())
+    assert result.sample == ("tensor" if type(expected) is torch.Tensor else "tv_image")
+    assert result.is_interleaved == (not expected.is_contiguous())
+    values = pixels.transpose(2, 0, 1).astype(np.int64)
+    if result.table is None:
+        assert expected.dtype == torch.uint8
+        assert np.array_equal(expected.numpy(), values)
+        return
+    table = np.frombuffer(result.table, dtype=f"V{result.element_size}").reshape(3, 256)
+    looked_up = table[np.arange(3)[:, None, None], values]
+    assert looked_up.tobytes() == expected.contiguous().view(torch.uint8).numpy().tobytes()
+
+
+@pytest.mark.parametrize("tensor_part", TENSOR_PARTS, ids=str)
+def test_batches_of_the_results_are_plain_contiguous_tensors(tensor_part: list[Any]) -> None:
+    samples = [run(tensor_part, np.full((4, 5, 3), value, dtype=np.uint8)) for value in (1, 200)]
+    batch, _ = default_collate([(sample, 0) for sample in samples])
+    assert type(batch) is torch.Tensor
+    assert batch.is_contiguous()
+
+
+def test_v2_totensor_is_v1s() -> None:
+    with pytest.warns(UserWarning, match="deprecated"):
+        transform = v2.ToTensor()
+    assert lowered(transform).table == lowered(T.ToTensor()).table
+
+
+def test_images_stay_in_python_where_torchvision_makes_batches_tv_tensors_of_them() -> None:
+    to_image = v2.ToImage()
+    transform = v2.Compose([v2.CenterCrop(8), to_image, v2.ToDtype(torch.float32, scale=True)])
+    assert is_native(transform)
+    with tv_tensors.set_return_type("TVTensor"):
+        assert type(default_collate([transform(Image.new("RGB", (9, 9)))])) is tv_tensors.Image
+        assert problem_of(to_image, [v2.CenterCrop(8)], []) == "batches of its results are not plain tensors"
+        assert lowered(v2.Compose([v2.CenterCrop(8), v2.PILToTensor()])).tail == ()
+
+
+def test_table_layout_is_channel_then_value() -> None:
+    table = lowered(T.ToTensor()).table
+    assert table is not None
+    assert struct.unpack_from("<f", table, 4 * (256 + 51))[0] == np.float32(51 / 255)
+
+
+@pytest.mark.parametrize(
+    ("before", "transform", "reason"),
+    [
+        ([], T.Normalize(0, 1), "not native on images; native: after PILToTensor, ToTensor or v2.ToImage"),
+        ([T.ToTensor()], T.CenterCrop(8), "not native on tensors; native: before PILToTensor, ToTensor or v2.ToImage"),
+        ([T.ToTensor()], T.RandomHorizontalFlip(), "not native on tensors"),
+        ([v2.ToImage()], v2.RandomResizedCrop(8), "not native on tensors"),
+        ([v2.ToImage()], v2.ToImage(), "not native on tensors"),
+        ([T.ToTensor()], T.PILToTensor(), "not native on tensors"),
+        ([T.ToTensor()], T.RandomApply([T.Normalize(0, 1)]), "not native on tensors"),
+        ([T.ToTensor()], T.Lambda(abs), "not native yet; native: AutoAugment, "),
+        ([T.PILToTensor()], T.Normalize(0, 1), "the tensor part raises TypeError: Input tensor should be a float"),
+        ([T.ToTensor()], T.Normalize([0] * 4, [1] * 4), "the tensor part raises RuntimeError"),
+        ([T.ToTensor()], T.Normalize(0, 0), "the tensor part raises ValueError: std eval"),
+        (
+            [T.ToTensor()],
+            T.ConvertImageDtype(torch.complex64),
+            "the tensor part gives Tensor of torch.complex64",
+        ),
+        ([T.ToTensor()], T.Normalize(np.zeros((3, 1, 256)), 1), "the tensor part raises"),
+        ([T.ToTensor()], T.Normalize(torch.zeros(3, 3, 1, 1), torch.ones(3, 1, 1)), "the tensor part"),
+        ([v2.ToImage()], v2.ToDtype({}), "the tensor part raises ValueError: No dtype was specified"),
+        ([T.ToTensor(), T.RandomErasing()], T.Normalize(0, 1), "not native after a RandomErasing"),
+        ([T.ToTensor(), T.RandomErasing()], T.RandomErasing(), "not native after a RandomErasing"),
+    ],
+    ids=lambda value: value[:50] if isinstance(value, str) else None,
+)
+def test_a_tensor_part_is_cut_where_it_is_no_table(before: list[Any], transform: Any, reason: str) -> None:
+    assert reason in problem_of(transform, [T.CenterCrop(8), *before], [v2.Identity()])
+    assert lowered(T.Compose([*before, transform])).table == lowered(T.Compose(before)).table
+
+
+def test_tensor_part_that_looks_at_other_elements_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    functional = sys.modules["torchvision.transforms.functional"]
+    monkeypatch.setattr(functional, "normalize", lambda tensor, *rest: tensor - tensor.mean())
+    assert problem_of(T.Normalize(0, 1), [T.CenterCrop(8), T.ToTensor()], []) == (
+        "the tensor part does not treat each element for itself"
+    )
+
+
+def test_a_cut_after_an_inplace_normalize_keeps_the_table_before_it() -> None:
+    normalize = T.Normalize(MEAN, STD, inplace=True)
+    result = lowered(T.Compose([T.ToTensor(), normalize, T.Lambda(abs)]))
+    assert result.table == lowered(T.Compose([T.ToTensor(), T.Normalize(MEAN, STD)])).table
+    failing = lowered(T.Compose([T.ToTensor(), normalize, T.Normalize([0] * 4, [1] * 4, inplace=True)]))
+    assert failing.table == result.table
+
+
+def erasing(transform: Any, *tensor_part: Any) -> dict[str, Any]:
+    result = lowered(T.Compose([T.CenterCrop(8), *tensor_part, transform]))
+    assert result.tail == ()
+    return result.steps[-1]
+
+
+@pytest.mark.parametrize("family", ["v1", "v2"])
+def test_random_erasing_is_a_step_after_the_table(family: str) -> None:
+    kind = T.RandomErasing if family == "v1" else v2.RandomErasing
+    assert erasing(kind(0.1, value=(1, 2.5, -3)), T.ToTensor(), T.Normalize(MEAN, STD)) == {
+        "kind": "random_erasing",
+        "position": 3,
+        "probability": float(np.float32(0.1)),
+        "scale": (0.02, 0.33),
+        "ratio": (0.3, 3.3),
+        "log_ratio": tuple(torch.log(torch.tensor((0.3, 3.3))).tolist()),
+        "value": struct.pack("<3f", 1, 2.5, -3),
+        "draws": family,
+    }
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value"),
+    [
+        (torch.uint8, 255),
+        (torch.uint8, (0, 1.9, 255)),
+        (torch.int8, [-128, 127, 0.5]),
+        (torch.int64, -3e9),
+        (torch.float16, (0.1, 1e5, -7)),
+        (torch.bfloat16, 0.1),
+        (torch.float64, 0.1),
+    ],
+)
+@pytest.mark.parametrize("kind", [T.RandomErasing, v2.RandomErasing])
+def test_erased_elements_are_those_that_torchvision_writes(kind: Any, dtype: torch.dtype, value: Any) -> None:
+    transform = kind(1, scale=(0.5, 0.5), ratio=(1, 1), value=value)
+    step = erasing(transform, T.PILToTensor(), v2.ToDtype(dtype))
+    tensor = transform(torch.full((3, 8, 8), 99).to(dtype))
+    written = tensor.flatten(1)[:, (tensor != 99).all(0).flatten()][:, :1].contiguous()
+    assert step["value"] == written.view(torch.uint8).numpy().tobytes()
+
+
+def shrinking_erasing() -> Any:
+    transform = T.RandomErasing()
+    transform.scale = (0.3, 0.1)
+    return transform
+
+
+@pytest.mark.parametrize(
+    ("transform", "reason"),
+    [
+        (T.RandomErasing(value="random"), "value 'random'; native: a number, or one for each channel"),
+        (v2.RandomErasing(value="random"), "value None"),
+        (T.RandomErasing(value=(1, 2)), "value (1, 2)"),
+        (T.RandomErasing(value=256), "value 256 in torch.uint8; native: numbers from 0 to 255"),
+        (T.RandomErasing(value=-1), "value -1 in torch.uint8"),
+        (T.RandomErasing(value=float("nan")), "value nan"),
+        (T.RandomErasing(ratio=(0, 1)), "is not positive"),
+        (shrinking_erasing(), "scale (0.3, 0.1)"),
+    ],
+    ids=lambda value: value[:50] if isinstance(value, str) else None,
+)
+def test_other_erasing_runs_in_python_from_there_on(transform: Any, reason: str) -> None:
+    assert reason in problem_of(transform, [T.CenterCrop(8), T.PILToTensor()], [T.ConvertImageDtype(torch.float32)])
