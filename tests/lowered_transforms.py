@@ -12,6 +12,13 @@ from fastload.transforms._lowering import LoweredTransform, lower_transform
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 FAMILIES = {"v1": T, "v2": v2}
+# torchvision before 0.20 has no RGB, and before 0.21 other names for the methods of a transform.
+RGB = getattr(v2, "RGB", v2.Identity)
+TRANSFORM, MAKE_PARAMS, CHECK_INPUTS = (
+    ("transform", "make_params", "check_inputs")
+    if hasattr(v2.Transform, "make_params")
+    else ("_transform", "_get_params", "_check_inputs")
+)
 
 
 def lowered(transform: object) -> LoweredTransform:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from lowered_transforms import MEAN, STD, is_native, lowered, problem_of
+from lowered_transforms import MEAN, RGB, STD, is_native, lowered, problem_of
 from PIL import Image
 from torch.utils.data import default_collate
 from torchvision import transforms as T
@@ -37,7 +37,7 @@ TENSOR_PARTS: list[list[Any]] = [
     [v2.ToImage(), v2.ToDtype(torch.float32, scale=True), v2.Normalize(MEAN, STD)],
     [v2.ToImage(), v2.ToDtype(torch.float32, scale=True), v2.Normalize(MEAN, STD), v2.ToPureTensor()],
     [v2.ToImage(), v2.ToDtype(torch.float32, scale=True), v2.Normalize(MEAN, STD, inplace=True)],
-    [v2.ToImage(), v2.ToDtype(torch.float32), v2.Identity(), v2.RGB()],
+    [v2.ToImage(), v2.ToDtype(torch.float32), v2.Identity(), RGB()],
     [v2.ToImage(), v2.ToDtype({tv_tensors.Image: torch.float64, "others": None}, scale=True)],
     [v2.PILToTensor(), v2.ToDtype(torch.uint8, scale=True), v2.ConvertImageDtype(torch.bfloat16)],
     [v2.ToImage(), T.ConvertImageDtype(torch.float32), v2.Normalize(MEAN, STD)],

@@ -180,7 +180,7 @@ def set_policies(policies: Any) -> Any:
     ("transform", "reason"),
     [
         (T.RandAugment(interpolation=T.InterpolationMode.BILINEAR), "native: nearest"),
-        (v2.TrivialAugmentWide(interpolation="bilinear"), "interpolation 'bilinear'; native: nearest"),
+        (v2.TrivialAugmentWide(interpolation=T.InterpolationMode.BICUBIC), "native: nearest"),
         (T.RandAugment(num_ops=0), "num_ops 0; native: ints from 1 to 16"),
         (T.RandAugment(magnitude=31), "listing its operations raises IndexError"),
         (T.RandAugment(num_magnitude_bins=1, magnitude=0), "bits"),

@@ -10,7 +10,7 @@ from unittest import mock
 
 import pytest
 import torch
-from lowered_transforms import FAMILIES, is_native, lowered, problem_of
+from lowered_transforms import CHECK_INPUTS, FAMILIES, MAKE_PARAMS, TRANSFORM, is_native, lowered, problem_of
 from torchvision import transforms as T
 from torchvision.transforms import v2
 
@@ -77,8 +77,8 @@ def crops(**attributes: Any) -> list[Any]:
         *((crop, "it was given an attribute, note") for crop in crops(note="mine")),
         (with_attribute(T.ToTensor(), __call__=len), "__call__ was overridden on this object"),
         (with_attribute(T.RandomResizedCrop(8), get_params=len), "get_params was overridden on this object"),
-        (with_attribute(v2.CenterCrop(8), transform=len), "transform was overridden on this object"),
-        (with_attribute(v2.CenterCrop(8), make_params=len), "make_params was overridden on this object"),
+        (with_attribute(v2.CenterCrop(8), **{TRANSFORM: len}), f"{TRANSFORM} was overridden on this object"),
+        (with_attribute(v2.CenterCrop(8), **{MAKE_PARAMS: len}), f"{MAKE_PARAMS} was overridden on this object"),
         (with_attribute(v2.CenterCrop(8), _transformed_types=()), "_transformed_types was overridden on this object"),
         (with_attribute(v2.CenterCrop(8), _call_kernel=len), "_call_kernel was overridden on this object"),
         (with_attribute(v2.ColorJitter(), _generate_value=min), "_generate_value was overridden on this object"),
@@ -132,11 +132,11 @@ def by_wraps(function: Any) -> Any:
         (T.RandAugment, "_augmentation_space", T.RandAugment()),
         (T.RandomApply, "forward", T.RandomApply([T.CenterCrop(8)])),
         (torch.nn.Sequential, "forward", torch.nn.Sequential(T.CenterCrop(8))),
-        (v2.CenterCrop, "transform", v2.CenterCrop(8)),
+        (v2.CenterCrop, TRANSFORM, v2.CenterCrop(8)),
         (v2.Transform, "forward", v2.CenterCrop(8)),
         (v2.Transform, "_needs_transform_list", v2.RandomHorizontalFlip()),
-        (v2.RandomCrop, "make_params", v2.RandomCrop(8)),
-        (v2.Normalize, "check_inputs", v2.Normalize([0], [1])),
+        (v2.RandomCrop, MAKE_PARAMS, v2.RandomCrop(8)),
+        (v2.Normalize, CHECK_INPUTS, v2.Normalize([0], [1])),
         (v2.Compose, "forward", v2.Compose([v2.CenterCrop(8)])),
         (v2.TrivialAugmentWide, "_apply_image_or_video_transform", v2.TrivialAugmentWide()),
     ],

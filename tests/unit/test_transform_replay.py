@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-import torchvision_shim  # noqa: F401
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from lowered_transforms import MEAN, RGB, STD
 from PIL import Image
 from torchvision import transforms as T
 from torchvision.transforms import v2
@@ -17,7 +17,6 @@ from transform_replay import replay
 
 from fastload.transforms._lowering import LoweredTransform, lower_transform
 
-MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 INTERPOLATIONS = st.sampled_from(list(T.InterpolationMode))
 SIDES = st.integers(1, 40)
 SIZES = SIDES | st.tuples(SIDES, SIDES)
@@ -110,7 +109,7 @@ TENSOR_PARTS: list[list[Any]] = [
     [v2.ToImage(), v2.ToDtype(torch.float32, scale=True), v2.Normalize(MEAN, STD)],
     [
         v2.ToDtype(torch.float32),
-        v2.RGB(),
+        RGB(),
         v2.ToImage(),
         v2.Identity(),
         v2.RandomErasing(1, value=99),
