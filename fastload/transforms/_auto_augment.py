@@ -34,6 +34,8 @@ class _Enumerator:
             raise RunsInPythonError("the images come in several sizes", "after a transform that gives a fixed size")
         if _parameters.interpolation(transform.interpolation, context.family) != "nearest":
             raise RunsInPythonError(f"interpolation {transform.interpolation!r}", "nearest")
+        if context.family == "v1" and not _recognize.is_torchvisions(_recognize.auto_augment_v1()._apply_op):
+            raise RunsInPythonError("_apply_op of torchvision's functions was replaced")
         self.family = context.family
         self.size = context.size
         self._transform = transform
@@ -160,10 +162,7 @@ def _recorded_op(kind: Any, family: Family, name: str, magnitude: float, size: S
     image = RecordedImage(size)
     nearest = _recognize.functional_v1().InterpolationMode.NEAREST
     if family == "v1":
-        apply = _recognize.auto_augment_v1()._apply_op
-        if not _recognize.is_torchvisions(apply):
-            raise RunsInPythonError("_apply_op of torchvision was replaced")
-        apply(image, name, magnitude, interpolation=nearest, fill=fill)
+        _recognize.auto_augment_v1()._apply_op(image, name, magnitude, interpolation=nearest, fill=fill)
     else:
         # The method uses nothing of its object, and a cached result must not keep the user's alive.
         bare = kind.__new__(kind)

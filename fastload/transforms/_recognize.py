@@ -25,7 +25,7 @@ _IMAGE_FUNCTIONS = frozenset(
         *("adjust_brightness", "adjust_contrast", "adjust_hue", "adjust_saturation", "adjust_sharpness", "affine"),
         *("autocontrast", "center_crop", "crop", "equalize", "get_dimensions", "get_size", "hflip", "horizontal_flip"),
         *("invert", "pad", "posterize", "resize", "resized_crop", "rgb_to_grayscale", "rotate", "solarize"),
-        *("to_grayscale", "vertical_flip", "vflip"),
+        *("to_grayscale", "vertical_flip", "vflip", "_get_inverse_affine_matrix"),
     }
 )
 

@@ -66,7 +66,7 @@ class TensorProbe:
             RunsInPythonError: it fails, or an element does not depend on its own value and channel only.
         """
         try:
-            with torch.no_grad():
+            with torch.enable_grad():
                 self._images = [transform(image) for image in self._images]
         except Exception as error:  # torchvision raises it again for the first sample, in Python
             raise RunsInPythonError(f"the tensor part raises {type(error).__name__}: {error}") from error
@@ -94,6 +94,8 @@ def _elements(result: Any, pixels: NDArray[np.uint8]) -> NDArray[Any]:
     is_tensor = type(result) is torch.Tensor or type(result) is _recognize.image_type()
     if not is_tensor or result.dtype not in DTYPES or result.device.type != "cpu":
         raise RunsInPythonError(f"the tensor part gives {_describe(result)}", "plain CPU tensors of real numbers")
+    if result.requires_grad:
+        raise RunsInPythonError("the tensor part gives tensors that require gradients")
     if tuple(result.shape) != (3, height, width):
         raise RunsInPythonError(f"the tensor part makes {tuple(result.shape)} of (3, {height}, {width})")
     plain = result.as_subclass(torch.Tensor).contiguous()

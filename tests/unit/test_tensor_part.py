@@ -123,6 +123,11 @@ def test_table_layout_is_channel_then_value() -> None:
         ),
         ([T.ToTensor()], T.Normalize(np.zeros((3, 1, 256)), 1), "the tensor part raises"),
         ([T.ToTensor()], T.Normalize(torch.zeros(3, 3, 1, 1), torch.ones(3, 1, 1)), "the tensor part"),
+        (
+            [T.ToTensor()],
+            T.Normalize(torch.nn.Parameter(torch.zeros(3)), torch.ones(3)),
+            "the tensor part gives tensors that require gradients",
+        ),
         ([v2.ToImage()], v2.ToDtype({}), "the tensor part raises ValueError: No dtype was specified"),
         ([T.ToTensor(), T.RandomErasing()], T.Normalize(0, 1), "not native after a RandomErasing"),
         ([T.ToTensor(), T.RandomErasing()], T.RandomErasing(), "not native after a RandomErasing"),

@@ -157,10 +157,22 @@ def test_steps(family: str, name: str, arguments: dict[str, Any], steps: list[di
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("name", ["RandomInvert", "RandomAutocontrast", "RandomHorizontalFlip", "RandomGrayscale"])
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        *((name, {}) for name in ("RandomHorizontalFlip", "RandomVerticalFlip", "RandomGrayscale", "RandomInvert")),
+        *((name, {}) for name in ("RandomAutocontrast", "RandomEqualize")),
+        ("RandomPosterize", {"bits": 2}),
+        ("RandomSolarize", {"threshold": 9}),
+        ("RandomAdjustSharpness", {"sharpness_factor": 2}),
+    ],
+    ids=str,
+)
 @pytest.mark.parametrize("p", [0.0, 0.1, 0.2, 0.3, 0.7, 0.9, 1.0, 1 / 3, 2.0**-25, 1 - 2.0**-53, 0.7 + 2.0**-26])
-def test_a_draw_beside_the_probability_is_decided_as_torchvision_decides_it(family: str, name: str, p: float) -> None:
-    transform = getattr(FAMILIES[family], name)(p)
+def test_a_draw_beside_the_probability_is_decided_as_torchvision_decides_it(
+    family: str, name: str, arguments: dict[str, Any], p: float
+) -> None:
+    transform = getattr(FAMILIES[family], name)(**arguments, p=p)
     probability = lowered(transform).steps[0]["probability"]
     assert probability == np.float32(probability)
     image = Image.fromarray(np.arange(48, dtype=np.uint8).reshape(4, 4, 3))
