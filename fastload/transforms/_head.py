@@ -1,0 +1,144 @@
+"""The native part of a pipeline: the steps and the table that transform after transform adds, until one has none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from fastload.transforms import _geometry, _recognize
+from fastload.transforms._catalog import NATIVE_NAMES, NativeTransform, native_transform
+from fastload.transforms._parameters import probability
+from fastload.transforms._pipeline import Node
+from fastload.transforms._stage import Family, RunsInPythonError, Size, StageContext, Step
+from fastload.transforms._tensor_part import TensorForm, TensorProbe, lower_random_erasing
+
+_TO_TENSOR = "PILToTensor, ToTensor or v2.ToImage"
+_BEFORE_TENSORS = f"before {_TO_TENSOR}"
+_MAX_RESOLVED_STEPS = 16  # of the native plan (csrc/image/transform_plan.h)
+
+
+class Head:
+    """The native prefix as it grows.
+
+    Attributes:
+        steps: What it does to images, and the step of a RandomErasing.
+        size: Of every result; None where it depends on the image.
+        form: Of the result; None while it is a PIL image.
+    """
+
+    def __init__(self) -> None:
+        self.steps: list[Step] = []
+        self.size: Size | None = None
+        self.form: TensorForm | None = None
+        self._probe: TensorProbe | None = None
+        self._is_erased = False
+
+    def take(self, node: Node, position: int) -> None:
+        """Adds a transform, or raises RunsInPythonError and has not changed."""
+        _check_surroundings()
+        try:
+            if self.form is None and not _makes_tensor(node):
+                self._take_on_image(node, position)
+            else:
+                self._take_on_tensor(node, position, self.form)
+        except AttributeError as error:  # another version's class, or an attribute was deleted
+            raise RunsInPythonError(f"it is not as known: {error}") from error
+
+    def _take_on_image(self, node: Node, position: int) -> None:
+        steps, size = _image_steps(node, position, self.size)
+        count = sum(map(_resolved_count, [*self.steps, *steps]))
+        if count > _MAX_RESOLVED_STEPS:
+            raise RunsInPythonError(f"{count} image operations", f"at most {_MAX_RESOLVED_STEPS}")
+        self.steps += steps
+        self.size = size
+
+    def _take_on_tensor(self, node: Node, position: int, form: TensorForm | None) -> None:
+        if node.held is not None:
+            raise RunsInPythonError("not native on tensors", _BEFORE_TENSORS)
+        known, family = _known(node.transform)
+        if self._is_erased:
+            raise RunsInPythonError("not native after a RandomErasing")
+        if form is not None and known.erases:
+            step = lower_random_erasing(node.transform, family, form.dtype)
+            self.steps.append({**step, "position": position})
+            self._is_erased = True
+            return
+        if form is not None and not known.on_tensor:
+            raise RunsInPythonError("not native on tensors", _BEFORE_TENSORS)
+        self._probe = self._probe or TensorProbe()
+        self.form = self._probe.apply(node.transform)
+
+
+def _check_surroundings() -> None:
+    """Refuse where torchvision would draw its random numbers in another type or on another device."""
+    probe = torch.empty(0)
+    if probe.dtype != torch.float32 or probe.device.type != "cpu":
+        raise RunsInPythonError(f"torch's defaults are {probe.dtype} on {probe.device}", "torch.float32 on cpu")
+
+
+def _known(transform: Any) -> tuple[NativeTransform, Family]:
+    """What is known about a transform that is as torchvision made it."""
+    found = native_transform(type(transform))
+    if found is None:
+        raise RunsInPythonError(*(_recognize.container_problem(transform) or ("not native yet", NATIVE_NAMES)))
+    change = _recognize.change_of(transform, found[0].attributes)
+    if change is not None:
+        raise RunsInPythonError(change)
+    return found
+
+
+def _makes_tensor(node: Node) -> bool:
+    found = native_transform(type(node.transform))
+    return found is not None and found[0].makes_tensor
+
+
+def _image_steps(node: Node, position: int, size: Size | None) -> tuple[list[Step], Size | None]:
+    """The steps of a transform on PIL images of `size`, and the size after them."""
+    if node.held is None:
+        known, family = _known(node.transform)
+        if known.makes_tensor:
+            raise RunsInPythonError("not native in a RandomApply")
+        if known.on_image is None:
+            raise RunsInPythonError("not native on images", f"after {_TO_TENSOR}")
+        replaced = _recognize.replaced_function(family)
+        if replaced is not None:
+            raise RunsInPythonError(f"{replaced} of torchvision's functions was replaced")
+        lowered = known.on_image(node.transform, StageContext(family, size))
+        steps = [{**step, "position": position} for step in lowered]
+    else:
+        steps = [_random_apply_step(node, node.held, position, size)]
+    for step in steps:
+        size = _geometry.size_after(step, size)
+    return steps, size
+
+
+def _random_apply_step(node: Node, held: tuple[Node, ...], position: int, size: Size | None) -> Step:
+    inner: list[Step] = []
+    inner_position = position + 1
+    for member in held:
+        try:
+            steps, size = _image_steps(member, inner_position, size)
+        except RunsInPythonError as error:
+            name = _recognize.class_name(type(member.transform))
+            raise RunsInPythonError(f"it holds {name}: {error}") from error
+        inner += steps
+        inner_position += member.count
+    if not inner:
+        raise RunsInPythonError("it holds nothing that changes an image")
+    return {
+        "kind": "random_apply",
+        "position": position,
+        "probability": probability(node.transform.p),
+        "draws": _recognize.family_of(type(node.transform)),
+        "steps": inner,
+    }
+
+
+def _resolved_count(step: Step) -> int:
+    """How many image operations a step can come to."""
+    if step["kind"] == "random_apply":
+        return sum(map(_resolved_count, step["steps"]))
+    if step["kind"] == "policy":
+        return int(step.get("num_ops", 2 if step["rule"] == "auto_augment" else 1))
+    return {"random_resized_crop": 2, "color_jitter": 4}.get(step["kind"], 1)
