@@ -170,6 +170,12 @@ def test_the_users_own_table_of_magnitudes_is_read() -> None:
         assert apply_op(image, op).tobytes() == image.rotate(float(np.float32(angle))).tobytes()
 
 
+def test_v2_draws_no_sign_for_an_operation_without_magnitude(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(v2.RandAugment, "_AUGMENTATION_SPACE", {"Invert": (lambda num_bins, height, width: None, True)})
+    step = policy_step(v2.RandAugment(), (8, 8))
+    assert step["choices"] == [{"is_signed": False, "num_bins": 1, "ops": [{"op": "invert"}]}]
+
+
 def set_policies(policies: Any) -> Any:
     transform = T.AutoAugment()
     transform.policies = policies

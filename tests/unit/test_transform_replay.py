@@ -9,7 +9,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from lowered_transforms import MEAN, RGB, STD
+from lowered_transforms import FAMILIES, MEAN, RGB, STD
 from PIL import Image
 from torchvision import transforms as T
 from torchvision.transforms import v2
@@ -173,3 +173,32 @@ def test_every_tensor_part_after_a_crop(tensor_part: list[Any]) -> None:
     actual, state = outcome(lambda: replay(lowered, Image.fromarray(pixels)))
     assert_same_sample(actual, expected)
     assert torch.equal(state, expected_state)
+
+
+MANY_DRAWS: list[tuple[str, dict[str, Any]]] = [
+    ("RandAugment", {"num_ops": 4, "magnitude": 20}),
+    ("TrivialAugmentWide", {"num_magnitude_bins": 7, "fill": (9, 99, 199)}),
+    ("AutoAugment", {}),
+    ("AutoAugment", {"policy": T.AutoAugmentPolicy.SVHN}),
+    ("ColorJitter", {"brightness": 0.5, "contrast": 0.5, "saturation": 0.5, "hue": 0.5}),
+    ("RandomCrop", {"size": (20, 24), "padding": (0, 1)}),
+    ("RandomCrop", {"size": (30, 9), "pad_if_needed": True, "padding_mode": "reflect"}),
+    ("RandomResizedCrop", {"size": 9, "scale": (0.5, 1.5)}),
+]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(("name", "arguments"), MANY_DRAWS, ids=str)
+def test_many_draws_of_one_transform(family: str, name: str, arguments: dict[str, Any]) -> None:
+    transform = T.Compose([T.CenterCrop(24), getattr(FAMILIES[family], name)(**arguments)])
+    lowered = lower_transform(transform)
+    assert isinstance(lowered, LoweredTransform)
+    assert lowered.tail == ()
+    image = Image.fromarray(np.random.default_rng(4).integers(0, 256, (24, 24, 3), dtype=np.uint8))
+    torch.manual_seed(23)
+    expected = [transform(image).tobytes() for _ in range(100)]
+    expected_state = torch.get_rng_state()
+    torch.manual_seed(23)
+    assert [replay(lowered, image).tobytes() for _ in range(100)] == expected
+    assert torch.equal(torch.get_rng_state(), expected_state)
+    assert len(set(expected)) > 5
