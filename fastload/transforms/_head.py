@@ -15,7 +15,7 @@ from fastload.transforms._tensor_part import TensorForm, TensorProbe, lower_rand
 
 _TO_TENSOR = "PILToTensor, ToTensor or v2.ToImage"
 _BEFORE_TENSORS = f"before {_TO_TENSOR}"
-_MAX_RESOLVED_STEPS = 16  # of the native plan (csrc/image/transform_plan.h)
+_MAX_RESOLVED_STEPS = 32  # of the native plan (csrc/image/resolved_transform.h)
 
 
 class Head:

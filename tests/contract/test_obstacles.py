@@ -58,16 +58,6 @@ OBSTACLES: dict[str, tuple[Callable[[ImageFolder], Any], dict[str, Any], str]] =
         {},
         r"transform  .*1 of 3.*GaussianBlur.*: runs in Python from here on \(not native yet; native: AutoAugment, ",
     ),
-    "a transform that the engine does not run": (
-        with_transform(transforms.ColorJitter(), transforms.CenterCrop(9), transforms.ToTensor()),
-        {},
-        "transform  as a whole: steps of kind color_jitter",
-    ),
-    "an interpolation that the engine does not run": (
-        with_transform(transforms.Resize((9, 9), transforms.InterpolationMode.BOX), transforms.ToTensor()),
-        {},
-        "transform  as a whole: interpolation box",
-    ),
     "a function": (with_transform(identity, transforms.ToTensor()), {}, "function.*: runs in Python from here on"),
     "Resize of the shorter side alone": (
         with_transform(transforms.Resize(20), transforms.ToTensor()),
