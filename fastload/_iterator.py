@@ -313,7 +313,8 @@ class NativeIterator(_BaseDataLoaderIter):
                 self._settle_draws(batch, pending)
             if self._num_workers > 0:
                 self._submit_next()
-        self._last = pending.indices, batch
+        if pending.error is None:  # else no batch is reported: its indices ended in the middle
+            self._last = pending.indices, batch
         if (failure := batch.error) is not None:
             raise _exception_of(failure, int(pending.indices[failure["position"]]))
         if pending.error is not None:
