@@ -7,6 +7,7 @@ from fastload._loader import DataLoader
 from fastload._native import BuildInfo, build_info
 from fastload._native import version as __version__
 from fastload._stats import LoaderStats
+from fastload._verify import VerifyReport, verify
 from fastload.sources import ImageFiles, ImageFolder
 
 __all__ = [
@@ -20,8 +21,10 @@ __all__ = [
     "LoaderStats",
     "SampleError",
     "SampleReport",
+    "VerifyReport",
     "__version__",
     "build_info",
     "decode_image",
     "pil_loader",
+    "verify",
 ]

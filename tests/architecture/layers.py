@@ -42,10 +42,11 @@ PYTHON_LEVELS = {
     "_iterator": 3,
     "_torch_iterator": 3,
     "_loader": 4,
-    "verify": 5,
-    "cli": 5,
+    "_verify": 5,
     "_testing": 5,
-    "__init__": 6,
+    "cli": 6,
+    "__main__": 7,
+    "__init__": 7,
 }
 # The engine knows devices by device/backend.h, though its level would allow more.
 FORBIDDEN_PAIRS = {("engine", "cuda")}

@@ -1,0 +1,7 @@
+"""``python -m fastload``."""
+
+import sys
+
+from fastload.cli import main
+
+sys.exit(main())

@@ -1,0 +1,256 @@
+"""Batches taken apart into samples, samples into named values, and values compared bit by bit."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+# Where a value lies in a sample: keys and positions from the outside in, for example (0,) or ("image",).
+Where = tuple[Any, ...]
+Sample = dict[Where, Any]
+
+_LABEL_NAMES = {"label", "labels", "target", "targets", "y", "class", "classes"}
+
+
+@dataclasses.dataclass(frozen=True)
+class ValueDifference:
+    """How two values differ.
+
+    Attributes:
+        differing_bytes: bytes that differ; all of the longer one where type, shape or dtype differ.
+        max_abs: the largest difference of two elements; inf where one is no number; None where it has no meaning.
+        structure: what is wrong with type, shape, dtype or device, or None where these agree.
+        index: of the element with the largest difference, or None.
+    """
+
+    differing_bytes: int
+    max_abs: float | None = None
+    structure: str | None = None
+    index: tuple[int, ...] | None = None
+
+
+def split_batch(batch: Any, num_samples: int | None) -> list[Sample] | None:
+    """The samples of a collated batch in order, or None where it cannot be told which part belongs to which sample.
+
+    Args:
+        batch: nested lists, tuples and mappings of columns: tensors and arrays whose first dimension counts the
+            samples, and below the top level also lists with an entry per sample.
+        num_samples: how many there are; None: as many as the first tensor has rows.
+    """
+    if num_samples is None:
+        num_samples = _first_length(batch)
+    columns: dict[Where, Sequence[Any]] = {}
+    if num_samples is None or not _collect_columns(batch, num_samples, (), columns):
+        return None
+    return [{where: column[position] for where, column in columns.items()} for position in range(num_samples)]
+
+
+def fields(batch: Any) -> Sample:
+    """`batch` as one sample: its entries where it is a list, tuple or mapping."""
+    if isinstance(batch, Mapping):
+        return {(key,): part for key, part in batch.items()}
+    if isinstance(batch, (list, tuple)):
+        return {(number,): part for number, part in enumerate(batch)}
+    return {(): batch}
+
+
+def fingerprint(value: Any) -> bytes:
+    """A digest that is equal for equal values; for other objects than tensors and containers, of their repr."""
+    digest = hashlib.sha1()
+    _update(digest, value)
+    return digest.digest()
+
+
+def _update(digest: Any, value: Any) -> None:
+    if isinstance(value, torch.Tensor):
+        digest.update(_tensor_name(value).encode())
+        digest.update(raw_bytes(_plain(value)).numpy().tobytes())
+    elif isinstance(value, np.ndarray) and value.dtype != object:
+        digest.update(f"{value.dtype} {value.shape}".encode())
+        digest.update(value.tobytes())
+    elif isinstance(value, (Mapping, list, tuple)):
+        digest.update(f"{_type_name(value)} {len(value)}".encode())
+        for part in value.items() if isinstance(value, Mapping) else value:
+            _update(digest, part)
+    else:
+        digest.update(repr(value).encode())
+
+
+def _first_length(batch: Any) -> int | None:
+    if isinstance(batch, (torch.Tensor, np.ndarray)):
+        return int(batch.shape[0]) if batch.ndim else None
+    parts = batch.values() if isinstance(batch, Mapping) else batch if isinstance(batch, (list, tuple)) else ()
+    return next((length for part in parts if (length := _first_length(part)) is not None), None)
+
+
+def _collect_columns(part: Any, length: int, where: Where, columns: dict[Where, Sequence[Any]]) -> bool:
+    """Whether all of `part` is columns of `length` entries; they are added to `columns`."""
+    if _is_column(part, length):
+        columns[where] = part
+        return True
+    is_list = isinstance(part, (list, tuple))
+    if is_list and where and len(part) == length and not all(_is_column(inner, length) for inner in part):
+        columns[where] = part
+        return True
+    if is_list and part and all(isinstance(inner, (str, bytes)) for inner in part) and len(part) == length:
+        columns[where] = part
+        return True
+    if isinstance(part, Mapping):
+        return all(_collect_columns(inner, length, (*where, key), columns) for key, inner in part.items())
+    return is_list and all(
+        _collect_columns(inner, length, (*where, number), columns) for number, inner in enumerate(part)
+    )
+
+
+def _is_column(part: Any, length: int) -> bool:
+    return isinstance(part, (torch.Tensor, np.ndarray)) and part.ndim > 0 and part.shape[0] == length
+
+
+def is_label(where: Where, sample: Sample) -> bool:
+    """Whether a value is a label by its place: the second of two, or one that is named so."""
+    if not where:
+        return False
+    if isinstance(where[0], str):
+        return where[0].lower() in _LABEL_NAMES
+    return where[0] == 1 and {place[0] for place in sample} == {0, 1}
+
+
+def structure_difference(old: Any, new: Any) -> str | None:
+    """What differs in the containers of two batches, or None."""
+    if type(old) is not type(new):
+        return f"{_type_name(old)} against {_type_name(new)}"
+    if isinstance(old, Mapping):
+        if list(old) != list(new):
+            return f"keys {list(old)} against {list(new)}"
+        pairs = [(key, old[key], new[key]) for key in old]
+    elif isinstance(old, (list, tuple)):
+        if len(old) != len(new):
+            return f"{_type_name(old)} of {len(old)} against {len(new)}"
+        pairs = [(number, *pair) for number, pair in enumerate(zip(old, new, strict=True))]
+    else:
+        return None
+    return next((f"in [{key!r}]: {found}" for key, a, b in pairs if (found := structure_difference(a, b))), None)
+
+
+def count_bytes(value: Any) -> int:
+    """Bytes of all tensors, arrays, strings and numbers in `value`."""
+    if isinstance(value, torch.Tensor):
+        return value.numel() * value.element_size()
+    if isinstance(value, np.ndarray):
+        return value.nbytes
+    if isinstance(value, Mapping):
+        return sum(map(count_bytes, value.values()))
+    if isinstance(value, (list, tuple)):
+        return sum(map(count_bytes, value))
+    return len(value) if isinstance(value, (str, bytes)) else 8
+
+
+def difference(old: Any, new: Any) -> ValueDifference | None:
+    """How `old` and `new` differ in any bit, or None. NaN equals NaN of the same bits; 0.0 does not equal -0.0."""
+    if type(old) is not type(new):
+        return _unlike(old, new, f"{_type_name(old)} against {_type_name(new)}")
+    if isinstance(old, torch.Tensor):
+        return _tensor_difference(old, new)
+    if isinstance(old, np.ndarray):
+        return _array_difference(old, new)
+    if isinstance(old, Mapping):
+        if list(old) != list(new):
+            return _unlike(old, new, f"keys {list(old)} against {list(new)}")
+        return _combined(difference(old[key], new[key]) for key in old)
+    if isinstance(old, (list, tuple)):
+        if len(old) != len(new):
+            return _unlike(old, new, f"{_type_name(old)} of {len(old)} against {len(new)}")
+        return _combined(difference(a, b) for a, b in zip(old, new, strict=True))
+    return _object_difference(old, new)
+
+
+def _combined(differences: Iterable[ValueDifference | None]) -> ValueDifference | None:
+    """The difference of a whole whose parts differ so: bytes added, structure and place of its worst part."""
+    found = [entry for entry in differences if entry is not None]
+    if not found:
+        return None
+    worst = max(found, key=lambda entry: (entry.structure is not None, entry.max_abs or 0.0))
+    return dataclasses.replace(worst, differing_bytes=sum(entry.differing_bytes for entry in found))
+
+
+def _unlike(old: Any, new: Any, structure: str) -> ValueDifference:
+    return ValueDifference(max(count_bytes(old), count_bytes(new)), None, structure)
+
+
+def _tensor_difference(old: torch.Tensor, new: torch.Tensor) -> ValueDifference | None:
+    if old.shape != new.shape or old.dtype != new.dtype or old.device.type != new.device.type:
+        return _unlike(old, new, f"{_tensor_name(old)} against {_tensor_name(new)}")
+    left, right = _plain(old), _plain(new)
+    unequal = raw_bytes(left) != raw_bytes(right)
+    differing_bytes = int(unequal.sum())
+    if differing_bytes == 0:
+        return None
+    if left.is_complex():
+        return ValueDifference(differing_bytes, float((left - right).abs().max()))
+    gap = (left.double() - right.double()).abs().nan_to_num(nan=float("inf"), posinf=float("inf"))
+    gap = torch.where(left == right, 0.0, gap).reshape(-1)
+    # 0.0 and -0.0, and NaN of different bits, differ in bytes only.
+    position = int((gap if bool(gap.any()) else unequal.view(left.numel(), -1).any(dim=1).int()).argmax())
+    index = tuple(int(part) for part in np.unravel_index(position, left.shape)) if left.ndim else ()
+    return ValueDifference(differing_bytes, float(gap[position]), None, index)
+
+
+def _plain(tensor: torch.Tensor) -> torch.Tensor:
+    """The dense values of `tensor` on the CPU, as an ordinary tensor."""
+    dense = tensor.detach().to_dense() if tensor.layout is not torch.strided else tensor.detach()
+    return (dense.dequantize() if dense.is_quantized else dense).cpu().as_subclass(torch.Tensor)
+
+
+def raw_bytes(tensor: torch.Tensor) -> torch.Tensor:
+    """uint8 [bytes]: the elements of a CPU tensor in the order of its dimensions, whatever its strides."""
+    return tensor.contiguous().reshape(-1).view(torch.uint8)
+
+
+def _array_difference(old: Any, new: Any) -> ValueDifference | None:
+    if old.shape != new.shape or old.dtype != new.dtype:
+        return _unlike(old, new, f"{old.dtype} {list(old.shape)} against {new.dtype} {list(new.shape)}")
+    try:
+        # Copies: an array may be read-only, or have strides that a tensor cannot have.
+        return _tensor_difference(torch.from_numpy(np.array(old)), torch.from_numpy(np.array(new)))
+    except TypeError:  # strings and objects are no tensors
+        is_same = old.tobytes() == new.tobytes() if old.dtype != object else bool(np.array_equal(old, new))
+        return None if is_same else ValueDifference(int(old.nbytes))
+
+
+def _object_difference(old: Any, new: Any) -> ValueDifference | None:
+    if old is new:
+        return None
+    if all(hasattr(old, name) for name in ("tobytes", "size", "mode")):  # a PIL image
+        is_same = old.mode == new.mode and old.size == new.size
+        return _array_difference(np.asarray(old), np.asarray(new)) if is_same else _unlike(old, new, _sizes(old, new))
+    kind: Any = type(old)
+    if hasattr(old, "__dict__") and (dataclasses.is_dataclass(old) or kind.__eq__ is object.__eq__):
+        return difference(vars(old), vars(new))
+    if isinstance(old, float) and isinstance(new, float):
+        return _array_difference(np.float64(old).reshape(1), np.float64(new).reshape(1))
+    try:
+        is_same = bool(old == new)
+    except Exception:  # noqa: BLE001 - what is not comparable is not known to be equal
+        is_same = False
+    if is_same:
+        return None
+    gap = float(abs(old - new)) if isinstance(old, int) and isinstance(new, int) else None
+    return ValueDifference(count_bytes(old), gap)
+
+
+def _sizes(old: Any, new: Any) -> str:
+    return f"{old.mode} {old.size} against {new.mode} {new.size}"
+
+
+def _tensor_name(tensor: torch.Tensor) -> str:
+    place = "" if tensor.device.type == "cpu" else f" on {tensor.device}"
+    return f"{str(tensor.dtype).removeprefix('torch.')} {list(tensor.shape)}{place}"
+
+
+def _type_name(value: object) -> str:
+    return type(value).__qualname__

@@ -1,0 +1,58 @@
+"""Two images and their difference, side by side in a PNG."""
+
+from __future__ import annotations
+
+import os
+
+import torch
+
+from fastload._fallback import rgb_image
+
+_GAP_PIXELS = 4
+
+
+def as_image(value: object) -> torch.Tensor | None:
+    """`value` as [3, height, width] on the CPU, or None where it is no image of one or three channels."""
+    if not isinstance(value, torch.Tensor) or value.is_complex() or value.layout is not torch.strided:
+        return None
+    image = value.detach().cpu().as_subclass(torch.Tensor)
+    image = image[None] if image.ndim == 2 else image
+    if image.ndim != 3 or image.shape[0] not in (1, 3) or 0 in image.shape:
+        return None
+    return image.expand(3, -1, -1).clone()
+
+
+def write_twins(old: torch.Tensor, new: torch.Tensor, path: str | os.PathLike[str]) -> None:
+    """Writes old | new | difference; both are [3, height, width] as `as_image` gives them."""
+    panels = list(_shown(old, new))
+    if old.shape == new.shape:
+        gap = (_finite(old) - _finite(new)).abs()
+        panels.append(_scaled(gap, 0.0, float(gap.max())))
+    height = max(panel.shape[1] for panel in panels)
+    width = sum(panel.shape[2] for panel in panels) + _GAP_PIXELS * (len(panels) - 1)
+    canvas = torch.full((3, height, width), 255, dtype=torch.uint8)
+    left = 0
+    for panel in panels:
+        canvas[:, : panel.shape[1], left : left + panel.shape[2]] = panel
+        left += panel.shape[2] + _GAP_PIXELS
+    pixels = canvas.permute(1, 2, 0).contiguous().numpy().tobytes()
+    rgb_image(pixels, width, height).save(os.fspath(path), format="PNG")
+
+
+def _shown(old: torch.Tensor, new: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    if old.dtype == new.dtype == torch.uint8:
+        return old, new
+    low = min(float(_finite(image).min()) for image in (old, new))
+    high = max(float(_finite(image).max()) for image in (old, new))
+    return _scaled(old, low, high), _scaled(new, low, high)
+
+
+def _scaled(image: torch.Tensor, low: float, high: float) -> torch.Tensor:
+    """uint8: `low` becomes 0 and `high` 255."""
+    span = high - low if high > low else 1.0
+    return ((_finite(image) - low) / span * 255).round().clamp(0, 255).to(torch.uint8)
+
+
+def _finite(image: torch.Tensor) -> torch.Tensor:
+    """As float64, with zeros for what is not a number."""
+    return image.double().nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)

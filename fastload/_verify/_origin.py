@@ -1,0 +1,187 @@
+"""What lies behind a sample: its file, the image before the transforms, the transforms.
+
+Found out by asking the data set for the sample with a transform that takes notes, and believed only where the stages
+put together again give what the data set gives. So it works for torchvision's data sets, for fastload's, and for any
+other that keeps its transform in an attribute of that name.
+"""
+
+from __future__ import annotations
+
+import bisect
+import copy
+import hashlib
+import operator
+import os
+import stat
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from torch.utils.data import ConcatDataset, Subset
+
+from fastload._verify._compare import Where, difference
+from fastload._verify._pipeline import flatten
+from fastload._verify._random_world import RandomWorlds
+
+_READ_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Origin:
+    """A sample taken apart.
+
+    Attributes:
+        path: of its file, or None where the data set does not tell.
+        image: what goes into the first transform, usually a PIL image.
+        steps: the transforms in calling order.
+        where: of the transformed image in the sample.
+    """
+
+    path: str | None
+    image: Any
+    steps: list[Any]
+    where: Where
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """A sample that could not be taken apart.
+
+    Attributes:
+        reason: why, as a clause.
+        path: of its file, where that is known.
+        is_repeatable: whether the data set gives the same sample again from generators in the same states.
+    """
+
+    reason: str
+    path: str | None = None
+    is_repeatable: bool = True
+
+
+class LoadFailed(Exception):
+    """The data set raised `cause` for this sample; `step` is the transform that did, None where none was reached."""
+
+    def __init__(self, cause: Exception, path: str | None, step: Any) -> None:
+        super().__init__(str(cause))
+        self.cause = cause
+        self.path = path
+        self.step = step
+
+
+def find_origin(dataset: Any, index: Any, worlds: RandomWorlds) -> Origin | Unknown:
+    """Takes sample `index` of `dataset` apart; the data set and all generators stay as they are.
+
+    Raises:
+        LoadFailed: the data set has no such sample or cannot load it.
+    """
+    try:
+        dataset, index = _innermost(dataset, index)
+    except Exception as error:  # noqa: BLE001 - indices may be of any type
+        raise LoadFailed(error.with_traceback(None), None, None) from None
+    path = path_of(dataset, index)
+    name = type(dataset).__qualname__
+    if not hasattr(dataset, "transform"):
+        is_repeatable = _are_equal(*(_item(dataset, index, worlds, path) for _ in range(2)))
+        return Unknown(f"{name} has no attribute `transform` to look through", path, is_repeatable)
+    noting = _Noting(dataset.transform)
+    try:
+        clone = copy.copy(dataset)
+        clone.transform = noting
+    except Exception as error:  # noqa: BLE001 - the data set's own code decides what is raised
+        return Unknown(f"{name} cannot be copied: {error}", path)
+    item = _item(clone, index, worlds, path, noting)
+    if not _are_equal(item, again := _item(dataset, index, worlds, path)):
+        is_repeatable = _are_equal(again, _item(dataset, index, worlds, path))
+        return Unknown(f"the transforms of {name}, called one by one, do not give its sample", path, is_repeatable)
+    if noting.num_calls != 1 or (where := _place_of(noting.result, item)) is None:
+        return Unknown(f"the sample of {name} is not what its transform gave", path)
+    return Origin(path, noting.image, noting.steps, where)
+
+
+def _are_equal(one: Any, other: Any) -> bool:
+    return difference(one, other) is None
+
+
+def _item(dataset: Any, index: Any, worlds: RandomWorlds, path: str | None, noting: _Noting | None = None) -> Any:
+    """The sample, always from generators in the same states; LoadFailed for what the data set raises."""
+    with worlds.scratch(0):
+        try:
+            return dataset[index]
+        except Exception as error:  # noqa: BLE001 - the data set's own code decides what is raised
+            raise LoadFailed(error.with_traceback(None), path, noting and noting.failed_step) from None
+
+
+class _Noting:
+    """Stands for a data set's transform: runs its steps one by one and keeps what went in and what came out."""
+
+    def __init__(self, transform: Any) -> None:
+        self.steps = flatten(transform)
+        self.num_calls = 0
+        self.image: Any = None
+        self.result: Any = None
+        self.failed_step: Any = None
+
+    def __call__(self, image: Any) -> Any:
+        self.num_calls += 1
+        self.image = image.copy() if hasattr(image, "copy") else image
+        value = image
+        for step in self.steps:
+            self.failed_step = step
+            value = step(value)
+        self.failed_step = None
+        self.result = value
+        return value
+
+
+def _innermost(dataset: Any, index: Any) -> tuple[Any, Any]:
+    """The data set and index behind torch's Subset and ConcatDataset."""
+    while True:
+        if type(dataset) is Subset:
+            dataset, index = dataset.dataset, dataset.indices[index]
+        elif type(dataset) is ConcatDataset:
+            number = operator.index(index)
+            number += len(dataset) if number < 0 else 0
+            part = bisect.bisect_right(dataset.cumulative_sizes, number)
+            index = number - (dataset.cumulative_sizes[part - 1] if part else 0)
+            dataset = dataset.datasets[part]
+        else:
+            return dataset, index
+
+
+def path_of(dataset: Any, index: Any) -> str | None:
+    """The file of a sample, where `dataset.samples` holds pairs that begin with one."""
+    try:
+        dataset, index = _innermost(dataset, index)
+        path = dataset.samples[index][0]
+    except Exception:  # noqa: BLE001 - other data sets keep other things under this name
+        return None
+    return os.fsdecode(path) if isinstance(path, (str, bytes, os.PathLike)) else None
+
+
+def _place_of(result: Any, item: Any) -> Where | None:
+    if _are_equal(result, item):
+        return ()
+    parts = item.items() if isinstance(item, Mapping) else enumerate(item) if isinstance(item, (list, tuple)) else ()
+    return next(((key,) for key, part in parts if _are_equal(result, part)), None)
+
+
+def file_digest(path: str) -> str | None:
+    """SHA-1 of a regular file's contents; None where it cannot be read."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    except OSError:
+        return None
+    with os.fdopen(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return None
+        digest = hashlib.sha1()
+        while block := _read(file.read):
+            digest.update(block)
+        return digest.hexdigest()
+
+
+def _read(read: Callable[[int], bytes]) -> bytes:
+    try:
+        return read(_READ_BYTES)
+    except OSError:
+        return b""

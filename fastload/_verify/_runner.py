@@ -1,0 +1,188 @@
+"""One loader under comparison: run step by step in a world of its own, observed, and closed without a trace."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import re
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch.utils.data
+
+from fastload._errors import SampleError
+from fastload._loader import DataLoader
+from fastload._verify._random_world import RandomWorlds, World
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """What one call of next() brought.
+
+    Attributes:
+        batch: the batch, or None where `error` is set.
+        error: what was raised instead.
+        indices: what the sampler gave for it, in order; None where that cannot be known.
+        reports: what a native loader says it did to each sample; None of any other.
+    """
+
+    batch: Any
+    error: Exception | None
+    indices: list[Any] | None
+    reports: list[Any] | None
+
+
+class LoaderRunner:
+    """Runs one epoch of a copy of `loader`: the copy has iterator, workers and threads of its own, nothing else.
+
+    The copy shares data set, samplers and generators; the states of the latter are kept in `world`.
+
+    Args:
+        loader: a torch.utils.data.DataLoader, possibly fastload's.
+        worlds: of all loaders compared.
+        seed: of the process's generators when the epoch begins.
+    """
+
+    def __init__(self, loader: torch.utils.data.DataLoader[Any], worlds: RandomWorlds, seed: int) -> None:
+        self.loader = loader
+        self._clone = _observed_clone(loader)
+        self._world = World(worlds, seed)
+        self._iterator: Any = None
+        self._last_reports: list[Any] = []
+
+    @property
+    def is_batched(self) -> bool:
+        """Whether the loader collates samples to batches; else each item it gives is one sample."""
+        return bool(self.loader._auto_collation)
+
+    @property
+    def uses_processes(self) -> bool:
+        """Whether its workers are processes."""
+        return self.loader.num_workers > 0 and not self.is_native
+
+    @functools.cached_property
+    def is_native(self) -> bool:
+        """Whether fastload's threads do the work."""
+        return isinstance(self.loader, DataLoader) and self.loader.explain().startswith("native")
+
+    def describe(self) -> str:
+        """The loader in a line."""
+        loader = self.loader
+        kind = "fastload.DataLoader" if isinstance(loader, DataLoader) else "torch.utils.data.DataLoader"
+        if type(loader) not in (DataLoader, torch.utils.data.DataLoader):
+            kind = f"{type(loader).__qualname__} (a {kind})"
+        workers = f"num_workers={loader.num_workers}"
+        way = f"native, rng={loader.rng!r}, " if self.is_native else ""  # type: ignore[attr-defined]
+        sampler = type(loader.sampler if loader.batch_size is not None else loader._index_sampler).__qualname__
+        size = f"batch_size={loader.batch_size}, " if loader.batch_size is not None else ""
+        data = type(loader.dataset).__qualname__
+        count = f" of {len(loader.dataset)} samples" if hasattr(loader.dataset, "__len__") else ""
+        return f"{kind}: {way}{workers}, {size}{sampler}, {data}{count}"
+
+    def start(self) -> None:
+        """Begins the epoch; raises what iter(loader) raises."""
+        with self._world.entered():
+            self._iterator = iter(self._clone)
+
+    def next(self) -> Delivery | None:
+        """The next batch or the error in its place; None at the end."""
+        with self._world.entered():
+            try:
+                batch, error = next(self._iterator), None
+            except StopIteration:
+                return None
+            except Exception as raised:  # noqa: BLE001 - what a loader raises is what is compared
+                # Without its frames, which hold the iterator and the loader.
+                batch, error = None, raised.with_traceback(None)
+        indices = self._clone.index_recorder.take()
+        reports = self._new_reports(has_failed=error is not None)
+        if reports is not None:
+            indices = [report.index for report in reports]
+        return Delivery(batch, error, indices, reports)
+
+    def _new_reports(self, *, has_failed: bool) -> list[Any] | None:
+        """What a native iterator reports, unless it still is what it said of the batch before."""
+        if not hasattr(self._iterator, "batch_report"):
+            return None
+        before, self._last_reports = self._last_reports, self._iterator.batch_report()
+        return None if has_failed and before == self._last_reports else self._last_reports
+
+    def close(self) -> None:
+        """Ends workers and threads."""
+        iterator, self._iterator = self._iterator, None
+        self._clone.__dict__["_iterator"] = None
+        if shutdown := getattr(iterator, "_shutdown_workers", None):
+            shutdown()
+        if isinstance(self._clone, DataLoader):
+            self._clone.close()
+
+
+class _Recorder:
+    """Stands where the iterators take their index batches from, and notes those of the iteration begun last.
+
+    With workers torch begins two iterations of a sampler in each epoch and uses the second.
+    """
+
+    def __init__(self, sampler: Any, *, is_batched: bool, is_in_order: bool) -> None:
+        self._sampler = sampler
+        self._is_batched = is_batched
+        self._is_in_order = is_in_order
+        self._taken: deque[Any] = deque()
+
+    def __iter__(self) -> Iterator[Any]:
+        self._taken = deque()
+        return self._noting(iter(self._sampler), self._taken)
+
+    @staticmethod
+    def _noting(indices: Iterator[Any], taken: deque[Any]) -> Iterator[Any]:
+        for index in indices:
+            taken.append(list(index) if isinstance(index, list) else index)  # the sampler may change its list later
+            yield index
+
+    def __len__(self) -> int:
+        return len(self._sampler)
+
+    def take(self) -> list[Any] | None:
+        """The indices of the next batch in the sampler's order."""
+        if not self._taken or not self._is_in_order:
+            return None
+        indices = self._taken.popleft()
+        if not self._is_batched:
+            return [indices]
+        try:
+            listed = list(indices)
+        except TypeError:
+            return None
+        return None if any(index is None for index in listed) else listed
+
+
+def _observed_clone(loader: torch.utils.data.DataLoader[Any]) -> Any:
+    """A shallow copy without workers or iterator, whose iterators take their index batches through a recorder.
+
+    Its class differs in the one property that torch's iterators read; the samplers stay what they are, so that
+    fastload lowers them as it would without an observer.
+    """
+    clone: Any = copy.copy(loader)
+    recorder = _Recorder(
+        loader._index_sampler,
+        is_batched=loader._auto_collation,
+        is_in_order=loader.num_workers < 2 or getattr(loader, "in_order", True),
+    )
+    namespace = {"_index_sampler": property(lambda self: self.index_recorder), "__module__": type(loader).__module__}
+    clone.__class__ = type(type(loader).__name__, (type(loader),), namespace)
+    clone.__dict__.update(_iterator=None, index_recorder=recorder)
+    return clone
+
+
+def error_kind(error: Exception) -> str:
+    """The name of the class that was raised where the sample was loaded.
+
+    torch's workers rebuild exceptions, as RuntimeError where they cannot; fastload combines them with SampleError.
+    """
+    if isinstance(error, SampleError) and error.cause is not None:
+        return type(error.cause).__name__
+    if type(error) is RuntimeError and (caught := re.match(r"Caught (\w+) in ", str(error))):
+        return caught[1]
+    return type(error).__name__

@@ -1,0 +1,88 @@
+"""Objects named on the command line: ``script.py:name`` or ``package.module:name``."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch.utils.data
+
+
+class UsageError(Exception):
+    """Something on the command line is wrong; the text is one line."""
+
+
+def loader_of(target: str) -> torch.utils.data.DataLoader[Any]:
+    """The loader that `target` names: the object itself, or what it returns when called without arguments.
+
+    A script is imported, not run: what it has below ``if __name__ == "__main__"`` does not happen. It is imported once,
+    under its own name and with its folder on the path, so that worker processes can import it too.
+
+    Raises:
+        UsageError: there is no such thing, importing or calling it fails, or it is no loader.
+    """
+    source, _, name = target.rpartition(":")
+    if not source or not name:
+        raise UsageError(f"{target!r} is not of the form script.py:name or package.module:name")
+    module = _guarded(f"importing {source}", _import, source)
+    found = module
+    for part in name.split("."):
+        if not hasattr(found, part):
+            raise UsageError(f"{source} has no {name!r}")
+        found = getattr(found, part)
+    if not isinstance(found, torch.utils.data.DataLoader) and callable(found):
+        found = _guarded(f"{target}()", found)
+    if not isinstance(found, torch.utils.data.DataLoader):
+        raise UsageError(f"{target} is a {type(found).__name__}, not a DataLoader or a function that returns one")
+    return found
+
+
+def _guarded(what: str, action: Any, *arguments: Any) -> Any:
+    """What `action` returns; a UsageError for whatever the user's code raises."""
+    try:
+        return action(*arguments)
+    except UsageError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise UsageError(f"{what}: {one_line(error)}") from error
+
+
+def one_line(error: BaseException) -> str:
+    """Type and text of an exception without line breaks."""
+    return " ".join(f"{type(error).__name__}: {error}".split())
+
+
+def _import(source: str) -> ModuleType:
+    if not source.endswith(".py"):
+        # As `python -m` does: modules beside the place one works in are found.
+        _prepend_path(Path.cwd())
+        return importlib.import_module(source)
+    path = Path(source).resolve()
+    if not path.is_file():
+        raise UsageError(f"no file {source}")
+    loaded = sys.modules.get(path.stem)
+    if loaded is not None and getattr(loaded, "__file__", None) == str(path):
+        return loaded
+    if loaded is not None:
+        raise UsageError(f"{source} has the name of a module that is loaded already ({path.stem}); rename it")
+    _prepend_path(path.parent)
+    specification = importlib.util.spec_from_file_location(path.stem, path)
+    assert specification is not None
+    assert specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    sys.modules[path.stem] = module
+    try:
+        specification.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[path.stem]
+        raise
+    return module
+
+
+def _prepend_path(folder: Path) -> None:
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
