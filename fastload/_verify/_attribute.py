@@ -55,7 +55,7 @@ class Attributor:
     def __init__(self, old: LoaderRunner, new: LoaderRunner, worlds: RandomWorlds) -> None:
         self._runners = (old, new)
         self._worlds = worlds
-        self._hint = _why_draws_differ(old, new)
+        self._reasons = _why_draws_differ(old, new)
 
     def stage_of(
         self, old: DeliveredSample, new: DeliveredSample, differing: Mapping[Where, ValueDifference]
@@ -65,16 +65,18 @@ class Attributor:
             return Finding("order", f"index {old.index} against {new.index}")
         if old.index is None or new.index is None:
             return _by_place(old.values, differing, "the samples' indices are not known")
+        if (devices := _devices(old.values)) != (others := _devices(new.values)):
+            return Finding("structure", f"on {', '.join(devices)} against {', '.join(others)}")
         try:
-            origins = [self._origin(number, side.index) for number, side in enumerate((old, new))]
+            left = self._origin(0, old.index)
+            is_shared = self._runners[0].loader.dataset is self._runners[1].loader.dataset
+            right = left if is_shared else self._origin(1, new.index)
         except LoadFailed as failure:
             return Finding("read", _shortened(f"cannot be loaded again: {type(failure.cause).__name__}: {failure}"))
-        left, right = origins
-        for origin in origins:
-            if isinstance(origin, Unknown):
-                return self._of_unknown(old.values, differing, origin)
-        assert isinstance(left, Origin)
-        assert isinstance(right, Origin)
+        if isinstance(left, Unknown):
+            return self._of_unknown(old.values, differing, left)
+        if isinstance(right, Unknown):
+            return self._of_unknown(old.values, differing, right)
         if not any(where[: len(left.where)] == left.where for where in differing):
             return Finding("label", _values_text(old.values, new.values, differing))
         return self._before_transforms(left, right) or self._from_transforms(left, right, (old, new))
@@ -104,17 +106,23 @@ class Attributor:
         return Finding("read", _shortened(f"another picture: {names}"))
 
     def _from_transforms(self, old: Origin, new: Origin, sides: tuple[DeliveredSample, DeliveredSample]) -> Finding:
-        pairs = pair_steps(old.steps, new.steps)
-        run = run_side_by_side(pairs, old.image, new.image, self._worlds)
+        try:
+            run = run_side_by_side(pair_steps(old.steps, new.steps), old.image, new.image, self._worlds)
+        except Exception as error:  # noqa: BLE001 - transforms of the user's raise what they like
+            return Finding("values", _shortened(f"the transforms, run again, raise {type(error).__name__}: {error}"))
         if run.stage is not None and run.pair is not None:
             return Finding(run.stage, _pair_text(run.pair, run))
+        found = [_on_cpu(side.values.get(origin.where)) for side, origin in zip(sides, (old, new), strict=True)]
         expected = [self._expected(number, side, (old, new)[number], run) for number, side in enumerate(sides)]
-        for number, (side, origin, image) in enumerate(zip(sides, (old, new), expected, strict=True)):
-            found = side.values.get(origin.where)
-            if image is not None and difference(image, found) is not None:
-                return self._after_transforms(number, origin, image, found)
-        confirmed = any(image is not None for image in expected)
-        return Finding("random numbers", self._draws_text(sides, is_confirmed=confirmed))
+        for number, origin in enumerate((old, new)):
+            if expected[number] is not None and difference(expected[number], found[number]) is not None:
+                return self._after_transforms(number, origin, expected[number], found[number])
+        is_confirmed = any(image is not None for image in expected)
+        if not is_confirmed and not self._reasons and is_same_picture(*found):
+            # Other draws would hardly have given the same picture; so one of the two computes otherwise.
+            number = 0 if self._runners[0].is_native else 1
+            return self._after_transforms(number, (old, new)[number], found[1 - number], found[number])
+        return Finding("random numbers", self._draws_text(sides, is_confirmed=is_confirmed))
 
     def _expected(self, number: int, side: DeliveredSample, origin: Origin, run: PipelineRun) -> Any:
         """What the loader should have given by its own account; None where nobody knows its draws."""
@@ -149,7 +157,7 @@ class Attributor:
 
     def _draws_text(self, sides: tuple[DeliveredSample, DeliveredSample], *, is_confirmed: bool) -> str:
         steps = [f"{side.report.steps}" if side.report is not None else "drawn by torch" for side in sides]
-        text = self._hint
+        text = "; ".join(self._reasons) or "equal settings, yet other draws"
         if any(side.report is not None for side in sides):
             text += f"; {steps[0]} against {steps[1]}"
         if is_confirmed:
@@ -249,8 +257,8 @@ def _failure_stage(failure: LoadFailed) -> Stage:
     return _error_stage(classify_failure(failure.cause, failure.path or "").stage)
 
 
-def _why_draws_differ(old: LoaderRunner, new: LoaderRunner) -> str:
-    """What about two loaders makes them draw differently, as far as their settings tell."""
+def _why_draws_differ(old: LoaderRunner, new: LoaderRunner) -> list[str]:
+    """What about two loaders makes them draw differently, as far as their settings tell; nothing if these are equal."""
     reasons = []
     rngs = [runner.loader.rng if runner.is_native else "torch" for runner in (old, new)]  # type: ignore[attr-defined]
     if rngs[0] != rngs[1]:
@@ -266,7 +274,15 @@ def _why_draws_differ(old: LoaderRunner, new: LoaderRunner) -> str:
     states = [_generator_state(runner.loader.generator) for runner in (old, new)]
     if states[0] != states[1]:
         reasons.append("the loaders' generators begin in other states")
-    return "; ".join(reasons) or "equal settings, yet other draws"
+    return reasons
+
+
+def _devices(values: Sample) -> list[str]:
+    return sorted({value.device.type for value in values.values() if isinstance(value, torch.Tensor)})
+
+
+def _on_cpu(value: Any) -> Any:
+    return value.cpu() if isinstance(value, torch.Tensor) else value
 
 
 def _generator_state(generator: torch.Generator | None) -> bytes | None:

@@ -139,7 +139,8 @@ def _trial(pairs: list[StepPair], old_input: Any, new_input: Any, worlds: Random
         found = difference(old, new)
         if found is not None:
             worlds.install(start)
-            is_repeatable = difference(old, _apply(pair.old, before)) is None
+            step, result = (pair.old, old) if pair.old is not None else (pair.new, new)
+            is_repeatable = difference(result, _apply(step, before)) is None
             stage = _stage_of(pair, before, old, new) if is_repeatable else "random numbers"
             return PipelineRun(stage, pair, found, draws, None)
     return PipelineRun(None, None, None, draws, old)
@@ -216,7 +217,7 @@ def is_rounding(old: Any, new: Any) -> bool:
 
 def _ordered(values: torch.Tensor) -> torch.Tensor:
     """Each float's number among the floats of its type, so that neighbours differ by one."""
-    integers = {8: torch.int64, 4: torch.int32, 2: torch.int16}[values.element_size()]
+    integers = {8: torch.int64, 4: torch.int32, 2: torch.int16, 1: torch.int8}[values.element_size()]
     bits = values.contiguous().view(integers).long()
     magnitude = bits & ((1 << (8 * values.element_size() - 1)) - 1)
     return torch.where(bits < 0, -magnitude, magnitude)

@@ -78,7 +78,10 @@ class LoaderRunner:
         sampler = type(loader.sampler if loader.batch_size is not None else loader._index_sampler).__qualname__
         size = f"batch_size={loader.batch_size}, " if loader.batch_size is not None else ""
         data = type(loader.dataset).__qualname__
-        count = f" of {len(loader.dataset)} samples" if hasattr(loader.dataset, "__len__") else ""
+        try:
+            count = f" of {len(loader.dataset)} samples"  # type: ignore[arg-type]
+        except (TypeError, NotImplementedError):
+            count = ""
         return f"{kind}: {way}{workers}, {size}{sampler}, {data}{count}"
 
     def start(self) -> None:

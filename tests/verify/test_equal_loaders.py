@@ -1,0 +1,181 @@
+"""Loaders that give the same bytes have no differences, and the comparison leaves no trace."""
+
+from __future__ import annotations
+
+import multiprocessing
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import recipes
+import torch
+from child_loader import num_native_threads, wait_for
+from torch.utils.data import BatchSampler, ConcatDataset, DataLoader, RandomSampler, Sampler, Subset
+from torchvision.datasets import ImageFolder
+
+import fastload
+
+NUM_SAMPLES = 11  # of the folder
+
+
+@pytest.mark.parametrize("num_workers", [0, 1, 2])
+@pytest.mark.parametrize("is_shuffled", [False, True])
+def test_torch_and_fastload_are_equal_on_evaluation(
+    evaluation: ImageFolder, num_workers: int, is_shuffled: bool
+) -> None:
+    arguments: dict[str, Any] = {"batch_size": 4, "shuffle": is_shuffled, "num_workers": num_workers}
+    report = fastload.verify(DataLoader(evaluation, **arguments), fastload.DataLoader(evaluation, **arguments))
+    assert report.is_equal, report
+    assert report.exit_code == 0
+    assert (report.batches_compared, report.samples_compared) == (3, NUM_SAMPLES)
+    assert report.bytes_compared == NUM_SAMPLES * (3 * 32 * 32 * 4 + 8)
+
+
+def test_threads_may_be_the_old_loader_and_processes_the_new_one(evaluation: ImageFolder) -> None:
+    arguments: dict[str, Any] = {"batch_size": 4, "num_workers": 2, "persistent_workers": True}
+    assert fastload.verify(fastload.DataLoader(evaluation, **arguments), DataLoader(evaluation, **arguments)).is_equal
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_random_transforms_draw_the_same_on_both_sides(training: ImageFolder, num_workers: int) -> None:
+    loaders = [DataLoader(training, 4, shuffle=True, num_workers=num_workers) for _ in range(2)]
+    report = fastload.verify(*loaders)
+    assert report.is_equal, report
+    torch.manual_seed(1)  # nothing of the caller's state comes in
+    assert fastload.verify(*loaders).is_equal
+
+
+def test_one_loader_may_be_compared_with_itself(training: ImageFolder) -> None:
+    generator = torch.Generator().manual_seed(3)
+    loader = DataLoader(training, 4, shuffle=True, generator=generator)
+    assert fastload.verify(loader, loader).is_equal
+
+
+def test_two_loaders_may_share_a_generator_and_a_sampler(evaluation: ImageFolder) -> None:
+    generator = torch.Generator().manual_seed(3)
+    sampler = BatchSampler(RandomSampler(evaluation, generator=generator), 4, False)
+    old = DataLoader(evaluation, batch_sampler=sampler, generator=generator)
+    new = fastload.DataLoader(evaluation, batch_sampler=sampler, generator=generator, num_workers=2)
+    assert fastload.verify(old, new).is_equal
+
+
+class _NumpySampler(Sampler[int]):
+    """Draws its order from a generator of NumPy that it keeps."""
+
+    def __init__(self) -> None:
+        self.generator = np.random.default_rng(4)
+        self.python_generator = random.Random(4)
+
+    def __iter__(self) -> Any:
+        order = self.generator.permutation(NUM_SAMPLES).tolist()
+        self.python_generator.shuffle(order)
+        return iter(order)
+
+    def __len__(self) -> int:
+        return NUM_SAMPLES
+
+
+def test_generators_of_a_samplers_own_begin_equal_and_are_restored(evaluation: ImageFolder) -> None:
+    sampler = _NumpySampler()
+    before = str(sampler.generator.bit_generator.state), sampler.python_generator.getstate()
+    old = DataLoader(evaluation, 4, sampler=sampler)
+    new = fastload.DataLoader(evaluation, 4, sampler=sampler, num_workers=2)
+    assert fastload.verify(old, new).is_equal
+    assert (str(sampler.generator.bit_generator.state), sampler.python_generator.getstate()) == before
+
+
+def states(*generators: torch.Generator) -> tuple[Any, ...]:
+    found = [generator.get_state().tolist() for generator in (torch.default_generator, *generators)]
+    return found, random.getstate(), str(np.random.get_state())
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_all_generators_are_left_as_they_were_found(training: ImageFolder, num_workers: int) -> None:
+    generators = [torch.Generator().manual_seed(seed) for seed in (1, 2)]
+    old, new = (
+        DataLoader(training, 4, shuffle=True, num_workers=num_workers, generator=generator) for generator in generators
+    )
+    before = states(*generators)
+    assert not fastload.verify(old, new).is_equal  # so that the stages are looked into, too
+    assert states(*generators) == before
+
+
+def test_an_iteration_under_way_is_not_disturbed(training: ImageFolder) -> None:
+    def labels_and_images(is_verified: bool) -> Any:
+        torch.manual_seed(2)
+        loader = DataLoader(training, 4, shuffle=True, num_workers=2, persistent_workers=True)
+        iterator = iter(loader)
+        first = next(iterator)
+        if is_verified:
+            assert fastload.verify(loader, loader).is_equal
+        return recipes.bytes_of([first, *iterator]), recipes.bytes_of(loader)
+
+    assert labels_and_images(True) == labels_and_images(False)
+
+
+def test_epochs_of_a_seeded_loader_go_on_where_they_were(training: ImageFolder) -> None:
+    def second_epoch(is_verified: bool) -> Any:
+        loader = fastload.DataLoader(training, 4, rng="sample", seed=5)
+        recipes.bytes_of(loader)
+        if is_verified:
+            assert fastload.verify(loader, loader).is_equal
+        return recipes.bytes_of(loader)
+
+    assert second_epoch(True) == second_epoch(False)
+
+
+def test_no_worker_and_no_thread_is_left(evaluation: ImageFolder) -> None:
+    before = num_native_threads()
+    arguments: dict[str, Any] = {"batch_size": 2, "num_workers": 2, "persistent_workers": True}
+    old, new = DataLoader(evaluation, **arguments), fastload.DataLoader(evaluation, **arguments)
+    assert fastload.verify(old, new, batches=1).is_equal
+    assert multiprocessing.active_children() == []
+    assert wait_for(lambda: num_native_threads() == before)
+    assert old._iterator is None
+    assert new._iterator is None
+
+
+def test_at_most_the_batches_asked_for_are_compared(evaluation: ImageFolder) -> None:
+    report = fastload.verify(DataLoader(evaluation, 2), fastload.DataLoader(evaluation, 2), batches=2)
+    assert report.is_equal
+    assert (report.batches_compared, report.samples_compared, report.batches_limit) == (2, 4, 2)
+    assert "2 batches (at most 2 batches)" in str(report)
+
+
+def test_subsets_and_lists_of_datasets_are_equal(evaluation: ImageFolder, folder: Path) -> None:
+    subset = Subset(evaluation, [5, 1, 1, 9])
+    assert fastload.verify(DataLoader(subset, 3), fastload.DataLoader(subset, 3, num_workers=2)).is_equal
+    both = ConcatDataset([subset, fastload.ImageFolder(folder, evaluation.transform)])
+    assert fastload.verify(DataLoader(both, 3), fastload.DataLoader(both, 3)).is_equal
+
+
+def test_loaders_without_batches_say_that_nothing_was_compared(evaluation: ImageFolder) -> None:
+    empty = Subset(evaluation, [])
+    report = fastload.verify(DataLoader(empty, 3), fastload.DataLoader(empty, 3))
+    assert report.is_equal
+    assert "nothing compared: the loaders give no batch" in str(report)
+
+
+def test_samples_need_not_be_collated(evaluation: ImageFolder) -> None:
+    report = fastload.verify(DataLoader(evaluation, None), fastload.DataLoader(evaluation, None))
+    assert report.is_equal, report
+    assert report.samples_compared == NUM_SAMPLES
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kind", "text"),
+    [
+        ({"batches": 0}, ValueError, "batches must be None or a positive int, got 0"),
+        ({"batches": 1.5}, TypeError, "batches must be an int, got 1.5"),
+        ({"seed": -1}, ValueError, r"seed must be in \[0, 2\*\*64\), got -1"),
+        ({"seed": True}, TypeError, "seed must be an int, got True"),
+    ],
+)
+def test_wrong_arguments_are_refused(evaluation: ImageFolder, arguments: Any, kind: type[Exception], text: str) -> None:
+    loader = DataLoader(evaluation)
+    with pytest.raises(kind, match=text):
+        fastload.verify(loader, loader, **arguments)
+    with pytest.raises(TypeError, match=r"new_loader must be a torch\.utils\.data\.DataLoader, got list"):
+        fastload.verify(loader, [])  # type: ignore[arg-type]

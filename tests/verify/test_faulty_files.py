@@ -1,0 +1,134 @@
+"""Errors: alike on both sides they are equal, in one loader only they are a difference at the stage that failed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.utils.data import DataLoader, Dataset, IterableDataset
+from torchvision import transforms
+from torchvision.datasets import ImageFolder
+
+import fastload
+
+BAD = 6  # the sample whose file is spoilt; its batch of four is number 1
+
+Change = Callable[[int, Callable[[Path], object]], Path]
+
+
+def truncate(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:300])
+
+
+def write_text(path: Path) -> None:
+    path.write_text("no image")
+
+
+def remove(path: Path) -> None:
+    path.unlink()
+
+
+@pytest.mark.parametrize("spoil", [truncate, write_text])
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_a_bad_file_in_both_is_equal_and_counted(
+    evaluation: ImageFolder, changed_copy: Change, spoil: Any, num_workers: int
+) -> None:
+    dataset = ImageFolder(str(changed_copy(BAD, spoil)), evaluation.transform)
+    old = DataLoader(dataset, 4, num_workers=num_workers)
+    report = fastload.verify(old, fastload.DataLoader(dataset, 4, num_workers=num_workers))
+    assert report.is_equal, report
+    assert (report.batches_compared, report.samples_compared, report.batches_failed_alike) == (3, 11, 1)
+    assert "Both loaders raised the same error for 1 batch." in str(report)
+
+
+@pytest.mark.parametrize(("spoil", "stage"), [(truncate, "decode"), (write_text, "decode"), (remove, "read")])
+@pytest.mark.parametrize("new_kind", [DataLoader, fastload.DataLoader])
+@pytest.mark.parametrize("num_workers", [0, 1])
+def test_a_bad_file_in_one_only_names_stage_and_file(
+    evaluation: ImageFolder, changed_copy: Change, spoil: Any, stage: str, new_kind: Any, num_workers: int
+) -> None:
+    copy = changed_copy(BAD, lambda path: None)
+    new = ImageFolder(str(copy), evaluation.transform)
+    spoil(Path(new.samples[BAD][0]))
+    report = fastload.verify(DataLoader(evaluation, 4), new_kind(new, 4, num_workers=num_workers))
+    assert dict(report.stages) == {stage: 1}
+    assert [batch.batch for batch in report.differences] == [1]
+    assert report.worst is not None
+    assert report.worst.new_index == BAD
+    assert report.worst.new_path == new.samples[BAD][0]
+    assert report.worst.detail.startswith("the new loader raises ")
+    assert fastload.verify(new_kind(new, 4), DataLoader(evaluation, 4)).worst.detail.startswith(
+        "the old loader raises "
+    )
+
+
+class _Refusing:
+    def __init__(self, height: int) -> None:
+        self.height = height
+
+    def __call__(self, image: Any) -> Any:
+        if image.height == self.height:
+            raise KeyError("refused")
+        return image
+
+
+@pytest.mark.parametrize("num_workers", [0, 1])
+def test_a_transform_that_raises_is_blamed_itself(evaluation: ImageFolder, num_workers: int) -> None:
+    height = ImageFolder(evaluation.root)[BAD][0].height
+    steps = [_Refusing(height), *evaluation.transform.transforms]
+    new = ImageFolder(evaluation.root, transforms.Compose(steps))
+    report = fastload.verify(DataLoader(evaluation, 4), DataLoader(new, 4, num_workers=num_workers))
+    assert dict(report.stages) == {"colour": 1}
+    assert report.worst is not None
+    assert report.worst.new_index == BAD
+    assert "raises KeyError" in report.worst.detail
+
+
+class _Raising(Dataset[Any]):
+    def __init__(self, kind: type[Exception]) -> None:
+        self.kind = kind
+
+    def __len__(self) -> int:
+        return 4
+
+    def __getitem__(self, index: int) -> Any:
+        if index == 2:
+            raise self.kind("of this sample")
+        return torch.zeros(3)
+
+
+def test_other_kinds_of_errors_differ_and_equal_kinds_do_not() -> None:
+    assert fastload.verify(DataLoader(_Raising(ValueError)), DataLoader(_Raising(ValueError), num_workers=1)).is_equal
+    # torch's workers cannot build this exception again and raise RuntimeError in its place.
+    unpicklable = _Raising(lambda text: UnicodeDecodeError("utf-8", b"x", 0, 1, text))  # type: ignore[arg-type]
+    assert fastload.verify(DataLoader(unpicklable), DataLoader(unpicklable, num_workers=1)).is_equal
+    report = fastload.verify(DataLoader(_Raising(ValueError)), DataLoader(_Raising(IndexError)))
+    assert dict(report.stages) == {"values": 1}
+    assert report.worst is not None
+    assert "the new loader raises IndexError: of this sample; the other raises ValueError" in report.worst.detail
+
+
+class _Broken(IterableDataset[Any]):
+    """Raises for ever."""
+
+    def __iter__(self) -> Any:
+        return self
+
+    def __next__(self) -> Any:
+        raise OSError("broken")
+
+
+def test_loaders_that_only_raise_are_given_up() -> None:
+    report = fastload.verify(DataLoader(_Broken()), DataLoader(_Broken()))
+    assert report.batches_failed_alike == 100
+    assert "Stopped after 100 errors in a row." in str(report)
+
+
+def test_what_iter_raises_comes_out_and_nothing_is_left(evaluation: ImageFolder) -> None:
+    before = torch.get_rng_state()
+    with pytest.raises(AssertionError):
+        fastload.verify(DataLoader(evaluation, num_workers=1), DataLoader(evaluation, timeout=3))
+    assert torch.equal(torch.get_rng_state(), before)

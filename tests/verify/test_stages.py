@@ -1,0 +1,537 @@
+"""Every kind of change is blamed on its stage, and on no other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import recipes
+import torch
+from image_folders import save_jpeg, synthetic_image
+from PIL import Image, PngImagePlugin
+from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset
+from torchvision import transforms
+from torchvision.datasets import DatasetFolder, ImageFolder
+from torchvision.transforms import v2
+
+import fastload
+
+TAIL = [transforms.ToTensor(), transforms.Normalize(recipes.MEAN, recipes.STD)]
+CHANGED = 6  # the sample whose file is changed
+
+Change = Callable[[int, Callable[[Path], object]], Path]
+
+
+def stages(old: Any, new: Any, **arguments: Any) -> dict[str, int]:
+    report = fastload.verify(DataLoader(old, 4), fastload.DataLoader(new, 4), **arguments)
+    assert report.is_equal == (not report.stages)
+    assert sum(report.stages.values()) == sum(sum(batch.stages.values()) for batch in report.differences)
+    return dict(report.stages)
+
+
+def with_transforms(dataset: ImageFolder, *steps: Any) -> ImageFolder:
+    return ImageFolder(dataset.root, transforms.Compose(list(steps)))
+
+
+# A setting of one transform.
+
+
+@pytest.mark.parametrize(
+    ("step", "changed", "stage", "text"),
+    [
+        (
+            transforms.Resize(40),
+            transforms.Resize(40, transforms.InterpolationMode.BICUBIC),
+            "resize",
+            "transform 1 of 4, Resize: interpolation InterpolationMode.BILINEAR against InterpolationMode.BICUBIC",
+        ),
+        (transforms.Resize(40), transforms.Resize(41), "resize", "transform 1 of 4, Resize: size 40 against 41"),
+        (
+            transforms.RandomResizedCrop(40),
+            transforms.RandomResizedCrop(40, scale=(0.5, 1)),
+            "resize",
+            "RandomResizedCrop: scale (0.08, 1.0) against (0.5, 1)",
+        ),
+        (
+            transforms.ColorJitter(brightness=0.1),
+            transforms.ColorJitter(brightness=0.4),
+            "colour",
+            "ColorJitter: brightness (0.9, 1.1) against (0.6, 1.4)",
+        ),
+    ],
+)
+def test_a_changed_setting_names_the_transform_and_the_setting(
+    evaluation: ImageFolder, step: Any, changed: Any, stage: str, text: str
+) -> None:
+    old = with_transforms(evaluation, step, transforms.CenterCrop(32), *TAIL)
+    new = with_transforms(evaluation, changed, transforms.CenterCrop(32), *TAIL)
+    report = fastload.verify(DataLoader(old, 4), DataLoader(new, 4))
+    assert list(report.stages) == [stage]
+    assert text in str(report)
+    assert all(text in example.detail for example in report.examples)
+
+
+def test_a_changed_mean_is_colour_in_every_sample(evaluation: ImageFolder) -> None:
+    new = with_transforms(
+        evaluation,
+        *evaluation.transform.transforms[:-1],
+        transforms.Normalize((0.485, 0.456, 0.407), recipes.STD),
+    )
+    assert stages(evaluation, new) == {"colour": 11}
+
+
+def test_another_output_type_is_rounding(evaluation: ImageFolder) -> None:
+    half = with_transforms(evaluation, *evaluation.transform.transforms, transforms.ConvertImageDtype(torch.float16))
+    assert stages(evaluation, half) == {"rounding": 11}
+
+
+def test_another_crop_size_is_resize_though_the_batches_cannot_be_subtracted(evaluation: ImageFolder) -> None:
+    new = with_transforms(evaluation, transforms.Resize(40), transforms.CenterCrop(30), *TAIL)
+    report = fastload.verify(DataLoader(evaluation, 4), fastload.DataLoader(new, 4))
+    assert dict(report.stages) == {"resize": 11}
+    assert report.worst is not None
+    assert report.worst.max_abs_difference is None
+
+
+@pytest.mark.parametrize(
+    ("added", "stage"),
+    [(transforms.RandomHorizontalFlip(1.0), "resize"), (transforms.RandomInvert(1.0), "colour")],
+)
+@pytest.mark.parametrize("is_added_to_old", [False, True])
+def test_a_transform_more_is_blamed_for_what_it_does(
+    evaluation: ImageFolder, added: Any, stage: str, is_added_to_old: bool
+) -> None:
+    longer = with_transforms(evaluation, transforms.Resize(40), added, transforms.CenterCrop(32), *TAIL)
+    loaders = (longer, evaluation) if is_added_to_old else (evaluation, longer)
+    assert stages(*loaders) == {stage: 11}
+
+
+def test_a_rare_transform_is_found_by_its_probability(evaluation: ImageFolder) -> None:
+    old, new = (
+        Subset(with_transforms(evaluation, transforms.RandomInvert(p), *evaluation.transform.transforms), [0, 1] * 40)
+        for p in (0, 0.03)
+    )
+    report = fastload.verify(DataLoader(old, 4), DataLoader(new, 4))
+    assert list(report.stages) == ["colour"]
+    assert 0 < report.stages["colour"] < 20
+    assert "RandomInvert: p 0 against 0.03" in str(report)
+
+
+def test_the_first_of_two_changes_in_the_flow_is_blamed(evaluation: ImageFolder) -> None:
+    new = with_transforms(
+        evaluation,
+        transforms.Resize(40),
+        transforms.CenterCrop(31),
+        transforms.ToTensor(),
+        transforms.Normalize(0.4, 0.2),
+    )
+    assert stages(evaluation, new) == {"resize": 11}
+
+
+def test_a_change_inside_of_random_apply_is_found(evaluation: ImageFolder) -> None:
+    old, new = (
+        with_transforms(
+            evaluation,
+            transforms.Resize(40),
+            transforms.RandomApply([transforms.Grayscale(3), transforms.RandomRotation(degrees)], p=1.0),
+            transforms.CenterCrop(32),
+            *TAIL,
+        )
+        for degrees in (10, 30)
+    )
+    report = fastload.verify(DataLoader(old, 4), DataLoader(new, 4))
+    assert set(report.stages) == {"resize"}
+    assert "transform 2 of 5, RandomApply" in str(report)
+
+
+def test_pipelines_of_torchvision_v2_are_looked_into(evaluation: ImageFolder) -> None:
+    old, new = (
+        ImageFolder(
+            evaluation.root,
+            v2.Compose(
+                [
+                    v2.Resize(40),
+                    v2.CenterCrop(32),
+                    v2.ToImage(),
+                    v2.ToDtype(torch.float32, scale=True),
+                    v2.Normalize(mean, recipes.STD),
+                ]
+            ),
+        )
+        for mean in (recipes.MEAN, [0.4, 0.4, 0.4])
+    )
+    assert stages(old, old) == {}
+    assert stages(old, new) == {"colour": 11}
+
+
+class _Shift:
+    """A transform of the user's own: moves the image by some columns."""
+
+    def __init__(self, columns: int) -> None:
+        self._columns = columns
+
+    def __call__(self, image: Image.Image) -> Image.Image:
+        return Image.fromarray(np.roll(np.asarray(image), self._columns, axis=1))
+
+
+class _Brighten(_Shift):
+    """Another: adds to every value."""
+
+    def __call__(self, image: Image.Image) -> Image.Image:
+        return Image.fromarray(np.asarray(image) // 2 + np.uint8(self._columns))
+
+
+def test_own_transforms_are_compared_by_what_they_do(evaluation: ImageFolder) -> None:
+    equal = [with_transforms(evaluation, _Brighten(3), *evaluation.transform.transforms) for _ in range(2)]
+    assert stages(*equal) == {}
+    other = with_transforms(evaluation, _Brighten(30), *evaluation.transform.transforms)
+    assert stages(equal[0], other) == {"colour": 11}
+    one = with_transforms(evaluation, _Brighten(3), *evaluation.transform.transforms)
+    next_grey_level = with_transforms(evaluation, _Brighten(4), *evaluation.transform.transforms)
+    assert stages(one, next_grey_level) == {"rounding": 11}
+
+
+# A file.
+
+
+def test_one_swapped_file_is_read(evaluation: ImageFolder, changed_copy: Change) -> None:
+    size = Image.open(evaluation.samples[CHANGED][0]).size
+    copy = changed_copy(CHANGED, lambda path: save_jpeg(path, 99, *size))
+    new = ImageFolder(str(copy), evaluation.transform)
+    report = fastload.verify(DataLoader(evaluation, 4), fastload.DataLoader(new, 4))
+    assert dict(report.stages) == {"read": 1}
+    assert report.worst is not None
+    assert (report.worst.batch, report.worst.position, report.worst.old_index) == (1, 2, CHANGED)
+    assert report.worst.old_path == evaluation.samples[CHANGED][0]
+    assert report.worst.new_path == new.samples[CHANGED][0]
+
+
+@pytest.mark.parametrize("quality", [95, 60, 20])
+def test_one_re_encoded_file_is_decode(evaluation: ImageFolder, changed_copy: Change, quality: int) -> None:
+    original = Image.open(evaluation.samples[CHANGED][0]).convert("RGB")
+    copy = changed_copy(CHANGED, lambda path: original.save(path, "JPEG", quality=quality))
+    assert stages(evaluation, ImageFolder(str(copy), evaluation.transform)) == {"decode": 1}
+
+
+def test_a_file_of_other_bytes_and_equal_pixels_is_no_difference(evaluation: ImageFolder, changed_copy: Change) -> None:
+    original = Image.open(evaluation.samples[CHANGED][0]).convert("RGB")
+    note = PngImagePlugin.PngInfo()
+    note.add_text("note", "other bytes")
+    copy = changed_copy(CHANGED, lambda path: original.save(path, "PNG", pnginfo=note))
+    assert stages(evaluation, ImageFolder(str(copy), evaluation.transform)) == {}
+
+
+def test_a_swapped_file_and_a_changed_mean_are_told_apart(evaluation: ImageFolder, changed_copy: Change) -> None:
+    copy = changed_copy(CHANGED, lambda path: save_jpeg(path, 99, 120, 100))
+    new = ImageFolder(
+        str(copy), transforms.Compose([*evaluation.transform.transforms[:-1], transforms.Normalize(0.4, 0.2)])
+    )
+    assert stages(evaluation, new) == {"read": 1, "colour": 10}
+
+
+def _half_scale(path: str) -> Image.Image:
+    image = Image.open(path)
+    image.draft("RGB", (image.width // 2, image.height // 2))
+    return image.convert("RGB").resize((image.width * 2, image.height * 2))
+
+
+def test_another_decoder_of_the_same_file_is_decode(evaluation: ImageFolder) -> None:
+    new = DatasetFolder(evaluation.root, _half_scale, (".jpeg",), transform=evaluation.transform)
+    assert set(stages(evaluation, new)) == {"decode"}
+
+
+def test_a_label_is_label(evaluation: ImageFolder) -> None:
+    new = ImageFolder(evaluation.root, evaluation.transform)
+    new.samples = [(path, 7 if index == CHANGED else label) for index, (path, label) in enumerate(new.samples)]
+    report = fastload.verify(DataLoader(evaluation, 4), fastload.DataLoader(new, 4))
+    assert dict(report.stages) == {"label": 1}
+    assert report.worst is not None
+    assert report.worst.detail == f"{evaluation.samples[CHANGED][1]} against 7"
+    assert report.worst.differing_bytes == 1
+
+
+# Draws.
+
+
+def test_another_generator_is_random_numbers(training: ImageFolder) -> None:
+    old, new = (
+        DataLoader(training, 4, num_workers=1, generator=torch.Generator().manual_seed(seed)) for seed in (1, 2)
+    )
+    report = fastload.verify(old, new)
+    assert dict(report.stages) == {"random numbers": 11}
+    assert "the loaders' generators begin in other states" in str(report)
+
+
+def test_another_number_of_workers_is_random_numbers_where_a_sample_changes_its_worker(training: ImageFolder) -> None:
+    report = fastload.verify(DataLoader(training, 4, num_workers=1), DataLoader(training, 4, num_workers=2))
+    # Batch 0 is drawn by worker 0 in both, from the same seed.
+    assert [batch.batch for batch in report.differences] == [1, 2]
+    assert dict(report.stages) == {"random numbers": 7}
+    assert "num_workers 1 against 2" in str(report)
+
+
+def test_another_number_of_workers_changes_nothing_without_draws(evaluation: ImageFolder) -> None:
+    assert fastload.verify(DataLoader(evaluation, 4, num_workers=1), DataLoader(evaluation, 4, num_workers=2)).is_equal
+
+
+def test_counted_random_numbers_against_those_of_torch_are_random_numbers(training: ImageFolder) -> None:
+    old = DataLoader(training, 4)
+    report = fastload.verify(old, fastload.DataLoader(training, 4, rng="sample", seed=1))
+    assert dict(report.stages) == {"random numbers": 11}
+    assert "rng='torch' against rng='sample'" in str(report)
+    assert "its pixels follow from these draws" in str(report)
+
+
+def test_another_seed_is_random_numbers(training: ImageFolder) -> None:
+    old, new = (fastload.DataLoader(training, 4, rng="sample", seed=seed) for seed in (1, 2))
+    report = fastload.verify(old, new)
+    assert dict(report.stages) == {"random numbers": 11}
+    assert "seed 1 against 2" in str(report)
+
+
+class _Unsteady:
+    """A transform with random numbers that no seed reaches."""
+
+    def __call__(self, image: Image.Image) -> Image.Image:
+        noise = np.random.default_rng().integers(0, 50, (image.height, image.width, 3), dtype=np.uint8)
+        return Image.fromarray(np.asarray(image) // 2 + noise)
+
+
+def test_draws_that_no_seed_reaches_are_random_numbers(evaluation: ImageFolder) -> None:
+    dataset = with_transforms(evaluation, _Unsteady(), *evaluation.transform.transforms)
+    assert stages(dataset, dataset) == {"random numbers": 11}
+
+
+# Order.
+
+
+def test_another_order_is_order_where_the_indices_differ(evaluation: ImageFolder) -> None:
+    order = list(range(11))
+    order[2], order[9] = order[9], order[2]
+    report = fastload.verify(DataLoader(evaluation, 4), fastload.DataLoader(evaluation, 4, sampler=order))
+    assert dict(report.stages) == {"order": 2}
+    assert [example.detail for example in report.examples] == ["index 2 against 9", "index 9 against 2"]
+
+
+def test_another_order_of_equal_samples_is_order_too(evaluation: ImageFolder) -> None:
+    twice = Subset(evaluation, [0, 0])
+    report = fastload.verify(DataLoader(twice, 2), DataLoader(twice, 2, sampler=[1, 0]))
+    assert dict(report.stages) == {"order": 2}
+    assert report.differences[0].differing_bytes == 0
+
+
+def test_shuffling_from_another_generator_is_order(evaluation: ImageFolder) -> None:
+    old, new = (
+        kind(evaluation, 4, shuffle=True, generator=torch.Generator().manual_seed(seed))
+        for kind, seed in ((DataLoader, 1), (fastload.DataLoader, 2))
+    )
+    assert set(fastload.verify(old, new).stages) == {"order"}
+
+
+def test_a_loader_that_ends_earlier_is_order(evaluation: ImageFolder) -> None:
+    old, new = DataLoader(evaluation, 4), fastload.DataLoader(evaluation, 4, drop_last=True)
+    report = fastload.verify(old, new)
+    assert dict(report.stages) == {"order": 3}
+    assert "the new loader ends after 2 batches, the old one gives 3" in str(report)
+    assert "the old loader ends after 2 batches, the new one gives 3" in str(fastload.verify(new, old))
+    assert report.batches_compared == 2
+
+
+def test_another_batch_size_is_order_from_where_the_samples_part(evaluation: ImageFolder) -> None:
+    report = fastload.verify(DataLoader(evaluation, 4), fastload.DataLoader(evaluation, 5), batches=1)
+    assert dict(report.stages) == {"order": 1}
+    assert "batches of 4 and 5 samples" in str(report)
+
+
+# Data sets that cannot be looked into.
+
+
+class _Pairs(Dataset[Any]):
+    """Tensors from nowhere."""
+
+    def __init__(self, offset: float = 0.0, label_offset: int = 0) -> None:
+        self.offset = offset
+        self.label_offset = label_offset
+
+    def __len__(self) -> int:
+        return 5
+
+    def __getitem__(self, index: int) -> Any:
+        return torch.full((3, 2, 2), index + self.offset * (index == 3)), range(5)[index] + self.label_offset
+
+
+def test_a_data_set_without_transform_gets_values_and_the_reason(evaluation: ImageFolder) -> None:
+    assert stages(_Pairs(), _Pairs()) == {}
+    report = fastload.verify(DataLoader(_Pairs(), 2), fastload.DataLoader(_Pairs(0.5), 2))
+    assert dict(report.stages) == {"values": 1}
+    assert report.worst is not None
+    assert "no attribute `transform`" in report.worst.detail
+    assert report.worst.max_abs_difference == 0.5
+    assert report.worst.where == "[0][0, 0, 0]"
+    assert stages(_Pairs(), _Pairs(label_offset=1)) == {"label": 5}
+
+
+class _Wrapped(Dataset[Any]):
+    """A data set of the user's that keeps a transform of its own over another one."""
+
+    def __init__(self, inner: Any, transform: Any) -> None:
+        self.inner = inner
+        self.transform = transform
+
+    def __len__(self) -> int:
+        return len(self.inner)
+
+    def __getitem__(self, index: int) -> Any:
+        image, label = self.inner[index]
+        return {"image": self.transform(image), "label": label}
+
+
+def test_own_data_sets_with_a_transform_are_looked_into(evaluation: ImageFolder) -> None:
+    plain = ImageFolder(evaluation.root)
+    old = _Wrapped(plain, evaluation.transform)
+    new = _Wrapped(
+        plain, with_transforms(evaluation, transforms.Resize(44), transforms.CenterCrop(32), *TAIL).transform
+    )
+    assert stages(old, old) == {}
+    assert stages(old, new) == {"resize": 11}
+
+
+class _Stream(IterableDataset[Any]):
+    """Tensors that have no index."""
+
+    def __init__(self, values: list[float]) -> None:
+        self.values = values
+
+    def __iter__(self) -> Any:
+        return (torch.full((2,), value) for value in self.values)
+
+
+def test_samples_without_an_index_are_recognised_in_another_place() -> None:
+    assert stages(_Stream([1, 2, 3, 4, 5]), _Stream([1, 2, 3, 4, 5])) == {}
+    assert stages(_Stream([1, 2, 3, 4, 5]), _Stream([1, 3, 2, 4, 6])) == {"order": 2, "values": 1}
+
+
+def _as_tuple(batch: Any) -> Any:
+    return tuple(torch.utils.data.default_collate(batch))
+
+
+def _times_two(batch: Any) -> Any:
+    images, labels = torch.utils.data.default_collate(batch)
+    return [images * 2, labels]
+
+
+def test_another_container_is_structure(evaluation: ImageFolder) -> None:
+    report = fastload.verify(DataLoader(evaluation, 4), DataLoader(evaluation, 4, collate_fn=_as_tuple))
+    assert dict(report.stages) == {"structure": 11}
+    assert "list against tuple" in str(report)
+
+
+def test_what_collate_fn_does_is_not_blamed_on_a_transform(evaluation: ImageFolder) -> None:
+    report = fastload.verify(DataLoader(evaluation, 4), fastload.DataLoader(evaluation, 4, collate_fn=_times_two))
+    assert dict(report.stages) == {"values": 11}
+    assert "the new loader's image is not what its data set gives: collate_fn" in str(report)
+
+
+# Faults of native code, which has none that we know: planted behind a native iterator.
+
+
+class _FaultyIterator:
+    def __init__(self, iterator: Any, fault: Callable[[torch.Tensor], None]) -> None:
+        self._iterator = iterator
+        self._fault = fault
+        self.batch_report = iterator.batch_report
+
+    def __iter__(self) -> Any:
+        return self
+
+    def __next__(self) -> Any:
+        images, labels = next(self._iterator)
+        self._fault(images)
+        return [images, labels]
+
+
+class _Faulty(fastload.DataLoader[Any]):
+    fault: Callable[[torch.Tensor], None]
+
+    def __iter__(self) -> Any:
+        return _FaultyIterator(super().__iter__(), type(self).fault)
+
+
+def _next_float(images: torch.Tensor) -> None:
+    images[1].copy_(torch.nextafter(images[1], torch.tensor(9.0)))
+
+
+def _next_grey_level(images: torch.Tensor) -> None:
+    images[1, 0, 4, 4] += 1 / 255 / recipes.STD[0]
+
+
+def _other_contrast(images: torch.Tensor) -> None:
+    images[1] *= 1.1
+
+
+def _other_place(images: torch.Tensor) -> None:
+    images[1].copy_(images[1].roll(1, dims=2))
+
+
+@pytest.mark.parametrize(
+    ("fault", "stage"),
+    [
+        (_next_float, "rounding"),
+        (_next_grey_level, "rounding"),
+        (_other_contrast, "colour"),
+        (_other_place, "resize"),
+    ],
+)
+@pytest.mark.parametrize("is_random", [False, True])
+def test_a_fault_of_native_code_is_blamed_on_its_stage(
+    evaluation: ImageFolder, training: ImageFolder, fault: Any, stage: str, is_random: bool
+) -> None:
+    dataset = training if is_random else evaluation
+    kind = type("Faulty", (_Faulty,), {"fault": staticmethod(fault)})
+    old = fastload.DataLoader(dataset, 4, rng="sample", seed=1)
+    report = fastload.verify(old, kind(dataset, 4, rng="sample", seed=1))
+    assert dict(report.stages) == {stage: 3}
+    assert "the new loader's native code" in str(report)
+
+
+@pytest.mark.parametrize(("fault", "stage"), [(_next_float, "rounding"), (_other_contrast, "colour")])
+def test_a_fault_is_told_from_other_draws_where_the_report_cannot_be_replayed(
+    training: ImageFolder, fault: Any, stage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind = type("Faulty", (_Faulty,), {"fault": staticmethod(fault)})
+    monkeypatch.setattr("fastload._verify._attribute.replay", lambda image, steps: None)
+    old = fastload.DataLoader(training, 4, rng="sample", seed=1)
+    assert dict(fastload.verify(old, kind(training, 4, rng="sample", seed=1)).stages) == {stage: 3}
+    other_draws = fastload.verify(old, fastload.DataLoader(training, 4, rng="sample", seed=2))
+    assert dict(other_draws.stages) == {"random numbers": 11}
+
+
+class _Picky:
+    """Raises from its fourth image on."""
+
+    calls = 0
+
+    def __call__(self, image: Any) -> Any:
+        self.calls += 1
+        if self.calls > 3:
+            raise RuntimeError("enough")
+        return image
+
+
+def test_transforms_that_raise_when_run_again_do_not_end_the_comparison(evaluation: ImageFolder) -> None:
+    old = Subset(with_transforms(evaluation, _Picky(), *evaluation.transform.transforms), [0])
+    new = Subset(with_transforms(evaluation, transforms.Resize(44), *evaluation.transform.transforms[1:]), [0])
+    report = fastload.verify(DataLoader(old), DataLoader(new))
+    assert dict(report.stages) == {"values": 1}
+    assert "the transforms, run again, raise RuntimeError: enough" in str(report)
+
+
+def test_a_fault_of_the_native_decoder_is_decode(evaluation: ImageFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    kind = type("Faulty", (_Faulty,), {"fault": staticmethod(_other_contrast)})
+    monkeypatch.setattr("fastload._decode.decode_image", lambda path, output: synthetic_image(1, 8, 8))
+    report = fastload.verify(DataLoader(evaluation, 4), kind(evaluation, 4))
+    assert dict(report.stages) == {"decode": 3}
+    assert "the new loader's decoder gives other pixels than Pillow" in str(report)
