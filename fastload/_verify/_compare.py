@@ -83,7 +83,7 @@ def _update(digest: Any, value: Any) -> None:
 
 def _first_length(batch: Any) -> int | None:
     if isinstance(batch, (torch.Tensor, np.ndarray)):
-        return int(batch.shape[0]) if batch.ndim else None
+        return len(batch) if _is_sliceable(batch) else None
     parts = batch.values() if isinstance(batch, Mapping) else batch if isinstance(batch, (list, tuple)) else ()
     return next((length for part in parts if (length := _first_length(part)) is not None), None)
 
@@ -108,7 +108,11 @@ def _collect_columns(part: Any, length: int, where: Where, columns: dict[Where, 
 
 
 def _is_column(part: Any, length: int) -> bool:
-    return isinstance(part, (torch.Tensor, np.ndarray)) and part.ndim > 0 and part.shape[0] == length
+    return isinstance(part, (torch.Tensor, np.ndarray)) and _is_sliceable(part) and len(part) == length
+
+
+def _is_sliceable(part: Any) -> bool:
+    return bool(part.ndim) and not getattr(part, "is_nested", False)
 
 
 def is_label(where: Where, sample: Sample) -> bool:
@@ -183,6 +187,8 @@ def _unlike(old: Any, new: Any, structure: str) -> ValueDifference:
 
 
 def _tensor_difference(old: torch.Tensor, new: torch.Tensor) -> ValueDifference | None:
+    if old.is_nested or new.is_nested:
+        return difference(*(part.unbind() if part.is_nested else [part] for part in (old, new)))
     if old.shape != new.shape or old.dtype != new.dtype or old.device.type != new.device.type:
         return _unlike(old, new, f"{_tensor_name(old)} against {_tensor_name(new)}")
     left, right = _plain(old), _plain(new)
@@ -229,8 +235,8 @@ def _object_difference(old: Any, new: Any) -> ValueDifference | None:
         is_same = old.mode == new.mode and old.size == new.size
         return _array_difference(np.asarray(old), np.asarray(new)) if is_same else _unlike(old, new, _sizes(old, new))
     kind: Any = type(old)
-    if hasattr(old, "__dict__") and (dataclasses.is_dataclass(old) or kind.__eq__ is object.__eq__):
-        return difference(vars(old), vars(new))
+    if not isinstance(old, type) and (dataclasses.is_dataclass(old) or kind.__eq__ is object.__eq__):
+        return _state_difference(old, new)
     if isinstance(old, float) and isinstance(new, float):
         return _array_difference(np.float64(old).reshape(1), np.float64(new).reshape(1))
     try:
@@ -241,6 +247,16 @@ def _object_difference(old: Any, new: Any) -> ValueDifference | None:
         return None
     gap = float(abs(old - new)) if isinstance(old, int) and isinstance(new, int) else None
     return ValueDifference(count_bytes(old), gap)
+
+
+def _state_difference(old: Any, new: Any) -> ValueDifference | None:
+    """By what would be pickled: attributes, slots and what built-in types keep for themselves."""
+    try:
+        states = [value.__reduce_ex__(2)[1:] for value in (old, new)]
+    except Exception:  # noqa: BLE001 - what has no state to compare is not known to be equal
+        return ValueDifference(count_bytes(old), None, f"{_type_name(old)} cannot be compared")
+    # The last two are iterators over items, where there are any.
+    return difference(*[[*state[:2], *map(list, filter(None, state[2:]))] for state in states])
 
 
 def _sizes(old: Any, new: Any) -> str:

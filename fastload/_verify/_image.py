@@ -13,7 +13,12 @@ _GAP_PIXELS = 4
 
 def as_image(value: object) -> torch.Tensor | None:
     """`value` as [3, height, width] on the CPU, or None where it is no image of one or three channels."""
-    if not isinstance(value, torch.Tensor) or value.is_complex() or value.layout is not torch.strided:
+    if (
+        not isinstance(value, torch.Tensor)
+        or value.is_complex()
+        or value.is_nested
+        or value.layout is not torch.strided
+    ):
         return None
     image = value.detach().cpu().as_subclass(torch.Tensor)
     image = image[None] if image.ndim == 2 else image

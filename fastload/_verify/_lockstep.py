@@ -104,6 +104,9 @@ class _Comparison:
         errors = 0
         for batch in itertools.count() if limit is None else range(limit):
             old, new = self._old.next(), self._new.next()
+            if old is None and new is None:
+                self._compare_final_states()
+                return
             if old is None or new is None:
                 self._compare_ends(batch, old, new)
                 return
@@ -115,16 +118,20 @@ class _Comparison:
 
     def _compare_ends(self, batch: int, old: Delivery | None, new: Delivery | None) -> None:
         given = old or new
-        if given is None:
-            return
+        assert given is not None
         ended, goes_on, runner = ("new", "old", self._old) if new is None else ("old", "new", self._new)
         detail = f"the {ended} loader ends after {batch} batches, the {goes_on} one gives {_length(runner, batch)}"
-        record = BatchTally(batch, len(given.indices or [None]), count_bytes(given.batch))
+        record = BatchTally(batch, len(given.indices or [None]), 0)
         for position, index in enumerate(given.indices or [None]):
             indices = (None, index) if old is None else (index, None)
             record.add(Finding("order", detail), indices, self._attributor.paths(*indices), {}, position)
-        record.differing_bytes = record.bytes_compared
-        self.tally.add_unpaired(record)
+        self.tally.add(record)
+
+    def _compare_final_states(self) -> None:
+        if self._old.final_states() != self._new.final_states():
+            self.tally.notes.append(
+                "The loaders leave the random generators in different states: code after them draws other numbers."
+            )
 
     def _compare(self, batch: int, old: Delivery, new: Delivery) -> None:
         if old.error is None and new.error is None:

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from fastload._fallback import RgbImage
 from fastload._verify._pipeline import is_rounding
 
-# Two encodings of one picture correlate above 0.99, two photographs hardly ever above 0.7.
-_SAME_PICTURE_CORRELATION = 0.9
+# Of 2926 pairs of photographs the closest correlated by 0.72, a photograph with its JPEG of quality 5 by 0.88 or more.
+_SAME_PICTURE_CORRELATION = 0.8
 # Pictures with no structure to correlate are the same if they are about equally bright.
 _FLAT_DEVIATION = 4.0
 _RESAMPLING = {"nearest": 0, "lanczos": 1, "bilinear": 2, "bicubic": 3, "box": 4, "hamming": 5}
@@ -73,7 +73,7 @@ def _is_value_for_value(expected: torch.Tensor, found: torch.Tensor) -> bool:
 def replay(image: RgbImage, steps: Iterable[tuple[Any, ...]]) -> RgbImage | None:
     """What Pillow makes of `image` by the steps of a `SampleReport`; None where one is of a kind not known here."""
     for kind, *values in steps:
-        if kind == "crop":
+        if kind == "crop" and len(values) == 8:
             left, top, width, height, *pads = values
             right, bottom = left + width, top + height
             # Pillow fills what lies outside of the image with zeros, as the report's pads are.

@@ -7,6 +7,7 @@ does anything and taken down afterwards, so two loaders that share a generator b
 
 from __future__ import annotations
 
+import hashlib
 import random
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -85,6 +86,10 @@ class World:
         self._worlds = worlds
         with worlds.scratch(seed):
             self._states = worlds.states()
+
+    def digests(self) -> list[bytes]:
+        """A digest of each generator's present state."""
+        return [hashlib.sha1(repr(_key(state)).encode()).digest() for state in self._states]
 
     @contextmanager
     def entered(self) -> Iterator[None]:

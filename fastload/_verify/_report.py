@@ -7,7 +7,6 @@ import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any, Literal
 
 import torch
@@ -104,7 +103,7 @@ class VerifyReport:
         seed: of the process's generators when each loader began.
         batches_limit: the most batches that were to be compared, or None for the whole epoch.
         versions: of torch, torchvision, Pillow and fastload, and the kernel table in use.
-        batches_compared: batches that both loaders gave, or raised errors for.
+        batches_compared: batches that were asked of both loaders, whether they gave them, raised errors or had ended.
         samples_compared: samples in them.
         bytes_compared: bytes in them.
         batches_failed_alike: batches for which both loaders raised the same kind of error; they count as equal.
@@ -131,10 +130,6 @@ class VerifyReport:
     worst: SampleDifference | None
     notes: tuple[str, ...]
     _twins: tuple[torch.Tensor, torch.Tensor] | None = field(repr=False, compare=False, default=None)
-
-    def __post_init__(self) -> None:
-        for name in ("versions", "stages"):
-            object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
 
     @property
     def is_equal(self) -> bool:

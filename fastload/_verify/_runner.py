@@ -112,6 +112,10 @@ class LoaderRunner:
         before, self._last_reports = self._last_reports, self._iterator.batch_report()
         return None if has_failed and before == self._last_reports else self._last_reports
 
+    def final_states(self) -> list[bytes]:
+        """Digests of the states in which the loader leaves the generators."""
+        return self._world.digests()
+
     def close(self) -> None:
         """Ends workers and threads."""
         iterator, self._iterator = self._iterator, None
@@ -149,9 +153,9 @@ class _Recorder:
 
     def take(self) -> list[Any] | None:
         """The indices of the next batch in the sampler's order."""
-        if not self._taken or not self._is_in_order:
+        indices = self._taken.popleft() if self._taken else None
+        if indices is None or not self._is_in_order:
             return None
-        indices = self._taken.popleft()
         if not self._is_batched:
             return [indices]
         try:

@@ -99,14 +99,10 @@ class Tally:
         self._twins_of: SampleDifference | None = None
 
     def add(self, batch: BatchTally) -> None:
-        """Counts a batch that both loaders gave or failed to give, differing or not."""
+        """Counts a batch, differing or not."""
         self._batches += 1
         self._samples += batch.num_samples
         self._bytes += batch.bytes_compared
-        self.add_unpaired(batch)
-
-    def add_unpaired(self, batch: BatchTally) -> None:
-        """Records the differences of a batch that only one loader gave: it was compared with nothing."""
         if not batch.samples:
             return
         self._differences.append(batch.record())

@@ -86,6 +86,15 @@ def test_generators_of_a_samplers_own_begin_equal_and_are_restored(evaluation: I
     assert (str(sampler.generator.bit_generator.state), sampler.python_generator.getstate()) == before
 
 
+def test_a_loader_that_leaves_a_generator_elsewhere_is_noted(training: ImageFolder, evaluation: ImageFolder) -> None:
+    note = "The loaders leave the random generators in different states"
+    labels = [Subset(dataset, [0] * 4) for dataset in (training, evaluation)]
+    report = fastload.verify(DataLoader(labels[0], collate_fn=len), DataLoader(labels[1], collate_fn=len))
+    assert report.is_equal
+    assert note in str(report)
+    assert note not in str(fastload.verify(DataLoader(labels[0]), DataLoader(labels[0], num_workers=0)))
+
+
 def states(*generators: torch.Generator) -> tuple[Any, ...]:
     found = [generator.get_state().tolist() for generator in (torch.default_generator, *generators)]
     return found, random.getstate(), str(np.random.get_state())

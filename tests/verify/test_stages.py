@@ -337,7 +337,7 @@ def test_a_loader_that_ends_earlier_is_order(evaluation: ImageFolder) -> None:
     assert dict(report.stages) == {"order": 3}
     assert "the new loader ends after 2 batches, the old one gives 3" in str(report)
     assert "the old loader ends after 2 batches, the new one gives 3" in str(fastload.verify(new, old))
-    assert report.batches_compared == 2
+    assert (report.batches_compared, report.samples_compared) == (3, 11)
 
 
 def test_another_batch_size_is_order_from_where_the_samples_part(evaluation: ImageFolder) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from children import RunChild
 from PIL import Image
+
+from fastload.cli import main
 
 SCRIPT = """
 import torchvision_shim
@@ -41,10 +44,14 @@ if __name__ == "__main__":
 """
 
 
+def write_script(folder: Path, place: Path) -> None:
+    (place / "loaders.py").write_text(SCRIPT.format(folder=str(folder)))
+
+
 @pytest.fixture
 def command(folder: Path, tmp_path: Path, run_child: RunChild) -> Any:
     """Runs the command with arguments, in a folder with a script of loaders; returns the finished process."""
-    (tmp_path / "loaders.py").write_text(SCRIPT.format(folder=str(folder)))
+    write_script(folder, tmp_path)
 
     def run(*arguments: str) -> Any:
         code = f"import subprocess, sys; sys.exit(subprocess.call([sys.executable, '-m', 'fastload', *{arguments!r}]))"
@@ -85,15 +92,30 @@ def test_differing_loaders_exit_with_1_and_write_json_and_image(command: Any, tm
         (("loaders.py:old", "loaders.py:new", "--json", "no/r.json"), "FileNotFoundError: "),
     ],
 )
-def test_what_cannot_be_compared_exits_with_2_and_one_line(command: Any, arguments: tuple[str], message: str) -> None:
-    child = command("verify", *arguments)
-    assert child.returncode == 2
-    assert child.stderr.startswith(f"fastload verify: error: {message}")
-    assert child.stderr.count("\n") == 1
+def test_what_cannot_be_compared_exits_with_2_and_one_line(
+    folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: tuple[str, ...],
+    message: str,
+) -> None:
+    write_script(folder, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.delitem(sys.modules, "loaders", raising=False)
+    assert main(["verify", *arguments]) == 2
+    errors = capsys.readouterr().err
+    assert errors.startswith(f"fastload verify: error: {message}")
+    assert errors.count("\n") == 1
+    sys.modules.pop("loaders", None)
 
 
-def test_wrong_options_exit_with_2_and_the_usage(command: Any) -> None:
-    for arguments in ((), ("verify",), ("verify", "a:b", "c:d", "--batches", "many")):
-        child = command(*arguments)
-        assert child.returncode == 2
-        assert child.stderr.startswith("usage: python -m fastload")
+@pytest.mark.parametrize("arguments", [(), ("verify",), ("verify", "a:b", "c:d", "--batches", "many")])
+def test_wrong_options_exit_with_2_and_the_usage(
+    arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as exit_:
+        main(arguments)
+    assert exit_.value.code == 2
+    assert capsys.readouterr().err.startswith("usage: python -m fastload")
