@@ -71,9 +71,7 @@ def verify(
     if not 0 <= _int(seed, "seed") < 2**64:
         raise ValueError(f"seed must be in [0, 2**64), got {seed}")
     worlds = RandomWorlds([old_loader, new_loader])
-    found = worlds.states()
     with ExitStack() as cleanup:
-        cleanup.callback(worlds.install, found)
         runners = [LoaderRunner(loader, worlds, seed) for loader in (old_loader, new_loader)]
         comparison = _Comparison(runners[0], runners[1], worlds)
         # Processes first: a process should be forked before there are threads.

@@ -16,6 +16,8 @@ from torch.utils.data import BatchSampler, ConcatDataset, DataLoader, RandomSamp
 from torchvision.datasets import ImageFolder
 
 import fastload
+from fastload._verify._random_world import RandomWorlds
+from fastload._verify._runner import LoaderRunner
 
 NUM_SAMPLES = 11  # of the folder
 
@@ -171,6 +173,47 @@ def test_samples_need_not_be_collated(evaluation: ImageFolder) -> None:
     report = fastload.verify(DataLoader(evaluation, None), fastload.DataLoader(evaluation, None))
     assert report.is_equal, report
     assert report.samples_compared == NUM_SAMPLES
+
+
+@pytest.mark.parametrize("kind", [DataLoader, fastload.DataLoader])
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_indices_of_each_batch_are_those_of_the_sampler(evaluation: ImageFolder, kind: Any, num_workers: int) -> None:
+    loader = kind(evaluation, batch_sampler=[[3, 1], [99], [2], [0, 5, 6]], num_workers=num_workers)
+    runner = LoaderRunner(loader, RandomWorlds([loader]), seed=0)
+    runner.start()
+    deliveries = list(iter(runner.next, None))
+    runner.close()
+    assert [type(delivery.error) for delivery in deliveries] == [type(None), IndexError, type(None), type(None)]
+    # Threads take batches from the sampler itself, and report nothing of one that was none.
+    is_unknown = kind is fastload.DataLoader and num_workers > 0
+    assert [delivery.indices for delivery in deliveries] == [[3, 1], None if is_unknown else [99], [2], [0, 5, 6]]
+
+
+def test_closing_ends_workers_though_the_frames_of_an_interrupt_hold_the_iterator(evaluation: ImageFolder) -> None:
+    loader = DataLoader(evaluation, 4, num_workers=2)
+    runner = LoaderRunner(loader, RandomWorlds([loader]), seed=0)
+    runner.start()
+    held = runner._iterator
+    runner.close()
+    assert multiprocessing.active_children() == []
+    del held
+
+
+@pytest.mark.parametrize("is_exchanged", [False, True])
+def test_processes_are_forked_before_threads_start(
+    evaluation: ImageFolder, is_exchanged: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started = []
+    start = LoaderRunner.start
+
+    def noting_start(runner: LoaderRunner) -> None:
+        started.append(type(runner.loader))
+        start(runner)
+
+    monkeypatch.setattr(LoaderRunner, "start", noting_start)
+    loaders = [kind(evaluation, 4, num_workers=1) for kind in (DataLoader, fastload.DataLoader)]
+    assert fastload.verify(*(reversed(loaders) if is_exchanged else loaders)).is_equal
+    assert started == [DataLoader, fastload.DataLoader]
 
 
 @pytest.mark.parametrize(

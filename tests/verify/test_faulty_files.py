@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import multiprocessing
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from child_loader import num_native_threads, wait_for
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 from torchvision import transforms
 from torchvision.datasets import ImageFolder
@@ -127,8 +129,13 @@ def test_loaders_that_only_raise_are_given_up() -> None:
     assert "Stopped after 100 errors in a row." in str(report)
 
 
-def test_what_iter_raises_comes_out_and_nothing_is_left(evaluation: ImageFolder) -> None:
-    before = torch.get_rng_state()
-    with pytest.raises(AssertionError):
-        fastload.verify(DataLoader(evaluation, num_workers=1), DataLoader(evaluation, timeout=3))
-    assert torch.equal(torch.get_rng_state(), before)
+@pytest.mark.parametrize("kind", [DataLoader, fastload.DataLoader])
+def test_what_iter_raises_comes_out_and_nothing_is_left(evaluation: ImageFolder, kind: Any) -> None:
+    state, threads = torch.get_rng_state(), num_native_threads()
+    with pytest.raises(AssertionError) as raised:
+        fastload.verify(kind(evaluation, num_workers=1), DataLoader(evaluation, timeout=3))
+    # Though the exception's frames still hold the loader that had begun.
+    assert multiprocessing.active_children() == []
+    assert wait_for(lambda: num_native_threads() == threads)
+    assert torch.equal(torch.get_rng_state(), state)
+    del raised

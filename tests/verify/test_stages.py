@@ -147,6 +147,21 @@ def test_a_change_inside_of_random_apply_is_found(evaluation: ImageFolder) -> No
     assert "transform 2 of 5, RandomApply" in str(report)
 
 
+def test_a_random_change_is_found_before_a_later_one_that_always_shows(evaluation: ImageFolder) -> None:
+    old, new = (
+        with_transforms(
+            evaluation,
+            transforms.Resize(40),
+            transforms.RandomApply([transforms.RandomAffine(degrees)], p=0.4),  # not applied at the first trial
+            transforms.CenterCrop(32),
+            transforms.ToTensor(),
+            transforms.Normalize(mean, 0.2),
+        )
+        for degrees, mean in (((20, 21), 0.4), ((40, 41), 0.5))
+    )
+    assert stages(old, new) == {"resize": 11}
+
+
 def test_pipelines_of_torchvision_v2_are_looked_into(evaluation: ImageFolder) -> None:
     old, new = (
         ImageFolder(
