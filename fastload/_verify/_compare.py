@@ -192,10 +192,11 @@ def _tensor_difference(old: torch.Tensor, new: torch.Tensor) -> ValueDifference 
     if old.shape != new.shape or old.dtype != new.dtype or old.device.type != new.device.type:
         return _unlike(old, new, f"{_tensor_name(old)} against {_tensor_name(new)}")
     left, right = _plain(old), _plain(new)
-    unequal = raw_bytes(left) != raw_bytes(right)
-    differing_bytes = int(unequal.sum())
-    if differing_bytes == 0:
+    bits = raw_bytes(left), raw_bytes(right)
+    if torch.equal(*bits):
         return None
+    unequal = bits[0] != bits[1]
+    differing_bytes = int(unequal.sum())
     if left.is_complex():
         return ValueDifference(differing_bytes, float((left - right).abs().max()))
     gap = (left.double() - right.double()).abs().nan_to_num(nan=float("inf"), posinf=float("inf"))

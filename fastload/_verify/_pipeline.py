@@ -102,6 +102,8 @@ def run_side_by_side(pairs: list[StepPair], old_input: Any, new_input: Any, worl
     Raises what a transform raises.
     """
     draws, result, first = False, None, None
+    # Steps that both sides share can differ only from themselves.
+    is_shared = all(pair.old is pair.new for pair in pairs)
     for trial in range(TRIALS):
         with worlds.scratch(trial):
             run = _trial(pairs, old_input, new_input, worlds, trial)
@@ -110,7 +112,7 @@ def run_side_by_side(pairs: list[StepPair], old_input: Any, new_input: Any, worl
             result = run.result
         if run.pair is not None and (first is None or run.pair.position < _position(first)):
             first = run
-        if not draws:
+        if not draws or is_shared:
             break
     if first is None and (unlike := next((pair for pair in pairs if not pair.are_alike), None)) is not None:
         # It shows for rare draws only, for example a probability.
