@@ -135,12 +135,21 @@ class _Comparison:
         if old.error is None and new.error is None:
             self._compare_batches(batch, old, new)
         elif old.error is not None and new.error is not None and error_kind(old.error) == error_kind(new.error):
-            self.tally.add_failed_alike(len(old.indices or [None]))
+            self._compare_failed_alike(batch, old.indices, new.indices)
         else:
             finding, index = self._attributor.error_finding(old, new)
             record = BatchTally(batch, len(old.indices or new.indices or [None]), 0)
             record.add(finding, (index, index), self._attributor.paths(index, index), {}, None)
             self.tally.add(record)
+
+    def _compare_failed_alike(self, batch: int, old: list[Any] | None, new: list[Any] | None) -> None:
+        """Of batches that both failed only the indices are left to compare."""
+        record = BatchTally(batch, len(old or new or [None]), 0)
+        if old is not None and new is not None:
+            self._compare_samples(
+                record, *([DeliveredSample(index, {}, None) for index in side] for side in (old, new))
+            )
+        self.tally.add(record, is_failed_alike=not record.samples)
 
     def _compare_batches(self, batch: int, old: Delivery, new: Delivery) -> None:
         lefts, rights = _samples(self._old, old), _samples(self._new, new)
@@ -153,6 +162,8 @@ class _Comparison:
             record.differing_bytes = record.bytes_compared
         elif difference(old.batch, new.batch) is not None or not _have_same_indices(lefts, rights):
             self._compare_samples(record, lefts, rights)
+            if not record.samples:  # what the samples do not show, the batches do
+                record.add(Finding("structure", "the batches differ as a whole"), (None, None), (None, None), {}, None)
         self.tally.add(record)
 
     def _compare_samples(self, record: BatchTally, lefts: list[DeliveredSample], rights: list[DeliveredSample]) -> None:

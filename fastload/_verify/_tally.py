@@ -98,9 +98,10 @@ class Tally:
         self._twins: tuple[torch.Tensor, torch.Tensor] | None = None
         self._twins_of: SampleDifference | None = None
 
-    def add(self, batch: BatchTally) -> None:
-        """Counts a batch, differing or not."""
+    def add(self, batch: BatchTally, *, is_failed_alike: bool = False) -> None:
+        """Counts a batch, differing or not; `is_failed_alike`: both loaders raised the same kind of error for it."""
         self._batches += 1
+        self._failed_alike += is_failed_alike
         self._samples += batch.num_samples
         self._bytes += batch.bytes_compared
         if not batch.samples:
@@ -112,12 +113,6 @@ class Tally:
                 self._examples.append(sample)
             if self._worst is None or _rank(sample) > _rank(self._worst):
                 self._worst = sample
-
-    def add_failed_alike(self, num_samples: int) -> None:
-        """Counts a batch for which both loaders raised the same kind of error."""
-        self._batches += 1
-        self._samples += num_samples
-        self._failed_alike += 1
 
     def offer_twins(self, sample: SampleDifference, old: Sample, new: Sample) -> None:
         """Keeps the images of `sample` if it is the worst so far."""

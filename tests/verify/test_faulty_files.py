@@ -113,6 +113,16 @@ def test_other_kinds_of_errors_differ_and_equal_kinds_do_not() -> None:
     assert "the new loader raises IndexError: of this sample; the other raises ValueError" in report.worst.detail
 
 
+def test_failing_alike_in_another_order_is_order() -> None:
+    dataset = _Raising(ValueError)
+    batches = [[0, 1], [2, 3]]
+    old = DataLoader(dataset, batch_sampler=batches)
+    assert fastload.verify(old, DataLoader(dataset, batch_sampler=batches)).batches_failed_alike == 1
+    report = fastload.verify(old, DataLoader(dataset, batch_sampler=[[0, 1], [3, 2]]))
+    assert dict(report.stages) == {"order": 2}
+    assert report.batches_failed_alike == 0
+
+
 class _Broken(IterableDataset[Any]):
     """Raises for ever."""
 

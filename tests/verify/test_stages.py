@@ -444,6 +444,15 @@ def test_another_container_is_structure(evaluation: ImageFolder) -> None:
     assert "list against tuple" in str(report)
 
 
+def test_batches_whose_difference_no_sample_shows_still_differ(
+    evaluation: ImageFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fastload._verify._lockstep.split_batch", lambda batch, count: [{} for _ in range(count)])
+    report = fastload.verify(DataLoader(evaluation, 4), DataLoader(evaluation, 4, collate_fn=_times_two))
+    assert dict(report.stages) == {"structure": 3}
+    assert report.exit_code == 1
+
+
 def test_what_collate_fn_does_is_not_blamed_on_a_transform(evaluation: ImageFolder) -> None:
     report = fastload.verify(DataLoader(evaluation, 4), fastload.DataLoader(evaluation, 4, collate_fn=_times_two))
     assert dict(report.stages) == {"values": 11}
