@@ -85,7 +85,7 @@ std::shared_ptr<const TransformPlan> random_plan() {
     TransformStep flip;
     flip.kind = TransformKind::kRandomHorizontalFlip;
     std::string problem;
-    return TransformPlan::create({crop, flip}, {}, ResizeOrder::kPillow13, &problem);
+    return TransformPlan::create({crop, flip}, {}, {ResizeOrder::kPillow13}, &problem);
 }
 
 // The crop and whether there is a flip.
