@@ -9,6 +9,7 @@ from fastload._native import version as __version__
 from fastload._stats import LoaderStats
 from fastload._verify import VerifyReport, verify
 from fastload.sources import ImageFiles, ImageFolder
+from fastload.transforms import MultiView
 
 __all__ = [
     "BuildInfo",
@@ -19,6 +20,7 @@ __all__ = [
     "ImageFolder",
     "LoaderClosedError",
     "LoaderStats",
+    "MultiView",
     "SampleError",
     "SampleReport",
     "VerifyReport",

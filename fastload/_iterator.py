@@ -136,21 +136,23 @@ class NativePlan:
     Attributes:
         source: the dataset as arrays.
         index: its paths.
-        transform: steps, output type and layout.
-        layout: of a batch.
+        views: steps, output type and layout of what is made of each image.
+        layouts: of the batch of each view.
+        is_multi_view: whether a sample has a list of views; else it has the one view itself.
         draws_as_torch: whether random choices are those that torch would draw; else the counter makes them.
     """
 
     source: LoweredSource
     index: _native.SampleIndex
-    transform: _native.TransformPlan
-    layout: _device.BatchLayout
+    views: tuple[_native.TransformPlan, ...]
+    layouts: tuple[_device.BatchLayout, ...]
+    is_multi_view: bool
     draws_as_torch: bool
 
     @property
     def has_ordered_draws(self) -> bool:
         """Whether samples draw from torch's generators, one after the other."""
-        return self.draws_as_torch and self.transform.is_random
+        return self.draws_as_torch and any(view.is_random for view in self.views)
 
 
 @dataclass(frozen=True)
@@ -162,8 +164,9 @@ class SampleReport:
         path: as given to the system.
         source: "native", or "fallback" where Pillow decoded it.
         source_size: (width, height) of the decoded image in pixels.
-        steps: the transform with its random choices resolved, in order. Positions and sizes are pixels, fills are
-            (red, green, blue). Geometry: ("crop", left, top, width, height, pad_left, pad_top, pad_right, pad_bottom),
+        views: for each view of a MultiView, else for the one result, the transform with its random choices resolved, in
+            order. Positions and sizes are pixels, fills are (red, green, blue). Geometry:
+            ("crop", left, top, width, height, pad_left, pad_top, pad_right, pad_bottom),
             pads being zeros around what was cropped; ("resize", width, height, interpolation); ("hflip",); ("vflip",);
             ("pad", left, top, right, bottom, padding_mode, fill); ("affine", a, b, c, d, e, f, fill), the matrix as in
             Pillow's Image.transform, to the nearest pixel; ("rotate90",), ("rotate180",), ("rotate270",). Colours:
@@ -177,7 +180,12 @@ class SampleReport:
     path: str
     source: str
     source_size: tuple[int, int]
-    steps: list[tuple[Any, ...]]
+    views: list[list[tuple[Any, ...]]]
+
+    @property
+    def steps(self) -> list[tuple[Any, ...]]:
+        """Those of the first view."""
+        return self.views[0]
 
 
 @dataclass(frozen=True)
@@ -187,26 +195,27 @@ class _PendingBatch:
     Attributes:
         indices: as the sampler gave them, up to the first that is none.
         files: of these.
-        images: where the engine writes; None where there are no files.
+        images: where the engine writes, of each view; none where there are no files.
         labels: of these.
         error: what the batch ends in after these, or None.
     """
 
     indices: NDArray[np.int64]
     files: NDArray[np.int64]
-    images: torch.Tensor | None
+    images: list[torch.Tensor]
     labels: torch.Tensor
     error: Exception | None
 
-    def submission(self) -> tuple[NDArray[np.int64], int, int, _PendingBatch]:
+    def submission(self) -> tuple[NDArray[np.int64], list[tuple[int, int]], _PendingBatch]:
         """Files, address and bytes of their memory, and its owner: what the engine takes."""
-        if self.images is None:
-            return self.files, 0, 0, self
-        return self.files, self.images.data_ptr(), self.images.numel() * self.images.element_size(), self
+        return self.files, [(view.data_ptr(), view.numel() * view.element_size()) for view in self.images], self
 
 
 class NativeIterator(_BaseDataLoaderIter):
-    """Yields [images, labels] as torch's default_collate makes them; images lie where the engine wrote them."""
+    """Yields [images, labels] as torch's default_collate makes them; images lie where the engine wrote them.
+
+    Of a MultiView: [[images of the first view, ...], labels].
+    """
 
     def __init__(self, loader: Any, engine: LoaderEngine, plan: NativePlan) -> None:
         """`loader` is a fastload.DataLoader; the iterator does not keep it."""
@@ -238,9 +247,9 @@ class NativeIterator(_BaseDataLoaderIter):
             # generator, whose state goes in before each batch and comes out after it.
             seeds = [(int(self._base_seed) + worker) % 2**64 for worker in range(max(1, self._num_workers))]
             draws = [_native.TorchDraws(seed, is_fused=uniform_is_fused()) for seed in seeds]
-            return engine.open_torch_stream(plan.index, plan.transform, draws)
+            return engine.open_torch_stream(plan.index, plan.views, draws)
         seed, epoch = loader._random_key(int(self._base_seed), self._resets)
-        return engine.open_stream(plan.index, plan.transform, seed, epoch)
+        return engine.open_stream(plan.index, plan.views, seed, epoch)
 
     def _finish_epoch(self) -> None:
         """Lets the batches in flight end, as torch's workers do: they draw, and the next epoch goes on there."""
@@ -296,12 +305,14 @@ class NativeIterator(_BaseDataLoaderIter):
         labels = torch.from_numpy(source.table.labels[files])
         return _PendingBatch(indices, files, self._allocate(len(files)), labels, error)
 
-    def _allocate(self, batch_size: int) -> torch.Tensor | None:
+    def _allocate(self, batch_size: int) -> list[torch.Tensor]:
+        """Memory for the batch of each view."""
         if batch_size == 0:
-            return None
-        return _device.allocate(self._engine.native, self._plan.layout, batch_size, is_pinned=bool(self._pin_memory))
+            return []
+        engine, is_pinned = self._engine.native, bool(self._pin_memory)
+        return [_device.allocate(engine, layout, batch_size, is_pinned=is_pinned) for layout in self._plan.layouts]
 
-    def _next_data(self) -> list[torch.Tensor]:  # type: ignore[override]  # torch: NoReturn
+    def _next_data(self) -> list[Any]:  # type: ignore[override]  # torch: NoReturn
         self._engine.check_process("this iterator")
         _exit_state.sleep_if_begun()
         with self._lock:
@@ -322,7 +333,8 @@ class NativeIterator(_BaseDataLoaderIter):
                 raise pending.error
             finally:
                 del pending  # its error's traceback has this frame
-        return [pending.images, pending.labels.pin_memory() if self._pin_memory else pending.labels]
+        images = pending.images if self._plan.is_multi_view else pending.images[0]
+        return [images, pending.labels.pin_memory() if self._pin_memory else pending.labels]
 
     def _settle_draws(self, batch: _native.Batch, pending: _PendingBatch) -> None:
         """Brings torch's generator to where it is after `batch`."""
@@ -372,8 +384,8 @@ class NativeIterator(_BaseDataLoaderIter):
             return []
         indices, batch = self._last
         return [
-            SampleReport(index, os.fsdecode(path), "fallback" if is_by_fallback else "native", size, steps)
-            for index, (path, is_by_fallback, size, steps) in zip(indices.tolist(), batch.reports(), strict=True)
+            SampleReport(index, os.fsdecode(path), "fallback" if is_by_fallback else "native", size, views)
+            for index, (path, is_by_fallback, size, views) in zip(indices.tolist(), batch.reports(), strict=True)
         ]
 
 

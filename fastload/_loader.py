@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar
 
@@ -21,7 +21,8 @@ from fastload._stats import LoaderStats
 from fastload._torch_draws import UnknownDrawsError, uniform_is_fused, with_torch_exp
 from fastload._torch_iterator import SampleCount, torch_iterator
 from fastload.sources._lowering import LoweredSource, lower_dataset
-from fastload.transforms._lowering import LoweredTransform, NotLowered, lower_transform
+from fastload.transforms._lowering import LoweredTransform, NotLowered, lower_transform, lower_views
+from fastload.transforms._multi_view import views_of
 from fastload.transforms._pillow_rules import resize_order
 
 T_co = TypeVar("T_co", covariant=True)
@@ -213,21 +214,31 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         if source_and_index is None or any(row.obstacle for row in self._batching_verdicts()):
             return None
         source, index = source_and_index
-        transform = lower_transform(source.transform)
-        if not isinstance(transform, LoweredTransform) or _transform_obstacle(transform) is not None:
+        views = _views(source.transform)
+        if views is None:
             return None
-        assert transform.height is not None
-        assert transform.width is not None
-        draws_as_torch = self.rng == "torch"
-        steps = _native.TransformPlan(
-            with_torch_exp(transform.steps) if draws_as_torch else list(transform.steps),
-            element_size=transform.element_size,
+        return NativePlan(
+            source,
+            index,
+            tuple(map(self._view_plan, views)),
+            tuple(map(self._view_layout, views)),
+            views_of(source.transform) is not None,
+            draws_as_torch=self.rng == "torch",
+        )
+
+    def _view_plan(self, view: LoweredTransform) -> _native.TransformPlan:
+        return _native.TransformPlan(
+            with_torch_exp(view.steps) if self.rng == "torch" else list(view.steps),
+            element_size=view.element_size,
             channels_last=self.memory_format is torch.channels_last,
-            table=transform.table,
+            table=view.table,
             resize_order=resize_order(_fallback.pillow_info().version),
         )
-        layout = BatchLayout(transform.height, transform.width, transform.dtype, self.memory_format)
-        return NativePlan(source, index, steps, layout, draws_as_torch)
+
+    def _view_layout(self, view: LoweredTransform) -> BatchLayout:
+        assert view.height is not None
+        assert view.width is not None
+        return BatchLayout(view.height, view.width, view.dtype, self.memory_format)
 
     def _lowered_source(self) -> tuple[LoweredSource, _native.SampleIndex] | None:
         """The dataset's compact form; made again only where the dataset has changed since."""
@@ -335,6 +346,14 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
 
 
 # What the engine runs of the steps that a transform is lowered to.
+def _views(transform: object) -> list[LoweredTransform] | None:
+    """What is made of each image, where all of it is native: one form, or those of a MultiView."""
+    views: Sequence[LoweredTransform | NotLowered] | None = lower_views(transform)
+    lowered = views or [lower_transform(transform)]
+    native = [view for view in lowered if isinstance(view, LoweredTransform) and _transform_obstacle(view) is None]
+    return native if len(native) == len(lowered) else None
+
+
 def _transform_obstacle(transform: LoweredTransform | NotLowered) -> str | None:
     """Why the engine does not run the whole of `transform`, or None."""
     if isinstance(transform, NotLowered):

@@ -29,6 +29,7 @@ namespace fastload {
 namespace {
 
 using IndexArray = py::array_t<std::int64_t, py::array::c_style>;
+using Plans = std::vector<std::shared_ptr<TransformPlan>>;
 using ByteArray = py::array_t<std::uint8_t, py::array::c_style>;
 
 constexpr double kLongestCloseSeconds = 3600;
@@ -50,22 +51,20 @@ class EngineHandle {
         return host_buffer;
     }
 
-    py::object open_stream(std::shared_ptr<SampleIndex> index, std::shared_ptr<TransformPlan> plan, std::uint64_t seed,
+    py::object open_stream(std::shared_ptr<SampleIndex> index, const Plans& views, std::uint64_t seed,
                            std::uint64_t epoch) {
         check_process(engine_.core());
-        if (!plan->has_fixed_size()) throw py::value_error("plan must give samples of one size");
-        const std::size_t sample_bytes = plan->sample_bytes();
-        std::vector<SampleSource> sources{{std::move(index), std::move(plan), sample_bytes, std::nullopt, seed, epoch}};
+        std::vector<SampleSource> sources{{std::move(index), views_of(views), std::nullopt, seed, epoch}};
         return make_stream_object(engine_.open_streams(std::move(sources)));
     }
 
-    py::object open_torch_stream(const std::shared_ptr<SampleIndex>& index, const std::shared_ptr<TransformPlan>& plan,
+    py::object open_torch_stream(const std::shared_ptr<SampleIndex>& index, const Plans& views,
                                  const std::vector<TorchDraws>& draws) {
         check_process(engine_.core());
         if (draws.empty()) throw py::value_error("draws must hold the generator of at least one stream");
         std::vector<SampleSource> sources;
         for (const TorchDraws& generator : draws) {
-            sources.push_back({index, plan, plan->sample_bytes(), generator, 0, 0});
+            sources.push_back({index, views_of(views), generator, 0, 0});
         }
         return make_stream_object(engine_.open_streams(std::move(sources)));
     }
@@ -122,6 +121,16 @@ class EngineHandle {
     bool is_running() const { return !is_forked() && engine_.core().is_running(); }
 
   private:
+    static std::vector<View> views_of(const Plans& plans) {
+        if (plans.empty()) throw py::value_error("views must hold at least one plan");
+        std::vector<View> views;
+        for (const std::shared_ptr<TransformPlan>& plan : plans) {
+            if (!plan->has_fixed_size()) throw py::value_error("plan must give samples of one size");
+            views.push_back({plan, plan->sample_bytes()});
+        }
+        return views;
+    }
+
     static SampleWorkerFactory worker_factory(std::uint64_t max_file_bytes, std::uint64_t max_pixels,
                                               bool is_native_jpeg_allowed) {
         const KernelTable* kernels = select_kernel_table();
@@ -166,9 +175,10 @@ void bind_engine(py::module_& m) {
              py::arg("num_threads"), py::arg("max_free_buffers"), py::arg("max_file_bytes"), py::arg("max_pixels"),
              py::arg("native_jpeg"))
         .def("allocate", &EngineHandle::allocate, py::arg("nbytes"))
-        .def("open_stream", &EngineHandle::open_stream, py::arg("index"), py::arg("plan"), py::arg("seed"),
+        .def("open_stream", &EngineHandle::open_stream, py::arg("index"), py::arg("views"), py::arg("seed"),
              py::arg("epoch"))
-        .def("open_torch_stream", &EngineHandle::open_torch_stream, py::arg("index"), py::arg("plan"), py::arg("draws"))
+        .def("open_torch_stream", &EngineHandle::open_torch_stream, py::arg("index"), py::arg("views"),
+             py::arg("draws"))
         .def("next_fallback", &EngineHandle::next_fallback)
         .def("close", &EngineHandle::close, py::arg("timeout_seconds") = 0.0)
         .def("stats", &EngineHandle::stats)

@@ -145,14 +145,15 @@ class Batch {
         return std::move(fields);
     }
 
-    // For each sample (path, is_by_fallback, (width, height), steps).
+    // For each sample (path, is_by_fallback, (width, height), the steps of each view).
     py::list reports() const {
         py::list reports;
         for (std::size_t position = 0; position < slot_->sample_indices.size(); ++position) {
             const SampleReport& report = slot_->reports[position];
+            py::list views;
+            for (const ResolvedTransform& view : report.views) views.append(describe_steps(view));
             reports.append(py::make_tuple(path_of(stream(), slot_->sample_indices[position]), report.is_by_fallback,
-                                          py::make_tuple(report.source_size.width, report.source_size.height),
-                                          describe_steps(report.transform)));
+                                          py::make_tuple(report.source_size.width, report.source_size.height), views));
         }
         return reports;
     }
@@ -163,10 +164,12 @@ class Batch {
     std::shared_ptr<void> owner_;
 };
 
+// Address and bytes of the batch of each view; none for an empty batch.
+using Memory = std::vector<std::pair<std::uintptr_t, std::size_t>>;
+
 struct Submission {
     IndexArray indices;
-    std::uintptr_t address;
-    std::size_t size_bytes;
+    Memory memory;
     py::object owner;
 };
 
@@ -181,11 +184,12 @@ class StreamHandle {
         release_dead_tokens();
     }
 
-    void submit(const IndexArray& indices, std::uintptr_t address, std::size_t size_bytes, const py::object& owner) {
+    void submit(const IndexArray& indices, const Memory& memory, const py::object& owner) {
         check_process(core());
         release_dead_tokens();
-        check_submission(indices, size_bytes);
-        streams().submit(span_of(indices), reinterpret_cast<std::uint8_t*>(address), make_token(owner));
+        check_submission(indices, memory);
+        const std::vector<std::uint8_t*> images = pointers_of(memory);
+        streams().submit(span_of(indices), {images.data(), images.size()}, make_token(owner));
     }
 
     // The next batch in order, or a FallbackTask (only without threads), or None when `timeout_seconds` > 0 has passed,
@@ -238,12 +242,12 @@ class StreamHandle {
         check_process(core());
         const std::optional<TorchDraws> draws = batch.draws_after();
         if (!draws) return;
-        for (const Submission& submission : again) check_submission(submission.indices, submission.size_bytes);
+        for (const Submission& submission : again) check_submission(submission.indices, submission.memory);
         const std::shared_ptr<Stream> stream = streams().restart(batch.stream(), *draws);
         if (stream == nullptr) throw std::logic_error("the batch is of a stream that was restarted");
         for (const Submission& submission : again) {
-            stream->submit(span_of(submission.indices), reinterpret_cast<std::uint8_t*>(submission.address),
-                           make_token(submission.owner));
+            const std::vector<std::uint8_t*> images = pointers_of(submission.memory);
+            stream->submit(span_of(submission.indices), {images.data(), images.size()}, make_token(submission.owner));
         }
         release_dead_tokens();
     }
@@ -285,7 +289,13 @@ class StreamHandle {
         return {indices.data(), static_cast<std::size_t>(indices.size())};
     }
 
-    void check_submission(const IndexArray& indices, std::size_t size_bytes) const {
+    static std::vector<std::uint8_t*> pointers_of(const Memory& memory) {
+        std::vector<std::uint8_t*> pointers;
+        for (const auto& view : memory) pointers.push_back(reinterpret_cast<std::uint8_t*>(view.first));
+        return pointers;
+    }
+
+    void check_submission(const IndexArray& indices, const Memory& memory) const {
         const SampleSource& source = streams().front().source();
         const std::int64_t num_samples = source.index->num_samples();
         for (const std::int64_t index : span_of(indices)) {
@@ -295,10 +305,16 @@ class StreamHandle {
             }
         }
         const auto count = static_cast<std::size_t>(indices.size());
-        std::size_t expected = 0;
-        if (!checked_multiply(count, source.sample_bytes, &expected) || size_bytes != expected) {
+        if (memory.size() != (count == 0 ? 0 : source.views.size())) {
+            throw py::value_error("there must be memory for " + std::to_string(source.views.size()) + " views, got " +
+                                  std::to_string(memory.size()));
+        }
+        for (std::size_t i = 0; i < memory.size(); ++i) {
+            const std::size_t sample_bytes = source.views[i].sample_bytes;
+            std::size_t expected = 0;
+            if (checked_multiply(count, sample_bytes, &expected) && memory[i].second == expected) continue;
             throw py::value_error("the batch's memory must hold exactly " + std::to_string(count) + " samples of " +
-                                  std::to_string(source.sample_bytes) + " bytes, got " + std::to_string(size_bytes) +
+                                  std::to_string(sample_bytes) + " bytes, got " + std::to_string(memory[i].second) +
                                   " bytes");
         }
     }
@@ -355,8 +371,7 @@ void bind_stream(py::module_& m) {
         .def("reports", &Batch::reports);
 
     py::class_<StreamHandle>(m, "Stream")
-        .def("submit", &StreamHandle::submit, py::arg("indices"), py::arg("address"), py::arg("nbytes"),
-             py::arg("owner"))
+        .def("submit", &StreamHandle::submit, py::arg("indices"), py::arg("memory"), py::arg("owner"))
         .def("next", &StreamHandle::next, py::arg("timeout_seconds"))
         .def("owners_behind", &StreamHandle::owners_behind, py::arg("batch"))
         .def(
@@ -364,9 +379,8 @@ void bind_stream(py::module_& m) {
             [](StreamHandle& stream, const Batch& batch, const py::list& again) {
                 std::vector<Submission> submissions;
                 for (const py::handle& item : again) {
-                    const auto fields = item.cast<std::tuple<IndexArray, std::uintptr_t, std::size_t, py::object>>();
-                    const auto& [indices, address, size_bytes, owner] = fields;
-                    submissions.push_back({indices, address, size_bytes, owner});
+                    const auto fields = item.cast<std::tuple<IndexArray, Memory, py::object>>();
+                    submissions.push_back({std::get<0>(fields), std::get<1>(fields), std::get<2>(fields)});
                 }
                 stream.restart(batch, submissions);
             },

@@ -40,7 +40,7 @@ struct SampleTurn {
 struct BatchSlot {
     // Set by submit(), then read-only until the slot is free again.
     std::vector<std::int64_t> sample_indices;
-    std::uint8_t* images = nullptr;
+    std::vector<std::uint8_t*> images;  // of each view
     std::shared_ptr<void> memory;
 
     // Each element belongs to the task of that position until the batch is ready.

@@ -19,7 +19,7 @@ bool DrawOrder::advance(BatchSlot& slot, std::list<PendingSample>* resumed) noex
         if (turn.is_lost) continue;
         if (!turn.has_size) return false;
         SampleReport& report = slot.reports[slot.num_drawn];
-        turn.status = source_.plan->resolve(&*draws_, report.source_size, &report.transform);
+        turn.status = source_.resolve(&*draws_, report.source_size, &report);
         turn.has_drawn = true;
         if (turn.is_parked) resume(slot, slot.num_drawn, resumed);
     }
@@ -33,14 +33,15 @@ void DrawOrder::resume(const BatchSlot& slot, std::size_t position, std::list<Pe
     if (found != parked_.end()) resumed->splice(resumed->end(), parked_, found);
 }
 
-TorchDraws DrawOrder::draws_after(const BatchSlot& slot) const noexcept {
+TorchDraws DrawOrder::draws_after(const BatchSlot& slot) const {
     TorchDraws draws = *draws_;
     draws.stream() = slot.draws_before;
     const std::size_t end = slot.first_error ? slot.first_error->position : slot.turns.size();
-    ResolvedTransform again;
+    SampleReport again;
+    again.reset(source_);
     const auto draw = [&](std::size_t position) {
         // The result is known; only the draws matter.
-        static_cast<void>(source_.plan->resolve(&draws, slot.reports[position].source_size, &again).is_ok());
+        static_cast<void>(source_.resolve(&draws, slot.reports[position].source_size, &again).is_ok());
     };
     for (std::size_t position = 0; position < end; ++position) draw(position);
     // A sample that failed in its own choices has drawn until then.

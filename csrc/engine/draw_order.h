@@ -28,9 +28,7 @@ class DrawOrder {
     explicit DrawOrder(const SampleSource& source) noexcept : source_(source), draws_(source.torch_draws) {}
 
     // False where nothing is drawn or the counter makes the draws: then no sample waits for another.
-    bool is_needed() const noexcept {
-        return draws_.has_value() && source_.plan != nullptr && source_.plan->is_random();
-    }
+    bool is_needed() const noexcept { return draws_.has_value() && source_.is_random(); }
 
     // The generator's state for the samples that have not drawn.
     void set_draws(const TorchDraws& draws) noexcept { draws_ = draws; }
@@ -45,8 +43,8 @@ class DrawOrder {
     // Lets go of the samples that wait.
     std::list<PendingSample> drop_parked() noexcept { return std::move(parked_); }
 
-    // Where torch's generator is after a batch that was delivered.
-    TorchDraws draws_after(const BatchSlot& slot) const noexcept;
+    // Where torch's generator is after a batch that was delivered. May throw std::bad_alloc.
+    TorchDraws draws_after(const BatchSlot& slot) const;
 
   private:
     bool advance(BatchSlot& slot, std::list<PendingSample>* resumed) noexcept;

@@ -44,13 +44,13 @@ Status NativeSampleWorker::run(const SampleTask& task, SampleTimings* timings) n
         if (const Status status = task.choices->resolve(task, info.size); !status.is_ok()) return status;
     }
     StripImageView pixels;
+    const Region region = task.report->source_region();
     {
         const StageTimer timer(&timings->decode_ns);
-        const Region& region = task.report->transform.source_region;
         if (const Status status = decoder_.decode(region, &pixels); !status.is_ok()) return status;
     }
     if (is_cancelled(task)) return kCancelledStatus;
-    return transform(task, pixels, timings);
+    return transform(task, pixels, region, timings);
 }
 
 Status NativeSampleWorker::run_with_pixels(const SampleTask& task, const PackedImageView& rgb,
@@ -61,17 +61,26 @@ Status NativeSampleWorker::run_with_pixels(const SampleTask& task, const PackedI
         const StageTimer timer(&timings->transform_ns);
         if (const Status status = executor_.load_packed(rgb, &pixels); !status.is_ok()) return status;
     }
-    return transform(task, pixels.crop(task.report->transform.source_region), timings);
+    return transform(task, pixels, {0, 0, rgb.width, rgb.height}, timings);
 }
 
 std::size_t NativeSampleWorker::scratch_bytes() const noexcept {
     return reader_.scratch_bytes() + decoder_.scratch_bytes() + executor_.scratch_bytes();
 }
 
-Status NativeSampleWorker::transform(const SampleTask& task, const StripImageView& pixels,
+Status NativeSampleWorker::transform(const SampleTask& task, const StripImageView& pixels, const Region& region,
                                      SampleTimings* timings) noexcept {
     const StageTimer timer(&timings->transform_ns);
-    return executor_.run(*task.source->plan, task.report->transform, pixels, task.destination);
+    for (std::size_t i = 0; i < task.source->views.size(); ++i) {
+        const ResolvedTransform& resolved = task.report->views[i];
+        Region needed = resolved.source_region;
+        needed.left -= region.left;
+        needed.top -= region.top;
+        const Status status =
+            executor_.run(*task.source->views[i].plan, resolved, pixels.crop(needed), task.destination(i));
+        if (!status.is_ok()) return status;
+    }
+    return Status::ok();
 }
 
 }  // namespace fastload

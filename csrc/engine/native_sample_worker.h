@@ -30,7 +30,9 @@ class NativeSampleWorker final : public SampleWorker {
     std::size_t scratch_bytes() const noexcept override;
 
   private:
-    Status transform(const SampleTask& task, const StripImageView& pixels, SampleTimings* timings) noexcept;
+    // Makes every view of `pixels`, which show `region` of the image.
+    Status transform(const SampleTask& task, const StripImageView& pixels, const Region& region,
+                     SampleTimings* timings) noexcept;
 
     const NativeWorkerOptions options_;
     FileReader reader_;

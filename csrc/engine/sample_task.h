@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "base/image_view.h"
 #include "base/status.h"
@@ -17,16 +18,30 @@
 
 namespace fastload {
 
+// One of the things made of each image; all samples of a view make up a batch of their own.
+struct View {
+    std::shared_ptr<const TransformPlan> plan;
+    std::size_t sample_bytes = 0;  // what one sample takes in its batch
+};
+
+struct SampleReport;
+
 // What all samples of one iteration share. Immutable; threads read it without locks.
 struct SampleSource {
     std::shared_ptr<const SampleIndex> index;
-    std::shared_ptr<const TransformPlan> plan;
-    std::size_t sample_bytes = 0;  // what one sample takes in a batch
+    std::vector<View> views;  // at least one
     // Random choices: by torch's generator from this state on, one sample after the other in the order of the batches;
     // or, where there is none, by the counter: Note [counter layout].
     std::optional<TorchDraws> torch_draws;
     std::uint64_t seed = 0;
     std::uint64_t epoch = 0;
+
+    // True where resolve() draws.
+    bool is_random() const noexcept;
+
+    // Makes the choices of all views, in order, for an image of `source_size`: TransformPlan::resolve. The first one
+    // that fails ends it.
+    Status resolve(DrawSource* draws, ImageSize source_size, SampleReport* report) const noexcept;
 };
 
 // What was done to a sample: enough to repeat it with Pillow.
@@ -34,7 +49,13 @@ struct SampleReport {
     std::int64_t sample_index = 0;
     bool is_by_fallback = false;
     ImageSize source_size;
-    ResolvedTransform transform;
+    std::vector<ResolvedTransform> views;
+
+    // Forgets the sample, with room for the steps of another one. May throw std::bad_alloc.
+    void reset(const SampleSource& source);
+
+    // The part of the image that the views need together.
+    Region source_region() const noexcept;
 };
 
 struct SampleTask;
@@ -52,10 +73,16 @@ class SampleChoices {
 struct SampleTask {
     const SampleSource* source = nullptr;
     std::int64_t sample_index = 0;
-    std::uint8_t* destination = nullptr;              // source->sample_bytes, written by this task alone
+    std::size_t position = 0;                         // in the batch
+    std::uint8_t* const* images = nullptr;            // the batch of each view; others write to it as well
     const std::atomic<bool>* is_cancelled = nullptr;  // a hint to leave early; the result is not used then
     SampleReport* report = nullptr;
     SampleChoices* choices = nullptr;
+
+    // Where `view` of this sample goes: its sample_bytes, written by this task alone.
+    std::uint8_t* destination(std::size_t view) const noexcept {
+        return images[view] + position * source->views[view].sample_bytes;
+    }
 };
 
 // The scratch and code of one thread. Not thread-safe; never throws, never takes the GIL.

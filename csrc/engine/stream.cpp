@@ -46,8 +46,7 @@ class Stream::Choices final : public SampleChoices {
         if (stream_.draw_order_.is_needed()) return stream_.resolve_in_order(sample_, source_size);
         const SampleSource& source = stream_.source_;
         CounterDraws draws(source.seed, source.epoch, static_cast<std::uint64_t>(task.sample_index));
-        task.report->source_size = source_size;
-        return source.plan->resolve(&draws, source_size, &task.report->transform);
+        return source.resolve(&draws, source_size, task.report);
     }
 
   private:
@@ -75,11 +74,12 @@ std::vector<std::shared_ptr<void>> Stream::memory_in_flight() const {
     return memory;
 }
 
-void Stream::submit(Span<const std::int64_t> indices, std::uint8_t* images, std::shared_ptr<void> memory) {
+void Stream::submit(Span<const std::int64_t> indices, Span<std::uint8_t* const> images, std::shared_ptr<void> memory) {
     std::shared_ptr<BatchSlot> slot = free_slot();
     slot->sample_indices.assign(indices.begin(), indices.end());
-    slot->reports.assign(indices.size(), SampleReport{});
-    slot->images = images;
+    slot->reports.resize(indices.size());
+    for (SampleReport& report : slot->reports) report.reset(source_);
+    slot->images.assign(images.begin(), images.end());
     slot->memory = std::move(memory);
     slot->next_position = 0;
     slot->samples_left = indices.size();
@@ -218,7 +218,8 @@ SampleTask Stream::task_of(const PendingSample& sample, SampleChoices* choices) 
     SampleTask task;
     task.source = &source_;
     task.sample_index = slot.sample_indices[sample.position];
-    task.destination = slot.images + sample.position * source_.sample_bytes;
+    task.position = sample.position;
+    task.images = slot.images.data();
     task.is_cancelled = &is_cancelled_;
     task.report = &slot.reports[sample.position];
     task.report->sample_index = task.sample_index;

@@ -9,7 +9,8 @@ StreamGroup::StreamGroup(std::shared_ptr<EngineCore> core, std::vector<SampleSou
     for (SampleSource& source : sources) streams_.push_back(Stream::open(core, std::move(source)));
 }
 
-void StreamGroup::submit(Span<const std::int64_t> indices, std::uint8_t* images, std::shared_ptr<void> memory) {
+void StreamGroup::submit(Span<const std::int64_t> indices, Span<std::uint8_t* const> images,
+                         std::shared_ptr<void> memory) {
     streams_[num_submitted_ % streams_.size()]->submit(indices, images, std::move(memory));
     ++num_submitted_;
 }

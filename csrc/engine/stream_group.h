@@ -20,7 +20,7 @@ class StreamGroup {
     StreamGroup(std::shared_ptr<EngineCore> core, std::vector<SampleSource> sources);
 
     // Queues the next batch: Stream::submit.
-    void submit(Span<const std::int64_t> indices, std::uint8_t* images, std::shared_ptr<void> memory);
+    void submit(Span<const std::int64_t> indices, Span<std::uint8_t* const> images, std::shared_ptr<void> memory);
 
     // The stream of the batch whose turn it is.
     const std::shared_ptr<Stream>& current() const noexcept { return streams_[num_taken_ % streams_.size()]; }

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "base/image_view.h"
 #include "base/span.h"
@@ -33,14 +34,13 @@ constexpr std::size_t kMaxResolvedSteps = 32;
 
 // Steps that change nothing are left out. Erasing comes last.
 struct ResolvedTransform {
-    std::array<ResolvedStep, kMaxResolvedSteps> storage;
-    std::size_t step_count = 0;
+    std::vector<ResolvedStep> list;  // keeps its memory from sample to sample
     ImageSize source_size;
     ImageSize output_size;
     // The pixels of the source that the result depends on through crops; what the decoder must deliver. Never empty.
     Region source_region;
 
-    Span<const ResolvedStep> steps() const noexcept { return {storage.data(), step_count}; }
+    Span<const ResolvedStep> steps() const noexcept { return {list.data(), list.size()}; }
 };
 
 }  // namespace fastload

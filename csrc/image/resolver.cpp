@@ -6,7 +6,7 @@ namespace fastload {
 
 Resolver::Resolver(ImageSize source, ResolvedTransform* out) noexcept
     : out_(out), placement_(Placement::of_whole(source)) {
-    out_->step_count = 0;
+    out_->list.clear();
     out_->source_size = source;
 }
 
@@ -71,8 +71,7 @@ void Resolver::finish() noexcept {
 }
 
 ResolvedStep& Resolver::append(ResolvedKind kind) noexcept {
-    ResolvedStep& step = out_->storage[out_->step_count++];
-    step = {};
+    ResolvedStep& step = out_->list.emplace_back();  // there is room: see the plan
     step.kind = kind;
     return step;
 }

@@ -1,6 +1,7 @@
 #include "image/transform_plan.h"
 
 #include <algorithm>
+#include <new>
 #include <optional>
 
 #include "base/checked_math.h"
@@ -27,6 +28,7 @@ std::shared_ptr<TransformPlan> TransformPlan::create(std::vector<TransformStep> 
     if (problem->empty()) *problem = check_steps(steps, layout);
     if (problem->empty()) *problem = check_step_count(steps);
     if (!problem->empty()) return nullptr;
+    plan->max_steps_ = count_resolved_steps(steps);
     plan->steps_ = std::move(steps);
     plan->layout_ = std::move(layout);
     plan->resize_order_ = options.resize_order;
@@ -57,6 +59,11 @@ bool TransformPlan::is_random() const noexcept {
 Status TransformPlan::resolve(DrawSource* draws, ImageSize source, ResolvedTransform* out) const noexcept {
     if (!is_side(source.width) || !is_side(source.height)) {
         return {StatusCode::kInvalidGeometry, 0, 0, "a side of the image is not in 1..65535"};
+    }
+    try {
+        reserve(out);
+    } catch (const std::bad_alloc&) {
+        return {StatusCode::kOutOfMemory, 0, 0, "no memory for the steps of a sample"};
     }
     Resolver resolver(source, out);
     if (Status status = resolve_steps(steps_, draws, &resolver); !status.is_ok()) return status;

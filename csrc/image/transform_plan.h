@@ -50,12 +50,15 @@ class TransformPlan {
     ResizeOrder resize_order() const noexcept { return resize_order_; }
     Span<const TransformStep> steps() const noexcept { return {steps_.data(), steps_.size()}; }
 
+    // Makes room for the steps of any sample, so that resolve() allocates nothing. May throw std::bad_alloc.
+    void reserve(ResolvedTransform* out) const { out->list.reserve(max_steps_); }
+
     // True where resolve() draws.
     bool is_random() const noexcept;
 
     // Makes the choices for one sample of `source` size with `draws`. Fails with kInvalidGeometry where a side of the
     // source is not in 1..kMaxImageSide, one of a result between two steps not in 1..kMaxResizedSide, or a random crop
-    // is larger than the image.
+    // is larger than the image; with kOutOfMemory where there was no room and no memory for the steps.
     Status resolve(DrawSource* draws, ImageSize source, ResolvedTransform* out) const noexcept;
 
   private:
@@ -64,6 +67,7 @@ class TransformPlan {
     ResizeOrder resize_order_ = ResizeOrder::kHorizontalFirst;
     ImageSize output_size_;
     std::size_t sample_bytes_ = 0;
+    std::size_t max_steps_ = 0;
 };
 
 }  // namespace fastload

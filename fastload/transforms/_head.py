@@ -15,7 +15,8 @@ from fastload.transforms._tensor_part import TensorForm, TensorProbe, lower_rand
 
 _TO_TENSOR = "PILToTensor, ToTensor or v2.ToImage"
 _BEFORE_TENSORS = f"before {_TO_TENSOR}"
-_MAX_RESOLVED_STEPS = 32  # of the native plan (csrc/image/resolved_transform.h)
+# The native plan (csrc/image/resolved_transform.h) takes one more, and a RandomErasing may follow.
+_MAX_RESOLVED_STEPS = 31
 
 
 class Head:
@@ -141,4 +142,4 @@ def _resolved_count(step: Step) -> int:
         return sum(map(_resolved_count, step["steps"]))
     if step["kind"] == "policy":
         return int(step.get("num_ops", 2 if step["rule"] == "auto_augment" else 1))
-    return {"random_resized_crop": 2, "color_jitter": 4}.get(step["kind"], 1)
+    return {"random_resized_crop": 2, "random_crop": 2, "color_jitter": 4}.get(step["kind"], 1)

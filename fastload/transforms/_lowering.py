@@ -7,13 +7,15 @@ v1 and v2, with nothing about the object or the class overridden.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import torch
 
 from fastload.transforms import _recognize
 from fastload.transforms._head import Head
+from fastload.transforms._multi_view import views_of
 from fastload.transforms._pipeline import Node, expand
 from fastload.transforms._stage import RunsInPythonError, Step
 
@@ -122,6 +124,35 @@ def lower_transform(transform: object) -> LoweredTransform | NotLowered:
         if cut is not None:
             tail.append(node.transform)
     return _result(head, tuple(tail), tuple(stages))
+
+
+def lower_views(transform: object) -> list[LoweredTransform] | None:
+    """Each view of a MultiView, lowered as a pipeline of its own; None where `transform` is none, or one has no form.
+
+    Positions count on from view to view, so that no two steps draw the same numbers from a counter.
+    """
+    views = views_of(transform)
+    if views is None:
+        return None
+    lowered: list[LoweredTransform] = []
+    first_position = 0
+    for view in views:
+        form = lower_transform(view)
+        if not isinstance(form, LoweredTransform):
+            return None
+        lowered.append(replace(form, steps=_moved(form.steps, first_position)))
+        first_position += len(form.stages)
+    return lowered
+
+
+def _moved(steps: Iterable[Step], by: int) -> tuple[Step, ...]:
+    moved = []
+    for step in steps:
+        step = {**step, "position": step["position"] + by}
+        if "steps" in step:
+            step["steps"] = list(_moved(step["steps"], by))
+        moved.append(step)
+    return tuple(moved)
 
 
 def _result(head: Head, tail: tuple[Any, ...], stages: tuple[TransformStage, ...]) -> LoweredTransform:

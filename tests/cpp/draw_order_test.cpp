@@ -88,13 +88,17 @@ std::shared_ptr<const TransformPlan> random_plan() {
     return TransformPlan::create({crop, flip}, {}, {ResizeOrder::kPillow13}, &problem);
 }
 
+View random_view() {
+    const std::shared_ptr<const TransformPlan> plan = random_plan();
+    return {plan, plan->sample_bytes()};
+}
+
 // The crop and whether there is a flip.
 using Choices = std::array<std::int32_t, 5>;
 
 Choices choices_of(const ResolvedTransform& transform) {
     const Region& region = transform.source_region;
-    const bool is_flipped =
-        transform.step_count > 0 && transform.storage[transform.step_count - 1].kind == ResolvedKind::kHorizontalFlip;
+    const bool is_flipped = !transform.list.empty() && transform.list.back().kind == ResolvedKind::kHorizontalFlip;
     return {region.left, region.top, region.width, region.height, is_flipped ? 1 : 0};
 }
 
@@ -172,8 +176,10 @@ class Consumer {
     void open(std::size_t first) {
         stream_ = engine_.open_stream(source_);
         for (std::size_t number = first; number < batches_.size(); ++number) {
-            auto bytes = std::make_shared<std::vector<std::uint8_t>>(batches_[number].size() * source_.sample_bytes);
-            stream_->submit({batches_[number].data(), batches_[number].size()}, bytes->data(), bytes);
+            auto bytes =
+                std::make_shared<std::vector<std::uint8_t>>(batches_[number].size() * source_.views[0].sample_bytes);
+            std::uint8_t* const images = bytes->data();
+            stream_->submit({batches_[number].data(), batches_[number].size()}, {&images, 1}, bytes);
         }
     }
 
@@ -198,20 +204,19 @@ void check_equals_torch(const Script& script, std::size_t num_threads, unsigned 
     std::vector<std::thread> decoders;
     for (unsigned i = 0; i < 2; ++i) decoders.emplace_back([&, i] { decode(engine.core(), script, seed + i); });
     SampleSource source;
-    source.plan = random_plan();
-    source.sample_bytes = source.plan->sample_bytes();
+    source.views = {random_view()};
     source.torch_draws = TorchDraws(Mt19937Stream(seed), true);
     const auto batches = make_batches(12);
     TorchDraws expected_draws = *source.torch_draws;
     Consumer consumer(engine, source, batches);
     for (std::size_t number = 0; number < batches.size(); ++number) {
         std::optional<std::size_t> failed;
-        const auto expected = draw_as_torch(script, *source.plan, batches[number], &expected_draws, &failed);
+        const auto expected = draw_as_torch(script, *source.views[0].plan, batches[number], &expected_draws, &failed);
         const std::shared_ptr<BatchSlot> slot = consumer.next(number);
         CHECK_EQUAL(slot->first_error.has_value(), failed.has_value());
         if (failed && slot->first_error) CHECK_EQUAL(slot->first_error->position, *failed);
         for (std::size_t position = 0; position < expected.size(); ++position) {
-            CHECK(choices_of(slot->reports[position].transform) == expected[position]);
+            CHECK(choices_of(slot->reports[position].views[0]) == expected[position]);
         }
         if (failed) continue;
         TorchDraws after = *consumer.stream().draws_after(*slot);
@@ -250,18 +255,18 @@ TEST_CASE(samples_that_wait_for_their_turn_are_let_go_of_by_cancel) {
     Script script{{Fate::kFallbackAtHeader, Fate::kNative, Fate::kNative}};
     Engine engine(2, [&]() { return std::make_unique<ScriptedWorker>(script, 1U); });
     SampleSource source;
-    source.plan = random_plan();
-    source.sample_bytes = source.plan->sample_bytes();
+    source.views = {random_view()};
     source.torch_draws = TorchDraws(Mt19937Stream(1), true);
     std::weak_ptr<Stream> watched;
     std::weak_ptr<void> memory;
     {
         const std::shared_ptr<Stream> stream = engine.open_stream(source);
         watched = stream;
-        auto bytes = std::make_shared<std::vector<std::uint8_t>>(3 * source.sample_bytes);
+        auto bytes = std::make_shared<std::vector<std::uint8_t>>(3 * source.views[0].sample_bytes);
         memory = bytes;
         const std::vector<std::int64_t> indices = {0, 1, 2};
-        stream->submit({indices.data(), indices.size()}, bytes->data(), bytes);
+        std::uint8_t* const images = bytes->data();
+        stream->submit({indices.data(), indices.size()}, {&images, 1}, bytes);
         // Nobody decodes sample 0: the others have read their sizes and wait.
         PendingSample needs_python;
         CHECK(stream->wait(milliseconds(100), &needs_python) == WaitResult::kTimedOut);
@@ -286,8 +291,7 @@ TEST_CASE(an_image_that_changes_its_size_meanwhile_fails) {
     };
     Engine engine(1, []() { return std::make_unique<ChangingWorker>(); });
     SampleSource source;
-    source.plan = random_plan();
-    source.sample_bytes = source.plan->sample_bytes();
+    source.views = {random_view()};
     source.torch_draws = TorchDraws(Mt19937Stream(1), true);
     Consumer consumer(engine, source, {{0}, {1}});
     CHECK(consumer.next(0)->first_error->status.code == StatusCode::kInvalidGeometry);

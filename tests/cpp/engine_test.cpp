@@ -65,7 +65,7 @@ class ScriptedWorker final : public SampleWorker {
 
   private:
     static void write(const SampleTask& task, std::uint8_t value) noexcept {
-        std::memset(task.destination, value, kSampleBytes);
+        std::memset(task.destination(0), value, kSampleBytes);
     }
 
     Script& script_;
@@ -80,7 +80,7 @@ SampleWorkerFactory factory_of(Script& script) {
 
 SampleSource scripted_source() {
     SampleSource source;
-    source.sample_bytes = kSampleBytes;
+    source.views = {{nullptr, kSampleBytes}};
     return source;
 }
 
@@ -89,7 +89,8 @@ using BatchBytes = std::shared_ptr<std::vector<std::uint8_t>>;
 
 BatchBytes submit(Stream& stream, const std::vector<std::int64_t>& indices) {
     auto bytes = std::make_shared<std::vector<std::uint8_t>>(indices.size() * kSampleBytes);
-    stream.submit({indices.data(), indices.size()}, bytes->data(), bytes);
+    std::uint8_t* const images = bytes->data();
+    stream.submit({indices.data(), indices.size()}, {&images, 1}, bytes);
     return bytes;
 }
 
@@ -259,7 +260,7 @@ TEST_CASE(a_stream_opened_after_close_refuses_its_batches) {
     const std::shared_ptr<Stream> stream = engine.open_stream(scripted_source());
     PendingSample unused;
     CHECK(stream->wait(milliseconds(5000), &unused) == WaitResult::kNothingInFlight);
-    stream->submit({}, nullptr, nullptr);
+    stream->submit({}, {}, nullptr);
     CHECK(stream->wait(milliseconds(5000), &unused) == WaitResult::kClosed);
     CHECK(!engine.core().fallback().wait().has_value());
 }
@@ -412,7 +413,8 @@ void use_engine(std::size_t num_threads, Script& script) {
             auto bytes = std::make_shared<std::vector<std::uint8_t>>(indices.size() * kSampleBytes);
             pending.emplace_back(std::move(indices), bytes);
             try {
-                stream->submit({pending.back().first.data(), 6}, bytes->data(), bytes);
+                std::uint8_t* const images = bytes->data();
+                stream->submit({pending.back().first.data(), 6}, {&images, 1}, bytes);
             } catch (const std::bad_alloc&) {
                 pending.pop_back();  // nothing was queued
             }

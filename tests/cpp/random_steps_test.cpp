@@ -203,7 +203,7 @@ TEST_CASE(random_apply_takes_its_probability_itself_in_v1_only) {
         ScriptedDraws draws({kHalf});
         ResolvedTransform resolved;
         CHECK(plan->resolve(&draws, {4, 4}, &resolved).is_ok());
-        CHECK_EQUAL(resolved.step_count, version == Version::kV1 ? 1U : 0U);
+        CHECK_EQUAL(resolved.steps().size(), version == Version::kV1 ? 1U : 0U);
         check_asked(draws, version == Version::kV1 ? "@1 uniform @2 " : "@1 uniform ");
         CHECK(plan->is_random());
     }

@@ -155,7 +155,7 @@ TEST_CASE(plan_asks_only_for_the_pixels_before_the_first_resize) {
     CHECK_EQUAL(resolved.source_region.top, 75);
     CHECK_EQUAL(resolved.source_region.width, 100);
     CHECK_EQUAL(resolved.source_region.height, 50);
-    CHECK_EQUAL(resolved.step_count, 3U);
+    CHECK_EQUAL(resolved.steps().size(), 3U);
     CHECK(resolve(*make_plan({sized(TransformKind::kResize, 20, 20), sized(TransformKind::kCenterCrop, 10, 10)}),
                   {0, 0, 0}, {200, 100}, &resolved)
               .is_ok());

@@ -1,0 +1,53 @@
+"""Several views of one image."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+
+class MultiView:
+    """Makes several views of each image, which is read and decoded once: multi-crop and contrastive training.
+
+    Where all of its transforms are native, so are the views. It is a transform like any other, and works with torch's
+    DataLoader as well.
+
+    Args:
+        transforms: Each is called with the PIL image, in this order, and so draws its random numbers.
+
+    Returns:
+        From a call: the list of what the transforms return. A loader's batch is [[batch of view 1, batch of view 2,
+        ...], labels].
+
+    Raises:
+        ValueError: `transforms` is empty.
+
+    Example:
+        >>> views = MultiView([global_crop, global_crop, *[local_crop] * 6])
+        >>> loader = DataLoader(ImageFolder("train", views), batch_size=64, num_workers=8)
+        >>> for crops, _ in loader:  # eight tensors
+        ...     train(crops)
+    """
+
+    def __init__(self, transforms: Sequence[Callable[[Any], Any]]) -> None:
+        self.transforms = list(transforms)
+        if not self.transforms:
+            raise ValueError("transforms must hold at least one transform, got none")
+
+    def __call__(self, image: Any) -> list[Any]:
+        return [transform(image) for transform in self.transforms]
+
+    def __repr__(self) -> str:
+        return f"MultiView({self.transforms!r})"
+
+
+_own_call = MultiView.__call__
+
+
+def views_of(transform: object) -> list[Callable[[Any], Any]] | None:
+    """The transforms of a MultiView of which nothing was overridden; else None."""
+    is_plain = type(transform) is MultiView and vars(transform).keys() == {"transforms"}
+    if not is_plain or MultiView.__call__ is not _own_call:
+        return None
+    transforms = transform.transforms  # type: ignore[attr-defined]
+    return list(transforms) if type(transforms) in (list, tuple) and transforms else None
