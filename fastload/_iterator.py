@@ -294,7 +294,7 @@ class NativeIterator(_BaseDataLoaderIter):
                 files = source.files(indices)
                 if len(indices) == 0:
                     error = IndexError("list index out of range: the sampler gave an empty batch")
-            except IndexError as outside:
+            except (IndexError, ValueError) as outside:
                 indices, error = indices[: source.num_valid(indices)], outside
                 files = source.files(indices)
         else:

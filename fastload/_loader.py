@@ -15,6 +15,7 @@ from torch.utils.data._utils import collate
 from torch.utils.data._utils.collate import default_collate
 
 from fastload import _config, _fallback, _native
+from fastload._decode import pil_loader
 from fastload._device import BatchLayout
 from fastload._iterator import EngineSettings, LoaderEngine, NativeIterator, NativePlan
 from fastload._stats import LoaderStats
@@ -162,11 +163,11 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
 
     def _verdicts(self) -> list[_StageVerdict]:
         """Every stage's verdict, in the order of the flow; looks at the dataset as it is now."""
-        source = lower_dataset(self.dataset)
+        source = lower_dataset(self.dataset, (pil_loader,))
         dataset = type(self.dataset).__qualname__
         if not isinstance(source, LoweredSource):
             return [_StageVerdict("source", dataset, source.reason), *self._batching_verdicts()]
-        transform = lower_transform(source.transform)
+        transform = _lower_transforms(source)
         rows = [_StageVerdict("source", f"{dataset}, {len(source)} samples")]
         rows += [
             _StageVerdict("transform", f"{stage.position + 1} of {stage.total}, {stage.name}", stage.problem)
@@ -174,6 +175,8 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         ]
         if not any(stage.problem for stage in transform.stages) and (obstacle := _transform_obstacle(transform)):
             rows.append(_StageVerdict("transform", "as a whole", obstacle))
+        if source.target_transform is not None:
+            rows.append(_StageVerdict("labels", "target_transform", "it runs in Python"))
         rows.append(_StageVerdict("random", *self._random_verdict()))
         rows.append(_StageVerdict("decode", self._decoder()))
         if _fallback.pillow_info().is_simd:
@@ -214,7 +217,9 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         if source_and_index is None or any(row.obstacle for row in self._batching_verdicts()):
             return None
         source, index = source_and_index
-        views = _views(source.transform)
+        if source.target_transform is not None:
+            return None
+        views = _views(source)
         if views is None:
             return None
         return NativePlan(
@@ -244,7 +249,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         """The dataset's compact form; made again only where the dataset has changed since."""
         if self._lowered is not None and self._lowered[0].is_current():
             return self._lowered
-        source = lower_dataset(self.dataset)
+        source = lower_dataset(self.dataset, (pil_loader,))
         if isinstance(source, LoweredSource):
             self._lowered = source, _native.SampleIndex(source.table.arena, source.table.offsets)
         else:
@@ -345,11 +350,19 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         return {**self.__dict__, **fresh}
 
 
+def _lower_transforms(source: LoweredSource) -> LoweredTransform | NotLowered:
+    """The one transform of all parts of `source`."""
+    first, *others = map(lower_transform, source.transforms)
+    if any(other != first for other in others):
+        return NotLowered("not native: parts have different transforms")
+    return first
+
+
 # What the engine runs of the steps that a transform is lowered to.
-def _views(transform: object) -> list[LoweredTransform] | None:
+def _views(source: LoweredSource) -> list[LoweredTransform] | None:
     """What is made of each image, where all of it is native: one form, or those of a MultiView."""
-    views: Sequence[LoweredTransform | NotLowered] | None = lower_views(transform)
-    lowered = views or [lower_transform(transform)]
+    views: Sequence[LoweredTransform | NotLowered] | None = lower_views(source.transform)
+    lowered = views if views and len(source.transforms) == 1 else [_lower_transforms(source)]
     native = [view for view in lowered if isinstance(view, LoweredTransform) and _transform_obstacle(view) is None]
     return native if len(native) == len(lowered) else None
 

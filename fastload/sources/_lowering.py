@@ -5,8 +5,9 @@ torchvision is looked up among the loaded modules and never imported: a data set
 
 from __future__ import annotations
 
+import itertools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -14,13 +15,19 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch.utils.data import Subset
+from torch.utils.data import ConcatDataset, Subset
 
 from fastload.sources._image_folder import ImageFolder
 from fastload.sources._path_dataset import ImageFiles, PathDataset
 from fastload.sources._path_table import PathTable
 
-_NATIVE = "torchvision.datasets.ImageFolder, fastload.ImageFolder, fastload.ImageFiles and torch Subsets of these"
+_NATIVE = (
+    "torchvision.datasets.ImageFolder and DatasetFolder, fastload.ImageFolder, fastload.ImageFiles, and torch's Subset "
+    "and ConcatDataset of these"
+)
+
+# A function that gives the PIL RGB image of the file with this name, as torchvision's pil_loader does.
+PilLoader = Callable[[str], Any]
 
 
 @dataclass(frozen=True)
@@ -41,13 +48,23 @@ class LoweredSource:
     Attributes:
         table: Names and labels of the files.
         index_map: int64, file of each sample (0 <= file < len(table)), or None where sample i is file i.
-        transform: The data set's transform object, called with a PIL RGB image; None: none.
+        transforms: The transform objects of its parts, called with a PIL RGB image; None: none. Each once; more than
+            one only for a ConcatDataset, and then it is this source's transform only if all of them do the same.
+        target_transform: Called with the label, a Python int, after the transform; None: none.
+        is_concatenation: Whether the data set is a ConcatDataset, which has its own words for a negative index.
     """
 
     table: PathTable
     index_map: NDArray[np.int64] | None
-    transform: Any
+    transforms: tuple[Any, ...]
+    target_transform: Any
+    is_concatenation: bool
     _checks: tuple[Callable[[], bool], ...]
+
+    @property
+    def transform(self) -> Any:
+        """The transform object of the first part."""
+        return self.transforms[0]
 
     def __len__(self) -> int:
         return len(self.table if self.index_map is None else self.index_map)
@@ -69,123 +86,137 @@ class LoweredSource:
         """File of each data set index; negative indices count from the end, as in the data set's list.
 
         Raises:
-            IndexError: An index is out of range, with the text that the data set raises it with.
+            IndexError, ValueError: An index is out of range, with the type and text of the data set's own.
         """
-        length = len(self)
-        wrapped = np.where(indices < 0, indices + length, indices)
-        outside = (wrapped < 0) | (wrapped >= length)
-        if outside.any():
-            culprit = int(indices[int(outside.argmax())])
-            raise IndexError(f"list index out of range: {culprit} with {length} samples")
+        if (num_valid := self.num_valid(indices)) < len(indices):
+            raise self._out_of_range(int(indices[num_valid]))
+        wrapped = np.where(indices < 0, indices + len(self), indices)
         return wrapped if self.index_map is None else self.index_map[wrapped]
 
+    def file(self, index: int) -> int:
+        """The same for one index."""
+        length = len(self)
+        position = index + length if index < 0 else index
+        if not 0 <= position < length:
+            raise self._out_of_range(index)
+        return position if self.index_map is None else int(self.index_map[position])
 
-def lower_dataset(dataset: object) -> LoweredSource | NotLowered:
+    def _out_of_range(self, index: int) -> Exception:
+        if self.is_concatenation and index < 0:
+            return ValueError("absolute value of index should not exceed dataset length")
+        return IndexError(f"list index out of range: {index} with {len(self)} samples")
+
+
+def lower_dataset(dataset: object, own_loaders: Sequence[PilLoader] = ()) -> LoweredSource | NotLowered:
     """Lower `dataset` if its type is exactly one known and nothing about it was overridden.
 
     Takes about a microsecond per sample; nothing of the data set is called, except ``torch.Tensor.numpy`` and the like
     on a Subset's indices.
+
+    Args:
+        dataset: Any object.
+        own_loaders: Functions that a torchvision data set may have for a loader besides torchvision's own.
     """
     try:
-        return _lower(dataset)
+        return _lower(dataset, own_loaders)
     except _NotLoweredError as error:
         return NotLowered(str(error))
     except RecursionError:
-        return NotLowered("the data set is a Subset of itself")
+        return NotLowered("the data set is a part of itself")
 
 
-def _lower(dataset: object) -> LoweredSource:
+def _lower(dataset: object, own_loaders: Sequence[PilLoader]) -> LoweredSource:
     kind = type(dataset)
     if isinstance(dataset, Subset) and kind is Subset:
-        return _lower_subset(dataset)
+        return _lower_subset(dataset, own_loaders)
+    if isinstance(dataset, ConcatDataset) and kind is ConcatDataset:
+        return _lower_concatenation(dataset, own_loaders)
     if isinstance(dataset, (ImageFolder, ImageFiles)) and kind in (ImageFolder, ImageFiles):
         return _lower_own(dataset)
     folder_module = sys.modules.get("torchvision.datasets.folder")
-    if folder_module is not None and kind is getattr(folder_module, "ImageFolder", None):
-        return _lower_torchvision(dataset, folder_module)
+    if folder_module is not None and kind in (folder_module.ImageFolder, folder_module.DatasetFolder):
+        return _lower_torchvision(dataset, folder_module, own_loaders)
     raise _NotLoweredError(f"the data set is {_class_name(kind)} (native: exactly {_NATIVE})")
 
 
 def _lower_own(dataset: PathDataset) -> LoweredSource:
     _refuse_overrides(dataset)
-    if dataset.target_transform is not None:
-        raise _NotLoweredError(f"{_class_name(type(dataset))} has a target_transform, which runs in Python")
-    table, transform = dataset.path_table, dataset.transform
+    table, transform, target_transform = dataset.path_table, dataset.transform, dataset.target_transform
 
     def is_same() -> bool:
         return (
             dataset.path_table is table
             and dataset.transform is transform
-            and dataset.target_transform is None
+            and dataset.target_transform is target_transform
             and not _overrides(dataset)
         )
 
-    return LoweredSource(table, None, transform, (is_same,))
+    return LoweredSource(table, None, (transform,), target_transform, False, (is_same,))
 
 
-def _lower_torchvision(dataset: Any, folder_module: ModuleType) -> LoweredSource:
-    _check_torchvision(dataset, folder_module)
-    samples, transform = dataset.samples, dataset.transform
+def _lower_torchvision(dataset: Any, folder_module: ModuleType, own_loaders: Sequence[PilLoader]) -> LoweredSource:
+    _check_torchvision(dataset, folder_module, own_loaders)
+    samples, transform, target_transform = dataset.samples, dataset.transform, dataset.target_transform
     if type(samples) is not list:
-        raise _NotLoweredError(f"ImageFolder.samples is {_class_name(type(samples))}, not a list")
+        raise _NotLoweredError(f"{type(dataset).__name__}.samples is {_class_name(type(samples))}, not a list")
     snapshot = samples.copy()
-    table = _table_of(snapshot)
+    table = _table_of(snapshot, type(dataset).__name__)
 
     def is_same() -> bool:
-        if dataset.transform is not transform or type(dataset.samples) is not list or dataset.samples != snapshot:
+        if dataset.transform is not transform or dataset.target_transform is not target_transform:
+            return False
+        if type(dataset.samples) is not list or dataset.samples != snapshot:
             return False
         try:
-            _check_torchvision(dataset, folder_module)
+            _check_torchvision(dataset, folder_module, own_loaders)
         except _NotLoweredError:
             return False
         return True
 
-    return LoweredSource(table, None, transform, (is_same,))
+    return LoweredSource(table, None, (transform,), target_transform, False, (is_same,))
 
 
-def _check_torchvision(dataset: Any, folder_module: ModuleType) -> None:
-    """Refuse an ImageFolder that would do anything else than pil_loader, transform and label."""
+def _check_torchvision(dataset: Any, folder_module: ModuleType, own_loaders: Sequence[PilLoader]) -> None:
+    """Refuse a folder that would do anything else than pil_loader, transform and label."""
     _refuse_overrides(dataset)
-    if dataset.target_transform is not None:
-        raise _NotLoweredError("ImageFolder has a target_transform, which runs in Python")
-    if dataset.loader is not folder_module.default_loader:
-        raise _NotLoweredError("ImageFolder has a loader of its own, which runs in Python")
-    own = [getattr(folder_module.ImageFolder, name) for name in ("__getitem__", "__len__")]
-    own += [folder_module.default_loader, folder_module.pil_loader]
+    kind, loader = type(dataset), dataset.loader
+    own = [getattr(kind, name) for name in ("__getitem__", "__len__")]
+    if not any(loader is known for known in own_loaders):
+        if loader is not folder_module.default_loader and loader is not folder_module.pil_loader:
+            raise _NotLoweredError(f"{kind.__name__} has a loader of its own, which runs in Python")
+        own += [folder_module.default_loader, folder_module.pil_loader]
     for function in own:
         if getattr(function, "__globals__", None) is not vars(folder_module):
             raise _NotLoweredError(f"torchvision's {getattr(function, '__name__', function)} was replaced")
     backend = sys.modules["torchvision"].get_image_backend()
-    if backend != "PIL":
+    if loader is folder_module.default_loader and backend != "PIL":
         raise _NotLoweredError(f"torchvision's image backend is {backend}, not PIL")
 
 
-def _table_of(samples: list[Any]) -> PathTable:
+def _table_of(samples: list[Any], kind: str) -> PathTable:
     """The table of torchvision's samples. Only immutable pairs: a changed element would escape the snapshot."""
     for sample_type in set(map(type, samples)):
         if sample_type is not tuple:
-            raise _NotLoweredError(f"ImageFolder.samples holds {_class_name(sample_type)}, not only tuples")
+            raise _NotLoweredError(f"{kind}.samples holds {_class_name(sample_type)}, not only tuples")
     if set(map(len, samples)) - {2}:
-        raise _NotLoweredError("ImageFolder.samples holds tuples that are not pairs of path and label")
+        raise _NotLoweredError(f"{kind}.samples holds tuples that are not pairs of path and label")
     for position, allowed in enumerate((str, int)):
         for found in {type(sample[position]) for sample in samples} - {allowed}:
-            raise _NotLoweredError(
-                f"ImageFolder.samples holds a {_class_name(found)} where {allowed.__name__} is expected"
-            )
+            raise _NotLoweredError(f"{kind}.samples holds a {_class_name(found)} where {allowed.__name__} is expected")
     try:
         return PathTable.from_samples(samples)
     except (ValueError, OverflowError) as error:
-        raise _NotLoweredError(f"ImageFolder.samples cannot be indexed: {error}") from error
+        raise _NotLoweredError(f"{kind}.samples cannot be indexed: {error}") from error
 
 
-def _lower_subset(subset: Subset[Any]) -> LoweredSource:
+def _lower_subset(subset: Subset[Any], own_loaders: Sequence[PilLoader]) -> LoweredSource:
     _refuse_overrides(subset)
     inner_dataset, indices = subset.dataset, subset.indices
-    inner = _lower(inner_dataset)
+    inner = _lower(inner_dataset, own_loaders)
     snapshot = _copy_indices(indices)
     try:
         index_map = inner.files(_as_int64(snapshot))
-    except IndexError as error:
+    except (IndexError, ValueError) as error:
         raise _NotLoweredError(f"Subset.indices: {error}") from error
     index_map.flags.writeable = False
 
@@ -197,7 +228,50 @@ def _lower_subset(subset: Subset[Any]) -> LoweredSource:
             and not _overrides(subset)
         )
 
-    return LoweredSource(inner.table, index_map, inner.transform, (is_same, *inner._checks))
+    checks = (is_same, *inner._checks)
+    return LoweredSource(inner.table, index_map, inner.transforms, inner.target_transform, False, checks)
+
+
+def _lower_concatenation(dataset: ConcatDataset[Any], own_loaders: Sequence[PilLoader]) -> LoweredSource:
+    _refuse_overrides(dataset)
+    if type(dataset.datasets) is not list or not dataset.datasets:
+        raise _NotLoweredError("ConcatDataset.datasets is not a list of data sets")
+    parts = dataset.datasets.copy()
+    sources = [_lower(part, own_loaders) for part in parts]
+    # torch keeps the sizes of the time when the object was made, and looks indices up in them.
+    sizes = list(itertools.accumulate(map(len, sources)))
+    if dataset.cumulative_sizes != sizes:
+        raise _NotLoweredError("the parts of the ConcatDataset have changed their lengths since it was made")
+    target_transform = sources[0].target_transform
+    if any(source.target_transform is not target_transform for source in sources):
+        raise _NotLoweredError("parts have different target_transforms")
+
+    def is_same() -> bool:
+        return (
+            type(dataset.datasets) is list
+            and len(dataset.datasets) == len(parts)
+            and all(now is then for now, then in zip(dataset.datasets, parts, strict=True))
+            and dataset.cumulative_sizes == sizes
+            and not _overrides(dataset)
+        )
+
+    checks = (is_same, *(check for source in sources for check in source._checks))
+    table = PathTable.concatenate([source.table for source in sources])
+    transforms = {id(transform): transform for source in sources for transform in source.transforms}
+    return LoweredSource(table, _concatenated_map(sources), tuple(transforms.values()), target_transform, True, checks)
+
+
+def _concatenated_map(sources: Sequence[LoweredSource]) -> NDArray[np.int64] | None:
+    if all(source.index_map is None for source in sources):
+        return None
+    maps, offset = [], 0
+    for source in sources:
+        own = np.arange(len(source), dtype=np.int64) if source.index_map is None else source.index_map
+        maps.append(own + offset)
+        offset += len(source.table)
+    index_map = np.concatenate(maps)
+    index_map.flags.writeable = False
+    return index_map
 
 
 def _copy_indices(indices: Any) -> Any:

@@ -39,6 +39,19 @@ class PathTable:
             builder.extend([path for path, _ in chunk], [label for _, label in chunk])
         return builder.build()
 
+    @classmethod
+    def concatenate(cls, tables: Sequence[PathTable]) -> PathTable:
+        """The names and labels of `tables`, of which there is at least one, one after the other."""
+        if len(tables) == 1:
+            return tables[0]
+        ends = np.cumsum([len(table.arena) for table in tables], dtype=np.int64)
+        offsets = [tables[0].offsets, *(table.offsets[1:] + end for table, end in zip(tables[1:], ends, strict=False))]
+        return PathTable(
+            _frozen(np.concatenate([table.arena for table in tables])),
+            _frozen(np.concatenate(offsets)),
+            _frozen(np.concatenate([table.labels for table in tables])),
+        )
+
     def __len__(self) -> int:
         return len(self.labels)
 

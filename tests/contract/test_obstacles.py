@@ -7,9 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import recipes
 import torch
 import torch.utils.data
-from torch.utils.data import Subset
+from torch.utils.data import ConcatDataset, Subset
 from torch.utils.data._utils import collate
 from torchvision import transforms
 from torchvision.datasets import FakeData, ImageFolder
@@ -32,6 +33,10 @@ def with_target_transform(images: ImageFolder) -> ImageFolder:
     return images
 
 
+def with_other_part(images: ImageFolder) -> Any:
+    return ConcatDataset([images, ImageFolder(images.root, recipes.evaluation(41, 32))])
+
+
 def same(images: ImageFolder) -> ImageFolder:
     return images
 
@@ -48,7 +53,8 @@ OBSTACLES: dict[str, tuple[Callable[[ImageFolder], Any], dict[str, Any], str]] =
     "worker_init_fn": (same, {"worker_init_fn": print, "num_workers": 1}, "worker_init_fn: it is made for worker proc"),
     "collate_fn": (same, {"collate_fn": identity}, "collate    identity: only default_collate is native"),
     "batch_size": (same, {"batch_size": None}, "batches    sampler SequentialSampler: batch_size=None is not native"),
-    "target_transform": (with_target_transform, {}, "source     ImageFolder: .*target_transform"),
+    "target_transform": (with_target_transform, {}, "labels     target_transform: it runs in Python"),
+    "parts with different transforms": (with_other_part, {}, "as a whole: not native: parts have different transforms"),
     "another dataset": (lambda _: FakeData(3), {}, "source     FakeData: "),
     "a subclass": (lambda images: OtherFolder(images.root, images.transform), {}, "source     OtherFolder: "),
     "a subset of another": (lambda _: Subset(FakeData(3), [0]), {}, "source     Subset: "),

@@ -8,8 +8,10 @@ import pytest
 import recipes
 import torch
 import torch.utils.data
+from torch.utils.data import ConcatDataset, Subset
 from torchvision import transforms
-from torchvision.datasets import ImageFolder
+from torchvision.datasets import DatasetFolder, ImageFolder
+from torchvision.datasets.folder import IMG_EXTENSIONS, pil_loader
 
 import fastload
 
@@ -40,6 +42,17 @@ def test_evaluation_equals_torch_on_files_of_every_kind(mixed_folder: Path, drop
 def test_evaluation_equals_torch_on_real_photographs(corpora: Path, drop_last: bool) -> None:
     dataset = ImageFolder(str(corpora / "imagenet64"), recipes.evaluation())
     assert_equal_to_torch(dataset, batch_size=6, drop_last=drop_last)
+
+
+def test_concatenations_of_parts_with_equal_transforms_equal_torch(clean_folder: Path, mixed_folder: Path) -> None:
+    parts = [ImageFolder(str(folder), recipes.evaluation(64, 56)) for folder in (clean_folder, mixed_folder)]
+    assert_equal_to_torch(ConcatDataset([Subset(parts[0], [3, 1, -1]), parts[1]]), batch_size=5)
+
+
+@pytest.mark.parametrize("loader", [pil_loader, fastload.pil_loader])
+def test_dataset_folder_with_a_loader_that_is_known_equals_torch(mixed_folder: Path, loader: object) -> None:
+    dataset = DatasetFolder(str(mixed_folder), loader, IMG_EXTENSIONS, recipes.evaluation(64, 56))
+    assert_equal_to_torch(dataset, batch_size=5)
 
 
 def test_shuffled_order_equals_torch(clean_folder: Path) -> None:

@@ -11,9 +11,10 @@ import pytest
 import torch
 import torchvision
 from PIL import Image
-from torch.utils.data import ConcatDataset, Subset, random_split
+from torch.utils.data import ConcatDataset, StackDataset, Subset, random_split
 from torchvision import datasets, transforms
 
+from fastload import pil_loader
 from fastload.sources import ImageFiles, ImageFolder
 from fastload.sources._lowering import LoweredSource, NotLowered, lower_dataset
 
@@ -99,17 +100,154 @@ def test_nested_subsets_and_random_split(folder: datasets.ImageFolder) -> None:
     assert_same_samples(lowered(nested), nested, expected)
 
 
+def read(dataset: Any, index: int) -> tuple[Any, Any]:
+    """(image bytes, label) that the data set itself gives, or (type, text) of what it raises."""
+    try:
+        image, label = dataset[index]
+    except Exception as error:  # noqa: BLE001 - what is raised is what is compared
+        return type(error), str(error)
+    return np.asarray(image).tobytes(), label
+
+
+def read_lowered(source: LoweredSource, index: int) -> tuple[Any, Any]:
+    try:
+        path, label = source.table.sample(source.file(index))
+    except Exception as error:  # noqa: BLE001 - what is raised is what is compared
+        return type(error), str(error)
+    return np.asarray(Image.open(path)).tobytes(), label
+
+
+def make_concatenations(tree: Path) -> list[Any]:
+    """ConcatDatasets of every shape; each image of `tree` has a colour of its own, so that samples can be told."""
+    folder = datasets.ImageFolder(tree)
+    plain = datasets.DatasetFolder(tree, datasets.folder.pil_loader, (".png",))
+    own, empty = ImageFolder(tree), ImageFiles([], [])
+    subset = Subset(folder, [9, 0, -2])
+    return [
+        ConcatDataset([folder]),
+        ConcatDataset([folder, plain, own]),
+        ConcatDataset([empty, folder, empty, empty, subset, empty]),
+        ConcatDataset([subset, ConcatDataset([own, subset]), folder]),
+        Subset(ConcatDataset([subset, folder]), [12, -1, 0, -13, 3]),
+        ConcatDataset([Subset(ConcatDataset([folder, own]), range(19, 5, -3)), folder]),
+    ]
+
+
+@pytest.mark.parametrize("number", range(6))
+def test_concatenations_give_the_samples_and_the_errors_of_torchs_own(tree: Path, number: int) -> None:
+    dataset = make_concatenations(tree)[number]
+    source = lowered(dataset)
+    assert len(source) == len(dataset)
+    assert source.is_current()
+    for index in range(-len(dataset), len(dataset)):
+        assert read_lowered(source, index) == read(dataset, index)
+    everywhere = np.arange(-len(dataset), len(dataset), dtype=np.int64)
+    assert source.files(everywhere).tolist() == [source.file(int(index)) for index in everywhere]
+    for index in (-len(dataset) - 1, len(dataset), -(2**40), 2**40):
+        theirs, mine = read(dataset, index), read_lowered(source, index)
+        assert mine[0] is theirs[0]
+        assert mine[1].startswith(theirs[1])
+        with pytest.raises(theirs[0], match=theirs[1]):
+            source.files(np.array([0, index]))
+
+
+def test_a_concatenation_knows_each_transform_of_its_parts_once(tree: Path) -> None:
+    one, other = transforms.ToTensor(), transforms.ToTensor()
+    parts = [datasets.ImageFolder(tree, transform) for transform in (one, other, one)]
+    source = lowered(ConcatDataset([*parts, ConcatDataset(parts[:2])]))
+    assert list(map(id, source.transforms)) == [id(one), id(other)]
+    assert source.transform is one
+
+
+def test_a_concatenation_whose_lengths_are_out_of_date_is_not_lowered(tree: Path) -> None:
+    """torch goes on with the sizes it has stored, so that indices lead to other samples than one would think."""
+    folder = datasets.ImageFolder(tree)
+    dataset = ConcatDataset([folder, datasets.ImageFolder(tree)])
+    source = lowered(dataset)
+    folder.samples.pop()
+    assert not source.is_current()
+    assert refused(dataset) == "the parts of the ConcatDataset have changed their lengths since it was made"
+
+
+@pytest.mark.parametrize(
+    "mutate",
+    [
+        lambda c: c.datasets.reverse(),
+        lambda c: c.datasets.pop(),
+        lambda c: setattr(c, "datasets", tuple(c.datasets)),
+        lambda c: c.cumulative_sizes.append(30),
+        lambda c: setattr(c.datasets[1], "transform", len),
+        lambda c: setattr(c.datasets[1], "target_transform", len),
+        lambda c: c.datasets[0].samples.reverse(),
+        lambda c: setattr(c, "__getitem__", None),
+    ],
+)
+def test_a_changed_concatenation_is_not_current(tree: Path, mutate: Callable[[Any], Any]) -> None:
+    dataset = ConcatDataset([datasets.ImageFolder(tree), datasets.ImageFolder(tree)])
+    source, behind_subset = lowered(dataset), lowered(Subset(dataset, [3]))
+    assert source.is_current()
+    mutate(dataset)
+    assert not source.is_current()
+    assert not behind_subset.is_current()
+
+
+def test_own_loaders_are_recognised_by_identity(tree: Path) -> None:
+    dataset = datasets.DatasetFolder(tree, pil_loader, (".png",))
+    source = lower_dataset(dataset, (pil_loader,))
+    assert isinstance(source, LoweredSource)
+    assert_same_samples(source, dataset, dataset.samples)
+    assert source.is_current()
+    dataset.loader = lambda path: pil_loader(path)
+    assert not source.is_current()
+    assert isinstance(lower_dataset(dataset, (pil_loader,)), NotLowered)
+
+
+@pytest.mark.parametrize("loader", [datasets.folder.default_loader, datasets.folder.pil_loader])
+def test_dataset_folder_is_lowered_with_torchvisions_loaders(tree: Path, loader: Callable[[str], Any]) -> None:
+    dataset = datasets.DatasetFolder(tree, loader, (".png",), transforms.ToTensor())
+    source = lowered(dataset)
+    assert_same_samples(source, dataset, dataset.samples)
+    assert source.transform is dataset.transform
+
+
+def test_the_image_backend_matters_to_the_default_loader_only(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    by_pillow = datasets.DatasetFolder(tree, datasets.folder.pil_loader, (".png",))
+    by_default = datasets.DatasetFolder(tree, datasets.folder.default_loader, (".png",))
+    source = lowered(by_default)
+    monkeypatch.setattr(torchvision, "_image_backend", "accimage")
+    lowered(by_pillow)
+    assert refused(by_default) == "torchvision's image backend is accimage, not PIL"
+    assert not source.is_current()
+
+
+def test_target_transforms_are_kept_for_who_makes_the_labels(folder: datasets.ImageFolder) -> None:
+    with_str = with_target(folder, str)
+    assert lowered(folder).target_transform is None
+    for dataset in (
+        with_str,
+        Subset(with_str, [1]),
+        ConcatDataset([with_str, with_str]),
+        ImageFolder(folder.root, None, str),
+    ):
+        assert lowered(dataset).target_transform is str
+
+
 @pytest.mark.parametrize("index", [10, -11, 2**40])
 def test_index_out_of_range_is_an_index_error(folder: datasets.ImageFolder, index: int) -> None:
     source = lowered(folder)
     with pytest.raises(IndexError, match=f"list index out of range: {index} with 10 samples"):
         source.files(np.array([0, index, 3]))
+    with pytest.raises(IndexError, match=f"list index out of range: {index} with 10 samples"):
+        source.file(index)
 
 
 def test_a_subset_of_itself_is_not_lowered(folder: datasets.ImageFolder) -> None:
     subset = Subset(folder, [0])
     subset.dataset = subset
-    assert refused(subset) == "the data set is a Subset of itself"
+    assert refused(subset) == "the data set is a part of itself"
+    whole = ConcatDataset([folder])
+    whole.datasets.append(whole)
+    assert refused(whole) == "the data set is a part of itself"
 
 
 class FolderSubclass(datasets.ImageFolder):  # type: ignore[misc]
@@ -124,6 +262,14 @@ class OwnSubclass(ImageFolder):
     pass
 
 
+class ConcatSubclass(ConcatDataset[Any]):
+    pass
+
+
+def with_target(folder: datasets.ImageFolder, target_transform: Callable[[int], Any]) -> datasets.ImageFolder:
+    return datasets.ImageFolder(folder.root, folder.transform, target_transform)
+
+
 @pytest.mark.parametrize(
     ("make", "reason"),
     [
@@ -131,11 +277,16 @@ class OwnSubclass(ImageFolder):
         (lambda f: OwnSubclass(f.root), "the data set is test_source_lowering.OwnSubclass"),
         (lambda f: SubsetSubclass(f, [1]), "the data set is test_source_lowering.SubsetSubclass"),
         (lambda f: Subset([1, 2], [0]), "the data set is list"),  # type: ignore[arg-type]
-        (lambda f: ConcatDataset([f, f]), "the data set is torch.utils.data.dataset.ConcatDataset"),
-        (lambda f: datasets.DatasetFolder(f.root, f.loader, (".png",)), "torchvision.datasets.folder.DatasetFolder"),
-        (lambda f: datasets.ImageFolder(f.root, loader=Image.open), "a loader of its own"),
-        (lambda f: datasets.ImageFolder(f.root, target_transform=str), "a target_transform"),
-        (lambda f: ImageFolder(f.root, target_transform=str), "a target_transform"),
+        (lambda f: ConcatSubclass([f, f]), "the data set is test_source_lowering.ConcatSubclass"),
+        (lambda f: ConcatDataset([f, [1, 2]]), "the data set is list"),  # type: ignore[list-item]
+        (lambda f: ConcatDataset([f, with_target(f, str)]), "parts have different target_transforms"),
+        (lambda f: StackDataset(f, f), "the data set is torch.utils.data.dataset.StackDataset"),
+        (lambda f: datasets.ImageFolder(f.root, loader=Image.open), "ImageFolder has a loader of its own"),
+        (
+            lambda f: datasets.DatasetFolder(f.root, Image.open, (".png",)),
+            "DatasetFolder has a loader of its own",
+        ),
+        (lambda f: datasets.ImageFolder(f.root, loader=pil_loader), "ImageFolder has a loader of its own"),
         (lambda f: Subset(f, [0, 10]), "Subset.indices: list index out of range: 10 with 10 samples"),
         (lambda f: Subset(f, [0, True]), "Subset.indices holds a bool"),
         (lambda f: Subset(f, ["0"]), "Subset.indices holds a str"),  # type: ignore[list-item]
