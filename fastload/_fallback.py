@@ -6,24 +6,20 @@ What the native decoder does not accept is decoded here by the installed Pillow,
 
 from __future__ import annotations
 
-import atexit
 import errno
 import io
 import os
 import stat
-import threading
-import time
-import weakref
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from PIL import Image, UnidentifiedImageError, __version__, features
 
 from fastload._errors import Stage
+from fastload._exit import EXIT_JOIN_SECONDS, DaemonThread, join_threads
 
 RgbImage = Image.Image
 
-_EXIT_JOIN_SECONDS = 1.0
 _SHOWN_BYTES = 16
 # Older versions smooth incomplete progressive scans over a smaller neighbourhood.
 _OLDEST_LIBJPEG_TURBO = (2, 1)
@@ -196,9 +192,8 @@ class FallbackEngine(Protocol):
 class FallbackThreads:
     """Python threads that decode for an engine.
 
-    They are daemons and hold the engine's handle, never this object, a loader or an iterator. An ``atexit`` hook
-    closes the engines of those still alive and joins them within a second, before the interpreter is torn down: a
-    daemon thread that wakes from a native wait after that would abort the process.
+    They hold the engine's handle, never this object, a loader or an iterator. Before the interpreter is torn down the
+    engines of those still alive are closed.
 
     Args:
         engine: Source of the tasks.
@@ -213,20 +208,19 @@ class FallbackThreads:
         """Start the threads. Later calls do nothing."""
         for thread in self._threads:
             if thread.ident is None:
-                _register(thread)
                 thread.start()
 
-    def close(self, timeout_seconds: float = _EXIT_JOIN_SECONDS) -> bool:
+    def close(self, timeout_seconds: float = EXIT_JOIN_SECONDS) -> bool:
         """Close the engine and wait for the threads; never call it from a finalizer.
 
         Returns:
             Whether all of them ended in time. One that is inside a decode ends after it.
         """
         self._engine.close()
-        return _join(self._threads, timeout_seconds)
+        return join_threads(self._threads, timeout_seconds)
 
 
-class _FallbackThread(threading.Thread):
+class _FallbackThread(DaemonThread):
     """One decoding thread.
 
     An exception given to the user keeps the frames below it (``f_back``), and so what their locals name: therefore
@@ -234,7 +228,7 @@ class _FallbackThread(threading.Thread):
     """
 
     def __init__(self, engine: FallbackEngine, number: int) -> None:
-        super().__init__(name=f"fastload-fallback-{number}", daemon=True)
+        super().__init__(f"fastload-fallback-{number}")
         self._engine: FallbackEngine | None = engine
 
     def run(self) -> None:
@@ -246,7 +240,7 @@ class _FallbackThread(threading.Thread):
         finally:
             self._engine = engine = None
 
-    def close_engine(self) -> None:
+    def signal_end(self) -> None:
         if (engine := self._engine) is not None:
             engine.close()
 
@@ -260,30 +254,3 @@ def serve(task: FallbackTask, kept: type[BaseException] = Exception) -> None:
         task.fail(exception)
     finally:
         del task
-
-
-_live_threads: weakref.WeakSet[_FallbackThread] = weakref.WeakSet()
-_exit_hook = threading.Lock()
-
-
-def _register(thread: _FallbackThread) -> None:
-    # Taken once and never released: the first thread of the process registers the hook.
-    if _exit_hook.acquire(blocking=False):
-        atexit.register(_close_all)
-    _live_threads.add(thread)
-
-
-def _close_all() -> None:
-    """End every fallback thread of this process. In a forked child the parent's threads are not alive."""
-    threads = [thread for thread in _live_threads if thread.is_alive()]
-    for thread in threads:
-        thread.close_engine()
-    _join(threads, _EXIT_JOIN_SECONDS)
-
-
-def _join(threads: list[_FallbackThread], timeout_seconds: float) -> bool:
-    deadline = time.monotonic() + timeout_seconds
-    for thread in threads:
-        if thread.ident is not None and thread is not threading.current_thread():
-            thread.join(max(0.0, deadline - time.monotonic()))
-    return not any(thread.is_alive() for thread in threads)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import atexit
 import os
 import threading
-import time
 import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -17,8 +15,10 @@ from numpy.typing import NDArray
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 from fastload import _config, _device, _native
-from fastload._errors import ForkedProcessError, LoaderClosedError, sample_error
-from fastload._fallback import FallbackThreads, classify_failure, serve
+from fastload._errors import ForkedProcessError, LoaderClosedError
+from fastload._exit import exit_state
+from fastload._failures import exception_of
+from fastload._fallback import FallbackThreads, serve
 from fastload._torch_draws import uniform_is_fused
 from fastload.samplers._lowering import BadIndicesError, lower_batch_sampler
 from fastload.sources._lowering import LoweredSource
@@ -67,7 +67,7 @@ class LoaderEngine:
         self._fallback_threads = FallbackThreads(self.native, settings.num_threads)
         self._fallback_threads.start()
         weakref.finalize(self, _signal_end, self.native).atexit = False
-        _exit_state.watch()
+        exit_state.watch()
 
     def can_run(self, settings: EngineSettings) -> bool:
         """Whether new iterations with `settings` can use this engine: it has not ended and was made for them."""
@@ -89,44 +89,6 @@ class LoaderEngine:
 def _signal_end(engine: _native.Engine) -> None:
     if not engine.is_forked:
         engine.close()
-
-
-class _ExitState:
-    """Knows that the interpreter is about to exit, and puts other threads that iterate to sleep then.
-
-    The end of the process would do the same to a daemon thread a moment later, but in the wrong place: Python before
-    3.14 unwinds a thread that asks for the GIL too late, and a process ends with "terminate called" where that happens
-    inside of a torch operator. Besides, the thread would print the LoaderClosedError that it gets.
-    """
-
-    # How long exiting waits for those threads to come from their last operators to a place where they can sleep.
-    GRACE_SECONDS = 0.05
-
-    def __init__(self) -> None:
-        self._is_watching = False
-        self._has_begun = False
-        self._has_other_threads = False
-
-    def watch(self) -> None:
-        if not self._is_watching:
-            self._is_watching = True
-            atexit.register(self._begin)
-
-    def _begin(self) -> None:
-        self._has_begun = True
-        if self._has_other_threads:
-            time.sleep(self.GRACE_SECONDS)
-
-    def sleep_if_begun(self) -> None:
-        """Called where a thread iterates. The main thread goes on: other exit handlers may iterate."""
-        if threading.current_thread() is threading.main_thread():
-            return
-        self._has_other_threads = True
-        if self._has_begun:
-            threading.Event().wait()
-
-
-_exit_state = _ExitState()
 
 
 @dataclass(frozen=True)
@@ -314,7 +276,7 @@ class NativeIterator(_BaseDataLoaderIter):
 
     def _next_data(self) -> list[Any]:  # type: ignore[override]  # torch: NoReturn
         self._engine.check_process("this iterator")
-        _exit_state.sleep_if_begun()
+        exit_state.sleep_if_begun()
         with self._lock:
             if self._stream.batches_in_flight == 0:  # else an interrupted wait has left its batch behind
                 self._submit_next()
@@ -327,7 +289,7 @@ class NativeIterator(_BaseDataLoaderIter):
         if pending.error is None:  # else no batch is reported: its indices ended in the middle
             self._last = pending.indices, batch
         if (failure := batch.error) is not None:
-            raise _exception_of(failure, int(pending.indices[failure["position"]]))
+            raise exception_of(failure, int(pending.indices[failure["position"]]))
         if pending.error is not None:
             try:
                 raise pending.error
@@ -363,7 +325,7 @@ class NativeIterator(_BaseDataLoaderIter):
         """The oldest batch in flight; StopIteration where there is none."""
         while True:
             result = self._stream.next(float(self._timeout))
-            _exit_state.sleep_if_begun()
+            exit_state.sleep_if_begun()
             if isinstance(result, _native.Batch):
                 return result
             if result is None:
@@ -387,20 +349,3 @@ class NativeIterator(_BaseDataLoaderIter):
             SampleReport(index, os.fsdecode(path), "fallback" if is_by_fallback else "native", size, views)
             for index, (path, is_by_fallback, size, views) in zip(indices.tolist(), batch.reports(), strict=True)
         ]
-
-
-def _exception_of(failure: _native.SampleFailure, index: int) -> BaseException:
-    """The exception for the first bad sample of a batch: Pillow's, the system's, or a native status in words."""
-    path, stage = failure["path"], failure["stage"]
-    if stage == "engine":
-        kind = MemoryError if failure["is_out_of_memory"] else RuntimeError
-        return kind(f"sample {index} ({os.fsdecode(path)!r}): {failure['detail']}")
-    if (exception := failure["exception"]) is not None:
-        verdict = classify_failure(exception, path)
-        return sample_error(index, path, verdict.stage, exception, detail=verdict.detail)
-    if number := failure["errno"]:
-        cause = OSError(number, os.strerror(number), os.fsdecode(path))
-        return sample_error(index, path, stage, cause, offset=failure["offset"] or None)
-    text = ": ".join(part for part in (failure["text"], failure["detail"]) if part)
-    is_of_system = stage in ("open", "read")  # Python has OSError for a file that is none or shrank, too
-    return sample_error(index, path, stage, OSError(text) if is_of_system else text, offset=failure["offset"] or None)

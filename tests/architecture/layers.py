@@ -28,6 +28,7 @@ CPP_LEVELS = {
 }
 PYTHON_LEVELS = {
     "_errors": 0,
+    "_exit": 0,
     "_config": 1,
     "_native": 1,
     "_fallback": 1,
@@ -36,11 +37,12 @@ PYTHON_LEVELS = {
     "transforms": 2,
     "_stats": 2,
     "_torch_draws": 2,
-    "_threads": 2,
     "_device": 2,
     "_decode": 2,
+    "_failures": 2,
     "_iterator": 3,
     "_torch_iterator": 3,
+    "_tail": 3,
     "_loader": 4,
     "_verify": 5,
     "_testing": 5,

@@ -1,0 +1,104 @@
+"""What has to be over before the interpreter is torn down: threads of Python that wait, and those that iterate."""
+
+from __future__ import annotations
+
+import atexit
+import threading
+import time
+import weakref
+from abc import abstractmethod
+from collections.abc import Sequence
+
+EXIT_JOIN_SECONDS = 1.0
+
+
+class DaemonThread(threading.Thread):
+    """A daemon thread that is told to end, and waited for, before the interpreter is torn down.
+
+    A thread that is none would keep the process alive, and a daemon one that wakes from a native wait after that would
+    abort it. The first one of the process registers the ``atexit`` hook.
+
+    Args:
+        name: As debuggers show it.
+    """
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name=name, daemon=True)
+
+    def start(self) -> None:
+        _register(self)
+        super().start()
+
+    @abstractmethod
+    def signal_end(self) -> None:
+        """Ask the thread to end; waits for nothing, may be called again and from any thread or finalizer."""
+
+
+def join_threads(threads: Sequence[threading.Thread], timeout_seconds: float) -> bool:
+    """Wait for `threads`, but not for the calling one; never call it from a finalizer.
+
+    Returns:
+        Whether all of them have ended, or were never started.
+    """
+    deadline = time.monotonic() + timeout_seconds
+    for thread in threads:
+        if thread.ident is not None and thread is not threading.current_thread():
+            thread.join(max(0.0, deadline - time.monotonic()))
+    return not any(thread.is_alive() for thread in threads)
+
+
+_live_threads: weakref.WeakSet[DaemonThread] = weakref.WeakSet()
+_exit_hook = threading.Lock()
+
+
+def _register(thread: DaemonThread) -> None:
+    # Taken once and never released: the first thread of the process registers the hook.
+    if _exit_hook.acquire(blocking=False):
+        atexit.register(_end_all)
+    _live_threads.add(thread)
+
+
+def _end_all() -> None:
+    """End every daemon thread of this process. In a forked child the parent's threads are not alive."""
+    threads = [thread for thread in _live_threads if thread.is_alive()]
+    for thread in threads:
+        thread.signal_end()
+    join_threads(threads, EXIT_JOIN_SECONDS)
+
+
+class ExitState:
+    """Knows that the interpreter is about to exit, and puts other threads that iterate to sleep then.
+
+    The end of the process would do the same to a daemon thread a moment later, but in the wrong place: Python before
+    3.14 unwinds a thread that asks for the GIL too late, and a process ends with "terminate called" where that happens
+    inside of a torch operator. Besides, the thread would print the LoaderClosedError that it gets.
+    """
+
+    # How long exiting waits for those threads to come from their last operators to a place where they can sleep.
+    GRACE_SECONDS = 0.05
+
+    def __init__(self) -> None:
+        self._is_watching = False
+        self._has_begun = False
+        self._has_other_threads = False
+
+    def watch(self) -> None:
+        if not self._is_watching:
+            self._is_watching = True
+            atexit.register(self._begin)
+
+    def _begin(self) -> None:
+        self._has_begun = True
+        if self._has_other_threads:
+            time.sleep(self.GRACE_SECONDS)
+
+    def sleep_if_begun(self) -> None:
+        """Called where a thread iterates. The main thread goes on: other exit handlers may iterate."""
+        if threading.current_thread() is threading.main_thread():
+            return
+        self._has_other_threads = True
+        if self._has_begun:
+            threading.Event().wait()
+
+
+exit_state = ExitState()

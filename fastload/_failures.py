@@ -1,0 +1,29 @@
+"""From what native code reports about a bad sample to the exception that the user gets."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from fastload._errors import sample_error
+from fastload._fallback import classify_failure
+
+if TYPE_CHECKING:
+    from fastload import _native
+
+
+def exception_of(failure: _native.SampleFailure, index: int) -> BaseException:
+    """The exception for the first bad sample of a batch: Pillow's, the system's, or a native status in words."""
+    path, stage = failure["path"], failure["stage"]
+    if stage == "engine":
+        kind = MemoryError if failure["is_out_of_memory"] else RuntimeError
+        return kind(f"sample {index} ({os.fsdecode(path)!r}): {failure['detail']}")
+    if (exception := failure["exception"]) is not None:
+        verdict = classify_failure(exception, path)
+        return sample_error(index, path, verdict.stage, exception, detail=verdict.detail)
+    if number := failure["errno"]:
+        cause = OSError(number, os.strerror(number), os.fsdecode(path))
+        return sample_error(index, path, stage, cause, offset=failure["offset"] or None)
+    text = ": ".join(part for part in (failure["text"], failure["detail"]) if part)
+    is_of_system = stage in ("open", "read")  # Python has OSError for a file that is none or shrank, too
+    return sample_error(index, path, stage, OSError(text) if is_of_system else text, offset=failure["offset"] or None)
