@@ -86,9 +86,7 @@ class TransformPlan:
 def apply_transform(plan: TransformPlan, rgb: NDArray[np.uint8], draws: DrawSource) -> bytes: ...
 
 # bind_engine.cpp
-class SampleFailure(TypedDict):
-    position: int
-    path: bytes
+class StatusFailure(TypedDict):
     stage: Literal["open", "read", "header", "decode", "limit", "transform", "engine"]
     errno: int
     offset: int
@@ -96,6 +94,10 @@ class SampleFailure(TypedDict):
     detail: str
     is_out_of_memory: bool
     exception: BaseException | None
+
+class SampleFailure(StatusFailure):
+    position: int
+    path: bytes
 
 class HostBuffer:
     def __buffer__(self, flags: int, /) -> memoryview: ...
@@ -162,3 +164,20 @@ class Engine:
     def is_forked(self) -> bool: ...
     @property
     def is_running(self) -> bool: ...
+
+# bind_head.cpp
+class HeadCounters(TypedDict):
+    bytes_read: int
+    stage_seconds: dict[str, float]
+
+class SampleHead:
+    def __init__(self, *, max_file_bytes: int, max_pixels: int, native_jpeg: bool) -> None: ...
+    def run(
+        self, index: SampleIndex, plan: TransformPlan, sample_index: int, draws: DrawSource
+    ) -> NDArray[np.uint8] | StatusFailure | None: ...
+    def run_pixels(
+        self, plan: TransformPlan, pixels: bytes, width: int, height: int, draws: DrawSource
+    ) -> NDArray[np.uint8] | StatusFailure: ...
+    @property
+    def fallback_reason(self) -> str: ...
+    def take_counters(self) -> HeadCounters: ...

@@ -35,6 +35,7 @@ DrawSource = _core.DrawSource
 Engine = _core.Engine
 FallbackTask = _core.FallbackTask
 ImageDecoder = _core.ImageDecoder
+SampleHead = _core.SampleHead
 SampleIndex = _core.SampleIndex
 Stream = _core.Stream
 TorchDraws = _core.TorchDraws

@@ -131,17 +131,10 @@ class Batch {
     py::object error() const {
         if (!slot_->first_error) return py::none();
         const SampleError& error = *slot_->first_error;
-        const Status& status = error.status;
-        py::dict fields;
+        py::dict fields = describe_failure(error.status);
         fields["position"] = error.position;
         fields["path"] = path_of(stream(), error.sample_index);
-        fields["stage"] = stage_name(stage_of(status.code));
-        fields["errno"] = status.system_errno;
-        fields["offset"] = status.byte_offset;
-        fields["text"] = status_text(status.code);
-        fields["detail"] = status.detail;
-        fields["is_out_of_memory"] = status.code == StatusCode::kOutOfMemory;
-        fields["exception"] = error.python_error == nullptr ? py::none() : object_of(error.python_error);
+        if (error.python_error != nullptr) fields["exception"] = object_of(error.python_error);
         return std::move(fields);
     }
 
@@ -323,6 +316,18 @@ class StreamHandle {
 };
 
 }  // namespace
+
+py::dict describe_failure(const Status& status) {
+    py::dict fields;
+    fields["stage"] = stage_name(stage_of(status.code));
+    fields["errno"] = status.system_errno;
+    fields["offset"] = status.byte_offset;
+    fields["text"] = status_text(status.code);
+    fields["detail"] = status.detail;
+    fields["is_out_of_memory"] = status.code == StatusCode::kOutOfMemory;
+    fields["exception"] = py::none();
+    return fields;
+}
 
 void check_process(const EngineCore& core) {
     if (!core.is_forked()) return;

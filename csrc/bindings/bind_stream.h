@@ -5,6 +5,7 @@
 
 #include <memory>
 
+#include "base/status.h"
 #include "engine/buffer_pool.h"
 #include "engine/stream_group.h"
 
@@ -16,6 +17,9 @@ struct HostBuffer {
 
 // Throws std::runtime_error in a forked child of the process that made `core`.
 void check_process(const EngineCore& core);
+
+// Why a sample could not be made, as SampleFailure in fastload/_core.pyi, still without position and path.
+pybind11::dict describe_failure(const Status& status);
 
 // The Python object of new streams.
 pybind11::object make_stream_object(std::unique_ptr<StreamGroup> streams);

@@ -1,6 +1,7 @@
 // The extension module fastload._core. Only fastload/_native.py imports it; fastload/_core.pyi types it.
 #include "bindings/bind_codec.h"
 #include "bindings/bind_draws.h"
+#include "bindings/bind_head.h"
 #include "bindings/bind_transform.h"
 #include "bindings/bindings.h"
 
@@ -11,4 +12,5 @@ PYBIND11_MODULE(_core, module) {
     fastload::bind_draws(module);
     fastload::bind_transform(module);
     fastload::bind_engine(module);
+    fastload::bind_head(module);
 }
