@@ -19,11 +19,16 @@ def exception_of(failure: _native.SampleFailure, index: int) -> BaseException:
         kind = MemoryError if failure["is_out_of_memory"] else RuntimeError
         return kind(f"sample {index} ({os.fsdecode(path)!r}): {failure['detail']}")
     if (exception := failure["exception"]) is not None:
-        verdict = classify_failure(exception, path)
-        return sample_error(index, path, verdict.stage, exception, detail=verdict.detail)
+        return exception_of_pillow(exception, path, index)
     if number := failure["errno"]:
         cause = OSError(number, os.strerror(number), os.fsdecode(path))
         return sample_error(index, path, stage, cause, offset=failure["offset"] or None)
     text = ": ".join(part for part in (failure["text"], failure["detail"]) if part)
     is_of_system = stage in ("open", "read")  # Python has OSError for a file that is none or shrank, too
     return sample_error(index, path, stage, OSError(text) if is_of_system else text, offset=failure["offset"] or None)
+
+
+def exception_of_pillow(exception: BaseException, path: bytes, index: int) -> BaseException:
+    """The exception for a sample that Pillow did not decode."""
+    verdict = classify_failure(exception, path)
+    return sample_error(index, path, verdict.stage, exception, detail=verdict.detail)

@@ -15,12 +15,14 @@ class LoaderStats:
     Attributes:
         samples_native: Samples decoded and transformed by native code.
         samples_fallback: Samples decoded by Pillow, then transformed by native code.
+        samples_python_tail: Those among them of which a part of the pipeline ran in Python, in threads.
         samples_python: Samples asked of torch's own iterator, since the loader was made.
         samples_failed: Samples that raised a SampleError.
         batches_delivered: Batches the consumer has received.
         bytes_read: Bytes of sample files.
         fallback_reasons: Samples per reason why the native decoder left them to Pillow.
-        stage_seconds: Thread time per stage: "read", "header", "decode", "transform"; "fallback" is Pillow's.
+        stage_seconds: Thread time per stage: "read", "header", "decode", "transform"; "fallback" is Pillow's;
+            "tail" and "collate" are the user's own Python's.
         consumer_wait_seconds: Time the consumer waited for a batch. High: loading is the bottleneck.
         worker_wait_seconds: Time the threads waited for work, summed over them. High: the consumer is the bottleneck.
         bytes_held: Memory of batch buffers at this moment, those given to the user and still in use included.
@@ -32,6 +34,7 @@ class LoaderStats:
 
     samples_native: int = 0
     samples_fallback: int = 0
+    samples_python_tail: int = 0
     samples_python: int = 0
     samples_failed: int = 0
     batches_delivered: int = 0

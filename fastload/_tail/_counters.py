@@ -1,0 +1,36 @@
+"""What the threads of a loader have done in Python, in the terms of LoaderStats."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+
+class TailCounters:
+    """Sums by the names of LoaderStats, shared by a loader and its iterations. Thread-safe."""
+
+    def __init__(self) -> None:
+        # Re-entrant: a finalizer may ask for the numbers in the thread that is adding some.
+        self._lock = threading.RLock()
+        self._counters: dict[str, Any] = {}
+
+    def add(self, counters: Mapping[str, Any]) -> None:
+        """Adds numbers, and dicts of numbers by their keys."""
+        with self._lock:
+            self._counters = add_counters(self._counters, counters)
+
+    def snapshot(self) -> dict[str, Any]:
+        with self._lock:
+            return dict(self._counters)
+
+
+def add_counters(left: Mapping[str, Any], right: Mapping[str, Any]) -> dict[str, Any]:
+    """The sums of what `left` and `right` count under the same name, at any depth."""
+    merged = dict(left)
+    for name, value in right.items():
+        if isinstance(value, Mapping):
+            merged[name] = add_counters(merged.get(name, {}), value)
+        else:
+            merged[name] = merged.get(name, 0) + value
+    return merged

@@ -1,0 +1,166 @@
+"""torch's random functions, drawing from a generator of this thread instead of the process's one."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+_Function = Callable[..., Any]
+
+# Functions that take `generator`. Those of one sample more than others: what a version of torch lacks is left out.
+_FACTORIES = ("rand", "randn", "randint", "randperm", "normal")
+_LIKE = ("rand_like", "randn_like", "randint_like")
+_OF_TENSORS = ("bernoulli", "multinomial", "poisson", "binomial", "_standard_gamma", "_sample_dirichlet")
+_METHODS = (
+    "bernoulli",
+    "bernoulli_",
+    "cauchy_",
+    "exponential_",
+    "geometric_",
+    "log_normal_",
+    "multinomial",
+    "normal_",
+    "random_",
+    "uniform_",
+)
+_INITIALISERS = ("normal_", "trunc_normal_", "uniform_", "kaiming_normal_", "kaiming_uniform_")
+
+
+def _attributes(owner: Any, names: Iterable[str]) -> list[_Function]:
+    return [getattr(owner, name) for name in names if hasattr(owner, name)]
+
+
+class GeneratorMode(TorchFunctionMode):
+    """While it is entered, random functions of torch that are called in this thread without a generator draw from it.
+
+    Covered are the functions of the torch module and the methods of tensors that draw random numbers on the CPU, with
+    ``torch.nn.init`` and whatever is written in Python on top of these (torchvision's transforms,
+    ``torch.distributions``), and dropout.
+
+    Not covered, and so drawing from the process's generator as if the mode were not there: feature_dropout,
+    alpha_dropout, ``rrelu``, ``gumbel_softmax``, fractional pooling, attention with dropout, ``pca_lowrank``,
+    scripted and compiled functions, and ``torch.ops``. ``torch.manual_seed``, ``torch.initial_seed`` and
+    ``torch.get_rng_state`` mean the process's generator, too.
+
+    Args:
+        generator: of the CPU; used by the thread that enters the mode, and by no other meanwhile.
+    """
+
+    def __init__(self, generator: torch.Generator) -> None:
+        super().__init__()
+        self._generator = generator
+
+    def __torch_function__(
+        self, func: _Function, types: Iterable[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        replacement = _REPLACEMENTS.get(func)
+        if replacement is None:
+            return func(*args, **(kwargs or {}))
+        return replacement(func, self._generator, args, kwargs or {})
+
+
+def _draw_on_device_of_arguments(
+    func: _Function, generator: torch.Generator, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """`func` of tensors (or of none, for torch.normal of numbers) with the generator, if all of it is on the CPU."""
+    tensors = [value for value in (*args, *kwargs.values()) if isinstance(value, torch.Tensor)]
+    is_elsewhere = any(tensor.device.type != "cpu" for tensor in tensors)
+    if is_elsewhere or not _is_cpu(kwargs.get("device")) or kwargs.get("generator") is not None:
+        return func(*args, **kwargs)
+    if any(isinstance(value, torch.Generator) for value in args):
+        return func(*args, **kwargs)
+    return func(*args, **{**kwargs, "generator": generator})
+
+
+def _is_cpu(device: Any) -> bool:
+    # None: of the tensors, or the default; a thread has a default device of its own, which is the CPU.
+    return device is None or torch.device(device).type == "cpu"
+
+
+def _draw_like(
+    fill: Callable[..., torch.Tensor],
+) -> Callable[[_Function, torch.Generator, tuple[Any, ...], dict[str, Any]], Any]:
+    """For a torch whose *_like functions take no generator: an empty tensor, filled as they fill it."""
+
+    def draw(func: _Function, generator: torch.Generator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        like, *bounds = args if args else (kwargs.pop("input"),)
+        bounds += [kwargs.pop(name) for name in ("low", "high") if name in kwargs]
+        empty = torch.empty_like(like, **kwargs)
+        return fill(empty, *bounds, generator=generator) if empty.device.type == "cpu" else func(*args, **kwargs)
+
+    return draw
+
+
+def _fill_integers(empty: torch.Tensor, *bounds: int, generator: torch.Generator) -> torch.Tensor:
+    low, high = bounds if len(bounds) == 2 else (0, bounds[0])
+    return empty.random_(low, high, generator=generator)
+
+
+_FILLS: dict[str, Callable[..., torch.Tensor]] = {
+    "rand_like": torch.Tensor.uniform_,
+    "randn_like": torch.Tensor.normal_,
+    "randint_like": _fill_integers,
+}
+
+
+def _drop_out(func: _Function, generator: torch.Generator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """torch.dropout and torch.dropout_, which have no generator, in torch's own steps on the CPU."""
+    values, probability, is_training = _dropout_arguments(*args, **kwargs)
+    if not is_training or not 0 < probability < 1 or values.numel() == 0 or values.device.type != "cpu":
+        return func(*args, **kwargs)
+    noise = torch.empty_like(values).bernoulli_(1 - probability, generator=generator).div_(1 - probability)
+    return values.mul_(noise) if func is torch.dropout_ else values * noise
+
+
+def _dropout_arguments(input: torch.Tensor, p: float, train: bool) -> tuple[torch.Tensor, float, bool]:
+    return input, p, train
+
+
+def _drop_out_functional(
+    func: _Function, generator: torch.Generator, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    values, probability, is_training, is_inplace = _functional_arguments(*args, **kwargs)
+    if not 0 <= probability <= 1:  # torch.nn.functional has its own words for it
+        return func(*args, **kwargs)
+    dropout = torch.dropout_ if is_inplace else torch.dropout
+    return _drop_out(dropout, generator, (values, probability, is_training), {})
+
+
+def _functional_arguments(
+    input: torch.Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
+) -> tuple[torch.Tensor, float, bool, bool]:
+    return input, p, training, inplace
+
+
+def _has_generator_parameter(func: _Function) -> bool:
+    return "generator" in inspect.signature(func).parameters
+
+
+def _takes_generator(func: _Function) -> bool:
+    try:
+        func(torch.zeros(1), *([1] if "int" in func.__name__ else []), generator=torch.Generator())
+    except TypeError:
+        return False
+    return True
+
+
+def _replacements() -> dict[_Function, Callable[..., Any]]:
+    functions = [
+        *_attributes(torch, (*_FACTORIES, *_OF_TENSORS)),
+        *_attributes(torch.Tensor, _METHODS),
+        *filter(_has_generator_parameter, _attributes(torch.nn.init, _INITIALISERS)),
+    ]
+    table: dict[_Function, Callable[..., Any]] = dict.fromkeys(functions, _draw_on_device_of_arguments)
+    for function in _attributes(torch, _LIKE):
+        is_direct = _takes_generator(function)
+        table[function] = _draw_on_device_of_arguments if is_direct else _draw_like(_FILLS[function.__name__])
+    table[torch.dropout] = table[torch.dropout_] = _drop_out
+    table[torch.nn.functional.dropout] = _drop_out_functional
+    return table
+
+
+_REPLACEMENTS = _replacements()

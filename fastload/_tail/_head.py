@@ -1,0 +1,110 @@
+"""The native part of a sample, and Pillow's where native code does not decode it, up to what Python takes over."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from fastload import _config, _fallback, _native
+from fastload._failures import exception_of, exception_of_pillow
+from fastload._tail._plan import TailPlan
+from fastload._tail._random_stream import RandomStream
+
+# Transforms of torchvision that call the user's own code, which may look at an image's EXIF data.
+_CALLING_OTHERS = ("Compose", "Lambda", "RandomApply", "RandomChoice", "RandomOrder")
+
+
+class NotApplicableError(Exception):
+    """The native steps cannot be applied to an image; what torchvision says to it is for the caller to find out."""
+
+
+class SampleHead:
+    """Makes the images of samples in one thread. Not thread-safe."""
+
+    def __init__(self, plan: TailPlan, stream: RandomStream) -> None:
+        self._plan = plan
+        self._stream = stream
+        self._native = _native.SampleHead(
+            max_file_bytes=_config.MAX_FILE_BYTES, max_pixels=plan.max_pixels, native_jpeg=plan.is_native_jpeg_exact
+        )
+        self._has_info = not plan.head.tail or not all(map(_ignores_info, plan.head.tail))
+        # Why Pillow decoded the image made last; None where it did not.
+        self.fallback_reason: str | None = None
+        self._fallback_seconds = 0.0
+
+    def image(self, file: int, index: int) -> Any:
+        """The image of file `file`, transformed natively: as TailPlan.head.sample says.
+
+        Args:
+            file: In the source's table.
+            index: As errors name the sample.
+
+        Raises:
+            SampleError: There is no image.
+            NotApplicableError: Pillow decodes it, but the steps cannot be applied to it. The stream has not moved.
+        """
+        plan = self._plan
+        path = plan.source.table.path_bytes(file)
+        self.fallback_reason = None
+        info: dict[Any, Any] | None = None
+        result = self._native.run(plan.index, plan.transform, file, self._draws())
+        if result is None:
+            self.fallback_reason = self._native.fallback_reason
+            image = self._by_pillow(path, index)
+            info = image.info
+            pixels = image.tobytes()
+            result = self._native.run_pixels(plan.transform, pixels, image.width, image.height, self._draws())
+        if isinstance(result, dict):
+            if result["stage"] == "transform":
+                raise NotApplicableError
+            raise exception_of({**result, "position": 0, "path": path}, index)
+        if plan.transform.is_random:
+            self._stream.end_native_draws()
+        return self._handed_over(result, path, info)
+
+    def take_counters(self) -> dict[str, Any]:
+        """Bytes read and seconds by stage since the last call."""
+        seconds, self._fallback_seconds = self._fallback_seconds, 0.0
+        counters = self._native.take_counters()
+        return {**counters, "stage_seconds": {**counters["stage_seconds"], "fallback": seconds}}
+
+    def _by_pillow(self, path: bytes, index: int) -> _fallback.RgbImage:
+        begin = time.perf_counter()
+        try:
+            return _fallback.open_rgb(path)
+        except Exception as error:
+            raise exception_of_pillow(error, path, index) from error
+        finally:
+            self._fallback_seconds += time.perf_counter() - begin
+
+    def _draws(self) -> _native.DrawSource:
+        return self._stream.native_draws() if self._plan.transform.is_random else _NO_DRAWS
+
+    def _handed_over(self, pixels: NDArray[np.uint8], path: bytes, info: dict[Any, Any] | None) -> Any:
+        head = self._plan.head
+        if head.sample == "pil":
+            image = _fallback.rgb_image(pixels.data, pixels.shape[1], pixels.shape[0])
+            if self._has_info:
+                image.info = _fallback.image_info(os.fsdecode(path)) if info is None else info
+            return image
+        tensor = torch.from_numpy(pixels).view(head.dtype)
+        if head.is_interleaved:
+            tensor = tensor.permute(2, 0, 1)
+        if head.sample == "tensor":
+            return tensor
+        assert self._plan.image_type is not None, "a head that makes tv_tensors comes with their type"
+        return tensor.as_subclass(self._plan.image_type)
+
+
+# For plans that draw nothing.
+_NO_DRAWS = _native.CounterDraws(0, 0, 0)
+
+
+def _ignores_info(transform: object) -> bool:
+    kind = type(transform)
+    return kind.__module__.startswith("torchvision.transforms.") and kind.__name__ not in _CALLING_OTHERS

@@ -1,0 +1,90 @@
+"""What every thread of an iteration with a Python tail shares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import torch
+
+from fastload import _fallback, _native, _torch_draws
+from fastload.sources._lowering import LoweredSource
+from fastload.transforms._pillow_rules import resize_order
+
+
+class LoweredHead(Protocol):
+    """The parts of a lowered transform that are needed here; see there."""
+
+    @property
+    def steps(self) -> Sequence[dict[str, Any]]: ...
+    @property
+    def dtype(self) -> torch.dtype: ...
+    @property
+    def element_size(self) -> int: ...
+    @property
+    def table(self) -> bytes | None: ...
+    @property
+    def sample(self) -> Literal["pil", "tensor", "tv_image"]: ...
+    @property
+    def is_interleaved(self) -> bool: ...
+    @property
+    def tail(self) -> Sequence[Callable[[Any], Any]]: ...
+    @property
+    def stages(self) -> Sequence[Any]: ...
+
+
+@dataclass(frozen=True)
+class TailPlan:
+    """How a sample is made, by native code and then by the user's own Python, and a batch of samples.
+
+    Attributes:
+        source: The dataset as arrays.
+        index: Its paths.
+        dataset: As get_worker_info() shows it.
+        transform: The native steps and the form they end in.
+        head: What the steps were lowered from.
+        image_type: torchvision's tv_tensors.Image, where the head makes one.
+        collate_fn: Called with the list of samples, or with one sample where there are no batches.
+        is_batched: Whether the sampler gives lists of indices.
+        rng: "torch" or "sample", as of the loader.
+        max_pixels: Larger images are left to Pillow.
+        is_native_jpeg_exact: False leaves every file to Pillow.
+    """
+
+    source: LoweredSource
+    index: _native.SampleIndex
+    dataset: Any
+    transform: _native.TransformPlan
+    head: LoweredHead
+    image_type: type[torch.Tensor] | None
+    collate_fn: Callable[[Any], Any]
+    is_batched: bool
+    rng: Literal["torch", "sample"]
+    max_pixels: int
+    is_native_jpeg_exact: bool
+
+    @property
+    def has_python_part(self) -> bool:
+        """Whether Python has a part in a sample, besides its batch."""
+        return bool(self.head.tail) or self.source.target_transform is not None
+
+    @property
+    def tail_position(self) -> int:
+        """Of the first transform that runs in Python, in the user's pipeline."""
+        return len(self.head.stages) - len(self.head.tail)
+
+
+def native_transform(head: LoweredHead, rng: Literal["torch", "sample"]) -> _native.TransformPlan:
+    """The steps of `head` in the form and memory layout in which Python takes over.
+
+    Raises:
+        UnknownDrawsError: rng is "torch", whose draws native code does not know.
+    """
+    return _native.TransformPlan(
+        _torch_draws.with_torch_exp(head.steps) if rng == "torch" else list(head.steps),
+        element_size=1 if head.sample == "pil" else head.element_size,
+        channels_last=head.sample == "pil" or head.is_interleaved,
+        table=None if head.sample == "pil" else head.table,
+        resize_order=resize_order(_fallback.pillow_info().version),
+    )
