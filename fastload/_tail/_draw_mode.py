@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -53,11 +54,12 @@ class GeneratorMode(TorchFunctionMode):
     def __init__(self, generator: torch.Generator) -> None:
         super().__init__()
         self._generator = generator
+        self._replacements = _replacements()
 
     def __torch_function__(
         self, func: _Function, types: Iterable[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        replacement = _REPLACEMENTS.get(func)
+        replacement = self._replacements.get(func)
         if replacement is None:
             return func(*args, **(kwargs or {}))
         return replacement(func, self._generator, args, kwargs or {})
@@ -87,9 +89,10 @@ def _draw_like(
     """For a torch whose *_like functions take no generator: an empty tensor, filled as they fill it."""
 
     def draw(func: _Function, generator: torch.Generator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        like, *bounds = args if args else (kwargs.pop("input"),)
-        bounds += [kwargs.pop(name) for name in ("low", "high") if name in kwargs]
-        empty = torch.empty_like(like, **kwargs)
+        options = dict(kwargs)
+        like, *bounds = args if args else (options.pop("input"),)
+        bounds += [options.pop(name) for name in ("low", "high") if name in options]
+        empty = torch.empty_like(like, **options)
         return fill(empty, *bounds, generator=generator) if empty.device.type == "cpu" else func(*args, **kwargs)
 
     return draw
@@ -142,12 +145,13 @@ def _has_generator_parameter(func: _Function) -> bool:
 
 def _takes_generator(func: _Function) -> bool:
     try:
-        func(torch.zeros(1), *([1] if "int" in func.__name__ else []), generator=torch.Generator())
+        func(torch.zeros(1, device="cpu"), *([1] if "int" in func.__name__ else []), generator=torch.Generator())
     except TypeError:
         return False
     return True
 
 
+@functools.cache
 def _replacements() -> dict[_Function, Callable[..., Any]]:
     functions = [
         *_attributes(torch, (*_FACTORIES, *_OF_TENSORS)),
@@ -162,5 +166,3 @@ def _replacements() -> dict[_Function, Callable[..., Any]]:
     table[torch.nn.functional.dropout] = _drop_out_functional
     return table
 
-
-_REPLACEMENTS = _replacements()

@@ -33,7 +33,7 @@ class SampleHead:
             max_file_bytes=_config.MAX_FILE_BYTES, max_pixels=plan.max_pixels, native_jpeg=plan.is_native_jpeg_exact
         )
         self._has_info = not plan.head.tail or not all(map(_ignores_info, plan.head.tail))
-        # Why Pillow decoded the image made last; None where it did not.
+        # Why the image made last was decoded by Pillow, or has to be; None where it was not.
         self.fallback_reason: str | None = None
         self._fallback_seconds = 0.0
 
@@ -61,6 +61,7 @@ class SampleHead:
             result = self._native.run_pixels(plan.transform, pixels, image.width, image.height, self._draws())
         if isinstance(result, dict):
             if result["stage"] == "transform":
+                self.fallback_reason = result["detail"]
                 raise NotApplicableError
             raise exception_of({**result, "position": 0, "path": path}, index)
         if plan.transform.is_random:

@@ -175,6 +175,7 @@ class _WorkerThread(DaemonThread):
         """Why no batch can be made in this thread, or None."""
         try:
             if _num_threads_is_of_thread():
+                torch.get_num_threads()  # at its first use in a thread torch takes the number set last anywhere
                 torch.set_num_threads(1)
             self._announce()
             if self._group.pinned_for is not None:

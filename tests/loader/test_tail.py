@@ -1,0 +1,596 @@
+"""Batches that end in the user's own Python, in threads: bytes and draws against torch's DataLoader."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.utils.data
+from image_folders import make_mixed_folder, save_jpeg, synthetic_image
+from PIL import Image, ImageOps, UnidentifiedImageError
+from tail_loader import TailLoader, torch_loader
+from torch.utils.data import ConcatDataset, Sampler, Subset, default_collate
+from torchvision import transforms
+from torchvision.datasets import ImageFolder
+
+from fastload import LoaderClosedError, SampleError
+
+WORKERS = pytest.mark.parametrize("num_workers", [0, 1, 2])
+THREADS = pytest.mark.parametrize("num_workers", [1, 2])
+
+
+def noisy(image: torch.Tensor) -> torch.Tensor:
+    return image + 0.1 * torch.randn(image.shape)
+
+
+def brightened_at_random(image: Image.Image) -> Image.Image:
+    return image.point(lambda value: value // 2) if torch.rand(()) < 0.5 else image
+
+
+def crop_flip() -> list[Any]:
+    return [transforms.RandomResizedCrop(36), transforms.RandomHorizontalFlip()]
+
+
+# Name -> (pipeline, how many of its transforms are native).
+PIPELINES: dict[str, tuple[list[Any], int]] = {
+    "images": ([*crop_flip(), transforms.GaussianBlur(3), transforms.ToTensor(), noisy], 2),
+    "one's own function on images": ([*crop_flip(), brightened_at_random, transforms.ToTensor()], 2),
+    "tensors": ([*crop_flip(), transforms.ToTensor(), noisy, transforms.RandomErasing(0.7)], 3),
+    "uint8 tensors as PILToTensor leaves them": (
+        [
+            *crop_flip(),
+            transforms.PILToTensor(),
+            lambda image: image / image.float().mean() + torch.rand_like(image * 1.0),
+        ],
+        3,
+    ),
+    "no draws in the head": ([transforms.Resize((30, 41)), transforms.ToTensor(), noisy], 2),
+    "draws in the head alone": ([*crop_flip(), transforms.ToTensor(), lambda image: image * 2], 3),
+}
+
+
+def flat(value: Any) -> Any:
+    """`value` with its tensors as types, shapes and bytes, so that == compares everything."""
+    if isinstance(value, torch.Tensor):
+        return value.dtype, tuple(value.shape), value.stride(), value.contiguous().view(-1).view(torch.uint8).tolist()
+    if isinstance(value, dict):
+        return {key: flat(item) for key, item in value.items()}
+    return (type(value), [flat(item) for item in value]) if isinstance(value, (list, tuple)) else value
+
+
+def outcomes(iterator: Iterator[Any], limit: int = 1000) -> list[Any]:
+    """What each next() gives: a batch, or the type of an error that is not fastload's own."""
+    found: list[Any] = []
+    while len(found) < limit:
+        try:
+            found.append(flat(next(iterator)))
+        except StopIteration:
+            break
+        except SampleError as error:
+            found.append(type(error.cause))
+        except Exception as error:  # noqa: BLE001 - what is raised is what is compared
+            found.append(type(error))
+    return found
+
+
+def epochs(loader: Any, lengths: tuple[int, ...] = (1000,) * 3) -> tuple[Any, ...]:
+    """What `loader` gives in epochs that end early, and the state of torch's generator between them."""
+    torch.manual_seed(11)
+    found = []
+    for length in lengths:
+        found.append((outcomes(iter(loader), length), torch.get_rng_state().tolist()))
+    return tuple(found)
+
+
+def assert_equals_torch(
+    dataset: Any, num_native: int, lengths: tuple[int, ...] = (1000,) * 3, **arguments: Any
+) -> tuple[Any, ...]:
+    expected = epochs(torch_loader(dataset, **arguments), lengths)
+    assert epochs(TailLoader(dataset, num_native, **arguments), lengths) == expected
+    return expected
+
+
+def dataset_of(folder: Path, pipeline: list[Any], target_transform: Callable[[int], Any] | None = None) -> ImageFolder:
+    return ImageFolder(str(folder), transforms.Compose(pipeline), target_transform)
+
+
+@WORKERS
+@pytest.mark.parametrize("name", PIPELINES)
+def test_three_epochs_equal_torch(mixed_folder: Path, name: str, num_workers: int) -> None:
+    pipeline, num_native = PIPELINES[name]
+    dataset = dataset_of(mixed_folder, pipeline)
+    found = assert_equals_torch(dataset, num_native, batch_size=3, shuffle=True, num_workers=num_workers)
+    images = [batch[1][0] for batches, _ in found for batch in batches]
+    assert len(images) == 18
+    assert "draws" in name or len({str(image) for image in images}) == 18
+
+
+@THREADS
+@pytest.mark.parametrize("drop_last", [False, True])
+@pytest.mark.parametrize("prefetch_factor", [1, 3])
+def test_persistent_threads_go_on_with_their_random_numbers(
+    mixed_folder: Path, num_workers: int, drop_last: bool, prefetch_factor: int
+) -> None:
+    pipeline, num_native = PIPELINES["images"]
+    assert_equals_torch(
+        dataset_of(mixed_folder, pipeline),
+        num_native,
+        batch_size=5,
+        shuffle=True,
+        num_workers=num_workers,
+        drop_last=drop_last,
+        prefetch_factor=prefetch_factor,
+        persistent_workers=True,
+    )
+
+
+@THREADS
+@pytest.mark.parametrize("persistent", [False, True])
+def test_epochs_that_end_early_leave_the_random_numbers_where_torch_does(
+    mixed_folder: Path, num_workers: int, persistent: bool
+) -> None:
+    """What the threads were asked for before a break is made, and its draws count in the next epoch."""
+    pipeline, num_native = PIPELINES["tensors"]
+    assert_equals_torch(
+        dataset_of(mixed_folder, pipeline),
+        num_native,
+        (1, 3, 1000, 0, 2, 1000),
+        batch_size=2,
+        shuffle=True,
+        num_workers=num_workers,
+        persistent_workers=persistent,
+    )
+
+
+@WORKERS
+def test_subsets_and_concatenations_equal_torch(mixed_folder: Path, num_workers: int) -> None:
+    pipeline, num_native = PIPELINES["images"]
+    folder = dataset_of(mixed_folder, pipeline)
+    dataset = ConcatDataset([Subset(folder, [4, 2, -1]), folder])
+    assert_equals_torch(dataset, num_native, batch_size=4, num_workers=num_workers)
+
+
+@WORKERS
+def test_target_transforms_draw_after_the_image(mixed_folder: Path, num_workers: int) -> None:
+    pipeline, num_native = PIPELINES["tensors"]
+    dataset = dataset_of(mixed_folder, pipeline, lambda label: label + torch.rand(2))
+    assert_equals_torch(dataset, num_native, batch_size=4, num_workers=num_workers)
+
+
+@WORKERS
+def test_a_target_transform_may_make_anything(mixed_folder: Path, num_workers: int) -> None:
+    dataset = dataset_of(
+        mixed_folder, [transforms.CenterCrop(20), transforms.ToTensor()], lambda label: {"class": f"c{label}"}
+    )
+    assert_equals_torch(dataset, 2, batch_size=4, num_workers=num_workers)
+
+
+@WORKERS
+def test_a_collate_function_may_draw(mixed_folder: Path, num_workers: int) -> None:
+    def mix(samples: list[Any]) -> dict[str, Any]:
+        images, labels = default_collate(samples)
+        weight = torch.distributions.Beta(0.8, 0.8).sample()
+        order = torch.randperm(len(images))
+        return {"images": weight * images + (1 - weight) * images[order], "labels": [labels, order], "weight": weight}
+
+    pipeline, num_native = PIPELINES["tensors"]
+    assert_equals_torch(
+        dataset_of(mixed_folder, pipeline),
+        num_native,
+        batch_size=4,
+        shuffle=True,
+        num_workers=num_workers,
+        collate_fn=mix,
+    )
+
+
+@WORKERS
+def test_without_batches_each_sample_comes_alone(mixed_folder: Path, num_workers: int) -> None:
+    pipeline, num_native = PIPELINES["images"]
+    assert_equals_torch(dataset_of(mixed_folder, pipeline), num_native, batch_size=None, num_workers=num_workers)
+
+
+@WORKERS
+def test_pil_images_keep_what_their_files_say_besides_the_pixels(tmp_path: Path, num_workers: int) -> None:
+    """A tail of the user's own may turn images by their EXIF orientation; native code does not."""
+    exif = Image.Exif()
+    for orientation in (1, 3, 6, 8):
+        exif[0x0112] = orientation
+        path = tmp_path / "images" / "class" / f"{orientation}.jpg"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        synthetic_image(orientation, 60, 50).save(path, exif=exif, quality=90)
+    synthetic_image(9, 60, 50).save(path.with_suffix(".png"), exif=exif)
+    pipeline = [
+        transforms.Resize((33, 47)),
+        ImageOps.exif_transpose,
+        transforms.Resize((20, 20)),
+        transforms.ToTensor(),
+    ]
+    found = assert_equals_torch(dataset_of(tmp_path / "images", pipeline), 1, (9,), num_workers=num_workers)
+    ((batches, _),) = found
+    assert len({str(batch[1][0]) for batch in batches}) == 5
+
+
+# ---- failures -------------------------------------------------------------------------------------------------------
+
+
+class Refusal(Exception):
+    """An exception whose constructor takes more than a text."""
+
+    def __init__(self, what: str, why: int) -> None:
+        super().__init__(what, why)
+
+
+def refuse_class_1(error: BaseException) -> Callable[[int], int]:
+    def target_transform(label: int) -> int:
+        if label == 1:
+            raise error
+        return label
+
+    return target_transform
+
+
+def with_bad_files(tmp_path: Path) -> Path:
+    """A folder whose middle class has a file that is no image, one cut off and one that is missing."""
+    root = make_mixed_folder(tmp_path / "images")
+    bad = root / "class1"
+    (bad / "0000.jpg").write_bytes(b"no image")
+    save_jpeg(bad / "0001.jpg", 3, 100, 90)
+    (bad / "0001.jpg").write_bytes((bad / "0001.jpg").read_bytes()[:900])
+    (bad / "0002.png").symlink_to("nowhere.png")
+    return root
+
+
+@WORKERS
+@pytest.mark.parametrize("persistent", [False, True])
+def test_bad_files_cost_their_batches_and_no_draw_elsewhere(tmp_path: Path, num_workers: int, persistent: bool) -> None:
+    pipeline, num_native = PIPELINES["images"]
+    dataset = dataset_of(with_bad_files(tmp_path), pipeline)
+    arguments = {"batch_size": 2, "num_workers": num_workers, "persistent_workers": persistent and num_workers > 0}
+    found = assert_equals_torch(dataset, num_native, **arguments)
+    kinds = [item for item in found[0][0] if isinstance(item, type)]
+    assert kinds == [UnidentifiedImageError, OSError, FileNotFoundError]
+
+
+@WORKERS
+@pytest.mark.parametrize("error", [ValueError("not this one"), KeyError("key"), ZeroDivisionError()])
+def test_an_exception_of_the_tail_costs_its_batch_alone(mixed_folder: Path, num_workers: int, error: Exception) -> None:
+    pipeline, num_native = PIPELINES["tensors"]
+    dataset = dataset_of(mixed_folder, pipeline, refuse_class_1(error))
+    ((batches, _), *_) = assert_equals_torch(dataset, num_native, batch_size=3, shuffle=True, num_workers=num_workers)
+    assert type(error) in batches
+    assert any(not isinstance(batch, type) for batch in batches)
+
+
+@WORKERS
+def test_a_sample_error_of_the_tail_says_where_and_is_caught_as_what_was_raised(
+    mixed_folder: Path, num_workers: int
+) -> None:
+    def fail(image: torch.Tensor) -> torch.Tensor:
+        raise Refusal("too bright", 7)
+
+    dataset = dataset_of(mixed_folder, [transforms.CenterCrop(20), transforms.ToTensor(), fail])
+    loader = TailLoader(dataset, 2, batch_size=3, num_workers=num_workers)
+    with pytest.raises(Refusal) as caught:
+        next(iter(loader))
+    error = caught.value
+    assert isinstance(error, SampleError)
+    assert (error.index, error.path, error.stage) == (0, dataset.samples[0][0], "transform")
+    assert isinstance(error.__cause__, Refusal)
+    assert error.__cause__.args == ("too bright", 7)
+    assert error.__cause__.__traceback__ is not None
+    in_thread = "Caught Refusal in DataLoader worker thread 0. " if num_workers else ""
+    assert str(error) == (
+        f"sample 0 ({dataset.samples[0][0]!r}): transform: ('too bright', 7). {in_thread}"
+        "Run the transform on this file alone to see why."
+    )
+
+
+@WORKERS
+def test_a_stop_iteration_of_the_users_does_not_end_the_epoch(mixed_folder: Path, num_workers: int) -> None:
+    def collate(samples: list[Any]) -> Any:
+        raise StopIteration
+
+    pipeline = [transforms.CenterCrop(20), transforms.ToTensor()]
+    of_target = dataset_of(mixed_folder, pipeline, refuse_class_1(StopIteration()))
+    batches = outcomes(iter(TailLoader(of_target, 2, batch_size=4, num_workers=num_workers)))
+    assert len(batches) == 4
+    assert StopIteration in batches
+    of_collate = TailLoader(
+        dataset_of(mixed_folder, pipeline), 2, batch_size=4, num_workers=num_workers, collate_fn=collate
+    )
+    assert outcomes(iter(of_collate)) == [RuntimeError] * 4
+
+
+@THREADS
+@pytest.mark.parametrize("error", [ValueError("odd"), KeyError("odd"), Refusal("odd", 1)])
+def test_an_exception_of_collate_has_torchs_words_and_type(
+    mixed_folder: Path, num_workers: int, error: Exception
+) -> None:
+    def collate(samples: list[Any]) -> Any:
+        if 1 in [label for _, label in samples]:
+            raise error
+        return default_collate(samples)
+
+    dataset = dataset_of(mixed_folder, [transforms.CenterCrop(20), transforms.ToTensor()])
+    arguments = {"batch_size": 3, "num_workers": num_workers, "collate_fn": collate}
+    assert_equals_torch(dataset, 2, **arguments)
+    texts = []
+    for loader in (torch_loader(dataset, **arguments), TailLoader(dataset, 2, **arguments)):
+        iterator = iter(loader)
+        with pytest.raises(Exception) as caught:  # noqa: PT011 - types are compared above, words here
+            outcomes_or_raise(iterator)
+        texts.append(str(caught.value).splitlines()[0].replace("worker process", "worker thread"))
+    assert texts[0] == texts[1]
+    assert caught.value.__cause__ is error
+
+
+def outcomes_or_raise(iterator: Iterator[Any]) -> None:
+    for _ in iterator:
+        pass
+
+
+@WORKERS
+@pytest.mark.parametrize("bad", [16, -17, "first", 2.0, None])
+def test_an_index_that_the_dataset_does_not_have_costs_its_batch(
+    mixed_folder: Path, num_workers: int, bad: Any
+) -> None:
+    pipeline, num_native = PIPELINES["tensors"]
+    batches = [[0, 1], [2, bad, 3], [4, 5], [6, 7], []]
+    dataset = dataset_of(mixed_folder, pipeline)
+    assert_equals_torch(dataset, num_native, batch_sampler=batches, num_workers=num_workers)
+    whole = ConcatDataset([dataset])
+    assert_equals_torch(whole, num_native, (1000,), batch_sampler=batches, num_workers=num_workers)
+
+
+class FailingSampler(Sampler[list[int]]):
+    """Raises in the place of its third batch."""
+
+    def __iter__(self) -> Iterator[list[int]]:
+        yield [0, 1]
+        yield [2]
+        raise LookupError("no more")
+
+
+@WORKERS
+def test_an_exception_of_the_sampler_reaches_the_user(mixed_folder: Path, num_workers: int) -> None:
+    pipeline, num_native = PIPELINES["tensors"]
+    dataset = dataset_of(mixed_folder, pipeline)
+    for make in (torch_loader, lambda *a, **k: TailLoader(dataset, num_native, **k)):
+        loader = make(dataset, batch_sampler=FailingSampler(), num_workers=num_workers)
+        with pytest.raises(LookupError, match="no more"):
+            outcomes_or_raise(iter(loader))
+
+
+@WORKERS
+def test_where_the_native_steps_do_not_apply_torchvision_has_the_word(mixed_folder: Path, num_workers: int) -> None:
+    """A crop of no rows, of images up to 100 pixels wide."""
+    absurd = transforms.RandomResizedCrop(20, scale=(0.5, 1.0), ratio=(200.0, 200.0))
+    dataset = dataset_of(mixed_folder, [absurd, transforms.RandomHorizontalFlip(), transforms.ToTensor(), noisy])
+    assert_equals_torch(dataset, 3, batch_size=1, num_workers=num_workers, shuffle=True)
+    loader = TailLoader(dataset, 3, num_workers=num_workers)
+    outcomes(iter(loader))
+    assert loader.stats().fallback_reasons["a random crop of this image is empty"] > 0
+
+
+# ---- rng="sample" ---------------------------------------------------------------------------------------------------
+
+
+def by_label(loader: TailLoader) -> dict[int, Any]:
+    """Each sample of one epoch; labels are replaced by indices in `numbered`."""
+    return {int(label): flat(image) for images, labels in loader for image, label in zip(images, labels, strict=True)}
+
+
+def numbered(folder: Path, pipeline: list[Any]) -> ImageFolder:
+    dataset = dataset_of(folder, pipeline)
+    dataset.samples = [(path, index) for index, (path, _) in enumerate(dataset.samples)]
+    return dataset
+
+
+def test_with_draws_by_sample_the_bytes_depend_on_seed_epoch_and_sample_alone(mixed_folder: Path) -> None:
+    pipeline, num_native = PIPELINES["images"]
+    dataset = numbered(mixed_folder, pipeline)
+    state = torch.get_rng_state()
+    reference = [by_label(loader) for loader in [TailLoader(dataset, num_native, "sample", seed=4)] for _ in range(2)]
+    assert reference[0] != reference[1]
+    for arguments in ({"num_workers": 1}, {"num_workers": 2, "batch_size": 5}, {"sampler": range(15, -1, -1)}):
+        loader = TailLoader(dataset, num_native, "sample", seed=4, **arguments)
+        assert [by_label(loader), by_label(loader)] == reference
+        loader.set_epoch(1)
+        assert by_label(loader) == reference[1]
+    assert by_label(TailLoader(dataset, num_native, "sample", seed=5)) != reference[0]
+    torch.set_rng_state(state)
+
+
+def test_with_draws_by_sample_no_two_samples_share_their_draws(mixed_folder: Path) -> None:
+    pipeline = [transforms.CenterCrop(4), transforms.ToTensor(), lambda image: torch.rand(8)]
+    found = by_label(TailLoader(numbered(mixed_folder, pipeline), 2, "sample", seed=0))
+    assert len({str(value) for value in found.values()}) == len(found) == 16
+
+
+def test_with_draws_by_sample_collate_draws_by_batch(mixed_folder: Path) -> None:
+    def collate(samples: list[Any]) -> Any:
+        return torch.rand(3), [label for _, label in samples]
+
+    dataset = numbered(mixed_folder, [transforms.CenterCrop(4), transforms.ToTensor()])
+    found = []
+    for num_workers in (0, 2):
+        loader = TailLoader(dataset, 2, "sample", seed=1, batch_size=4, num_workers=num_workers, collate_fn=collate)
+        found.append([flat(batch) for batch in loader])
+    assert found[0] == found[1]
+    assert len({str(batch[1][0]) for batch in found[0]}) == 4
+
+
+def test_the_head_draws_what_the_native_path_draws(mixed_folder: Path) -> None:
+    """A pipeline gives the same crops whether something after them runs in Python or not."""
+    import fastload
+
+    native = [*crop_flip(), transforms.ToTensor()]
+    expected = by_label(fastload.DataLoader(numbered(mixed_folder, native), rng="sample", seed=7))  # type: ignore[arg-type]
+    with_tail = numbered(mixed_folder, [*native, lambda image: image])
+    assert by_label(TailLoader(with_tail, 3, "sample", seed=7, num_workers=2)) == expected
+
+
+# ---- what user code sees --------------------------------------------------------------------------------------------
+
+
+def test_worker_info_is_the_threads_own(mixed_folder: Path) -> None:
+    def tell(label: int) -> tuple[int, int, bool, int]:
+        info = torch.utils.data.get_worker_info()
+        assert info is not None
+        return info.id, info.num_workers, info.dataset is dataset, info.seed - info.id
+
+    dataset = dataset_of(mixed_folder, [transforms.CenterCrop(4), transforms.ToTensor()], tell)
+    loader = TailLoader(dataset, 2, batch_size=4, num_workers=3)
+    rows = [torch.stack(told, 1) for _, told in loader]
+    assert [row[:, 0].tolist() for row in rows] == [[0] * 4, [1] * 4, [2] * 4, [0] * 4]
+    assert all(row[:, 1].eq(3).all() and row[:, 2].eq(1).all() for row in rows)
+    assert len({int(seed) for row in rows for seed in row[:, 3]}) == 1
+    assert torch.utils.data.get_worker_info() is None
+
+
+def test_worker_info_is_none_where_the_caller_does_the_work(mixed_folder: Path) -> None:
+    dataset = dataset_of(
+        mixed_folder,
+        [transforms.CenterCrop(4), transforms.ToTensor()],
+        lambda _: torch.utils.data.get_worker_info() is None,
+    )
+    assert all(told.all() for _, told in TailLoader(dataset, 2))
+
+
+def test_processes_of_torchs_own_loader_have_their_worker_info_still(mixed_folder: Path) -> None:
+    dataset = dataset_of(
+        mixed_folder, [transforms.CenterCrop(4), transforms.ToTensor()], lambda _: torch.utils.data.get_worker_info().id
+    )
+    list(TailLoader(dataset, 2, num_workers=2))
+    told = [ids.tolist() for _, ids in torch_loader(dataset, batch_size=4, num_workers=2)]
+    assert told == [[0] * 4, [1] * 4, [0] * 4, [1] * 4]
+
+
+def test_batches_are_not_made_in_memory_shared_between_processes(mixed_folder: Path) -> None:
+    pipeline, num_native = PIPELINES["tensors"]
+    loader = TailLoader(dataset_of(mixed_folder, pipeline), num_native, num_workers=2)
+    assert not any(images.is_shared() or labels.is_shared() for images, labels in loader)
+
+
+def test_torch_computes_with_one_thread_in_ours_and_as_before_in_others(mixed_folder: Path) -> None:
+    def in_new_thread() -> int:
+        found: list[int] = []
+        thread = threading.Thread(target=lambda: found.append(torch.get_num_threads()))
+        thread.start()
+        thread.join()
+        return found[0]
+
+    before = torch.get_num_threads(), in_new_thread()
+    dataset = dataset_of(
+        mixed_folder, [transforms.CenterCrop(4), transforms.ToTensor()], lambda _: torch.get_num_threads()
+    )
+    iterator = iter(TailLoader(dataset, 2, num_workers=2))
+    assert (torch.get_num_threads(), in_new_thread()) == before
+    assert {int(told) for _, told in iterator} == {1}
+    assert (torch.get_num_threads(), in_new_thread()) == before
+
+
+def test_the_counters_tell_who_did_what(mixed_folder: Path) -> None:
+    pipeline, num_native = PIPELINES["images"]
+    dataset = dataset_of(mixed_folder, pipeline)
+    for num_workers in (0, 2):
+        loader = TailLoader(dataset, num_native, batch_size=5, num_workers=num_workers)
+        list(loader)
+        stats = loader.stats()
+        assert (stats.samples_native, stats.samples_fallback, stats.samples_failed) == (9, 7, 0)
+        assert stats.samples_python_tail == stats.samples == 16
+        assert stats.batches_delivered == 4
+        assert sum(stats.fallback_reasons.values()) == 7
+        assert stats.bytes_read == sum(Path(path).stat().st_size for path, _ in dataset.samples)
+        stages = {"read", "header", "decode", "transform", "fallback", "tail", "collate"}
+        assert stages == {name for name, seconds in stats.stage_seconds.items() if seconds > 0}
+        assert (stats.batches_in_flight, stats.queue_depth) == (0, 0)
+
+
+def test_samples_without_a_python_part_are_not_counted_as_such(mixed_folder: Path) -> None:
+    loader = TailLoader(dataset_of(mixed_folder, [transforms.CenterCrop(4), transforms.ToTensor()]), 2)
+    list(loader)
+    assert loader.stats().samples_python_tail == 0
+
+
+def test_failed_samples_are_counted(tmp_path: Path) -> None:
+    pipeline, num_native = PIPELINES["images"]
+    loader = TailLoader(dataset_of(with_bad_files(tmp_path), pipeline), num_native, batch_size=1, num_workers=1)
+    outcomes(iter(loader))
+    stats = loader.stats()
+    assert (stats.samples_failed, stats.samples_native, stats.samples_fallback) == (3, 9, 7)
+
+
+# ---- flow -----------------------------------------------------------------------------------------------------------
+
+
+def test_at_most_prefetch_factor_batches_a_thread_are_ahead(mixed_folder: Path) -> None:
+    asked: list[int] = []
+
+    class Asking(Sampler[list[int]]):
+        def __iter__(self) -> Iterator[list[int]]:
+            for number in range(16):
+                asked.append(number)
+                yield [number]
+
+    dataset = dataset_of(mixed_folder, [transforms.CenterCrop(4), transforms.ToTensor()])
+    loader = TailLoader(dataset, 2, batch_sampler=Asking(), num_workers=2, prefetch_factor=3)
+    iterator = iter(loader)
+    assert len(asked) == 6
+    assert loader.stats().batches_in_flight == 6
+    for taken in range(1, 17):
+        next(iterator)
+        assert len(asked) == min(16, 6 + taken)
+
+
+def test_the_timeout_is_the_consumers_and_leaves_the_batch(mixed_folder: Path) -> None:
+    gate = threading.Event()
+
+    def wait(label: int) -> int:
+        gate.wait(20)
+        return label
+
+    dataset = dataset_of(mixed_folder, [transforms.CenterCrop(4), transforms.ToTensor()], wait)
+    iterator = iter(TailLoader(dataset, 2, batch_size=8, num_workers=1, timeout=0.05))
+    with pytest.raises(RuntimeError, match=r"DataLoader timed out after 0\.05 seconds"):
+        next(iterator)
+    gate.set()
+    iterator._timeout = 20
+    assert [len(labels) for _, labels in iterator] == [8, 8]
+
+
+def test_two_threads_may_share_an_iterator(mixed_folder: Path) -> None:
+    dataset = numbered(mixed_folder, [transforms.CenterCrop(4), transforms.ToTensor()])
+    iterator = iter(TailLoader(dataset, 2, batch_size=1, num_workers=2))
+    found: list[int] = []
+
+    def take() -> None:
+        found.extend(int(label) for _, labels in iterator for label in labels)
+
+    threads = [threading.Thread(target=take) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(found) == list(range(16))
+
+
+def test_close_ends_the_iterators_of_the_loader_alone(mixed_folder: Path) -> None:
+    pipeline, num_native = PIPELINES["tensors"]
+    dataset = dataset_of(mixed_folder, pipeline)
+    closed, other = (TailLoader(dataset, num_native, batch_size=2, num_workers=2) for _ in range(2))
+    iterators = iter(closed), iter(closed), iter(other)
+    for iterator in iterators:
+        next(iterator)
+    closed.close()
+    for iterator in iterators[:2]:
+        assert not iterator.is_running
+        with pytest.raises(LoaderClosedError):
+            next(iterator)
+    assert len(list(iterators[2])) == 7
+    assert len(list(closed)) == 8

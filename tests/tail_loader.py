@@ -1,0 +1,89 @@
+"""A fastload.DataLoader whose samples end in Python: what is native of a pipeline is said by the test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch.utils.data import Dataset
+from torchvision import transforms
+
+import fastload
+from fastload import _native
+from fastload._stats import LoaderStats
+from fastload._tail._iterator import LoaderTails, TailIterator
+from fastload._tail._plan import TailPlan, native_transform
+from fastload.sources._lowering import LoweredSource, lower_dataset
+from fastload.transforms._lowering import LoweredTransform, lower_transform
+
+_NO_LIMIT = 1 << 62
+
+
+@dataclass(frozen=True)
+class Head:
+    """The first `num_native` transforms of a pipeline, lowered, and the others as they are."""
+
+    lowered: LoweredTransform
+    sample: Literal["pil", "tensor"]
+    is_interleaved: bool
+    tail: tuple[Callable[[Any], Any], ...]
+    stages: tuple[Any, ...]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.lowered, name)
+
+
+def head_of(pipeline: transforms.Compose, num_native: int) -> Head:
+    native = list(pipeline.transforms[:num_native])
+    is_tensor = any(isinstance(step, (transforms.ToTensor, transforms.PILToTensor)) for step in native)
+    lowered = lower_transform(transforms.Compose(native if is_tensor else [*native, transforms.PILToTensor()]))
+    assert isinstance(lowered, LoweredTransform), lowered
+    is_interleaved = any(isinstance(step, transforms.PILToTensor) for step in native)
+    tail = tuple(pipeline.transforms[num_native:])
+    return Head(lowered, "tensor" if is_tensor else "pil", is_interleaved, tail, tuple(pipeline.transforms))
+
+
+class TailLoader(fastload.DataLoader[Any]):
+    """The first `num_native` transforms run in native code, the others in threads."""
+
+    def __init__(
+        self, dataset: Dataset[Any], num_native: int = 0, draws: Literal["torch", "sample"] = "torch", **arguments: Any
+    ) -> None:
+        self.num_native = num_native
+        self.draws = draws
+        self.tails = LoaderTails()
+        super().__init__(dataset, **arguments)
+
+    def _get_iterator(self) -> TailIterator:
+        source = lower_dataset(self.dataset, (fastload.pil_loader,))
+        assert isinstance(source, LoweredSource), source
+        head = head_of(source.transform, self.num_native)
+        plan = TailPlan(
+            source,
+            _native.SampleIndex(source.table.arena, source.table.offsets),
+            self.dataset,
+            native_transform(head, self.draws),
+            head,
+            None,
+            self.collate_fn,
+            self._auto_collation,
+            self.draws,
+            _NO_LIMIT,
+            is_native_jpeg_exact=True,
+        )
+        return TailIterator(self, self.tails, plan, self.prefetch_factor or 2)
+
+    def stats(self) -> LoaderStats:
+        return LoaderStats.from_counters(self.tails.stats())
+
+    def close(self) -> None:
+        self.tails.close()
+
+
+def torch_loader(dataset: Dataset[Any], **arguments: Any) -> torch.utils.data.DataLoader[Any]:
+    """The oracle: torch's own loader, whose workers are forked, so that closures reach them."""
+    if arguments.get("num_workers"):
+        arguments["multiprocessing_context"] = "fork"
+    return torch.utils.data.DataLoader(dataset, **arguments)

@@ -1,0 +1,218 @@
+"""Under the mode torch's random functions draw from its generator what they would draw from the process's one."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torchvision_shim  # noqa: F401
+from torchvision.transforms import v2
+
+from fastload._tail import _draw_mode
+from fastload._tail._draw_mode import GeneratorMode
+
+HALVES = torch.full((3, 5), 0.5)
+INTEGERS = torch.full((3, 5), 7)
+
+
+def empty() -> torch.Tensor:
+    return torch.empty(4, 6)
+
+
+# Each is called with **{} or with generator=; all of them take one.
+WITH_GENERATOR: dict[str, Callable[..., Any]] = {
+    "rand": lambda **g: torch.rand(3, 7, **g),
+    "rand of a size as keyword": lambda **g: torch.rand(size=(3, 7), dtype=torch.float64, **g),
+    "randn": lambda **g: torch.randn(40, **g),
+    "randn into a tensor": lambda **g: torch.randn(4, 6, out=empty(), **g),
+    "randint": lambda **g: torch.randint(10, (8,), **g),
+    "randint of a range": lambda **g: torch.randint(-5, 1 << 40, (8,), **g),
+    "randperm": lambda **g: torch.randperm(30, **g),
+    "normal of tensors": lambda **g: torch.normal(HALVES, HALVES, **g),
+    "normal of a mean": lambda **g: torch.normal(HALVES, **g),
+    "normal of a deviation": lambda **g: torch.normal(0.25, HALVES, **g),
+    "normal of numbers": lambda **g: torch.normal(1.0, 2.0, (4,), **g),
+    "bernoulli": lambda **g: torch.bernoulli(HALVES, **g),
+    "bernoulli of a number": lambda **g: torch.bernoulli(HALVES, 0.3, **g),
+    "multinomial": lambda **g: torch.multinomial(HALVES, 3, **g),
+    "multinomial with replacement": lambda **g: torch.multinomial(HALVES, 9, replacement=True, **g),
+    "poisson": lambda **g: torch.poisson(HALVES * 9, **g),
+    "binomial": lambda **g: torch.binomial(HALVES * 20, HALVES, **g),
+    "_standard_gamma": lambda **g: torch._standard_gamma(HALVES, **g),
+    "_sample_dirichlet": lambda **g: torch._sample_dirichlet(HALVES, **g),
+    "Tensor.bernoulli": lambda **g: HALVES.bernoulli(**g),
+    "Tensor.bernoulli_": lambda **g: empty().bernoulli_(0.3, **g),
+    "Tensor.bernoulli_ of tensors": lambda **g: empty().bernoulli_(torch.full((4, 6), 0.3), **g),
+    "Tensor.cauchy_": lambda **g: empty().cauchy_(**g),
+    "Tensor.exponential_": lambda **g: empty().exponential_(2.0, **g),
+    "Tensor.geometric_": lambda **g: empty().geometric_(0.2, **g),
+    "Tensor.log_normal_": lambda **g: empty().log_normal_(**g),
+    "Tensor.multinomial": lambda **g: HALVES.multinomial(2, **g),
+    "Tensor.normal_": lambda **g: empty().normal_(1, 3, **g),
+    "Tensor.random_": lambda **g: empty().random_(**g),
+    "Tensor.random_ of a range": lambda **g: INTEGERS.clone().random_(3, 90, **g),
+    "Tensor.uniform_": lambda **g: empty().uniform_(-1, 1, **g),
+    "nn.init.normal_": lambda **g: torch.nn.init.normal_(empty(), **g),
+    "nn.init.trunc_normal_": lambda **g: torch.nn.init.trunc_normal_(empty(), **g),
+    "nn.init.uniform_": lambda **g: torch.nn.init.uniform_(empty(), **g),
+    "nn.init.kaiming_normal_": lambda **g: torch.nn.init.kaiming_normal_(empty(), **g),
+    "nn.init.kaiming_uniform_": lambda **g: torch.nn.init.kaiming_uniform_(empty(), **g),
+    "nn.init.xavier_normal_": lambda **g: torch.nn.init.xavier_normal_(empty(), **g),
+    "nn.init.orthogonal_": lambda **g: torch.nn.init.orthogonal_(empty(), **g),
+}
+
+# These have no generator, or have one in newer versions of torch only.
+WITHOUT_GENERATOR: dict[str, Callable[[], Any]] = {
+    "rand_like": lambda: torch.rand_like(HALVES),
+    "rand_like of another type": lambda: torch.rand_like(INTEGERS, dtype=torch.float64),
+    "rand_like by keyword": lambda: torch.rand_like(input=HALVES),
+    "randn_like": lambda: torch.randn_like(HALVES.t(), memory_format=torch.preserve_format),
+    "randint_like": lambda: torch.randint_like(HALVES, 9),
+    "randint_like of a range": lambda: torch.randint_like(INTEGERS, -4, 9),
+    "randint_like by keyword": lambda: torch.randint_like(INTEGERS, low=2, high=9),
+    "dropout": lambda: torch.dropout(HALVES, 0.4, True),
+    "dropout by keyword": lambda: torch.dropout(HALVES, p=0.4, train=True),
+    "dropout of strides": lambda: torch.dropout(torch.arange(15.0).view(3, 5).t(), 0.7, True),
+    "dropout_": lambda: torch.dropout_(HALVES.clone(), 0.4, True),
+    "dropout when not training": lambda: torch.dropout(HALVES, 0.4, False),
+    "dropout of everything": lambda: torch.dropout(HALVES, 1.0, True),
+    "dropout of nothing": lambda: torch.dropout(HALVES, 0.0, True),
+    "functional.dropout": lambda: torch.nn.functional.dropout(HALVES),
+    "functional.dropout in place": lambda: torch.nn.functional.dropout(HALVES.clone(), 0.3, True, True),
+    "nn.Dropout": lambda: torch.nn.Dropout(0.2)(HALVES),
+    "distributions.Beta": lambda: torch.distributions.Beta(0.4, 0.4).sample((3,)),
+    "distributions.Normal": lambda: torch.distributions.Normal(0.0, 2.0).sample((3,)),
+    "distributions.Categorical": lambda: torch.distributions.Categorical(HALVES).sample(),
+    "distributions.Gamma": lambda: torch.distributions.Gamma(2.0, 1.0).sample((3,)),
+    "v2.RandomErasing": lambda: v2.RandomErasing(1.0, value="random")(torch.zeros(3, 32, 32)),
+    "v2.MixUp": lambda: v2.MixUp(num_classes=3)(
+        torch.ones(2, 3, 4, 4) * torch.arange(2).view(2, 1, 1, 1), INTEGERS[0, :2] - 5
+    )[0],
+    "v2.RandomChoice": lambda: v2.RandomChoice([v2.RandomInvert(0.5), v2.RandomSolarize(0.5)])(
+        torch.full((3, 4, 4), 0.7)
+    ),
+    "v2.ColorJitter": lambda: v2.ColorJitter(0.4, 0.4, 0.4, 0.2)(torch.linspace(0, 1, 48).view(3, 4, 4)),
+}
+ALL: dict[str, Callable[[], Any]] = {**WITH_GENERATOR, **WITHOUT_GENERATOR}
+
+
+def drawn_from_process(call: Callable[[], Any]) -> tuple[Any, torch.Tensor]:
+    """What `call` gives after manual_seed(5), and the state of the process's generator then."""
+    before = torch.get_rng_state()
+    torch.manual_seed(5)
+    result, state = call(), torch.get_rng_state()
+    torch.set_rng_state(before)
+    return result, state
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_call_draws_from_the_modes_generator_what_the_processs_would_give(name: str) -> None:
+    expected, end_state = drawn_from_process(ALL[name])
+    generator = torch.Generator().manual_seed(5)
+    before = torch.get_rng_state()
+    with GeneratorMode(generator):
+        found = ALL[name]()
+    assert torch.equal(found, expected)
+    assert found.dtype == expected.dtype
+    assert found.stride() == expected.stride()
+    assert torch.equal(generator.get_state(), end_state)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+@pytest.mark.parametrize("name", WITH_GENERATOR)
+def test_a_generator_that_the_caller_gives_is_used(name: str) -> None:
+    expected = WITH_GENERATOR[name](generator=torch.Generator().manual_seed(9))
+    generator, own = torch.Generator().manual_seed(5), torch.Generator().manual_seed(9)
+    before = generator.get_state()
+    with GeneratorMode(generator):
+        found = WITH_GENERATOR[name](generator=own)
+    assert torch.equal(found, expected)
+    assert torch.equal(generator.get_state(), before)
+
+
+@pytest.mark.parametrize("name", WITH_GENERATOR)
+def test_a_generator_of_none_counts_as_none_given(name: str) -> None:
+    expected, _ = drawn_from_process(ALL[name])
+    with GeneratorMode(torch.Generator().manual_seed(5)):
+        assert torch.equal(WITH_GENERATOR[name](generator=None), expected)
+
+
+def test_generators_given_by_position_are_used() -> None:
+    """As poisson(values, generator) and nn.init.normal_(tensor, mean, std, generator) take them."""
+    own = torch.Generator().manual_seed(9)
+    expected = torch.poisson(HALVES, own), torch.nn.init.normal_(empty(), 0, 1, own)
+    own.manual_seed(9)
+    with GeneratorMode(torch.Generator().manual_seed(5)):
+        found = torch.poisson(HALVES, own), torch.nn.init.normal_(empty(), 0, 1, own)
+    assert torch.equal(found[0], expected[0])
+    assert torch.equal(found[1], expected[1])
+
+
+def test_other_devices_keep_their_own_generators() -> None:
+    generator = torch.Generator().manual_seed(5)
+    before = generator.get_state()
+    with GeneratorMode(generator):
+        torch.rand(3, device="meta")
+        torch.empty(3, device="meta").uniform_()
+        torch.rand_like(HALVES, device="meta")
+        torch.dropout(torch.ones(3, device="meta"), 0.5, True)
+    assert torch.equal(generator.get_state(), before)
+
+
+def test_other_threads_are_not_in_the_mode() -> None:
+    expected, _ = drawn_from_process(lambda: torch.rand(3))
+    found = []
+    with GeneratorMode(torch.Generator().manual_seed(1)):
+        thread = threading.Thread(target=lambda: found.append(drawn_from_process(lambda: torch.rand(3))[0]))
+        thread.start()
+        thread.join()
+    assert torch.equal(found[0], expected)
+
+
+def test_threads_in_modes_of_their_own_do_not_disturb_each_other() -> None:
+    def draw(seed: int) -> None:
+        generator = torch.Generator().manual_seed(seed)
+        for _ in range(200):
+            with GeneratorMode(generator):
+                drawn[seed].append(torch.rand(1).item() + torch.empty(1).normal_().item())
+
+    drawn: dict[int, list[float]] = {seed: [] for seed in range(4)}
+    threads = [threading.Thread(target=draw, args=(seed,)) for seed in drawn]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for seed, found in drawn.items():
+        generator = torch.Generator().manual_seed(seed)
+        expected = []
+        for _ in range(200):
+            first = torch.rand(1, generator=generator).item()
+            expected.append(first + torch.empty(1).normal_(generator=generator).item())
+        assert found == expected
+
+
+@pytest.mark.parametrize("name", [name for name in WITHOUT_GENERATOR if "_like" in name])
+def test_the_way_for_a_torch_whose_like_functions_take_no_generator_gives_the_same(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for function in (torch.rand_like, torch.randn_like, torch.randint_like):
+        fill = _draw_mode._FILLS[function.__name__]
+        monkeypatch.setitem(_draw_mode._replacements(), function, _draw_mode._draw_like(fill))
+    expected, end_state = drawn_from_process(ALL[name])
+    generator = torch.Generator().manual_seed(5)
+    with GeneratorMode(generator):
+        found = ALL[name]()
+    assert torch.equal(found, expected)
+    assert found.stride() == expected.stride()
+    assert torch.equal(generator.get_state(), end_state)
+
+
+def test_wrong_arguments_are_torchs_own_errors() -> None:
+    with GeneratorMode(torch.Generator()):
+        with pytest.raises(TypeError):
+            torch.rand("3")  # type: ignore[call-overload]
+        with pytest.raises(ValueError, match="dropout probability has to be between 0 and 1"):
+            torch.nn.functional.dropout(HALVES, 2.0)
