@@ -16,7 +16,7 @@ class DaemonThread(threading.Thread):
     """A daemon thread that is told to end, and waited for, before the interpreter is torn down.
 
     A thread that is none would keep the process alive, and a daemon one that wakes from a native wait after that would
-    abort it. The first one of the process registers the ``atexit`` hook.
+    abort it.
 
     Args:
         name: As debuggers show it.
@@ -26,7 +26,8 @@ class DaemonThread(threading.Thread):
         super().__init__(name=name, daemon=True)
 
     def start(self) -> None:
-        _register(self)
+        _register_exit_hook()
+        _live_threads.add(self)
         super().start()
 
     @abstractmethod
@@ -47,25 +48,6 @@ def join_threads(threads: Sequence[threading.Thread], timeout_seconds: float) ->
     return not any(thread.is_alive() for thread in threads)
 
 
-_live_threads: weakref.WeakSet[DaemonThread] = weakref.WeakSet()
-_exit_hook = threading.Lock()
-
-
-def _register(thread: DaemonThread) -> None:
-    # Taken once and never released: the first thread of the process registers the hook.
-    if _exit_hook.acquire(blocking=False):
-        atexit.register(_end_all)
-    _live_threads.add(thread)
-
-
-def _end_all() -> None:
-    """End every daemon thread of this process. In a forked child the parent's threads are not alive."""
-    threads = [thread for thread in _live_threads if thread.is_alive()]
-    for thread in threads:
-        thread.signal_end()
-    join_threads(threads, EXIT_JOIN_SECONDS)
-
-
 class ExitState:
     """Knows that the interpreter is about to exit, and puts other threads that iterate to sleep then.
 
@@ -78,16 +60,14 @@ class ExitState:
     GRACE_SECONDS = 0.05
 
     def __init__(self) -> None:
-        self._is_watching = False
         self._has_begun = False
         self._has_other_threads = False
 
     def watch(self) -> None:
-        if not self._is_watching:
-            self._is_watching = True
-            atexit.register(self._begin)
+        _register_exit_hook()
 
-    def _begin(self) -> None:
+    def begin(self) -> None:
+        """Called when the interpreter exits, before anything is ended."""
         self._has_begun = True
         if self._has_other_threads:
             time.sleep(self.GRACE_SECONDS)
@@ -102,3 +82,21 @@ class ExitState:
 
 
 exit_state = ExitState()
+
+_live_threads: weakref.WeakSet[DaemonThread] = weakref.WeakSet()
+_exit_hook = threading.Lock()
+
+
+def _register_exit_hook() -> None:
+    # Taken once and never released.
+    if _exit_hook.acquire(blocking=False):
+        atexit.register(_exit)
+
+
+def _exit() -> None:
+    """Put those that iterate to sleep, then end every daemon thread. In a forked child the parent's are not alive."""
+    exit_state.begin()
+    threads = [thread for thread in _live_threads if thread.is_alive()]
+    for thread in threads:
+        thread.signal_end()
+    join_threads(threads, EXIT_JOIN_SECONDS)

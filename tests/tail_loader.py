@@ -14,11 +14,9 @@ import fastload
 from fastload import _native
 from fastload._stats import LoaderStats
 from fastload._tail._iterator import LoaderTails, TailIterator
-from fastload._tail._plan import TailPlan, native_transform
+from fastload._tail._plan import TailPlan
 from fastload.sources._lowering import LoweredSource, lower_dataset
 from fastload.transforms._lowering import LoweredTransform, lower_transform
-
-_NO_LIMIT = 1 << 62
 
 
 @dataclass(frozen=True)
@@ -60,19 +58,8 @@ class TailLoader(fastload.DataLoader[Any]):
         source = lower_dataset(self.dataset, (fastload.pil_loader,))
         assert isinstance(source, LoweredSource), source
         head = head_of(source.transform, self.num_native)
-        plan = TailPlan(
-            source,
-            _native.SampleIndex(source.table.arena, source.table.offsets),
-            self.dataset,
-            native_transform(head, self.draws),
-            head,
-            None,
-            self.collate_fn,
-            self._auto_collation,
-            self.draws,
-            _NO_LIMIT,
-            is_native_jpeg_exact=True,
-        )
+        index = _native.SampleIndex(source.table.arena, source.table.offsets)
+        plan = TailPlan.of(self, source, index, head, self.draws)
         return TailIterator(self, self.tails, plan, self.prefetch_factor or 2)
 
     def stats(self) -> LoaderStats:

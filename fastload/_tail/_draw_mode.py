@@ -165,4 +165,3 @@ def _replacements() -> dict[_Function, Callable[..., Any]]:
     table[torch.dropout] = table[torch.dropout_] = _drop_out
     table[torch.nn.functional.dropout] = _drop_out_functional
     return table
-

@@ -151,12 +151,7 @@ class TailIterator(_BaseDataLoaderIter):
         task = group.wait(float(self._timeout))
         exit_state.sleep_if_begun()
         self._submit_next(group)
-        if task.error is not None:
-            try:
-                raise task.error
-            finally:
-                del task  # its error's traceback has this frame
-        return task.batch
+        return task.take()
 
 
 def _stream(plan: TailPlan, generator: torch.Generator, *, is_of_process: bool) -> RandomStream:

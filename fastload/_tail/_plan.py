@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 import torch
+from torch.utils.data import DataLoader
 
-from fastload import _fallback, _native, _torch_draws
+from fastload import _config, _fallback, _native, _torch_draws
 from fastload.sources._lowering import LoweredSource
 from fastload.transforms._pillow_rules import resize_order
+
+Rng = Literal["torch", "sample"]
 
 
 class LoweredHead(Protocol):
@@ -60,9 +63,38 @@ class TailPlan:
     image_type: type[torch.Tensor] | None
     collate_fn: Callable[[Any], Any]
     is_batched: bool
-    rng: Literal["torch", "sample"]
+    rng: Rng
     max_pixels: int
     is_native_jpeg_exact: bool
+
+    @classmethod
+    def of(
+        cls,
+        loader: DataLoader[Any],
+        source: LoweredSource,
+        index: _native.SampleIndex,
+        head: LoweredHead,
+        rng: Rng,
+        image_type: type[torch.Tensor] | None = None,
+    ) -> TailPlan:
+        """The plan for one iteration of `loader`, whose dataset and transform were lowered to the other arguments.
+
+        Raises:
+            UnknownDrawsError: `rng` is "torch", whose draws native code does not know.
+        """
+        return cls(
+            source,
+            index,
+            loader.dataset,
+            native_transform(head, rng),
+            head,
+            image_type,
+            loader.collate_fn,
+            loader.batch_sampler is not None,
+            rng,
+            _fallback.pillow_info().max_image_pixels or _config.NO_PIXEL_LIMIT,
+            _fallback.native_jpeg_is_exact().is_exact,
+        )
 
     @property
     def has_python_part(self) -> bool:
@@ -75,7 +107,7 @@ class TailPlan:
         return len(self.head.stages) - len(self.head.tail)
 
 
-def native_transform(head: LoweredHead, rng: Literal["torch", "sample"]) -> _native.TransformPlan:
+def native_transform(head: LoweredHead, rng: Rng) -> _native.TransformPlan:
     """The steps of `head` in the form and memory layout in which Python takes over.
 
     Raises:

@@ -15,7 +15,7 @@ from torch._utils import ExceptionWrapper
 from torch.utils.data._utils.pin_memory import pin_memory
 
 from fastload._errors import LoaderClosedError, SampleError
-from fastload._exit import EXIT_JOIN_SECONDS, DaemonThread, join_threads
+from fastload._exit import EXIT_JOIN_SECONDS, DaemonThread, exit_state, join_threads
 from fastload._tail._batch_maker import AbandonedError, BatchMaker
 from fastload._tail._counters import TailCounters
 from fastload._tail._random_stream import RandomKey
@@ -38,6 +38,17 @@ class Task:
         self.error: BaseException | None = None
         # Something may have changed: an item for each time.
         self.changed: queue.SimpleQueue[None] = queue.SimpleQueue()
+
+    def take(self) -> Any:
+        """The batch, once, or raises what became of it. What a thread's frames know of this task holds neither then."""
+        batch, error = self.batch, self.error
+        self.batch = self.error = None
+        if error is None:
+            return batch
+        try:
+            raise error
+        finally:
+            del error  # its traceback has this frame
 
     def finish(self, batch: Any, error: BaseException | None) -> None:
         self.batch, self.error = batch, error
@@ -111,6 +122,7 @@ class WorkerGroup:
         begin = time.monotonic()
         while self.is_ending or not task.is_done:
             if self.is_ending:
+                exit_state.sleep_if_begun()
                 raise LoaderClosedError("the loader was closed; iterate over it again to start anew")
             left = begin + timeout_seconds - time.monotonic() if timeout_seconds > 0 else None
             try:
