@@ -16,7 +16,7 @@ from fastload._stats import LoaderStats
 from fastload._tail._iterator import LoaderTails, TailIterator
 from fastload._tail._plan import TailPlan
 from fastload.sources._lowering import LoweredSource, lower_dataset
-from fastload.transforms._lowering import LoweredTransform, lower_transform
+from fastload.transforms._lowering import LoweredTransform, TransformStage, lower_transform
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Head:
     sample: Literal["pil", "tensor"]
     is_interleaved: bool
     tail: tuple[Callable[[Any], Any], ...]
-    stages: tuple[Any, ...]
+    stages: tuple[TransformStage, ...]
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.lowered, name)
@@ -39,27 +39,32 @@ def head_of(pipeline: transforms.Compose, num_native: int) -> Head:
     lowered = lower_transform(transforms.Compose(native if is_tensor else [*native, transforms.PILToTensor()]))
     assert isinstance(lowered, LoweredTransform), lowered
     is_interleaved = any(isinstance(step, transforms.PILToTensor) for step in native)
-    tail = tuple(pipeline.transforms[num_native:])
-    return Head(lowered, "tensor" if is_tensor else "pil", is_interleaved, tail, tuple(pipeline.transforms))
+    steps = pipeline.transforms
+    stages = tuple(
+        TransformStage(
+            position, len(steps), type(step).__name__, None if position < num_native else "it is of the tail"
+        )
+        for position, step in enumerate(steps)
+    )
+    return Head(lowered, "tensor" if is_tensor else "pil", is_interleaved, tuple(steps[num_native:]), stages)
 
 
 class TailLoader(fastload.DataLoader[Any]):
     """The first `num_native` transforms run in native code, the others in threads."""
 
     def __init__(
-        self, dataset: Dataset[Any], num_native: int = 0, draws: Literal["torch", "sample"] = "torch", **arguments: Any
+        self, dataset: Dataset[Any], num_native: int = 0, rng: Literal["torch", "sample"] = "torch", **arguments: Any
     ) -> None:
         self.num_native = num_native
-        self.draws = draws
         self.tails = LoaderTails()
-        super().__init__(dataset, **arguments)
+        super().__init__(dataset, rng=rng, **arguments)
 
     def _get_iterator(self) -> TailIterator:
         source = lower_dataset(self.dataset, (fastload.pil_loader,))
         assert isinstance(source, LoweredSource), source
         head = head_of(source.transform, self.num_native)
         index = _native.SampleIndex(source.table.arena, source.table.offsets)
-        plan = TailPlan.of(self, source, index, head, self.draws)
+        plan = TailPlan.of(self, source, index, head, self.rng)
         return TailIterator(self, self.tails, plan, self.prefetch_factor or 2)
 
     def stats(self) -> LoaderStats:

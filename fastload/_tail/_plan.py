@@ -104,7 +104,7 @@ class TailPlan:
     @property
     def tail_position(self) -> int:
         """Of the first transform that runs in Python, in the user's pipeline."""
-        return len(self.head.stages) - len(self.head.tail)
+        return next((stage.position for stage in self.head.stages if stage.problem is not None), len(self.head.stages))
 
 
 def native_transform(head: LoweredHead, rng: Rng) -> _native.TransformPlan:

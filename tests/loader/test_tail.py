@@ -430,7 +430,7 @@ def test_the_head_draws_what_the_native_path_draws(mixed_folder: Path) -> None:
     import fastload
 
     native = [*crop_flip(), transforms.ToTensor()]
-    expected = by_label(fastload.DataLoader(numbered(mixed_folder, native), rng="sample", seed=7))  # type: ignore[arg-type]
+    expected = by_label(fastload.DataLoader(numbered(mixed_folder, native), rng="sample", seed=7))
     with_tail = numbered(mixed_folder, [*native, lambda image: image])
     assert by_label(TailLoader(with_tail, 3, "sample", seed=7, num_workers=2)) == expected
 
