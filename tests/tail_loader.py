@@ -21,32 +21,33 @@ from fastload.transforms._lowering import LoweredTransform, TransformStage, lowe
 
 @dataclass(frozen=True)
 class Head:
-    """The first `num_native` transforms of a pipeline, lowered, and the others as they are."""
+    """The first transforms of a pipeline, lowered, and the others as they are."""
 
-    lowered: LoweredTransform
+    steps: tuple[dict[str, Any], ...]
+    dtype: torch.dtype
+    element_size: int
+    table: bytes | None
     sample: Literal["pil", "tensor"]
     is_interleaved: bool
     tail: tuple[Callable[[Any], Any], ...]
     stages: tuple[TransformStage, ...]
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.lowered, name)
-
 
 def head_of(pipeline: transforms.Compose, num_native: int) -> Head:
-    native = list(pipeline.transforms[:num_native])
+    steps = pipeline.transforms
+    native, tail = list(steps[:num_native]), tuple(steps[num_native:])
+    stages = tuple(
+        TransformStage(number, len(steps), type(step).__name__, None if number < num_native else "it is of the tail")
+        for number, step in enumerate(steps)
+    )
+    if not native:
+        return Head((), torch.uint8, 1, None, "pil", False, tail, stages)
     is_tensor = any(isinstance(step, (transforms.ToTensor, transforms.PILToTensor)) for step in native)
     lowered = lower_transform(transforms.Compose(native if is_tensor else [*native, transforms.PILToTensor()]))
     assert isinstance(lowered, LoweredTransform), lowered
     is_interleaved = any(isinstance(step, transforms.PILToTensor) for step in native)
-    steps = pipeline.transforms
-    stages = tuple(
-        TransformStage(
-            position, len(steps), type(step).__name__, None if position < num_native else "it is of the tail"
-        )
-        for position, step in enumerate(steps)
-    )
-    return Head(lowered, "tensor" if is_tensor else "pil", is_interleaved, tuple(steps[num_native:]), stages)
+    form = (lowered.dtype, lowered.element_size, lowered.table, "tensor" if is_tensor else "pil", is_interleaved)
+    return Head(lowered.steps, *form, tail, stages)
 
 
 class TailLoader(fastload.DataLoader[Any]):

@@ -3,7 +3,6 @@
 #include <new>
 #include <utility>
 
-#include "base/checked_math.h"
 #include "engine/stage_timer.h"
 
 namespace fastload {
@@ -54,11 +53,8 @@ std::size_t SampleHead::scratch_bytes() const noexcept {
 
 Status SampleHead::transform(const StripImageView& pixels, const TransformPlan& plan, HeadResult* result) noexcept {
     const StageTimer timer(&timings_.transform_ns);
-    result->size = plan.output_size();
-    const std::size_t pixel_count =
-        static_cast<std::size_t>(result->size.width) * static_cast<std::size_t>(result->size.height);
-    const auto element_bytes = static_cast<std::size_t>(plan.layout().element_size_bytes);
-    if (!checked_multiply(pixel_count, 3 * element_bytes, &result->size_bytes)) {
+    result->size = resolved_.output_size;
+    if (!plan.count_bytes(result->size, &result->size_bytes)) {
         return {StatusCode::kOutOfMemory, 0, 0, "the image is too large"};
     }
     result->bytes.reset(new (std::nothrow) std::uint8_t[result->size_bytes]);

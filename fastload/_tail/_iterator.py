@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import threading
 import weakref
@@ -57,6 +58,8 @@ class TailIterator(_BaseDataLoaderIter):
         self._owner_pid = os.getpid()
         self._counters = tails.counters
         self._rng = plan.rng
+        # Not a method: the threads get it, and must not know the iterator.
+        self._pin = functools.partial(pin_memory, device=self._pin_memory_device or None) if self._pin_memory else None
         # Two threads may share an iterator: each batch goes to one of them.
         self._lock = threading.Lock()
         self._resets = 0
@@ -82,15 +85,11 @@ class TailIterator(_BaseDataLoaderIter):
             )
             for number, seed in enumerate(seeds)
         ]
-        pinned_for = self._pin_memory_type() if self._pin_memory else None
-        group = WorkerGroup(makers, seeds, plan.dataset, self._counters, pinned_for)
+        group = WorkerGroup(makers, seeds, plan.dataset, self._counters, self._pin)
         weakref.finalize(self, group.signal_end).atexit = False
         tails.add(group)
         group.start()
         return group
-
-    def _pin_memory_type(self) -> str:
-        return str(getattr(self, "_pin_memory_device", None) or "cuda")
 
     @property
     def is_running(self) -> bool:
@@ -139,9 +138,7 @@ class TailIterator(_BaseDataLoaderIter):
 
     def _next_of_caller(self) -> Any:
         batch = self._maker.make(self._next_index(), self._key)  # type: ignore[no-untyped-call]
-        if self._pin_memory:
-            batch = pin_memory(batch, self._pin_memory_type())  # type: ignore[no-untyped-call]
-        return batch
+        return batch if self._pin is None else self._pin(batch)
 
     def _next_of_threads(self, group: WorkerGroup) -> Any:
         if not group.pending:

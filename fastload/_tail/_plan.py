@@ -119,4 +119,5 @@ def native_transform(head: LoweredHead, rng: Rng) -> _native.TransformPlan:
         channels_last=head.sample == "pil" or head.is_interleaved,
         table=None if head.sample == "pil" else head.table,
         resize_order=resize_order(_fallback.pillow_info().version),
+        allow_variable_size=True,
     )

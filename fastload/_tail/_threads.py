@@ -7,12 +7,11 @@ import os
 import queue
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch._utils import ExceptionWrapper
-from torch.utils.data._utils.pin_memory import pin_memory
 
 from fastload._errors import LoaderClosedError, SampleError
 from fastload._exit import EXIT_JOIN_SECONDS, DaemonThread, exit_state, join_threads
@@ -64,7 +63,7 @@ class WorkerGroup:
         seeds: What get_worker_info() tells in each.
         dataset: The same.
         counters: To add waits to.
-        pinned_for: Type of the device that batches are pinned for; None: they are not.
+        pin: Called with each batch; None: batches stay in pageable memory.
     """
 
     def __init__(
@@ -73,7 +72,7 @@ class WorkerGroup:
         seeds: Sequence[int],
         dataset: Any,
         counters: TailCounters,
-        pinned_for: str | None,
+        pin: Callable[[Any], Any] | None,
     ) -> None:
         self.owner_pid = os.getpid()
         self.is_ending = False
@@ -81,13 +80,12 @@ class WorkerGroup:
         self._next_thread = 0
         self._counters = counters
         self._ready: queue.SimpleQueue[None] = queue.SimpleQueue()
-        device_index = torch.accelerator.current_device_index() if pinned_for is not None else 0
         self._threads = [
             _WorkerThread(self, number, maker, functools.partial(set_worker_info, number, len(makers), seed, dataset))
             for number, (maker, seed) in enumerate(zip(makers, seeds, strict=True))
         ]
-        self.pinned_for = pinned_for
-        self.device_index = device_index
+        self.pin = pin
+        self.set_device = None if pin is None else _setter_of_current_device()
 
     def start(self) -> None:
         """Raises RuntimeError where the system refuses a thread."""
@@ -190,8 +188,8 @@ class _WorkerThread(DaemonThread):
                 torch.get_num_threads()  # at its first use in a thread torch takes the number set last anywhere
                 torch.set_num_threads(1)
             self._announce()
-            if self._group.pinned_for is not None:
-                torch.accelerator.set_device_index(self._group.device_index)
+            if self._group.set_device is not None:
+                self._group.set_device()
         except BaseException as error:  # noqa: BLE001 - a thread has no caller
             return error
         return None
@@ -205,8 +203,8 @@ class _WorkerThread(DaemonThread):
     def _make(self, task: Task) -> None:
         try:
             batch = self._maker.make(task.indices, task.key, lambda: self._group.is_ending)
-            if self._group.pinned_for is not None:
-                batch = pin_memory(batch, self._group.pinned_for)  # type: ignore[no-untyped-call]
+            if self._group.pin is not None:
+                batch = self._group.pin(batch)
         except AbandonedError:
             pass
         except BaseException as error:  # noqa: BLE001 - a thread has no caller; who waits for the batch gets it
@@ -226,6 +224,13 @@ def _as_worker_raises(error: BaseException, number: int) -> BaseException:
         worded = raised.with_traceback(None)
     worded.__cause__ = error
     return worded
+
+
+def _setter_of_current_device() -> Callable[[], Any]:
+    """What makes another thread's current device that of this one."""
+    if hasattr(torch, "accelerator"):  # since torch 2.6
+        return functools.partial(torch.accelerator.set_device_index, torch.accelerator.current_device_index())
+    return functools.partial(torch.cuda.set_device, torch.cuda.current_device())
 
 
 @functools.cache

@@ -49,6 +49,10 @@ PIPELINES: dict[str, tuple[list[Any], int]] = {
         3,
     ),
     "no draws in the head": ([transforms.Resize((30, 41)), transforms.ToTensor(), noisy], 2),
+    "nothing but the decoding is native": (
+        [transforms.Pad(3), *crop_flip(), transforms.GaussianBlur(3), transforms.ToTensor(), noisy],
+        0,
+    ),
     "draws in the head alone": ([*crop_flip(), transforms.ToTensor(), lambda image: image * 2], 3),
 }
 
@@ -192,6 +196,17 @@ def test_a_collate_function_may_draw(mixed_folder: Path, num_workers: int) -> No
 def test_without_batches_each_sample_comes_alone(mixed_folder: Path, num_workers: int) -> None:
     pipeline, num_native = PIPELINES["images"]
     assert_equals_torch(dataset_of(mixed_folder, pipeline), num_native, batch_size=None, num_workers=num_workers)
+
+
+@WORKERS
+def test_images_of_every_size_reach_the_users_collate_function(mixed_folder: Path, num_workers: int) -> None:
+    def collate(samples: list[Any]) -> Any:
+        return [
+            (image.size, image.tobytes(), sorted(map(str, image.info)), type(image), label) for image, label in samples
+        ]
+
+    dataset = dataset_of(mixed_folder, [])
+    assert_equals_torch(dataset, 0, batch_size=4, num_workers=num_workers, collate_fn=collate)
 
 
 @WORKERS
@@ -493,6 +508,25 @@ def test_torch_computes_with_one_thread_in_ours_and_as_before_in_others(mixed_fo
     assert (torch.get_num_threads(), in_new_thread()) == before
     assert {int(told) for _, told in iterator} == {1}
     assert (torch.get_num_threads(), in_new_thread()) == before
+
+
+@WORKERS
+def test_batches_are_pinned_where_there_is_an_accelerator(
+    mixed_folder: Path, num_workers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With an accelerator that is made believe: pinning is torch's, in threads whose current device is the caller's."""
+    devices: list[int] = []
+    monkeypatch.setattr(torch.accelerator, "is_available", lambda: True)
+    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda: torch.device("cuda"))
+    monkeypatch.setattr(torch.accelerator, "current_device_index", lambda: 3)
+    monkeypatch.setattr(torch.accelerator, "set_device_index", devices.append)
+    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda tensor, *device: tensor + 1000)
+    dataset = dataset_of(mixed_folder, [transforms.CenterCrop(4), transforms.PILToTensor()], lambda label: [label, "x"])
+    iterator = iter(TailLoader(dataset, 2, batch_size=16, num_workers=num_workers, pin_memory=True))
+    ((_, labels),) = iterator
+    assert labels[0].tolist() == [1000] * 3 + [1001] * 3 + [1002] * 10
+    assert list(labels[1]) == ["x"] * 16
+    assert devices == [3] * num_workers
 
 
 def test_the_counters_tell_who_did_what(mixed_folder: Path) -> None:
