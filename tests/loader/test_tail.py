@@ -50,7 +50,7 @@ PIPELINES: dict[str, tuple[list[Any], int]] = {
     ),
     "no draws in the head": ([transforms.Resize((30, 41)), transforms.ToTensor(), noisy], 2),
     "nothing but the decoding is native": (
-        [transforms.Pad(3), *crop_flip(), transforms.GaussianBlur(3), transforms.ToTensor(), noisy],
+        [brightened_at_random, *crop_flip(), transforms.GaussianBlur(3), transforms.ToTensor(), noisy],
         0,
     ),
     "draws in the head alone": ([*crop_flip(), transforms.ToTensor(), lambda image: image * 2], 3),
