@@ -14,8 +14,9 @@ from image_folders import make_mixed_folder, save_jpeg, synthetic_image
 from PIL import Image, ImageOps, UnidentifiedImageError
 from tail_loader import TailLoader, torch_loader
 from torch.utils.data import ConcatDataset, Sampler, Subset, default_collate
-from torchvision import transforms
+from torchvision import transforms, tv_tensors
 from torchvision.datasets import ImageFolder
+from torchvision.transforms import v2
 
 from fastload import LoaderClosedError, SampleError
 
@@ -52,6 +53,27 @@ PIPELINES: dict[str, tuple[list[Any], int]] = {
     "nothing but the decoding is native": (
         [brightened_at_random, *crop_flip(), transforms.GaussianBlur(3), transforms.ToTensor(), noisy],
         0,
+    ),
+    "color and policies before the tail": (
+        [
+            *crop_flip(),
+            transforms.ColorJitter(0.4, 0.4, 0.4, 0.1),
+            transforms.RandAugment(),
+            transforms.ToTensor(),
+            transforms.RandomErasing(0.5),
+            noisy,
+        ],
+        6,
+    ),
+    "v2 with images of torchvision's own type": (
+        [
+            v2.RandomResizedCrop(36),
+            v2.RandomHorizontalFlip(),
+            v2.ToImage(),
+            v2.ToDtype(torch.float32, scale=True),
+            lambda image: image * (1 + isinstance(image, tv_tensors.Image)) * torch.rand(1),
+        ],
+        4,
     ),
     "draws in the head alone": ([*crop_flip(), transforms.ToTensor(), lambda image: image * 2], 3),
 }
@@ -390,6 +412,15 @@ def test_where_the_native_steps_do_not_apply_torchvision_has_the_word(mixed_fold
     loader = TailLoader(dataset, 3, num_workers=num_workers)
     outcomes(iter(loader))
     assert loader.stats().fallback_reasons["a random crop of this image is empty"] > 0
+
+
+@WORKERS
+def test_images_too_small_for_a_crop_raise_what_torchvision_raises(mixed_folder: Path, num_workers: int) -> None:
+    dataset = dataset_of(
+        mixed_folder, [transforms.RandomHorizontalFlip(), transforms.RandomCrop(120), transforms.ToTensor(), noisy]
+    )
+    ((batches, _), *_) = assert_equals_torch(dataset, 3, batch_size=1, num_workers=num_workers, shuffle=True)
+    assert 0 < batches.count(ValueError) < 16
 
 
 # ---- rng="sample" ---------------------------------------------------------------------------------------------------
