@@ -20,12 +20,15 @@ def exception_of(failure: _native.SampleFailure, index: int) -> BaseException:
         return kind(f"sample {index} ({os.fsdecode(path)!r}): {failure['detail']}")
     if (exception := failure["exception"]) is not None:
         return exception_of_pillow(exception, path, index)
+    text = ": ".join(part for part in (failure["text"], failure["detail"]) if part)
+    cause: Exception | str = text
     if number := failure["errno"]:
         cause = OSError(number, os.strerror(number), os.fsdecode(path))
-        return sample_error(index, path, stage, cause, offset=failure["offset"] or None)
-    text = ": ".join(part for part in (failure["text"], failure["detail"]) if part)
-    is_of_system = stage in ("open", "read")  # Python has OSError for a file that is none or shrank, too
-    return sample_error(index, path, stage, OSError(text) if is_of_system else text, offset=failure["offset"] or None)
+    elif stage in ("open", "read"):  # Python has OSError for a file that is none or shrank, too
+        cause = OSError(text)
+    elif stage == "transform":  # as torchvision and Pillow say that an image is too small
+        cause = ValueError(text)
+    return sample_error(index, path, stage, cause, offset=failure["offset"] or None)
 
 
 def exception_of_pillow(exception: BaseException, path: bytes, index: int) -> BaseException:

@@ -4,50 +4,38 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 from typing import Any, Generic, Literal, TypeVar
 
 import torch
 import torch.utils.data
 from torch.utils.data import Dataset, Sampler
-from torch.utils.data._utils import collate
-from torch.utils.data._utils.collate import default_collate
 
 from fastload import _config, _fallback, _native
 from fastload._decode import pil_loader
-from fastload._device import BatchLayout
-from fastload._iterator import EngineSettings, LoaderEngine, NativeIterator, NativePlan
+from fastload._iterator import EngineSettings, LoaderEngine, NativeIterator
+from fastload._planning import Way, examine, native_plan
 from fastload._stats import LoaderStats
-from fastload._torch_draws import UnknownDrawsError, uniform_is_fused, with_torch_exp
+from fastload._tail._counters import add_counters
+from fastload._tail._iterator import LoaderTails, TailIterator
+from fastload._tail._plan import TailPlan
+from fastload._torch_draws import UnknownDrawsError
 from fastload._torch_iterator import SampleCount, torch_iterator
-from fastload.sources._lowering import LoweredSource, lower_dataset
-from fastload.transforms._lowering import LoweredTransform, NotLowered, lower_transform, lower_views
-from fastload.transforms._multi_view import views_of
-from fastload.transforms._pillow_rules import resize_order
+from fastload.sources._lowering import LoweredSource, NotLowered, lower_dataset
+from fastload.transforms._recognize import image_type
 
 T_co = TypeVar("T_co", covariant=True)
-
-
-@dataclass(frozen=True)
-class _StageVerdict:
-    """One row of explain(): a stage of the flow, what was found, and why it is not native (None if it is)."""
-
-    stage: str
-    what: str
-    obstacle: str | None = None
-
-    def __str__(self) -> str:
-        return f"{self.stage:<10} {self.what}: {'native' if self.obstacle is None else self.obstacle}"
 
 
 class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
     """Loads batches as torch.utils.data.DataLoader does, in threads of this process where it can.
 
-    It is native for fastload.ImageFolder, fastload.ImageFiles and torchvision's ImageFolder (also inside
-    torch.utils.data.Subset) with a torchvision Compose of RandomResizedCrop, Resize, CenterCrop, RandomHorizontalFlip,
-    then PILToTensor or ToTensor, then ConvertImageDtype and Normalize. The images are byte-equal to those of
-    torchvision with the installed Pillow. Anything else goes to torch's own iterator, unchanged; explain() says why.
+    It is native for torchvision's ImageFolder and DatasetFolder, fastload.ImageFolder and fastload.ImageFiles, also in
+    torch.utils.data.Subset and ConcatDataset, with torchvision transforms of PIL images, v1 or v2, that end in a
+    tensor: docs/transforms.md lists them. Where a pipeline goes on with something else, a function of the user's say,
+    native code makes the image up to there and threads of Python go on. The batches are byte-equal to those of torch's
+    DataLoader with torchvision and the installed Pillow. Any other dataset goes to torch's own iterator, unchanged;
+    explain() says what and why.
 
     Args:
         num_workers: number of threads; 0 loads in the thread that asks. Where torch's iterator runs: of processes.
@@ -118,6 +106,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         self._epoch = 0
         self._engine: LoaderEngine | None = None
         self._lowered: tuple[LoweredSource, _native.SampleIndex] | None = None
+        self._tails = LoaderTails()
         self._torch_samples = SampleCount()
         # torch before 2.6 has no in_order: it gets only what its signature has.
         newer_arguments = {"in_order": in_order} if _config.torch_loader_has("in_order") else {}
@@ -152,108 +141,24 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             native: batches are read, decoded and transformed by 8 threads
             ...
         """
-        verdicts = self._verdicts()
-        if any(verdict.obstacle for verdict in verdicts):
-            head = "not native: torch's own iterator runs, unchanged"
-        elif self.num_workers == 0:
-            head = "native: batches are read, decoded and transformed in the calling thread"
-        else:
-            head = f"native: batches are read, decoded and transformed by {self.num_workers} threads"
-        return "\n".join([head, *(f"  {verdict}" for verdict in verdicts)])
+        findings = examine(self, self.rng, lower_dataset(self.dataset, (pil_loader,)))
+        by = {0: "in the calling thread", 1: "by one thread"}.get(self.num_workers, f"by {self.num_workers} threads")
+        head = {
+            Way.NATIVE: f"native: batches are read, decoded and transformed {by}",
+            Way.TAIL: f"partly native: samples are read, decoded and transformed natively, then ended in Python, {by}",
+            Way.TORCH: "not native: torch's own iterator runs, unchanged",
+        }[findings.way]
+        return "\n".join([head, *(f"  {verdict}" for verdict in findings.verdicts)])
 
-    def _verdicts(self) -> list[_StageVerdict]:
-        """Every stage's verdict, in the order of the flow; looks at the dataset as it is now."""
-        source = lower_dataset(self.dataset, (pil_loader,))
-        dataset = type(self.dataset).__qualname__
-        if not isinstance(source, LoweredSource):
-            return [_StageVerdict("source", dataset, source.reason), *self._batching_verdicts()]
-        transform = _lower_transforms(source)
-        rows = [_StageVerdict("source", f"{dataset}, {len(source)} samples")]
-        rows += [
-            _StageVerdict("transform", f"{stage.position + 1} of {stage.total}, {stage.name}", stage.problem)
-            for stage in transform.stages
-        ]
-        if not any(stage.problem for stage in transform.stages) and (obstacle := _transform_obstacle(transform)):
-            rows.append(_StageVerdict("transform", "as a whole", obstacle))
-        if source.target_transform is not None:
-            rows.append(_StageVerdict("labels", "target_transform", "it runs in Python"))
-        rows.append(_StageVerdict("random", *self._random_verdict()))
-        rows.append(_StageVerdict("decode", self._decoder()))
-        if _fallback.pillow_info().is_simd:
-            rows.append(_StageVerdict("resize", "as plain Pillow, which Pillow-SIMD does not equal"))
-        return rows + self._batching_verdicts()
-
-    def _random_verdict(self) -> tuple[str, str | None]:
-        """How random choices are made, and why that is not native, or None."""
-        if self.rng == "sample":
-            return "a counter for each sample", None
-        what = f"torch's numbers for num_workers={self.num_workers}"
-        try:
-            uniform_is_fused()
-        except UnknownDrawsError as error:
-            return what, str(error)
-        return what, None
-
-    @staticmethod
-    def _decoder() -> str:
-        exactness = _fallback.native_jpeg_is_exact()
-        return "clean sequential JPEG, others by Pillow" if exactness.is_exact else f"all by Pillow: {exactness.reason}"
-
-    def _batching_verdicts(self) -> list[_StageVerdict]:
-        sampler = type(self.sampler).__qualname__
-        if self.batch_sampler is None:
-            rows = [_StageVerdict("batches", f"sampler {sampler}", "batch_size=None is not native")]
-        else:
-            rows = [_StageVerdict("batches", f"{type(self.batch_sampler).__qualname__} over {sampler}")]
-            name = getattr(self.collate_fn, "__qualname__", type(self.collate_fn).__qualname__)
-            rows.append(_StageVerdict("collate", name, _collate_obstacle(self.collate_fn)))
-        if self.worker_init_fn is not None and self.num_workers > 0:
-            rows.append(_StageVerdict("workers", "worker_init_fn", "it is made for worker processes"))
-        return rows
-
-    def _native_plan(self) -> NativePlan | None:
-        """The plan for one iteration, or None where torch's iterator has to run."""
-        source_and_index = self._lowered_source()
-        if source_and_index is None or any(row.obstacle for row in self._batching_verdicts()):
-            return None
-        source, index = source_and_index
-        if source.target_transform is not None:
-            return None
-        views = _views(source)
-        if views is None:
-            return None
-        return NativePlan(
-            source,
-            index,
-            tuple(map(self._view_plan, views)),
-            tuple(map(self._view_layout, views)),
-            views_of(source.transform) is not None,
-            draws_as_torch=self.rng == "torch",
-        )
-
-    def _view_plan(self, view: LoweredTransform) -> _native.TransformPlan:
-        return _native.TransformPlan(
-            with_torch_exp(view.steps) if self.rng == "torch" else list(view.steps),
-            element_size=view.element_size,
-            channels_last=self.memory_format is torch.channels_last,
-            table=view.table,
-            resize_order=resize_order(_fallback.pillow_info().version),
-        )
-
-    def _view_layout(self, view: LoweredTransform) -> BatchLayout:
-        assert view.height is not None
-        assert view.width is not None
-        return BatchLayout(view.height, view.width, view.dtype, self.memory_format)
-
-    def _lowered_source(self) -> tuple[LoweredSource, _native.SampleIndex] | None:
+    def _lower_source(self) -> tuple[LoweredSource, _native.SampleIndex] | NotLowered:
         """The dataset's compact form; made again only where the dataset has changed since."""
         if self._lowered is not None and self._lowered[0].is_current():
             return self._lowered
+        self._lowered = None
         source = lower_dataset(self.dataset, (pil_loader,))
-        if isinstance(source, LoweredSource):
-            self._lowered = source, _native.SampleIndex(source.table.arena, source.table.offsets)
-        else:
-            self._lowered = None
+        if not isinstance(source, LoweredSource):
+            return source
+        self._lowered = source, _native.SampleIndex(source.table.arena, source.table.offsets)
         return self._lowered
 
     # ---- iteration -------------------------------------------------------------------------------------------------
@@ -264,16 +169,29 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             self._engine.check_process("this DataLoader")
             if isinstance(self._iterator, NativeIterator) and not self._engine.native.is_running:
                 self._iterator = None
+        if isinstance(self._iterator, TailIterator) and not self._iterator.is_running:
+            self._iterator = None
         return super().__iter__()
 
     def _get_iterator(self) -> Any:
-        plan = self._native_plan()
-        if plan is None:
-            if self.memory_format is not torch.contiguous_format:
-                raise ValueError(f"memory_format={self.memory_format} needs native batches, but:\n{self.explain()}")
+        lowered = self._lower_source()
+        source = lowered if isinstance(lowered, NotLowered) else lowered[0]
+        findings = examine(self, self.rng, source)
+        if findings.way is not Way.NATIVE and self.memory_format is not torch.contiguous_format:
+            raise ValueError(f"memory_format={self.memory_format} needs native batches, but:\n{self.explain()}")
+        if isinstance(lowered, NotLowered) or findings.way is Way.TORCH:
             return torch_iterator(self, self._torch_samples)
         self._check_as_torch_does()
-        return NativeIterator(self, self._running_engine(), plan)
+        try:
+            if findings.way is Way.TAIL:
+                (head,) = findings.views
+                tail_plan = TailPlan.of(self, *lowered, head, self.rng, image_type())
+                return TailIterator(self, self._tails, tail_plan, self._batches_per_thread)
+            plan = native_plan(findings, *lowered, self.rng, self.memory_format)
+            return NativeIterator(self, self._running_engine(), plan)
+        except UnknownDrawsError as error:
+            warnings.warn(f"{error}: torch's own iterator runs. rng='sample' does not need it.", stacklevel=3)
+            return torch_iterator(self, self._torch_samples)
 
     def _check_as_torch_does(self) -> None:
         """What torch refuses only when an iterator is made."""
@@ -327,12 +245,14 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
     def stats(self) -> LoaderStats:
         """Counts, times and memory of this loader's engine since it started; zeros before the first iteration."""
         native = self._engine.native.stats() if self._engine is not None else {}
-        return LoaderStats.from_counters(native, {"samples_python": self._torch_samples.count})
+        counters = add_counters(native, self._tails.stats())
+        return LoaderStats.from_counters(counters, {"samples_python": self._torch_samples.count})
 
     def close(self) -> None:
-        """Ends the threads, and with them every native iterator of this loader. iter() starts new ones."""
+        """Ends the threads, and with them every iterator of this loader that is theirs. iter() starts new ones."""
         if self._engine is not None:
             self._engine.close()
+        self._tails.close()
 
     def check_worker_number_rationality(self) -> None:
         """Warns where more threads than available processors are asked for; torch calls it at construction."""
@@ -346,51 +266,5 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickles and copies the settings; threads, plans, counters and a persistent iterator stay behind."""
-        fresh = {"_engine": None, "_lowered": None, "_iterator": None, "_torch_samples": SampleCount()}
-        return {**self.__dict__, **fresh}
-
-
-def _lower_transforms(source: LoweredSource) -> LoweredTransform | NotLowered:
-    """The one transform of all parts of `source`."""
-    first, *others = map(lower_transform, source.transforms)
-    if any(other != first for other in others):
-        return NotLowered("not native: parts have different transforms")
-    return first
-
-
-# What the engine runs of the steps that a transform is lowered to.
-def _views(source: LoweredSource) -> list[LoweredTransform] | None:
-    """What is made of each image, where all of it is native: one form, or those of a MultiView."""
-    views: Sequence[LoweredTransform | NotLowered] | None = lower_views(source.transform)
-    lowered = views if views and len(source.transforms) == 1 else [_lower_transforms(source)]
-    native = [view for view in lowered if isinstance(view, LoweredTransform) and _transform_obstacle(view) is None]
-    return native if len(native) == len(lowered) else None
-
-
-def _transform_obstacle(transform: LoweredTransform | NotLowered) -> str | None:
-    """Why the engine does not run the whole of `transform`, or None."""
-    if isinstance(transform, NotLowered):
-        return transform.reason
-    if transform.tail:
-        return "a part of it runs in Python"
-    if not transform.stages:
-        return "there is no transform, so the samples are PIL images"
-    if transform.sample == "pil":
-        return "the result is a PIL image (native: with a PILToTensor or ToTensor)"
-    if transform.height is None:
-        return (
-            "the size of the result depends on the image (native: with a CenterCrop, a RandomResizedCrop or a Resize "
-            "to height and width)"
-        )
-    return None
-
-
-def _collate_obstacle(collate_fn: object) -> str | None:
-    """Why `collate_fn` is not what native batches are made as, or None."""
-    if collate_fn is not default_collate:
-        return "only default_collate is native"
-    for kind, function in collate.default_collate_fn_map.items():
-        is_torchs = getattr(function, "__module__", None) == collate.__name__
-        if not is_torchs and any(issubclass(part, kind) for part in (tuple, torch.Tensor, int)):
-            return f"default_collate_fn_map has a function of another module for {kind}"
-    return None
+        fresh = {"_engine": None, "_lowered": None, "_iterator": None}
+        return {**self.__dict__, **fresh, "_tails": LoaderTails(), "_torch_samples": SampleCount()}

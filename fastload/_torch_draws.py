@@ -14,9 +14,10 @@ import numpy as np
 import torch
 
 from fastload import _native
+from fastload._exit import exit_state
 
 _PROBED_SEEDS = 64
-_EXP_CHUNK = 1 << 20
+_EXP_CHUNK = 1 << 18
 _EXP_PROBES = 256
 
 
@@ -65,7 +66,9 @@ def torch_exp(low: float, high: float) -> _native.TorchExp:
             for many.
     """
     exp = _native.TorchExp(low, high, is_fused=uniform_is_fused())
+    exit_state.watch()
     for first in range(0, 1 << 24, _EXP_CHUNK):
+        exit_state.sleep_if_begun()
         values = torch.exp(torch.from_numpy(exp.inputs(first, _EXP_CHUNK))).numpy()
         if not exp.add(first, values):
             raise UnknownDrawsError("torch.exp is not within one unit in the last place")

@@ -15,6 +15,8 @@ def lower_random_resized_crop(transform: Any, context: StageContext) -> list[Ste
     ratio = _parameters.interval(transform.ratio, "ratio")
     if scale[0] < 0 or ratio[0] <= 0:
         raise RunsInPythonError(f"scale {scale} or ratio {ratio} is not positive")
+    if ratio[0] >= 2 or ratio[1] <= 0.5:  # of a side of one pixel, a half is rounded to an empty crop
+        raise RunsInPythonError(f"ratio {ratio} may leave nothing of a narrow image", "first < 2 and second > 0.5")
     return [
         {
             "kind": "random_resized_crop",

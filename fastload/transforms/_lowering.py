@@ -127,11 +127,15 @@ def lower_transform(transform: object) -> LoweredTransform | NotLowered:
 
 
 def lower_views(transform: object) -> list[LoweredTransform] | None:
-    """Each view of a MultiView, lowered as a pipeline of its own; None where `transform` is none, or one has no form.
+    """Each view of a MultiView, lowered as a pipeline of its own; None where `transform` is more or something else.
 
     Positions count on from view to view, so that no two steps draw the same numbers from a counter.
     """
-    views = views_of(transform)
+    try:
+        nodes = expand(transform)
+    except RecursionError:
+        return None
+    views = views_of(nodes[0].transform) if len(nodes) == 1 else None
     if views is None:
         return None
     lowered: list[LoweredTransform] = []

@@ -43,12 +43,13 @@ PYTHON_LEVELS = {
     "_iterator": 3,
     "_torch_iterator": 3,
     "_tail": 3,
-    "_loader": 4,
-    "_verify": 5,
-    "_testing": 5,
-    "cli": 6,
-    "__main__": 7,
-    "__init__": 7,
+    "_planning": 4,
+    "_loader": 5,
+    "_verify": 6,
+    "_testing": 6,
+    "cli": 7,
+    "__main__": 8,
+    "__init__": 8,
 }
 # The engine knows devices by device/backend.h, though its level would allow more.
 FORBIDDEN_PAIRS = {("engine", "cuda")}

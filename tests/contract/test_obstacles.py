@@ -18,6 +18,7 @@ from torchvision.datasets import FakeData, ImageFolder
 import fastload
 from fastload import _fallback
 from fastload._iterator import NativeIterator
+from fastload._tail._iterator import TailIterator
 
 
 def with_transform(*steps: Any) -> Callable[[ImageFolder], Any]:
@@ -51,13 +52,15 @@ class OtherFolder(ImageFolder):
 
 OBSTACLES: dict[str, tuple[Callable[[ImageFolder], Any], dict[str, Any], str]] = {
     "worker_init_fn": (same, {"worker_init_fn": print, "num_workers": 1}, "worker_init_fn: it is made for worker proc"),
-    "collate_fn": (same, {"collate_fn": identity}, "collate    identity: only default_collate is native"),
-    "batch_size": (same, {"batch_size": None}, "batches    sampler SequentialSampler: batch_size=None is not native"),
-    "target_transform": (with_target_transform, {}, "labels     target_transform: it runs in Python"),
     "parts with different transforms": (with_other_part, {}, "as a whole: not native: parts have different transforms"),
     "another dataset": (lambda _: FakeData(3), {}, "source     FakeData: "),
     "a subclass": (lambda images: OtherFolder(images.root, images.transform), {}, "source     OtherFolder: "),
     "a subset of another": (lambda _: Subset(FakeData(3), [0]), {}, "source     Subset: "),
+}
+ENDS_IN_PYTHON: dict[str, tuple[Callable[[ImageFolder], Any], dict[str, Any], str]] = {
+    "collate_fn": (same, {"collate_fn": identity}, "collate    identity: only default_collate is native"),
+    "batch_size": (same, {"batch_size": None}, "batches    sampler SequentialSampler: batch_size=None runs in Python"),
+    "target_transform": (with_target_transform, {}, "labels     target_transform: it runs in Python"),
     "no transform": (lambda images: ImageFolder(images.root), {}, "there is no transform, so the samples are PIL"),
     "a transform that is not native": (
         with_transform(transforms.GaussianBlur(3), transforms.CenterCrop(9), transforms.ToTensor()),
@@ -71,19 +74,42 @@ OBSTACLES: dict[str, tuple[Callable[[ImageFolder], Any], dict[str, Any], str]] =
         "transform  as a whole: the size of the result depends on the image",
     ),
     "no tensor": (with_transform(transforms.CenterCrop(9)), {}, "transform  as a whole: the result is a PIL image"),
+    "a view that is not native": (
+        with_transform(fastload.MultiView([transforms.ToTensor(), transforms.GaussianBlur(3)])),
+        {},
+        "transform  view 2: 1 of 1, GaussianBlur: runs in Python from here on",
+    ),
 }
+
+
+def reasons_of(loader: fastload.DataLoader[Any], head: str) -> str:
+    first, *rows = loader.explain().splitlines()
+    assert first == head
+    with_reason = [row for row in rows if not row.endswith(": native")]
+    assert with_reason, rows
+    return "\n".join(with_reason)
 
 
 @pytest.mark.parametrize("name", OBSTACLES)
 def test_every_obstacle_is_named_and_torchs_iterator_runs(images: ImageFolder, name: str) -> None:
     change, arguments, text = OBSTACLES[name]
     loader = fastload.DataLoader(change(images), **arguments)
-    head, *rows = loader.explain().splitlines()
-    assert head == "not native: torch's own iterator runs, unchanged"
-    assert [row for row in rows if not row.endswith(": native")], rows
-    with_obstacle = "\n".join(row for row in rows if not row.endswith(": native"))
-    assert re.search(text, with_obstacle), with_obstacle
-    assert not isinstance(iter(loader), NativeIterator)
+    reasons = reasons_of(loader, "not native: torch's own iterator runs, unchanged")
+    assert re.search(text, reasons), reasons
+    assert not isinstance(iter(loader), (NativeIterator, TailIterator))
+
+
+@pytest.mark.parametrize("num_workers", [0, 1])
+@pytest.mark.parametrize("name", ENDS_IN_PYTHON)
+def test_what_python_ends_is_named_and_its_threads_run(images: ImageFolder, name: str, num_workers: int) -> None:
+    change, arguments, text = ENDS_IN_PYTHON[name]
+    loader = fastload.DataLoader(change(images), num_workers=num_workers, **arguments)
+    by = "by one thread" if num_workers else "in the calling thread"
+    reasons = reasons_of(
+        loader, f"partly native: samples are read, decoded and transformed natively, then ended in Python, {by}"
+    )
+    assert re.search(text, reasons), reasons
+    assert isinstance(iter(loader), TailIterator)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,83 @@
+"""Whole epochs of known recipes: every batch, error and generator state is that of torch's DataLoader."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from loader_epochs import LOADERS, Epochs, run_epochs
+from parity_recipes import RECIPES
+from torchvision.datasets import ImageFolder
+
+import fastload
+
+# (num_workers, persistent_workers)
+WORKERS = [(0, False), (1, False), (1, True), (2, False), (2, True), (4, False), (4, True)]
+# All runs take ten minutes; without the variable one of the two values of drop_last for each.
+RUNS_ALL = "FASTLOAD_ALL_RECIPE_RUNS" in os.environ
+
+
+def assert_epochs_equal(theirs: Epochs, mine: Epochs) -> None:
+    for number, (their_epoch, epoch) in enumerate(zip(theirs.epochs, mine.epochs, strict=True)):
+        for position, (their_batch, batch) in enumerate(itertools.zip_longest(their_epoch, epoch)):
+            assert batch == their_batch, f"batch {position} of epoch {number}"
+    assert mine.states == theirs.states
+
+
+def assert_equal_to_torch(name: str, root: Path, **arguments: Any) -> None:
+    recipe = RECIPES[name]
+    theirs, mine = (
+        run_epochs(kind, ImageFolder(str(root), recipe.make()), batch_size=6, shuffle=True, **arguments)
+        for kind in LOADERS
+    )
+    assert_epochs_equal(theirs, mine)
+    stats = mine.loader.stats()
+    loaded = stats.samples_native + stats.samples_fallback
+    print(f"{name}: {stats.samples_native / max(1, loaded):.0%} native, {stats.samples_python_tail} with a Python tail")
+    assert loaded > 0
+    assert stats.samples_python == 0
+    assert (stats.samples_python_tail == 0) == recipe.is_native
+
+
+@pytest.mark.parametrize(("num_workers", "persistent_workers"), WORKERS)
+@pytest.mark.parametrize("name", RECIPES)
+def test_epochs_of_files_of_every_kind_equal_torchs(
+    mixed_folder: Path, name: str, num_workers: int, persistent_workers: bool
+) -> None:
+    chosen = (num_workers + persistent_workers + list(RECIPES).index(name)) % 2 == 0
+    for drop_last in (False, True) if RUNS_ALL else (chosen,):
+        assert_equal_to_torch(
+            name, mixed_folder, num_workers=num_workers, persistent_workers=persistent_workers, drop_last=drop_last
+        )
+
+
+@pytest.mark.parametrize(("num_workers", "persistent_workers"), WORKERS if RUNS_ALL else [(0, False), (2, True)])
+@pytest.mark.parametrize("name", RECIPES)
+def test_epochs_of_real_photographs_equal_torchs(
+    corpora: Path, name: str, num_workers: int, persistent_workers: bool
+) -> None:
+    for drop_last in (False, True) if RUNS_ALL else (False,):
+        assert_equal_to_torch(
+            name,
+            corpora / "imagenet64",
+            num_workers=num_workers,
+            persistent_workers=persistent_workers,
+            drop_last=drop_last,
+        )
+
+
+@pytest.mark.parametrize("name", [name for name, recipe in RECIPES.items() if recipe.is_native])
+def test_native_recipes_draw_by_the_counter_the_same_for_any_number_of_threads(clean_folder: Path, name: str) -> None:
+    dataset = ImageFolder(str(clean_folder), RECIPES[name].make())
+
+    def run(num_workers: int) -> list[torch.Tensor]:
+        loader = fastload.DataLoader(dataset, batch_size=5, rng="sample", seed=6, num_workers=num_workers)
+        return [images for images, _ in loader]
+
+    expected = run(0)
+    for num_workers in (1, 3):
+        assert all(map(torch.equal, run(num_workers), expected))

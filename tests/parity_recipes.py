@@ -1,0 +1,147 @@
+"""The pipelines that people train with, each as its project writes it; what is native of them; small sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import recipes
+import torch
+import torchvision_shim  # noqa: F401
+from torchvision import transforms as v1
+from torchvision.transforms import v2
+
+NORMALIZE = v1.Normalize(recipes.MEAN, recipes.STD)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A pipeline, and what of it is native.
+
+    Attributes:
+        make: makes the transform.
+        is_native: whether the whole pipeline is; else its head, and the rest runs in Python.
+    """
+
+    make: Callable[[], Any]
+    is_native: bool = True
+
+
+def resnet() -> Any:
+    return v1.Compose([v1.RandomResizedCrop(56), v1.RandomHorizontalFlip(), v1.ToTensor(), NORMALIZE])
+
+
+def clip() -> Any:
+    crop = v1.RandomResizedCrop(48, scale=(0.9, 1.0), interpolation=v1.InterpolationMode.BICUBIC)
+    return v1.Compose([crop, v1.ToTensor(), NORMALIZE])
+
+
+def to_rgb(image: Any) -> Any:
+    return image.convert("RGB")
+
+
+def open_clip() -> Any:
+    """As CLIP, with open_clip's own function behind the crop."""
+    crop = v1.RandomResizedCrop(48, scale=(0.9, 1.0), interpolation=v1.InterpolationMode.BICUBIC)
+    return v1.Compose([crop, to_rgb, v1.ToTensor(), NORMALIZE])
+
+
+def mae() -> Any:
+    crop = v1.RandomResizedCrop(56, scale=(0.2, 1.0), interpolation=v1.InterpolationMode.BICUBIC)
+    return v1.Compose([crop, v1.RandomHorizontalFlip(), v1.ToTensor(), NORMALIZE])
+
+
+def timm_like() -> Any:
+    return v1.Compose(
+        [
+            v1.RandomResizedCrop(48, interpolation=v1.InterpolationMode.BICUBIC),
+            v1.RandomHorizontalFlip(),
+            v1.ColorJitter(0.4, 0.4, 0.4, 0.1),
+            v1.RandAugment(),
+            v1.ToTensor(),
+            NORMALIZE,
+            v1.RandomErasing(0.25),
+        ]
+    )
+
+
+def policies() -> Any:
+    return v1.Compose([v1.RandomResizedCrop(40), v1.TrivialAugmentWide(), v1.AutoAugment(), v1.ToTensor(), NORMALIZE])
+
+
+def cifar() -> Any:
+    return v1.Compose([v1.RandomCrop(32, padding=4), v1.RandomHorizontalFlip(), v1.ToTensor(), NORMALIZE])
+
+
+def one_view() -> v1.Compose:
+    """SimCLR's and MoCo v2's augmentation but for its blur."""
+    return v1.Compose(
+        [
+            v1.RandomResizedCrop(48, scale=(0.2, 1.0)),
+            v1.RandomApply([v1.ColorJitter(0.4, 0.4, 0.4, 0.1)], p=0.8),
+            v1.RandomGrayscale(p=0.2),
+            v1.RandomHorizontalFlip(),
+            v1.ToTensor(),
+            NORMALIZE,
+        ]
+    )
+
+
+class Views:
+    """Several views of one image, as such projects write it themselves."""
+
+    def __init__(self, *transforms: Any) -> None:
+        self.transforms = transforms
+
+    def __call__(self, image: Any) -> list[Any]:
+        return [transform(image) for transform in self.transforms]
+
+
+def simclr() -> Any:
+    return Views(one_view(), one_view())
+
+
+def dino() -> Any:
+    local = v1.Compose([v1.RandomResizedCrop(24, scale=(0.05, 0.4)), v1.GaussianBlur(5), v1.ToTensor(), NORMALIZE])
+    return Views(one_view(), one_view(), local, local)
+
+
+def v2_training() -> Any:
+    return v2.Compose(
+        [
+            v2.RandomResizedCrop(56, antialias=True),
+            v2.RandomHorizontalFlip(),
+            v2.PILToTensor(),
+            v2.ToDtype(torch.float32, scale=True),
+            v2.Normalize(recipes.MEAN, recipes.STD),
+        ]
+    )
+
+
+def v2_evaluation() -> Any:
+    return v2.Compose(
+        [
+            v2.Resize(64, antialias=True),
+            v2.CenterCrop(56),
+            v2.PILToTensor(),
+            v2.ToDtype(torch.float32, scale=True),
+            v2.Normalize(recipes.MEAN, recipes.STD),
+        ]
+    )
+
+
+RECIPES = {
+    "resnet": Recipe(resnet),
+    "evaluation": Recipe(lambda: recipes.evaluation(64, 56)),
+    "clip": Recipe(clip),
+    "open_clip": Recipe(open_clip, is_native=False),
+    "mae": Recipe(mae),
+    "timm": Recipe(timm_like),
+    "policies": Recipe(policies),
+    "cifar": Recipe(cifar),
+    "simclr": Recipe(simclr, is_native=False),
+    "dino": Recipe(dino, is_native=False),
+    "v2 training": Recipe(v2_training),
+    "v2 evaluation": Recipe(v2_evaluation),
+}
