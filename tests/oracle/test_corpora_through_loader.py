@@ -101,7 +101,7 @@ def compare_all(corpora: str, num_workers: int) -> None:
         dataset = fastload.ImageFiles(
             paths, list(range(len(paths))), transforms.Compose([*steps, transforms.PILToTensor()])
         )
-        loaders[name] = fastload.DataLoader(dataset, batch_size=1, num_workers=num_workers, seed=3)
+        loaders[name] = fastload.DataLoader(dataset, batch_size=1, num_workers=num_workers, rng="sample", seed=3)
         assert loaders[name].explain().startswith("native"), loaders[name].explain()
     iterators = {name: iter(loader) for name, loader in loaders.items()}
     differences = []

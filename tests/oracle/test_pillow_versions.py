@@ -1,4 +1,4 @@
-"""The oracles of the transforms once more, against the older Pillows whose pass order differs from 13's.
+"""The oracles of the transforms and the recipes once more, with the older Pillows whose pass order differs from 13's.
 
 Each version is installed once by ``pip install --target`` under build/pillow (FASTLOAD_PILLOW_DIR: elsewhere) and goes
 in front of the installed one through PYTHONPATH, in a pytest of its own.
@@ -14,9 +14,20 @@ import tempfile
 from pathlib import Path
 
 import pytest
+import repository_path  # noqa: F401
+from image_folders import make_clean_folder
+
+from benchmarks._pillow_simd import REQUIREMENT, ensure_pillow_simd
 
 ROOT = Path(__file__).resolve().parents[2]
+VERSIONS = ["11.3.0", "12.1.1", "12.3.0"]
+PILLOW_OF_SIMD = REQUIREMENT.removeprefix("pillow-simd==").removesuffix(".post0")
 ORACLES = [f"tests/oracle/test_{name}.py" for name in ("resize", "transforms", "pixel_ops", "geometry_steps")]
+
+
+@pytest.fixture
+def clean_folder(tmp_path: Path) -> Path:
+    return make_clean_folder(tmp_path / "clean", 22)
 
 
 def cache_folder() -> Path:
@@ -47,17 +58,56 @@ def install_pillow(version: str) -> Path:
     return target
 
 
-@pytest.mark.parametrize("version", ["11.3.0", "12.1.1", "12.3.0"])
-def test_oracles_hold_with_pillow(version: str) -> None:
-    folder = install_pillow(version)
+def run_python(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Python with the Pillow in `folder`, at the root of the repository."""
     path = os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH")]))
     environment = os.environ | {"PYTHONPATH": path}
+    command = [sys.executable, *arguments]
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
 
-    def run_python(*arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, *arguments]
-        return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
 
-    assert run_python("-c", "import PIL; print(PIL.__version__)").stdout.strip() == version
-    result = run_python("-m", "pytest", "-q", "-p", "no:cacheprovider", *ORACLES)
+def run_pytest(folder: Path, *arguments: str) -> None:
+    result = run_python(folder, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments)
     assert result.returncode == 0, result.stdout[-4000:] + result.stderr[-2000:]
     assert "skipped" not in result.stdout, result.stdout[-1000:]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_oracles_hold_with_pillow(version: str) -> None:
+    folder = install_pillow(version)
+    assert run_python(folder, "-c", "import PIL; print(PIL.__version__)").stdout.strip() == version
+    run_pytest(folder, *ORACLES)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_epochs_of_every_recipe_equal_torchs_with_pillow(version: str) -> None:
+    run_pytest(
+        install_pillow(version), "tests/loader/test_recipes.py", "-k", "every_kind and (0-False or 2-True or 1-False)"
+    )
+
+
+# Prints for each native recipe the digest of its first batches, and what explain() says of the resize.
+DIGESTS = """
+import hashlib, sys
+sys.path.insert(0, "tests")
+import torch, parity_recipes, fastload
+from torchvision.datasets import ImageFolder
+for name, recipe in parity_recipes.RECIPES.items():
+    if recipe.is_native:
+        torch.manual_seed(1)
+        loader = fastload.DataLoader(ImageFolder(sys.argv[1], recipe.make()), batch_size=11, num_workers=1)
+        print(name, [hashlib.sha256(images.numpy().tobytes()).hexdigest() for images, _ in loader])
+print("as plain Pillow" in loader.explain(), file=sys.stderr)
+"""
+
+
+@pytest.mark.slow
+def test_with_pillow_simd_native_batches_are_those_of_plain_pillow_of_the_same_version(clean_folder: Path) -> None:
+    simd, problem = ensure_pillow_simd(ROOT / "build")
+    if problem is not None:
+        pytest.skip(problem)
+    with_simd = run_python(simd, "-c", DIGESTS, str(clean_folder))
+    plain = run_python(install_pillow(PILLOW_OF_SIMD), "-c", DIGESTS, str(clean_folder))
+    assert plain.stdout.count("\n") > 5, plain.stderr
+    assert with_simd.stdout == plain.stdout
+    assert (with_simd.stderr.splitlines()[-1], plain.stderr.splitlines()[-1]) == ("True", "False")
