@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -41,6 +42,14 @@ def run_epochs(kind: Any, dataset: Any, num_epochs: int = NUM_EPOCHS, **argument
         epochs.append(list(outcomes(loader)))
         states.append(generator_state())
     return Epochs(loader, epochs, states)
+
+
+def assert_epochs_equal(theirs: Epochs, mine: Epochs) -> None:
+    """Says which batch is the first that differs, without its bytes."""
+    for number, (their_epoch, epoch) in enumerate(zip(theirs.epochs, mine.epochs, strict=True)):
+        for position, (their_batch, batch) in enumerate(itertools.zip_longest(their_epoch, epoch)):
+            assert batch == their_batch, f"batch {position} of epoch {number}"
+    assert mine.states == theirs.states, "torch's generator after an epoch"
 
 
 def outcomes(batches: Iterable[Any]) -> Iterator[Any]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from loader_epochs import LOADERS, Epochs, run_epochs
+from loader_epochs import LOADERS, assert_epochs_equal, run_epochs
 from parity_recipes import RECIPES
 from torchvision.datasets import ImageFolder
 
@@ -19,13 +18,6 @@ import fastload
 WORKERS = [(0, False), (1, False), (1, True), (2, False), (2, True), (4, False), (4, True)]
 # All runs take ten minutes; without the variable one of the two values of drop_last for each.
 RUNS_ALL = "FASTLOAD_ALL_RECIPE_RUNS" in os.environ
-
-
-def assert_epochs_equal(theirs: Epochs, mine: Epochs) -> None:
-    for number, (their_epoch, epoch) in enumerate(zip(theirs.epochs, mine.epochs, strict=True)):
-        for position, (their_batch, batch) in enumerate(itertools.zip_longest(their_epoch, epoch)):
-            assert batch == their_batch, f"batch {position} of epoch {number}"
-    assert mine.states == theirs.states
 
 
 def assert_equal_to_torch(name: str, root: Path, **arguments: Any) -> None:
