@@ -28,6 +28,10 @@ class LoaderTails:
         self.counters = TailCounters()
         self._groups: weakref.WeakSet[WorkerGroup] = weakref.WeakSet()
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy of a loader begins with none and nothing counted."""
+        return LoaderTails, ()
+
     def add(self, group: WorkerGroup) -> None:
         self._groups.add(group)
 
