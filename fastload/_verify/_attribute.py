@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch.utils.data import default_collate, default_convert
 
 from fastload import _decode
 from fastload._errors import SampleError
@@ -14,12 +15,14 @@ from fastload._fallback import classify_failure
 from fastload._verify._compare import Sample, ValueDifference, Where, difference, is_label
 from fastload._verify._origin import LoadFailed, Origin, Unknown, file_digest, find_origin, path_of
 from fastload._verify._pipeline import PipelineRun, StepPair, pair_steps, run_side_by_side, step_stage
-from fastload._verify._pixels import is_same_picture, native_stage, replay
+from fastload._verify._pixels import is_same_picture, native_stage
 from fastload._verify._random_world import RandomWorlds
+from fastload._verify._replay import replay_sample
 from fastload._verify._report import Stage
 from fastload._verify._runner import Delivery, LoaderRunner, error_kind
 
 _MAX_DETAIL = 300
+_CONFIRMED = "; its pixels follow from these draws"
 
 
 @dataclass(frozen=True)
@@ -56,11 +59,21 @@ class Attributor:
         self._runners = (old, new)
         self._worlds = worlds
         self._reasons = _why_draws_differ(old, new)
+        # torch's numbers follow one another: behind a sample that drew more or fewer, the others get other ones.
+        self._can_go_on_elsewhere = old.rng == new.rng == "torch"
+        self._has_differed_before = False
 
     def stage_of(
         self, old: DeliveredSample, new: DeliveredSample, differing: Mapping[Where, ValueDifference]
     ) -> Finding:
         """The first stage at which two samples of one place differ; `differing` says in which values they do."""
+        finding = self._stage_of(old, new, differing)
+        self._has_differed_before |= finding.stage not in ("label", "random numbers")
+        return finding
+
+    def _stage_of(
+        self, old: DeliveredSample, new: DeliveredSample, differing: Mapping[Where, ValueDifference]
+    ) -> Finding:
         if not same_index(old.index, new.index):
             return Finding("order", f"index {old.index} against {new.index}")
         if old.index is None or new.index is None:
@@ -112,17 +125,31 @@ class Attributor:
             return Finding("values", _shortened(f"the transforms, run again, raise {type(error).__name__}: {error}"))
         if run.stage is not None and run.pair is not None:
             return Finding(run.stage, _pair_text(run.pair, run))
-        found = [_on_cpu(side.values.get(origin.where)) for side, origin in zip(sides, (old, new), strict=True)]
+        found = [_value_at(side.values, origin.where) for side, origin in zip(sides, (old, new), strict=True)]
         expected = [self._expected(number, side, (old, new)[number], run) for number, side in enumerate(sides)]
+        reasons = self._reasons_of(run)
         for number, origin in enumerate((old, new)):
             if expected[number] is not None and difference(expected[number], found[number]) is not None:
                 return self._after_transforms(number, origin, expected[number], found[number])
         is_confirmed = any(image is not None for image in expected)
-        if not is_confirmed and not self._reasons and is_same_picture(*found):
+        if not is_confirmed and not reasons and is_same_picture(*found):
             # Other draws would hardly have given the same picture; so one of the two computes otherwise.
-            number = 0 if self._runners[0].is_native else 1
+            number = 0 if self._runners[0].is_fastloads else 1
             return self._after_transforms(number, (old, new)[number], found[1 - number], found[number])
-        return Finding("random numbers", self._draws_text(sides, is_confirmed=is_confirmed))
+        return Finding("random numbers", _draws_text(reasons, sides, is_confirmed=is_confirmed))
+
+    def _reasons_of(self, run: PipelineRun) -> list[str]:
+        """Why the loaders may have drawn differently for a sample."""
+        reasons = list(self._reasons)
+        if not reasons and self._has_differed_before and self._can_go_on_elsewhere:
+            reasons.append("a sample before it differs, and torch's numbers go on from where that one left them")
+        ways = {runner.way for runner in self._runners if runner.loader.num_workers > 0}
+        if len(ways) > 1 and (owners := run.draws - {"torch"}):
+            reasons.append(
+                f"the transforms draw from the generator of {' and '.join(sorted(owners))}, which threads share and "
+                "processes have copies of"
+            )
+        return reasons
 
     def _expected(self, number: int, side: DeliveredSample, origin: Origin, run: PipelineRun) -> Any:
         """What the loader should have given by its own account; None where nobody knows its draws."""
@@ -130,22 +157,13 @@ class Attributor:
             return run.result
         if not self._runners[number].is_native or side.report is None:
             return None
-        image = replay(origin.image, side.report.steps)
-        if image is None:
-            return None
-        for step in origin.steps:
-            if step_stage(step) != "resize":
-                with self._worlds.scratch(0):
-                    before = self._worlds.states()
-                    image = step(image)
-                    if not self._worlds.are_at(before):
-                        return None  # a random step that the report does not resolve
-        return image
+        return replay_sample(origin.image, origin.steps, side.report.views, self._worlds)
 
     def _after_transforms(self, number: int, origin: Origin, expected: Any, found: Any) -> Finding:
         """One loader's image is not what its data set's own transforms give."""
         name = ("old", "new")[number]
-        if not self._runners[number].is_native:
+        runner = self._runners[number]
+        if not runner.is_fastloads or runner.loader.collate_fn not in (default_collate, default_convert):
             return Finding(
                 "values", f"the {name} loader's image is not what its data set gives: collate_fn or a changed file"
             )
@@ -155,17 +173,9 @@ class Attributor:
             native_stage(expected, found), f"the {name} loader's native code leaves what its transforms give"
         )
 
-    def _draws_text(self, sides: tuple[DeliveredSample, DeliveredSample], *, is_confirmed: bool) -> str:
-        steps = [f"{side.report.steps}" if side.report is not None else "drawn by torch" for side in sides]
-        text = "; ".join(self._reasons) or "equal settings, yet other draws"
-        if any(side.report is not None for side in sides):
-            text += f"; {steps[0]} against {steps[1]}"
-        if is_confirmed:
-            text += "; its pixels follow from these draws"
-        return _shortened(text)
-
     def error_finding(self, old: Delivery, new: Delivery) -> tuple[Finding, Any]:
         """(stage, data set index or None) where the loaders did not raise the same kind of error for a batch."""
+        self._has_differed_before = True
         number = 1 if new.error is not None else 0
         delivery = (old, new)[number]
         error = delivery.error
@@ -174,9 +184,9 @@ class Attributor:
         others = "gives a batch" if other.error is None else f"raises {error_kind(other.error)}"
         first_line = str(error).partition("\n")[0]
         detail = f"the {('old', 'new')[number]} loader raises {error_kind(error)}: {first_line}; the other {others}"
-        if isinstance(error, SampleError):
+        if isinstance(error, SampleError) and error.stage != "transform":
             return Finding(_error_stage(error.stage), _shortened(detail)), error.index
-        for index in delivery.indices or []:
+        for index in [error.index] if isinstance(error, SampleError) else delivery.indices or []:
             try:
                 self._origin(number, index)
             except LoadFailed as failure:
@@ -192,6 +202,22 @@ class Attributor:
             None if index is None else path_of(runner.loader.dataset, index)
             for runner, index in zip(self._runners, indices, strict=True)
         ]
+
+
+def _draws_text(reasons: list[str], sides: tuple[DeliveredSample, DeliveredSample], *, is_confirmed: bool) -> str:
+    text = "; ".join(reasons) or "equal settings, yet other draws"
+    if any(side.report is not None for side in sides):
+        text += "; " + " against ".join(
+            "drawn by torch" if side.report is None else _views_text(side) for side in sides
+        )
+    if is_confirmed:
+        text = f"{_shortened(text, _MAX_DETAIL - len(_CONFIRMED))}{_CONFIRMED}"
+    return _shortened(text)
+
+
+def _views_text(side: DeliveredSample) -> str:
+    views = side.report.views
+    return str(views[0] if len(views) == 1 else views)
 
 
 def same_index(old: Any, new: Any) -> bool:
@@ -260,7 +286,7 @@ def _failure_stage(failure: LoadFailed) -> Stage:
 def _why_draws_differ(old: LoaderRunner, new: LoaderRunner) -> list[str]:
     """What about two loaders makes them draw differently, as far as their settings tell; nothing if these are equal."""
     reasons = []
-    rngs = [runner.loader.rng if runner.is_native else "torch" for runner in (old, new)]  # type: ignore[attr-defined]
+    rngs = [old.rng, new.rng]
     if rngs[0] != rngs[1]:
         reasons.append(f"rng={rngs[0]!r} against rng={rngs[1]!r}")
     elif rngs[0] == "torch" and old.loader.num_workers != new.loader.num_workers:
@@ -281,7 +307,11 @@ def _devices(values: Sample) -> list[str]:
     return sorted({value.device.type for value in values.values() if isinstance(value, torch.Tensor)})
 
 
-def _on_cpu(value: Any) -> Any:
+def _value_at(values: Sample, where: Where) -> Any:
+    """The value at `where`, on the CPU; the list of views where it has parts of its own in the batch."""
+    if where not in values:
+        return [_value_at(values, place) for place in values if place[:-1] == where] or None
+    value = values[where]
     return value.cpu() if isinstance(value, torch.Tensor) else value
 
 

@@ -7,7 +7,7 @@ import hashlib
 import re
 import types
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, Literal
 
@@ -44,17 +44,26 @@ def flatten(transform: Any) -> list[Any]:
 
 @dataclass(frozen=True)
 class StepPair:
-    """One step of the old pipeline and its counterpart in the new one; None where only the other has it."""
+    """One step of the old pipeline and its counterpart in the new one; None where only the other has it.
+
+    Attributes:
+        view: number of the view in which `inner` is, where the steps make several views of an image.
+        inner: the pair in there that differs.
+    """
 
     old: Any
     new: Any
     are_alike: bool
     position: int
     total: int
+    view: int | None = None
+    inner: StepPair | None = None
 
     @property
     def name(self) -> str:
         """Where it is and what, for a report: the settings that differ, or both forms."""
+        if self.inner is not None:
+            return f"view {self.view}, {self.inner.name}"
         place = f"transform {self.position + 1} of {self.total}"
         if type(self.old) is type(self.new) and (settings := _unlike_settings(self.old, self.new)):
             return f"{place}, {type(self.old).__qualname__}: {settings}"
@@ -85,14 +94,14 @@ class PipelineRun:
         stage: of the first step that gives another result, or has other parameters; None where there is none.
         pair: that step.
         difference: of its two results, or None where only the parameters differ.
-        draws: whether any step used the process's random generators.
+        draws: whose random generators the steps used, in `RandomWorlds.drawn_since`'s words.
         result: of the old pipeline, in the first trial.
     """
 
     stage: TransformStage | None
     pair: StepPair | None
     difference: ValueDifference | None
-    draws: bool
+    draws: frozenset[str]
     result: Any
 
 
@@ -101,13 +110,13 @@ def run_side_by_side(pairs: list[StepPair], old_input: Any, new_input: Any, worl
 
     Raises what a transform raises.
     """
-    draws, result, first = False, None, None
+    draws, result, first = frozenset[str](), None, None
     # Steps that both sides share can differ only from themselves.
     is_shared = all(pair.old is pair.new for pair in pairs)
     for trial in range(TRIALS):
         with worlds.scratch(trial):
             run = _trial(pairs, old_input, new_input, worlds, trial)
-        draws = draws or run.draws
+        draws |= run.draws
         if trial == 0:
             result = run.result
         if run.pair is not None and (first is None or run.pair.position < _position(first)):
@@ -128,24 +137,42 @@ def _position(run: PipelineRun) -> int:
 
 def _trial(pairs: list[StepPair], old_input: Any, new_input: Any, worlds: RandomWorlds, trial: int) -> PipelineRun:
     old, new = old_input, new_input
-    draws = False
+    draws = frozenset[str]()
     for number, pair in enumerate(pairs):
         before = old
         seed_process(trial * len(pairs) + number)
         start = worlds.states()
         old = _apply(pair.old, old)
-        draws = draws or not worlds.are_at(start)
+        draws |= worlds.drawn_since(start)
         worlds.install(start)
         new = _apply(pair.new, new)
-        draws = draws or not worlds.are_at(start)
+        draws |= worlds.drawn_since(start)
         found = difference(old, new)
         if found is not None:
             worlds.install(start)
             step, result = (pair.old, old) if pair.old is not None else (pair.new, new)
             is_repeatable = difference(result, _apply(step, before)) is None
+            if is_repeatable and (in_view := _in_views(pair, before, (old, new), worlds)) is not None:
+                return replace(in_view, draws=draws)
             stage = _stage_of(pair, before, old, new) if is_repeatable else "random numbers"
             return PipelineRun(stage, pair, found, draws, None)
     return PipelineRun(None, None, None, draws, old)
+
+
+def _in_views(pair: StepPair, before: Any, results: tuple[Any, Any], worlds: RandomWorlds) -> PipelineRun | None:
+    """What differs in the first view that does, where both steps give a list: a result of each transform they hold."""
+    held = [getattr(step, "transforms", None) for step in (pair.old, pair.new)]
+    if not all(_are_views(*part) for part in zip(held, results, strict=True)):
+        return None
+    for number, (old, new) in enumerate(zip(*held, strict=False), start=1):
+        run = run_side_by_side(pair_steps(flatten(old), flatten(new)), before, before, worlds)
+        if run.pair is not None:
+            return replace(run, pair=replace(pair, view=number, inner=run.pair))
+    return None
+
+
+def _are_views(transforms: Any, results: Any) -> bool:
+    return isinstance(transforms, (list, tuple)) and isinstance(results, list) and len(transforms) == len(results)
 
 
 def _apply(step: Any, value: Any) -> Any:
@@ -167,7 +194,8 @@ def _stage_of(pair: StepPair, before: Any, old: Any, new: Any) -> TransformStage
 
 def _stage_of_kind(pair: StepPair, before: Any, after: Any) -> TransformStage:
     step = pair.old if pair.old is not None else pair.new
-    has_new_size = before is not None and _size(before) is not None and _size(before) != _size(after)
+    sizes = _size(before), _size(after)
+    has_new_size = None not in sizes and sizes[0] != sizes[1]
     return "resize" if has_new_size else step_stage(_inner_step(step, pair))
 
 

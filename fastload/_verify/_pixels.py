@@ -1,27 +1,29 @@
-"""What two images say about how one came from the other, and what a native loader's report says about its own."""
+"""What two images say about how one came from the other."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from fastload._fallback import RgbImage
+from fastload._verify._compare import difference
 from fastload._verify._pipeline import is_rounding
 
 # Of 2926 pairs of photographs the closest correlated by 0.72, a photograph with its JPEG of quality 5 by 0.88 or more.
 _SAME_PICTURE_CORRELATION = 0.8
 # Pictures with no structure to correlate are the same if they are about equally bright.
 _FLAT_DEVIATION = 4.0
-_RESAMPLING = {"nearest": 0, "lanczos": 1, "bilinear": 2, "bicubic": 3, "box": 4, "hamming": 5}
-_FLIP_LEFT_RIGHT, _FLIP_TOP_BOTTOM = 0, 1
 
 
 def is_same_picture(old: Any, new: Any) -> bool:
-    """Whether two images show the same, compression aside: equal size, and pixels that go together."""
+    """Whether two images show the same, compression aside: equal size, and pixels that go together.
+
+    Of two lists of views: whether that is so of all.
+    """
+    if isinstance(old, list) and isinstance(new, list):
+        return len(old) == len(new) and all(map(is_same_picture, old, new))
     left, right = _array(old), _array(new)
     if left is None or right is None or left.shape != right.shape:
         return False
@@ -42,8 +44,11 @@ def native_stage(expected: Any, found: Any) -> Literal["resize", "colour", "roun
     """At which stage a native loader left `expected`, given that it decoded the same pixels.
 
     One grey level or unit in the last place at most is rounding. Where equal values in a channel always became equal
-    values it is the colour, else the geometry.
+    values it is the colour, else the geometry. Of two lists of views: of the first that differ.
     """
+    if isinstance(expected, list) and isinstance(found, list) and len(expected) == len(found):
+        views = zip(expected, found, strict=True)
+        return next((native_stage(*view) for view in views if difference(*view) is not None), "resize")
     if not isinstance(expected, torch.Tensor) or expected.shape != found.shape or expected.dtype != found.dtype:
         return "resize"
     if is_rounding(expected, found) or _is_one_grey_level(expected, found):
@@ -68,22 +73,3 @@ def _is_value_for_value(expected: torch.Tensor, found: torch.Tensor) -> bool:
         if len(pairs) != len(reference.unique()):
             return False
     return True
-
-
-def replay(image: RgbImage, steps: Iterable[tuple[Any, ...]]) -> RgbImage | None:
-    """What Pillow makes of `image` by the steps of a `SampleReport`; None where one is of a kind not known here."""
-    for kind, *values in steps:
-        if kind == "crop" and len(values) == 8:
-            left, top, width, height, *pads = values
-            right, bottom = left + width, top + height
-            # Pillow fills what lies outside of the image with zeros, as the report's pads are.
-            image = image.crop((left - pads[0], top - pads[1], right + pads[2], bottom + pads[3]))
-        elif kind == "resize" and values[2] in _RESAMPLING:
-            image = image.resize((values[0], values[1]), _RESAMPLING[values[2]])
-        elif kind == "hflip":
-            image = image.transpose(_FLIP_LEFT_RIGHT)  # type: ignore[arg-type]
-        elif kind == "vflip":
-            image = image.transpose(_FLIP_TOP_BOTTOM)  # type: ignore[arg-type]
-        else:
-            return None
-    return image

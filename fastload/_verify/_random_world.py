@@ -26,16 +26,17 @@ _MAX_ITEMS = 64
 
 @dataclass(frozen=True)
 class _Generator:
-    """One generator: how its state is read and written."""
+    """One generator: whose it is, in a word, and how its state is read and written."""
 
+    owner: str
     get_state: Callable[[], Any]
     set_state: Callable[[Any], object]
 
 
 _GLOBAL = (
-    _Generator(torch.default_generator.get_state, torch.default_generator.set_state),
-    _Generator(random.getstate, random.setstate),
-    _Generator(np.random.get_state, np.random.set_state),
+    _Generator("torch", torch.default_generator.get_state, torch.default_generator.set_state),
+    _Generator("random", random.getstate, random.setstate),
+    _Generator("NumPy", np.random.get_state, np.random.set_state),
 )
 
 
@@ -61,9 +62,12 @@ class RandomWorlds:
         for generator, state in zip(self._generators, states, strict=True):
             generator.set_state(state)
 
-    def are_at(self, states: list[Any]) -> bool:
-        """Whether no generator has drawn since `states` were read."""
-        return all(_key(now) == _key(then) for now, then in zip(self.states(), states, strict=True))
+    def drawn_since(self, states: list[Any]) -> frozenset[str]:
+        """Whose generators have drawn since `states` were read: "torch", "random", "NumPy", "an object"."""
+        moved = [_key(now) != _key(then) for now, then in zip(self.states(), states, strict=True)]
+        return frozenset(
+            generator.owner for generator, has_moved in zip(self._generators, moved, strict=True) if has_moved
+        )
 
     @contextmanager
     def scratch(self, seed: int) -> Iterator[None]:
@@ -133,14 +137,14 @@ def _collect(owner: object, found: dict[int, _Generator], seen: set[int], depth:
 
 def _as_generator(value: object) -> _Generator | None:
     if isinstance(value, torch.Generator):
-        return _Generator(value.get_state, value.set_state)
+        return _Generator("an object", value.get_state, value.set_state)
     if isinstance(value, random.Random):
-        return _Generator(value.getstate, value.setstate)
+        return _Generator("an object", value.getstate, value.setstate)
     if isinstance(value, np.random.RandomState):
-        return _Generator(value.get_state, value.set_state)
+        return _Generator("an object", value.get_state, value.set_state)
     if isinstance(value, np.random.Generator):
         bits: Any = value.bit_generator
-        return _Generator(lambda: bits.state, lambda state: setattr(bits, "state", state))
+        return _Generator("an object", lambda: bits.state, lambda state: setattr(bits, "state", state))
     return None
 
 

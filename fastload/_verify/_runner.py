@@ -8,7 +8,7 @@ import re
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch.utils.data
 
@@ -47,7 +47,7 @@ class LoaderRunner:
 
     def __init__(self, loader: torch.utils.data.DataLoader[Any], worlds: RandomWorlds, seed: int) -> None:
         self.loader = loader
-        self._clone = _observed_clone(loader)
+        self._clone = _observed_clone(loader, is_in_order=not self.uses_processes or getattr(loader, "in_order", True))
         self._world = World(worlds, seed)
         self._iterator: Any = None
         self._last_reports: list[Any] = []
@@ -60,12 +60,30 @@ class LoaderRunner:
     @property
     def uses_processes(self) -> bool:
         """Whether its workers are processes."""
-        return self.loader.num_workers > 0 and not self.is_native
+        return self.loader.num_workers > 0 and not self.is_fastloads
 
     @functools.cached_property
+    def way(self) -> Literal["native", "partly native", "not native"]:
+        """Who does the work: native code, native code and Python in threads of this process, or torch's iterator."""
+        if not isinstance(self.loader, DataLoader):
+            return "not native"
+        verdict: Any = self.loader.explain().partition(":")[0]
+        return verdict  # type: ignore[no-any-return]
+
+    @property
     def is_native(self) -> bool:
-        """Whether fastload's threads do the work."""
-        return isinstance(self.loader, DataLoader) and self.loader.explain().startswith("native")
+        """Whether native code does all of the work, and so can say what it did."""
+        return self.way == "native"
+
+    @property
+    def is_fastloads(self) -> bool:
+        """Whether native code does at least a part of the work."""
+        return self.way != "not native"
+
+    @property
+    def rng(self) -> str:
+        """Whose random numbers its samples get: "torch" or "sample"."""
+        return str(self.loader.rng) if self.is_fastloads else "torch"  # type: ignore[attr-defined]
 
     def describe(self) -> str:
         """The loader in a line."""
@@ -74,7 +92,7 @@ class LoaderRunner:
         if type(loader) not in (DataLoader, torch.utils.data.DataLoader):
             kind = f"{type(loader).__qualname__} (a {kind})"
         workers = f"num_workers={loader.num_workers}"
-        way = f"native, rng={loader.rng!r}, " if self.is_native else ""  # type: ignore[attr-defined]
+        way = f"{self.way}, rng={self.rng!r}, " if self.is_fastloads else ""
         sampler = type(loader.sampler if loader.batch_size is not None else loader._index_sampler).__qualname__
         size = f"batch_size={loader.batch_size}, " if loader.batch_size is not None else ""
         data = type(loader.dataset).__qualname__
@@ -165,18 +183,14 @@ class _Recorder:
         return None if any(index is None for index in listed) else listed
 
 
-def _observed_clone(loader: torch.utils.data.DataLoader[Any]) -> Any:
+def _observed_clone(loader: torch.utils.data.DataLoader[Any], *, is_in_order: bool) -> Any:
     """A shallow copy without workers or iterator, whose iterators take their index batches through a recorder.
 
     Its class differs in the one property that torch's iterators read; the samplers stay what they are, so that
     fastload lowers them as it would without an observer.
     """
     clone: Any = copy.copy(loader)
-    recorder = _Recorder(
-        loader._index_sampler,
-        is_batched=loader._auto_collation,
-        is_in_order=loader.num_workers < 2 or getattr(loader, "in_order", True),
-    )
+    recorder = _Recorder(loader._index_sampler, is_batched=loader._auto_collation, is_in_order=is_in_order)
     namespace = {"_index_sampler": property(lambda self: self.index_recorder), "__module__": type(loader).__module__}
     clone.__class__ = type(type(loader).__name__, (type(loader),), namespace)
     clone.__dict__.update(_iterator=None, index_recorder=recorder)
