@@ -61,14 +61,14 @@ class Attributor:
         self._reasons = _why_draws_differ(old, new)
         # torch's numbers follow one another: behind a sample that drew more or fewer, the others get other ones.
         self._can_go_on_elsewhere = old.rng == new.rng == "torch"
-        self._has_differed_before = False
+        self._has_other_sample_before = False
 
     def stage_of(
         self, old: DeliveredSample, new: DeliveredSample, differing: Mapping[Where, ValueDifference]
     ) -> Finding:
         """The first stage at which two samples of one place differ; `differing` says in which values they do."""
         finding = self._stage_of(old, new, differing)
-        self._has_differed_before |= finding.stage not in ("label", "random numbers")
+        self._has_other_sample_before |= finding.stage in ("order", "read")
         return finding
 
     def _stage_of(
@@ -141,8 +141,8 @@ class Attributor:
     def _reasons_of(self, run: PipelineRun) -> list[str]:
         """Why the loaders may have drawn differently for a sample."""
         reasons = list(self._reasons)
-        if not reasons and self._has_differed_before and self._can_go_on_elsewhere:
-            reasons.append("a sample before it differs, and torch's numbers go on from where that one left them")
+        if not reasons and self._has_other_sample_before and self._can_go_on_elsewhere:
+            reasons.append("a sample before it is another one, and torch's numbers go on from where that one left them")
         ways = {runner.way for runner in self._runners if runner.loader.num_workers > 0}
         if len(ways) > 1 and (owners := run.draws - {"torch"}):
             reasons.append(
@@ -175,7 +175,7 @@ class Attributor:
 
     def error_finding(self, old: Delivery, new: Delivery) -> tuple[Finding, Any]:
         """(stage, data set index or None) where the loaders did not raise the same kind of error for a batch."""
-        self._has_differed_before = True
+        self._has_other_sample_before = True
         number = 1 if new.error is not None else 0
         delivery = (old, new)[number]
         error = delivery.error

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import recipes
+import torch
 from image_folders import make_clean_folder
 from torchvision.datasets import ImageFolder
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_thread_of_torch() -> Iterator[None]:
+    """Small images are blurred faster without a pool of threads that wait for each other."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,166 @@
+"""Loaders whose samples native code begins and Python ends: what the comparison knows of them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import recipes
+import torch
+from torch.utils.data import DataLoader
+from torchvision import transforms as v1
+from torchvision.datasets import ImageFolder
+
+import fastload
+from fastload._verify._random_world import RandomWorlds
+from fastload._verify._runner import LoaderRunner
+
+
+def pipeline(evaluation: ImageFolder, *steps: Any) -> ImageFolder:
+    """`steps` behind a crop that draws, on images, or on tensors where the first one makes them."""
+    return ImageFolder(evaluation.root, v1.Compose([v1.RandomResizedCrop(32), *steps]))
+
+
+def tensors(*steps: Any) -> list[Any]:
+    return [v1.ToTensor(), v1.Normalize(recipes.MEAN, recipes.STD), *steps]
+
+
+def compared(old: Any, new: Any, **arguments: Any) -> fastload.VerifyReport:
+    """torch's loader against fastload's, which has a Python tail."""
+    new_loader = fastload.DataLoader(new, 4, **arguments)
+    assert new_loader.explain().startswith("partly native")
+    return fastload.verify(DataLoader(old, 4, **arguments), new_loader)
+
+
+@pytest.mark.parametrize("num_workers", [0, 1, 2])
+def test_indices_are_known_in_every_order_and_behind_errors(evaluation: ImageFolder, num_workers: int) -> None:
+    dataset = pipeline(evaluation, v1.GaussianBlur(3), *tensors())
+    loader = fastload.DataLoader(
+        dataset, batch_sampler=[[3, 1], [99], [2], [0, 5, 6]], num_workers=num_workers, in_order=False
+    )
+    runner = LoaderRunner(loader, RandomWorlds([loader]), seed=0)
+    runner.start()
+    deliveries = list(iter(runner.next, None))
+    runner.close()
+    assert runner.way == "partly native"
+    assert not runner.uses_processes
+    assert [type(delivery.error) for delivery in deliveries] == [type(None), IndexError, type(None), type(None)]
+    assert [delivery.indices for delivery in deliveries] == [[3, 1], [99], [2], [0, 5, 6]]
+    assert all(delivery.reports is None for delivery in deliveries)
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_samples_need_not_be_collated(evaluation: ImageFolder, num_workers: int) -> None:
+    dataset = pipeline(evaluation, v1.GaussianBlur(3), *tensors())
+    loaders = [kind(dataset, None, num_workers=num_workers) for kind in (DataLoader, fastload.DataLoader)]
+    report = fastload.verify(*loaders)
+    assert report.is_equal, report
+    assert report.samples_compared == 11
+    assert "partly native" in report.new
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_another_sigma_is_colour(evaluation: ImageFolder, num_workers: int) -> None:
+    old, new = (pipeline(evaluation, v1.GaussianBlur(5, sigma), *tensors()) for sigma in ((0.1, 2.0), (0.1, 3.0)))
+    report = compared(old, new, num_workers=num_workers)
+    assert dict(report.stages) == {"colour": 11}
+    assert "transform 2 of 4, GaussianBlur: sigma (0.1, 2.0) against (0.1, 3.0)" in str(report)
+
+
+def noise(amount: float) -> Callable[[torch.Tensor], torch.Tensor]:
+    return lambda image: image + amount * torch.randn_like(image)
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_a_function_that_adds_noise_is_blamed_for_itself(evaluation: ImageFolder, num_workers: int) -> None:
+    without, little, more = (
+        pipeline(evaluation, *tensors(*steps)) for steps in ((), (v1.Lambda(noise(0.1)),), (v1.Lambda(noise(0.2)),))
+    )
+    assert compared(little, little, num_workers=num_workers).is_equal
+    assert dict(compared(little, more, num_workers=num_workers).stages) == {"colour": 11}
+    report = compared(without, little, num_workers=num_workers)
+    assert dict(report.stages) == {"colour": 11}
+    assert "transform 4 of 4, nothing against" in str(report)
+
+
+def numpy_noise(image: torch.Tensor) -> torch.Tensor:
+    return image + np.random.rand() / 10
+
+
+def python_noise(image: torch.Tensor) -> torch.Tensor:
+    return image + random.random() / 10
+
+
+@pytest.mark.parametrize(("function", "owner"), [(numpy_noise, "NumPy"), (python_noise, "random")])
+def test_numbers_that_threads_share_are_random_numbers_though_the_pictures_look_alike(
+    evaluation: ImageFolder, function: Any, owner: str
+) -> None:
+    dataset = pipeline(evaluation, *tensors(function))
+    assert compared(dataset, dataset).is_equal
+    report = compared(dataset, dataset, num_workers=1)
+    assert dict(report.stages) == {"random numbers": 11}
+    assert (
+        f"the transforms draw from the generator of {owner}, which threads share and processes have copies of"
+        in str(report)
+    )
+
+
+def _brighter(batch: Any) -> Any:
+    images, labels = torch.utils.data.default_collate(batch)
+    return [images + 0.1, labels]
+
+
+def test_what_collate_fn_does_is_not_blamed_on_native_code(evaluation: ImageFolder) -> None:
+    report = fastload.verify(DataLoader(evaluation, 4), fastload.DataLoader(evaluation, 4, collate_fn=_brighter))
+    assert dict(report.stages) == {"values": 11}
+    dataset = pipeline(evaluation, v1.GaussianBlur(5), *tensors())
+    report = fastload.verify(DataLoader(dataset, 4), fastload.DataLoader(dataset, 4, collate_fn=_brighter))
+    assert dict(report.stages) == {"values": 11}
+    assert "the new loader's image is not what its data set gives: collate_fn or a changed file" in str(report)
+
+
+class _Faulty(fastload.DataLoader[Any]):
+    """A loader whose native code adds a tenth to the second sample of every batch."""
+
+    def __iter__(self) -> Any:
+        for images, labels in super().__iter__():
+            images[1] += 0.1
+            yield [images, labels]
+
+
+def test_a_fault_of_native_code_is_found_behind_a_tail(evaluation: ImageFolder) -> None:
+    drawing = pipeline(evaluation, v1.GaussianBlur(5), *tensors())
+    steady = ImageFolder(evaluation.root, v1.Compose([v1.Resize(40), v1.CenterCrop(32), *tensors(lambda image: image)]))
+    for dataset in (drawing, steady):
+        report = fastload.verify(DataLoader(dataset, 4), _Faulty(dataset, 4))
+        assert dict(report.stages) == {"colour": 3}
+        assert "the new loader's native code leaves what its transforms give" in str(report)
+
+
+class _Refusing:
+    def __init__(self, height: int) -> None:
+        self.height = height
+
+    def __call__(self, image: Any) -> Any:
+        if image.height == self.height:
+            raise KeyError("refused")
+        return image
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_a_transform_that_raises_is_blamed_itself(evaluation: ImageFolder, num_workers: int) -> None:
+    bad = 6
+    height = ImageFolder(evaluation.root)[bad][0].height
+    steps = [_Refusing(height), *evaluation.transform.transforms]
+    new = ImageFolder(evaluation.root, v1.Compose(steps))
+    report = compared(evaluation, new, num_workers=num_workers)
+    assert dict(report.stages) == {"colour": 1}
+    assert report.worst is not None
+    assert (report.worst.new_index, report.worst.new_path) == (bad, new.samples[bad][0])
+    assert "the new loader raises KeyError" in report.worst.detail
+    failed_alike = compared(new, new, num_workers=num_workers)
+    assert failed_alike.is_equal, failed_alike
+    assert failed_alike.batches_failed_alike == 1

@@ -1,0 +1,233 @@
+"""torch's loader against fastload's with torch's random numbers, the default: equal, and every change on its stage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import recipes
+import torch
+from image_folders import make_mixed_folder, save_jpeg
+from parity_recipes import NORMALIZE, RECIPES, Views, one_view
+from PIL import Image
+from torch.utils.data import ConcatDataset, DataLoader, Subset
+from torchvision import transforms as v1
+from torchvision.datasets import DatasetFolder, ImageFolder
+
+import fastload
+
+CHANGED = 6  # the sample whose file is changed
+BILINEAR, BICUBIC = v1.InterpolationMode.BILINEAR, v1.InterpolationMode.BICUBIC
+OTHER_MEAN = (0.48, 0.45, 0.41)
+
+Change = Callable[[int, Callable[[Path], object]], Path]
+
+
+def compared(old: Any, new: Any = None, **arguments: Any) -> fastload.VerifyReport:
+    """torch's loader of `old` against fastload's of `new`, by default of the same."""
+    return fastload.verify(DataLoader(old, **arguments), fastload.DataLoader(new or old, **arguments))
+
+
+def assert_equal(report: fastload.VerifyReport) -> None:
+    assert report.is_equal, report
+    assert report.samples_compared > 0
+    assert not any("random generators" in note for note in report.notes), report
+
+
+def arguments_for(num_workers: int, **more: Any) -> dict[str, Any]:
+    """Without workers, and with workers that persist."""
+    return {"batch_size": 3, "num_workers": num_workers, "persistent_workers": num_workers > 0, **more}
+
+
+@pytest.fixture(scope="module")
+def mixed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Files of every kind, and two that nobody can load."""
+    root = make_mixed_folder(tmp_path_factory.mktemp("mixed"))
+    (root / "odd" / "broken.jpg").write_bytes((root / "class0" / "0000.JPEG").read_bytes()[:300])
+    (root / "odd" / "text.png").write_text("no image")
+    return root
+
+
+# No differences.
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+@pytest.mark.parametrize("name", RECIPES)
+def test_every_recipe_is_equal(folder: Path, name: str, num_workers: int) -> None:
+    dataset = ImageFolder(str(folder), RECIPES[name].make())
+    arguments = arguments_for(num_workers, shuffle=True)
+    report = compared(dataset, **arguments)
+    assert_equal(report)
+    way = "native" if RECIPES[name].is_native else "partly native"
+    assert report.new.startswith(f"fastload.DataLoader: {way}, rng='torch', num_workers={num_workers}, ")
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+@pytest.mark.parametrize("name", RECIPES)
+def test_every_recipe_fails_alike_and_goes_on_alike(mixed: Path, name: str, num_workers: int) -> None:
+    report = compared(ImageFolder(str(mixed), RECIPES[name].make()), **arguments_for(num_workers))
+    assert_equal(report)
+    assert report.batches_failed_alike >= 1
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_views_are_equal(folder: Path, num_workers: int) -> None:
+    crop = v1.Compose([v1.RandomResizedCrop(24), v1.ToTensor()])
+    report = compared(
+        ImageFolder(str(folder), fastload.MultiView([one_view(), crop, crop])), **arguments_for(num_workers)
+    )
+    assert_equal(report)
+    assert "fastload.DataLoader: native" in report.new
+    assert report.bytes_compared == 11 * (3 * 4 * (48 * 48 + 2 * 24 * 24) + 8)
+
+
+def _collated_with_noise(samples: list[Any]) -> Any:
+    images, labels = torch.utils.data.default_collate(samples)
+    return {"image": images + torch.randn(images.shape) / 10, "label": labels}
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_python_in_the_batch_is_equal(training: ImageFolder, num_workers: int) -> None:
+    labelled = ImageFolder(training.root, training.transform, target_transform=lambda label: torch.rand(2) + label)
+    assert_equal(compared(labelled, **arguments_for(num_workers)))
+    report = compared(training, **arguments_for(num_workers, collate_fn=_collated_with_noise))
+    assert_equal(report)
+    assert "partly native" in report.new
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_other_data_sets_are_equal(training: ImageFolder, num_workers: int) -> None:
+    files = DatasetFolder(training.root, fastload.pil_loader, (".jpeg",), transform=training.transform)
+    parts = ConcatDataset([Subset(training, [7, 2, 2]), files, fastload.ImageFolder(training.root, training.transform)])
+    report = compared(parts, **arguments_for(num_workers, shuffle=True))
+    assert_equal(report)
+    assert "fastload.DataLoader: native" in report.new
+    assert report.samples_compared == 25
+
+
+# Every change on its stage.
+
+
+def training_recipe(interpolation: Any = BILINEAR, mean: Any = recipes.MEAN) -> list[Any]:
+    crop = v1.RandomResizedCrop(48, interpolation=interpolation)
+    return [crop, v1.RandomHorizontalFlip(), v1.ToTensor(), v1.Normalize(mean, recipes.STD)]
+
+
+def timm_recipe(interpolation: Any = BILINEAR, mean: Any = recipes.MEAN) -> list[Any]:
+    crop, flip, *tensor = training_recipe(interpolation, mean)
+    return [crop, flip, v1.ColorJitter(0.4, 0.4, 0.4, 0.1), v1.RandAugment(), *tensor, v1.RandomErasing(0.25)]
+
+
+def blurred_recipe(interpolation: Any = BILINEAR, mean: Any = recipes.MEAN) -> list[Any]:
+    crop, flip, *tensor = training_recipe(interpolation, mean)
+    return [crop, flip, v1.GaussianBlur(5), *tensor]
+
+
+def one_of(make: Callable[..., list[Any]]) -> Callable[..., Any]:
+    return lambda **changes: v1.Compose(make(**changes))
+
+
+def second_view(kind: Callable[[list[Any]], Any], make: Callable[..., list[Any]]) -> Callable[..., Any]:
+    return lambda **changes: kind([one_of(make)(), one_of(make)(**changes)])
+
+
+PIPELINES = {
+    "training": one_of(training_recipe),
+    "timm": one_of(timm_recipe),
+    "with a Python tail": one_of(blurred_recipe),
+    "MultiView": second_view(fastload.MultiView, timm_recipe),
+    "views of the user's own": second_view(lambda views: Views(*views), blurred_recipe),
+}
+
+
+@pytest.fixture(params=PIPELINES)
+def pipeline(request: pytest.FixtureRequest) -> Callable[..., Any]:
+    """Makes a pipeline that draws, with changes to `interpolation` and `mean`."""
+    return PIPELINES[request.param]
+
+
+@pytest.mark.parametrize(
+    ("changes", "stage", "text"),
+    [
+        ({"interpolation": BICUBIC}, "resize", "RandomResizedCrop: interpolation InterpolationMode.BILINEAR against"),
+        ({"mean": OTHER_MEAN}, "colour", "Normalize: mean (0.485, 0.456, 0.406) against (0.48, 0.45, 0.41)"),
+    ],
+)
+def test_a_changed_setting_is_named(
+    folder: Path, pipeline: Callable[..., Any], changes: Any, stage: str, text: str
+) -> None:
+    old, new = (ImageFolder(str(folder), pipeline(**settings)) for settings in ({}, changes))
+    report = compared(old, new, **arguments_for(2))
+    assert dict(report.stages) == {stage: 11}
+    assert all(text in example.detail for example in report.examples), report
+    if type(new.transform) is not v1.Compose:
+        assert all(example.detail.startswith("view 2, transform ") for example in report.examples), report
+
+
+def test_another_seed_is_random_numbers(folder: Path, pipeline: Callable[..., Any]) -> None:
+    dataset = ImageFolder(str(folder), pipeline())
+    old, new = (
+        kind(dataset, 4, num_workers=2, generator=torch.Generator().manual_seed(seed))
+        for seed, kind in ((1, DataLoader), (2, fastload.DataLoader))
+    )
+    report = fastload.verify(old, new)
+    assert dict(report.stages) == {"random numbers": 11}
+    assert "the loaders' generators begin in other states" in str(report)
+
+
+def test_another_number_of_workers_is_random_numbers(folder: Path, pipeline: Callable[..., Any]) -> None:
+    dataset = ImageFolder(str(folder), pipeline())
+    report = fastload.verify(DataLoader(dataset, 4, num_workers=1), fastload.DataLoader(dataset, 4, num_workers=2))
+    # Batch 0 is drawn by worker 0 in both, from the same seed.
+    assert [batch.batch for batch in report.differences] == [1, 2]
+    assert dict(report.stages) == {"random numbers": 7}
+    assert "num_workers 1 against 2" in str(report)
+
+
+def test_counted_random_numbers_are_random_numbers(folder: Path, pipeline: Callable[..., Any]) -> None:
+    dataset = ImageFolder(str(folder), pipeline())
+    new = fastload.DataLoader(dataset, 4, rng="sample", seed=1)
+    report = fastload.verify(DataLoader(dataset, 4), new)
+    assert dict(report.stages) == {"random numbers": 11}
+    is_native = new.explain().startswith("native")
+    for example in report.examples:
+        assert "rng='torch' against rng='sample'" in example.detail
+        assert example.detail.endswith("; its pixels follow from these draws") == is_native
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_a_changed_file_is_named_and_changes_no_other_sample(
+    folder: Path, pipeline: Callable[..., Any], changed_copy: Change, tmp_path: Path, num_workers: int
+) -> None:
+    old = ImageFolder(str(folder), pipeline())
+    original = Image.open(old.samples[CHANGED][0]).convert("RGB")
+    new = ImageFolder(str(changed_copy(CHANGED, lambda path: save_jpeg(path, 99, *original.size))), old.transform)
+    assert dict(compared(old, new, **arguments_for(num_workers)).stages) == {"read": 1}
+    original.save(new.samples[CHANGED][0], "JPEG", quality=60)
+    report = compared(old, new, **arguments_for(num_workers))
+    assert dict(report.stages) == {"decode": 1}
+    assert report.worst is not None
+    assert (report.worst.new_index, report.worst.new_path) == (CHANGED, new.samples[CHANGED][0])
+
+
+def test_samples_behind_one_that_draws_otherwise_say_so(folder: Path, changed_copy: Change) -> None:
+    old = ImageFolder(str(folder), v1.Compose(training_recipe()))
+    copy = changed_copy(CHANGED, lambda path: save_jpeg(path, 99, 60, 400))  # its crop takes more tries
+    report = compared(old, ImageFolder(str(copy), old.transform), batch_size=4)
+    assert dict(report.stages) == {"read": 1, "random numbers": 4}
+    behind = [example for example in report.examples if example.stage == "random numbers"]
+    assert all(
+        "a sample before it is another one, and torch's numbers go on from where" in one.detail for one in behind
+    )
+
+
+def test_a_file_that_only_one_loader_can_read_says_why_later_samples_differ(folder: Path, changed_copy: Change) -> None:
+    # Other erased boxes leave the same picture, which alone would be a fault of native code.
+    erasing = v1.Compose([v1.Resize((40, 40)), v1.ToTensor(), v1.RandomErasing(1.0, scale=(0.02, 0.03)), NORMALIZE])
+    old = ImageFolder(str(folder), erasing)
+    new = ImageFolder(str(changed_copy(CHANGED, lambda path: path.write_text("no image"))), erasing)
+    report = compared(old, new, batch_size=4)
+    assert dict(report.stages) == {"decode": 1, "random numbers": 3}
+    assert "a sample before it is another one" in report.examples[-1].detail
