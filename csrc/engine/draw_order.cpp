@@ -44,8 +44,8 @@ TorchDraws DrawOrder::draws_after(const BatchSlot& slot) const {
         static_cast<void>(source_.resolve(&draws, slot.reports[position].source_size, &again).is_ok());
     };
     for (std::size_t position = 0; position < end; ++position) draw(position);
-    // A sample that failed in its own choices has drawn until then.
-    if (end < slot.turns.size() && !slot.turns[end].status.is_ok()) draw(end);
+    // A sample that failed in its own choices, and not before, has drawn until then.
+    if (slot.first_error && slot.first_error->status.code == slot.turns[end].status.code) draw(end);
     return draws;
 }
 

@@ -24,18 +24,23 @@ Status NativeSampleWorker::run(const SampleTask& task, SampleTimings* timings) n
     }
     if (is_cancelled(task)) return kCancelledStatus;
     if (!options_.is_native_jpeg_allowed) return Status::unsupported("the installed Pillow has no libjpeg-turbo");
+    ImageSize size;
     {
         const StageTimer timer(&timings->header_ns);
         ImageInfo info;
         if (const Status status = decoder_.read_header(file, &info); !status.is_ok()) return status;
-        if (const Status status = task.choices->resolve(task, info.size); !status.is_ok()) return status;
+        size = info.size;
     }
+    // An image that the transform cannot be applied to is decoded as well: a damaged one is damaged first.
+    const Status choices = task.choices->resolve(task, size);
+    if (!choices.is_ok() && choices.code != StatusCode::kInvalidGeometry) return choices;
     StripImageView pixels;
-    const Region region = task.report->source_region();
+    const Region region = choices.is_ok() ? task.report->source_region() : Region{0, 0, size.width, size.height};
     {
         const StageTimer timer(&timings->decode_ns);
         if (const Status status = decoder_.decode(region, &pixels); !status.is_ok()) return status;
     }
+    if (!choices.is_ok()) return choices;
     if (is_cancelled(task)) return kCancelledStatus;
     return transform(task, pixels, region, timings);
 }
