@@ -238,7 +238,7 @@ class NativeIterator(_BaseDataLoaderIter):
         try:
             indices = next(self._index_batches, None)
         except BadIndicesError as bad:
-            indices, error = np.empty(0, np.int64), bad
+            indices, error = bad.before, bad
         if indices is None:
             self._is_exhausted = True
             return
@@ -249,20 +249,21 @@ class NativeIterator(_BaseDataLoaderIter):
         self._stream.submit(*pending.submission())
 
     def _pending_batch(self, indices: NDArray[np.int64], error: Exception | None) -> _PendingBatch:
-        """The batch of `indices`. Where one is out of range, the samples before it are loaded and draw, as in torch."""
+        """The batch of `indices`, which ends in `error` if that is not None.
+
+        Where an index is out of range, the samples before it are loaded and draw, as in torch.
+        """
         source = self._plan.source
-        if error is None:
-            try:
-                files = source.files(indices)
-                if len(indices) == 0:
-                    error = IndexError("list index out of range: the sampler gave an empty batch")
-            except (IndexError, ValueError) as outside:
-                indices, error = indices[: source.num_valid(indices)], outside
-                files = source.files(indices)
-        else:
-            files = np.empty(0, np.int64)
-        if error is not None:  # without its frames: they would keep this iterator alive
-            error.__context__ = None
+        try:
+            files = source.files(indices)
+        except (IndexError, ValueError) as outside:
+            indices, error = indices[: source.num_valid(indices)], outside
+        if error is None and len(indices) == 0:
+            error = IndexError("list index out of range: the sampler gave an empty batch")
+        if error is not None:
+            indices = indices[:0] if source.finds_all_first else indices
+            files = source.files(indices)
+            error.__context__ = None  # without its frames: they would keep this iterator alive
             error = error.with_traceback(None)
         labels = torch.from_numpy(source.table.labels[files])
         return _PendingBatch(indices, files, self._allocate(len(files)), labels, error)

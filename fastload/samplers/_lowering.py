@@ -22,7 +22,15 @@ IndexBatch = NDArray[np.int64]
 
 
 class BadIndicesError(Exception):
-    """The indices of one batch are none. It is that batch's error: the sampler did not fail and can be asked on."""
+    """An index of one batch is none. It is that batch's error: the sampler did not fail and can be asked on.
+
+    Attributes:
+        before: The indices before it, whose samples torch loads.
+    """
+
+    def __init__(self, text: str, before: Iterable[int] = ()) -> None:
+        super().__init__(text)
+        self.before: IndexBatch = np.fromiter(before, dtype=np.int64)
 
 
 class IndexTypeError(BadIndicesError, TypeError):
@@ -216,13 +224,12 @@ def _index_array(batch: Iterable[Any]) -> IndexBatch:
     if isinstance(batch, np.ndarray) and batch.ndim == 1 and batch.dtype.kind == "i":
         return batch.astype(np.int64)
     indices = _as_list(batch)
-    if set(map(type, indices)) - {int}:
-        indices = [_as_index(value) for value in indices]
-    try:
-        return np.fromiter(indices, dtype=np.int64, count=len(indices))
-    except OverflowError:
-        culprit = next(value for value in indices if not -(1 << 63) <= value < 1 << 63)
-        raise IndexSizeError(f"list index out of range: {culprit}") from None
+    if not set(map(type, indices)) - {int}:
+        try:
+            return np.fromiter(indices, dtype=np.int64, count=len(indices))
+        except OverflowError:
+            pass
+    return _checked_one_by_one(indices)
 
 
 def _as_list(batch: Iterable[Any]) -> list[Any]:
@@ -232,10 +239,16 @@ def _as_list(batch: Iterable[Any]) -> list[Any]:
         raise IndexTypeError(str(error)) from None
 
 
-def _as_index(value: Any) -> int:
-    try:
-        return operator.index(value)
-    except TypeError:
-        raise IndexTypeError(
-            f"list indices must be integers, but the sampler gave {value!r} of type {type(value).__name__}"
-        ) from None
+def _checked_one_by_one(values: list[Any]) -> IndexBatch:
+    indices: list[int] = []
+    for value in values:
+        try:
+            index = operator.index(value)
+        except TypeError:
+            raise IndexTypeError(
+                f"list indices must be integers, but the sampler gave {value!r} of type {type(value).__name__}", indices
+            ) from None
+        if not -(1 << 63) <= index < 1 << 63:
+            raise IndexSizeError(f"list index out of range: {index}", indices)
+        indices.append(index)
+    return np.array(indices, dtype=np.int64)

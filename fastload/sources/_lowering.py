@@ -52,6 +52,8 @@ class LoweredSource:
             one only for a ConcatDataset, and then it is this source's transform only if all of them do the same.
         target_transform: Called with the label, a Python int, after the transform; None: none.
         is_concatenation: Whether the data set is a ConcatDataset, which has its own words for a negative index.
+        finds_all_first: Whether a bad index keeps every sample of its batch from being loaded: a Subset of a Subset
+            looks all indices up before the first sample, other data sets one after the other.
     """
 
     table: PathTable
@@ -59,6 +61,7 @@ class LoweredSource:
     transforms: tuple[Any, ...]
     target_transform: Any
     is_concatenation: bool
+    finds_all_first: bool
     _checks: tuple[Callable[[], bool], ...]
 
     @property
@@ -151,7 +154,7 @@ def _lower_own(dataset: PathDataset) -> LoweredSource:
             and not _overrides(dataset)
         )
 
-    return LoweredSource(table, None, (transform,), target_transform, False, (is_same,))
+    return LoweredSource(table, None, (transform,), target_transform, False, False, (is_same,))
 
 
 def _lower_torchvision(dataset: Any, folder_module: ModuleType, own_loaders: Sequence[PilLoader]) -> LoweredSource:
@@ -173,7 +176,7 @@ def _lower_torchvision(dataset: Any, folder_module: ModuleType, own_loaders: Seq
             return False
         return True
 
-    return LoweredSource(table, None, (transform,), target_transform, False, (is_same,))
+    return LoweredSource(table, None, (transform,), target_transform, False, False, (is_same,))
 
 
 def _check_torchvision(dataset: Any, folder_module: ModuleType, own_loaders: Sequence[PilLoader]) -> None:
@@ -228,8 +231,11 @@ def _lower_subset(subset: Subset[Any], own_loaders: Sequence[PilLoader]) -> Lowe
             and not _overrides(subset)
         )
 
+    finds_all_first = callable(getattr(inner_dataset, "__getitems__", None))
     checks = (is_same, *inner._checks)
-    return LoweredSource(inner.table, index_map, inner.transforms, inner.target_transform, False, checks)
+    return LoweredSource(
+        inner.table, index_map, inner.transforms, inner.target_transform, False, finds_all_first, checks
+    )
 
 
 def _lower_concatenation(dataset: ConcatDataset[Any], own_loaders: Sequence[PilLoader]) -> LoweredSource:
@@ -258,7 +264,9 @@ def _lower_concatenation(dataset: ConcatDataset[Any], own_loaders: Sequence[PilL
     checks = (is_same, *(check for source in sources for check in source._checks))
     table = PathTable.concatenate([source.table for source in sources])
     transforms = {id(transform): transform for source in sources for transform in source.transforms}
-    return LoweredSource(table, _concatenated_map(sources), tuple(transforms.values()), target_transform, True, checks)
+    return LoweredSource(
+        table, _concatenated_map(sources), tuple(transforms.values()), target_transform, True, False, checks
+    )
 
 
 def _concatenated_map(sources: Sequence[LoweredSource]) -> NDArray[np.int64] | None:

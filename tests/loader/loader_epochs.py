@@ -14,7 +14,7 @@ import fastload
 
 LOADERS = (torch.utils.data.DataLoader, fastload.DataLoader)
 NUM_EPOCHS = 3
-_ERRORS = (OSError, IndexError, ValueError, RuntimeError)
+_ERRORS = (OSError, IndexError, ValueError, TypeError, RuntimeError)
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,11 @@ from typing import Any
 import pytest
 import recipes
 import torch
+from image_folders import save_jpeg
 from loader_epochs import LOADERS, NUM_EPOCHS, assert_epochs_equal, generator_state, outcomes, run_epochs
 from PIL import Image
+from torch.utils.data import Subset
+from torchvision import transforms
 from torchvision.datasets import ImageFolder
 
 import fastload
@@ -19,7 +22,8 @@ import fastload
 
 def assert_equal_to_torch(dataset: Any, **arguments: Any) -> list[Any]:
     """Compares whole epochs, and returns their batches."""
-    arguments = {"batch_size": 6, "shuffle": True, **arguments}
+    if "batch_sampler" not in arguments:
+        arguments = {"batch_size": 6, "shuffle": True, **arguments}
     theirs, mine = (run_epochs(kind, dataset, **arguments) for kind in LOADERS)
     assert mine.loader.explain().startswith("native"), mine.loader.explain()
     assert_epochs_equal(theirs, mine)
@@ -106,6 +110,40 @@ def test_draws_before_an_index_out_of_range_count_as_in_torch(clean_folder: Path
     order = [0, 1, 2, 3, 99, 5, 6, 7, 8, -30, 10, 11, 12, 13, 14]
     batches = assert_equal_to_torch(dataset, num_workers=num_workers, batch_size=3, sampler=order, shuffle=False)
     assert batches.count("IndexError") == 2 * NUM_EPOCHS
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_draws_before_an_index_that_is_none_count_as_in_torch(clean_folder: Path, num_workers: int) -> None:
+    dataset = ImageFolder(str(clean_folder), recipes.training(40))
+    order = [[0, 1, "two"], [3, 4], [5, 2**70, 6], [99, "seven"], [8, 9], [10, 1.5]]
+    batches = assert_equal_to_torch(dataset, num_workers=num_workers, batch_sampler=order)
+    assert batches.count("IndexError") == 2 * NUM_EPOCHS
+    assert batches.count("TypeError") == 2 * NUM_EPOCHS
+
+
+@pytest.mark.parametrize("num_workers", [0, 1])
+def test_a_subset_of_a_subset_finds_a_bad_index_before_it_loads(clean_folder: Path, num_workers: int) -> None:
+    dataset = Subset(ImageFolder(str(clean_folder), recipes.training(40)), range(12))
+    for order in ([0, 1, 99, 3, 4, 5, -30, 7, 8], [0, 1, 2, 3, 4, 5]):
+        for nested in (dataset, Subset(dataset, range(10))):
+            assert_equal_to_torch(nested, num_workers=num_workers, batch_size=3, sampler=order, shuffle=False)
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_an_image_that_is_damaged_and_too_small_is_damaged_first(tmp_path: Path, num_workers: int) -> None:
+    """In torch the decoder raises before the transform has drawn; a flip draws before the crop raises."""
+    for number in range(12):
+        save_jpeg(tmp_path / "a" / f"{number:02}.jpg", number, *((60, 50) if number % 4 else (30, 20)))
+    for number in (4, 5):
+        path = tmp_path / "a" / f"{number:02}.jpg"
+        path.write_bytes(path.read_bytes()[:-300])
+    flip_and_crop = transforms.Compose(
+        [transforms.RandomHorizontalFlip(), transforms.RandomCrop(40), transforms.ToTensor()]
+    )
+    dataset = ImageFolder(str(tmp_path), flip_and_crop)
+    batches = assert_equal_to_torch(dataset, num_workers=num_workers, batch_size=2, shuffle=False)
+    assert batches[:4] == ["ValueError", batches[1], "OSError", batches[3]]
+    assert not isinstance(batches[1], str)
 
 
 @pytest.mark.parametrize("num_workers", [1, 2, 3])
