@@ -187,6 +187,7 @@ class NativeIterator(_BaseDataLoaderIter):
         # Two threads may share an iterator: each batch goes to one of them.
         self._lock = threading.Lock()
         self._resets = 0
+        self._failed: _native.Batch | None = None  # with its like behind it still to be loaded again
         self._stream = self._open_stream(loader)
         # With workers torch asks the sampler for an iterator twice, and uses the second; samplers may count on it.
         self._start(loader, self._sampler_iter if self._num_workers == 0 else None)
@@ -215,10 +216,10 @@ class NativeIterator(_BaseDataLoaderIter):
 
     def _finish_epoch(self) -> None:
         """Lets the batches in flight end, as torch's workers do: they draw, and the next epoch goes on there."""
+        self._redo_behind_failed()
         while self._stream.batches_in_flight:
-            batch = self._wait()
-            if batch.error is not None:
-                self._redo_behind(batch)
+            self._wait()
+            self._redo_behind_failed()
         self._stream.begin_epoch()
 
     def _start(self, loader: Any, begun: Iterator[Any] | None) -> None:
@@ -279,6 +280,7 @@ class NativeIterator(_BaseDataLoaderIter):
         self._engine.check_process("this iterator")
         exit_state.sleep_if_begun()
         with self._lock:
+            self._redo_behind_failed()  # what an interrupt has left
             if self._stream.batches_in_flight == 0:  # else an interrupted wait has left its batch behind
                 self._submit_next()
             batch = self._wait()
@@ -302,20 +304,23 @@ class NativeIterator(_BaseDataLoaderIter):
     def _settle_draws(self, batch: _native.Batch, pending: _PendingBatch) -> None:
         """Brings torch's generator to where it is after `batch`."""
         if self._num_workers > 0:
-            if batch.error is not None:
-                self._redo_behind(batch)
+            self._redo_behind_failed()
         elif len(pending.files) and (draws := batch.draws_after()) is not None:
             state = torch.get_rng_state()
             draws.store(state.numpy())
             torch.set_rng_state(state)
 
-    def _redo_behind(self, batch: _native.Batch) -> None:
+    def _redo_behind_failed(self) -> None:
         """Loads the batches again that share draws with a failed one: a sample that fails draws nothing, nor do those
-        behind it, which could not be known when the later batches began."""
+        behind it, which could not be known when the later batches began. After an interrupt it may be called again."""
+        if self._failed is None:
+            return
         again = [
-            replace(pending, images=self._allocate(len(pending.files))) for pending in self._stream.owners_behind(batch)
+            replace(pending, images=self._allocate(len(pending.files)))
+            for pending in self._stream.owners_behind(self._failed)
         ]
-        self._stream.restart(batch, [pending.submission() for pending in again])
+        self._stream.restart(self._failed, [pending.submission() for pending in again])
+        self._failed = None
 
     def _default_draws(self) -> _native.TorchDraws:
         draws = _native.TorchDraws(0, is_fused=uniform_is_fused())
@@ -328,6 +333,8 @@ class NativeIterator(_BaseDataLoaderIter):
             result = self._stream.next(float(self._timeout))
             exit_state.sleep_if_begun()
             if isinstance(result, _native.Batch):
+                if self._num_workers > 0 and self._plan.has_ordered_draws and result.error is not None:
+                    self._failed = result
                 return result
             if result is None:
                 raise RuntimeError(f"DataLoader timed out after {self._timeout} seconds")

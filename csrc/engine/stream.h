@@ -57,6 +57,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
 
     // Drops everything in flight. Never waits: samples being worked on end by themselves, unseen.
     void cancel() noexcept;
+    bool is_cancelled() const noexcept { return is_cancelled_.load(std::memory_order_relaxed); }
 
     // For threads: the work of one sample, then its bookkeeping. A sample for which there is no memory fails.
     void run_sample(PendingSample sample, SampleWorker& worker) noexcept;

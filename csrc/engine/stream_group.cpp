@@ -23,7 +23,7 @@ std::shared_ptr<BatchSlot> StreamGroup::take_ready(std::shared_ptr<void>* memory
 
 std::shared_ptr<Stream> StreamGroup::restart(const Stream& stream, const TorchDraws& draws) {
     for (std::shared_ptr<Stream>& candidate : streams_) {
-        if (candidate.get() != &stream) continue;
+        if (candidate.get() != &stream || stream.is_cancelled()) continue;
         SampleSource source = stream.source();
         source.torch_draws = draws;
         std::shared_ptr<Stream> fresh = Stream::open(stream.shared_core(), std::move(source));

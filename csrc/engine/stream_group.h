@@ -30,7 +30,8 @@ class StreamGroup {
     std::shared_ptr<BatchSlot> take_ready(std::shared_ptr<void>* memory);
 
     // Replaces `stream`, one of these, by a new one that draws from `draws` on, and returns that. Batches in flight are
-    // dropped: submit them to the new one, in order. Null where `stream` is none of these any more.
+    // dropped: submit them to the new one, in order. Null where `stream` is none of these any more, or is cancelled:
+    // then it stays, to say what was lost.
     std::shared_ptr<Stream> restart(const Stream& stream, const TorchDraws& draws);
 
     // The next batch belongs to the first stream again. Nothing may be in flight.

@@ -18,6 +18,7 @@ from torchvision import transforms
 from torchvision.datasets import ImageFolder
 
 import fastload
+from fastload._iterator import NativeIterator
 
 
 def assert_equal_to_torch(dataset: Any, **arguments: Any) -> list[Any]:
@@ -189,3 +190,59 @@ def test_an_epoch_of_evaluation_takes_no_numbers_and_needs_no_order(clean_folder
     dataset = ImageFolder(str(clean_folder), recipes.evaluation(40, 32))
     assert_equal_to_torch(dataset, num_workers=0)
     assert_equal_to_torch(dataset, num_workers=3, persistent_workers=True)
+
+
+class Interrupt(BaseException):
+    """As KeyboardInterrupt, in a place that the test chooses."""
+
+
+@pytest.mark.parametrize("persistent_workers", [False, True])
+def test_an_interrupt_while_batches_begin_anew_costs_no_later_batch_its_numbers(
+    faulty_folder: Path, monkeypatch: pytest.MonkeyPatch, persistent_workers: bool
+) -> None:
+    dataset = ImageFolder(str(faulty_folder), recipes.training(40))
+    arguments = {"num_workers": 1, "batch_size": 2, "prefetch_factor": 3, "persistent_workers": persistent_workers}
+    expected = run_epochs(LOADERS[0], dataset, 2, shuffle=True, **arguments)
+    torch.manual_seed(3)
+    loader = fastload.DataLoader(dataset, shuffle=True, **arguments)
+    redo = NativeIterator._redo_behind_failed
+    interrupts = itertools.cycle([True, False])
+
+    def interrupted_redo(iterator: NativeIterator) -> None:
+        if iterator._failed is not None and next(interrupts):
+            raise Interrupt
+        redo(iterator)
+
+    monkeypatch.setattr(NativeIterator, "_redo_behind_failed", interrupted_redo)
+    for batches, state in zip(expected.epochs, expected.states, strict=True):
+        iterator, found = iter(loader), []
+        while True:
+            try:
+                found += [next(outcomes(iterator))]
+            except Interrupt:
+                found += ["OSError"]  # the batch that failed: its error is lost, and nothing else
+            except StopIteration:
+                break
+        assert found == batches
+        assert generator_state() == state
+
+
+def test_a_loader_closed_before_batches_begin_anew_says_so(
+    faulty_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dataset = ImageFolder(str(faulty_folder), recipes.training(40))
+    loader = fastload.DataLoader(dataset, num_workers=1, batch_size=2, prefetch_factor=20)
+    redo = NativeIterator._redo_behind_failed
+
+    def close_and_redo(iterator: NativeIterator) -> None:
+        if iterator._failed is not None:
+            loader.close()
+        redo(iterator)
+
+    monkeypatch.setattr(NativeIterator, "_redo_behind_failed", close_and_redo)
+    iterator = iter(loader)
+    next(iterator)
+    with pytest.raises(fastload.SampleError):
+        next(iterator)
+    with pytest.raises(fastload.LoaderClosedError):
+        next(iterator)
