@@ -1,0 +1,266 @@
+"""Loaders made at random, against torch's DataLoader with its workers: bytes, errors and generators at every step."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import parity_recipes
+import pytest
+import torch
+import torch.utils.data
+from image_folders import make_mixed_folder, save_jpeg
+from loader_epochs import LOADERS, comparable, generator_state
+from PIL import Image
+from torch.utils.data import ConcatDataset, Subset
+from torchvision import transforms as v1
+from torchvision.datasets import ImageFolder
+from torchvision.transforms import v2
+
+import fastload
+from fastload import MultiView
+
+NUM_CASES = 40
+_ERRORS = (OSError, IndexError, ValueError, TypeError, KeyError)
+
+
+@pytest.fixture(scope="session")
+def odd_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Files of every kind, small and large, between some that fail at each stage."""
+    return make_odd_folder(tmp_path_factory.mktemp("odd"))
+
+
+def make_odd_folder(root: Path) -> Path:
+    make_mixed_folder(root)
+    for number, (width, height) in enumerate([(33, 61), (20, 90), (400, 300), (64, 64), (48, 31), (7, 5)]):
+        save_jpeg(root / "sizes" / f"{number}.jpg", 200 + number, width, height, subsampling="4:2:0")
+    broken = root / "broken"
+    shutil.copytree(root / "sizes", broken)
+    paths = sorted(broken.iterdir())
+    paths[0].write_bytes(b"not an image")
+    paths[1].write_bytes(paths[1].read_bytes()[:-400])
+    paths[2].write_bytes(paths[2].read_bytes()[:-3000])
+    paths[3].write_bytes(b"")
+    with Image.open(root / "sizes" / "2.jpg") as image:
+        image.save(paths[4], "JPEG", progressive=True)
+    paths[4].write_bytes(paths[4].read_bytes()[:-2000])
+    paths[5].write_bytes(paths[5].read_bytes()[:100])
+    return root
+
+
+class GivenBatches:
+    """A batch sampler of batches of any size; one that is an exception is raised."""
+
+    def __init__(self, batches: list[Any]) -> None:
+        self.batches = batches
+
+    def __iter__(self) -> Iterator[Any]:
+        for batch in self.batches:
+            if isinstance(batch, Exception):
+                raise batch
+            yield batch
+
+    def __len__(self) -> int:
+        return len(self.batches)
+
+
+def image_steps(choose: random.Random, family: Any, size: int) -> list[Any]:
+    """Steps that end in one size."""
+    pool = [
+        lambda: family.RandomHorizontalFlip(choose.choice([0.0, 0.3, 0.5, 1.0])),
+        lambda: family.RandomVerticalFlip(choose.choice([0.0, 0.5, 1.0])),
+        lambda: family.RandomGrayscale(choose.choice([0.0, 0.5, 1.0])),
+        lambda: family.ColorJitter(
+            choose.choice([0, 0.4]), choose.choice([0, 0.4]), choose.choice([0, 0.4]), choose.choice([0, 0.1])
+        ),
+        lambda: family.RandomApply([family.RandomHorizontalFlip(), family.RandomSolarize(128)], choose.random()),
+        lambda: family.RandomPosterize(3),
+        lambda: family.RandomAutocontrast(),
+        lambda: family.RandomEqualize(),
+        lambda: family.Pad(choose.randrange(4)),
+    ]
+    sizes = [
+        lambda: family.RandomResizedCrop(size, scale=(choose.uniform(0.05, 0.9), 1.0)),
+        lambda: family.RandomResizedCrop(size, interpolation=v1.InterpolationMode.BICUBIC),
+        lambda: family.Compose([family.Resize(size + 4), family.RandomCrop(size)]),
+        lambda: family.RandomCrop(size, padding=choose.choice([None, 3]), pad_if_needed=choose.random() < 0.5),
+        lambda: family.CenterCrop(size),
+        lambda: family.Resize((size, size + 3)),
+    ]
+    behind = [
+        lambda: family.RandAugment(),
+        lambda: family.TrivialAugmentWide(),
+        lambda: family.AutoAugment(),
+        *pool[:-1],
+    ]
+    before = [choose.choice(pool)() for _ in range(choose.choice([0, 0, 1, 2]))]
+    return [*before, choose.choice(sizes)(), *(choose.choice(behind)() for _ in range(choose.choice([0, 1, 2])))]
+
+
+def pipeline(choose: random.Random) -> Any:
+    """A pipeline of which everything is native."""
+    family = choose.choice([v1, v2])
+    steps = image_steps(choose, family, choose.choice([16, 24, 40]))
+    ends = [
+        [v1.PILToTensor()],
+        [v1.ToTensor()],
+        [v1.ToTensor(), parity_recipes.NORMALIZE],
+        [v1.ToTensor(), parity_recipes.NORMALIZE, v1.RandomErasing(choose.choice([0.0, 0.5, 1.0]))],
+        [v2.ToImage(), v2.ToDtype(torch.float16, scale=True)],
+        [v2.PILToTensor(), v2.ToDtype(torch.float32, scale=True), v2.Normalize([0.5] * 3, [0.2] * 3)],
+    ]
+    return family.Compose([*steps, *choose.choice(ends)])
+
+
+def transform(choose: random.Random) -> Any:
+    kind = choose.randrange(4)
+    if kind == 0:
+        native = [recipe for recipe in parity_recipes.RECIPES.values() if recipe.is_native]
+        return choose.choice(native).make()
+    if kind == 1:
+        return MultiView([pipeline(choose) for _ in range(choose.randrange(1, 4))])
+    return pipeline(choose)
+
+
+@dataclass
+class Case:
+    """A loader and how it is iterated over: the same for the same seed."""
+
+    seed: int
+    num_samples: int = 0
+    arguments: dict[str, Any] = field(default_factory=dict)
+    own_generator: str | None = None
+    sampling: str = ""
+    batches: list[Any] = field(default_factory=list)
+    steps: list[int | None] = field(default_factory=list)
+    is_interleaved: bool = False
+    is_drawing: bool = False
+
+
+def make_case(seed: int) -> Case:
+    choose = random.Random(seed)
+    case = Case(seed)
+    case.num_samples = choose.choice([0, 1, 5, 12, 30])
+    workers = choose.choice([0, 0, 1, 1, 2, 3])
+    case.arguments = {"num_workers": workers}
+    if workers:
+        case.arguments["prefetch_factor"] = choose.choice([1, 2, 3, 5])
+        case.arguments["persistent_workers"] = choose.random() < 0.4
+    case.own_generator = choose.choice([None, None, "own", "default"])
+    case.sampling = choose.choice(["shuffle", "shuffle", "sequential", "replacement", "given", "given"])
+    if case.sampling == "given":
+        reach = max(1, case.num_samples)
+
+        def index() -> int:
+            return choose.randrange(-reach - (choose.random() < 0.1), reach + (choose.random() < 0.1))
+
+        case.batches = [
+            [index() for _ in range(choose.choice([0, 1, 2, 3, 4, 6]) if choose.random() < 0.3 else 3)]
+            for _ in range(choose.randrange(10))
+        ]
+        if choose.random() < 0.2 and case.batches:
+            case.batches[choose.randrange(len(case.batches))] = [0, 1, "two"]
+        if choose.random() < 0.2 and case.batches:
+            case.batches[choose.randrange(len(case.batches))] = KeyError("sampler")
+    else:
+        case.arguments["batch_size"] = choose.choice([1, 2, 3, 4, 7])
+        case.arguments["drop_last"] = choose.random() < 0.3
+    case.steps = [choose.choice([None, None, choose.randrange(6)]) for _ in range(choose.choice([1, 2, 3]))]
+    case.is_interleaved = choose.random() < 0.15
+    case.is_drawing = choose.random() < 0.3
+    return case
+
+
+def outcome(iterator: Iterator[Any]) -> Any:
+    try:
+        return comparable(next(iterator))
+    except StopIteration:
+        return "end"
+    except _ERRORS as error:  # SampleErrors are of the original's type, too
+        return next(known for known in _ERRORS if isinstance(error, known)).__name__
+
+
+def dataset_of(case: Case, root: Path) -> Any:
+    choose = random.Random(case.seed + 1)
+    folder = ImageFolder(str(root), transform(choose))
+    paths = [path for path, _ in folder.samples]
+    good = [number for number, path in enumerate(paths) if "broken" not in path]
+    share = choose.choice([0.0, 0.0, 0.1, 0.3, 1.0])
+    wanted = [choose.choice(range(len(paths)) if choose.random() < share else good) for _ in range(case.num_samples)]
+    if share == 1.0 and choose.random() < 0.5:
+        wanted = [number for number in range(len(paths)) if "broken" in paths[number]][: case.num_samples]
+    dataset: Any = Subset(folder, wanted)
+    if choose.random() < 0.2:
+        dataset = ConcatDataset([dataset, Subset(folder, wanted[:2])])
+    elif choose.random() < 0.2:
+        dataset = Subset(dataset, list(range(len(wanted))))
+    return dataset
+
+
+def run_case(kind: Any, case: Case, root: Path) -> list[Any]:
+    """All that can be seen from outside, step by step."""
+    dataset = dataset_of(case, root)
+    torch.manual_seed(case.seed)
+    generator = {"own": torch.Generator().manual_seed(case.seed), "default": torch.default_generator}.get(
+        str(case.own_generator)
+    )
+    arguments = {**case.arguments, "generator": generator}
+    if case.sampling == "given":
+        arguments["batch_sampler"] = GivenBatches(case.batches)
+    elif case.sampling == "shuffle" and len(dataset):
+        arguments["shuffle"] = True
+    elif case.sampling == "replacement" and len(dataset):
+        arguments["sampler"] = torch.utils.data.RandomSampler(dataset, True, 17, generator=generator)
+    loader = kind(dataset, **arguments)
+    if kind is fastload.DataLoader:
+        assert loader.explain().startswith("native"), loader.explain()
+    seen: list[Any] = []
+
+    def note(what: Any) -> Any:
+        seen.append((what, generator_state(), b"" if generator is None else generator.get_state().numpy().tobytes()))
+        return what
+
+    def iterate(iterators: list[Iterator[Any]], limit: int | None) -> None:
+        for _ in itertools.count() if limit is None else range(limit):
+            found = [note(outcome(iterator)) for iterator in iterators]
+            if case.is_drawing:
+                torch.randn(3)
+            if found == ["end"] * len(found):
+                return
+
+    for steps in case.steps:
+        try:
+            iterators = [iter(loader)]
+            note("begun")
+            if case.is_interleaved and not case.arguments.get("persistent_workers"):
+                iterators.append(iter(loader))
+        except _ERRORS as error:
+            note(type(error).__name__)
+            continue
+        iterate(iterators, steps)
+    return seen
+
+
+def assert_case(seed: int, root: Path) -> None:
+    case = make_case(seed)
+    theirs, mine = (run_case(kind, case, root) for kind in LOADERS)
+    for step, (expected, found) in enumerate(itertools.zip_longest(theirs, mine)):
+        names = [str(side and side[0])[:60] for side in (expected, found)]
+        assert found == expected, f"step {step}: {names}\n{case}\n{described(dataset_of(case, root))}"
+
+
+def described(dataset: Any) -> str:
+    while isinstance(dataset, (Subset, ConcatDataset)):
+        dataset = dataset.dataset if isinstance(dataset, Subset) else dataset.datasets[0]
+    return str(dataset)
+
+
+@pytest.mark.parametrize("first", range(0, NUM_CASES, 10))
+def test_loaders_made_at_random_equal_torchs_at_every_step(odd_folder: Path, first: int) -> None:
+    for seed in range(first, first + 10):
+        assert_case(seed, odd_folder)
