@@ -6,7 +6,7 @@ import functools
 import os
 import threading
 import weakref
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from torch.utils.data._utils.pin_memory import pin_memory
@@ -48,6 +48,10 @@ class LoaderTails:
         pending = [task for group in list(self._groups) if not group.is_ending for task in tuple(group.pending)]
         depth = sum(task.is_done for task in pending)
         return {**self.counters.snapshot(), "batches_in_flight": len(pending), "queue_depth": depth}
+
+    def __reduce__(self) -> tuple[type[LoaderTails], tuple[()]]:
+        """A copy of a loader has counted nothing, and none of the iterations that run."""
+        return LoaderTails, ()
 
 
 class TailIterator(_BaseDataLoaderIter):
@@ -99,6 +103,14 @@ class TailIterator(_BaseDataLoaderIter):
     def is_running(self) -> bool:
         """Whether more batches can come: its threads have not been told to end."""
         return self._group is None or not self._group.is_ending
+
+    @property
+    def batch_report(self) -> NoReturn:
+        """Raises AttributeError: native batches have reports, and these are none."""
+        raise AttributeError(
+            "batch_report() is of native batches only: what the Python part of a sample did to it is not known. The "
+            "loader's explain() says why the batches are not native"
+        )
 
     def _reset(self, loader: Any, first_iter: bool = False) -> None:
         """Begins another epoch on the same iterator; torch calls it for persistent_workers.

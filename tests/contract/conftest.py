@@ -1,4 +1,4 @@
-"""What the contract's tests share: a dataset that loads natively and one that torch's iterator serves."""
+"""What the contract's tests share: a dataset for each way in which batches are made."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import recipes
 import torch
 from image_folders import make_clean_folder
 from torch.utils.data import Dataset
+from torchvision import transforms
 from torchvision.datasets import ImageFolder
 
 NUM_SAMPLES = 11
@@ -42,7 +43,27 @@ def images(folder: Path) -> ImageFolder:
     return dataset
 
 
-@pytest.fixture(params=["native", "torch"])
-def dataset(request: pytest.FixtureRequest, images: ImageFolder) -> Any:
-    """One dataset that loads natively and one that goes to torch's own iterator."""
-    return images if request.param == "native" else Pairs()
+def negated(image: torch.Tensor) -> torch.Tensor:
+    """A step that only Python knows."""
+    return -image
+
+
+@pytest.fixture
+def images_with_tail(images: ImageFolder) -> ImageFolder:
+    """The same images in a pipeline that native code begins and Python ends."""
+    images.transform = transforms.Compose([*recipes.evaluation(40, 32).transforms, negated])
+    return images
+
+
+@pytest.fixture(params=["native", "tail"])
+def threaded(request: pytest.FixtureRequest) -> ImageFolder:
+    """One dataset that loads natively and one whose samples Python ends; both in threads of this process."""
+    return request.getfixturevalue({"native": "images", "tail": "images_with_tail"}[request.param])
+
+
+@pytest.fixture(params=["native", "tail", "torch"])
+def dataset(request: pytest.FixtureRequest) -> Any:
+    """The two of `threaded`, and one that goes to torch's own iterator."""
+    if request.param == "torch":
+        return Pairs()
+    return request.getfixturevalue({"native": "images", "tail": "images_with_tail"}[request.param])

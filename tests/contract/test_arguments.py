@@ -166,8 +166,8 @@ def test_own_arguments_are_checked_at_construction(dataset: Any, arguments: dict
 
 
 @pytest.mark.parametrize("seed", [0, 2**64 - 1])
-def test_every_seed_of_64_bits_is_taken(images: Any, seed: int) -> None:
-    loader = fastload.DataLoader(images, batch_size=4, rng="sample", seed=seed)
+def test_every_seed_of_64_bits_is_taken(threaded: Any, seed: int) -> None:
+    loader = fastload.DataLoader(threaded, batch_size=4, rng="sample", seed=seed)
     assert loader.seed == seed
     assert len(list(loader)) == 3
 
@@ -180,6 +180,17 @@ def test_memory_format_needs_native_batches(images: Any) -> None:
     elsewhere = fastload.DataLoader([1, 2], memory_format=torch.channels_last)
     with pytest.raises(ValueError, match="needs native batches, but:\nnot native"):
         iter(elsewhere)
+
+
+@pytest.mark.parametrize("num_workers", [0, 1])
+def test_memory_format_is_refused_in_words_where_python_ends_the_samples(
+    images_with_tail: Any, num_workers: int
+) -> None:
+    loader = fastload.DataLoader(images_with_tail, memory_format=torch.channels_last, num_workers=num_workers)
+    with pytest.raises(ValueError, match="needs native batches, but:\npartly native") as raised:
+        iter(loader)
+    assert "memory_format=torch.channels_last" in str(raised.value)
+    assert "5 of 5, function: runs in Python from here on" in str(raised.value)
 
 
 @pytest.mark.parametrize("arguments", [{}, {"batch_sampler": BatchSampler(SequentialSampler(range(11)), 3, True)}])
@@ -202,7 +213,7 @@ def test_too_many_workers_warn_of_threads_or_processes(dataset: Any) -> None:
         warnings.simplefilter("always")
         next(iter(loader))
     texts = [str(warning.message) for warning in caught if "worker" in str(warning.message)]
-    if loader.explain().startswith("native"):
+    if not loader.explain().startswith("not native"):
         assert texts == []
     else:
         assert len(texts) == 1

@@ -100,9 +100,9 @@ def builtin_of(step: Any) -> Any:
 
 @pytest.mark.parametrize("num_workers", [0, 1, 2])
 @pytest.mark.parametrize("name", BAD_BATCHES)
-def test_bad_keys_cost_their_own_batch_and_no_other(images: Any, num_workers: int, name: str) -> None:
+def test_bad_keys_cost_their_own_batch_and_no_other(threaded: Any, num_workers: int, name: str) -> None:
     theirs, mine = on_both(
-        lambda kind: all_steps(kind(images, batch_sampler=BAD_BATCHES[name], num_workers=num_workers))
+        lambda kind: all_steps(kind(threaded, batch_sampler=BAD_BATCHES[name], num_workers=num_workers))
     )
     assert [builtin_of(step) for step in mine] == theirs
     assert TypeError in theirs or IndexError in theirs
@@ -110,18 +110,18 @@ def test_bad_keys_cost_their_own_batch_and_no_other(images: Any, num_workers: in
 
 @pytest.mark.parametrize("num_workers", [0, 1, 2])
 @pytest.mark.parametrize("prefetch_factor", [1, 2, 9])
-def test_a_failing_sampler_fails_at_the_same_step(images: Any, num_workers: int, prefetch_factor: int) -> None:
+def test_a_failing_sampler_fails_at_the_same_step(threaded: Any, num_workers: int, prefetch_factor: int) -> None:
     more = {"prefetch_factor": prefetch_factor} if num_workers else {}
     theirs, mine = on_both(
-        lambda kind: outcome(lambda: all_steps(kind(images, sampler=Raising(), num_workers=num_workers, **more)))
+        lambda kind: outcome(lambda: all_steps(kind(threaded, sampler=Raising(), num_workers=num_workers, **more)))
     )
     assert mine == theirs
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])
-def test_a_bad_file_costs_its_own_batch_and_no_other(images: Any, tmp_path: Path, num_workers: int) -> None:
-    images.samples[5] = (str(tmp_path / "absent.jpg"), 5)
-    theirs, mine = on_both(lambda kind: all_steps(kind(images, batch_size=2, num_workers=num_workers)))
+def test_a_bad_file_costs_its_own_batch_and_no_other(threaded: Any, tmp_path: Path, num_workers: int) -> None:
+    threaded.samples[5] = (str(tmp_path / "absent.jpg"), 5)
+    theirs, mine = on_both(lambda kind: all_steps(kind(threaded, batch_size=2, num_workers=num_workers)))
     assert [builtin_of(step) for step in mine] == theirs
     assert theirs[2] is FileNotFoundError
 
@@ -129,14 +129,14 @@ def test_a_bad_file_costs_its_own_batch_and_no_other(images: Any, tmp_path: Path
 @pytest.mark.parametrize("num_workers", [0, 2])
 @pytest.mark.parametrize("bad", [99, "text", 5])
 def test_an_iterator_that_raised_goes_with_its_last_name(
-    images: Any, tmp_path: Path, num_workers: int, bad: Any
+    threaded: Any, tmp_path: Path, num_workers: int, bad: Any
 ) -> None:
-    images.samples[5] = (str(tmp_path / "absent.jpg"), 5)
+    threaded.samples[5] = (str(tmp_path / "absent.jpg"), 5)
     gc.collect()
     gc.disable()
     try:
         for steps in (0, 1):
-            iterator = iter(fastload.DataLoader(images, batch_sampler=[[bad], [bad], [1]], num_workers=num_workers))
+            iterator = iter(fastload.DataLoader(threaded, batch_sampler=[[bad], [bad], [1]], num_workers=num_workers))
             for _ in range(steps):
                 assert outcome(iterator.__next__)[0] == "raised"
             observer = weakref.ref(iterator)
@@ -208,16 +208,16 @@ def test_a_batch_is_what_default_collate_makes(dataset: Any, num_workers: int) -
 
 @pytest.mark.parametrize("num_workers", [0, 2])
 @pytest.mark.parametrize("drop_last", [False, True])
-def test_an_empty_dataset_gives_no_batches(images: Any, num_workers: int, drop_last: bool) -> None:
-    images.samples = []
+def test_an_empty_dataset_gives_no_batches(threaded: Any, num_workers: int, drop_last: bool) -> None:
+    threaded.samples = []
     arguments = {"batch_size": 2, "num_workers": num_workers, "drop_last": drop_last}
-    theirs, mine = on_both(lambda kind: epochs(kind, images, **arguments))
+    theirs, mine = on_both(lambda kind: epochs(kind, threaded, **arguments))
     assert mine == theirs == [("returned", 0), ("returned", []), ("returned", [])]
 
 
-def test_an_empty_dataset_cannot_be_shuffled_where_torch_refuses_it(images: Any) -> None:
-    images.samples = []
-    theirs, mine = on_both(lambda kind: outcome(lambda: labels_of(kind(images, shuffle=True))))
+def test_an_empty_dataset_cannot_be_shuffled_where_torch_refuses_it(threaded: Any) -> None:
+    threaded.samples = []
+    theirs, mine = on_both(lambda kind: outcome(lambda: labels_of(kind(threaded, shuffle=True))))
     assert mine == theirs
 
 
@@ -254,8 +254,8 @@ def test_a_timeout_is_torchs_error_and_the_batch_comes_later(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("changes", [(0, 2, 0), (2, 0, 1), (1, 3, 2)])
-def test_num_workers_may_change_between_epochs(images: Any, changes: tuple[int, ...]) -> None:
-    loader = fastload.DataLoader(images, batch_size=4, num_workers=changes[0])
+def test_num_workers_may_change_between_epochs(threaded: Any, changes: tuple[int, ...]) -> None:
+    loader = fastload.DataLoader(threaded, batch_size=4, num_workers=changes[0])
     expected = recipes.bytes_of(loader)
     for num_workers in changes:
         loader.num_workers = num_workers
@@ -269,9 +269,9 @@ def test_num_workers_may_change_between_epochs(images: Any, changes: tuple[int, 
 
 @pytest.mark.filterwarnings("ignore:.*_MultiProcessingDataLoaderIter.__del__:pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize(("name", "value"), [("num_workers", -1), ("prefetch_factor", 0), ("prefetch_factor", -2)])
-def test_settings_that_became_wrong_are_refused_at_iter_as_torch_does(images: Any, name: str, value: int) -> None:
+def test_settings_that_became_wrong_are_refused_at_iter_as_torch_does(threaded: Any, name: str, value: int) -> None:
     def run(kind: Any) -> Any:
-        loader = kind(images, num_workers=1)
+        loader = kind(threaded, num_workers=1)
         setattr(loader, name, value)
         return outcome(lambda: iter(loader))
 

@@ -62,27 +62,30 @@ def test_frameworks_can_make_it_again_from_its_attributes(dataset: Any, argument
 @pytest.mark.parametrize("is_persistent", [False, True])
 @pytest.mark.parametrize("duplicate", [copy.deepcopy, copy.copy, lambda loader: pickle.loads(pickle.dumps(loader))])
 def test_loaders_can_be_copied_before_and_while_iterating(
-    images: Any, num_workers: int, is_persistent: bool, duplicate: Any
+    threaded: Any, num_workers: int, is_persistent: bool, duplicate: Any
 ) -> None:
     if is_persistent and num_workers == 0:
         pytest.skip("torch refuses it")
     loader = fastload.DataLoader(
-        images,
-        batch_size=4,
-        num_workers=num_workers,
-        persistent_workers=is_persistent,
-        memory_format=torch.channels_last,
+        threaded, batch_size=4, num_workers=num_workers, persistent_workers=is_persistent, rng="sample", seed=3
     )
     expected = labels_of(duplicate(loader))
     iterator = iter(loader)
     next(iterator)
     twin = duplicate(loader)
-    assert twin.stats() == fastload.DataLoader(images).stats()
+    assert twin.stats() == fastload.DataLoader(threaded).stats()
     assert labels_of(twin) == expected == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10]]
     assert labels_of(iterator) == expected[1:]
-    assert twin.memory_format is torch.channels_last
+    assert (twin.rng, twin.seed) == ("sample", 3)
     with pytest.raises(ValueError, match="should not be set"):
         twin.batch_size = 3
+
+
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, copy.copy, lambda loader: pickle.loads(pickle.dumps(loader))])
+def test_copies_have_the_memory_format(images: Any, duplicate: Any) -> None:
+    twin = duplicate(fastload.DataLoader(images, batch_size=4, memory_format=torch.channels_last))
+    assert twin.memory_format is torch.channels_last
+    assert next(iter(twin))[0].is_contiguous(memory_format=torch.channels_last)
 
 
 def test_a_copy_counts_its_own_samples_in_torchs_iterator() -> None:
@@ -108,7 +111,17 @@ def test_profilers_see_the_iterator_by_torchs_scheme(dataset: Any) -> None:
         next(iterator)
     name = f"enumerate(DataLoader)#{type(iterator).__name__}.__next__"
     assert name in {event.key for event in profile.key_averages()}
-    assert type(iterator).__name__ in {"NativeIterator", "_SingleProcessDataLoaderIter"}
+    assert type(iterator).__name__ in {"NativeIterator", "TailIterator", "_SingleProcessDataLoaderIter"}
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_reports_of_batches_are_refused_in_words_where_python_ends_the_samples(
+    images_with_tail: Any, num_workers: int
+) -> None:
+    iterator = iter(fastload.DataLoader(images_with_tail, num_workers=num_workers))
+    assert not hasattr(iterator, "batch_report")
+    with pytest.raises(AttributeError, match=r"batch_report\(\) is of native batches only: .* explain\(\) says why"):
+        iterator.batch_report()
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])
@@ -127,4 +140,5 @@ def test_stats_are_zero_before_and_count_all_samples_after(dataset: Any, num_wor
     list(loader)
     stats = loader.stats()
     assert stats.samples == 2 * len(dataset)
-    assert (stats.samples_python == 0) == loader.explain().startswith("native")
+    assert stats.samples_python == (stats.samples if loader.explain().startswith("not native") else 0)
+    assert stats.samples_python_tail == (stats.samples if loader.explain().startswith("partly native") else 0)
