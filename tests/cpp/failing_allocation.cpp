@@ -16,15 +16,19 @@ std::atomic<std::int64_t> allocations_left{kNever};
 std::atomic<bool> is_for_good{false};
 std::atomic<bool> has_refused{false};
 
-void* allocate(std::size_t size) {
-    if (allocations_left.load() != kNever) {
-        const std::int64_t left = allocations_left.fetch_sub(1);
-        if (left == 1 || (left < 1 && is_for_good)) {
-            has_refused = true;
-            return nullptr;
-        }
-    }
-    return std::malloc(size == 0 ? 1 : size);
+bool is_refused() {
+    if (allocations_left.load() == kNever) return false;
+    const std::int64_t left = allocations_left.fetch_sub(1);
+    if (left != 1 && (left > 1 || !is_for_good)) return false;
+    has_refused = true;
+    return true;
+}
+
+void* allocate(std::size_t size) { return is_refused() ? nullptr : std::malloc(size == 0 ? 1 : size); }
+
+void* allocate_aligned(std::size_t size, std::align_val_t alignment) {
+    const auto step = static_cast<std::size_t>(alignment);
+    return is_refused() ? nullptr : std::aligned_alloc(step, (size + step - 1) / step * step);
 }
 
 }  // namespace
@@ -48,5 +52,17 @@ void* operator new(std::size_t size) {
 
 void* operator new(std::size_t size, const std::nothrow_t&) noexcept { return fastload::testing::allocate(size); }
 
+// The sanitizers' own operators for arrays do not call those above.
+void* operator new[](std::size_t size) { return operator new(size); }
+
+void* operator new[](std::size_t size, const std::nothrow_t& tag) noexcept { return operator new(size, tag); }
+
+void* operator new(std::size_t size, std::align_val_t alignment, const std::nothrow_t&) noexcept {
+    return fastload::testing::allocate_aligned(size, alignment);
+}
+
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete[](void* memory) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }

@@ -1,50 +1,20 @@
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <string>
-#include <vector>
 
 #include "check.h"
 #include "io/file_reader.h"
 #include "io/sample_index.h"
+#include "temporary_folder.h"
 
 namespace fastload {
 namespace {
 
-// A folder that is removed at the end of the test.
-class TemporaryFolder {
-  public:
-    TemporaryFolder() {
-        char name[] = "/tmp/fastload_test_XXXXXX";
-        path_ = mkdtemp(name);
-    }
-    ~TemporaryFolder() {
-        for (const std::string& file : files_) ::unlink(file.c_str());
-        ::rmdir(path_.c_str());
-    }
-    std::string name(const std::string& file) {
-        files_.push_back(path_ + "/" + file);
-        return files_.back();
-    }
-    std::string write(const std::string& file, const std::string& contents) {
-        const std::string path = name(file);
-        const int fd = ::open(path.c_str(), O_CREAT | O_WRONLY | O_TRUNC, 0600);
-        CHECK(::write(fd, contents.data(), contents.size()) == static_cast<ssize_t>(contents.size()));
-        ::close(fd);
-        return path;
-    }
-    const std::string& path() const { return path_; }
-
-  private:
-    std::string path_;
-    std::vector<std::string> files_;
-};
-
-ByteSpan bytes_of(const std::string& text) { return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()}; }
+using testing::bytes_of;
+using testing::TemporaryFolder;
 
 }  // namespace
 

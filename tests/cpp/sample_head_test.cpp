@@ -1,0 +1,377 @@
+#include "engine/sample_head.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "check.h"
+#include "failing_allocation.h"
+#include "jpeg_bytes.h"
+#include "kernels/dispatch.h"
+#include "temporary_folder.h"
+
+namespace fastload {
+namespace {
+
+using namespace testing;
+
+// A grey picture of uniform blocks, and the file that it is in: every pixel is known without a decoder. A block is one
+// byte of the scan: the code "0" for a DC difference of 6 bits, these, and the code "0" for EOB; a table of eights
+// makes a difference of d one of d levels.
+class BlockPicture {
+  public:
+    BlockPicture(int width, int height, int first_step = 40) : width_(width), height_(height) {
+        Bytes scan;
+        int level = 128;
+        int step = first_step;
+        for (int block = 0; block < blocks_in_a_row() * ((height + 7) / 8); ++block) {
+            level += step;
+            levels_.push_back(static_cast<std::uint8_t>(level));
+            scan.push_back(static_cast<std::uint8_t>((step > 0 ? step : step + 63) << 1));
+            step = level > 128 ? -33 - block % 17 : 33 + block % 13;
+        }
+        const Bytes frame = sof(0xC0, width, height, {{1, 0x11, 0}});
+        const Bytes file = joined({kSoi, dqt(0, 8), frame, dht(0x00, 6), dht(0x10, 0), sos({1}), scan, kEoi});
+        file_.assign(file.begin(), file.end());
+    }
+    const std::string& file() const { return file_; }
+    std::uint8_t at(int x, int y) const { return levels_[static_cast<std::size_t>(y / 8 * blocks_in_a_row() + x / 8)]; }
+    // Interleaved, as another decoder gives it.
+    std::vector<std::uint8_t> packed() const {
+        std::vector<std::uint8_t> pixels;
+        for (int y = 0; y < height_; ++y) {
+            for (int x = 0; x < width_; ++x) pixels.insert(pixels.end(), 3, at(x, y));
+        }
+        return pixels;
+    }
+    PackedImageView view_of(const std::vector<std::uint8_t>& pixels) const {
+        return {pixels.data(), 3 * static_cast<std::size_t>(width_), width_, height_};
+    }
+
+  private:
+    int blocks_in_a_row() const { return (width_ + 7) / 8; }
+
+    int width_;
+    int height_;
+    std::vector<std::uint8_t> levels_;
+    std::string file_;
+};
+
+std::shared_ptr<TransformPlan> make_plan(std::vector<TransformStep> steps, OutputLayout layout = {}) {
+    std::string problem;
+    auto plan = TransformPlan::create(std::move(steps), std::move(layout), {ResizeOrder::kPillow13, true}, &problem);
+    if (plan == nullptr) report_failure(__FILE__, __LINE__, problem);
+    return plan;
+}
+
+TransformStep sized(TransformKind kind, std::int32_t width, std::int32_t height) {
+    TransformStep step;
+    step.kind = kind;
+    step.width = width;
+    step.height = height;
+    return step;
+}
+
+SampleHead make_head(const NativeWorkerOptions& options = {}) { return {*select_kernel_table(), options}; }
+
+Status run(SampleHead& head, const std::string& path, const TransformPlan& plan, HeadResult* result) {
+    CounterDraws draws(1, 2, 3);
+    return head.run(bytes_of(path), plan, &draws, result);
+}
+
+std::vector<std::uint8_t> bytes_in(const HeadResult& result) {
+    return {result.bytes.get(), result.bytes.get() + result.size_bytes};
+}
+
+// Whether a planar result shows the picture from (left, top) on.
+bool shows(const HeadResult& result, const BlockPicture& picture, int left = 0, int top = 0) {
+    const auto [width, height] = result.size;
+    if (result.size_bytes != static_cast<std::size_t>(3 * width * height)) return false;
+    for (int i = 0; i < 3 * width * height; ++i) {
+        if (result.bytes[static_cast<std::size_t>(i)] != picture.at(left + i % width, top + i / width % height)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+}  // namespace
+
+TEST_CASE(head_gives_the_decoded_image_of_any_size_where_there_are_no_steps) {
+    TemporaryFolder folder;
+    SampleHead head = make_head();
+    const auto plan = make_plan({});
+    for (const auto& [width, height] : {std::pair(24, 16), std::pair(9, 41), std::pair(1, 1), std::pair(200, 7)}) {
+        const BlockPicture picture(width, height);
+        HeadResult result;
+        CHECK(run(head, folder.write("image", picture.file()), *plan, &result).is_ok());
+        CHECK_EQUAL(result.size.width, width);
+        CHECK_EQUAL(result.size.height, height);
+        CHECK(shows(result, picture));
+    }
+}
+
+TEST_CASE(head_results_outlive_the_samples_behind_them_and_the_head) {
+    TemporaryFolder folder;
+    const BlockPicture pictures[] = {{40, 30, 40}, {16, 48, -50}};
+    const std::string paths[] = {folder.write("first", pictures[0].file()), folder.write("second", pictures[1].file())};
+    const auto plan = make_plan({});
+    std::vector<HeadResult> results(6);
+    {
+        SampleHead head = make_head();
+        for (std::size_t i = 0; i < results.size(); ++i) CHECK(run(head, paths[i % 2], *plan, &results[i]).is_ok());
+    }
+    for (std::size_t i = 0; i < results.size(); ++i) CHECK(shows(results[i], pictures[i % 2]));
+}
+
+TEST_CASE(head_decodes_what_a_crop_needs_and_nothing_moves) {
+    TemporaryFolder folder;
+    const BlockPicture picture(70, 50);
+    SampleHead head = make_head();
+    HeadResult result;
+    const auto plan = make_plan({sized(TransformKind::kCenterCrop, 22, 14)});
+    CHECK(run(head, folder.write("image", picture.file()), *plan, &result).is_ok());
+    CHECK_EQUAL(result.size.width, 22);
+    CHECK(shows(result, picture, 24, 18));
+}
+
+TEST_CASE(head_writes_elements_of_any_size_in_either_order) {
+    TemporaryFolder folder;
+    const BlockPicture picture(11, 10);
+    const std::string path = folder.write("image", picture.file());
+    OutputLayout layout;
+    layout.element_size_bytes = 2;
+    for (std::size_t i = 0; i < 3 * 256; ++i) {
+        layout.table.push_back(static_cast<std::uint8_t>(i % 256));
+        layout.table.push_back(static_cast<std::uint8_t>(7 * i + i / 256));
+    }
+    SampleHead head = make_head();
+    for (const bool channels_last : {false, true}) {
+        layout.channels_last = channels_last;
+        HeadResult result;
+        CHECK(run(head, path, *make_plan({}, layout), &result).is_ok());
+        CHECK_EQUAL(result.size_bytes, 2U * 3 * 11 * 10);
+        for (std::size_t y = 0; y < 10; ++y) {
+            for (std::size_t x = 0; x < 11; ++x) {
+                for (std::size_t c = 0; c < 3; ++c) {
+                    const std::size_t element = channels_last ? (y * 11 + x) * 3 + c : (c * 10 + y) * 11 + x;
+                    const std::size_t value = picture.at(static_cast<int>(x), static_cast<int>(y));
+                    const std::uint8_t* const expected = &layout.table[2 * (256 * c + value)];
+                    CHECK(std::memcmp(&result.bytes[2 * element], expected, 2) == 0);
+                }
+            }
+        }
+    }
+}
+
+TEST_CASE(head_leaves_a_file_to_the_reference_decoder_and_takes_its_pixels) {
+    TemporaryFolder folder;
+    const BlockPicture picture(64, 40);
+    const std::string& whole = picture.file();
+    const std::string path = folder.write("whole", whole);
+    NativeWorkerOptions no_jpeg;
+    no_jpeg.is_native_jpeg_allowed = false;
+    NativeWorkerOptions few_pixels;
+    few_pixels.decode_limits.max_pixels = 64 * 40 - 1;
+    const struct {
+        std::string path;
+        NativeWorkerOptions options;
+        StatusCode code;
+    } cases[] = {
+        {folder.write("png", "\x89PNG\r\n\x1a\n and more"), {}, StatusCode::kUnsupported},
+        {folder.write("empty", ""), {}, StatusCode::kUnsupported},
+        {folder.write("cut", whole.substr(0, whole.size() - 7)), {}, StatusCode::kIrregular},
+        {path, no_jpeg, StatusCode::kUnsupported},
+        {path, few_pixels, StatusCode::kLimitExceeded},
+    };
+    const auto plan = make_plan({sized(TransformKind::kRandomResizedCrop, 20, 18)});
+    HeadResult expected;
+    SampleHead native = make_head();
+    CHECK(run(native, path, *plan, &expected).is_ok());
+    const std::vector<std::uint8_t> pixels = picture.packed();
+    for (const auto& one : cases) {
+        SampleHead head = make_head(one.options);
+        HeadResult result;
+        const Status status = run(head, one.path, *plan, &result);
+        CHECK_EQUAL(static_cast<int>(status.code), static_cast<int>(one.code));
+        CHECK(*status.detail != '\0');
+        CounterDraws draws(1, 2, 3);
+        CHECK(head.run_with_pixels(picture.view_of(pixels), *plan, &draws, &result).is_ok());
+        CHECK(bytes_in(result) == bytes_in(expected));
+    }
+}
+
+TEST_CASE(head_tells_why_a_file_cannot_be_read_and_goes_on) {
+    TemporaryFolder folder;
+    const BlockPicture picture(16, 16);
+    const std::string good = folder.write("good", picture.file());
+    const std::string fifo = folder.name("fifo");
+    CHECK(::mkfifo(fifo.c_str(), 0600) == 0);
+    NativeWorkerOptions options;
+    options.max_file_bytes = picture.file().size();
+    SampleHead head = make_head(options);
+    const auto plan = make_plan({});
+    const struct {
+        std::string path;
+        StatusCode code;
+        int system_errno;
+    } cases[] = {
+        {folder.path() + "/absent", StatusCode::kOpenFailed, ENOENT},
+        {folder.path(), StatusCode::kNotRegularFile, EISDIR},
+        {fifo, StatusCode::kNotRegularFile, 0},
+        {folder.write("large", picture.file() + "x"), StatusCode::kFileTooLarge, EFBIG},
+        {"", StatusCode::kOpenFailed, ENOENT},
+    };
+    for (const auto& one : cases) {
+        HeadResult result;
+        const Status status = run(head, one.path, *plan, &result);
+        CHECK_EQUAL(static_cast<int>(status.code), static_cast<int>(one.code));
+        CHECK_EQUAL(status.system_errno, one.system_errno);
+        CHECK(result.bytes == nullptr);
+        CHECK(run(head, good, *plan, &result).is_ok());
+        CHECK(shows(result, picture));
+    }
+}
+
+TEST_CASE(head_refuses_images_that_the_steps_cannot_be_applied_to) {
+    TemporaryFolder folder;
+    const BlockPicture picture(16, 16);
+    SampleHead head = make_head();
+    const auto plan = make_plan({sized(TransformKind::kRandomCrop, 17, 8)});
+    HeadResult result;
+    CHECK(run(head, folder.write("image", picture.file()), *plan, &result).code == StatusCode::kInvalidGeometry);
+    const std::vector<std::uint8_t> pixels = picture.packed();
+    CounterDraws draws(0, 0, 0);
+    const Status status = head.run_with_pixels(picture.view_of(pixels), *plan, &draws, &result);
+    CHECK(status.code == StatusCode::kInvalidGeometry);
+    CHECK(result.bytes == nullptr);
+}
+
+TEST_CASE(head_draws_in_the_order_of_samples_and_a_failed_one_can_be_rewound) {
+    TemporaryFolder folder;
+    const BlockPicture picture(64, 56);
+    const std::string whole = folder.write("whole", picture.file());
+    const std::string cut = folder.write("cut", picture.file().substr(0, picture.file().size() - 30));
+    TransformStep flip = sized(TransformKind::kRandomHorizontalFlip, 0, 0);
+    flip.position = 1;
+    const auto plan = make_plan({sized(TransformKind::kRandomResizedCrop, 24, 24), flip});
+    SampleHead head = make_head();
+    TorchDraws draws(Mt19937Stream(5), false);
+    std::vector<HeadResult> expected(8);
+    for (HeadResult& result : expected) CHECK(head.run(bytes_of(whole), *plan, &draws, &result).is_ok());
+    CHECK(bytes_in(expected[0]) != bytes_in(expected[1]));
+    const std::uint32_t next_word = draws.stream().next_uint32();
+
+    TorchDraws again(Mt19937Stream(5), false);
+    for (const HeadResult& wanted : expected) {
+        const Mt19937Stream before = again.stream();
+        HeadResult result;
+        CHECK(is_for_fallback(head.run(bytes_of(cut), *plan, &again, &result).code));
+        again.stream() = before;
+        CHECK(head.run(bytes_of(whole), *plan, &again, &result).is_ok());
+        CHECK(bytes_in(result) == bytes_in(wanted));
+    }
+    CHECK_EQUAL(again.stream().next_uint32(), next_word);
+}
+
+TEST_CASE(head_takes_one_piece_of_memory_for_each_sample_once_it_is_warm) {
+    TemporaryFolder folder;
+    const BlockPicture picture(120, 90);
+    const std::string path = folder.write("image", picture.file());
+    const std::vector<std::uint8_t> pixels = picture.packed();
+    const auto plan = make_plan({sized(TransformKind::kRandomResizedCrop, 32, 32)});
+    SampleHead head = make_head();
+    CHECK_EQUAL(head.take_timings().bytes_read, 0U);
+    const auto run_both = [&](std::uint64_t sample, int* num_ok) {
+        for (const bool is_native : {true, false}) {
+            CounterDraws draws(0, 0, sample);
+            HeadResult result;
+            const Status status = is_native ? head.run(bytes_of(path), *plan, &draws, &result)
+                                            : head.run_with_pixels(picture.view_of(pixels), *plan, &draws, &result);
+            *num_ok += status.is_ok() ? 1 : 0;
+        }
+    };
+    int num_ok = 0;
+    for (std::uint64_t sample = 0; sample < 100; ++sample) run_both(sample, &num_ok);
+    CHECK_EQUAL(num_ok, 200);
+    const std::size_t held = head.scratch_bytes();
+    for (std::uint64_t sample = 0; sample < 100; ++sample) {
+        const FailingAllocation third(3, true);
+        run_both(sample, &num_ok);
+        CHECK(!FailingAllocation::has_failed());
+    }
+    CHECK_EQUAL(num_ok, 400);
+    CHECK_EQUAL(head.scratch_bytes(), held);
+    const SampleTimings timings = head.take_timings();
+    CHECK_EQUAL(timings.bytes_read, 200 * picture.file().size());
+    CHECK(timings.read_ns > 0 && timings.header_ns > 0 && timings.decode_ns > 0 && timings.transform_ns > 0);
+    CHECK_EQUAL(head.take_timings().bytes_read, 0U);
+}
+
+TEST_CASE(whichever_allocation_fails_a_head_says_so_and_goes_on) {
+    TemporaryFolder folder;
+    const BlockPicture picture(120, 90);
+    const std::string path = folder.write("image", picture.file());
+    const std::vector<std::uint8_t> pixels = picture.packed();
+    const auto plan = make_plan({sized(TransformKind::kRandomResizedCrop, 32, 32)});
+    for (const bool is_native : {true, false}) {
+        const auto attempt = [&](SampleHead& head, HeadResult* result) {
+            CounterDraws draws(1, 2, 3);
+            return is_native ? head.run(bytes_of(path), *plan, &draws, result)
+                             : head.run_with_pixels(picture.view_of(pixels), *plan, &draws, result);
+        };
+        HeadResult expected;
+        SampleHead undisturbed = make_head();
+        CHECK(attempt(undisturbed, &expected).is_ok());
+        int num_failed = 0;
+        bool has_failed = true;
+        for (std::int64_t n = 1; has_failed; ++n) {
+            SampleHead head = make_head();
+            HeadResult result;
+            Status status;
+            {
+                const FailingAllocation scope(n, false);
+                status = attempt(head, &result);
+                has_failed = FailingAllocation::has_failed();
+            }
+            CHECK(status.code == (has_failed ? StatusCode::kOutOfMemory : StatusCode::kOk));
+            CHECK(attempt(head, &result).is_ok());
+            CHECK(bytes_in(result) == bytes_in(expected));
+            num_failed += has_failed ? 1 : 0;
+        }
+        CHECK(num_failed > 3);
+    }
+}
+
+TEST_CASE(heads_in_several_threads_share_a_plan) {
+    TemporaryFolder folder;
+    const BlockPicture picture(96, 80);
+    const std::string path = folder.write("image", picture.file());
+    const auto plan = make_plan({sized(TransformKind::kRandomResizedCrop, 24, 24)});
+    const auto make_all = [&](std::vector<HeadResult>* results) {
+        SampleHead head = make_head();
+        TorchDraws draws(Mt19937Stream(11), true);
+        for (HeadResult& result : *results) {
+            if (!head.run(bytes_of(path), *plan, &draws, &result).is_ok()) return;
+        }
+    };
+    std::vector<std::vector<HeadResult>> results(5);
+    for (std::vector<HeadResult>& of_thread : results) of_thread.resize(20);
+    make_all(&results[0]);
+    std::vector<std::thread> threads;
+    for (std::size_t i = 1; i < results.size(); ++i) threads.emplace_back(make_all, &results[i]);
+    for (std::thread& thread : threads) thread.join();
+    for (const std::vector<HeadResult>& of_thread : results) {
+        for (std::size_t i = 0; i < of_thread.size(); ++i) {
+            CHECK(of_thread[i].bytes != nullptr && bytes_in(of_thread[i]) == bytes_in(results[0][i]));
+        }
+    }
+}
+
+}  // namespace fastload
