@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import threading
+import weakref
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,6 +16,11 @@ class TailCounters:
         # Re-entrant: a finalizer may ask for the numbers in the thread that is adding some.
         self._lock = threading.RLock()
         self._counters: dict[str, Any] = {}
+        _live_counters.add(self)
+
+    def after_fork(self) -> None:
+        """In a child: a thread that has not come along may hold the lock. The sums are whole at any moment."""
+        self._lock = threading.RLock()
 
     def add(self, counters: Mapping[str, Any]) -> None:
         """Adds numbers, and dicts of numbers by their keys."""
@@ -34,3 +41,14 @@ def add_counters(left: Mapping[str, Any], right: Mapping[str, Any]) -> dict[str,
         else:
             merged[name] = merged.get(name, 0) + value
     return merged
+
+
+_live_counters: weakref.WeakSet[TailCounters] = weakref.WeakSet()
+
+
+def _renew_locks() -> None:
+    for counters in list(_live_counters):
+        counters.after_fork()
+
+
+os.register_at_fork(after_in_child=_renew_locks)

@@ -18,7 +18,7 @@ from fastload._tail._batch_maker import BatchMaker
 from fastload._tail._counters import TailCounters
 from fastload._tail._plan import TailPlan
 from fastload._tail._random_stream import RandomKey, RandomStream, SampleStream, TorchStream
-from fastload._tail._threads import WorkerGroup
+from fastload._tail._threads import WorkerGroup, closed_error
 
 
 class LoaderTails:
@@ -26,6 +26,7 @@ class LoaderTails:
 
     def __init__(self) -> None:
         self.counters = TailCounters()
+        self.num_closes = 0
         self._groups: weakref.WeakSet[WorkerGroup] = weakref.WeakSet()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -36,7 +37,8 @@ class LoaderTails:
         self._groups.add(group)
 
     def close(self) -> None:
-        """Ends the threads of every iteration; those that wait for a batch get LoaderClosedError."""
+        """Ends every iteration and its threads; those that wait for a batch get LoaderClosedError."""
+        self.num_closes += 1
         groups = list(self._groups)
         for group in groups:
             group.signal_end()
@@ -64,6 +66,8 @@ class TailIterator(_BaseDataLoaderIter):
         """`loader` is a fastload.DataLoader; the iterator does not keep it."""
         super().__init__(loader)
         self._owner_pid = os.getpid()
+        self._tails = tails
+        self._num_closes = tails.num_closes
         self._counters = tails.counters
         self._rng = plan.rng
         # Not a method: the threads get it, and must not know the iterator.
@@ -101,8 +105,8 @@ class TailIterator(_BaseDataLoaderIter):
 
     @property
     def is_running(self) -> bool:
-        """Whether more batches can come: its threads have not been told to end."""
-        return self._group is None or not self._group.is_ending
+        """Whether more batches can come: its threads are of this process and have not been told to end."""
+        return os.getpid() == self._owner_pid and (self._group is None or not self._group.is_ending)
 
     @property
     def batch_report(self) -> NoReturn:
@@ -153,7 +157,10 @@ class TailIterator(_BaseDataLoaderIter):
         return batch
 
     def _next_of_caller(self) -> Any:
-        batch = self._maker.make(self._next_index(), self._key)  # type: ignore[no-untyped-call]
+        indices = self._next_index()  # type: ignore[no-untyped-call]
+        if self._tails.num_closes != self._num_closes:
+            raise closed_error()
+        batch = self._maker.make(indices, self._key)
         return batch if self._pin is None else self._pin(batch)
 
     def _next_of_threads(self, group: WorkerGroup) -> Any:

@@ -121,7 +121,7 @@ class WorkerGroup:
         while self.is_ending or not task.is_done:
             if self.is_ending:
                 exit_state.sleep_if_begun()
-                raise LoaderClosedError("the loader was closed; iterate over it again to start anew")
+                raise closed_error()
             left = begin + timeout_seconds - time.monotonic() if timeout_seconds > 0 else None
             try:
                 task.changed.get(timeout=None if left is None else max(left, 0.0))
@@ -152,6 +152,10 @@ class WorkerGroup:
 
     def add_wait(self, seconds: float) -> None:
         self._counters.add({"worker_wait_seconds": seconds})
+
+
+def closed_error() -> LoaderClosedError:
+    return LoaderClosedError("the loader was closed; iterate over it again to start anew")
 
 
 class _WorkerThread(DaemonThread):

@@ -8,13 +8,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import recipes
 import torch
 import torch.utils.data
 from image_folders import save_jpeg
 from oracle import labels_of, on_both, outcome
-from samplers import BATCH_SAMPLERS, SAMPLERS
+from samplers import BATCH_SAMPLERS, SAMPLERS, Counting
+from torchvision import transforms
 from torchvision.datasets import ImageFolder
 
 import fastload
@@ -207,6 +209,58 @@ def test_a_batch_is_what_default_collate_makes(dataset: Any, num_workers: int) -
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])
+@pytest.mark.parametrize("sampler", [None, [3, -1, 3], list(torch.tensor([2, 0])), [np.int64(4)], [99, 1], ["two", 1]])
+def test_without_batches_the_samples_come_as_default_convert_leaves_them(
+    dataset: Any, num_workers: int, sampler: Any
+) -> None:
+    def run(kind: Any) -> list[Any]:
+        iterator = iter(kind(dataset, batch_size=None, sampler=sampler, num_workers=num_workers))
+        steps = []
+        while (step := outcome(lambda: next(iterator))) != ("raised", StopIteration):
+            kind_of_end, found = step
+            if kind_of_end == "raised":
+                steps.append(builtin_of(found))
+            else:
+                image, label = found
+                steps.append((type(found), type(image), image.dtype, image.shape, float(image.sum()), label))
+        return steps
+
+    theirs, mine = on_both(run)
+    assert mine == theirs
+    assert len(mine) == (len(dataset) if sampler is None else len(sampler))
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_batches_come_in_order_also_where_that_is_not_asked_for(threaded: Any, num_workers: int) -> None:
+    loader = fastload.DataLoader(threaded, batch_size=2, num_workers=num_workers, in_order=False)
+    assert loader.in_order is False
+    assert labels_of(loader) == [[0, 1], [2, 3], [4, 5], [6, 7], [8, 9], [10]]
+
+
+@pytest.mark.parametrize("num_workers", [1, 2])
+@pytest.mark.parametrize("prefetch_factor", [1, 3])
+def test_no_more_batches_are_asked_for_ahead_than_torch_asks(
+    dataset: Any, num_workers: int, prefetch_factor: int
+) -> None:
+    def run(kind: Any) -> list[int]:
+        sampler = Counting(list(range(11)))
+        loader = kind(
+            dataset, batch_size=1, sampler=sampler, num_workers=num_workers, prefetch_factor=prefetch_factor
+        )
+        iterator = iter(loader)
+        asked = [len(sampler.log)]
+        for _ in range(4):
+            next(iterator)
+            asked.append(len(sampler.log))
+        return asked
+
+    theirs, mine = on_both(run)
+    assert mine == theirs
+    # One entry more than keys: the sampler was asked for its iterator. torch's BatchSampler does that late.
+    assert mine == [1 + min(11, num_workers * prefetch_factor + taken) for taken in range(5)]
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
 @pytest.mark.parametrize("drop_last", [False, True])
 def test_an_empty_dataset_gives_no_batches(threaded: Any, num_workers: int, drop_last: bool) -> None:
     threaded.samples = []
@@ -237,9 +291,10 @@ def test_set_epoch_of_a_distributed_sampler_is_followed(dataset: Any, num_worker
     assert mine[0] == mine[2] != mine[1]
 
 
-def test_a_timeout_is_torchs_error_and_the_batch_comes_later(tmp_path: Path) -> None:
+@pytest.mark.parametrize("tail", [[], [torch.neg]])
+def test_a_timeout_is_torchs_error_and_the_batch_comes_later(tmp_path: Path, tail: list[Any]) -> None:
     save_jpeg(tmp_path / "large" / "0.jpg", 1, 1200, 1200)
-    dataset = ImageFolder(str(tmp_path), recipes.evaluation(64, 56))
+    dataset = ImageFolder(str(tmp_path), transforms.Compose([*recipes.evaluation(64, 56).transforms, *tail]))
     dataset.samples = dataset.samples * 40
     expected = recipes.bytes_of(torch.utils.data.DataLoader(dataset, batch_size=20))
     loader = fastload.DataLoader(dataset, batch_size=20, num_workers=1, timeout=0.002)

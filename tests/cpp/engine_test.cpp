@@ -36,6 +36,11 @@ struct Script {
     std::size_t fail_making_worker = SIZE_MAX;
     std::atomic<std::size_t> num_made{0};
     std::atomic<int> num_alive{0};
+
+    // Threads are detached: one may still be letting go of its worker when the engine is gone.
+    ~Script() {
+        for (int attempt = 0; attempt < 5000 && num_alive > 0; ++attempt) std::this_thread::sleep_for(milliseconds(1));
+    }
 };
 
 class ScriptedWorker final : public SampleWorker {

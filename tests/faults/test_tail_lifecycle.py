@@ -7,9 +7,10 @@ import time
 import pytest
 from children import RunChild
 
+WORKERS = pytest.mark.parametrize("num_workers", [0, 2])
+
 PRELUDE = """
 import threading
-from tail_loader import TailLoader
 from torchvision import transforms
 from torchvision.datasets import ImageFolder
 
@@ -20,7 +21,9 @@ def make_tail_loader(num_workers, function=lambda image: image + torch.randn(3, 
     steps = [transforms.RandomResizedCrop(32), transforms.ToTensor(), function]
     dataset = ImageFolder(os.environ["FASTLOAD_TEST_FOLDER"], transforms.Compose(steps))
     dataset.samples = dataset.samples * repeats
-    return TailLoader(dataset, 2, num_workers=num_workers, **arguments)
+    loader = fastload.DataLoader(dataset, num_workers=num_workers, **arguments)
+    assert loader.explain().startswith("partly native")
+    return loader
 
 def bytes_of(batches):
     return [images.numpy().tobytes() for images, _ in batches]
@@ -298,4 +301,272 @@ def test_memory_does_not_grow_from_epoch_to_epoch(run_tail_child: RunChild) -> N
         assert resident_mib() - before < 40, resident_mib() - before
         """,
         timeout=60,
+    )
+
+
+@WORKERS
+def test_ctrl_c_between_batches_is_seen_and_the_threads_go(run_tail_child: RunChild, num_workers: int) -> None:
+    run_tail_child(
+        f"""
+        loader = make_tail_loader({num_workers}, repeats=2000)
+        sent = []
+        def interrupt():
+            sent.append(time.monotonic())
+            os.kill(os.getpid(), signal.SIGINT)
+        threading.Timer(0.5, interrupt).start()
+        try:
+            for batch in loader:
+                time.sleep(10)
+        except KeyboardInterrupt:
+            assert time.monotonic() - sent[0] < 0.2
+        del loader
+        gc.collect()
+        assert wait_for(lambda: not tail_threads())
+        """
+    )
+
+
+@WORKERS
+def test_two_quick_interrupts_end_the_process(run_tail_child: RunChild, num_workers: int) -> None:
+    result = run_tail_child(
+        f"""
+        def interrupt_twice():
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.002)
+            os.kill(os.getpid(), signal.SIGINT)
+        threading.Timer(0.5, interrupt_twice).start()
+        for batch in make_tail_loader({num_workers}, repeats=2000):
+            pass
+        """,
+        check=False,
+    )
+    assert result.returncode != 0
+    assert "KeyboardInterrupt" in result.stderr
+
+
+@WORKERS
+def test_an_exception_in_user_code_leaves_the_loader_usable(run_tail_child: RunChild, num_workers: int) -> None:
+    run_tail_child(
+        f"""
+        loader = make_tail_loader({num_workers}, repeats=3)
+        try:
+            for images, labels in loader:
+                raise ValueError("mine")
+        except ValueError as error:
+            kept = error  # its traceback holds the iterator
+        assert len(list(loader)) == 36
+        del kept
+        assert len(list(loader)) == 36
+        """
+    )
+
+
+@pytest.mark.parametrize("is_in_cycle", [False, True])
+def test_dropping_an_iterator_is_quick(run_tail_child: RunChild, is_in_cycle: bool) -> None:
+    run_tail_child(
+        f"""
+        may_end = threading.Event()
+        loader = make_tail_loader(2, lambda image: may_end.wait(20) and image)
+        gc.collect()
+        gc.freeze()  # to look through all that torch holds takes longer than what is measured here
+        for _ in range(3):
+            iterator = iter(loader)
+            if {is_in_cycle}:
+                iterator.me = iterator
+            begin = time.monotonic()
+            del iterator
+            if {is_in_cycle}:
+                gc.collect()
+            assert time.monotonic() - begin < 0.1
+        assert len(tail_threads()) == 6  # each inside of the user's function
+        may_end.set()
+        assert wait_for(lambda: not tail_threads())
+        """
+    )
+
+
+@pytest.mark.parametrize("is_early", [False, True])
+def test_two_hundred_dropped_iterators_leave_threads_files_and_memory_flat(
+    run_tail_child: RunChild, is_early: bool
+) -> None:
+    run_tail_child(
+        f"""
+        loader = make_tail_loader(2, repeats=2, batch_size=4)
+        def drop(count):
+            for _ in range(count):
+                iterator = iter(loader)
+                if not {is_early}:
+                    next(iterator)
+                del iterator
+            assert wait_for(lambda: not tail_threads())
+        def held():
+            return len(os.listdir("/proc/self/task")), len(os.listdir("/proc/self/fd"))
+        drop(50)
+        before, mib = held(), resident_mib()
+        drop(200)
+        assert held() == before, (held(), before)
+        assert resident_mib() - mib < 16, (mib, resident_mib())
+        assert loader.stats().batches_in_flight == 0
+        """,
+        timeout=90,
+    )
+
+
+def test_dropping_the_loader_ends_the_threads_of_a_persistent_iterator(run_tail_child: RunChild) -> None:
+    run_tail_child(
+        """
+        for _ in range(5):
+            loader = make_tail_loader(2, persistent_workers=True)
+            next(iter(loader))
+            assert len(tail_threads()) == 2
+            del loader
+            gc.collect()
+            assert wait_for(lambda: not tail_threads())
+        """
+    )
+
+
+def test_an_iterator_needs_no_loader_with_a_name(run_tail_child: RunChild) -> None:
+    run_tail_child(
+        """
+        count = 0
+        for images, labels in make_tail_loader(2, repeats=3, batch_size=12):
+            gc.collect()
+            count += len(images)
+        assert count == 36
+        """
+    )
+
+
+@WORKERS
+def test_close_ends_iterators_with_a_clear_error_and_iter_starts_again(
+    run_tail_child: RunChild, num_workers: int
+) -> None:
+    run_tail_child(
+        f"""
+        for is_persistent in {{False, {num_workers} > 0}}:
+            loader = make_tail_loader({num_workers}, persistent_workers=is_persistent)
+            iterator = iter(loader)
+            next(iterator)
+            begin = time.monotonic()
+            loader.close()
+            assert time.monotonic() - begin < 0.5
+            assert not tail_threads()
+            for _ in range(2):
+                try:
+                    next(iterator)
+                except fastload.LoaderClosedError as error:
+                    assert "closed" in str(error)
+                else:
+                    raise AssertionError("a closed iterator gave a batch")
+            loader.close()
+            finished = iter(loader)
+            assert finished is not iterator
+            assert len(list(finished)) == 240
+            loader.close()
+            assert next(finished, None) is None
+        """
+    )
+
+
+@WORKERS
+@pytest.mark.parametrize(
+    ("body", "ending", "status"),
+    [
+        ("held = iter(loader); next(held)", "", 0),
+        ("held = iter(loader); next(held); held.me = held; del held", "", 0),
+        ("sys.held = list(make_tail_loader(2, repeats=1))", "", 0),
+        ("next(iter(loader))", "sys.exit(7)", 7),
+        ("next(iter(loader))", "os._exit(3)", 3),
+        ("threading.Thread(target=lambda: list(loader), daemon=True).start(); time.sleep(0.3)", "", 0),
+    ],
+)
+def test_the_interpreter_exits_within_a_second_and_without_a_word(
+    run_tail_child: RunChild, num_workers: int, body: str, ending: str, status: int
+) -> None:
+    def exit_seconds(body: str) -> float:
+        result = run_tail_child(
+            f"""
+            loader = make_tail_loader({num_workers}, repeats=2000)
+            {body}
+            print(time.time(), flush=True)
+            {ending}
+            """,
+            check=False,
+        )
+        assert result.stderr == ""
+        assert result.returncode == status
+        return time.time() - float(result.stdout)
+
+    limit = exit_seconds("") + 1
+    assert any(exit_seconds(body) < limit for _ in range(3))
+
+
+@WORKERS
+def test_a_forked_child_may_iterate_anew_and_ends_as_usual(run_tail_child: RunChild, num_workers: int) -> None:
+    result = run_tail_child(
+        f"""
+        loader = make_tail_loader({num_workers}, repeats=4, persistent_workers={num_workers} > 0)
+        iterator = iter(loader)
+        held = next(iterator)
+        pid = os.fork()
+        if pid == 0:
+            own = iter(loader)
+            status = 1 if own is iterator else 0 if len(list(own)) == 48 else 2
+            loader.close()
+            del iterator, own, held
+            gc.collect()
+            sys.exit(status)  # the ordinary way out, with all finalizers
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+        assert len(list(iterator)) == 47
+        assert len(list(loader)) == 48
+        """,
+        timeout=40,
+    )
+    assert result.stderr == ""
+
+
+def test_a_fork_while_threads_count_leaves_the_counters_usable(run_tail_child: RunChild) -> None:
+    run_tail_child(
+        """
+        loader = make_tail_loader(2, repeats=2)
+        lock = loader._tails.counters._lock
+        has_lock, may_end = threading.Event(), threading.Event()
+        def hold():
+            with lock:
+                has_lock.set()
+                may_end.wait()
+        holder = threading.Thread(target=hold)
+        holder.start()
+        has_lock.wait()
+        pid = os.fork()
+        if pid == 0:
+            os._exit(0 if len(list(loader)) == 24 and loader.stats().samples == 24 else 1)
+        status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        may_end.set()
+        holder.join()
+        assert status == 0
+        """
+    )
+
+
+def test_a_thread_the_system_refuses_is_an_error_and_leaves_no_other(run_tail_child: RunChild) -> None:
+    run_tail_child(
+        """
+        import warnings
+        warnings.simplefilter("ignore")
+        loader = make_tail_loader(200)
+        next(iter(make_tail_loader(0)))
+        if os.getuid() == 0:
+            os.setuid(65534)  # the limit does not bind root
+        resource.setrlimit(resource.RLIMIT_NPROC, (20, 20))
+        try:
+            iter(loader)
+        except RuntimeError as error:
+            assert "thread" in str(error), error
+        else:
+            raise AssertionError("200 threads were allowed")
+        assert wait_for(lambda: not tail_threads())
+        loader.close()
+        """
     )
