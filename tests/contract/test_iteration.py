@@ -244,9 +244,7 @@ def test_no_more_batches_are_asked_for_ahead_than_torch_asks(
 ) -> None:
     def run(kind: Any) -> list[int]:
         sampler = Counting(list(range(11)))
-        loader = kind(
-            dataset, batch_size=1, sampler=sampler, num_workers=num_workers, prefetch_factor=prefetch_factor
-        )
+        loader = kind(dataset, batch_size=1, sampler=sampler, num_workers=num_workers, prefetch_factor=prefetch_factor)
         iterator = iter(loader)
         asked = [len(sampler.log)]
         for _ in range(4):

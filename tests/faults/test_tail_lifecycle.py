@@ -365,12 +365,17 @@ def test_an_exception_in_user_code_leaves_the_loader_usable(run_tail_child: RunC
 def test_dropping_an_iterator_is_quick(run_tail_child: RunChild, is_in_cycle: bool) -> None:
     run_tail_child(
         f"""
-        may_end = threading.Event()
-        loader = make_tail_loader(2, lambda image: may_end.wait(20) and image)
+        may_end, entered = threading.Event(), []
+        def linger(image):
+            entered.append(threading.current_thread())
+            may_end.wait(20)
+            return image
+        loader = make_tail_loader(2, linger)
         gc.collect()
         gc.freeze()  # to look through all that torch holds takes longer than what is measured here
-        for _ in range(3):
+        for number in range(3):
             iterator = iter(loader)
+            assert wait_for(lambda: len(entered) == 2 * (number + 1))
             if {is_in_cycle}:
                 iterator.me = iterator
             begin = time.monotonic()
@@ -378,7 +383,7 @@ def test_dropping_an_iterator_is_quick(run_tail_child: RunChild, is_in_cycle: bo
             if {is_in_cycle}:
                 gc.collect()
             assert time.monotonic() - begin < 0.1
-        assert len(tail_threads()) == 6  # each inside of the user's function
+        assert len(tail_threads()) == 6
         may_end.set()
         assert wait_for(lambda: not tail_threads())
         """
