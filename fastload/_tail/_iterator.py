@@ -51,10 +51,6 @@ class LoaderTails:
         depth = sum(task.is_done for task in pending)
         return {**self.counters.snapshot(), "batches_in_flight": len(pending), "queue_depth": depth}
 
-    def __reduce__(self) -> tuple[type[LoaderTails], tuple[()]]:
-        """A copy of a loader has counted nothing, and none of the iterations that run."""
-        return LoaderTails, ()
-
 
 class TailIterator(_BaseDataLoaderIter):
     """Yields what collate_fn makes of the samples, as torch's iterators do, with threads instead of processes.
