@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "base/checked_math.h"
 #include "bindings/bind_stream.h"
 #include "bindings/bindings.h"
+#include "bindings/packed_pixels.h"
 #include "bindings/without_gil.h"
 #include "engine/sample_head.h"
 
@@ -55,16 +55,7 @@ class PythonSampleHead {
 
     py::object run_pixels(const TransformPlan& plan, const py::buffer& pixels, std::int32_t width, std::int32_t height,
                           DrawSource& draws) {
-        const py::buffer_info info = pixels.request();
-        std::size_t expected = 0;
-        if (width <= 0 || height <= 0 ||
-            !checked_multiply(static_cast<std::size_t>(width) * 3, static_cast<std::size_t>(height), &expected) ||
-            static_cast<std::size_t>(info.size * info.itemsize) != expected ||
-            PyBuffer_IsContiguous(info.view(), 'C') == 0) {
-            throw py::value_error("pixels must hold width * height * 3 bytes, one after the other");
-        }
-        const PackedImageView rgb{static_cast<const std::uint8_t*>(info.ptr), static_cast<std::size_t>(width) * 3,
-                                  width, height};
+        const PackedImageView rgb = view_packed(pixels, width, height);
         HeadResult result;
         const Status status = without_gil([&] { return head_.run_with_pixels(rgb, plan, &draws, &result); });
         return outcome(status, std::move(result), plan);

@@ -14,6 +14,7 @@
 
 #include "base/checked_math.h"
 #include "bindings/bind_transform.h"
+#include "bindings/packed_pixels.h"
 #include "bindings/python_token.h"
 #include "bindings/without_gil.h"
 #include "engine/fork_guard.h"
@@ -51,19 +52,11 @@ class FallbackTask {
     std::string reason() const { return pending().reason.detail; }
 
     void complete(const py::buffer& pixels, std::int32_t width, std::int32_t height) {
-        const py::buffer_info info = pixels.request();
-        std::size_t expected = 0;
-        if (width <= 0 || height <= 0 ||
-            !checked_multiply(static_cast<std::size_t>(width) * 3, static_cast<std::size_t>(height), &expected) ||
-            static_cast<std::size_t>(info.size * info.itemsize) != expected ||
-            PyBuffer_IsContiguous(info.view(), 'C') == 0) {
-            throw py::value_error("pixels must hold width * height * 3 bytes, one after the other");
-        }
+        const PackedImageView rgb = view_packed(pixels, width, height);
         begin_finishing();
         try {
             PendingSample sample = pending();
-            sample.pixels = {static_cast<const std::uint8_t*>(info.ptr), static_cast<std::size_t>(width) * 3, width,
-                             height};
+            sample.pixels = rgb;
             sample.pixels_owner = make_token(pixels);
             without_gil([&] {
                 sample.stream->complete(std::move(sample));
