@@ -404,17 +404,6 @@ def test_an_exception_of_the_sampler_reaches_the_user(mixed_folder: Path, num_wo
 
 
 @WORKERS
-def test_where_the_native_steps_do_not_apply_torchvision_has_the_word(mixed_folder: Path, num_workers: int) -> None:
-    """A crop of no rows, of images up to 100 pixels wide."""
-    absurd = transforms.RandomResizedCrop(20, scale=(0.5, 1.0), ratio=(200.0, 200.0))
-    dataset = dataset_of(mixed_folder, [absurd, transforms.RandomHorizontalFlip(), transforms.ToTensor(), noisy])
-    assert_equals_torch(dataset, 3, batch_size=1, num_workers=num_workers, shuffle=True)
-    loader = TailLoader(dataset, 3, num_workers=num_workers)
-    outcomes(iter(loader))
-    assert loader.stats().fallback_reasons["a random crop of this image is empty"] > 0
-
-
-@WORKERS
 def test_images_too_small_for_a_crop_raise_what_torchvision_raises(mixed_folder: Path, num_workers: int) -> None:
     dataset = dataset_of(
         mixed_folder, [transforms.RandomHorizontalFlip(), transforms.RandomCrop(120), transforms.ToTensor(), noisy]
