@@ -260,6 +260,7 @@ def described(dataset: Any) -> str:
     return str(dataset)
 
 
+@pytest.mark.filterwarnings("ignore:This DataLoader will", "ignore:Exception in thread QueueFeederThread")
 @pytest.mark.parametrize("first", range(0, NUM_CASES, 10))
 def test_loaders_made_at_random_equal_torchs_at_every_step(odd_folder: Path, first: int) -> None:
     for seed in range(first, first + 10):
