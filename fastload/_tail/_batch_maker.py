@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import operator
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from fastload import _fallback
@@ -55,12 +55,11 @@ class BatchMaker:
         tally = _Tally()
         try:
             samples, files = [], []
-            for index in indices if self._plan.is_batched else [indices]:
+            for number, file in self._found(indices):
                 if is_abandoned():
                     raise AbandonedError
-                number = operator.index(index)
-                files.append(self._plan.source.file(number))
-                samples.append(self._sample(files[-1], number, key, tally))
+                files.append(file)
+                samples.append(self._sample(file, number, key, tally))
             self._stream.begin_collate(key, files)
             with tally.timer("collate"), self._stream.mode():
                 return self._plan.collate_fn(samples if self._plan.is_batched else samples[0])
@@ -72,6 +71,12 @@ class BatchMaker:
         finally:
             self._counters.add(self._head.take_counters())
             self._counters.add(tally.counters(self._plan.has_python_part))
+
+    def _found(self, indices: Any) -> Iterable[tuple[int, int]]:
+        """Each index with its file: each when its turn comes, or all at once, as the dataset looks them up."""
+        numbers = map(operator.index, indices if self._plan.is_batched else [indices])
+        found = ((number, self._plan.source.file(number)) for number in numbers)
+        return list(found) if self._plan.source.finds_all_first and self._plan.is_batched else found
 
     def _sample(self, file: int, index: int, key: RandomKey, tally: _Tally) -> tuple[Any, Any]:
         source, tail = self._plan.source, self._plan.head.tail

@@ -130,6 +130,24 @@ def test_a_subset_of_a_subset_finds_a_bad_index_before_it_loads(clean_folder: Pa
             assert_equal_to_torch(nested, num_workers=num_workers, batch_size=3, sampler=order, shuffle=False)
 
 
+def same(image: Any) -> Any:
+    return image
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_a_subset_of_a_subset_finds_a_bad_index_first_where_python_ends_the_samples(
+    clean_folder: Path, num_workers: int
+) -> None:
+    transform = transforms.Compose([*recipes.training(40).transforms, same])
+    dataset = Subset(ImageFolder(str(clean_folder), transform), range(12))
+    order = [0, 1, 99, 3, 4, 5, -30, 7, 8]
+    for nested in (dataset, Subset(dataset, range(10))):
+        arguments = {"batch_size": 3, "sampler": order, "num_workers": num_workers}
+        theirs, mine = (run_epochs(kind, nested, **arguments) for kind in LOADERS)
+        assert mine.loader.explain().startswith("partly native")
+        assert_epochs_equal(theirs, mine)
+
+
 @pytest.mark.parametrize("num_workers", [0, 2])
 def test_an_image_that_is_damaged_and_too_small_is_damaged_first(tmp_path: Path, num_workers: int) -> None:
     """In torch the decoder raises before the transform has drawn; a flip draws before the crop raises."""
