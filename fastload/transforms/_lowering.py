@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from types import FunctionType
 from typing import Any, Literal
 
 import torch
@@ -179,6 +180,8 @@ def _result(head: Head, tail: tuple[Any, ...], stages: tuple[TransformStage, ...
 
 def _stages_of(node: Node, position: int, total: int, problem: str | None, where: str = "") -> list[TransformStage]:
     name = _recognize.class_name(type(node.transform))
+    if isinstance(node.transform, FunctionType):
+        name = f"{name} {node.transform.__qualname__}"
     stages = [TransformStage(position, total, name + where, problem)]
     inner = None if problem is None else f"in Python, after position {position + 1}"
     for held in node.held or ():
