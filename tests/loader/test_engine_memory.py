@@ -39,7 +39,7 @@ def open_stream(engine: _native.Engine, lowered: tuple[LoweredSource, LoweredTra
         resize_order="pillow13",
     )
     index = _native.SampleIndex(source.table.arena, source.table.offsets)
-    return engine.open_stream(index, plan, 0, 0)
+    return engine.open_stream(index, [plan], 0, 0)
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def engine() -> _native.Engine:
 
 def submit(stream: _native.Stream, indices: list[int]) -> torch.Tensor:
     images = torch.zeros(len(indices), 3, 56, 56)
-    stream.submit(np.array(indices), images.data_ptr(), images.numel() * 4, images)
+    stream.submit(np.array(indices), [(images.data_ptr(), images.numel() * 4)], images)
     return images
 
 
@@ -126,7 +126,7 @@ def test_pixels_for_a_fallback_task_must_be_contiguous_and_come_once(tmp_path: P
         table=transform.table,
         resize_order="pillow13",
     )
-    stream = engine.open_stream(index, plan, 0, 0)
+    stream = engine.open_stream(index, [plan], 0, 0)
     images = submit(stream, [0])
     dropped = stream.next(0.0)
     assert isinstance(dropped, _native.FallbackTask)
@@ -152,8 +152,10 @@ def test_bad_submissions_are_refused_with_their_numbers(
     stream = open_stream(engine, lowered)
     images = torch.zeros(1, 3, 56, 56)
     with pytest.raises(IndexError, match=r"sample index 22 is not in \[0, 22\)"):
-        stream.submit(np.array([22]), images.data_ptr(), images.numel() * 4, images)
+        stream.submit(np.array([22]), [(images.data_ptr(), images.numel() * 4)], images)
     with pytest.raises(ValueError, match=r"exactly 1 samples of 37632 bytes, got 100 bytes"):
-        stream.submit(np.array([0]), images.data_ptr(), 100, images)
+        stream.submit(np.array([0]), [(images.data_ptr(), 100)], images)
+    with pytest.raises(ValueError, match=r"memory for 1 views, got 2"):
+        stream.submit(np.array([0]), [(images.data_ptr(), images.numel() * 4)] * 2, images)
     with pytest.raises(ValueError, match="offsets must begin at 0"):
         _native.SampleIndex(np.zeros(3, np.uint8), np.array([0, 4]))

@@ -530,6 +530,9 @@ def test_torch_computes_with_one_thread_in_ours_and_as_before_in_others(mixed_fo
     assert (torch.get_num_threads(), in_new_thread()) == before
 
 
+@pytest.mark.skipif(
+    not hasattr(torch, "accelerator"), reason="torch before 2.6 has no torch.accelerator to make believe"
+)
 @WORKERS
 def test_batches_are_pinned_where_there_is_an_accelerator(
     mixed_folder: Path, num_workers: int, monkeypatch: pytest.MonkeyPatch
