@@ -9,6 +9,7 @@ import pytest
 import recipes
 import torch
 from image_folders import make_clean_folder
+from oracle import negated
 from torch.utils.data import Dataset
 from torchvision import transforms
 from torchvision.datasets import ImageFolder
@@ -41,11 +42,6 @@ def images(folder: Path) -> ImageFolder:
     dataset = ImageFolder(str(folder), recipes.evaluation(40, 32))
     dataset.samples = [(path, index) for index, (path, _) in enumerate(dataset.samples)]
     return dataset
-
-
-def negated(image: torch.Tensor) -> torch.Tensor:
-    """A step that only Python knows."""
-    return -image
 
 
 @pytest.fixture

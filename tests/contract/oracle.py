@@ -28,3 +28,8 @@ def on_both(action: Callable[[Any], Any]) -> tuple[Any, Any]:
 
 def labels_of(batches: Any) -> list[list[int]]:
     return [labels.tolist() for _, labels in batches]
+
+
+def negated(image: torch.Tensor) -> torch.Tensor:
+    """A step that only Python knows."""
+    return -image

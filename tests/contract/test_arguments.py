@@ -190,7 +190,7 @@ def test_memory_format_is_refused_in_words_where_python_ends_the_samples(
     with pytest.raises(ValueError, match="needs native batches, but:\npartly native") as raised:
         iter(loader)
     assert "memory_format=torch.channels_last" in str(raised.value)
-    assert "5 of 5, function: runs in Python from here on" in str(raised.value)
+    assert "5 of 5, function negated: runs in Python from here on" in str(raised.value)
 
 
 @pytest.mark.parametrize("arguments", [{}, {"batch_sampler": BatchSampler(SequentialSampler(range(11)), 3, True)}])

@@ -101,7 +101,10 @@ def test_numbers_that_threads_share_are_random_numbers_though_the_pictures_look_
     dataset = pipeline(evaluation, *tensors(function))
     assert compared(dataset, dataset).is_equal
     report = compared(dataset, dataset, num_workers=1)
-    assert dict(report.stages) == {"random numbers": 11}
+    # A thread that draws while a sample is looked into keeps it from coming out the same twice: then none can tell.
+    stages = dict(report.stages)
+    assert stages.pop("random numbers") + stages.pop("values", 0) == 11
+    assert stages == {}
     assert (
         f"the transforms draw from the generator of {owner}, which threads share and processes have copies of"
         in str(report)
