@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from child_loader import num_native_threads, wait_for
+from refusing import Refusing
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 from torchvision import transforms
 from torchvision.datasets import ImageFolder
@@ -67,20 +68,10 @@ def test_a_bad_file_in_one_only_names_stage_and_file(
     )
 
 
-class _Refusing:
-    def __init__(self, height: int) -> None:
-        self.height = height
-
-    def __call__(self, image: Any) -> Any:
-        if image.height == self.height:
-            raise KeyError("refused")
-        return image
-
-
 @pytest.mark.parametrize("num_workers", [0, 1])
 def test_a_transform_that_raises_is_blamed_itself(evaluation: ImageFolder, num_workers: int) -> None:
     height = ImageFolder(evaluation.root)[BAD][0].height
-    steps = [_Refusing(height), *evaluation.transform.transforms]
+    steps = [Refusing(height), *evaluation.transform.transforms]
     new = ImageFolder(evaluation.root, transforms.Compose(steps))
     report = fastload.verify(DataLoader(evaluation, 4), DataLoader(new, 4, num_workers=num_workers))
     assert dict(report.stages) == {"colour": 1}

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import recipes
 import torch
+from refusing import Refusing
 from torch.utils.data import DataLoader
 from torchvision import transforms as v1
 from torchvision.datasets import ImageFolder
@@ -143,21 +144,11 @@ def test_a_fault_of_native_code_is_found_behind_a_tail(evaluation: ImageFolder) 
         assert "the new loader's native code leaves what its transforms give" in str(report)
 
 
-class _Refusing:
-    def __init__(self, height: int) -> None:
-        self.height = height
-
-    def __call__(self, image: Any) -> Any:
-        if image.height == self.height:
-            raise KeyError("refused")
-        return image
-
-
 @pytest.mark.parametrize("num_workers", [0, 2])
 def test_a_transform_that_raises_is_blamed_itself(evaluation: ImageFolder, num_workers: int) -> None:
     bad = 6
     height = ImageFolder(evaluation.root)[bad][0].height
-    steps = [_Refusing(height), *evaluation.transform.transforms]
+    steps = [Refusing(height), *evaluation.transform.transforms]
     new = ImageFolder(evaluation.root, v1.Compose(steps))
     report = compared(evaluation, new, num_workers=num_workers)
     assert dict(report.stages) == {"colour": 1}
