@@ -21,7 +21,6 @@
 #include "engine/engine.h"
 #include "engine/fork_guard.h"
 #include "engine/native_sample_worker.h"
-#include "kernels/dispatch.h"
 
 namespace py = pybind11;
 
@@ -133,17 +132,12 @@ class EngineHandle {
 
     static SampleWorkerFactory worker_factory(std::uint64_t max_file_bytes, std::uint64_t max_pixels,
                                               bool is_native_jpeg_allowed) {
-        const KernelTable* kernels = select_kernel_table();
-        if (kernels == nullptr) {
-            throw py::value_error(
-                std::string("FASTLOAD_SIMD names an instruction set that is not available here; allowed: ") +
-                available_kernel_tables());
-        }
+        const KernelTable& kernels = active_kernel_table();
         NativeWorkerOptions options;
         options.max_file_bytes = max_file_bytes;
         options.decode_limits.max_pixels = max_pixels;
         options.is_native_jpeg_allowed = is_native_jpeg_allowed;
-        return [kernels, options] { return std::make_unique<NativeSampleWorker>(*kernels, options); };
+        return [&kernels, options] { return std::make_unique<NativeSampleWorker>(kernels, options); };
     }
 
     BufferPool pool_;

@@ -7,12 +7,12 @@
 #include <utility>
 #include <vector>
 
+#include "bindings/bindings.h"
 #include "bindings/dict_reader.h"
 #include "bindings/read_steps.h"
 #include "bindings/step_names.h"
 #include "image/transform_executor.h"
 #include "image/transform_plan.h"
-#include "kernels/dispatch.h"
 
 namespace fastload {
 namespace {
@@ -84,16 +84,13 @@ Status transform_packed(const TransformPlan& plan, const PackedImageView& rgb, D
 }
 
 py::bytes apply_transform(const TransformPlan& plan, const RgbArray& rgb, DrawSource& draws) {
-    const KernelTable* kernels = select_kernel_table();
-    if (kernels == nullptr) {
-        throw py::value_error(std::string("FASTLOAD_SIMD must be one of: ") + available_kernel_tables());
-    }
+    const KernelTable& kernels = active_kernel_table();
     const PackedImageView view = view_rgb(rgb);
     Sample sample;
     Status status;
     {
         py::gil_scoped_release released;
-        status = transform_packed(plan, view, &draws, *kernels, &sample);
+        status = transform_packed(plan, view, &draws, kernels, &sample);
     }
     check(status);
     return {reinterpret_cast<const char*>(sample.words.data()), sample.bytes};

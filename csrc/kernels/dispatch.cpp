@@ -1,13 +1,17 @@
 #include "kernels/dispatch.h"
 
+#include <cstddef>
 #include <cstdlib>
 #include <cstring>
+
+#include "kernels/target_region.h"
 
 namespace fastload {
 namespace {
 
 constexpr KernelTable kScalarTable = {
     "scalar",
+    false,
     unstuff_scalar,
     inverse_dct_scalar,
     upsample_h2v1_scalar,
@@ -20,7 +24,90 @@ constexpr KernelTable kScalarTable = {
     convert_strips_scalar,
 };
 
+#if FASTLOAD_HAS_X86_KERNELS
+
+constexpr KernelTable kAvx2Table = {
+    "avx2",
+    true,
+    unstuff_scalar,
+    inverse_dct_scalar,
+    upsample_h2v1_scalar,
+    upsample_h1v2_scalar,
+    upsample_h2v2_scalar,
+    ycc_to_rgb_scalar,
+    resize_scratch_bytes_scalar,
+    resize_scalar,
+    convert_rows_scalar,
+    convert_strips_scalar,
+};
+
+constexpr KernelTable kAvx512Table = {
+    "avx512",
+    true,
+    unstuff_scalar,
+    inverse_dct_scalar,
+    upsample_h2v1_scalar,
+    upsample_h1v2_scalar,
+    upsample_h2v2_scalar,
+    ycc_to_rgb_scalar,
+    resize_scratch_bytes_scalar,
+    resize_scalar,
+    convert_rows_scalar,
+    convert_strips_scalar,
+};
+
+constexpr KernelTable kAvx512VnniTable = {
+    "avx512vnni",
+    true,
+    unstuff_scalar,
+    inverse_dct_scalar,
+    upsample_h2v1_scalar,
+    upsample_h1v2_scalar,
+    upsample_h2v2_scalar,
+    ycc_to_rgb_scalar,
+    resize_scratch_bytes_scalar,
+    resize_scalar,
+    convert_rows_scalar,
+    convert_strips_scalar,
+};
+
+bool has_avx2() noexcept {
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi") &&
+           __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("popcnt");
+}
+
+bool has_avx512() noexcept {
+    return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+}
+
+bool has_avx512vnni() noexcept {
+    return has_avx512() && __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512vbmi2") &&
+           __builtin_cpu_supports("avx512vnni");
+}
+
+#endif
+
+struct RunnableTables {
+    const KernelTable* tables[4] = {};
+    std::size_t count = 0;
+
+    RunnableTables() noexcept {
+#if FASTLOAD_HAS_X86_KERNELS
+        if (has_avx512vnni()) tables[count++] = &kAvx512VnniTable;
+        if (has_avx512()) tables[count++] = &kAvx512Table;
+        if (has_avx2()) tables[count++] = &kAvx2Table;
+#endif
+        tables[count++] = &kScalarTable;
+    }
+};
+
 }  // namespace
+
+Span<const KernelTable* const> runnable_kernel_tables() noexcept {
+    static const RunnableTables runnable;
+    return {runnable.tables, runnable.count};
+}
 
 const char* requested_kernel_table() noexcept {
     const char* value = std::getenv("FASTLOAD_SIMD");
@@ -29,10 +116,10 @@ const char* requested_kernel_table() noexcept {
 
 const KernelTable* select_kernel_table() noexcept {
     const char* forced = requested_kernel_table();
-    if (*forced == '\0' || std::strcmp(forced, kScalarTable.name) == 0) return &kScalarTable;
+    for (const KernelTable* table : runnable_kernel_tables()) {
+        if (*forced == '\0' || std::strcmp(forced, table->name) == 0) return table;
+    }
     return nullptr;
 }
-
-const char* available_kernel_tables() noexcept { return kScalarTable.name; }
 
 }  // namespace fastload

@@ -13,7 +13,8 @@ namespace fastload {
 // Function pointers, so that a plan picks a table once and the hot loops do not ask again. Each member's contract
 // stands in the header named after the operation.
 struct KernelTable {
-    const char* name;  // "scalar", "avx2", "avx512"
+    const char* name;  // "scalar", "avx2", "avx512", "avx512vnni"
+    bool has_bmi2;     // for code elsewhere that is portable and compiled a second time with these instructions
     UnstuffFunction unstuff;
     InverseDctFunction inverse_dct;
     UpsampleH2v1Function upsample_h2v1;

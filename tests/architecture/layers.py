@@ -58,7 +58,7 @@ FORBIDDEN_PAIRS = {("engine", "cuda")}
 CPP_HOMES = {
     r"pybind11/.*|Python\.h": (["bindings/*"], "pybind11"),
     r"(cuda|cuda_runtime|cuda_runtime_api|driver_types)\.h|dlfcn\.h": (["cuda/*"], "the CUDA runtime"),
-    r"\w*intrin\.h|arm_\w+\.h|cpuid\.h": (["kernels/*_avx2.cpp", "kernels/*_avx512.cpp"], "intrinsics"),
+    r"\w*intrin\.h|arm_\w+\.h|cpuid\.h": (["kernels/*_avx2.*", "kernels/*_avx512.*"], "intrinsics"),
     r"thread|mutex|shared_mutex|condition_variable|atomic|future|pthread\.h|semaphore\.h": (
         ["engine/*", "device/emulated_*"],
         "threads, locks, atomics",

@@ -40,7 +40,7 @@ SEEDS = [
     ("csrc/engine/engine.h", "#include <Python.h>\n", "the home of pybind11 is bindings/*"),
     ("csrc/engine/engine.h", "#  include <pybind11/gil.h>\n", "the home of pybind11 is bindings/*"),
     ("csrc/codec/decoder.h", "#include <mutex>\n", "the home of threads, locks, atomics is engine/*"),
-    ("csrc/kernels/dispatch.cpp", "#include <immintrin.h>\n", "the home of intrinsics is kernels/*_avx2.cpp"),
+    ("csrc/kernels/dispatch.cpp", "#include <immintrin.h>\n", "the home of intrinsics is kernels/*_avx2.*"),
     ("csrc/device/backend.h", "#include <dlfcn.h>\n", "the home of the CUDA runtime is cuda/*"),
     ("csrc/bindings/module.cpp", "#include <torch/extension.h>\n", "the home of torch is nowhere in csrc"),
     ("csrc/cuda/cuda_backend.h", "#include <c10/cuda/CUDAStream.h>\n", "the home of torch is nowhere in csrc"),

@@ -26,13 +26,20 @@ inline int& failure_count() {
     return count;
 }
 
+// What is being tested just now, for messages; "" where the case says it all.
+inline std::string& current_variant() {
+    static std::string variant;
+    return variant;
+}
+
 struct Registration {
     Registration(const char* name, std::function<void()> body) { test_cases().push_back({name, std::move(body)}); }
 };
 
 inline void report_failure(const char* file, int line, const std::string& message) {
     ++failure_count();
-    std::cerr << file << ":" << line << ": " << message << "\n";
+    const std::string& variant = current_variant();
+    std::cerr << file << ":" << line << ": " << (variant.empty() ? "" : "[" + variant + "] ") << message << "\n";
 }
 
 template <typename A, typename B>

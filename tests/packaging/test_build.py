@@ -127,6 +127,18 @@ def test_sources_are_compiled_optimised_and_for_no_special_processor(built: Buil
     assert "-march" not in built.log
 
 
+@pytest.mark.parametrize(
+    "file", sorted((ROOT / "csrc").rglob("*_avx*.cpp")) + sorted((ROOT / "csrc").rglob("*_bmi2.cpp"))
+)
+def test_code_for_some_processors_replaces_nothing_in_the_program(file: Path, tmp_path: Path) -> None:
+    """An inline function or template that is compiled there may be the one that the linker keeps for everybody."""
+    compiled = tmp_path / "compiled.o"
+    flags = ("-std=c++17", "-O3", "-ffp-contract=off", "-fvisibility=hidden", "-I", ROOT / "csrc")
+    run(os.environ.get("CXX", "g++"), *flags, "-c", file, "-o", compiled, cwd=tmp_path)
+    symbols = run("nm", "--defined-only", compiled, cwd=tmp_path).stdout.splitlines()
+    assert [line for line in symbols if re.search(r" [uvVwW] ", line)] == []
+
+
 def test_wheel_holds_the_package_alone(built: Built) -> None:
     extensions = [name for name in built.names if name.endswith(".so")]
     assert len(extensions) == 1
