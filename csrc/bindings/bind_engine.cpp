@@ -108,7 +108,7 @@ class EngineHandle {
         stats["consumer_wait_seconds"] = seconds(counters.consumer_wait_ns);
         stats["worker_wait_seconds"] = seconds(counters.worker_wait_ns);
         stats["bytes_held"] = pool_.bytes_held();
-        stats["scratch_bytes"] = counters.scratch_bytes;
+        stats["scratch_bytes"] = counters.scratch_bytes + engine_.core().files().spare_bytes();
         stats["batches_in_flight"] = in_flight;
         stats["queue_depth"] = ready;
         stats["fallback_queue_depth"] = engine_.core().fallback().size();

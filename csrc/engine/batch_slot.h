@@ -45,6 +45,7 @@ struct BatchSlot {
 
     // Each element belongs to the task of that position until the batch is ready.
     std::vector<SampleReport> reports;
+    std::vector<std::unique_ptr<SampleFile>> files;  // null while the sample is not being worked on
 
     // Guarded by the work queue's mutex; not used where there are no threads.
     std::size_t next_position = 0;

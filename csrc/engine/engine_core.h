@@ -11,6 +11,7 @@
 
 #include "engine/fallback_queue.h"
 #include "engine/fork_guard.h"
+#include "engine/sample_file.h"
 #include "engine/sample_task.h"
 #include "engine/stats.h"
 #include "engine/work_queue.h"
@@ -20,11 +21,12 @@ namespace fastload {
 class EngineCore {
   public:
     EngineCore(std::size_t num_threads, SampleWorkerFactory make_worker)
-        : num_threads_(num_threads), make_worker_(std::move(make_worker)) {}
+        : num_threads_(num_threads), make_worker_(std::move(make_worker)), files_(num_threads), work_(files_) {}
 
     std::size_t num_threads() const noexcept { return num_threads_; }
     WorkQueue& work() noexcept { return work_; }
     FallbackQueue& fallback() noexcept { return fallback_; }
+    SampleFiles& files() noexcept { return files_; }
     Stats& stats() noexcept { return stats_; }
 
     // See Note [after fork].
@@ -61,6 +63,7 @@ class EngineCore {
     const std::size_t num_threads_;
     const SampleWorkerFactory make_worker_;
     const std::uint32_t generation_ = fork_generation();
+    SampleFiles files_;
     WorkQueue work_;
     FallbackQueue fallback_;
     Stats stats_;

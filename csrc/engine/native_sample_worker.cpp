@@ -14,21 +14,22 @@ bool is_cancelled(const SampleTask& task) noexcept { return task.is_cancelled->l
 NativeSampleWorker::NativeSampleWorker(const KernelTable& kernels, const NativeWorkerOptions& options)
     : options_(options), decoder_(kernels, options.decode_limits), executor_(kernels) {}
 
+void NativeSampleWorker::read(const SampleTask& task, SampleTimings* timings) noexcept {
+    const StageTimer timer(&timings->read_ns);
+    task.file->read(task.source->index->path(task.sample_index), options_.max_file_bytes);
+    timings->bytes_read += task.file->contents().size();
+}
+
 Status NativeSampleWorker::run(const SampleTask& task, SampleTimings* timings) noexcept {
-    ByteSpan file;
-    {
-        const StageTimer timer(&timings->read_ns);
-        const ByteSpan path = task.source->index->path(task.sample_index);
-        if (const Status status = reader_.read(path, options_.max_file_bytes, &file); !status.is_ok()) return status;
-        timings->bytes_read += file.size();
-    }
+    if (!task.file->is_read()) read(task, timings);
+    if (const Status status = task.file->status(); !status.is_ok()) return status;
     if (is_cancelled(task)) return kCancelledStatus;
     if (!options_.is_native_jpeg_allowed) return Status::unsupported("the installed Pillow has no libjpeg-turbo");
     ImageSize size;
     {
         const StageTimer timer(&timings->header_ns);
         ImageInfo info;
-        if (const Status status = decoder_.read_header(file, &info); !status.is_ok()) return status;
+        if (const Status status = decoder_.read_header(task.file->contents(), &info); !status.is_ok()) return status;
         size = info.size;
     }
     // An image that the transform cannot be applied to is decoded as well: a damaged one is damaged first.
@@ -57,7 +58,7 @@ Status NativeSampleWorker::run_with_pixels(const SampleTask& task, const PackedI
 }
 
 std::size_t NativeSampleWorker::scratch_bytes() const noexcept {
-    return reader_.scratch_bytes() + decoder_.scratch_bytes() + executor_.scratch_bytes();
+    return decoder_.scratch_bytes() + executor_.scratch_bytes();
 }
 
 Status NativeSampleWorker::transform(const SampleTask& task, const StripImageView& pixels, const Region& region,

@@ -8,7 +8,6 @@
 #include "codec/jpeg/jpeg_decoder.h"
 #include "engine/sample_task.h"
 #include "image/transform_executor.h"
-#include "io/file_reader.h"
 #include "kernels/kernel_table.h"
 
 namespace fastload {
@@ -24,6 +23,7 @@ class NativeSampleWorker final : public SampleWorker {
   public:
     NativeSampleWorker(const KernelTable& kernels, const NativeWorkerOptions& options);
 
+    void read(const SampleTask& task, SampleTimings* timings) noexcept override;
     Status run(const SampleTask& task, SampleTimings* timings) noexcept override;
     Status run_with_pixels(const SampleTask& task, const PackedImageView& rgb,
                            SampleTimings* timings) noexcept override;
@@ -35,7 +35,6 @@ class NativeSampleWorker final : public SampleWorker {
                      SampleTimings* timings) noexcept;
 
     const NativeWorkerOptions options_;
-    FileReader reader_;
     JpegDecoder decoder_;
     TransformExecutor executor_;
 };

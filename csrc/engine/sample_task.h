@@ -11,6 +11,7 @@
 
 #include "base/image_view.h"
 #include "base/status.h"
+#include "engine/sample_file.h"
 #include "engine/stats.h"
 #include "image/draw_source.h"
 #include "image/transform_plan.h"
@@ -76,6 +77,7 @@ struct SampleTask {
     std::size_t position = 0;                         // in the batch
     std::uint8_t* const* images = nullptr;            // the batch of each view; others write to it as well
     const std::atomic<bool>* is_cancelled = nullptr;  // a hint to leave early; the result is not used then
+    SampleFile* file = nullptr;                       // where it is read to, or was; null where pixels are given
     SampleReport* report = nullptr;
     SampleChoices* choices = nullptr;
 
@@ -90,8 +92,12 @@ class SampleWorker {
   public:
     virtual ~SampleWorker() = default;
 
-    // Reads, decodes, transforms and writes the sample. A status for which is_for_fallback() holds means: not written,
-    // let the reference decoder provide the pixels and call run_with_pixels. kWaitsForDraws: not written, comes again.
+    // Reads the file of the task, which must not have been read. May be called by another thread's worker than run().
+    virtual void read(const SampleTask& task, SampleTimings* timings) noexcept = 0;
+
+    // Reads the file if that was not done yet, decodes, transforms and writes the sample. A status for which
+    // is_for_fallback() holds means: not written, let the reference decoder provide the pixels and call
+    // run_with_pixels. kWaitsForDraws: not written, comes again.
     virtual Status run(const SampleTask& task, SampleTimings* timings) noexcept = 0;
 
     // The same from pixels that somebody else decoded.

@@ -84,6 +84,8 @@ void Stream::submit(Span<const std::int64_t> indices, Span<std::uint8_t* const> 
     slot->next_position = 0;
     slot->samples_left = indices.size();
     slot->first_error.reset();
+    slot->files.clear();
+    slot->files.resize(indices.size());
     slot->turns.assign(draw_order_.is_needed() ? indices.size() : 0, SampleTurn{});
     slot->num_drawn = 0;
     std::list<WorkQueue::Entry> work;
@@ -161,7 +163,9 @@ WaitResult Stream::run_in_caller(std::chrono::milliseconds budget, PendingSample
         PendingSample sample{shared_from_this(), std::move(slot), position, {}, {}, {}, {}};
         SampleTimings timings;
         Choices choices(*this, sample);
+        ensure_file(sample);
         const Status status = (*worker).run(task_of(sample, &choices), &timings);
+        give_file_back(sample);
         count_run(timings, status);
         if (is_for_fallback(status.code)) {
             sample.reason = status;
@@ -213,6 +217,15 @@ void Stream::cancel() noexcept {
     core_->fallback().remove(this);
 }
 
+void Stream::ensure_file(const PendingSample& sample) {
+    std::unique_ptr<SampleFile>& file = sample.slot->files[sample.position];
+    if (file == nullptr) file = core_->files().take();
+}
+
+void Stream::give_file_back(const PendingSample& sample) noexcept {
+    core_->files().give_back(std::move(sample.slot->files[sample.position]));
+}
+
 SampleTask Stream::task_of(const PendingSample& sample, SampleChoices* choices) const {
     BatchSlot& slot = *sample.slot;
     SampleTask task;
@@ -221,6 +234,7 @@ SampleTask Stream::task_of(const PendingSample& sample, SampleChoices* choices) 
     task.position = sample.position;
     task.images = slot.images.data();
     task.is_cancelled = &is_cancelled_;
+    task.file = slot.files[sample.position].get();
     task.report = &slot.reports[sample.position];
     task.report->sample_index = task.sample_index;
     task.choices = choices;
@@ -253,6 +267,8 @@ Status Stream::resolve_in_order(const PendingSample& sample, ImageSize source_si
                 break;
             }
             if (!place.empty()) {
+                SampleFile* const file = sample.slot->files[sample.position].get();
+                if (file != nullptr && !file->may_wait(SampleFiles::kMaxWaitingBytes)) file->forget();
                 turn.is_parked = true;
                 draw_order_.park(std::move(place));
                 status = {StatusCode::kWaitsForDraws, 0, 0, ""};
@@ -281,25 +297,55 @@ std::optional<TorchDraws> Stream::draws_after(const BatchSlot& slot) const {
     return draw_order_.draws_after(slot);
 }
 
-void Stream::run_sample(PendingSample sample, SampleWorker& worker) noexcept {
-    if (is_cancelled_.load(std::memory_order_relaxed)) return;
+std::uint64_t Stream::run_sample(PendingSample sample, SampleWorker& worker) noexcept {
+    if (is_cancelled_.load(std::memory_order_relaxed)) return 0;
     SampleTimings timings;
-    Choices choices(*this, sample);
-    const SampleTask task = task_of(sample, &choices);
-    const Status status = sample.pixels_owner == nullptr ? worker.run(task, &timings)
-                                                         : worker.run_with_pixels(task, sample.pixels, &timings);
     try {
+        const Status status = load(sample, worker, &timings);
         count_run(timings, status);
-        if (status.code == StatusCode::kWaitsForDraws) return;
-        if (!is_for_fallback(status.code)) return finish(sample, status, nullptr);
-        std::list<PendingSample> left{sample};
-        left.back().reason = status;
-        core_->fallback().push(std::move(left));
+        if (status.code == StatusCode::kWaitsForDraws) return timings.read_ns;
+        give_file_back(sample);
+        if (is_for_fallback(status.code)) {
+            leave_to_fallback(sample, status);
+        } else {
+            finish(sample, status, nullptr);
+        }
     } catch (const std::bad_alloc&) {
-        return finish(sample, {StatusCode::kOutOfMemory, 0, 0, "no memory to queue the sample"}, nullptr);
+        give_file_back(sample);
+        finish(sample, {StatusCode::kOutOfMemory, 0, 0, "no memory to load the sample"}, nullptr);
     }
-    // cancel() may have emptied the queue between the check above and the push.
+    return timings.read_ns;
+}
+
+Status Stream::load(const PendingSample& sample, SampleWorker& worker, SampleTimings* timings) {
+    Choices choices(*this, sample);
+    if (sample.pixels_owner != nullptr) {
+        return worker.run_with_pixels(task_of(sample, &choices), sample.pixels, timings);
+    }
+    ensure_file(sample);
+    return worker.run(task_of(sample, &choices), timings);
+}
+
+void Stream::leave_to_fallback(const PendingSample& sample, Status reason) {
+    std::list<PendingSample> left{sample};
+    left.back().reason = reason;
+    core_->fallback().push(std::move(left));
+    // cancel() may have emptied the queue before the push.
     if (is_cancelled_.load(std::memory_order_relaxed)) core_->fallback().remove(this);
+}
+
+std::uint64_t Stream::read_ahead(const PendingSample& sample, SampleWorker& worker) noexcept {
+    SampleTimings timings;
+    try {
+        ensure_file(sample);
+        worker.read(task_of(sample, nullptr), &timings);
+        count_run(timings, Status::ok());
+        // Beyond the limit as well: no more samples are taken then.
+        sample.slot->files[sample.position]->may_wait(SIZE_MAX);
+    } catch (const std::bad_alloc&) {
+        return 0;  // not read: whoever decodes the sample tries again
+    }
+    return timings.read_ns;
 }
 
 void Stream::complete(PendingSample sample) {

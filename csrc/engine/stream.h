@@ -60,7 +60,12 @@ class Stream : public std::enable_shared_from_this<Stream> {
     bool is_cancelled() const noexcept { return is_cancelled_.load(std::memory_order_relaxed); }
 
     // For threads: the work of one sample, then its bookkeeping. A sample for which there is no memory fails.
-    void run_sample(PendingSample sample, SampleWorker& worker) noexcept;
+    // Returns the nanoseconds that reading it took, 0 where it was not read.
+    std::uint64_t run_sample(PendingSample sample, SampleWorker& worker) noexcept;
+
+    // For threads that only read: reads the file of the sample, which then goes to run_sample() with it. Returns
+    // the nanoseconds that took.
+    std::uint64_t read_ahead(const PendingSample& sample, SampleWorker& worker) noexcept;
 
     // For the reference decoder, once a sample: with its pixels, or why there are none. complete() may throw
     // std::bad_alloc; then the sample is still unfinished.
@@ -92,6 +97,10 @@ class Stream : public std::enable_shared_from_this<Stream> {
     class Choices;
 
     SampleTask task_of(const PendingSample& sample, SampleChoices* choices) const;
+    Status load(const PendingSample& sample, SampleWorker& worker, SampleTimings* timings);  // may throw std::bad_alloc
+    void leave_to_fallback(const PendingSample& sample, Status reason);                      // the same
+    void ensure_file(const PendingSample& sample);                                           // may throw std::bad_alloc
+    void give_file_back(const PendingSample& sample) noexcept;
     Status resolve_in_order(const PendingSample& sample, ImageSize source_size) noexcept;
     void count_run(const SampleTimings& timings, Status status);
     void finish(const PendingSample& sample, Status status, std::shared_ptr<void> python_error) noexcept;

@@ -1,15 +1,26 @@
 #include "engine/work_queue.h"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
 namespace fastload {
+namespace {
+
+// A read of 100 KB from the page cache takes some 20 us, but on a busy machine a thread may lose its processor in the
+// middle of one: so a single read counts as 1 ms at most, and only many of the last 16 or so make reads slow.
+constexpr std::uint64_t kSlowReadNs = 400'000;
+constexpr std::uint64_t kMostOfOneReadNs = 1'000'000;
+constexpr std::uint64_t kReadsRemembered = 16;
+
+}  // namespace
 
 void WorkQueue::push(std::list<Entry> batches) noexcept {
     {
         const std::lock_guard<std::mutex> lock(mutex_);
         if (is_closed_) return;
         entries_.splice(entries_.end(), batches);
+        if (should_read_ahead()) may_read_ahead_.notify_one();
     }
     work_arrived_.notify_all();
 }
@@ -24,8 +35,16 @@ void WorkQueue::push_again(std::list<PendingSample> samples) noexcept {
     work_arrived_.notify_all();
 }
 
+PendingSample WorkQueue::take_next() {
+    Entry& oldest = entries_.front();
+    PendingSample sample{oldest.stream, oldest.slot, oldest.slot->next_position++, {}, {}, {}, {}};
+    if (oldest.slot->next_position == oldest.slot->sample_indices.size()) entries_.pop_front();
+    return sample;
+}
+
 std::optional<PendingSample> WorkQueue::take(std::uint64_t* waited_ns) {
     std::unique_lock<std::mutex> lock(mutex_);
+    if (should_read_ahead()) may_read_ahead_.notify_one();
     if (again_.empty() && entries_.empty() && !is_closed_) {
         const auto begin = std::chrono::steady_clock::now();
         work_arrived_.wait(lock, [this] { return is_closed_ || !again_.empty() || !entries_.empty(); });
@@ -37,10 +56,42 @@ std::optional<PendingSample> WorkQueue::take(std::uint64_t* waited_ns) {
         again_.pop_front();
         return sample;
     }
-    Entry& oldest = entries_.front();
-    PendingSample sample{oldest.stream, oldest.slot, oldest.slot->next_position++, {}, {}, {}, {}};
-    if (oldest.slot->next_position == oldest.slot->sample_indices.size()) entries_.pop_front();
+    return take_next();
+}
+
+bool WorkQueue::should_read_ahead() const noexcept {
+    return read_ns_ > kSlowReadNs && !entries_.empty() && again_.size() + num_being_read_ < read_ahead_ &&
+           files_.has_room();
+}
+
+std::optional<PendingSample> WorkQueue::take_to_read() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    may_read_ahead_.wait(lock, [this] { return is_closed_ || should_read_ahead(); });
+    if (is_closed_) return std::nullopt;
+    ++num_being_read_;
+    PendingSample sample = take_next();
+    if (should_read_ahead()) may_read_ahead_.notify_one();
     return sample;
+}
+
+void WorkQueue::push_read(std::list<PendingSample> sample) noexcept {
+    {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        --num_being_read_;
+        if (!is_closed_) again_.splice(again_.end(), sample);
+    }
+    work_arrived_.notify_one();
+}
+
+bool WorkQueue::note_read(std::uint64_t read_ns, std::size_t max_samples) noexcept {
+    if (read_ns == 0) return false;
+    const std::lock_guard<std::mutex> lock(mutex_);
+    read_ns_ -= read_ns_ / kReadsRemembered;
+    read_ns_ += std::min(read_ns, kMostOfOneReadNs) / kReadsRemembered;
+    const bool is_first = read_ahead_ == 0 && read_ns_ > kSlowReadNs;
+    if (is_first) read_ahead_ = max_samples;
+    if (should_read_ahead()) may_read_ahead_.notify_one();
+    return is_first;
 }
 
 void WorkQueue::remove(const Stream* stream) noexcept {
@@ -67,6 +118,7 @@ void WorkQueue::close() noexcept {
         removed_again.swap(again_);
     }
     work_arrived_.notify_all();
+    may_read_ahead_.notify_all();
 }
 
 bool WorkQueue::is_closed() const {

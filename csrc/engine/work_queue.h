@@ -29,6 +29,13 @@ struct PendingSample {
     std::shared_ptr<void> pixels_owner;
 };
 
+// Note [reading ahead]
+// A thread reads a file, decodes it and goes on to the next one: from a warm cache that is best, since the bytes are in
+// the processor's cache when they are decoded. From storage that answers late, threads would mostly wait. So the queue
+// watches how long reads take, and where they take long it lets readers in: threads that take samples in the order of
+// the queue, read them, and give them back to be decoded. Nobody waits for them: a thread that finds no sample read
+// takes the next one itself.
+//
 // Thread-safe. Several streams share it: their batches are served in the order of submission. Lists, because their
 // nodes are made before anything is queued: afterwards nothing can fail.
 class WorkQueue {
@@ -37,6 +44,8 @@ class WorkQueue {
         std::shared_ptr<Stream> stream;
         std::shared_ptr<BatchSlot> slot;
     };
+
+    explicit WorkQueue(const SampleFiles& files) noexcept : files_(files) {}
 
     // Takes the entries out of `batches`. After close() they are dropped.
     void push(std::list<Entry> batches) noexcept;
@@ -47,6 +56,16 @@ class WorkQueue {
     // Waits for a sample; nullopt after close(). Adds the time waited to *waited_ns.
     std::optional<PendingSample> take(std::uint64_t* waited_ns);
 
+    // For readers: waits until reads take long and a sample should be read ahead; nullopt after close(). Every sample
+    // comes back through push_read() or is dropped by it.
+    std::optional<PendingSample> take_to_read();
+    // A sample that was read, as a list of one; an empty list for one that is not needed any more.
+    void push_read(std::list<PendingSample> sample) noexcept;
+
+    // Tells how long a read took (0: there was none). True when reads have come to take long: then the caller starts
+    // readers, which may be `max_samples` ahead. True only once.
+    bool note_read(std::uint64_t read_ns, std::size_t max_samples) noexcept;
+
     // Forgets the samples of `stream` that no thread has taken.
     void remove(const Stream* stream) noexcept;
 
@@ -55,8 +74,16 @@ class WorkQueue {
     bool is_closed() const;
 
   private:
+    PendingSample take_next();                // under mutex_, with entries_ not empty
+    bool should_read_ahead() const noexcept;  // under mutex_
+
+    const SampleFiles& files_;
     mutable std::mutex mutex_;
     std::condition_variable work_arrived_;
+    std::condition_variable may_read_ahead_;
+    std::uint64_t read_ns_ = 0;       // of late, on average
+    std::size_t read_ahead_ = 0;      // samples
+    std::size_t num_being_read_ = 0;  // by readers
     std::list<PendingSample> again_;
     std::list<Entry> entries_;
     bool is_closed_ = false;

@@ -3,7 +3,11 @@
 #include <pthread.h>
 #include <signal.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <cstdio>
+#include <list>
+#include <memory>
 #include <new>
 #include <optional>
 #include <thread>
@@ -32,18 +36,55 @@ class SignalsBlocked {
     sigset_t previous_;
 };
 
-void fill_samples(EngineCore& core) {
-    const std::unique_ptr<SampleWorker> worker = core.make_worker();
+// See Note [reading ahead].
+void read_samples_until_closed(const std::shared_ptr<EngineCore>& core) {
+    const std::unique_ptr<SampleWorker> worker = core->make_worker();
+    for (;;) {
+        std::list<PendingSample> sample(1);  // its place, before the sample is taken: then nothing may fail
+        std::optional<PendingSample> taken = core->work().take_to_read();
+        if (!taken) return;
+        sample.front() = std::move(*taken);
+        const std::shared_ptr<Stream> stream = sample.front().stream;
+        std::uint64_t read_ns = 0;
+        if (stream->is_cancelled()) {
+            sample.clear();
+        } else {
+            read_ns = stream->read_ahead(sample.front(), *worker);
+        }
+        core->work().push_read(std::move(sample));
+        core->work().note_read(read_ns, 0);
+    }
+}
+
+// Without memory a reader ends, and threads read for themselves.
+void read_samples(const std::shared_ptr<EngineCore>& core) noexcept {
+    try {
+        read_samples_until_closed(core);
+    } catch (const std::bad_alloc&) {
+        return;
+    }
+}
+
+void start_readers(const std::shared_ptr<EngineCore>& core) noexcept;
+
+// Several for each thread that decodes, so that storage sees many requests at a time; they sleep where it needs none.
+std::size_t count_readers(const EngineCore& core) noexcept {
+    return std::clamp<std::size_t>(2 * core.num_threads(), 4, 32);
+}
+
+void fill_samples(const std::shared_ptr<EngineCore>& core) {
+    const std::unique_ptr<SampleWorker> worker = core->make_worker();
     std::size_t counted_scratch = 0;
     for (;;) {
         std::uint64_t waited_ns = 0;
-        std::optional<PendingSample> sample = core.work().take(&waited_ns);
+        std::optional<PendingSample> sample = core->work().take(&waited_ns);
         if (!sample) return;
         // The stream is kept alive by this copy while the sample itself is moved along.
         const std::shared_ptr<Stream> stream = sample->stream;
-        stream->run_sample(std::move(*sample), *worker);
+        const std::uint64_t read_ns = stream->run_sample(std::move(*sample), *worker);
+        if (core->work().note_read(read_ns, 2 * count_readers(*core))) start_readers(core);
         const std::size_t scratch = worker->scratch_bytes();
-        core.stats().update([&](EngineCounters& counters) {
+        core->stats().update([&](EngineCounters& counters) {
             counters.worker_wait_ns += waited_ns;
             counters.scratch_bytes += scratch - counted_scratch;
         });
@@ -51,10 +92,12 @@ void fill_samples(EngineCore& core) {
     }
 }
 
-void thread_main(const std::shared_ptr<EngineCore>& core) noexcept {
+using ThreadBody = void (*)(const std::shared_ptr<EngineCore>& core);
+
+void thread_main(const std::shared_ptr<EngineCore>& core, ThreadBody body) noexcept {
     Status fault;
     try {
-        fill_samples(*core);
+        body(core);
     } catch (const std::bad_alloc&) {
         fault = {StatusCode::kOutOfMemory, 0, 0, "a loader thread ran out of memory"};
     } catch (...) {
@@ -64,15 +107,13 @@ void thread_main(const std::shared_ptr<EngineCore>& core) noexcept {
     core->thread_ended();
 }
 
-}  // namespace
-
-void start_worker_thread(std::shared_ptr<EngineCore> core, std::size_t number) {
+void start_thread(const std::shared_ptr<EngineCore>& core, ThreadBody body, const char* kind, std::size_t number) {
     const SignalsBlocked scope;
     core->thread_started();
     try {
-        std::thread thread([core] { thread_main(core); });
+        std::thread thread([core, body] { thread_main(core, body); });
         char name[16];  // the system's limit, terminator included
-        std::snprintf(name, sizeof(name), "fastload-w%zu", number);
+        std::snprintf(name, sizeof(name), "fastload-%s%zu", kind, number);
         pthread_setname_np(thread.native_handle(), name);
         // Detached, because a thread stuck in a read cannot be joined in bounded time; the core counts them instead.
         thread.detach();
@@ -80,6 +121,22 @@ void start_worker_thread(std::shared_ptr<EngineCore> core, std::size_t number) {
         core->thread_ended();
         throw;
     }
+}
+
+void start_readers(const std::shared_ptr<EngineCore>& core) noexcept {
+    try {
+        for (std::size_t number = 0; number < count_readers(*core); ++number) {
+            start_thread(core, read_samples, "r", number);
+        }
+    } catch (...) {
+        return;  // the system has no more threads: those there are will do
+    }
+}
+
+}  // namespace
+
+void start_worker_thread(std::shared_ptr<EngineCore> core, std::size_t number) {
+    start_thread(core, fill_samples, "w", number);
 }
 
 }  // namespace fastload

@@ -31,6 +31,10 @@ struct Script {
     std::atomic<int> num_run{0};
     std::atomic<bool> is_gate_closed{false};  // workers wait here
     std::atomic<int> num_at_gate{0};
+    milliseconds read_time{0};
+    std::atomic<int> num_read{0};
+    std::atomic<int> num_reading{0};
+    std::atomic<int> most_reading{0};
     std::int64_t fallback_every = 0;  // sample indices divisible by it go to the reference decoder
     std::int64_t fail_from = INT64_MAX;
     std::size_t fail_making_worker = SIZE_MAX;
@@ -48,7 +52,19 @@ class ScriptedWorker final : public SampleWorker {
     explicit ScriptedWorker(Script& script) : script_(script) { ++script_.num_alive; }
     ~ScriptedWorker() override { --script_.num_alive; }
 
+    void read(const SampleTask& task, SampleTimings* timings) noexcept override {
+        const int now = ++script_.num_reading;
+        int most = script_.most_reading;
+        while (now > most && !script_.most_reading.compare_exchange_weak(most, now)) continue;
+        std::this_thread::sleep_for(script_.read_time);
+        timings->read_ns += static_cast<std::uint64_t>(std::chrono::nanoseconds(script_.read_time).count());
+        ++script_.num_read;
+        task.file->read({}, 0);  // there is no such file, but it counts as read
+        --script_.num_reading;
+    }
+
     Status run(const SampleTask& task, SampleTimings* timings) noexcept override {
+        if (!task.file->is_read()) read(task, timings);
         ++script_.num_at_gate;
         while (script_.is_gate_closed) std::this_thread::sleep_for(milliseconds(1));
         ++script_.num_run;
@@ -132,6 +148,48 @@ void wait_until(const std::atomic<int>& count, int at_least) {
 }
 
 }  // namespace
+
+TEST_CASE(engine_reads_more_files_at_a_time_than_it_has_threads_where_reads_take_long) {
+    Script script;
+    script.read_time = milliseconds(5);
+    Engine engine(2, factory_of(script));
+    const std::shared_ptr<Stream> stream = engine.open_stream(scripted_source());
+    std::vector<std::vector<std::int64_t>> batches;
+    std::vector<BatchBytes> bytes;
+    for (std::int64_t first = 0; first < 200; first += 10) {
+        std::vector<std::int64_t> indices;
+        for (std::int64_t i = first; i < first + 10; ++i) indices.push_back(i);
+        bytes.push_back(submit(*stream, indices));
+        batches.push_back(std::move(indices));
+    }
+    for (std::size_t k = 0; k < batches.size(); ++k) {
+        CHECK(next(*stream) != nullptr);
+        CHECK(is_filled_with(*bytes[k], batches[k]));
+    }
+    CHECK_EQUAL(script.num_read.load(), 200);
+    CHECK(script.most_reading >= 4);
+}
+
+TEST_CASE(engine_has_no_readers_where_reads_are_quick) {
+    Script script;
+    Engine engine(2, factory_of(script));
+    const std::shared_ptr<Stream> stream = engine.open_stream(scripted_source());
+    const BatchBytes bytes = submit(*stream, std::vector<std::int64_t>(100, 1));
+    CHECK(next(*stream) != nullptr);
+    CHECK_EQUAL(script.num_read.load(), 100);
+    CHECK(script.num_made <= 2);
+}
+
+TEST_CASE(engine_that_is_closed_while_readers_read_ends_all_its_threads) {
+    Script script;
+    script.read_time = milliseconds(5);
+    Engine engine(2, factory_of(script));
+    const std::shared_ptr<Stream> stream = engine.open_stream(scripted_source());
+    const BatchBytes bytes = submit(*stream, std::vector<std::int64_t>(1000, 1));
+    wait_until(script.num_read, 50);
+    CHECK(engine.close(milliseconds(2000)));
+    CHECK(script.num_read < 1000);
+}
 
 TEST_CASE(engine_delivers_filled_batches_in_order_for_any_number_of_threads) {
     for (const std::size_t num_threads : {0U, 1U, 2U, 8U}) {

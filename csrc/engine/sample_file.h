@@ -1,0 +1,79 @@
+// The bytes of sample files: read before the sample is decoded, and kept while it waits.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "base/span.h"
+#include "base/status.h"
+#include "io/file_reader.h"
+
+namespace fastload {
+
+// One file. Belongs to whoever works on its sample just now.
+class SampleFile {
+  public:
+    using SharedSum = std::shared_ptr<std::atomic<std::size_t>>;
+
+    explicit SampleFile(SharedSum waiting_bytes) noexcept : waiting_bytes_(std::move(waiting_bytes)) {}
+    ~SampleFile() { forget(); }
+    SampleFile(const SampleFile&) = delete;  // the sum counts it once
+    SampleFile& operator=(const SampleFile&) = delete;
+
+    // As FileReader::read. What it gave stays until forget().
+    void read(ByteSpan path, std::uint64_t max_file_bytes) noexcept;
+    void forget() noexcept;
+
+    bool is_read() const noexcept { return is_read_; }
+    Status status() const noexcept { return status_; }
+    ByteSpan contents() const noexcept { return contents_; }
+    std::size_t held_bytes() const noexcept { return reader_.scratch_bytes(); }
+
+    // Counts it as one that is kept while its sample waits; false where such files hold `limit` bytes already.
+    bool may_wait(std::size_t limit) noexcept;
+
+  private:
+    FileReader reader_;
+    ByteSpan contents_;
+    Status status_;
+    bool is_read_ = false;
+    bool is_counted_ = false;
+    const SharedSum waiting_bytes_;
+};
+
+// The files of one engine. Memory goes from one sample to the next, so that a warm epoch allocates nothing.
+// Thread-safe.
+class SampleFiles {
+  public:
+    // What files may hold that wait to be decoded. Beyond it they are forgotten and read again.
+    static constexpr std::size_t kMaxWaitingBytes = std::size_t{64} << 20;
+
+    // The memory of one file for each of `num_threads` stays, whatever its size; that of others as long as all spare
+    // memory together is below kMaxSpareBytes.
+    explicit SampleFiles(std::size_t num_threads);
+
+    // A file that has not been read. May throw std::bad_alloc.
+    std::unique_ptr<SampleFile> take();
+    // Null is fine.
+    void give_back(std::unique_ptr<SampleFile> file) noexcept;
+
+    bool has_room() const noexcept { return waiting_bytes_->load(std::memory_order_relaxed) < kMaxWaitingBytes; }
+
+    // Memory of the files that no sample uses now.
+    std::size_t spare_bytes() const noexcept;
+
+  private:
+    static constexpr std::size_t kMaxSpareBytes = std::size_t{32} << 20;
+
+    const std::size_t num_threads_;
+    const SampleFile::SharedSum waiting_bytes_;
+    mutable std::mutex mutex_;
+    std::vector<std::unique_ptr<SampleFile>> spare_;  // never grows beyond what is reserved
+    std::size_t spare_bytes_ = 0;
+};
+
+}  // namespace fastload
