@@ -29,7 +29,7 @@ constexpr KernelTable kScalarTable = {
 constexpr KernelTable kAvx2Table = {
     "avx2",
     true,
-    unstuff_scalar,
+    unstuff_avx2,
     inverse_dct_scalar,
     upsample_h2v1_scalar,
     upsample_h1v2_scalar,
@@ -44,7 +44,7 @@ constexpr KernelTable kAvx2Table = {
 constexpr KernelTable kAvx512Table = {
     "avx512",
     true,
-    unstuff_scalar,
+    unstuff_avx512,
     inverse_dct_scalar,
     upsample_h2v1_scalar,
     upsample_h1v2_scalar,
@@ -59,7 +59,7 @@ constexpr KernelTable kAvx512Table = {
 constexpr KernelTable kAvx512VnniTable = {
     "avx512vnni",
     true,
-    unstuff_scalar,
+    unstuff_avx512,
     inverse_dct_scalar,
     upsample_h2v1_scalar,
     upsample_h1v2_scalar,

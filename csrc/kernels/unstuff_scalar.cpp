@@ -1,39 +1,18 @@
 #include <cstring>
 
-#include "kernels/unstuff.h"
+#include "kernels/unstuff_loop.h"
 
 namespace fastload {
 
 UnstuffedScan unstuff_scalar(ByteSpan source, std::uint8_t* clean, Span<std::uint32_t> restart_offsets) noexcept {
-    UnstuffedScan scan;
-    const std::uint8_t* next = source.begin();
-    const std::uint8_t* const end = source.end();
-    while (next != end) {
-        const auto remaining = static_cast<std::size_t>(end - next);
-        const auto* found = static_cast<const std::uint8_t*>(std::memchr(next, 0xFF, remaining));
-        const std::size_t run = found == nullptr ? remaining : static_cast<std::size_t>(found - next);
-        std::memcpy(clean + scan.clean_bytes, next, run);
-        scan.clean_bytes += run;
-        next += run;
-        if (end - next < 2) break;  // no FF left, or one that is the last byte
-        const std::uint8_t code = next[1];
-        if (code == 0x00) {
-            clean[scan.clean_bytes++] = 0xFF;
-        } else if (code >= 0xD0 && code <= 0xD7) {
-            scan.end = ScanEnd::kRestartOutOfOrder;
-            if (code - 0xD0U != (scan.restart_count & 7U)) break;
-            scan.end = ScanEnd::kTooManyRestarts;
-            if (scan.restart_count == restart_offsets.size()) break;
-            scan.end = ScanEnd::kDataEnd;
-            restart_offsets[scan.restart_count++] = static_cast<std::uint32_t>(scan.clean_bytes);
-        } else {
-            scan.end = code == 0xFF ? ScanEnd::kFillBytes : ScanEnd::kMarker;
-            break;
-        }
-        next += 2;
-    }
-    scan.source_bytes = static_cast<std::size_t>(next - source.begin());
-    return scan;
+    const auto copy_run = [](const std::uint8_t* from, const std::uint8_t* end, std::uint8_t* to) noexcept {
+        const auto remaining = static_cast<std::size_t>(end - from);
+        const auto* found = static_cast<const std::uint8_t*>(std::memchr(from, 0xFF, remaining));
+        const std::size_t run = found == nullptr ? remaining : static_cast<std::size_t>(found - from);
+        std::memcpy(to, from, run);
+        return run;
+    };
+    return unstuff_with(copy_run, source, clean, restart_offsets);
 }
 
 }  // namespace fastload

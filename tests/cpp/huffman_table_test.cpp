@@ -8,6 +8,7 @@
 
 #include "check.h"
 #include "codec/jpeg/entropy_baseline.h"
+#include "kernel_variants.h"
 
 namespace fastload::jpeg {
 namespace {
@@ -130,6 +131,12 @@ void capture(const std::int16_t* coefficients, const std::uint16_t*, std::uint8_
     captured_blocks.emplace_back(coefficients, coefficients + 64);
 }
 
+// The table with capture() in it.
+KernelTable capturing(KernelTable kernels) {
+    kernels.inverse_dct = capture;
+    return kernels;
+}
+
 void check_round_trip(const std::vector<Block>& blocks, const HuffmanSpec& dc_spec, const HuffmanSpec& ac_spec) {
     const auto dc = std::make_unique<DcTable>();
     const auto ac = std::make_unique<AcTable>();
@@ -146,9 +153,9 @@ void check_round_trip(const std::vector<Block>& blocks, const HuffmanSpec& dc_sp
     const std::vector<std::uint8_t> data = writer.padded();
     const std::uint16_t quantization[64] = {};
     std::uint8_t output[64];
-    for (const bool is_kept : {true, false}) {
+    const auto check = [&](const KernelTable& kernels, bool is_kept) {
         EntropyScan scan;
-        scan.begin({data.data(), writer.size(), {}}, static_cast<std::uint32_t>(blocks.size()), 0, capture, 0);
+        scan.begin({data.data(), writer.size(), {}}, static_cast<std::uint32_t>(blocks.size()), 0, kernels, 0);
         ScanBlock plan;
         plan.dc = dc.get();
         plan.ac = ac.get();
@@ -160,7 +167,11 @@ void check_round_trip(const std::vector<Block>& blocks, const HuffmanSpec& dc_sp
         CHECK((is_kept ? scan.decode(count) : scan.walk(count)).is_ok());
         CHECK(scan.finish().is_ok());
         if (is_kept) CHECK(captured_blocks == blocks);
-    }
+    };
+    for_each_kernel_table([&](const KernelTable& kernels) {
+        check(capturing(kernels), true);
+        check(capturing(kernels), false);
+    });
 }
 
 Block random_block(std::mt19937& random, unsigned density) {
@@ -295,26 +306,30 @@ TEST_CASE(entropy_scan_refuses_bad_segments) {
     const auto ac = std::make_unique<AcTable>();
     CHECK(dc->build(spec_of({{1, 1}}, {0})));
     CHECK(ac->build(spec_of({{2, 2}}, {0x00, 0xF1})));
-    const auto decode = [&](std::vector<std::uint8_t> data, std::uint32_t blocks) {
+    const auto decode = [&](const KernelTable& kernels, std::vector<std::uint8_t> data, std::uint32_t blocks) {
         const std::size_t size = data.size();
         data.resize(size + kReaderPaddingBytes);
         const std::uint16_t quantization[64] = {};
         std::uint8_t output[64];
         EntropyScan scan;
-        scan.begin({data.data(), size, {}}, blocks, 0, capture, 0);
+        scan.begin({data.data(), size, {}}, blocks, 0, kernels, 0);
         scan.add_block({dc.get(), ac.get(), quantization, 0, output, 0});
         const Status status = scan.decode(blocks);
         return status.is_ok() ? scan.finish() : status;
     };
-    // A block is 0 00; two of them are 6 bits.
-    CHECK(decode({0x03}, 2).is_ok());
-    CHECK(!decode({0x03, 0x00}, 2).is_ok());  // a byte too many
-    CHECK(!decode({0x00}, 3).is_ok());        // 9 bits in 8
-    CHECK(!decode({}, 3).is_ok());
-    CHECK(!decode({0x60}, 1).is_ok());                    // 0 11: no such code
-    CHECK(!decode({0x80}, 1).is_ok());                    // 1: no such DC code
-    CHECK(!decode({0x2D, 0xB6, 0xDB, 0xFF}, 1).is_ok());  // run 15, size 1, again and again: past coefficient 63
-    CHECK(!decode({0x00}, 100000).is_ok());               // ends long before the last block, and stops soon
+    for_each_kernel_table([&](const KernelTable& table) {
+        const KernelTable kernels = capturing(table);
+        // A block is 0 00; two of them are 6 bits.
+        CHECK(decode(kernels, {0x03}, 2).is_ok());
+        CHECK(!decode(kernels, {0x03, 0x00}, 2).is_ok());  // a byte too many
+        CHECK(!decode(kernels, {0x00}, 3).is_ok());        // 9 bits in 8
+        CHECK(!decode(kernels, {}, 3).is_ok());
+        CHECK(!decode(kernels, {0x60}, 1).is_ok());  // 0 11: no such code
+        CHECK(!decode(kernels, {0x80}, 1).is_ok());  // 1: no such DC code
+        CHECK(!decode(kernels, {0x2D, 0xB6, 0xDB, 0xFF}, 1)
+                   .is_ok());                             // run 15, size 1, again and again: past coefficient 63
+        CHECK(!decode(kernels, {0x00}, 100000).is_ok());  // ends long before the last block, and stops soon
+    });
 }
 
 }  // namespace fastload::jpeg

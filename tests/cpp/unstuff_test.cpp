@@ -5,7 +5,7 @@
 
 #include "check.h"
 #include "jpeg_bytes.h"
-#include "kernels/dispatch.h"
+#include "kernel_variants.h"
 
 namespace fastload {
 namespace {
@@ -52,14 +52,14 @@ Expected unstuff_slowly(const Bytes& source, std::size_t restart_room) {
     return expected;
 }
 
-void check_unstuff(const Bytes& source, std::size_t restart_room) {
+void check_unstuff(const KernelTable& kernels, const Bytes& source, std::size_t restart_room) {
     const Expected expected = unstuff_slowly(source, restart_room);
     // Exact sizes, so that the address sanitizer sees a read or write behind them.
     const std::vector<std::uint8_t> input(source);
     std::vector<std::uint8_t> clean(source.size() + kUnstuffSlackBytes);
     std::vector<std::uint32_t> offsets(restart_room);
     const UnstuffedScan scan =
-        select_kernel_table()->unstuff({input.data(), input.size()}, clean.data(), {offsets.data(), offsets.size()});
+        kernels.unstuff({input.data(), input.size()}, clean.data(), {offsets.data(), offsets.size()});
     CHECK_EQUAL(scan.clean_bytes, expected.clean.size());
     CHECK_EQUAL(scan.source_bytes, expected.source_bytes);
     CHECK_EQUAL(static_cast<int>(scan.end), static_cast<int>(expected.end));
@@ -67,6 +67,10 @@ void check_unstuff(const Bytes& source, std::size_t restart_room) {
     CHECK(std::equal(expected.clean.begin(), expected.clean.end(), clean.begin()));
     offsets.resize(scan.restart_count);
     CHECK(offsets == expected.restarts);
+}
+
+void check_unstuff(const Bytes& source, std::size_t restart_room) {
+    for_each_kernel_table([&](const KernelTable& kernels) { check_unstuff(kernels, source, restart_room); });
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/target_region.h"
+
 // GCC's vectoriser of straight-line code packs two state variables of the block loop into one vector register, which
 // lengthens the serial chain from lookup to lookup.
 #if defined(__GNUC__) && !defined(__clang__)
@@ -115,7 +117,7 @@ FASTLOAD_ALWAYS_INLINE int decode_ac(BitReader& reader, const AcTable& table, st
 
 // A block whose only coefficient is the DC one: the inverse DCT's short first pass and its second one come down to
 // this.
-void fill_from_dc(std::int16_t dc, std::uint16_t quantization, std::uint8_t* output) {
+FASTLOAD_ALWAYS_INLINE void fill_from_dc(std::int16_t dc, std::uint16_t quantization, std::uint8_t* output) {
     const auto product =
         static_cast<std::int16_t>(static_cast<std::uint32_t>(static_cast<std::uint16_t>(dc)) * quantization);
     const auto scaled = static_cast<std::int16_t>(product * 4);
@@ -126,9 +128,10 @@ void fill_from_dc(std::int16_t dc, std::uint16_t quantization, std::uint8_t* out
 }  // namespace
 
 void EntropyScan::begin(const ScanData& data, std::uint32_t mcu_count, std::uint32_t restart_interval,
-                        InverseDctFunction inverse_dct, std::uint64_t file_offset) noexcept {
+                        const KernelTable& kernels, std::uint64_t file_offset) noexcept {
     data_ = data;
-    inverse_dct_ = inverse_dct;
+    inverse_dct_ = kernels.inverse_dct;
+    has_bmi2_ = kernels.has_bmi2;
     file_offset_ = file_offset;
     mcus_left_ = mcu_count;
     mcus_left_in_segment_ = 0;
@@ -203,8 +206,11 @@ Status EntropyScan::run(std::uint32_t count) noexcept {
     return Status::ok();
 }
 
+// Note [two compilations]
+// The loop is shifts by variable amounts, which BMI2 does in one instruction each, without the flags. It is plain C++,
+// compiled twice by being inlined into two functions; nothing in it may be left out of line.
 template <bool kIsKept>
-bool EntropyScan::run_mcus(std::uint32_t first, std::uint32_t count) noexcept {
+FASTLOAD_ALWAYS_INLINE bool EntropyScan::run_mcus_inline(std::uint32_t first, std::uint32_t count) noexcept {
     BitReader reader = reader_;
     const std::uint8_t* const limit = data_.bytes + data_.size + sizeof(std::uint64_t);
     std::int16_t* const block = block_;
@@ -229,6 +235,24 @@ bool EntropyScan::run_mcus(std::uint32_t first, std::uint32_t count) noexcept {
     }
     reader_ = reader;
     return true;
+}
+
+#if FASTLOAD_HAS_X86_KERNELS
+FASTLOAD_BEGIN_TARGET("bmi,bmi2")
+bool EntropyScan::decode_mcus_bmi2(std::uint32_t first, std::uint32_t count) noexcept {
+    return run_mcus_inline<true>(first, count);
+}
+bool EntropyScan::walk_mcus_bmi2(std::uint32_t count) noexcept { return run_mcus_inline<false>(0, count); }
+FASTLOAD_END_TARGET
+#else
+bool EntropyScan::decode_mcus_bmi2(std::uint32_t, std::uint32_t) noexcept { return false; }
+bool EntropyScan::walk_mcus_bmi2(std::uint32_t) noexcept { return false; }
+#endif
+
+template <bool kIsKept>
+bool EntropyScan::run_mcus(std::uint32_t first, std::uint32_t count) noexcept {
+    if (has_bmi2_) return kIsKept ? decode_mcus_bmi2(first, count) : walk_mcus_bmi2(count);
+    return run_mcus_inline<kIsKept>(first, count);
 }
 
 template Status EntropyScan::run<false>(std::uint32_t count) noexcept;

@@ -8,7 +8,7 @@
 #include "base/status.h"
 #include "codec/jpeg/bit_reader.h"
 #include "codec/jpeg/huffman_table.h"
-#include "kernels/idct.h"
+#include "kernels/kernel_table.h"
 
 namespace fastload::jpeg {
 
@@ -35,7 +35,7 @@ class EntropyScan {
   public:
     // `restart_interval` in MCUs, 0 for none. `file_offset` is only for messages.
     void begin(const ScanData& data, std::uint32_t mcu_count, std::uint32_t restart_interval,
-               InverseDctFunction inverse_dct, std::uint64_t file_offset) noexcept;
+               const KernelTable& kernels, std::uint64_t file_offset) noexcept;
 
     // Adds the next block of an MCU, at most kMaxScanBlocks after begin().
     void add_block(const ScanBlock& block) noexcept { blocks_[block_count_++] = block; }
@@ -57,12 +57,17 @@ class EntropyScan {
     Status run(std::uint32_t count) noexcept;
     template <bool kIsKept>
     bool run_mcus(std::uint32_t first, std::uint32_t count) noexcept;
+    template <bool kIsKept>
+    bool run_mcus_inline(std::uint32_t first, std::uint32_t count) noexcept;
+    bool decode_mcus_bmi2(std::uint32_t first, std::uint32_t count) noexcept;
+    bool walk_mcus_bmi2(std::uint32_t count) noexcept;
     Status start_segment() noexcept;
     Status skip_segments(std::uint32_t count, std::uint32_t* skipped) noexcept;
     Status irregular(const char* detail) const noexcept;
 
     ScanData data_;
     InverseDctFunction inverse_dct_ = nullptr;
+    bool has_bmi2_ = false;
     std::uint64_t file_offset_ = 0;
     std::uint32_t mcus_left_ = 0;             // in the scan
     std::uint32_t mcus_left_in_segment_ = 0;  // until the next restart

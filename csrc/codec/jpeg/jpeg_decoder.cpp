@@ -200,7 +200,7 @@ Status JpegDecoder::read_scan_data(const Scan& scan, std::size_t* end_offset) no
 }
 
 void JpegDecoder::plan_blocks(const Scan& scan, const jpeg::ScanData& data, std::uint32_t mcu_count) noexcept {
-    entropy_.begin(data, mcu_count, tables_.restart_interval, kernels_.inverse_dct, scan.data_offset);
+    entropy_.begin(data, mcu_count, tables_.restart_interval, kernels_, scan.data_offset);
     for (int i = 0; i < scan.component_count; ++i) {
         const jpeg::ScanComponent& component = scan.components[i];
         const FrameComponent& facts = header_.frame.components[component.component];
