@@ -7,6 +7,7 @@ import threading
 import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from fastload._exit import exit_state
 from fastload._failures import exception_of
 from fastload._fallback import FallbackThreads, serve
 from fastload._torch_draws import uniform_is_fused
-from fastload.samplers._lowering import BadIndicesError, lower_batch_sampler
+from fastload.samplers._lowering import BadIndicesError, lower_batch_sampler, sequential_key
 from fastload.sources._lowering import LoweredSource
 
 # How long close() and the interpreter's exit wait for native threads; one that hangs in a read is left behind.
@@ -188,6 +189,8 @@ class NativeIterator(_BaseDataLoaderIter):
         self._lock = threading.Lock()
         self._resets = 0
         self._failed: _native.Batch | None = None  # with its like behind it still to be loaded again
+        self._last: tuple[NDArray[np.int64], _native.Batch] | None = None  # the batch handed out last
+        self._begun_key: tuple[int, int, bool] | None = None  # of the next epoch, where that is under way already
         self._stream = self._open_stream(loader)
         # With workers torch asks the sampler for an iterator twice, and uses the second; samplers may count on it.
         self._start(loader, self._sampler_iter if self._num_workers == 0 else None)
@@ -196,6 +199,10 @@ class NativeIterator(_BaseDataLoaderIter):
         """Begins another epoch on the same iterator; torch calls it for persistent_workers."""
         super()._reset(loader, first_iter)
         self._resets += 1
+        begun_key, self._begun_key = self._begun_key, None
+        if begun_key is not None and begun_key == sequential_key(loader.batch_sampler):
+            self._last = None
+            return
         if self._plan.has_ordered_draws:
             self._finish_epoch()
         else:
@@ -225,9 +232,25 @@ class NativeIterator(_BaseDataLoaderIter):
     def _start(self, loader: Any, begun: Iterator[Any] | None) -> None:
         index_batches = lower_batch_sampler(loader, begun)
         assert index_batches is not None, "a loader without batches has no native plan"
+        self._last = None
+        self._submit_first(index_batches)
+
+    def _begin_next_epoch(self) -> None:
+        """Lets the threads begin the epoch that a persistent iterator is likely to be asked for, where that changes
+        nothing but the time: the batches are known and neither sampler nor transform draws."""
+        key = sequential_key(self._index_sampler)
+        if not (self._persistent_workers and self._num_workers > 0) or key is None or self._begun_key is not None:
+            return
+        if any(view.is_random for view in self._plan.views):
+            return
+        index_batches = lower_batch_sampler(SimpleNamespace(batch_sampler=self._index_sampler))
+        assert index_batches is not None
+        self._submit_first(index_batches)
+        self._begun_key = key
+
+    def _submit_first(self, index_batches: Iterator[NDArray[np.int64]]) -> None:
         self._index_batches = index_batches
         self._is_exhausted = False
-        self._last: tuple[NDArray[np.int64], _native.Batch] | None = None
         if self._num_workers > 0:
             for _ in range(self._engine.settings.max_batches):
                 self._submit_next()
@@ -276,6 +299,14 @@ class NativeIterator(_BaseDataLoaderIter):
         engine, is_pinned = self._engine.native, bool(self._pin_memory)
         return [_device.allocate(engine, layout, batch_size, is_pinned=is_pinned) for layout in self._plan.layouts]
 
+    def __next__(self) -> Any:
+        # torch names each step of an epoch for its profiler, which takes longer than all that is done here.
+        if torch.autograd._profiler_enabled() or self._sampler_iter is None:  # type: ignore[attr-defined]
+            return super().__next__()
+        data = self._next_data()
+        self._num_yielded += 1
+        return data
+
     def _next_data(self) -> list[Any]:  # type: ignore[override]  # torch: NoReturn
         self._engine.check_process("this iterator")
         exit_state.sleep_if_begun()
@@ -283,7 +314,13 @@ class NativeIterator(_BaseDataLoaderIter):
             self._redo_behind_failed()  # what an interrupt has left
             if self._stream.batches_in_flight == 0:  # else an interrupted wait has left its batch behind
                 self._submit_next()
-            batch = self._wait()
+            if self._begun_key is not None:  # of the next epoch; this one is over
+                raise StopIteration
+            try:
+                batch = self._wait()
+            except StopIteration:
+                self._begin_next_epoch()
+                raise
             pending = batch.take_owner()
             if self._plan.has_ordered_draws:
                 self._settle_draws(batch, pending)

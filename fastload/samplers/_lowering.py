@@ -77,9 +77,20 @@ def lower_batch_sampler(loader: Any, begun: Iterator[Any] | None = None) -> Iter
     return map(_index_array, iter(batch_sampler) if begun is None else begun)
 
 
-def _is_torchs_own(sampler: object, kind: type) -> bool:
+def sequential_key(batch_sampler: Any) -> tuple[int, int, bool] | None:
+    """What decides the index batches of a batch sampler that is known to give the same ones again, and to draw nothing:
+    length, batch size and drop_last. None for any other."""
+    if not _is_torchs_own(batch_sampler, BatchSampler):
+        return None
+    sampler = batch_sampler.sampler
+    if not _is_torchs_own(sampler, SequentialSampler):
+        return None
+    return len(sampler.data_source), batch_sampler.batch_size, batch_sampler.drop_last
+
+
+def _is_torchs_own(sampler: Any, kind: type) -> bool:
     """Whether `sampler` is exactly a `kind`, whose ``__iter__`` nobody replaced."""
-    return type(sampler) is kind and getattr(kind.__iter__, "__globals__", None) is vars(torch_samplers)  # type: ignore[attr-defined]
+    return type(sampler) is kind and getattr(kind.__iter__, "__globals__", None) is vars(torch_samplers)
 
 
 class _IndexSource(Protocol):

@@ -91,10 +91,11 @@ class LoweredSource:
         Raises:
             IndexError, ValueError: An index is out of range, with the type and text of the data set's own.
         """
-        if (num_valid := self.num_valid(indices)) < len(indices):
-            raise self._out_of_range(int(indices[num_valid]))
-        wrapped = np.where(indices < 0, indices + len(self), indices)
-        return wrapped if self.index_map is None else self.index_map[wrapped]
+        if len(indices) and (indices.min() < 0 or indices.max() >= len(self)):  # seldom
+            if (num_valid := self.num_valid(indices)) < len(indices):
+                raise self._out_of_range(int(indices[num_valid]))
+            indices = np.where(indices < 0, indices + len(self), indices)
+        return indices if self.index_map is None else self.index_map[indices]
 
     def file(self, index: int) -> int:
         """The same for one index."""
