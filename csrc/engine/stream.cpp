@@ -276,7 +276,7 @@ Status Stream::resolve_in_order(const PendingSample& sample, ImageSize source_si
             }
         }
         try {
-            place.push_back(sample);
+            place = core_->work().list_of(sample);
         } catch (const std::bad_alloc&) {
             status = {StatusCode::kOutOfMemory, 0, 0, "no memory to let the sample wait"};
             break;

@@ -25,6 +25,17 @@ void WorkQueue::push(std::list<Entry> batches) noexcept {
     work_arrived_.notify_all();
 }
 
+std::list<PendingSample> WorkQueue::list_of(PendingSample sample) {
+    std::list<PendingSample> list;
+    {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        if (!spare_nodes_.empty()) list.splice(list.end(), spare_nodes_, spare_nodes_.begin());
+    }
+    if (list.empty()) list.emplace_back();
+    list.front() = std::move(sample);
+    return list;
+}
+
 void WorkQueue::push_again(std::list<PendingSample> samples) noexcept {
     if (samples.empty()) return;
     {
@@ -52,8 +63,8 @@ std::optional<PendingSample> WorkQueue::take(std::uint64_t* waited_ns) {
     }
     if (is_closed_) return std::nullopt;
     if (!again_.empty()) {
-        PendingSample sample = std::move(again_.front());
-        again_.pop_front();
+        PendingSample sample = std::exchange(again_.front(), {});
+        spare_nodes_.splice(spare_nodes_.end(), again_, again_.begin());
         return sample;
     }
     return take_next();

@@ -50,6 +50,10 @@ class WorkQueue {
     // Takes the entries out of `batches`. After close() they are dropped.
     void push(std::list<Entry> batches) noexcept;
 
+    // A list of this sample, for push_again() or push_read(); its node is one that take() has emptied, where there is
+    // one. May throw std::bad_alloc.
+    std::list<PendingSample> list_of(PendingSample sample);
+
     // Takes samples out of the list that were handed out before and come again; they are served first.
     void push_again(std::list<PendingSample> samples) noexcept;
 
@@ -85,6 +89,7 @@ class WorkQueue {
     std::size_t read_ahead_ = 0;      // samples
     std::size_t num_being_read_ = 0;  // by readers
     std::list<PendingSample> again_;
+    std::list<PendingSample> spare_nodes_;  // without samples
     std::list<Entry> entries_;
     bool is_closed_ = false;
 };

@@ -40,7 +40,8 @@ class SignalsBlocked {
 void read_samples_until_closed(const std::shared_ptr<EngineCore>& core) {
     const std::unique_ptr<SampleWorker> worker = core->make_worker();
     for (;;) {
-        std::list<PendingSample> sample(1);  // its place, before the sample is taken: then nothing may fail
+        // Its place before the sample is taken: behind that nothing may fail.
+        std::list<PendingSample> sample = core->work().list_of({});
         std::optional<PendingSample> taken = core->work().take_to_read();
         if (!taken) return;
         sample.front() = std::move(*taken);

@@ -16,6 +16,7 @@
 
 #include "check.h"
 #include "engine/engine.h"
+#include "failing_allocation.h"
 #include "image/transform_plan.h"
 
 namespace fastload {
@@ -276,6 +277,36 @@ TEST_CASE(samples_that_wait_for_their_turn_are_let_go_of_by_cancel) {
     CHECK(engine.close(milliseconds(2000)));
     CHECK(watched.expired());
     CHECK(memory.expired());
+}
+
+TEST_CASE(samples_that_wait_for_their_turn_allocate_nothing_once_warm) {
+    constexpr std::size_t kSamples = 40;
+    constexpr int kBatches = 50;
+    Script script;
+    script.fates = {Fate::kNative};
+    std::atomic<unsigned> seed{1};
+    Engine engine(3, [&]() { return std::make_unique<ScriptedWorker>(script, seed++); });
+    SampleSource source;
+    source.views = {random_view()};
+    source.torch_draws = TorchDraws(Mt19937Stream(1), true);
+    const std::shared_ptr<Stream> stream = engine.open_stream(source);
+    const std::vector<std::int64_t> indices(kSamples, 3);
+    auto bytes = std::make_shared<std::vector<std::uint8_t>>(kSamples * source.views[0].sample_bytes);
+    std::uint8_t* const images = bytes->data();
+    const auto run_batches = [&] {
+        for (int k = 0; k < kBatches; ++k) {
+            stream->submit({indices.data(), indices.size()}, {&images, 1}, bytes);
+            PendingSample needs_python;
+            while (stream->wait(milliseconds(50), &needs_python) == WaitResult::kTimedOut) continue;
+            std::shared_ptr<void> memory;
+            stream->recycle(stream->take_ready(&memory));
+        }
+    };
+    run_batches();
+    const std::int64_t before = testing::num_allocations();
+    run_batches();
+    // Some for each batch, none for each sample.
+    CHECK(testing::num_allocations() - before < 5 * kBatches);
 }
 
 TEST_CASE(an_image_that_changes_its_size_meanwhile_fails) {

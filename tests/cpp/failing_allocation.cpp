@@ -15,8 +15,10 @@ constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
 std::atomic<std::int64_t> allocations_left{kNever};
 std::atomic<bool> is_for_good{false};
 std::atomic<bool> has_refused{false};
+std::atomic<std::int64_t> num_asked{0};
 
 bool is_refused() {
+    ++num_asked;
     if (allocations_left.load() == kNever) return false;
     const std::int64_t left = allocations_left.fetch_sub(1);
     if (left != 1 && (left > 1 || !is_for_good)) return false;
@@ -42,6 +44,8 @@ FailingAllocation::FailingAllocation(std::int64_t n, bool for_good) {
 FailingAllocation::~FailingAllocation() { allocations_left = kNever; }
 
 bool FailingAllocation::has_failed() { return has_refused; }
+
+std::int64_t num_allocations() { return num_asked; }
 
 }  // namespace fastload::testing
 

@@ -1,4 +1,4 @@
-// An operator new that can be told to fail. Replaces the global one of the whole test program.
+// An operator new that counts, and that can be told to fail. Replaces the global one of the whole test program.
 #pragma once
 
 #include <cstdint>
@@ -17,5 +17,8 @@ class FailingAllocation {
     // Whether an allocation was refused.
     static bool has_failed();
 };
+
+// Allocations of the process so far.
+std::int64_t num_allocations();
 
 }  // namespace fastload::testing
