@@ -35,8 +35,8 @@ constexpr KernelTable kAvx2Table = {
     upsample_h1v2_scalar,
     upsample_h2v2_scalar,
     ycc_to_rgb_scalar,
-    resize_scratch_bytes_scalar,
-    resize_scalar,
+    resize_scratch_bytes_avx2,
+    resize_avx2,
     convert_rows_scalar,
     convert_strips_scalar,
 };
@@ -50,8 +50,8 @@ constexpr KernelTable kAvx512Table = {
     upsample_h1v2_scalar,
     upsample_h2v2_scalar,
     ycc_to_rgb_scalar,
-    resize_scratch_bytes_scalar,
-    resize_scalar,
+    resize_scratch_bytes_avx2,
+    resize_avx2,
     convert_rows_scalar,
     convert_strips_scalar,
 };
@@ -65,8 +65,8 @@ constexpr KernelTable kAvx512VnniTable = {
     upsample_h1v2_scalar,
     upsample_h2v2_scalar,
     ycc_to_rgb_scalar,
-    resize_scratch_bytes_scalar,
-    resize_scalar,
+    resize_scratch_bytes_avx512vnni,
+    resize_avx512vnni,
     convert_rows_scalar,
     convert_strips_scalar,
 };

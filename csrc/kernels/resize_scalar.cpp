@@ -1,7 +1,6 @@
 #include <cstring>
 
-#include "base/checked_math.h"
-#include "kernels/resize.h"
+#include "kernels/resize_frame.h"
 #include "kernels/transpose.h"
 
 namespace fastload {
@@ -10,10 +9,6 @@ namespace {
 constexpr std::int32_t kRoundingHalf = 1 << (kTapPrecisionBits - 1);
 constexpr std::size_t kBlockColumns = 32;  // eight 128-bit registers of sums in the vertical pass
 static_assert(kResizeRowAlignment % kBlockColumns == 0, "a padded row must be whole blocks");
-
-constexpr std::size_t padded_width(std::int32_t width) noexcept {
-    return (static_cast<std::size_t>(width) + kResizeRowAlignment - 1) / kResizeRowAlignment * kResizeRowAlignment;
-}
 
 // Sums become bytes in a loop of its own: the compiler turns it into packs, but not when it is part of the filter.
 template <std::size_t kCount>
@@ -102,24 +97,6 @@ void filter_row(const MiddleRows& rows, const AxisTaps& taps, std::int32_t y, st
                output);
 }
 
-struct StripRange {
-    std::size_t first_strip;
-    std::size_t strip_count;
-};
-
-// The strips that hold the rows of the source that the result depends on.
-StripRange needed_strips(const StripImageView& source, const ResizeJob& job) noexcept {
-    std::int32_t begin = 0;
-    std::int32_t end = source.height;
-    if (job.vertical != nullptr) {
-        begin = job.vertical->first[0];
-        end = job.vertical->first[job.height - 1] + job.vertical->count[job.height - 1];
-    }
-    const std::size_t first_strip = static_cast<std::size_t>(source.top + begin) / kStripRows;
-    const std::size_t last_strip = static_cast<std::size_t>(source.top + end - 1) / kStripRows;
-    return {first_strip, last_strip - first_strip + 1};
-}
-
 // Strips to rows, through the horizontal filter where there is one.
 void fill_rows(const StripImageView& source, int plane, const StripRange& range, const AxisTaps* taps,
                std::int32_t width, const MiddleRows& rows) noexcept {
@@ -172,13 +149,6 @@ void finish_vertical_first(const MiddleRows& rows, const ResizeJob& job, std::ui
         }
     }
 }
-
-bool runs_vertical_first(const ResizeJob& job) noexcept {
-    return job.horizontal != nullptr && job.vertical != nullptr && job.is_vertical_first;
-}
-
-// The largest number of strips that a window of `height` rows can touch.
-std::size_t most_strips(std::int32_t height) noexcept { return static_cast<std::size_t>(height) / kStripRows + 2; }
 
 }  // namespace
 

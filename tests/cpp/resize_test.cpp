@@ -3,12 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <cstring>
 #include <vector>
 
 #include "base/aligned_buffer.h"
 #include "check.h"
 #include "image/resize_plan.h"
-#include "kernels/dispatch.h"
+#include "kernel_variants.h"
 #include "test_images.h"
 
 namespace fastload {
@@ -75,25 +76,37 @@ Grid expected_plane(const StripImageView& view, int plane, const ResizeJob& job)
     return grid;
 }
 
-void check_resize(const StripImageView& source, ImageSize to, Interpolation interpolation, ResizeOrder order) {
-    const KernelTable& kernels = *select_kernel_table();
-    ResizePlan plan;
-    CHECK(plan.prepare({source.width, source.height}, to, interpolation, order).is_ok());
-    std::size_t scratch_size = 0;
-    CHECK(kernels.resize_scratch_bytes({source.width, source.height}, plan.job(), &scratch_size));
-    std::vector<std::uint8_t> scratch(scratch_size);  // exact, so that a sanitizer sees writes behind it
-    PlanarImage result(to.width, to.height);
-    kernels.resize(source, plan.job(), scratch.data(), result.view());
+int count_differences(const PlanarImage& result, const Grid (&expected)[3]) {
     int differences = 0;
     for (int plane = 0; plane < 3; ++plane) {
-        const Grid expected = expected_plane(source, plane, plan.job());
-        for (std::int32_t y = 0; y < to.height; ++y) {
-            for (std::int32_t x = 0; x < to.width; ++x) {
-                differences += result.at(plane, x, y) != expected.at(x, y) ? 1 : 0;
+        for (std::int32_t y = 0; y < expected[plane].height; ++y) {
+            for (std::int32_t x = 0; x < expected[plane].width; ++x) {
+                differences += result.at(plane, x, y) != expected[plane].at(x, y) ? 1 : 0;
             }
         }
     }
-    CHECK_EQUAL(differences, 0);
+    return differences;
+}
+
+void check_job(const StripImageView& source, const ResizeJob& job) {
+    const Grid expected[3] = {expected_plane(source, 0, job), expected_plane(source, 1, job),
+                              expected_plane(source, 2, job)};
+    for_each_kernel_table([&](const KernelTable& kernels) {
+        std::size_t scratch_size = 0;
+        CHECK(kernels.resize_scratch_bytes({source.width, source.height}, job, &scratch_size));
+        AlignedBuffer scratch;  // exact, so that a sanitizer sees writes behind it
+        CHECK(scratch.reserve(scratch_size).is_ok());
+        std::memset(scratch.data(), 0xA5, scratch_size);  // what an earlier image left there
+        PlanarImage result(job.width, job.height);
+        kernels.resize(source, job, scratch.data(), result.view());
+        CHECK_EQUAL(count_differences(result, expected), 0);
+    });
+}
+
+void check_resize(const StripImageView& source, ImageSize to, Interpolation interpolation, ResizeOrder order) {
+    ResizePlan plan;
+    CHECK(plan.prepare({source.width, source.height}, to, interpolation, order).is_ok());
+    check_job(source, plan.job());
 }
 
 constexpr ResizeOrder kOrders[] = {ResizeOrder::kHorizontalFirst, ResizeOrder::kPillow13};

@@ -1,0 +1,407 @@
+#include "kernels/resize_frame.h"
+#include "kernels/target_region.h"
+#include "kernels/transpose_avx2.h"
+
+#if FASTLOAD_HAS_X86_KERNELS
+
+#include <immintrin.h>
+
+#include <cstring>
+
+FASTLOAD_BEGIN_TARGET(FASTLOAD_AVX2_FEATURES)
+namespace fastload {
+namespace {
+
+// Note [coefficients as halves]
+// pmaddwd multiplies two pairs of words and adds the products. A coefficient is 65536 * high + low with a signed low
+// half, so that two taps are two such products, and the sum is (high sum << 16) + low sum. Sums of the low halves may
+// wrap where there are many taps: the result does not, and arithmetic is modulo 2^32.
+// Two taps are a pair: 8 bytes, the two low halves and the two high ones.
+
+constexpr std::int32_t kRoundingHalf = 1 << (kTapPrecisionBits - 1);
+constexpr std::size_t kPairBytes = 8;
+constexpr std::size_t kBlock = 16;        // outputs of the horizontal filter that are made together
+constexpr std::size_t kColumns = 32;      // of the vertical one
+constexpr std::size_t kPackOverrun = 32;  // bytes that packing writes behind the last pair at most
+constexpr std::int32_t kMostUnrolledPairs = 4;
+
+struct PackedTaps {
+    std::int32_t* first;
+    std::uint8_t* pairs;  // [output][pair_count][8]
+    std::int32_t pair_count;
+
+    std::size_t output_bytes() const noexcept { return static_cast<std::size_t>(pair_count) * kPairBytes; }
+};
+
+std::int32_t most_taps(const AxisTaps& taps, std::int32_t outputs) noexcept {
+    std::int32_t most = 0;
+    for (std::int32_t i = 0; i < outputs; ++i) most = taps.count[i] > most ? taps.count[i] : most;
+    return most;
+}
+
+// Halves of `outputs` outputs, each of a whole number of pairs that lie inside of [0, length): where they would reach
+// over the end they start earlier, with a zero. Outputs up to the next multiple of a block are zeros at the last
+// position.
+void pack_taps(const AxisTaps& taps, std::int32_t outputs, std::int32_t length, PackedTaps* packed) noexcept {
+    const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    const __m256i low_half = _mm256_set1_epi32(0x8000);
+    const __m256i by_half = _mm256_setr_epi8(0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15,  //
+                                             0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15);
+    const std::int32_t last_start = length - 2 * packed->pair_count;
+    std::uint8_t* output = packed->pairs;
+    for (std::int32_t i = 0; i < outputs; ++i) {
+        const std::int32_t first = taps.first[i] < last_start ? taps.first[i] : last_start;
+        const std::int32_t shift = taps.first[i] - first;
+        packed->first[i] = first;
+        const std::int32_t* coefficients =
+            taps.coefficients + static_cast<std::size_t>(i) * static_cast<std::size_t>(taps.stride);
+        const __m256i last_tap = _mm256_set1_epi32(taps.count[i] - 1);
+        for (std::int32_t p = 0; p < packed->pair_count; p += 4) {
+            const std::int32_t offset = 2 * p - shift;
+            const __m256i tap = _mm256_add_epi32(lane, _mm256_set1_epi32(offset));
+            const __m256i is_outside = _mm256_or_si256(tap, _mm256_sub_epi32(last_tap, tap));  // either is negative
+            const __m256i is_tap = _mm256_cmpgt_epi32(is_outside, _mm256_set1_epi32(-1));
+            const __m256i values = _mm256_maskload_epi32(coefficients + offset, is_tap);
+            const __m256i halves = _mm256_blend_epi16(values, _mm256_add_epi32(values, low_half), 0xAA);
+            _mm256_storeu_si256(reinterpret_cast<__m256i*>(output + static_cast<std::size_t>(p) * kPairBytes),
+                                _mm256_shuffle_epi8(halves, by_half));
+        }
+        output += packed->output_bytes();
+    }
+    const std::size_t rest = padded_to(static_cast<std::size_t>(outputs), kBlock) - static_cast<std::size_t>(outputs);
+    std::memset(output, 0, rest * packed->output_bytes());
+    for (std::size_t i = 0; i < rest; ++i) {
+        packed->first[static_cast<std::size_t>(outputs) + i] = packed->first[outputs - 1];
+    }
+}
+
+inline __m256i broadcast(const std::uint8_t* bytes) noexcept {
+    std::int32_t word = 0;
+    __builtin_memcpy(&word, bytes, 4);
+    return _mm256_set1_epi32(word);
+}
+
+// Sums of `kVectors` vectors of results over pairs of taps. `pixels(p, words)` gives for every result the two pixels
+// of pair p. kPairs 0: `pair_count` many.
+template <int kPairs, int kVectors, typename Pixels>
+inline void filter(const std::uint8_t* pairs, std::int32_t pair_count, Pixels pixels,
+                   __m256i (&sums)[kVectors]) noexcept {
+    __m256i high[kVectors];
+    for (int v = 0; v < kVectors; ++v) {
+        high[v] = _mm256_setzero_si256();
+        sums[v] = _mm256_set1_epi32(kRoundingHalf);
+    }
+    for (std::int32_t p = 0; p < (kPairs == 0 ? pair_count : kPairs); ++p, pairs += kPairBytes) {
+        __m256i words[kVectors];
+        pixels(p, words);
+        const __m256i low_halves = broadcast(pairs);
+        const __m256i high_halves = broadcast(pairs + 4);
+        for (int v = 0; v < kVectors; ++v) {
+            sums[v] = _mm256_add_epi32(sums[v], _mm256_madd_epi16(words[v], low_halves));
+            high[v] = _mm256_add_epi32(high[v], _mm256_madd_epi16(words[v], high_halves));
+        }
+    }
+    for (int v = 0; v < kVectors; ++v) {
+        sums[v] = _mm256_srai_epi32(_mm256_add_epi32(_mm256_slli_epi32(high[v], 16), sums[v]), kTapPrecisionBits);
+    }
+}
+
+// Clips to bytes; in each 128-bit lane four numbers of a, then of b, c, d.
+inline __m256i clip_to_bytes(__m256i a, __m256i b, __m256i c, __m256i d) noexcept {
+    return _mm256_packus_epi16(_mm256_packs_epi32(a, b), _mm256_packs_epi32(c, d));
+}
+
+struct StripRows {
+    std::uint8_t* rows[kStripRows];
+};
+
+// Writes 8 rows x 16 columns: in blocks[j], lane k holds rows 4k to 4k + 3 of column 4j, then of column 4j + 1 and so
+// on.
+inline void write_rows(const __m256i (&blocks)[4], const StripRows& output, std::size_t x) noexcept {
+    const __m256i by_row = _mm256_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15,  //
+                                            0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    __m256i turned[4];  // lane k: four columns of row 4k, then of row 4k + 1 and so on
+    for (int j = 0; j < 4; ++j) turned[j] = _mm256_shuffle_epi8(blocks[j], by_row);
+    const __m256i a = _mm256_unpacklo_epi32(turned[0], turned[1]);
+    const __m256i b = _mm256_unpacklo_epi32(turned[2], turned[3]);
+    const __m256i c = _mm256_unpackhi_epi32(turned[0], turned[1]);
+    const __m256i d = _mm256_unpackhi_epi32(turned[2], turned[3]);
+    const __m256i rows[4] = {_mm256_unpacklo_epi64(a, b), _mm256_unpackhi_epi64(a, b), _mm256_unpacklo_epi64(c, d),
+                             _mm256_unpackhi_epi64(c, d)};
+    for (int r = 0; r < 4; ++r) {
+        _mm_storeu_si128(reinterpret_cast<__m128i*>(output.rows[r] + x), _mm256_castsi256_si128(rows[r]));
+        _mm_storeu_si128(reinterpret_cast<__m128i*>(output.rows[r + 4] + x), _mm256_extracti128_si256(rows[r], 1));
+    }
+}
+
+// A strip, from its first column on, through the horizontal filter.
+template <int kPairs>
+void filter_strip(const std::uint8_t* strip, const PackedTaps& taps, std::size_t width,
+                  const StripRows& output) noexcept {
+    // Columns 2p and 2p + 1 as words, rows 0 to 3 in the lower lane and 4 to 7 in the upper one.
+    const __m256i by_row = _mm256_setr_epi8(0, -1, 8, -1, 1, -1, 9, -1, 2, -1, 10, -1, 3, -1, 11, -1,  //
+                                            4, -1, 12, -1, 5, -1, 13, -1, 6, -1, 14, -1, 7, -1, 15, -1);
+    const std::uint8_t* pairs = taps.pairs;
+    for (std::size_t x = 0; x < width; x += kBlock) {
+        __m256i blocks[4];
+        for (std::size_t j = 0; j < 4; ++j) {
+            __m256i sums[4][1];
+            for (std::size_t i = 0; i < 4; ++i) {
+                const std::uint8_t* columns = strip + kStripRows * static_cast<std::size_t>(taps.first[x + 4 * j + i]);
+                filter<kPairs>(
+                    pairs, taps.pair_count,
+                    [&](std::int32_t p, __m256i(&words)[1]) {
+                        const auto* pair = reinterpret_cast<const __m128i*>(columns) + p;
+                        words[0] = _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_loadu_si128(pair)), by_row);
+                    },
+                    sums[i]);
+                pairs += taps.output_bytes();
+            }
+            blocks[j] = clip_to_bytes(sums[0][0], sums[1][0], sums[2][0], sums[3][0]);
+        }
+        write_rows(blocks, output, x);
+    }
+}
+
+// 32 columns at a time of one output row, from the rows below `rows`.
+template <int kPairs>
+void filter_row(const std::uint8_t* rows, std::size_t row_stride_bytes, const std::uint8_t* pairs,
+                std::int32_t pair_count, std::size_t width, std::uint8_t* output) noexcept {
+    const __m256i zero = _mm256_setzero_si256();
+    for (std::size_t x = 0; x < width; x += kColumns) {
+        __m256i sums[4];
+        filter<kPairs>(
+            pairs, pair_count,
+            [&](std::int32_t p, __m256i(&words)[4]) {
+                const std::uint8_t* upper = rows + 2 * static_cast<std::size_t>(p) * row_stride_bytes + x;
+                const __m256i a = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(upper));
+                const __m256i b = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(upper + row_stride_bytes));
+                const __m256i low = _mm256_unpacklo_epi8(a, b);
+                const __m256i high = _mm256_unpackhi_epi8(a, b);
+                words[0] = _mm256_unpacklo_epi8(low, zero);
+                words[1] = _mm256_unpackhi_epi8(low, zero);
+                words[2] = _mm256_unpacklo_epi8(high, zero);
+                words[3] = _mm256_unpackhi_epi8(high, zero);
+            },
+            sums);
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(output + x), clip_to_bytes(sums[0], sums[1], sums[2], sums[3]));
+    }
+}
+
+void filter_strip(const std::uint8_t* strip, const PackedTaps& taps, std::size_t width,
+                  const StripRows& output) noexcept {
+    switch (taps.pair_count) {
+        case 1:
+            return filter_strip<1>(strip, taps, width, output);
+        case 2:
+            return filter_strip<2>(strip, taps, width, output);
+        case 3:
+            return filter_strip<3>(strip, taps, width, output);
+        case kMostUnrolledPairs:
+            return filter_strip<kMostUnrolledPairs>(strip, taps, width, output);
+        default:
+            return filter_strip<0>(strip, taps, width, output);
+    }
+}
+
+// Rows of one plane; rows behind the last may be read as far as whole pairs go.
+struct Rows {
+    std::uint8_t* data;
+    std::size_t stride_bytes;
+    std::ptrdiff_t first_row;  // the window's row that `data` starts with; negative where a strip begins above it
+
+    std::uint8_t* row(std::ptrdiff_t y) const noexcept {
+        return data + static_cast<std::size_t>(y - first_row) * stride_bytes;
+    }
+};
+
+void filter_row(const Rows& rows, const PackedTaps& taps, std::size_t y, std::size_t width,
+                std::uint8_t* output) noexcept {
+    const std::uint8_t* first = rows.row(taps.first[y]);
+    const std::uint8_t* pairs = taps.pairs + y * taps.output_bytes();
+    switch (taps.pair_count) {
+        case 1:
+            return filter_row<1>(first, rows.stride_bytes, pairs, taps.pair_count, width, output);
+        case 2:
+            return filter_row<2>(first, rows.stride_bytes, pairs, taps.pair_count, width, output);
+        case 3:
+            return filter_row<3>(first, rows.stride_bytes, pairs, taps.pair_count, width, output);
+        case kMostUnrolledPairs:
+            return filter_row<kMostUnrolledPairs>(first, rows.stride_bytes, pairs, taps.pair_count, width, output);
+        default:
+            return filter_row<0>(first, rows.stride_bytes, pairs, taps.pair_count, width, output);
+    }
+}
+
+// Everything that lies in the scratch memory.
+struct Workspace {
+    PackedTaps horizontal = {};
+    PackedTaps vertical = {};
+    std::uint8_t* rows = nullptr;  // between the passes
+    std::size_t row_stride_bytes = 0;
+    std::uint8_t* eight_rows = nullptr;  // what the vertical filter makes of them where it comes first
+    std::uint8_t* strip = nullptr;       // the same as a strip; or one that is too narrow for whole pairs
+    std::uint8_t* unused_row = nullptr;  // takes what is computed but not part of the result
+
+    Workspace(ImageSize source, const ResizeJob& job, ScratchCutter* scratch) noexcept {
+        const bool is_vertical_first = runs_vertical_first(job);
+        if (job.horizontal != nullptr) {
+            horizontal = take_taps(*job.horizontal, job.width, scratch);
+            const std::size_t source_columns = padded_width(source.width);
+            const std::size_t pair_columns = 2 * static_cast<std::size_t>(horizontal.pair_count);
+            strip = scratch->take(source_columns > pair_columns ? source_columns : pair_columns, kStripRows);
+            unused_row = scratch->take(padded_width(job.width), 1);
+        }
+        if (job.vertical == nullptr) return;
+        vertical = take_taps(*job.vertical, job.height, scratch);
+        row_stride_bytes = padded_width(is_vertical_first || job.horizontal == nullptr ? source.width : job.width);
+        const std::size_t pair_rows = 2 * static_cast<std::size_t>(vertical.pair_count);
+        rows = scratch->take(most_strips(source.height) * kStripRows + pair_rows, row_stride_bytes);
+        if (is_vertical_first) eight_rows = scratch->take(kStripRows, row_stride_bytes);
+    }
+
+  private:
+    static PackedTaps take_taps(const AxisTaps& taps, std::int32_t outputs, ScratchCutter* scratch) noexcept {
+        PackedTaps packed = {};
+        packed.pair_count = (most_taps(taps, outputs) + 1) / 2;
+        const std::size_t padded = padded_to(static_cast<std::size_t>(outputs), kBlock);
+        packed.first = reinterpret_cast<std::int32_t*>(scratch->take(padded, sizeof(std::int32_t)));
+        packed.pairs = scratch->take(padded, packed.output_bytes());
+        scratch->take(1, kPackOverrun);
+        return packed;
+    }
+};
+
+// A resize of one plane: what the passes share.
+struct PlaneResize {
+    const StripImageView& source;
+    const ResizeJob& job;
+    const Workspace& workspace;
+    const PlanarImageView& destination;
+    StripRange range;
+    std::ptrdiff_t first_row;  // of the first needed strip, in rows of the window
+    int plane;
+
+    // Needed strip `index`, from the window's first column on.
+    const std::uint8_t* strip(std::size_t index) const noexcept {
+        return source.planes[plane] + (range.first_strip + index) * source.strip_stride_bytes +
+               kStripRows * static_cast<std::size_t>(source.left);
+    }
+
+    // The same with as many columns as whole pairs ask for.
+    const std::uint8_t* wide_strip(std::size_t index) const noexcept {
+        const auto columns = static_cast<std::size_t>(source.width);
+        const std::size_t needed = 2 * static_cast<std::size_t>(workspace.horizontal.pair_count);
+        if (columns >= needed) return strip(index);
+        std::memcpy(workspace.strip, strip(index), kStripRows * columns);
+        std::memset(workspace.strip + kStripRows * columns, 0, kStripRows * (needed - columns));
+        return workspace.strip;
+    }
+
+    std::ptrdiff_t first_row_of(std::size_t index) const noexcept {
+        return first_row + static_cast<std::ptrdiff_t>(kStripRows * index);
+    }
+
+    Rows middle() const noexcept { return {workspace.rows, workspace.row_stride_bytes, first_row}; }
+
+    // Eight result rows from row `first` on.
+    StripRows result_rows(std::ptrdiff_t first) const noexcept {
+        StripRows output;
+        for (std::size_t r = 0; r < kStripRows; ++r) {
+            const std::ptrdiff_t y = first + static_cast<std::ptrdiff_t>(r);
+            const bool is_part = y >= 0 && y < job.height;
+            output.rows[r] =
+                is_part ? destination.planes[plane] + static_cast<std::size_t>(y) * destination.row_stride_bytes
+                        : workspace.unused_row;
+        }
+        return output;
+    }
+
+    StripRows middle_rows(std::size_t index) const noexcept {
+        StripRows output;
+        for (std::size_t r = 0; r < kStripRows; ++r) {
+            output.rows[r] = workspace.rows + (kStripRows * index + r) * workspace.row_stride_bytes;
+        }
+        return output;
+    }
+
+    void fill_middle() const noexcept {
+        const bool is_filtered = job.horizontal != nullptr && !job.is_vertical_first;
+        for (std::size_t i = 0; i < range.strip_count; ++i) {
+            if (is_filtered) {
+                filter_strip(wide_strip(i), workspace.horizontal, static_cast<std::size_t>(job.width), middle_rows(i));
+            } else {
+                strip_to_padded_rows(strip(i), static_cast<std::size_t>(source.width), middle_rows(i).rows[0],
+                                     workspace.row_stride_bytes);
+            }
+        }
+    }
+
+    void filter_horizontally() const noexcept {
+        for (std::size_t i = 0; i < range.strip_count; ++i) {
+            filter_strip(wide_strip(i), workspace.horizontal, static_cast<std::size_t>(job.width),
+                         result_rows(first_row_of(i)));
+        }
+    }
+
+    void filter_vertically() const noexcept {
+        std::uint8_t* output = destination.planes[plane];
+        for (std::size_t y = 0; y < static_cast<std::size_t>(job.height); ++y) {
+            filter_row(middle(), workspace.vertical, y, static_cast<std::size_t>(job.width), output);
+            output += destination.row_stride_bytes;
+        }
+    }
+
+    void filter_vertically_then_horizontally() const noexcept {
+        const std::size_t stride = workspace.row_stride_bytes;
+        for (std::size_t y = 0; y < static_cast<std::size_t>(job.height); y += kStripRows) {
+            for (std::size_t r = 0; r < kStripRows; ++r) {
+                filter_row(middle(), workspace.vertical, y + r, static_cast<std::size_t>(source.width),
+                           workspace.eight_rows + r * stride);
+            }
+            for (std::size_t x = 0; x < static_cast<std::size_t>(source.width); x += kTransposedColumns) {
+                rows_to_columns(workspace.eight_rows + x, stride, workspace.strip + kStripRows * x);
+            }
+            filter_strip(workspace.strip, workspace.horizontal, static_cast<std::size_t>(job.width),
+                         result_rows(static_cast<std::ptrdiff_t>(y)));
+        }
+    }
+
+    void run() const noexcept {
+        if (job.vertical == nullptr) return filter_horizontally();
+        fill_middle();
+        if (runs_vertical_first(job)) return filter_vertically_then_horizontally();
+        filter_vertically();
+    }
+};
+
+}  // namespace
+
+bool resize_scratch_bytes_avx2(ImageSize source, const ResizeJob& job, std::size_t* scratch_bytes) noexcept {
+    ScratchCutter scratch(nullptr);
+    const Workspace workspace(source, job, &scratch);
+    *scratch_bytes = scratch.size();
+    return !scratch.has_overflowed();
+}
+
+void resize_avx2(const StripImageView& source, const ResizeJob& job, std::uint8_t* scratch,
+                 const PlanarImageView& destination) noexcept {
+    ScratchCutter cutter(scratch);
+    Workspace workspace({source.width, source.height}, job, &cutter);
+    if (job.horizontal != nullptr) {
+        const std::int32_t pair_columns = 2 * workspace.horizontal.pair_count;
+        const std::int32_t columns = source.width > pair_columns ? source.width : pair_columns;
+        pack_taps(*job.horizontal, job.width, columns, &workspace.horizontal);
+    }
+    if (job.vertical != nullptr) pack_taps(*job.vertical, job.height, INT32_MAX, &workspace.vertical);
+    const StripRange range = needed_strips(source, job);
+    const std::ptrdiff_t first_row = static_cast<std::ptrdiff_t>(range.first_strip * kStripRows) - source.top;
+    for (int plane = 0; plane < 3; ++plane) {
+        PlaneResize{source, job, workspace, destination, range, first_row, plane}.run();
+    }
+}
+
+}  // namespace fastload
+FASTLOAD_END_TARGET
+
+#endif

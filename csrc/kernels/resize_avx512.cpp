@@ -1,0 +1,545 @@
+#include "kernels/resize_frame.h"
+#include "kernels/target_region.h"
+
+#if FASTLOAD_HAS_X86_KERNELS
+
+#include <immintrin.h>
+
+#include <cstring>
+
+FASTLOAD_BEGIN_TARGET(FASTLOAD_AVX512VNNI_FEATURES)
+namespace fastload {
+namespace {
+
+// Note [coefficients as digits]
+// vpdpbusd multiplies four unsigned by four signed bytes and adds up. A coefficient is written with three signed base
+// 256 digits, d0 + 256 d1 + 65536 d2, so that four taps are three such products; the sum is ((s2 << 8) + s1 << 8) + s0,
+// with the rounding half, 32 << 16, in s2 from the start. Digits are in -128..127 and coefficients in
+// -0x808080..0x7F7F7F, which AxisTaps promises: weights of an output add up to 1 and their absolute values to less than
+// 2, so that none is over 1.5 * 2^22. Intermediate sums may wrap: the result does not, and arithmetic is modulo 2^32.
+// Four taps are a quad: 16 bytes, d0 of the four, d1, d2 and four zeros.
+
+constexpr std::int32_t kDigitBias = 0x808080;
+constexpr std::int32_t kRoundingHalf = 1 << (kTapPrecisionBits - 1 - 16);  // in units of the highest digit
+constexpr std::size_t kQuadBytes = 16;
+constexpr std::size_t kBlock = 16;        // outputs of the horizontal filter that are made together
+constexpr std::size_t kPairRows = 16;     // two strips
+constexpr std::size_t kGroupRows = 4;     // of the intermediate layout: [group][column][4 rows]
+constexpr std::size_t kPackOverrun = 64;  // bytes that packing writes behind the last quad at most
+
+struct PackedTaps {
+    std::int32_t* first;
+    std::uint8_t* digits;  // [output][quad_count][16]
+    std::int32_t quad_count;
+
+    std::size_t output_bytes() const noexcept { return static_cast<std::size_t>(quad_count) * kQuadBytes; }
+};
+
+std::int32_t most_taps(const AxisTaps& taps, std::int32_t outputs) noexcept {
+    __m512i most = _mm512_setzero_si512();
+    for (std::int32_t i = 0; i < outputs; i += 16) {
+        const std::int32_t left = outputs - i;
+        const auto lanes = static_cast<__mmask16>(left >= 16 ? 0xFFFF : (1 << left) - 1);
+        most = _mm512_max_epi32(most, _mm512_maskz_loadu_epi32(lanes, taps.count + i));
+    }
+    return _mm512_reduce_max_epi32(most);
+}
+
+// Digits of `outputs` outputs, each of a whole number of quads that lie inside of [0, length): where they would reach
+// over the end they start earlier, with zeros. Outputs up to the next multiple of a block are zeros at the last
+// position.
+void pack_taps(const AxisTaps& taps, std::int32_t outputs, std::int32_t length, PackedTaps* packed) noexcept {
+    const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    const __m512i bias = _mm512_set1_epi32(kDigitBias);
+    const __m512i by_digit =
+        _mm512_broadcast_i32x4(_mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
+    const std::int32_t last_start = length - 4 * packed->quad_count;
+    std::uint8_t* output = packed->digits;
+    for (std::int32_t i = 0; i < outputs; ++i) {
+        const std::int32_t first = taps.first[i] < last_start ? taps.first[i] : last_start;
+        const std::int32_t shift = taps.first[i] - first;
+        packed->first[i] = first;
+        const std::int32_t* coefficients =
+            taps.coefficients + static_cast<std::size_t>(i) * static_cast<std::size_t>(taps.stride);
+        const __m512i count = _mm512_set1_epi32(taps.count[i]);
+        for (std::int32_t q = 0; q < packed->quad_count; q += 4) {
+            const std::int32_t offset = 4 * q - shift;
+            const __mmask16 is_tap = _mm512_cmplt_epu32_mask(_mm512_add_epi32(lane, _mm512_set1_epi32(offset)), count);
+            const __m512i values = _mm512_maskz_loadu_epi32(is_tap, coefficients + offset);
+            const __m512i digits = _mm512_xor_si512(_mm512_add_epi32(values, bias), bias);
+            _mm512_storeu_si512(output + static_cast<std::size_t>(q) * kQuadBytes,
+                                _mm512_shuffle_epi8(digits, by_digit));
+        }
+        output += packed->output_bytes();
+    }
+    const std::size_t rest = padded_to(static_cast<std::size_t>(outputs), kBlock) - static_cast<std::size_t>(outputs);
+    std::memset(output, 0, rest * packed->output_bytes());
+    for (std::size_t i = 0; i < rest; ++i)
+        packed->first[static_cast<std::size_t>(outputs) + i] = packed->first[outputs - 1];
+}
+
+inline __m512i digit(const std::uint8_t* quad, int index) noexcept {
+    std::int32_t four = 0;
+    __builtin_memcpy(&four, quad + 4 * index, 4);
+    return _mm512_set1_epi32(four);
+}
+
+// 16 sums over quads. `pixels(q)` gives, for each of 16 results, the four pixels of quad q. kQuads 0: `quad_count`
+// many.
+template <int kQuads, typename Pixels>
+inline __m512i filter(const std::uint8_t* digits, std::int32_t quad_count, Pixels pixels) noexcept {
+    __m512i high = _mm512_set1_epi32(kRoundingHalf);
+    if constexpr (kQuads == 0) {
+        __m512i middle = _mm512_setzero_si512();
+        __m512i low = _mm512_setzero_si512();
+        for (std::int32_t q = 0; q < quad_count; ++q, digits += kQuadBytes) {
+            const __m512i four = pixels(q);
+            high = _mm512_dpbusd_epi32(high, four, digit(digits, 2));
+            middle = _mm512_dpbusd_epi32(middle, four, digit(digits, 1));
+            low = _mm512_dpbusd_epi32(low, four, digit(digits, 0));
+        }
+        high = _mm512_add_epi32(_mm512_slli_epi32(high, 8), middle);
+        return _mm512_srai_epi32(_mm512_add_epi32(_mm512_slli_epi32(high, 8), low), kTapPrecisionBits);
+    } else {
+        __m512i four[kQuads];
+        for (int q = 0; q < kQuads; ++q) four[q] = pixels(q);
+        for (int q = 0; q < kQuads; ++q) high = _mm512_dpbusd_epi32(high, four[q], digit(digits + 16 * q, 2));
+        high = _mm512_slli_epi32(high, 8);
+        for (int q = 0; q < kQuads; ++q) high = _mm512_dpbusd_epi32(high, four[q], digit(digits + 16 * q, 1));
+        high = _mm512_slli_epi32(high, 8);
+        for (int q = 0; q < kQuads; ++q) high = _mm512_dpbusd_epi32(high, four[q], digit(digits + 16 * q, 0));
+        return _mm512_srai_epi32(high, kTapPrecisionBits);
+    }
+}
+
+// Clips to bytes; in each 128-bit lane four numbers of a, then of b, c, d.
+inline __m512i clip_to_bytes(__m512i a, __m512i b, __m512i c, __m512i d) noexcept {
+    return _mm512_packus_epi16(_mm512_packs_epi32(a, b), _mm512_packs_epi32(c, d));
+}
+
+inline void transpose_lanes(const __m512i (&from)[4], __m512i (&to)[4]) noexcept {
+    const __m512i a = _mm512_shuffle_i32x4(from[0], from[1], 0x44);
+    const __m512i b = _mm512_shuffle_i32x4(from[2], from[3], 0x44);
+    const __m512i c = _mm512_shuffle_i32x4(from[0], from[1], 0xEE);
+    const __m512i d = _mm512_shuffle_i32x4(from[2], from[3], 0xEE);
+    to[0] = _mm512_shuffle_i32x4(a, b, 0x88);
+    to[1] = _mm512_shuffle_i32x4(a, b, 0xDD);
+    to[2] = _mm512_shuffle_i32x4(c, d, 0x88);
+    to[3] = _mm512_shuffle_i32x4(c, d, 0xDD);
+}
+
+// Takes 16 rows x 16 columns of horizontal results: in blocks[j], lane k holds rows 4k to 4k + 3 of column 4j, then of
+// column 4j + 1 and so on.
+struct GroupWriter {
+    std::uint8_t* groups;  // of the first row
+    std::size_t group_stride_bytes;
+
+    void write(const __m512i (&blocks)[4], std::size_t x) const noexcept {
+        __m512i rows[4];
+        transpose_lanes(blocks, rows);
+        for (std::size_t k = 0; k < 4; ++k) {
+            _mm512_store_si512(groups + k * group_stride_bytes + kGroupRows * x, rows[k]);
+        }
+    }
+};
+
+struct RowWriter {
+    std::uint8_t* rows[kPairRows];
+
+    void write(const __m512i (&blocks)[4], std::size_t x) const noexcept {
+        const __m512i by_row =
+            _mm512_broadcast_i32x4(_mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
+        __m512i turned[4];  // lane k: four columns of row 4k, then of row 4k + 1 and so on
+        for (int j = 0; j < 4; ++j) turned[j] = _mm512_shuffle_epi8(blocks[j], by_row);
+        const __m512i a = _mm512_unpacklo_epi32(turned[0], turned[1]);
+        const __m512i b = _mm512_unpacklo_epi32(turned[2], turned[3]);
+        const __m512i c = _mm512_unpackhi_epi32(turned[0], turned[1]);
+        const __m512i d = _mm512_unpackhi_epi32(turned[2], turned[3]);
+        write_every_fourth(_mm512_unpacklo_epi64(a, b), 0, x);
+        write_every_fourth(_mm512_unpackhi_epi64(a, b), 1, x);
+        write_every_fourth(_mm512_unpacklo_epi64(c, d), 2, x);
+        write_every_fourth(_mm512_unpackhi_epi64(c, d), 3, x);
+    }
+
+  private:
+    void write_every_fourth(__m512i lanes, int row, std::size_t x) const noexcept {
+        _mm_store_si128(reinterpret_cast<__m128i*>(rows[row] + x), _mm512_castsi512_si128(lanes));
+        _mm_store_si128(reinterpret_cast<__m128i*>(rows[row + 4] + x), _mm512_extracti32x4_epi32(lanes, 1));
+        _mm_store_si128(reinterpret_cast<__m128i*>(rows[row + 8] + x), _mm512_extracti32x4_epi32(lanes, 2));
+        _mm_store_si128(reinterpret_cast<__m128i*>(rows[row + 12] + x), _mm512_extracti32x4_epi32(lanes, 3));
+    }
+};
+
+// Two strips, 16 rows, each from its first column on, through the horizontal filter.
+template <int kQuads, typename Writer>
+void filter_strip_pair(const std::uint8_t* upper, const std::uint8_t* lower, const PackedTaps& taps, std::size_t width,
+                       const Writer& writer) noexcept {
+    alignas(64) std::uint8_t gather[64];  // byte t of result r is pixel r of column t
+    for (int i = 0; i < 64; ++i) gather[i] = static_cast<std::uint8_t>(i / 32 * 32 + i % 4 * 8 + i % 32 / 4);
+    const __m512i by_row = _mm512_load_si512(gather);
+    const std::uint8_t* digits = taps.digits;
+    for (std::size_t x = 0; x < width; x += kBlock) {
+        __m512i blocks[4];
+        for (std::size_t j = 0; j < 4; ++j) {
+            __m512i sums[4];
+            for (std::size_t i = 0; i < 4; ++i) {
+                const std::size_t offset = kStripRows * static_cast<std::size_t>(taps.first[x + 4 * j + i]);
+                sums[i] = filter<kQuads>(digits, taps.quad_count, [&](int q) {
+                    const std::size_t at = offset + 32 * static_cast<std::size_t>(q);
+                    const __m256i above = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(upper + at));
+                    const __m256i below = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(lower + at));
+                    return _mm512_permutexvar_epi8(by_row, _mm512_inserti64x4(_mm512_castsi256_si512(above), below, 1));
+                });
+                digits += taps.output_bytes();
+            }
+            blocks[j] = clip_to_bytes(sums[0], sums[1], sums[2], sums[3]);
+        }
+        writer.write(blocks, x);
+    }
+}
+
+template <typename Writer>
+void filter_strip_pair(const std::uint8_t* upper, const std::uint8_t* lower, const PackedTaps& taps, std::size_t width,
+                       const Writer& writer) noexcept {
+    switch (taps.quad_count) {
+        case 1:
+            return filter_strip_pair<1>(upper, lower, taps, width, writer);
+        case 2:
+            return filter_strip_pair<2>(upper, lower, taps, width, writer);
+        case 3:
+            return filter_strip_pair<3>(upper, lower, taps, width, writer);
+        default:
+            return filter_strip_pair<0>(upper, lower, taps, width, writer);
+    }
+}
+
+// Rows of one plane in groups of four: dword x of a group is column x.
+struct Groups {
+    std::uint8_t* data;
+    std::size_t stride_bytes;
+    std::ptrdiff_t first_row;  // the window's row that `data` starts with; negative where a strip begins above it
+};
+
+// The four-row windows that start at some row of the groups, for 16 columns at a time.
+struct RowWindow {
+    const std::uint8_t* group;
+    std::size_t stride_bytes;
+    std::int32_t shift;  // 8 times how far inside the group it starts
+
+    RowWindow(const Groups& groups, std::int32_t row) noexcept : stride_bytes(groups.stride_bytes) {
+        const auto index = static_cast<std::size_t>(row - groups.first_row);
+        group = groups.data + index / kGroupRows * stride_bytes;
+        shift = static_cast<std::int32_t>(8 * (index % kGroupRows));
+    }
+
+    __m512i load(int quad, std::size_t x) const noexcept {
+        const std::uint8_t* from = group + static_cast<std::size_t>(quad) * stride_bytes + kGroupRows * x;
+        return _mm512_shrdv_epi32(_mm512_load_si512(from), _mm512_load_si512(from + stride_bytes),
+                                  _mm512_set1_epi32(shift));
+    }
+};
+
+// 16 * kVectors columns of one output row.
+template <int kQuads, int kVectors>
+inline void filter_row_block(const RowWindow& window, const std::uint8_t* digits, std::int32_t quad_count,
+                             std::size_t x, std::uint8_t* output) noexcept {
+    const __m512i by_column = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    __m512i sums[4];
+    for (int v = 0; v < kVectors; ++v) {
+        const std::size_t column = x + 16 * static_cast<std::size_t>(v);
+        sums[v] = filter<kQuads>(digits, quad_count, [&](int q) { return window.load(q, column); });
+    }
+    for (int v = kVectors; v < 4; ++v) sums[v] = sums[v - kVectors];
+    const __m512i bytes = clip_to_bytes(sums[0], sums[1], sums[2], sums[3]);
+    // Lane k holds columns 4k to 4k + 3 of each of the four blocks.
+    const __m512i columns = _mm512_permutexvar_epi32(by_column, bytes);
+    if constexpr (kVectors == 4) {
+        _mm512_storeu_si512(output + x, columns);
+    } else {
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(output + x), _mm512_castsi512_si256(columns));
+    }
+}
+
+template <int kQuads>
+void filter_rows(const Groups& groups, const PackedTaps& taps, std::int32_t width, std::int32_t height,
+                 std::uint8_t* output, std::size_t output_stride_bytes) noexcept {
+    const auto columns = static_cast<std::size_t>(width);
+    const std::uint8_t* digits = taps.digits;
+    for (std::int32_t y = 0; y < height; ++y) {
+        const RowWindow window(groups, taps.first[y]);
+        std::size_t x = 0;
+        for (; x + 32 < columns; x += 64) filter_row_block<kQuads, 4>(window, digits, taps.quad_count, x, output);
+        if (x < columns) filter_row_block<kQuads, 2>(window, digits, taps.quad_count, x, output);
+        digits += taps.output_bytes();
+        output += output_stride_bytes;
+    }
+}
+
+void filter_rows(const Groups& groups, const PackedTaps& taps, std::int32_t width, std::int32_t height,
+                 std::uint8_t* output, std::size_t output_stride_bytes) noexcept {
+    switch (taps.quad_count) {
+        case 1:
+            return filter_rows<1>(groups, taps, width, height, output, output_stride_bytes);
+        case 2:
+            return filter_rows<2>(groups, taps, width, height, output, output_stride_bytes);
+        case 3:
+            return filter_rows<3>(groups, taps, width, height, output, output_stride_bytes);
+        default:
+            return filter_rows<0>(groups, taps, width, height, output, output_stride_bytes);
+    }
+}
+
+// Four output rows of 16 columns; in lane k, four rows of column 4k, then of column 4k + 1 and so on.
+template <int kQuads>
+inline __m512i filter_four_rows(const RowWindow* windows, const std::uint8_t* digits, const PackedTaps& taps,
+                                std::size_t x) noexcept {
+    const __m512i by_column =
+        _mm512_broadcast_i32x4(_mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
+    __m512i sums[4];
+    for (std::size_t r = 0; r < 4; ++r) {
+        sums[r] = filter<kQuads>(digits + r * taps.output_bytes(), taps.quad_count,
+                                 [&](int q) { return windows[r].load(q, x); });
+    }
+    return _mm512_shuffle_epi8(clip_to_bytes(sums[0], sums[1], sums[2], sums[3]), by_column);
+}
+
+// Eight output rows from row y on, as a strip.
+template <int kQuads>
+void filter_rows_to_strip(const Groups& groups, const PackedTaps& taps, std::size_t y, std::size_t columns,
+                          std::uint8_t* strip) noexcept {
+    const RowWindow windows[8] = {{groups, taps.first[y]},     {groups, taps.first[y + 1]}, {groups, taps.first[y + 2]},
+                                  {groups, taps.first[y + 3]}, {groups, taps.first[y + 4]}, {groups, taps.first[y + 5]},
+                                  {groups, taps.first[y + 6]}, {groups, taps.first[y + 7]}};
+    const std::uint8_t* digits = taps.digits + y * taps.output_bytes();
+    const __m512i low_columns = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11);
+    const __m512i high_columns = _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15);
+    for (std::size_t x = 0; x < columns; x += 16) {
+        const __m512i upper = filter_four_rows<kQuads>(windows, digits, taps, x);
+        const __m512i lower = filter_four_rows<kQuads>(windows + 4, digits + 4 * taps.output_bytes(), taps, x);
+        const __m512i a = _mm512_unpacklo_epi32(upper, lower);  // lane k: columns 4k and 4k + 1
+        const __m512i b = _mm512_unpackhi_epi32(upper, lower);
+        _mm512_store_si512(strip + kStripRows * x, _mm512_permutex2var_epi64(a, low_columns, b));
+        _mm512_store_si512(strip + kStripRows * x + 64, _mm512_permutex2var_epi64(a, high_columns, b));
+    }
+}
+
+void filter_rows_to_strip(const Groups& groups, const PackedTaps& taps, std::size_t y, std::size_t columns,
+                          std::uint8_t* strip) noexcept {
+    switch (taps.quad_count) {
+        case 1:
+            return filter_rows_to_strip<1>(groups, taps, y, columns, strip);
+        case 2:
+            return filter_rows_to_strip<2>(groups, taps, y, columns, strip);
+        case 3:
+            return filter_rows_to_strip<3>(groups, taps, y, columns, strip);
+        default:
+            return filter_rows_to_strip<0>(groups, taps, y, columns, strip);
+    }
+}
+
+// A strip of `width` columns to two groups, without reading columns behind the window.
+void strip_to_groups(const std::uint8_t* strip, std::size_t width, std::uint8_t* upper, std::uint8_t* lower) noexcept {
+    const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+    const __m512i odd = _mm512_setr_epi32(1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
+    for (std::size_t x = 0; x < width; x += 16) {
+        const std::size_t left = width - x;
+        const auto lanes = static_cast<unsigned>(left >= 16 ? 0xFFFF : (1 << left) - 1);
+        const std::uint8_t* from = strip + kStripRows * x;
+        const __m512i a = _mm512_maskz_loadu_epi64(static_cast<__mmask8>(lanes), from);
+        const __m512i b = _mm512_maskz_loadu_epi64(static_cast<__mmask8>(lanes >> 8), from + 64);
+        _mm512_store_si512(upper + kGroupRows * x, _mm512_permutex2var_epi32(a, even, b));
+        _mm512_store_si512(lower + kGroupRows * x, _mm512_permutex2var_epi32(a, odd, b));
+    }
+}
+
+// Everything that lies in the scratch memory, and how the work is cut.
+struct Workspace {
+    PackedTaps horizontal = {};
+    PackedTaps vertical = {};
+    std::uint8_t* groups = nullptr;
+    std::size_t group_stride_bytes = 0;
+    std::uint8_t* strips[2] =
+        {};  // of a window that is too narrow for whole quads, or that is filtered vertically first
+    std::size_t strip_columns = 0;
+    std::uint8_t* unused_row = nullptr;  // takes what is computed but not part of the result
+
+    Workspace(ImageSize source, const ResizeJob& job, ScratchCutter* scratch) noexcept {
+        const bool is_vertical_first = runs_vertical_first(job);
+        const std::size_t source_columns = padded_to(static_cast<std::size_t>(source.width), kBlock);
+        if (job.horizontal != nullptr) {
+            horizontal = take_taps(*job.horizontal, job.width, scratch);
+            const std::size_t quad_columns = 4 * static_cast<std::size_t>(horizontal.quad_count);
+            strip_columns = source_columns > quad_columns ? source_columns : quad_columns;
+            for (std::uint8_t*& strip : strips) strip = scratch->take(strip_columns, kStripRows);
+            unused_row = scratch->take(padded_width(job.width), 1);
+        }
+        if (job.vertical == nullptr) return;
+        vertical = take_taps(*job.vertical, job.height, scratch);
+        const bool is_source_wide = is_vertical_first || job.horizontal == nullptr;
+        group_stride_bytes = kGroupRows * padded_width(is_source_wide ? source.width : job.width);
+        // Strips come in pairs, and windows reach over the last row by less than a quad and the group that follows.
+        const std::size_t group_count = (most_strips(source.height) + 1) * kStripRows / kGroupRows +
+                                        static_cast<std::size_t>(vertical.quad_count) + 1;
+        groups = scratch->take(group_count, group_stride_bytes);
+    }
+
+  private:
+    static PackedTaps take_taps(const AxisTaps& taps, std::int32_t outputs, ScratchCutter* scratch) noexcept {
+        PackedTaps packed = {};
+        packed.quad_count = (most_taps(taps, outputs) + 3) / 4;
+        const std::size_t padded = padded_to(static_cast<std::size_t>(outputs), kBlock);
+        packed.first = reinterpret_cast<std::int32_t*>(scratch->take(padded, sizeof(std::int32_t)));
+        packed.digits = scratch->take(padded, packed.output_bytes());
+        scratch->take(1, kPackOverrun);
+        return packed;
+    }
+};
+
+// The strip at `index` of those that are needed, from the window's first column on, with as many columns as whole quads
+// ask for.
+class SourceStrips {
+  public:
+    SourceStrips(const StripImageView& source, int plane, const StripRange& range, const Workspace& workspace) noexcept
+        : source_(source),
+          first_(source.planes[plane] + range.first_strip * source.strip_stride_bytes +
+                 kStripRows * static_cast<std::size_t>(source.left)),
+          workspace_(workspace) {}
+
+    const std::uint8_t* strip(std::size_t index) const noexcept { return first_ + index * source_.strip_stride_bytes; }
+
+    // Copies a strip that is too narrow to one of the workspace's, which `slot` chooses.
+    const std::uint8_t* wide_strip(std::size_t index, std::size_t slot) const noexcept {
+        const std::size_t columns = static_cast<std::size_t>(source_.width);
+        const std::size_t needed = 4 * static_cast<std::size_t>(workspace_.horizontal.quad_count);
+        if (columns >= needed) return strip(index);
+        std::memcpy(workspace_.strips[slot], strip(index), kStripRows * columns);
+        std::memset(workspace_.strips[slot] + kStripRows * columns, 0, kStripRows * (needed - columns));
+        return workspace_.strips[slot];
+    }
+
+  private:
+    const StripImageView& source_;
+    const std::uint8_t* first_;
+    const Workspace& workspace_;
+};
+
+RowWriter rows_of_pair(const PlanarImageView& destination, int plane, std::ptrdiff_t first_row,
+                       std::uint8_t* unused_row) noexcept {
+    RowWriter writer;
+    for (std::size_t r = 0; r < kPairRows; ++r) {
+        const std::ptrdiff_t row = first_row + static_cast<std::ptrdiff_t>(r);
+        const bool is_part = row >= 0 && row < destination.height;
+        writer.rows[r] = is_part
+                             ? destination.planes[plane] + static_cast<std::size_t>(row) * destination.row_stride_bytes
+                             : unused_row;
+    }
+    return writer;
+}
+
+// A resize of one plane: what the passes share.
+struct PlaneResize {
+    const StripImageView& source;
+    const ResizeJob& job;
+    const Workspace& workspace;
+    const PlanarImageView& destination;
+    StripRange range;
+    std::ptrdiff_t first_row;  // of the first needed strip, in rows of the window
+    int plane;
+
+    // Calls filter(upper strip, lower strip, index of the upper one) for the needed strips, two at a time.
+    template <typename Filter>
+    void for_each_pair(Filter run) const noexcept {
+        const SourceStrips strips(source, plane, range, workspace);
+        for (std::size_t i = 0; i < range.strip_count; i += 2) {
+            const std::uint8_t* upper = strips.wide_strip(i, 0);
+            run(upper, i + 1 < range.strip_count ? strips.wide_strip(i + 1, 1) : upper, i);
+        }
+    }
+
+    void filter_horizontally() const noexcept {
+        for_each_pair([&](const std::uint8_t* upper, const std::uint8_t* lower, std::size_t i) {
+            const RowWriter writer = rows_of_pair(
+                destination, plane, first_row + static_cast<std::ptrdiff_t>(kStripRows * i), workspace.unused_row);
+            filter_strip_pair(upper, lower, workspace.horizontal, static_cast<std::size_t>(job.width), writer);
+        });
+    }
+
+    Groups groups() const noexcept { return {workspace.groups, workspace.group_stride_bytes, first_row}; }
+
+    void filter_horizontally_to_groups() const noexcept {
+        for_each_pair([&](const std::uint8_t* upper, const std::uint8_t* lower, std::size_t i) {
+            const GroupWriter writer = {workspace.groups + 2 * i * workspace.group_stride_bytes,
+                                        workspace.group_stride_bytes};
+            filter_strip_pair(upper, lower, workspace.horizontal, static_cast<std::size_t>(job.width), writer);
+        });
+    }
+
+    void copy_to_groups() const noexcept {
+        const SourceStrips strips(source, plane, range, workspace);
+        for (std::size_t i = 0; i < range.strip_count; ++i) {
+            std::uint8_t* upper = workspace.groups + 2 * i * workspace.group_stride_bytes;
+            strip_to_groups(strips.strip(i), static_cast<std::size_t>(source.width), upper,
+                            upper + workspace.group_stride_bytes);
+        }
+    }
+
+    void filter_vertically() const noexcept {
+        filter_rows(groups(), workspace.vertical, job.width, job.height, destination.planes[plane],
+                    destination.row_stride_bytes);
+    }
+
+    void filter_vertically_then_horizontally() const noexcept {
+        const auto columns = static_cast<std::size_t>(source.width);
+        for (std::int32_t y = 0; y < job.height; y += static_cast<std::int32_t>(kPairRows)) {
+            for (std::size_t half = 0; half < 2; ++half) {
+                filter_rows_to_strip(groups(), workspace.vertical, static_cast<std::size_t>(y) + 8 * half, columns,
+                                     workspace.strips[half]);
+            }
+            filter_strip_pair(workspace.strips[0], workspace.strips[1], workspace.horizontal,
+                              static_cast<std::size_t>(job.width),
+                              rows_of_pair(destination, plane, y, workspace.unused_row));
+        }
+    }
+
+    void run() const noexcept {
+        if (job.vertical == nullptr) return filter_horizontally();
+        if (job.horizontal != nullptr && !job.is_vertical_first) {
+            filter_horizontally_to_groups();
+            return filter_vertically();
+        }
+        copy_to_groups();
+        if (job.horizontal == nullptr) return filter_vertically();
+        filter_vertically_then_horizontally();
+    }
+};
+
+}  // namespace
+
+bool resize_scratch_bytes_avx512vnni(ImageSize source, const ResizeJob& job, std::size_t* scratch_bytes) noexcept {
+    ScratchCutter scratch(nullptr);
+    const Workspace workspace(source, job, &scratch);
+    *scratch_bytes = scratch.size();
+    return !scratch.has_overflowed();
+}
+
+void resize_avx512vnni(const StripImageView& source, const ResizeJob& job, std::uint8_t* scratch,
+                       const PlanarImageView& destination) noexcept {
+    ScratchCutter cutter(scratch);
+    Workspace workspace({source.width, source.height}, job, &cutter);
+    if (job.horizontal != nullptr) {
+        const std::int32_t quad_columns = 4 * workspace.horizontal.quad_count;
+        const std::int32_t columns = source.width > quad_columns ? source.width : quad_columns;
+        pack_taps(*job.horizontal, job.width, columns, &workspace.horizontal);
+    }
+    if (job.vertical != nullptr) pack_taps(*job.vertical, job.height, INT32_MAX, &workspace.vertical);
+    const StripRange range = needed_strips(source, job);
+    const std::ptrdiff_t first_row = static_cast<std::ptrdiff_t>(range.first_strip * kStripRows) - source.top;
+    for (int plane = 0; plane < 3; ++plane) {
+        PlaneResize{source, job, workspace, destination, range, first_row, plane}.run();
+    }
+}
+
+}  // namespace fastload
+FASTLOAD_END_TARGET
+
+#endif

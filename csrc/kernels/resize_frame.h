@@ -1,0 +1,72 @@
+// What every resize kernel needs to know about a job before it touches pixels.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/checked_math.h"
+#include "base/image_view.h"
+#include "kernels/resize.h"
+
+namespace fastload {
+
+constexpr std::size_t padded_to(std::size_t count, std::size_t block) noexcept {
+    return (count + block - 1) / block * block;
+}
+
+constexpr std::size_t padded_width(std::int32_t width) noexcept {
+    return padded_to(static_cast<std::size_t>(width), kResizeRowAlignment);
+}
+
+inline bool runs_vertical_first(const ResizeJob& job) noexcept {
+    return job.horizontal != nullptr && job.vertical != nullptr && job.is_vertical_first;
+}
+
+// The largest number of strips that a window of `height` rows can touch.
+inline std::size_t most_strips(std::int32_t height) noexcept {
+    return static_cast<std::size_t>(height) / kStripRows + 2;
+}
+
+struct StripRange {
+    std::size_t first_strip;
+    std::size_t strip_count;
+};
+
+// The strips that hold the rows of the source that the result depends on.
+inline StripRange needed_strips(const StripImageView& source, const ResizeJob& job) noexcept {
+    std::int32_t begin = 0;
+    std::int32_t end = source.height;
+    if (job.vertical != nullptr) {
+        begin = job.vertical->first[0];
+        end = job.vertical->first[job.height - 1] + job.vertical->count[job.height - 1];
+    }
+    const std::size_t first_strip = static_cast<std::size_t>(source.top + begin) / kStripRows;
+    const std::size_t last_strip = static_cast<std::size_t>(source.top + end - 1) / kStripRows;
+    return {first_strip, last_strip - first_strip + 1};
+}
+
+// Cuts one piece of scratch memory into parts that start on 64 bytes: once without memory, to learn the size, and once
+// with it.
+class ScratchCutter {
+  public:
+    explicit ScratchCutter(std::uint8_t* memory) noexcept : memory_(memory) {}
+
+    // `count` elements of `element_bytes`. The pointer may not be used where has_overflowed(), or without memory.
+    std::uint8_t* take(std::size_t count, std::size_t element_bytes) noexcept {
+        std::uint8_t* part = memory_ == nullptr ? nullptr : memory_ + size_;
+        std::size_t bytes = 0;
+        has_overflowed_ |= !checked_multiply(count, element_bytes, &bytes) || !checked_round_up(bytes, 64, &bytes) ||
+                           !checked_add(size_, bytes, &size_);
+        return part;
+    }
+
+    std::size_t size() const noexcept { return size_; }
+    bool has_overflowed() const noexcept { return has_overflowed_; }
+
+  private:
+    std::uint8_t* memory_;
+    std::size_t size_ = 0;
+    bool has_overflowed_ = false;
+};
+
+}  // namespace fastload
