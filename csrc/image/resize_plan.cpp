@@ -35,20 +35,43 @@ double hamming_weight(double x) noexcept {
     return sinc(distance) * window;
 }
 
-// Keys' cubic convolution with a = -0.5.
-double bicubic_weight(double x) noexcept {
-    constexpr double kA = -0.5;
-    const double distance = std::fabs(x);
-    if (distance < 1.0) return ((kA + 2.0) * distance - (kA + 3.0)) * distance * distance + 1.0;
-    if (distance < 2.0) return (((distance - 5.0) * distance + 8.0) * distance - 4.0) * kA;
-    return 0.0;
+double lanczos_weight(double x) noexcept { return -3.0 <= x && x < 3.0 ? sinc(x) * sinc(x / 3.0) : 0.0; }
+
+// Outputs whose weights are computed together, tap by tap, in loops that compilers vectorise.
+constexpr std::int32_t kBlockOutputs = 64;
+
+// Weights at `count` distances, at most 64.
+using Weigh = void (*)(const double* distances, std::int32_t count, double* weights);
+
+template <double (*kWeight)(double)>
+void weigh(const double* distances, std::int32_t count, double* weights) noexcept {
+    for (std::int32_t i = 0; i < count; ++i) weights[i] = kWeight(distances[i]);
 }
 
-double lanczos_weight(double x) noexcept { return -3.0 <= x && x < 3.0 ? sinc(x) * sinc(x / 3.0) : 0.0; }
+// Keys' cubic convolution with a = -0.5: one polynomial up to 1 and another up to 2. Outside of its piece each is
+// taken at the piece's end, where it is exactly 0, so that the sum is the one that counts. In one loop GCC would make
+// branches of the pieces, which cost more than either.
+void weigh_bicubic(const double* distances, std::int32_t count, double* weights) noexcept {
+    constexpr double kA = -0.5;
+    double near[kBlockOutputs];
+    double far[kBlockOutputs];
+    for (std::int32_t i = 0; i < count; ++i) {
+        const double distance = std::fabs(distances[i]);
+        const double at_least_one = distance > 1.0 ? distance : 1.0;
+        near[i] = distance < 1.0 ? distance : 1.0;
+        far[i] = at_least_one < 2.0 ? at_least_one : 2.0;
+    }
+    for (std::int32_t i = 0; i < count; ++i) {
+        const double inner = ((kA + 2.0) * near[i] - (kA + 3.0)) * near[i] * near[i] + 1.0;
+        const double outer = (((far[i] - 5.0) * far[i] + 8.0) * far[i] - 4.0) * kA;
+        weights[i] = inner + outer;
+    }
+}
 
 std::int32_t to_fixed_point(double weight) noexcept {
     constexpr double kScale = 1 << kTapPrecisionBits;
-    return static_cast<std::int32_t>(weight < 0.0 ? weight * kScale - 0.5 : weight * kScale + 0.5);
+    const double half = weight < 0.0 ? -0.5 : 0.5;
+    return static_cast<std::int32_t>(weight * kScale + half);
 }
 
 // How far a filter reaches at a given reduction.
@@ -63,47 +86,77 @@ struct FilterShape {
     std::int32_t most_taps() const noexcept { return 2 * static_cast<std::int32_t>(std::ceil(support)) + 1; }
 };
 
-struct TapRange {
-    std::int32_t first;
-    std::int32_t count;
+// Where up to 64 outputs read, and sums of their weights.
+struct OutputBlock {
+    std::int32_t outputs;
+    std::int32_t most_taps = 0;
+    std::int32_t first[kBlockOutputs];
+    std::int32_t count[kBlockOutputs];
+    double center[kBlockOutputs];
+    double sum[kBlockOutputs];
+
+    // The casts truncate, as C does in Pillow.
+    OutputBlock(const FilterShape& shape, std::int32_t from, std::int32_t first_output, std::int32_t output_count)
+        : outputs(output_count) {
+        for (std::int32_t i = 0; i < outputs; ++i) {
+            center[i] = (first_output + i + 0.5) * shape.scale;
+            const auto begin = static_cast<std::int32_t>(center[i] - shape.support + 0.5);
+            const auto end = static_cast<std::int32_t>(center[i] + shape.support + 0.5);
+            first[i] = begin < 0 ? 0 : begin;
+            count[i] = (end > from ? from : end) - first[i];
+            most_taps = most_taps > count[i] ? most_taps : count[i];
+        }
+    }
+
+    // Weights of tap t of output i to weights[t * outputs + i], and 0 where it has no such tap: adding that to a sum
+    // changes nothing.
+    void compute_weights(const FilterShape& shape, Weigh weigh_block, double* weights) noexcept {
+        const double inverse_scale = 1.0 / shape.filter_scale;
+        double distances[kBlockOutputs];
+        std::fill_n(sum, outputs, 0.0);
+        for (std::int32_t t = 0; t < most_taps; ++t) {
+            for (std::int32_t i = 0; i < outputs; ++i) {
+                distances[i] = (first[i] + t - center[i] + 0.5) * inverse_scale;
+            }
+            weigh_block(distances, outputs, weights);
+            for (std::int32_t i = 0; i < outputs; ++i) {
+                weights[i] = t < count[i] ? weights[i] : 0.0;
+                sum[i] += weights[i];
+            }
+            weights += outputs;
+        }
+        for (std::int32_t i = 0; i < outputs; ++i) sum[i] = sum[i] == 0.0 ? 1.0 : sum[i];
+    }
+
+    // Normalises to a sum of 1. Coefficients of output i start at coefficients[i * stride].
+    void write_coefficients(const double* weights, std::int32_t* coefficients, std::size_t stride) const noexcept {
+        for (std::int32_t t = 0; t < most_taps; ++t) {
+            std::int32_t fixed[kBlockOutputs];
+            for (std::int32_t i = 0; i < outputs; ++i) fixed[i] = to_fixed_point(weights[i] / sum[i]);
+            for (std::int32_t i = 0; i < outputs; ++i) coefficients[static_cast<std::size_t>(i) * stride] = fixed[i];
+            weights += outputs;
+            ++coefficients;
+        }
+    }
 };
 
-// Weights of one output into `weights`, normalised to a sum of 1. The casts truncate, as C does in Pillow.
-template <double (*kWeight)(double)>
-TapRange compute_weights(const FilterShape& shape, std::int32_t from, std::int32_t output, double* weights) noexcept {
-    const double center = (output + 0.5) * shape.scale;
-    const std::int32_t first = std::max(0, static_cast<std::int32_t>(center - shape.support + 0.5));
-    const std::int32_t end = std::min(from, static_cast<std::int32_t>(center + shape.support + 0.5));
-    const double inverse_scale = 1.0 / shape.filter_scale;
-    double sum = 0.0;
-    for (std::int32_t x = first; x < end; ++x) {
-        const double weight = kWeight((x - center + 0.5) * inverse_scale);
-        weights[x - first] = weight;
-        sum += weight;
-    }
-    if (sum != 0.0) {
-        for (std::int32_t t = 0; t < end - first; ++t) weights[t] /= sum;
-    }
-    return {first, end - first};
-}
-
 struct Filter {
-    TapRange (*compute_weights)(const FilterShape& shape, std::int32_t from, std::int32_t output, double* weights);
+    Weigh weigh;
     double support;  // in output pixels where it reduces, else in input pixels; to each side
 };
 
 Filter filter_of(Interpolation interpolation) noexcept {
     switch (interpolation) {
         case Interpolation::kBox:
-            return {compute_weights<box_weight>, 0.5};
+            return {weigh<box_weight>, 0.5};
         case Interpolation::kHamming:
-            return {compute_weights<hamming_weight>, 1.0};
+            return {weigh<hamming_weight>, 1.0};
         case Interpolation::kBicubic:
-            return {compute_weights<bicubic_weight>, 2.0};
+            return {weigh_bicubic, 2.0};
         case Interpolation::kLanczos:
-            return {compute_weights<lanczos_weight>, 3.0};
+            return {weigh<lanczos_weight>, 3.0};
         default:
-            return {compute_weights<bilinear_weight>, 1.0};
+            return {weigh<bilinear_weight>, 1.0};
     }
 }
 
@@ -128,20 +181,21 @@ Status ResizePlan::prepare_axis(std::int32_t from, std::int32_t to, Interpolatio
         return {StatusCode::kInvalidGeometry, 0, 0, "the tap table of a resize is too large"};
     }
     if (Status status = axis->memory.reserve(bytes); !status.is_ok()) return status;
-    if (Status status = weights_.reserve(static_cast<std::size_t>(stride) * sizeof(double)); !status.is_ok()) {
-        return status;
-    }
+    const std::int32_t block_outputs = std::min(to, kBlockOutputs);
+    const auto weight_count = static_cast<std::size_t>(stride) * static_cast<std::size_t>(block_outputs);
+    if (Status status = weights_.reserve(weight_count * sizeof(double)); !status.is_ok()) return status;
     auto* first = reinterpret_cast<std::int32_t*>(axis->memory.data());
     std::int32_t* count = first + outputs;
     std::int32_t* coefficients = count + outputs;
     axis->taps = {first, count, coefficients, stride};
     auto* weights = reinterpret_cast<double*>(weights_.data());
-    for (std::int32_t output = 0; output < to; ++output) {
-        const TapRange range = filter.compute_weights(shape, from, output, weights);
-        *first++ = range.first;
-        *count++ = range.count;
-        std::transform(weights, weights + range.count, coefficients, to_fixed_point);
-        coefficients += stride;
+    for (std::int32_t output = 0; output < to; output += kBlockOutputs) {
+        OutputBlock block(shape, from, output, std::min(to - output, kBlockOutputs));
+        block.compute_weights(shape, filter.weigh, weights);
+        first = std::copy_n(block.first, block.outputs, first);
+        count = std::copy_n(block.count, block.outputs, count);
+        block.write_coefficients(weights, coefficients, static_cast<std::size_t>(stride));
+        coefficients += static_cast<std::size_t>(block.outputs) * static_cast<std::size_t>(stride);
     }
     return Status::ok();
 }
