@@ -29,4 +29,10 @@ using ConvertStripsFunction = void (*)(const StripImageView& source, const Conve
 void convert_rows_scalar(const PlanarImageView& source, const ConvertJob& job, void* destination) noexcept;
 void convert_strips_scalar(const StripImageView& source, const ConvertJob& job, void* destination) noexcept;
 
+// Only what lies around a window of that size: a part of the last write that every variant takes from here.
+void convert_padding_scalar(ImageSize window, const ConvertJob& job, void* destination) noexcept;
+
+void convert_rows_avx512vnni(const PlanarImageView& source, const ConvertJob& job, void* destination) noexcept;
+void convert_strips_avx512vnni(const StripImageView& source, const ConvertJob& job, void* destination) noexcept;
+
 }  // namespace fastload

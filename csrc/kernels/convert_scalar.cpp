@@ -3,6 +3,7 @@
 #include <type_traits>
 
 #include "kernels/convert.h"
+#include "kernels/convert_frame.h"
 #include "kernels/transpose.h"
 
 namespace fastload {
@@ -95,6 +96,7 @@ class Writer {
 // Everything outside of the window.
 template <typename Writer>
 void write_padding(const Writer& writer, const ConvertJob& job, std::int32_t width, std::int32_t height) noexcept {
+    if (width == job.width && height == job.height) return;
     const auto columns = static_cast<std::size_t>(job.width);
     const auto left = static_cast<std::size_t>(job.left);
     const auto right = left + static_cast<std::size_t>(width);
@@ -109,74 +111,46 @@ void write_padding(const Writer& writer, const ConvertJob& job, std::int32_t wid
     }
 }
 
-template <typename Writer>
-void write_pixels(const Writer& writer, const PlanarImageView& source, const ConvertJob& job) noexcept {
-    for (std::int32_t y = 0; y < source.height; ++y) {
-        const std::size_t offset = static_cast<std::size_t>(y) * source.row_stride_bytes;
-        const std::uint8_t* pixels[3] = {source.planes[0] + offset, source.planes[1] + offset,
-                                         source.planes[2] + offset};
-        writer.write_run(pixels, static_cast<std::size_t>(source.width), static_cast<std::size_t>(job.left),
-                         static_cast<std::size_t>(job.top + y));
-    }
+// A tile's columns as rows.
+void strip_to_rows(const std::uint8_t* strip, std::size_t width, std::uint8_t* rows,
+                   std::size_t row_stride_bytes) noexcept {
+    std::size_t x = 0;
+    for (; x + 8 <= width; x += 8) transpose_columns_to_rows(strip + kStripRows * x, rows + x, row_stride_bytes);
+    if (x == width) return;
+    std::uint8_t last[64] = {};  // so that no column behind the window is read
+    std::memcpy(last, strip + kStripRows * x, kStripRows * (width - x));
+    transpose_columns_to_rows(last, rows + x, row_stride_bytes);
 }
 
-constexpr std::int32_t kTileColumns = 64;
+template <typename Writer>
+void write_all(const Writer& writer, const PlanarImageView& source, const ConvertJob& job) noexcept {
+    write_padding(writer, job, source.width, source.height);
+    write_pixels(writer, source, job);
+}
 
-// Up to 64 columns of one strip as rows.
-struct Tile {
-    std::uint8_t rows[3][kStripRows][kTileColumns];
+template <typename Writer>
+void write_all(const Writer& writer, const StripImageView& source, const ConvertJob& job) noexcept {
+    write_padding(writer, job, source.width, source.height);
+    write_pixels(writer, source, job, strip_to_rows);
+}
 
-    void load(const StripImageView& source, std::size_t strip, std::int32_t x, std::int32_t columns) noexcept {
-        const std::size_t offset =
-            strip * source.strip_stride_bytes + kStripRows * static_cast<std::size_t>(source.left + x);
-        for (int plane = 0; plane < 3; ++plane) {
-            const std::uint8_t* input = source.planes[plane] + offset;
-            std::int32_t done = 0;
-            for (; done + 8 <= columns; done += 8, input += 64) {
-                transpose_columns_to_rows(input, rows[plane][0] + done, kTileColumns);
-            }
-            if (done == columns) continue;
-            std::uint8_t last[64] = {};  // so that no column behind the window is read
-            std::memcpy(last, input, kStripRows * static_cast<std::size_t>(columns - done));
-            transpose_columns_to_rows(last, rows[plane][0] + done, kTileColumns);
-        }
-    }
+// The window of `source` is not written: only what is around it.
+struct PaddingOnly {
+    std::int32_t width;
+    std::int32_t height;
 };
 
 template <typename Writer>
-void write_pixels(const Writer& writer, const StripImageView& source, const ConvertJob& job) noexcept {
-    constexpr auto kRows = static_cast<std::int32_t>(kStripRows);
-    Tile tile;
-    for (std::int32_t y = 0; y < source.height;) {
-        const std::int32_t first_row = (source.top + y) % kRows;
-        const std::int32_t row_count = std::min(kRows - first_row, source.height - y);
-        for (std::int32_t x = 0; x < source.width; x += kTileColumns) {
-            const std::int32_t columns = std::min(kTileColumns, source.width - x);
-            tile.load(source, static_cast<std::size_t>(source.top + y) / kStripRows, x, columns);
-            const std::int32_t left = job.left + (job.is_mirrored ? source.width - x - columns : x);
-            for (std::int32_t r = 0; r < row_count; ++r) {
-                const std::int32_t row = first_row + r;
-                const std::uint8_t* pixels[3] = {tile.rows[0][row], tile.rows[1][row], tile.rows[2][row]};
-                writer.write_run(pixels, static_cast<std::size_t>(columns), static_cast<std::size_t>(left),
-                                 static_cast<std::size_t>(job.top + y + r));
-            }
-        }
-        y += row_count;
-    }
+void write_all(const Writer& writer, const PaddingOnly& source, const ConvertJob& job) noexcept {
+    write_padding(writer, job, source.width, source.height);
 }
 
 template <typename Convert, typename Source>
 void convert_with(Convert convert, const Source& source, const ConvertJob& job, void* destination) noexcept {
-    const auto write = [&](const auto& writer) {
-        if (source.width != job.width || source.height != job.height) {
-            write_padding(writer, job, source.width, source.height);
-        }
-        write_pixels(writer, source, job);
-    };
     if (job.is_channels_last) {
-        write(Writer<Convert, true>(convert, job, destination));
+        write_all(Writer<Convert, true>(convert, job, destination), source, job);
     } else {
-        write(Writer<Convert, false>(convert, job, destination));
+        write_all(Writer<Convert, false>(convert, job, destination), source, job);
     }
 }
 
@@ -208,6 +182,10 @@ void convert_rows_scalar(const PlanarImageView& source, const ConvertJob& job, v
 
 void convert_strips_scalar(const StripImageView& source, const ConvertJob& job, void* destination) noexcept {
     convert(source, job, destination);
+}
+
+void convert_padding_scalar(ImageSize window, const ConvertJob& job, void* destination) noexcept {
+    convert(PaddingOnly{window.width, window.height}, job, destination);
 }
 
 }  // namespace fastload

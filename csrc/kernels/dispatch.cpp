@@ -67,8 +67,8 @@ constexpr KernelTable kAvx512VnniTable = {
     ycc_to_rgb_scalar,
     resize_scratch_bytes_avx512vnni,
     resize_avx512vnni,
-    convert_rows_scalar,
-    convert_strips_scalar,
+    convert_rows_avx512vnni,
+    convert_strips_avx512vnni,
 };
 
 bool has_avx2() noexcept {
