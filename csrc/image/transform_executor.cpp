@@ -187,6 +187,7 @@ Status TransformExecutor::run(const TransformPlan& plan, const ResolvedTransform
     job.is_channels_last = layout.channels_last;
     job.element_size_bytes = layout.element_size_bytes;
     job.table = layout.table.empty() ? nullptr : layout.table.data();
+    job.normalizations = plan.normalizations();
     write(image, job, destination);
     for (const ResolvedStep& step : resolved.steps()) {
         if (step.kind != ResolvedKind::kErase) continue;

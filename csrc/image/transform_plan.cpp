@@ -31,6 +31,10 @@ std::shared_ptr<TransformPlan> TransformPlan::create(std::vector<TransformStep> 
     plan->max_steps_ = count_resolved_steps(steps);
     plan->steps_ = std::move(steps);
     plan->layout_ = std::move(layout);
+    const std::vector<std::uint8_t>& table = plan->layout_.table;
+    if (plan->layout_.element_size_bytes == sizeof(float) && !table.empty()) {
+        plan->normalizations_ = find_normalizations(table.data());
+    }
     plan->resize_order_ = options.resize_order;
     const std::optional<ImageSize> size = size_after(plan->steps_, std::nullopt);
     if (!size && !options.is_variable_size_allowed) {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "base/span.h"
 #include "base/status.h"
 #include "image/draw_source.h"
+#include "image/normalization.h"
 #include "image/output_layout.h"
 #include "image/resize_plan.h"
 #include "image/resolved_transform.h"
@@ -47,6 +49,11 @@ class TransformPlan {
     bool count_bytes(ImageSize size, std::size_t* bytes) const noexcept;
 
     const OutputLayout& layout() const noexcept { return layout_; }
+
+    // Of the layout's table, for ConvertJob.
+    const Normalization* normalizations() const noexcept {
+        return normalizations_.has_value() ? normalizations_->channels : nullptr;
+    }
     ResizeOrder resize_order() const noexcept { return resize_order_; }
     Span<const TransformStep> steps() const noexcept { return {steps_.data(), steps_.size()}; }
 
@@ -64,6 +71,7 @@ class TransformPlan {
   private:
     std::vector<TransformStep> steps_;
     OutputLayout layout_;
+    std::optional<Normalizations> normalizations_;
     ResizeOrder resize_order_ = ResizeOrder::kHorizontalFirst;
     ImageSize output_size_;
     std::size_t sample_bytes_ = 0;

@@ -1,11 +1,32 @@
 // The last write: planar uint8 pixels to the elements of the user's tensor, in one pass over the output.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 
 #include "base/image_view.h"
 
 namespace fastload {
+
+// How the float32 entries of one channel's table come about: (value / 255 - mean) / std, as torchvision's ToTensor and
+// Normalize compute it, with three roundings. A reciprocal is a float32 and the rest that it leaves out, which makes a
+// quotient by two multiplications that is nearly always the rounded one: whether it always is, is for whoever fills
+// this in to find out, by comparing all 256 entries.
+struct Normalization {
+    float mean = 0.0F;
+    float inverse_std = 1.0F;
+    float inverse_std_rest = 0.0F;
+
+    static constexpr float kInverse255 = 1.0F / 255.0F;
+    static constexpr float kInverse255Rest = static_cast<float>(1.0 / 255.0 - static_cast<double>(kInverse255));
+
+    // The order of operations of every kernel. Fused operations round once on every processor.
+    float apply(std::uint8_t value) const noexcept {
+        const float number = value;
+        const float centered = std::fma(number, kInverse255, number * kInverse255Rest) - mean;
+        return std::fma(centered, inverse_std, centered * inverse_std_rest);
+    }
+};
 
 // What is written around, and how. The window of the source lands with its top left corner at (left, top) of a
 // width x height result and lies inside it; the rest of the result is padding, whose value is the table's entry of 0.
@@ -19,6 +40,9 @@ struct ConvertJob {
     int element_size_bytes = 1;     // 1, 2, 4 or 8
     // [3][256] elements: what a pixel value of a channel becomes. Null: the value itself, element_size_bytes is 1.
     const void* table = nullptr;
+    // Null, or for each of the three channels what gives exactly the bits of the table, which is then one of float32. A
+    // kernel that looks nothing up faster than it computes takes this way.
+    const Normalization* normalizations = nullptr;
 };
 
 // `destination` holds 3 * width * height elements without gaps and is aligned to the element size. An empty window
@@ -31,6 +55,9 @@ void convert_strips_scalar(const StripImageView& source, const ConvertJob& job, 
 
 // Only what lies around a window of that size: a part of the last write that every variant takes from here.
 void convert_padding_scalar(ImageSize window, const ConvertJob& job, void* destination) noexcept;
+
+void convert_rows_avx2(const PlanarImageView& source, const ConvertJob& job, void* destination) noexcept;
+void convert_strips_avx2(const StripImageView& source, const ConvertJob& job, void* destination) noexcept;
 
 void convert_rows_avx512vnni(const PlanarImageView& source, const ConvertJob& job, void* destination) noexcept;
 void convert_strips_avx512vnni(const StripImageView& source, const ConvertJob& job, void* destination) noexcept;

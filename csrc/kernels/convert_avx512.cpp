@@ -212,31 +212,35 @@ void convert_with(const Elements& elements, const Source& source, const ConvertJ
     }
 }
 
-// False for elements of 8 bytes.
+// Elements of up to 4 bytes.
 template <typename Source>
-bool convert(const Source& source, const ConvertJob& job, void* destination) noexcept {
+void convert(const Source& source, const ConvertJob& job, void* destination) noexcept {
     if (job.table == nullptr) {
         convert_with<1>(SameBytes{}, source, job, destination);
     } else if (job.element_size_bytes == 1) {
         convert_with<1>(ElementTables<1>(job.table), source, job, destination);
     } else if (job.element_size_bytes == 2) {
         convert_with<2>(ElementTables<2>(job.table), source, job, destination);
-    } else if (job.element_size_bytes == 4) {
-        convert_with<4>(ElementTables<4>(job.table), source, job, destination);
     } else {
-        return false;
+        convert_with<4>(ElementTables<4>(job.table), source, job, destination);
     }
-    return true;
+}
+
+// Where there is a formula, it is faster than four tables.
+bool is_left_to_avx2(const ConvertJob& job) noexcept {
+    return job.normalizations != nullptr || job.element_size_bytes > 4;
 }
 
 }  // namespace
 
 void convert_rows_avx512vnni(const PlanarImageView& source, const ConvertJob& job, void* destination) noexcept {
-    if (!convert(source, job, destination)) convert_rows_scalar(source, job, destination);
+    if (is_left_to_avx2(job)) return convert_rows_avx2(source, job, destination);
+    convert(source, job, destination);
 }
 
 void convert_strips_avx512vnni(const StripImageView& source, const ConvertJob& job, void* destination) noexcept {
-    if (!convert(source, job, destination)) convert_strips_scalar(source, job, destination);
+    if (is_left_to_avx2(job)) return convert_strips_avx2(source, job, destination);
+    convert(source, job, destination);
 }
 
 }  // namespace fastload

@@ -37,8 +37,8 @@ constexpr KernelTable kAvx2Table = {
     ycc_to_rgb_scalar,
     resize_scratch_bytes_avx2,
     resize_avx2,
-    convert_rows_scalar,
-    convert_strips_scalar,
+    convert_rows_avx2,
+    convert_strips_avx2,
 };
 
 constexpr KernelTable kAvx512Table = {
@@ -52,8 +52,8 @@ constexpr KernelTable kAvx512Table = {
     ycc_to_rgb_scalar,
     resize_scratch_bytes_avx2,
     resize_avx2,
-    convert_rows_scalar,
-    convert_strips_scalar,
+    convert_rows_avx2,
+    convert_strips_avx2,
 };
 
 constexpr KernelTable kAvx512VnniTable = {

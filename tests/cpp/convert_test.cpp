@@ -1,16 +1,19 @@
 #include "kernels/convert.h"
 
+#include <cmath>
 #include <cstring>
 #include <vector>
 
 #include "check.h"
-#include "kernels/dispatch.h"
+#include "image/normalization.h"
+#include "kernel_variants.h"
+#include "readable_window.h"
 #include "test_images.h"
 
 namespace fastload {
 namespace {
 
-using testing::PlanarImage;
+using testing::ReadableWindow;
 using testing::StripImage;
 
 // Distinct bits for every (channel, value), so that a wrong channel or value shows.
@@ -50,28 +53,74 @@ std::vector<T> expected_elements(const StripImageView& source, const ConvertJob&
     return result;
 }
 
-template <typename T>
-void check_convert(const StripImageView& source, ConvertJob job, const std::vector<T>& table) {
-    const KernelTable& kernels = *select_kernel_table();
-    job.element_size_bytes = sizeof(T);
-    job.table = table.empty() ? nullptr : table.data();
-    const std::vector<T> expected = expected_elements(source, job, table);
-    std::vector<T> from_strips(expected.size(), static_cast<T>(0x5A));
-    kernels.convert_strips(source, job, from_strips.data());
-    CHECK(from_strips == expected);
-
-    PlanarImage rows(source.width, source.height);
-    for (int plane = 0; plane < 3; ++plane) {
-        for (std::int32_t y = 0; y < source.height; ++y) {
-            for (std::int32_t x = 0; x < source.width; ++x) rows.at(plane, x, y) = source.at(plane, x, y);
+// Rows without a byte behind the last one.
+class RowImage {
+  public:
+    explicit RowImage(const StripImageView& source) : width_(source.width), height_(source.height) {
+        for (int plane = 0; plane < 3; ++plane) {
+            for (std::int32_t y = 0; y < height_; ++y) {
+                for (std::int32_t x = 0; x < width_; ++x) planes_[plane].push_back(source.at(plane, x, y));
+            }
         }
     }
-    std::vector<T> from_rows(expected.size(), static_cast<T>(0x5A));
-    kernels.convert_rows(rows.view(), job, from_rows.data());
-    CHECK(from_rows == expected);
+
+    PlanarImageView view() {
+        return {{planes_[0].data(), planes_[1].data(), planes_[2].data()},
+                static_cast<std::size_t>(width_),
+                width_,
+                height_};
+    }
+
+  private:
+    std::int32_t width_;
+    std::int32_t height_;
+    std::vector<std::uint8_t> planes_[3];
+};
+
+// Bit by bit: floats compare equal with different zeros.
+template <typename T>
+bool is_same(const std::vector<T>& a, const std::vector<T>& b) {
+    return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0;
+}
+
+template <typename T>
+void check_convert(const StripImageView& source, ConvertJob job, const std::vector<T>& table,
+                   const Normalization* normalizations = nullptr) {
+    job.element_size_bytes = sizeof(T);
+    job.table = table.empty() ? nullptr : table.data();
+    job.normalizations = normalizations;
+    const std::vector<T> expected = expected_elements(source, job, table);
+    RowImage rows(source);
+    for_each_kernel_table([&](const KernelTable& kernels) {
+        std::vector<T> from_strips(expected.size(), static_cast<T>(0x5A));
+        kernels.convert_strips(source, job, from_strips.data());
+        CHECK(is_same(from_strips, expected));
+        std::vector<T> from_rows(expected.size(), static_cast<T>(0x5A));
+        kernels.convert_rows(rows.view(), job, from_rows.data());
+        CHECK(is_same(from_rows, expected));
+    });
+}
+
+// What torchvision's ToTensor and Normalize make of every value.
+std::vector<float> normalized_table(const float (&means)[3], const float (&stds)[3]) {
+    std::vector<float> table;
+    for (int channel = 0; channel < 3; ++channel) {
+        for (int value = 0; value < 256; ++value) {
+            table.push_back((static_cast<float>(value) / 255.0F - means[channel]) / stds[channel]);
+        }
+    }
+    return table;
+}
+
+void check_normalized(const StripImageView& source, const ConvertJob& job) {
+    const std::vector<float> table = normalized_table({0.485F, 0.456F, 0.406F}, {0.229F, 0.224F, 0.225F});
+    const auto found = find_normalizations(table.data());
+    CHECK(found.has_value());
+    if (found.has_value()) check_convert(source, job, table, found->channels);
 }
 
 void check_all_elements(const StripImageView& source, const ConvertJob& job) {
+    check_normalized(source, job);
     check_convert<std::uint8_t>(source, job, {});
     check_convert(source, job, make_table<std::uint8_t>());
     check_convert(source, job, make_table<std::uint16_t>());
@@ -93,7 +142,7 @@ void check_all_layouts(const StripImageView& source, ConvertJob job) {
 
 TEST_CASE(convert_writes_every_layout_at_sizes_around_its_tiles) {
     std::uint32_t seed = 0;
-    for (const std::int32_t width : {1, 7, 8, 9, 63, 64, 65, 130}) {
+    for (const std::int32_t width : {1, 2, 7, 8, 9, 16, 31, 32, 33, 63, 64, 65, 130, 257}) {
         for (const std::int32_t height : {1, 7, 8, 9}) {
             const StripImage image(width, height, ++seed);
             ConvertJob job;
@@ -110,7 +159,9 @@ TEST_CASE(convert_reads_windows_at_any_offset) {
         ConvertJob job;
         job.width = 70 + offset;
         job.height = 20 - offset;
-        check_all_layouts(image.view().crop({offset, 10 - offset, job.width, job.height}), job);
+        const StripImageView window = image.view().crop({offset, 10 - offset, job.width, job.height});
+        const ReadableWindow only(window, {90, 30});
+        check_all_layouts(window, job);
     }
 }
 
@@ -134,6 +185,39 @@ TEST_CASE(convert_of_an_empty_window_is_padding_only) {
     job.width = 5;
     job.height = 3;
     check_all_layouts(image.view().crop({0, 0, 0, 0}), job);
+}
+
+// Means and deviations that people use, none, and drawn ones, down to those that leave hardly any digits.
+TEST_CASE(normalizations_are_found_with_the_bits_of_every_entry) {
+    const float means[][3] = {{0.485F, 0.456F, 0.406F},    {0.4914F, 0.4822F, 0.4465F},
+                              {0.5F, 0.5F, 0.5F},          {0.0F, 0.0F, 0.0F},
+                              {0.1307F, 0.1307F, 0.1307F}, {0.48145466F, 0.4578275F, 0.40821073F}};
+    const float stds[][3] = {{0.229F, 0.224F, 0.225F},    {0.2023F, 0.1994F, 0.2010F},
+                             {0.5F, 0.5F, 0.5F},          {1.0F, 1.0F, 1.0F},
+                             {0.3081F, 0.3081F, 0.3081F}, {0.26862954F, 0.26130258F, 0.27577711F}};
+    for (std::size_t i = 0; i < std::size(means); ++i) {
+        const std::vector<float> table = normalized_table(means[i], stds[i]);
+        const auto found = find_normalizations(table.data());
+        CHECK(found.has_value());
+        for (std::size_t entry = 0; found.has_value() && entry < table.size(); ++entry) {
+            const float result = found->channels[entry / 256].apply(static_cast<std::uint8_t>(entry % 256));
+            CHECK(std::memcmp(&result, &table[entry], sizeof result) == 0);
+        }
+    }
+}
+
+TEST_CASE(normalizations_are_not_found_where_one_bit_differs) {
+    const std::vector<float> table = normalized_table({0.485F, 0.456F, 0.406F}, {0.229F, 0.224F, 0.225F});
+    for (const std::size_t entry : {0U, 17U, 255U, 256U, 500U, 767U}) {
+        std::vector<float> other = table;
+        other[entry] = std::nextafter(other[entry], 10.0F);
+        CHECK(!find_normalizations(other.data()).has_value());
+    }
+    CHECK(!find_normalizations(std::vector<float>(768, 0.25F).data()).has_value());
+    CHECK(!find_normalizations(std::vector<float>(768, NAN).data()).has_value());
+    std::vector<float> curved;
+    for (int i = 0; i < 768; ++i) curved.push_back(std::sqrt(static_cast<float>(i % 256)));
+    CHECK(!find_normalizations(curved.data()).has_value());
 }
 
 }  // namespace fastload

@@ -10,12 +10,14 @@
 #include "check.h"
 #include "image/resize_plan.h"
 #include "kernel_variants.h"
+#include "readable_window.h"
 #include "test_images.h"
 
 namespace fastload {
 namespace {
 
 using testing::PlanarImage;
+using testing::ReadableWindow;
 using testing::StripImage;
 
 // One pass, pixel by pixel, as the contract of AxisTaps says.
@@ -103,20 +105,26 @@ void check_job(const StripImageView& source, const ResizeJob& job) {
     });
 }
 
+constexpr ResizeOrder kOrders[] = {ResizeOrder::kHorizontalFirst, ResizeOrder::kPillow13};
+constexpr Interpolation kInterpolations[] = {Interpolation::kBox, Interpolation::kBilinear, Interpolation::kHamming,
+                                             Interpolation::kBicubic, Interpolation::kLanczos};
+
 void check_resize(const StripImageView& source, ImageSize to, Interpolation interpolation, ResizeOrder order) {
     ResizePlan plan;
     CHECK(plan.prepare({source.width, source.height}, to, interpolation, order).is_ok());
     check_job(source, plan.job());
 }
 
-constexpr ResizeOrder kOrders[] = {ResizeOrder::kHorizontalFirst, ResizeOrder::kPillow13};
-constexpr Interpolation kInterpolations[] = {Interpolation::kBox, Interpolation::kBilinear, Interpolation::kHamming,
-                                             Interpolation::kBicubic, Interpolation::kLanczos};
+void check_every_resize(const StripImageView& source, ImageSize to) {
+    for (const ResizeOrder order : kOrders) {
+        for (const Interpolation interpolation : kInterpolations) check_resize(source, to, interpolation, order);
+    }
+}
 
 }  // namespace
 
-TEST_CASE(resize_kernel_matches_its_contract_around_block_sizes) {
-    const std::int32_t sides[] = {1, 2, 7, 8, 9, 31, 32, 33, 65};
+TEST_CASE(resize_kernels_match_their_contract_around_block_sizes) {
+    const std::int32_t sides[] = {1, 2, 7, 8, 9, 15, 17, 31, 32, 33, 65};
     std::uint32_t seed = 0;
     for (const std::int32_t from : sides) {
         for (const std::int32_t to : sides) {
@@ -125,19 +133,28 @@ TEST_CASE(resize_kernel_matches_its_contract_around_block_sizes) {
             ++seed;
             if (from == to && height == to_height) continue;
             const StripImage image(from, height, seed, seed % 2 == 0);
-            for (const ResizeOrder order : kOrders) {
-                for (const Interpolation interpolation : kInterpolations) {
-                    check_resize(image.view(), {to, to_height}, interpolation, order);
-                }
-            }
+            check_every_resize(image.view(), {to, to_height});
         }
     }
 }
 
-TEST_CASE(resize_kernel_reads_windows_at_any_offset) {
+// Both orders and single passes; every number of taps up to 24, and with it every way to cut them into groups.
+TEST_CASE(resize_kernels_take_every_number_of_taps) {
+    for (std::int32_t reduction = 2; reduction <= 12; ++reduction) {
+        const StripImage wide(19 * reduction, 9, static_cast<std::uint32_t>(reduction), true);
+        check_every_resize(wide.view(), {19, 5});
+        check_every_resize(wide.view(), {19, 9});
+        const StripImage tall(9, 19 * reduction, static_cast<std::uint32_t>(reduction), true);
+        check_every_resize(tall.view(), {5, 19});
+        check_every_resize(tall.view(), {9, 18});
+    }
+}
+
+TEST_CASE(resize_kernels_read_no_column_or_strip_outside_of_the_window) {
     const StripImage image(61, 47, 5);
     for (std::int32_t offset = 0; offset < 10; ++offset) {
         const StripImageView window = image.view().crop({offset, 11 - offset, 50 - offset, 30 + offset / 2});
+        const ReadableWindow only(window, {61, 47});
         for (const ResizeOrder order : kOrders) {
             check_resize(window, {20, 9}, Interpolation::kBicubic, order);
             check_resize(window, {77, 13}, Interpolation::kBilinear, order);
@@ -147,16 +164,47 @@ TEST_CASE(resize_kernel_reads_windows_at_any_offset) {
     }
 }
 
-TEST_CASE(resize_kernel_takes_extreme_ratios) {
-    const StripImage wide(5000, 3, 1, true);
-    const StripImage tall(3, 5000, 2, true);
-    for (const ResizeOrder order : kOrders) {
-        for (const Interpolation interpolation : kInterpolations) {
-            check_resize(wide.view(), {1, 3}, interpolation, order);
-            check_resize(wide.view(), {2, 70}, interpolation, order);
-            check_resize(tall.view(), {3, 1}, interpolation, order);
-            check_resize(tall.view(), {70, 2}, interpolation, order);
+TEST_CASE(resize_kernels_read_no_column_outside_of_narrow_and_low_windows) {
+    const StripImage image(40, 40, 6, true);
+    for (std::int32_t width = 1; width <= 9; ++width) {
+        for (std::int32_t height = 1; height <= 9; ++height) {
+            const StripImageView window = image.view().crop({40 - width - width % 2, 40 - height, width, height});
+            const ReadableWindow only(window, {40, 40});
+            check_every_resize(window, {11, 10});
+            check_every_resize(window, {3, 70});
+            check_every_resize(window, {width + 1, height});
+            check_every_resize(window, {width, height + 1});
         }
+    }
+}
+
+TEST_CASE(resize_kernels_take_extreme_ratios) {
+    const StripImage wide(5001, 3, 1, true);
+    const StripImage tall(3, 5001, 2, true);
+    check_every_resize(wide.view(), {1, 3});
+    check_every_resize(wide.view(), {2, 70});
+    check_every_resize(tall.view(), {3, 1});
+    check_every_resize(tall.view(), {70, 2});
+}
+
+// The largest weights that AxisTaps allows, of either sign, on pixels of 0 and 255: what overflows first where a kernel
+// splits coefficients too tightly. The last output starts behind the first strip.
+TEST_CASE(resize_kernels_take_the_largest_weights) {
+    const StripImage image(24, 24, 3, true);
+    constexpr std::int32_t kOne = 1 << kTapPrecisionBits;
+    const std::int32_t first[] = {9, 9, 10, 17};
+    const std::int32_t count[] = {2, 3, 5, 7};
+    const std::int32_t coefficients[4][7] = {
+        {kOne + kOne / 2 - 1, -kOne / 2 + 1},
+        {-kOne / 4, kOne + kOne / 2 - 129, -kOne / 4 + 129},
+        {32768, 8388607 - kOne, -32768, 65535, 127},
+        {128, -128, 32767, -32769, kOne - 1, -1, 1},
+    };
+    const AxisTaps taps = {first, count, coefficients[0], 7};
+    for (const bool is_vertical_first : {false, true}) {
+        check_job(image.view(), {&taps, &taps, 4, 4, is_vertical_first});
+        check_job(image.view(), {&taps, nullptr, 4, 24, is_vertical_first});
+        check_job(image.view(), {nullptr, &taps, 24, 4, is_vertical_first});
     }
 }
 

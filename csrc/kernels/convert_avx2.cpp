@@ -1,0 +1,310 @@
+#include "kernels/convert.h"
+#include "kernels/convert_frame.h"
+#include "kernels/target_region.h"
+#include "kernels/transpose_avx2.h"
+
+#if FASTLOAD_HAS_X86_KERNELS
+
+#include <immintrin.h>
+
+FASTLOAD_BEGIN_TARGET(FASTLOAD_AVX2_FEATURES)
+namespace fastload {
+namespace {
+
+constexpr std::size_t kBlock = 32;  // pixels of one channel at a time
+constexpr std::size_t kFloats = 8;
+
+// The first `count` bytes of a register, or all.
+inline void store_bytes(std::uint8_t* output, __m256i bytes, std::size_t count) noexcept {
+    if (count >= kBlock) {
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(output), bytes);
+    } else {
+        alignas(32) std::uint8_t last[kBlock];
+        _mm256_store_si256(reinterpret_cast<__m256i*>(last), bytes);
+        std::memcpy(output, last, count);
+    }
+}
+
+inline __m256i load_bytes(const std::uint8_t* input, std::size_t count) noexcept {
+    if (count >= kBlock) return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(input));
+    alignas(32) std::uint8_t last[kBlock] = {};
+    std::memcpy(last, input, count);
+    return _mm256_load_si256(reinterpret_cast<const __m256i*>(last));
+}
+
+// 32 pixels of a run from number i on, as they follow each other in the result. Where fewer are left the rest is
+// anything.
+inline __m256i load_pixels(const std::uint8_t* pixels, std::size_t i, std::size_t count, bool is_mirrored) noexcept {
+    const std::size_t left = count - i;
+    if (!is_mirrored) return load_bytes(pixels + i, left);
+    const __m256i backwards = _mm256_setr_epi8(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0,  //
+                                               15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+    __m256i values;
+    if (left >= kBlock) {
+        values = load_bytes(pixels + left - kBlock, kBlock);
+    } else {
+        alignas(32) std::uint8_t last[kBlock] = {};
+        std::memcpy(last + kBlock - left, pixels, left);
+        values = _mm256_load_si256(reinterpret_cast<const __m256i*>(last));
+    }
+    return _mm256_shuffle_epi8(_mm256_permute2x128_si256(values, values, 1), backwards);
+}
+
+// Which bytes of three channels stand in one of the three registers that 16 pixels of them become: shuffle controls
+// with -1 where another channel stands.
+struct Interleaving {
+    alignas(32) std::int8_t controls[3][3][32];  // of the part, the channel
+
+    Interleaving() noexcept {
+        for (int part = 0; part < 3; ++part) {
+            for (int byte = 0; byte < 32; ++byte) {
+                const int element = 16 * part + byte % 16;
+                for (int channel = 0; channel < 3; ++channel) {
+                    controls[part][channel][byte] = static_cast<std::int8_t>(element % 3 == channel ? element / 3 : -1);
+                }
+            }
+        }
+    }
+
+    // Lane k of the result: bytes 16 * part to 16 * part + 15 of the interleaved pixels of the channels' lane k.
+    __m256i part(int index, const __m256i (&channels)[3]) const noexcept {
+        __m256i bytes = _mm256_setzero_si256();
+        for (int channel = 0; channel < 3; ++channel) {
+            const __m256i control = _mm256_load_si256(reinterpret_cast<const __m256i*>(controls[index][channel]));
+            bytes = _mm256_or_si256(bytes, _mm256_shuffle_epi8(channels[channel], control));
+        }
+        return bytes;
+    }
+};
+
+// Arranges the bytes of a run as they follow each other in the result.
+class Arranger {
+  public:
+    explicit Arranger(bool is_mirrored) noexcept : is_mirrored_(is_mirrored) {}
+
+    void arrange_channel(const std::uint8_t* pixels, std::size_t count, std::uint8_t* output) const noexcept {
+        for (std::size_t i = 0; i < count; i += kBlock) {
+            store_bytes(output + i, load_pixels(pixels, i, count, is_mirrored_), count - i);
+        }
+    }
+
+    void interleave(const std::uint8_t* const pixels[3], std::size_t count, std::uint8_t* output) const noexcept {
+        for (std::size_t i = 0; i < count; i += kBlock) {
+            const __m256i channels[3] = {load_pixels(pixels[0], i, count, is_mirrored_),
+                                         load_pixels(pixels[1], i, count, is_mirrored_),
+                                         load_pixels(pixels[2], i, count, is_mirrored_)};
+            const __m256i parts[3] = {interleaving_.part(0, channels), interleaving_.part(1, channels),
+                                      interleaving_.part(2, channels)};
+            const __m256i blocks[3] = {_mm256_permute2x128_si256(parts[0], parts[1], 0x20),
+                                       _mm256_permute2x128_si256(parts[2], parts[0], 0x30),
+                                       _mm256_permute2x128_si256(parts[1], parts[2], 0x31)};
+            for (std::size_t b = 0; b < 3; ++b) {
+                const std::size_t done = 3 * i + kBlock * b;
+                if (done < 3 * count) store_bytes(output + done, blocks[b], 3 * count - done);
+            }
+        }
+    }
+
+    bool is_mirrored() const noexcept { return is_mirrored_; }
+
+  private:
+    bool is_mirrored_;
+    Interleaving interleaving_;
+};
+
+// Values to float32. Vector v of the elements takes the constants at v % 3: those of one channel, or of the channels in
+// turn.
+class Normalizer {
+  public:
+    // All of one channel.
+    explicit Normalizer(const Normalization& formula) noexcept {
+        for (int i = 0; i < 3 * static_cast<int>(kFloats); ++i) set(i, formula);
+    }
+
+    // Channel after channel.
+    static Normalizer interleaved(const Normalization* formulas) noexcept {
+        Normalizer normalizer(formulas[0]);
+        for (int i = 0; i < 3 * static_cast<int>(kFloats); ++i) normalizer.set(i, formulas[i % 3]);
+        return normalizer;
+    }
+
+    void write(const std::uint8_t* values, std::size_t count, float* output) const noexcept {
+        const Constants constants[3] = {load(0), load(1), load(2)};
+        std::size_t i = 0;
+        for (; i + 3 * kFloats <= count; i += 3 * kFloats) {
+            for (std::size_t v = 0; v < 3; ++v) {
+                const auto* eight = reinterpret_cast<const __m128i*>(values + i + kFloats * v);
+                _mm256_storeu_ps(output + i + kFloats * v, normalize(_mm_loadl_epi64(eight), constants[v]));
+            }
+        }
+        std::size_t v = 0;
+        for (; i + kFloats <= count; i += kFloats, ++v) {
+            const auto* eight = reinterpret_cast<const __m128i*>(values + i);
+            _mm256_storeu_ps(output + i, normalize(_mm_loadl_epi64(eight), load(v)));
+        }
+        if (i < count) write_last(values + i, count - i, load(v), output + i);
+    }
+
+  private:
+    struct Constants {
+        __m256 mean;
+        __m256 inverse_std;
+        __m256 inverse_std_rest;
+    };
+
+    void set(int i, const Normalization& formula) noexcept {
+        mean_[i] = formula.mean;
+        inverse_std_[i] = formula.inverse_std;
+        inverse_std_rest_[i] = formula.inverse_std_rest;
+    }
+
+    Constants load(std::size_t v) const noexcept {
+        return {_mm256_load_ps(mean_ + kFloats * v), _mm256_load_ps(inverse_std_ + kFloats * v),
+                _mm256_load_ps(inverse_std_rest_ + kFloats * v)};
+    }
+
+    static void write_last(const std::uint8_t* values, std::size_t count, const Constants& constants,
+                           float* output) noexcept {
+        std::uint64_t eight = 0;
+        std::memcpy(&eight, values, count);
+        alignas(32) float elements[kFloats];
+        _mm256_store_ps(elements, normalize(_mm_cvtsi64_si128(static_cast<long long>(eight)), constants));
+        std::memcpy(output, elements, count * sizeof(float));
+    }
+
+    // As Normalization::apply.
+    static __m256 normalize(__m128i eight, const Constants& constants) noexcept {
+        const __m256 numbers = _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(eight));
+        const __m256 fractions =
+            _mm256_fmadd_ps(numbers, _mm256_set1_ps(Normalization::kInverse255),
+                            _mm256_mul_ps(numbers, _mm256_set1_ps(Normalization::kInverse255Rest)));
+        const __m256 centered = _mm256_sub_ps(fractions, constants.mean);
+        return _mm256_fmadd_ps(centered, constants.inverse_std, _mm256_mul_ps(centered, constants.inverse_std_rest));
+    }
+
+    alignas(32) float mean_[3 * kFloats];
+    alignas(32) float inverse_std_[3 * kFloats];
+    alignas(32) float inverse_std_rest_[3 * kFloats];
+};
+
+// Where runs of pixels go in the result, counted in elements.
+struct Layout {
+    std::size_t width;
+    std::size_t plane;
+    bool is_channels_last;
+
+    explicit Layout(const ConvertJob& job) noexcept
+        : width(static_cast<std::size_t>(job.width)),
+          plane(width * static_cast<std::size_t>(job.height)),
+          is_channels_last(job.is_channels_last) {}
+
+    std::size_t element(int channel, std::size_t x, std::size_t y) const noexcept {
+        const std::size_t pixel = y * width + x;
+        return is_channels_last ? 3 * pixel : static_cast<std::size_t>(channel) * plane + pixel;
+    }
+};
+
+class ByteWriter {
+  public:
+    ByteWriter(const ConvertJob& job, void* destination) noexcept
+        : arranger_(job.is_mirrored), layout_(job), destination_(static_cast<std::uint8_t*>(destination)) {}
+
+    void write_run(const std::uint8_t* const pixels[3], std::size_t count, std::size_t x,
+                   std::size_t y) const noexcept {
+        if (layout_.is_channels_last)
+            return arranger_.interleave(pixels, count, destination_ + layout_.element(0, x, y));
+        for (int channel = 0; channel < 3; ++channel) {
+            arranger_.arrange_channel(pixels[channel], count, destination_ + layout_.element(channel, x, y));
+        }
+    }
+
+  private:
+    Arranger arranger_;
+    Layout layout_;
+    std::uint8_t* destination_;
+};
+
+class FloatWriter {
+  public:
+    FloatWriter(const ConvertJob& job, void* destination) noexcept
+        : arranger_(job.is_mirrored),
+          layout_(job),
+          channels_{Normalizer(job.normalizations[0]), Normalizer(job.normalizations[1]),
+                    Normalizer(job.normalizations[2])},
+          interleaved_(Normalizer::interleaved(job.normalizations)),
+          destination_(static_cast<float*>(destination)) {}
+
+    void write_run(const std::uint8_t* const pixels[3], std::size_t count, std::size_t x,
+                   std::size_t y) const noexcept {
+        for (std::size_t i = 0; i < count; i += kPiece) {
+            const std::size_t piece = count - i < kPiece ? count - i : kPiece;
+            const std::size_t first = arranger_.is_mirrored() ? count - i - piece : i;
+            const std::uint8_t* at[3] = {pixels[0] + first, pixels[1] + first, pixels[2] + first};
+            write_piece(at, piece, x + i, y);
+        }
+    }
+
+  private:
+    static constexpr std::size_t kPiece = 256;  // pixels that are arranged before they become elements
+
+    void write_piece(const std::uint8_t* const pixels[3], std::size_t count, std::size_t x,
+                     std::size_t y) const noexcept {
+        std::uint8_t arranged[3 * kPiece];
+        if (layout_.is_channels_last) {
+            arranger_.interleave(pixels, count, arranged);
+            return interleaved_.write(arranged, 3 * count, destination_ + layout_.element(0, x, y));
+        }
+        for (int channel = 0; channel < 3; ++channel) {
+            const std::uint8_t* values = pixels[channel];
+            if (arranger_.is_mirrored()) {
+                arranger_.arrange_channel(values, count, arranged);
+                values = arranged;
+            }
+            channels_[channel].write(values, count, destination_ + layout_.element(channel, x, y));
+        }
+    }
+
+    Arranger arranger_;
+    Layout layout_;
+    Normalizer channels_[3];
+    Normalizer interleaved_;
+    float* destination_;
+};
+
+template <typename Writer>
+void write_all(const Writer& writer, const PlanarImageView& source, const ConvertJob& job) noexcept {
+    write_pixels(writer, source, job);
+}
+
+template <typename Writer>
+void write_all(const Writer& writer, const StripImageView& source, const ConvertJob& job) noexcept {
+    write_pixels(writer, source, job, strip_to_padded_rows);
+}
+
+// False where the table has to be looked up, for which there is nothing better than scalar code here.
+template <typename Source>
+bool convert(const Source& source, const ConvertJob& job, void* destination) noexcept {
+    if (job.table != nullptr && job.normalizations == nullptr) return false;
+    convert_padding_scalar({source.width, source.height}, job, destination);
+    if (job.table == nullptr) {
+        write_all(ByteWriter(job, destination), source, job);
+    } else {
+        write_all(FloatWriter(job, destination), source, job);
+    }
+    return true;
+}
+
+}  // namespace
+
+void convert_rows_avx2(const PlanarImageView& source, const ConvertJob& job, void* destination) noexcept {
+    if (!convert(source, job, destination)) convert_rows_scalar(source, job, destination);
+}
+
+void convert_strips_avx2(const StripImageView& source, const ConvertJob& job, void* destination) noexcept {
+    if (!convert(source, job, destination)) convert_strips_scalar(source, job, destination);
+}
+
+}  // namespace fastload
+FASTLOAD_END_TARGET
+
+#endif
