@@ -27,6 +27,7 @@ RESAMPLE = {
     "bicubic": Image.Resampling.BICUBIC,
     "lanczos": Image.Resampling.LANCZOS,
 }
+KERNEL_TABLES = _core.available_kernel_tables().split(", ")
 FILTERS = [name for name in RESAMPLE if name != "nearest"]
 SEED = 20240607
 
@@ -41,6 +42,11 @@ def native_resize(pixels: np.ndarray[Any, Any], width: int, height: int, interpo
     step = {"kind": "resize", "position": 0, "height": height, "width": width, "interpolation": interpolation}
     plan = _core.TransformPlan([step], element_size=1, channels_last=True, table=None, resize_order=order)
     return bytes(_core.apply_transform(plan, np.ascontiguousarray(pixels), _core.CounterDraws(0, 0, 0)))
+
+
+def use_kernels(table: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FASTLOAD_SIMD", table)
+    assert _core.active_kernel_table() == table
 
 
 def pillow_resize(pixels: np.ndarray[Any, Any], width: int, height: int, interpolation: str) -> bytes:
@@ -65,16 +71,22 @@ def random_cases(count: int) -> list[tuple[np.ndarray[Any, Any], int, int]]:
 
 
 @pytest.mark.parametrize("interpolation", FILTERS)
-def test_random_sizes_equal_pillow_and_every_pass_order_is_told_apart(interpolation: str) -> None:
+def test_random_sizes_equal_pillow_with_all_kernels_and_every_pass_order_is_told_apart(
+    interpolation: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     expected_order = resize_order(PIL.__version__)
     differing = dict.fromkeys(ORDERS, 0)
     for pixels, width, height in random_cases(500):
         reference = pillow_resize(pixels, width, height, interpolation)
         for order in ORDERS:
-            is_equal = native_resize(pixels, width, height, interpolation, order) == reference
-            differing[order] += not is_equal
-            if order == expected_order:
-                assert is_equal, f"{pixels.shape[1]}x{pixels.shape[0]} to {width}x{height} (seed {SEED})"
+            results = set()
+            for table in KERNEL_TABLES:
+                use_kernels(table, monkeypatch)
+                results.add(native_resize(pixels, width, height, interpolation, order))
+            case = f"{pixels.shape[1]}x{pixels.shape[0]} to {width}x{height}, {order} (seed {SEED})"
+            assert len(results) == 1, f"kernels differ: {case}"
+            differing[order] += reference not in results
+            assert reference in results or order != expected_order, case
     if interpolation == "box":  # averages rarely end between two grey levels; the other filters tell every order
         return
     # Without this the sizes might never have reached a case in which the order matters.
@@ -99,6 +111,7 @@ def test_nearest_equals_pillow_for_every_size_of_a_side(length: int) -> None:
         assert native_resize(turned, 1, size, "nearest", order) == pillow_resize(turned, 1, size, "nearest")
 
 
+@pytest.mark.parametrize("table", KERNEL_TABLES)
 @pytest.mark.parametrize("interpolation", RESAMPLE)
 @pytest.mark.parametrize(
     ("source", "target"),
@@ -114,7 +127,10 @@ def test_nearest_equals_pillow_for_every_size_of_a_side(length: int) -> None:
         ((7, 5), (1500, 2)),
     ],
 )
-def test_edge_sizes_equal_pillow(source: tuple[int, int], target: tuple[int, int], interpolation: str) -> None:
+def test_edge_sizes_equal_pillow(
+    source: tuple[int, int], target: tuple[int, int], interpolation: str, table: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_kernels(table, monkeypatch)
     pixels = random_image(np.random.default_rng(SEED), *source)
     native = native_resize(pixels, *target, interpolation, resize_order(PIL.__version__))
     assert native == pillow_resize(pixels, *target, interpolation)

@@ -82,6 +82,13 @@ def random_image(width: int, height: int, seed: int = 5) -> Image.Image:
     return Image.fromarray(rng.integers(0, 256, (height, width, 3), dtype=np.uint8))
 
 
+@pytest.fixture(params=_core.available_kernel_tables().split(", "))
+def each_kernel_table(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs a test with the kernels of every instruction set that this processor has."""
+    monkeypatch.setenv("FASTLOAD_SIMD", request.param)
+    assert _core.active_kernel_table() == request.param
+
+
 def run_native(plan: Any, image: Image.Image, sample_index: int = 0, seed: int = 3, epoch: int = 1) -> bytes:
     return bytes(_core.apply_transform(plan, np.array(image), _core.CounterDraws(seed, epoch, sample_index)))
 
@@ -90,6 +97,7 @@ def chw_bytes(image: Image.Image) -> bytes:
     return bytes(F.pil_to_tensor(image).contiguous().numpy().tobytes())
 
 
+@pytest.mark.usefixtures("each_kernel_table")
 @pytest.mark.parametrize("interpolation", ["bilinear", "bicubic"])
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize(
@@ -151,6 +159,7 @@ def test_a_side_that_comes_out_as_zero_is_refused_by_both() -> None:
         run_native(uint8_plan([shorter_side(5, 8), center_crop(5, 5)]), image)
 
 
+@pytest.mark.usefixtures("each_kernel_table")
 @pytest.mark.parametrize("size", SIZES)
 def test_random_crops_and_flips_equal_torchvision_with_the_resolved_boxes(size: tuple[int, int]) -> None:
     image = random_image(*size)
@@ -168,10 +177,12 @@ TAILS: dict[str, list[Callable[[Any], Any]]] = {
     "uint8": [tv.PILToTensor()],
     "float32": [tv.ToTensor()],
     "float32 normalized": [tv.ToTensor(), tv.Normalize(MEAN, STD)],
+    "float32 of no straight line": [tv.ToTensor(), torch.sqrt],
     "float16": [tv.PILToTensor(), tv.ConvertImageDtype(torch.float16)],
     "bfloat16 normalized": [tv.ToTensor(), tv.ConvertImageDtype(torch.bfloat16), tv.Normalize(MEAN, STD)],
     "float64 normalized": [tv.PILToTensor(), tv.ConvertImageDtype(torch.float64), tv.Normalize(MEAN, STD)],
     "int16": [tv.PILToTensor(), tv.ConvertImageDtype(torch.int16)],
+    "int32": [tv.PILToTensor(), tv.ConvertImageDtype(torch.int32)],
 }
 
 
@@ -187,6 +198,7 @@ def layout_of(tail: Callable[[Any], Any]) -> dict[str, Any]:
     return {"element_size": values.element_size(), "table": table}
 
 
+@pytest.mark.usefixtures("each_kernel_table")
 @pytest.mark.parametrize("channels_last", [False, True])
 @pytest.mark.parametrize("tail_name", TAILS)
 def test_last_write_equals_torchvision(tail_name: str, channels_last: bool) -> None:
@@ -208,6 +220,19 @@ def test_last_write_equals_torchvision(tail_name: str, channels_last: bool) -> N
         plan = uint8_plan(steps, **layout_of(tail), channels_last=channels_last)
         assert plan.sample_bytes == expected.numel() * expected.element_size()
         assert run_native(plan, image) == tensor_bytes(expected)
+
+
+@pytest.mark.usefixtures("each_kernel_table")
+def test_every_value_equals_torchs_for_means_and_deviations_drawn_at_random() -> None:
+    """Kernels may compute float32 elements where a formula gives the bits of the whole table."""
+    ramp = np.repeat(np.arange(256, dtype=np.uint8)[None, :, None], 3, axis=2)
+    rng = np.random.default_rng(11)
+    for case in range(200):
+        decimals = 2 + case % 6
+        mean, std = rng.uniform(0.0, 0.9, 3).round(decimals), rng.uniform(0.05, 1.0, 3).round(decimals)
+        tail = tv.Compose([tv.ToTensor(), tv.Normalize(mean.tolist(), std.tolist())])
+        plan = uint8_plan([center_crop(1, 256)], **layout_of(tail))
+        assert run_native(plan, Image.fromarray(ramp)) == tensor_bytes(tail(ramp)), (mean, std)
 
 
 def philox(counter: list[int], key: list[int]) -> list[int]:
