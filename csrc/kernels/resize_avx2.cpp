@@ -150,7 +150,7 @@ void filter_strip(const std::uint8_t* strip, const PackedTaps& taps, std::size_t
                 const std::uint8_t* columns = strip + kStripRows * static_cast<std::size_t>(taps.first[x + 4 * j + i]);
                 filter<kPairs>(
                     pairs, taps.pair_count,
-                    [&](std::int32_t p, __m256i(&words)[1]) {
+                    [&](std::int32_t p, __m256i(&words)[1]) noexcept {
                         const auto* pair = reinterpret_cast<const __m128i*>(columns) + p;
                         words[0] = _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_loadu_si128(pair)), by_row);
                     },
@@ -172,7 +172,7 @@ void filter_row(const std::uint8_t* rows, std::size_t row_stride_bytes, const st
         __m256i sums[4];
         filter<kPairs>(
             pairs, pair_count,
-            [&](std::int32_t p, __m256i(&words)[4]) {
+            [&](std::int32_t p, __m256i(&words)[4]) noexcept {
                 const std::uint8_t* upper = rows + 2 * static_cast<std::size_t>(p) * row_stride_bytes + x;
                 const __m256i a = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(upper));
                 const __m256i b = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(upper + row_stride_bytes));

@@ -184,7 +184,7 @@ void filter_strip_pair(const std::uint8_t* upper, const std::uint8_t* lower, con
             __m512i sums[4];
             for (std::size_t i = 0; i < 4; ++i) {
                 const std::size_t offset = kStripRows * static_cast<std::size_t>(taps.first[x + 4 * j + i]);
-                sums[i] = filter<kQuads>(digits, taps.quad_count, [&](int q) {
+                sums[i] = filter<kQuads>(digits, taps.quad_count, [&](int q) noexcept {
                     const std::size_t at = offset + 32 * static_cast<std::size_t>(q);
                     const __m256i above = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(upper + at));
                     const __m256i below = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(lower + at));
@@ -247,7 +247,7 @@ inline void filter_row_block(const RowWindow& window, const std::uint8_t* digits
     __m512i sums[4];
     for (int v = 0; v < kVectors; ++v) {
         const std::size_t column = x + 16 * static_cast<std::size_t>(v);
-        sums[v] = filter<kQuads>(digits, quad_count, [&](int q) { return window.load(q, column); });
+        sums[v] = filter<kQuads>(digits, quad_count, [&](int q) noexcept { return window.load(q, column); });
     }
     for (int v = kVectors; v < 4; ++v) sums[v] = sums[v - kVectors];
     const __m512i bytes = clip_to_bytes(sums[0], sums[1], sums[2], sums[3]);
@@ -298,7 +298,7 @@ inline __m512i filter_four_rows(const RowWindow* windows, const std::uint8_t* di
     __m512i sums[4];
     for (std::size_t r = 0; r < 4; ++r) {
         sums[r] = filter<kQuads>(digits + r * taps.output_bytes(), taps.quad_count,
-                                 [&](int q) { return windows[r].load(q, x); });
+                                 [&](int q) noexcept { return windows[r].load(q, x); });
     }
     return _mm512_shuffle_epi8(clip_to_bytes(sums[0], sums[1], sums[2], sums[3]), by_column);
 }
@@ -457,7 +457,7 @@ struct PlaneResize {
     }
 
     void filter_horizontally() const noexcept {
-        for_each_pair([&](const std::uint8_t* upper, const std::uint8_t* lower, std::size_t i) {
+        for_each_pair([&](const std::uint8_t* upper, const std::uint8_t* lower, std::size_t i) noexcept {
             const RowWriter writer = rows_of_pair(
                 destination, plane, first_row + static_cast<std::ptrdiff_t>(kStripRows * i), workspace.unused_row);
             filter_strip_pair(upper, lower, workspace.horizontal, static_cast<std::size_t>(job.width), writer);
@@ -467,7 +467,7 @@ struct PlaneResize {
     Groups groups() const noexcept { return {workspace.groups, workspace.group_stride_bytes, first_row}; }
 
     void filter_horizontally_to_groups() const noexcept {
-        for_each_pair([&](const std::uint8_t* upper, const std::uint8_t* lower, std::size_t i) {
+        for_each_pair([&](const std::uint8_t* upper, const std::uint8_t* lower, std::size_t i) noexcept {
             const GroupWriter writer = {workspace.groups + 2 * i * workspace.group_stride_bytes,
                                         workspace.group_stride_bytes};
             filter_strip_pair(upper, lower, workspace.horizontal, static_cast<std::size_t>(job.width), writer);
