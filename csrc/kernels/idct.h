@@ -15,17 +15,22 @@ constexpr std::uint8_t kNaturalOrder[64] = {
     30, 37, 44, 51, 58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61, 54, 47, 55, 62, 63,
 };
 
-// coefficients[64] and quantization[64] are in zigzag order; strip_block receives 64 samples as a part of a strip: byte
-// 8 * column + row (see Note [column strips]). All three are 64-byte aligned.
+// coefficients[64] and quantization[64] are in zigzag order. The coefficients are zero afterwards, as the decoding of
+// the next block wants them: here they are in registers already. strip_block receives 64 samples as a part of a strip:
+// byte 8 * column + row (see Note [column strips]). All three are 64-byte aligned.
 //
 // The arithmetic is that of libjpeg-turbo's SIMD code, so that absurd coefficients agree as well: products with the
 // quantization table wrap to 16 bits, in0 +- in4, in1 + in5 and in3 + in7 wrap to 16 bits, the first pass is shifted by
 // 11 and saturated to 16 bits, the second is shifted by 18, saturated to 8 bits and moved by 128. A block whose
 // coefficients outside of row 0 are all zero takes a short first pass, a left shift by 2 that wraps to 16 bits.
-using InverseDctFunction = void (*)(const std::int16_t* coefficients, const std::uint16_t* quantization,
+using InverseDctFunction = void (*)(std::int16_t* coefficients, const std::uint16_t* quantization,
                                     std::uint8_t* strip_block) noexcept;
 
-void inverse_dct_scalar(const std::int16_t* coefficients, const std::uint16_t* quantization,
+void inverse_dct_scalar(std::int16_t* coefficients, const std::uint16_t* quantization,
+                        std::uint8_t* strip_block) noexcept;
+void inverse_dct_avx2(std::int16_t* coefficients, const std::uint16_t* quantization,
+                      std::uint8_t* strip_block) noexcept;
+void inverse_dct_avx512(std::int16_t* coefficients, const std::uint16_t* quantization,
                         std::uint8_t* strip_block) noexcept;
 
 }  // namespace fastload

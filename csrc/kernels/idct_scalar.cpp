@@ -10,7 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "kernels/idct.h"
+#include "kernels/idct_weights.h"
 
 // GCC's vectoriser of straight-line code would gather the permuted coefficients element by element.
 #if defined(__GNUC__) && !defined(__clang__)
@@ -19,23 +19,6 @@
 
 namespace fastload {
 namespace {
-
-// The constants are names of their values times 2^13, rounded.
-constexpr int k0_298 = 2446;
-constexpr int k0_390 = 3196;
-constexpr int k0_541 = 4433;
-constexpr int k0_765 = 6270;
-constexpr int k0_899 = 7373;
-constexpr int k1_175 = 9633;
-constexpr int k1_501 = 12299;
-constexpr int k1_847 = 15137;
-constexpr int k1_961 = 16069;
-constexpr int k2_053 = 16819;
-constexpr int k2_562 = 20995;
-constexpr int k3_072 = 25172;
-
-constexpr int kPass1Shift = 11;
-constexpr int kPass2Shift = 18;
 
 using Matrix = std::int16_t[8][8];
 
@@ -105,15 +88,6 @@ inline void transpose(const Matrix& in, Matrix& out) {
     }
 }
 
-// All ones for the zigzag positions outside of row 0.
-struct RowMask {
-    std::uint16_t bits[64] = {};
-    constexpr RowMask() {
-        for (int i = 0; i < 64; ++i) bits[i] = kNaturalOrder[i] < 8 ? 0 : 0xFFFF;
-    }
-};
-constexpr RowMask kOutsideOfRow0;
-
 // `input` is [row][column].
 template <bool kSaturates>
 inline void inverse(const Matrix& input, bool has_row0_only, std::uint8_t* strip_block) {
@@ -142,7 +116,7 @@ __attribute__((noinline)) void inverse_saturating(const Matrix& input, bool has_
 
 }  // namespace
 
-void inverse_dct_scalar(const std::int16_t* coefficients, const std::uint16_t* quantization,
+void inverse_dct_scalar(std::int16_t* coefficients, const std::uint16_t* quantization,
                         std::uint8_t* strip_block) noexcept {
     std::int16_t products[64];
     std::uint16_t below_row0 = 0;
@@ -153,6 +127,8 @@ void inverse_dct_scalar(const std::int16_t* coefficients, const std::uint16_t* q
         products[i] = static_cast<std::int16_t>(static_cast<std::uint32_t>(coefficient) * quantization[i]);
         below_row0 = static_cast<std::uint16_t>(below_row0 | (coefficient & kOutsideOfRow0.bits[i]));
     }
+    // By 16 bytes, because GCC makes one large memset a string instruction, which takes longer to start than to store.
+    for (int i = 0; i < 64; i += 8) std::memset(coefficients + i, 0, 16);
     for (int i = 0; i < 64; ++i) absolute_sum += std::abs(std::int32_t{products[i]});
     Matrix input;
     std::int16_t* const natural = &input[0][0];

@@ -127,8 +127,9 @@ void write_block(const Block& block, int prediction, const std::vector<Code>& dc
 
 // Stands in for the inverse DCT and keeps what it is given. A DC-only block does not come here.
 std::vector<Block> captured_blocks;
-void capture(const std::int16_t* coefficients, const std::uint16_t*, std::uint8_t*) noexcept {
+void capture(std::int16_t* coefficients, const std::uint16_t*, std::uint8_t*) noexcept {
     captured_blocks.emplace_back(coefficients, coefficients + 64);
+    std::fill_n(coefficients, 64, std::int16_t{0});
 }
 
 // The table with capture() in it.

@@ -227,7 +227,6 @@ FASTLOAD_ALWAYS_INLINE bool EntropyScan::run_mcus_inline(std::uint32_t first, st
                 fill_from_dc(block[0], plan.quantization[0], output);
             } else {
                 inverse_dct_(block, plan.quantization, output);
-                std::memset(block, 0, 64 * sizeof(*block));
             }
         }
         // See Note [padding]: beyond this point a further MCU might read outside.
