@@ -15,5 +15,6 @@ using YccToRgbFunction = void (*)(std::uint8_t* y_to_r, std::uint8_t* cb_to_g, s
                                   std::size_t count) noexcept;
 
 void ycc_to_rgb_scalar(std::uint8_t* y_to_r, std::uint8_t* cb_to_g, std::uint8_t* cr_to_b, std::size_t count) noexcept;
+void ycc_to_rgb_avx2(std::uint8_t* y_to_r, std::uint8_t* cb_to_g, std::uint8_t* cr_to_b, std::size_t count) noexcept;
 
 }  // namespace fastload

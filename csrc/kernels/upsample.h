@@ -36,5 +36,10 @@ void upsample_h1v2_scalar(const StripNeighbours& strips, std::uint8_t* upper, st
                           std::size_t columns) noexcept;
 void upsample_h2v2_scalar(const StripNeighbours& strips, std::uint8_t* upper, std::uint8_t* lower,
                           std::size_t columns) noexcept;
+void upsample_h2v1_avx2(const std::uint8_t* strip, std::uint8_t* out, std::size_t columns) noexcept;
+void upsample_h1v2_avx2(const StripNeighbours& strips, std::uint8_t* upper, std::uint8_t* lower,
+                        std::size_t columns) noexcept;
+void upsample_h2v2_avx2(const StripNeighbours& strips, std::uint8_t* upper, std::uint8_t* lower,
+                        std::size_t columns) noexcept;
 
 }  // namespace fastload
