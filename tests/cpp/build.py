@@ -3,6 +3,8 @@
     python tests/cpp/build.py asan            # build/cpp/asan/unit_tests and build/cpp/asan/fuzz_*
     build/cpp/asan/unit_tests huffman         # the cases whose name contains "huffman"
 
+    python tests/cpp/build.py plain kernel_benchmark    # what python -m benchmarks.kernels runs
+
 Everything but csrc/bindings is linked into each program. Needs ninja and a C++17 compiler (CXX, else g++).
 """
 
@@ -30,6 +32,7 @@ def write_ninja_file(flavor: str, build_dir: Path) -> None:
     tests = sorted((ROOT / "tests" / "cpp").glob("*.cpp"))
     targets = sorted((ROOT / "fuzz").glob("fuzz_*.cpp"))
     replayer = ROOT / "fuzz" / "replay_main.cpp"
+    benchmark = sorted((ROOT / "benchmarks" / "kernels").glob("*.cpp"))
     compiler = os.environ.get("CXX", "g++")
     lines = [
         f"flags = -std=c++17 {FLAVORS[flavor]} {WARNINGS} -I{ROOT}/csrc -I{ROOT}/tests/cpp -pthread",
@@ -44,25 +47,29 @@ def write_ninja_file(flavor: str, build_dir: Path) -> None:
     def object_of(source: Path) -> str:
         return str(source.relative_to(ROOT).with_suffix(".o"))
 
-    sources = core + tests + targets + ([replayer] if targets else [])
+    sources = core + tests + targets + ([replayer] if targets else []) + benchmark
     lines += [f"build {object_of(s)}: compile {s}" for s in sources]
     core_objects = " ".join(object_of(s) for s in core)
     lines.append(f"build unit_tests: link {core_objects} {' '.join(object_of(s) for s in tests)}")
     lines += [f"build {t.stem}: link {core_objects} {object_of(t)} {object_of(replayer)}" for t in targets]
+    lines.append(f"build kernel_benchmark: link {core_objects} {' '.join(object_of(s) for s in benchmark)}")
+    lines.append(f"default unit_tests {' '.join(t.stem for t in targets)}")
     build_dir.mkdir(parents=True, exist_ok=True)
     (build_dir / "build.ninja").write_text("\n".join(lines) + "\n")
 
 
-def build(flavor: str) -> Path:
-    """Builds `flavor` (a key of FLAVORS) and returns the folder of its programs."""
+def build(flavor: str, *programs: str) -> Path:
+    """Builds `programs` (default: tests and fuzz replayers) in `flavor`, a key of FLAVORS; returns their folder."""
     build_dir = ROOT / "build" / "cpp" / flavor
     write_ninja_file(flavor, build_dir)
     ninja = Path(sys.executable).with_name("ninja")
-    subprocess.run([str(ninja) if ninja.exists() else "ninja", "-C", str(build_dir), "--quiet"], check=True)
+    subprocess.run([str(ninja) if ninja.exists() else "ninja", "-C", str(build_dir), "--quiet", *programs], check=True)
     return build_dir
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("flavor", choices=sorted(FLAVORS))
-    print(build(parser.parse_args().flavor))
+    parser.add_argument("programs", nargs="*", help="default: the tests and fuzz replayers")
+    arguments = parser.parse_args()
+    print(build(arguments.flavor, *arguments.programs))

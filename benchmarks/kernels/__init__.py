@@ -1,0 +1,1 @@
+"""Times every kernel of every table: `python -m benchmarks.kernels`."""
