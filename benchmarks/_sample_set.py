@@ -1,25 +1,28 @@
-"""Expands the shipped photographs into an ImageFolder with ImageNet's mix of sizes, rates and sampling types.
+"""Expands the shipped photographs into ImageFolders: ImageNet's mix of sizes, rates and sampling types, the same as
+progressive files, and large photographs as cameras make them.
 
 Deterministic for one Pillow version: every choice comes from (seed, file number), and the files are made in order.
 """
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import io
+import itertools
 import json
 import random
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from PIL import Image, ImageEnhance, ImageFile, ImageFilter, JpegImagePlugin
 
 PHOTO_FOLDER = Path(__file__).parent / "photos"
-DEFAULT_FOLDER = Path("build/sample-images")
+DEFAULT_FOLDER = Path("build/sample-imagenet")
 MANIFEST_NAME = "sample_set.json"
 
 MEAN_BITS_PER_PIXEL = 4.35
@@ -27,6 +30,22 @@ MEAN_BITS_PER_PIXEL = 4.35
 
 # Raise it when the same seed and count no longer give the same files.
 _RECIPE_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a set is made.
+
+    Attributes:
+        count: number of files, all distinct.
+        write_files: writes `count` files of a seed below a folder.
+        parameters: all that decides about the files beside count, seed and the photographs.
+    """
+
+    count: int
+    write_files: Callable[[Path, int, int], None]
+    parameters: tuple[Any, ...]
+
 
 # Shares in percent. Sampling is written as in the JPEG world; "grey" has one component.
 _SAMPLING_SHARES = {"4:4:4": 76.0, "4:2:0": 20.0, "4:2:2": 1.5, "grey": 2.5}
@@ -51,6 +70,19 @@ _RATE_SIGMA = 0.4
 _RATE_LIMITS = (1.2, 9.0)
 # Most of ImageNet's files were encoded at quality 96.
 _QUALITY_LIMITS = (30, 96)
+
+# Cameras' and telephones' sizes, 2 to 12 megapixels, and the qualities at which they and photo tools save.
+_LARGE_SIZE_SHARES = {
+    (1920, 1080): 25.0,
+    (2048, 1536): 25.0,
+    (2592, 1944): 25.0,
+    (3264, 2448): 15.0,
+    (4000, 3000): 10.0,
+}
+_LARGE_QUALITIES = (85, 88, 90)
+# Photographs that are not as high as the highest tile are left out: enlarged, they would be without detail.
+_TILE_HEIGHTS = (400, 700)
+_TILE_SCALES = (0.75, 1.0)
 
 _Kind = TypeVar("_Kind")
 
@@ -93,17 +125,22 @@ class _FilePlan:
     target_bits_per_pixel: float
 
 
-def ensure_sample_set(root: Path = DEFAULT_FOLDER, count: int = 512, seed: int = 0) -> SampleSet:
+def ensure_sample_set(
+    root: Path = DEFAULT_FOLDER, count: int | None = None, seed: int = 0, kind: str = "imagenet"
+) -> SampleSet:
     """Returns the set at `root`, made first when it is missing, incomplete or of other parameters.
 
     Args:
         root: folder of the set; whatever an older set left there is replaced.
-        count: number of files, all distinct.
+        count: number of files, all distinct; by default that of the kind.
         seed: another seed gives other files of the same mix.
+        kind: a key of RECIPES.
 
     The set appears by one rename, so a killed run leaves nothing that looks complete.
     """
-    parameters = _parameter_digest(count, seed)
+    recipe = RECIPES[kind]
+    count = recipe.count if count is None else count
+    parameters = _parameter_digest(recipe, count, seed)
     mix = _read_manifest(root, parameters)
     if mix is not None:
         return SampleSet(root, mix, was_reused=True)
@@ -111,9 +148,9 @@ def ensure_sample_set(root: Path = DEFAULT_FOLDER, count: int = 512, seed: int =
     with tempfile.TemporaryDirectory(prefix=f".{root.name}-", dir=root.parent) as scratch:
         fresh = Path(scratch) / "new"
         fresh.mkdir()
-        _write_files(fresh, _plan_files(count, seed), seed)
+        recipe.write_files(fresh, count, seed)
         mix = measure_mix(sorted(fresh.glob("*/*.jpg")))
-        manifest = {"parameters": parameters, "count": count, "seed": seed, "mix": asdict(mix)}
+        manifest = {"parameters": parameters, "count": count, "seed": seed, "kind": kind, "mix": asdict(mix)}
         (fresh / MANIFEST_NAME).write_text(json.dumps(manifest, indent=1))
         if root.exists():
             root.rename(Path(scratch) / "old")
@@ -155,11 +192,10 @@ def _sampling_name(image: Image.Image) -> str:
     return {0: "4:4:4", 1: "4:2:2", 2: "4:2:0"}.get(JpegImagePlugin.get_sampling(image), "other")
 
 
-def _parameter_digest(count: int, seed: int) -> str:
+def _parameter_digest(recipe: Recipe, count: int, seed: int) -> str:
     """Changes when anything that decides about the files changes, the photographs included."""
     digest = hashlib.sha256()
-    limits = (_SHARPENING_PERCENT, _RATE_SIGMA, _RATE_LIMITS, _QUALITY_LIMITS, MEAN_BITS_PER_PIXEL)
-    digest.update(repr((_RECIPE_VERSION, count, seed, _SAMPLING_SHARES, _SIZE_SHARES, limits)).encode())
+    digest.update(repr((_RECIPE_VERSION, count, seed, recipe.parameters)).encode())
     for photo in _photos():
         digest.update(photo.name.encode())
         digest.update(photo.read_bytes())
@@ -208,7 +244,8 @@ def _apportion(shares: dict[_Kind, float], count: int, generator: random.Random)
     return items
 
 
-def _write_files(root: Path, plans: Sequence[_FilePlan], seed: int) -> None:
+def _write_imagenet_like(root: Path, count: int, seed: int, *, progressive: bool) -> None:
+    plans = _plan_files(count, seed)
     # Pillow reserves one or two bytes a pixel for optimised tables, and fails on a noisy picture that needs more.
     ImageFile.MAXBLOCK = max(ImageFile.MAXBLOCK, 4 * max(plan.size[0] * plan.size[1] for plan in plans))
     missing_bits = 0.0
@@ -218,11 +255,15 @@ def _write_files(root: Path, plans: Sequence[_FilePlan], seed: int) -> None:
         # What earlier files could not reach (a smooth picture at the best quality) the next ones make up for.
         area = image.width * image.height
         wanted = plan.target_bits_per_pixel + missing_bits / area
-        data = _encode_at_rate(image, plan.sampling, min(max(wanted, _RATE_LIMITS[0]), _RATE_LIMITS[1]))
+        data = _encode_at_rate(image, plan.sampling, min(max(wanted, _RATE_LIMITS[0]), _RATE_LIMITS[1]), progressive)
         missing_bits += plan.target_bits_per_pixel * area - 8 * len(data)
-        folder = root / plan.photo.stem
-        folder.mkdir(exist_ok=True)
-        (folder / f"{plan.photo.stem}_{plan.number:05d}.jpg").write_bytes(data)
+        _write_file(root, plan.photo, plan.number, data)
+
+
+def _write_file(root: Path, photo: Path, number: int, data: bytes) -> None:
+    folder = root / photo.stem
+    folder.mkdir(exist_ok=True)
+    (folder / f"{photo.stem}_{number:05d}.jpg").write_bytes(data)
 
 
 def _render(photo: Image.Image, plan: _FilePlan, generator: random.Random) -> Image.Image:
@@ -243,14 +284,14 @@ def _render(photo: Image.Image, plan: _FilePlan, generator: random.Random) -> Im
     return image.convert("L") if plan.sampling == "grey" else image
 
 
-def _encode_at_rate(image: Image.Image, sampling: str, bits_per_pixel: float) -> bytes:
+def _encode_at_rate(image: Image.Image, sampling: str, bits_per_pixel: float, progressive: bool) -> bytes:
     """The encoding, over all qualities allowed, whose length is nearest to the rate asked for."""
     wanted = bits_per_pixel * image.width * image.height / 8
     low, high = _QUALITY_LIMITS
     best = b""
     while low <= high:
         quality = (low + high) // 2
-        data = _encode(image, sampling, quality)
+        data = _encode(image, sampling, quality, progressive)
         if not best or abs(len(data) - wanted) < abs(len(best) - wanted):
             best = data
         if len(data) < wanted:
@@ -260,8 +301,64 @@ def _encode_at_rate(image: Image.Image, sampling: str, bits_per_pixel: float) ->
     return best
 
 
-def _encode(image: Image.Image, sampling: str, quality: int) -> bytes:
+def _encode(image: Image.Image, sampling: str, quality: int, progressive: bool = False) -> bytes:
     stream = io.BytesIO()
     chroma = {} if sampling == "grey" else {"subsampling": _PILLOW_SUBSAMPLING[sampling]}
-    image.save(stream, "JPEG", quality=quality, optimize=True, **chroma)
+    image.save(stream, "JPEG", quality=quality, optimize=True, progressive=progressive, **chroma)
     return stream.getvalue()
+
+
+def _write_large_photos(root: Path, count: int, seed: int) -> None:
+    """Mosaics of the photographs at about their own scale, so that a pixel has as much detail as a camera's."""
+    photos = {path: Image.open(path).convert("RGB") for path in _photos()}
+    photos = {path: photo for path, photo in photos.items() if photo.height >= _TILE_HEIGHTS[1]}
+    sizes = _apportion(_LARGE_SIZE_SHARES, count, random.Random(f"large photos {seed}"))
+    for number, size in enumerate(sizes):
+        generator = random.Random(f"large photo {seed} {number}")
+        first = list(photos)[number % len(photos)]
+        image = _render_mosaic([photos[first], *generator.sample(list(photos.values()), len(photos))], size, generator)
+        ImageFile.MAXBLOCK = max(ImageFile.MAXBLOCK, 4 * image.width * image.height)
+        _write_file(root, first, number, _encode(image, "4:2:0", generator.choice(_LARGE_QUALITIES)))
+
+
+def _render_mosaic(photos: Sequence[Image.Image], size: tuple[int, int], generator: random.Random) -> Image.Image:
+    """The photographs in rows beside each other, each mirrored, lit and scaled a little differently."""
+    image = Image.new("RGB", size)
+    pieces = itertools.cycle(photos)
+    top = 0
+    while top < size[1]:
+        height = int(generator.uniform(*_TILE_HEIGHTS))
+        left = 0
+        while left < size[0]:
+            tile = _render_tile(next(pieces), height, generator)
+            image.paste(tile, (left, top))
+            left += tile.width
+        top += height
+    return image
+
+
+def _render_tile(photo: Image.Image, height: int, generator: random.Random) -> Image.Image:
+    scale = generator.uniform(*_TILE_SCALES)
+    box_height = min(photo.height, height / scale)
+    box_top = generator.uniform(0, photo.height - box_height)
+    width = round(photo.width * height / box_height)
+    box = (0, box_top, photo.width, box_top + box_height)
+    tile = photo.resize((width, height), Image.Resampling.LANCZOS, box=box)
+    if generator.random() < 0.5:
+        tile = tile.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
+    return ImageEnhance.Brightness(tile).enhance(generator.uniform(0.85, 1.1))
+
+
+_IMAGENET_PARAMETERS = (
+    *(_SAMPLING_SHARES, _SIZE_SHARES),
+    *(_SHARPENING_PERCENT, _RATE_SIGMA, _RATE_LIMITS, _QUALITY_LIMITS, MEAN_BITS_PER_PIXEL),
+)
+
+RECIPES = {
+    "imagenet": Recipe(512, functools.partial(_write_imagenet_like, progressive=False), _IMAGENET_PARAMETERS),
+    "progressive": Recipe(
+        256, functools.partial(_write_imagenet_like, progressive=True), (*_IMAGENET_PARAMETERS, "progressive")
+    ),
+    "photos": Recipe(64, _write_large_photos, (_LARGE_SIZE_SHARES, _LARGE_QUALITIES, _TILE_HEIGHTS, _TILE_SCALES)),
+}
+"""Kind of set -> how it is made."""

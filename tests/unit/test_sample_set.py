@@ -103,3 +103,38 @@ def test_manifest_names_its_parameters(sample_set: _sample_set.SampleSet) -> Non
     manifest = json.loads((sample_set.root / _sample_set.MANIFEST_NAME).read_text())
     assert manifest["count"] == COUNT
     assert len(manifest["parameters"]) == 64
+
+
+@pytest.fixture(scope="module")
+def progressive_set(tmp_path_factory: pytest.TempPathFactory) -> _sample_set.SampleSet:
+    return _sample_set.ensure_sample_set(tmp_path_factory.mktemp("set") / "progressive", 12, kind="progressive")
+
+
+def test_progressive_files_are_progressive(progressive_set: _sample_set.SampleSet) -> None:
+    start_of_frame_progressive = 0xC2
+    paths = list(progressive_set.root.glob("*/*.jpg"))
+    assert len(paths) == 12
+    for path in paths:
+        assert start_of_frame_progressive in markers(path.read_bytes())
+        with Image.open(path) as image:
+            assert image.info["progressive"]
+
+
+def test_progressive_files_have_the_rates_of_the_sequential_ones(progressive_set: _sample_set.SampleSet) -> None:
+    assert progressive_set.mix.bits_per_pixel == pytest.approx(_sample_set.MEAN_BITS_PER_PIXEL, rel=0.1)
+
+
+def test_large_photographs_have_2_to_12_megapixels_halved_chroma_and_detail(tmp_path: Path) -> None:
+    mix = _sample_set.ensure_sample_set(tmp_path / "photos", 3, kind="photos").mix
+    sizes = [tuple(map(int, size.split("x"))) for size in mix.size_shares]
+    assert all(2e6 <= width * height <= 12e6 for width, height in sizes)
+    assert {width * height for width, height in _sample_set._LARGE_SIZE_SHARES} >= {4000 * 3000, 1920 * 1080}
+    assert mix.sampling_shares == {"4:2:0": 1.0}
+    # Cameras' files of such qualities; smooth pictures would have less than one.
+    assert 1.4 < mix.bits_per_pixel < 3.5
+
+
+def test_large_photographs_are_the_same_again_and_all_distinct(tmp_path: Path) -> None:
+    first = digests(_sample_set.ensure_sample_set(tmp_path / "first", 2, kind="photos").root)
+    assert first == digests(_sample_set.ensure_sample_set(tmp_path / "second", 2, kind="photos").root)
+    assert len(set(first.values())) == 2
