@@ -1,6 +1,6 @@
 # make test   sets everything up in .venv, then lints, builds and tests. Arguments for pytest: make test ARGS="-k huffman"
 # make bench  sets everything up in .venv, then compares fastload with torch and draws a chart of it in benchmarks/results;
-#             DATA=folder takes your own images, a folder of images per class
+#             DATA=folder takes your own images, a folder of images per class; ARGS="--rows all", see benchmarks/README.md
 # make build  compiles the extension in place
 # make format rewrites sources in the layout that make lint asks for
 # make test-torch TORCH=2.4.1  tests one wheel, built with the torch below, on another torch (downloads it)
@@ -28,7 +28,7 @@ test: lint $(VENV)/.built
 	$(BIN)/python -m pytest $(ARGS)
 
 bench: $(VENV)/.built
-	$(BIN)/python -m benchmarks $(if $(DATA),--data "$(DATA)")
+	$(BIN)/python -m benchmarks $(if $(DATA),--data "$(DATA)") $(ARGS)
 	$(BIN)/python -m benchmarks.chart benchmarks/results/latest.json
 
 build: $(VENV)/.built

@@ -10,7 +10,7 @@ import datetime
 import os
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +20,13 @@ from benchmarks._compare import ResultsDiffer
 from benchmarks._harness import Plan, run
 from benchmarks._machine import describe_machine
 from benchmarks._pillow_simd import ensure_pillow_simd
-from benchmarks._protocol import MODES, LoaderSettings
-from benchmarks._sample_set import ensure_sample_set
+from benchmarks._protocol import LoaderSettings
+from benchmarks._rows import DEFAULT_ROWS, ROW_KINDS, Row, RowKind
+from benchmarks._sample_set import RECIPES, ensure_sample_set
 
 SIMD = "torch_pillow_simd"
+OWN_DATA_IMAGES = 512
+PYTHON = "interpreters of contenders that have an environment of their own (benchmarks/README.md)"
 
 
 def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
@@ -31,19 +34,20 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
         prog="python -m benchmarks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = parser.add_argument
-    add("--data", type=Path, help="folder with one folder of images per class (default: a sample set made here)")
+    add("--rows", nargs="+", choices=[*ROW_KINDS, "all"], default=list(DEFAULT_ROWS), help="default: %(default)s")
+    add("--contenders", nargs="+", choices=contenders.NAMES, default=list(contenders.NAMES), help="default: all")
+    add("--python", type=_interpreter, nargs="+", action="extend", default=[], metavar="CONTENDER=PATH", help=PYTHON)
+    add("--data", type=Path, help="folder with one folder of images per class (default: sample sets made here)")
     add(
         "--out", type=Path, default=Path("benchmarks/results"), help="folder for the JSON record (default: %(default)s)"
     )
     add("--name", default="latest", help="name of the record without .json (default: %(default)s)")
-    add("--images", type=_positive, help="images per round (default: 512; 64 with --quick)")
-    add("--repeats", type=_positive, help="timed rounds per contender (default: 5; 1 with --quick)")
-    add("--batch-size", type=_positive, default=64, help="default: %(default)s")
-    add("--workers", type=_not_negative, nargs="+", default=[1], help="numbers of workers to time (default: 1)")
+    add("--images", type=_positive, help="images per round (default: all of the sample set, 512 of --data)")
+    add("--repeats", type=_positive, help="timed rounds per contender (default: 5, 3 of large photographs)")
+    add("--batch-size", type=_positive, help="default: 64, 16 of large photographs")
+    add("--workers", type=_not_negative, nargs="+", help="numbers of workers to time (default: each row's own)")
     add("--memory-workers", type=_not_negative, nargs="*", help="numbers of workers to weigh (default: 1 8)")
     add("--cores", type=_not_negative, nargs="+", help="cores to pin to (default: the first, as many as workers)")
-    add("--modes", nargs="+", choices=MODES, default=list(MODES), help="default: all")
-    add("--contenders", nargs="+", choices=contenders.NAMES, default=list(contenders.NAMES), help="default: all")
     add("--cache", type=Path, default=Path("build"), help="folder for what is made once (default: %(default)s)")
     add("--quick", action="store_true", help="a short run that shows that everything works, not how fast it is")
     return parser.parse_args(arguments)
@@ -51,17 +55,19 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
 
 def main(arguments: Sequence[str]) -> int:
     options = parse_arguments(arguments)
-    data, data_line = _find_data(options)
-    plan = _make_plan(options, data)
+    kinds = {name: kind for name, kind in ROW_KINDS.items() if name in options.rows or "all" in options.rows}
+    data = {kind.sample_set: _find_data(options, kind.sample_set) for kind in kinds.values()}
+    plan = _make_plan(options, kinds, {name: folder for name, (folder, _) in data.items()})
     environment: dict[str, Any] = {
         "created": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-        "command": shlex.join(["python", "-m", "benchmarks", *arguments]),
+        "command": shlex.join(["python", "-m", "benchmarks", *(_without_path(text) for text in arguments)]),
         "machine": describe_machine(),
-        "data": data_line,
+        "data": {name: line for name, (_, line) in data.items()},
     }
     unavailable, front_paths = _prepare_pillow_simd(plan, options.cache)
+    spawn = ProcessSpawner(front_paths, dict(options.python))
     try:
-        found = run(plan, ProcessSpawner(front_paths), log=_log, unavailable=unavailable)
+        found = run(plan, spawn, log=_log, unavailable=unavailable)
     except ResultsDiffer as error:
         print(f"error: the results differ, so nothing was timed.\n{error}", file=sys.stderr)
         return 2
@@ -75,39 +81,52 @@ def main(arguments: Sequence[str]) -> int:
     return 1 if found.failed else 0
 
 
-def _find_data(options: argparse.Namespace) -> tuple[Path, str]:
+def _find_data(options: argparse.Namespace, sample_set: str) -> tuple[Path, str]:
     if options.data is not None:
         if not options.data.is_dir():
             sys.exit(f"error: --data {options.data}: no such folder; expected one folder of images per class in it")
         return options.data.resolve(), f"own folder {options.data.name}"
-    _log("sample set: looking for it, and making it when it is not there (about 15 s)")
-    made = ensure_sample_set(options.cache / "sample-images")
-    _log(f"sample set: {made.mix}")
-    return made.root.resolve(), f"sample set: {made.mix}"
+    _log(f"sample set {sample_set}: looking for it, and making it when it is not there (half a minute)")
+    made = ensure_sample_set(options.cache / f"sample-{sample_set}", kind=sample_set)
+    _log(f"sample set {sample_set}: {made.mix}")
+    return made.root.resolve(), str(made.mix)
 
 
-def _make_plan(options: argparse.Namespace, data: Path) -> Plan:
-    chosen = [name for name in contenders.NAMES if name in options.contenders or name == contenders.REFERENCE]
+def _make_plan(options: argparse.Namespace, kinds: Mapping[str, RowKind], folders: Mapping[str, Path]) -> Plan:
+    needed = {contenders.reference_of(kind.mode) for kind in kinds.values()}
+    able = {name for kind in kinds.values() for name in contenders.contenders_of(kind.mode)}
+    chosen = [name for name in contenders.NAMES if name in needed or (name in able and name in options.contenders)]
     usable = os.sched_getaffinity(0)
     if options.cores is not None and not set(options.cores) <= usable:
         sys.exit(f"error: --cores {options.cores}: usable here are {sorted(usable)}")
-    settings = LoaderSettings(
-        data=str(data),
-        mode="eval",
-        batch_size=options.batch_size,
-        workers=1,
-        image_count=options.images or (64 if options.quick else 512),
-        cache=str(options.cache.resolve()),
-    )
     memory_workers = [] if options.quick else [1, 8]
     return Plan(
         contenders=chosen,
-        settings=settings,
-        modes=options.modes,
-        workers=options.workers,
+        rows=[_make_row(options, name, kind, folders[kind.sample_set]) for name, kind in kinds.items()],
         cores=options.cores,
-        repeats=options.repeats or (1 if options.quick else 5),
         memory_workers=memory_workers if options.memory_workers is None else options.memory_workers,
+    )
+
+
+def _make_row(options: argparse.Namespace, name: str, kind: RowKind, folder: Path) -> Row:
+    image_count = OWN_DATA_IMAGES if options.data is not None else RECIPES[kind.sample_set].count
+    is_decode = kind.mode == "decode"
+    workers = kind.workers if options.workers is None or is_decode else tuple(options.workers)
+    settings = LoaderSettings(
+        data=str(folder),
+        mode=kind.mode,
+        batch_size=kind.batch_size if options.batch_size is None or is_decode else options.batch_size,
+        workers=1,
+        image_count=options.images or (min(64, image_count) if options.quick else image_count),
+        cache=str(options.cache.resolve()),
+        output=kind.output,
+    )
+    return Row(
+        name=name,
+        settings=settings,
+        workers=(1,) if options.quick and options.workers is None else workers,
+        repeats=options.repeats or (1 if options.quick else kind.repeats),
+        measures_first_batch=kind.measures_first_batch,
     )
 
 
@@ -117,6 +136,22 @@ def _prepare_pillow_simd(plan: Plan, cache: Path) -> tuple[dict[str, str], dict[
         return {}, {}
     folder, reason = ensure_pillow_simd(cache)
     return ({SIMD: reason}, {}) if reason is not None else ({}, {SIMD: folder})
+
+
+def _interpreter(text: str) -> tuple[str, Path]:
+    name, _, path = text.partition("=")
+    if name not in contenders.NAMES:
+        raise argparse.ArgumentTypeError(f"must begin with a contender's name and '=', got {text!r}")
+    if not Path(path).is_file():
+        raise argparse.ArgumentTypeError(f"{path!r} is no file; expected the python of an environment with {name}")
+    # Not resolved: behind the link of a virtual environment is an interpreter that does not know of it.
+    return name, Path(path).absolute()
+
+
+def _without_path(argument: str) -> str:
+    """The argument as the record may keep it: of other people's folders, the last name."""
+    head, equals, path = argument.rpartition("=")
+    return f"{head}{equals}{Path(path).name}" if os.sep in path else argument
 
 
 def _log(line: str) -> None:

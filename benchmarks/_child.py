@@ -25,6 +25,9 @@ from benchmarks._process_tree import (
 from benchmarks._protocol import Batch, Hello, LoaderSettings, Memory, Round
 
 if TYPE_CHECKING:
+    import torch
+    from numpy.typing import NDArray
+
     from benchmarks.contenders._base import Batches, Contender
 
 
@@ -69,7 +72,7 @@ class ChildCommands:
             self._iterator = None
             return None
         images, labels = item
-        return Batch(images.contiguous().numpy(), labels.numpy(), self._contender.reports(self._iterator))
+        return Batch(_as_array(images), labels.numpy(), self._contender.reports(self._iterator))
 
     def epoch(self) -> Round:
         """One epoch, timed from asking for the iterator to the last batch, or until a loader that runs ahead rests."""
@@ -132,6 +135,14 @@ class ChildCommands:
             gc.collect()
 
 
+def _as_array(images: torch.Tensor) -> NDArray[Any]:
+    import torch
+
+    is_bfloat16 = images.dtype == torch.bfloat16
+    array: NDArray[Any] = images.contiguous().view(torch.uint16 if is_bfloat16 else images.dtype).numpy()
+    return array
+
+
 def _plain(value: Any) -> Any:
     """The value as JSON can hold it."""
     if isinstance(value, dict):
@@ -156,7 +167,10 @@ def _serve(pipe: Connection, name: str) -> None:
 
     # As in torch's workers; it matters where the loader works in the calling thread.
     torch.set_num_threads(1)
-    commands = ChildCommands(load_contender(name))
+    contender = load_contender(name)
+    # Before the contender imports what reads it.
+    os.environ.update(contender.environment)
+    commands = ChildCommands(contender)
     while True:
         try:
             command, arguments = pipe.recv()

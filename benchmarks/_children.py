@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from multiprocessing import Pipe
 from pathlib import Path
 from typing import Any, Protocol
@@ -43,26 +42,33 @@ class ProcessSpawner:
     Args:
         front_paths: contender -> folder in front of its module path, for packages that cannot be installed beside
             others.
+        interpreters: contender -> Python that runs it, with packages of its own; torch and NumPy among them.
     """
 
-    def __init__(self, front_paths: Mapping[str, Path] | None = None) -> None:
+    def __init__(
+        self, front_paths: Mapping[str, Path] | None = None, interpreters: Mapping[str, Path] | None = None
+    ) -> None:
         self._front_paths = dict(front_paths or {})
+        self._interpreters = dict(interpreters or {})
 
     def __call__(self, name: str, cores: Sequence[int]) -> Child:
-        return _ProcessChild(name, cores, self._front_paths.get(name))
+        return _ProcessChild(name, cores, self._front_paths.get(name), self._interpreters.get(name))
 
 
 class _ProcessChild:
-    def __init__(self, name: str, cores: Sequence[int], front_path: Path | None) -> None:
+    def __init__(self, name: str, cores: Sequence[int], front_path: Path | None, interpreter: Path | None) -> None:
         self._name = name
         self._pipe, theirs = Pipe()
         environment = dict(os.environ)
+        if interpreter is not None:
+            # It would lead to packages of this interpreter.
+            environment.pop("PYTHONPATH", None)
         if front_path is not None:
             old = environment.get("PYTHONPATH")
             environment["PYTHONPATH"] = os.pathsep.join([str(front_path.resolve()), *([old] if old else [])])
         arguments = [name, str(theirs.fileno()), ",".join(map(str, cores))]
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks._child", *arguments],
+            [str(interpreter or sys.executable), "-m", "benchmarks._child", *arguments],
             cwd=REPOSITORY,
             env=environment,
             pass_fds=[theirs.fileno()],
@@ -93,12 +99,30 @@ class _ProcessChild:
             self._process.wait()
 
 
-@contextmanager
-def running(spawn: Spawner, names: Sequence[str], cores: Sequence[int]) -> Iterator[dict[str, Child]]:
-    """Children for all the names, in their order; all ended when the block is left."""
-    with ExitStack() as stack:
-        children = {}
-        for name in names:
-            children[name] = spawn(name, cores)
-            stack.callback(children[name].close)
-        yield children
+class ChildPool:
+    """Children that stay as long as the block lasts, one for each contender and number of workers, started on demand.
+
+    Idle ones cost memory and no time, and every row finds them warm.
+    """
+
+    def __init__(self, spawn: Spawner, cores_for: Callable[[int], Sequence[int]]) -> None:
+        self._spawn = spawn
+        self._cores_for = cores_for
+        self._children: dict[tuple[str, int], Child] = {}
+
+    def get(self, name: str, workers: int) -> Child:
+        if (name, workers) not in self._children:
+            self._children[name, workers] = self._spawn(name, self._cores_for(workers))
+        return self._children[name, workers]
+
+    def end(self, name: str) -> None:
+        """Ends the contender's children; the next `get` starts a fresh one."""
+        for key in [key for key in self._children if key[0] == name]:
+            self._children.pop(key).close()
+
+    def __enter__(self) -> ChildPool:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for name in {name for name, _ in self._children}:
+            self.end(name)

@@ -6,14 +6,17 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
-from benchmarks._children import Child, ContenderFailed, Spawner, running
-from benchmarks._compare import Comparison, compare_evaluation, compare_training, no_promise_in_training
-from benchmarks._protocol import Hello, LoaderSettings, Memory, Round
-from benchmarks.contenders import REFERENCE
+from benchmarks._children import Child, ChildPool, ContenderFailed, Spawner
+from benchmarks._compare import Comparison, compare_batches, compare_training, epoch_batches, no_promise_in_training
+from benchmarks._protocol import Batch, Hello, LoaderSettings, Memory, Round
+from benchmarks._rows import Row
+from benchmarks.contenders import contenders_of, reference_of
 
 Log = Callable[[str], None]
+
+_Turn = TypeVar("_Turn")
 
 
 @dataclass(frozen=True)
@@ -21,19 +24,15 @@ class Plan:
     """What is to be measured.
 
     Attributes:
-        contenders: in the order they take turns; the reference is among them.
-        settings: of the loaders; mode and workers are replaced by those of each scenario.
+        contenders: in the order they take turns; the references of the rows are among them.
         cores: the cores each child is pinned to; None means as many as there are workers, one at least.
-        repeats: timed rounds per contender and scenario, after one that is not timed.
-        memory_workers: numbers of workers to measure memory with; empty means not at all.
+        memory_workers: numbers of workers to measure memory with, in training on the first row's images; empty means
+            not at all.
     """
 
     contenders: Sequence[str]
-    settings: LoaderSettings
-    modes: Sequence[str] = ("train", "eval")
-    workers: Sequence[int] = (1,)
+    rows: Sequence[Row]
     cores: Sequence[int] | None = None
-    repeats: int = 5
     memory_workers: Sequence[int] = (1, 8)
 
     def cores_for(self, workers: int) -> list[int]:
@@ -44,16 +43,17 @@ class Plan:
 
 @dataclass
 class Timing:
-    """The rounds of one contender in one scenario.
+    """The rounds of one contender in one row with one number of workers.
 
     Attributes:
         options: the settings the loader really had.
-        fresh_first_batch_seconds: from listing the data to a fresh loader's first batch, one a round.
+        fresh_first_batch_seconds: from listing the data to a fresh loader's first batch, one a round; empty where the
+            row does not ask for it.
         stage_ms_per_image: time per stage over the timed rounds, where the loader tells.
     """
 
+    row: str
     contender: str
-    mode: str
     workers: int
     cores: list[int]
     options: dict[str, Any] = field(default_factory=dict)
@@ -72,14 +72,22 @@ class MemoryRow:
 
 @dataclass
 class Measurements:
-    """All that a run found; `unavailable` and `failed` map a contender to the reason."""
+    """All that a run found.
+
+    Attributes:
+        unavailable: contender -> why it cannot run here.
+        failed: contender -> row -> what went wrong there; it is left out of the rest of that row.
+    """
 
     hellos: dict[str, Hello] = field(default_factory=dict)
     unavailable: dict[str, str] = field(default_factory=dict)
-    failed: dict[str, str] = field(default_factory=dict)
+    failed: dict[str, dict[str, str]] = field(default_factory=dict)
     comparisons: list[Comparison] = field(default_factory=list)
     timings: list[Timing] = field(default_factory=list)
     memory: list[MemoryRow] = field(default_factory=list)
+
+    def has_failed(self, contender: str, row: str) -> bool:
+        return row in self.failed.get(contender, {})
 
 
 def run(plan: Plan, spawn: Spawner, log: Log, unavailable: Mapping[str, str] | None = None) -> Measurements:
@@ -91,139 +99,151 @@ def run(plan: Plan, spawn: Spawner, log: Log, unavailable: Mapping[str, str] | N
         unavailable: contenders known beforehand not to run here, with the reason.
 
     Raises: ResultsDiffer before anything is timed when a contender breaks its promise of equal bytes; ContenderFailed
-        when the reference cannot run. Other contenders that fail are recorded and left out from there on.
+        when a reference cannot run. Other contenders that fail are recorded and left out of the row.
     """
     found = Measurements(unavailable=dict(unavailable or {}))
-    _greet(plan, spawn, found, log)
-    _compare_all(plan, spawn, found, log)
-    for mode in plan.modes:
-        for workers in plan.workers:
-            settings = replace(plan.settings, mode=mode, workers=workers)
-            found.timings += _time_scenario(plan, settings, spawn, found, log)
+    with ChildPool(spawn, plan.cores_for) as pool:
+        _greet(plan, pool, found, log)
+        for row in plan.rows:
+            _compare_row(plan, row, pool, found, log)
+        for row in plan.rows:
+            found.timings += _time_row(plan, row, pool, found, log)
     for workers in plan.memory_workers:
         _measure_memory(plan, workers, spawn, found, log)
     return found
 
 
-def interleave(names: Sequence[str], repeats: int) -> Iterator[tuple[int, str]]:
-    """(round, contender) in the order of measuring: everyone takes a turn before anyone takes the next."""
+def interleave(turns: Sequence[_Turn], repeats: int) -> Iterator[tuple[int, _Turn]]:
+    """(round, turn) in the order of measuring: everyone takes a turn before anyone takes the next."""
     for number in range(repeats):
-        for name in names:
-            yield number, name
+        for turn in turns:
+            yield number, turn
 
 
-def _active(plan: Plan, found: Measurements) -> list[str]:
-    return [name for name in plan.contenders if name not in found.unavailable and name not in found.failed]
+def _active(plan: Plan, row: Row, found: Measurements) -> list[str]:
+    able = [name for name in plan.contenders if name in contenders_of(row.settings.mode)]
+    return [name for name in able if name not in found.unavailable and not found.has_failed(name, row.name)]
 
 
-def _greet(plan: Plan, spawn: Spawner, found: Measurements, log: Log) -> None:
-    for name in _active(plan, found):
-        with running(spawn, [name], plan.cores_for(1)) as children, _failures_recorded(found, log):
-            found.hellos[name] = children[name].call("hello")
-            reason = found.hellos[name].unavailable
-            if reason is not None:
-                found.unavailable[name] = reason
+def _greet(plan: Plan, pool: ChildPool, found: Measurements, log: Log) -> None:
+    for row in plan.rows:
+        for name in _active(plan, row, found):
+            if name not in found.hellos:
+                with _failures_recorded(row, pool, found, log):
+                    found.hellos[name] = pool.get(name, max(row.workers)).call("hello")
+                    reason = found.hellos[name].unavailable
+                    if reason is not None:
+                        found.unavailable[name] = reason
+                        pool.end(name)
     for name, reason in found.unavailable.items():
         log(f"{name}: not available: {reason}")
-    if REFERENCE in found.unavailable:
-        raise ContenderFailed(REFERENCE, f"the reference cannot run: {found.unavailable[REFERENCE]}")
+    for reference in dict.fromkeys(reference_of(row.settings.mode) for row in plan.rows):
+        if reference in found.unavailable:
+            raise ContenderFailed(reference, f"the reference cannot run: {found.unavailable[reference]}")
 
 
-def _compare_all(plan: Plan, spawn: Spawner, found: Measurements, log: Log) -> None:
-    workers = max(plan.workers)
-    evaluation = replace(plan.settings, mode="eval", workers=workers, persistent_workers=False)
-    training = replace(evaluation, mode="train")
-    for name in [name for name in _active(plan, found) if name != REFERENCE]:
+def _compare_row(plan: Plan, row: Row, pool: ChildPool, found: Measurements, log: Log) -> None:
+    settings = replace(row.settings, workers=max(row.workers), persistent_workers=False)
+    reference = reference_of(settings.mode)
+    candidates = [name for name in _active(plan, row, found) if name != reference]
+    is_random = settings.mode == "train"
+    wanted: list[Batch] = []
+    if candidates and not is_random:
+        wanted = list(epoch_batches(pool.get(reference, settings.workers), settings))
+    for name in candidates:
         promises = found.hellos[name].promises_equal_bytes
-        names = [name, REFERENCE]
-        with running(spawn, names, plan.cores_for(workers)) as children, _failures_recorded(found, log):
-            comparisons = [compare_evaluation(name, children[name], children[REFERENCE], evaluation, promises)]
-            if promises:
-                comparisons.append(compare_training(name, children[name], training))
+        with _failures_recorded(row, pool, found, log):
+            child = pool.get(name, settings.workers)
+            if not is_random:
+                comparison = compare_batches(row.name, name, child, wanted, settings, promises)
+            elif promises:
+                comparison = compare_training(row.name, name, child, settings)
             else:
-                comparisons.append(no_promise_in_training(name, training))
-            found.comparisons += comparisons
-            for comparison in comparisons:
-                log(describe(comparison))
+                comparison = no_promise_in_training(row.name, name)
+            found.comparisons.append(comparison)
+            log(describe(comparison))
 
 
 def describe(comparison: Comparison) -> str:
     """One line for the reader."""
-    head = f"compared {comparison.contender}, {comparison.mode}: "
+    head = f"compared {comparison.row}, {comparison.contender}: "
     if comparison.is_equal is None:
         return head + comparison.method
     verdict = (
         "equal"
         if comparison.is_equal
-        else (f"abs difference at most {comparison.max_abs_difference:.4f}, mean {comparison.mean_abs_difference:.5f}")
+        else f"levels differ by {comparison.mean_abs_levels:.2f} in the mean, PSNR {comparison.psnr_db:.1f} dB"
     )
     sources = f" ({', '.join(f'{n} {kind}' for kind, n in comparison.sources.items())})" if comparison.sources else ""
     return f"{head}{comparison.image_count} images, {comparison.method}: {verdict}{sources}"
 
 
-def _time_scenario(plan: Plan, settings: LoaderSettings, spawn: Spawner, found: Measurements, log: Log) -> list[Timing]:
-    cores = plan.cores_for(settings.workers)
-    names = _active(plan, found)
-    timings = {name: Timing(name, settings.mode, settings.workers, cores) for name in names}
-    log(f"{settings.mode}, {settings.workers} workers, cores {cores}: one warm-up and {plan.repeats} rounds each")
-    with running(spawn, names, cores) as children:
-        before = {}
-        for name in names:
-            with _failures_recorded(found, log):
-                before[name] = _warm_up(children[name], settings, timings[name])
-        for number, name in interleave(names, plan.repeats):
-            if name in found.failed:
-                continue
-            with _failures_recorded(found, log):
-                timings[name].rounds.append(children[name].call("epoch"))
-                speed = timings[name].rounds[-1].images_per_second
-                log(f"  round {number + 1} {name}: {speed:.1f} images/s")
-        for _, name in interleave(names, plan.repeats):
-            if name not in found.failed:
-                with _failures_recorded(found, log):
-                    timings[name].fresh_first_batch_seconds.append(children[name].call("first_batch"))
-        for name in names:
-            if name not in found.failed:
-                with _failures_recorded(found, log):
-                    _read_stages(children[name], timings[name], before[name])
-    return [timings[name] for name in names if name not in found.failed]
+def _time_row(plan: Plan, row: Row, pool: ChildPool, found: Measurements, log: Log) -> list[Timing]:
+    log(f"{row.name}: one warm-up and {row.repeats} rounds each")
+    names = _active(plan, row, found)
+    timings = [Timing(row.name, name, workers, plan.cores_for(workers)) for workers in row.workers for name in names]
+
+    def take_turns(action: Callable[[Child, Timing], None], repeats: int = 1) -> None:
+        for _, timing in interleave(timings, repeats):
+            if not found.has_failed(timing.contender, row.name):
+                with _failures_recorded(row, pool, found, log):
+                    action(pool.get(timing.contender, timing.workers), timing)
+
+    def run_round(child: Child, timing: Timing) -> None:
+        timing.rounds.append(child.call("epoch"))
+        speed = timing.rounds[-1].images_per_second
+        log(f"  round {len(timing.rounds)} {timing.contender}, {timing.workers} workers: {speed:.1f} images/s")
+
+    take_turns(lambda child, timing: _warm_up(child, row.settings, timing))
+    take_turns(run_round, row.repeats)
+    take_turns(_read_stages)
+    if row.measures_first_batch:
+        take_turns(
+            lambda child, timing: timing.fresh_first_batch_seconds.append(child.call("first_batch")), row.repeats
+        )
+    take_turns(lambda child, timing: child.call("close"))
+    return [timing for timing in timings if not found.has_failed(timing.contender, row.name)]
 
 
-def _warm_up(child: Child, settings: LoaderSettings, timing: Timing) -> dict[str, Any]:
-    """Opens the loader, runs one epoch that fills caches and starts workers, and returns its counters after it."""
-    timing.options = child.call("open", settings)
+def _warm_up(child: Child, settings: LoaderSettings, timing: Timing) -> None:
+    """Opens the loader, runs one epoch that fills caches and starts workers, and notes the counters after it."""
+    timing.options = child.call("open", replace(settings, workers=timing.workers))
     child.call("epoch")
-    stats: dict[str, Any] = child.call("stats")
-    return stats
+    timing.stats = child.call("stats")
 
 
-def _read_stages(child: Child, timing: Timing, before: Mapping[str, Any]) -> None:
+def _read_stages(child: Child, timing: Timing) -> None:
+    earlier = timing.stats.get("stage_seconds", {})
     timing.stats = child.call("stats")
     images = sum(timed.image_count for timed in timing.rounds)
-    earlier = before.get("stage_seconds", {})
     for stage, seconds in timing.stats.get("stage_seconds", {}).items():
         timing.stage_ms_per_image[stage] = 1000 * (seconds - earlier.get(stage, 0.0)) / images
 
 
 def _measure_memory(plan: Plan, workers: int, spawn: Spawner, found: Measurements, log: Log) -> None:
     """One fresh child per contender. The epoch is long enough that prefetching fills before it ends."""
-    base = plan.settings
-    in_flight = max(1, workers) * base.prefetch_factor
-    settings = replace(base, mode="train", workers=workers, image_count=base.batch_size * (in_flight + 2))
-    for name in _active(plan, found):
-        with running(spawn, [name], plan.cores_for(workers)) as children, _failures_recorded(found, log):
-            figures = children[name].call("memory", settings)
+    row = next((row for row in plan.rows if row.settings.mode != "decode"), None)
+    if row is None:
+        return
+    in_flight = max(1, workers) * row.settings.prefetch_factor
+    image_count = row.settings.batch_size * (in_flight + 2)
+    settings = replace(row.settings, mode="train", workers=workers, image_count=image_count)
+    for name in _active(plan, row, found):
+        with ChildPool(spawn, plan.cores_for) as pool, _failures_recorded(row, pool, found, log):
+            figures = pool.get(name, workers).call("memory", settings)
             found.memory.append(MemoryRow(name, workers, figures))
             log(f"memory, {workers} workers, {name}: {figures.total_bytes / 2**20:.0f} MiB")
 
 
 @contextmanager
-def _failures_recorded(found: Measurements, log: Log) -> Iterator[None]:
-    """Notes a contender's failure and goes on without it; the reference's ends the run."""
+def _failures_recorded(row: Row, pool: ChildPool, found: Measurements, log: Log) -> Iterator[None]:
+    """Notes a contender's failure and goes on without it; a reference's ends the run."""
     try:
         yield
     except ContenderFailed as error:
-        if error.contender == REFERENCE:
+        if error.contender == reference_of(row.settings.mode):
             raise
-        found.failed[error.contender] = str(error)
-        log(f"failed and left out: {str(error).splitlines()[0]}")
+        # Another row gets a fresh process: this one's state is unknown.
+        pool.end(error.contender)
+        found.failed.setdefault(error.contender, {})[row.name] = str(error)
+        log(f"{row.name}: failed and left out: {str(error).splitlines()[0]}")

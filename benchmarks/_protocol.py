@@ -8,7 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-MODES = ("train", "eval")
+MODES = ("train", "eval", "decode")
+
+OUTPUT_DTYPES = {"float32": np.dtype(np.float32), "uint8": np.dtype(np.uint8), "bfloat16": np.dtype(np.uint16)}
+"""Output of a loader -> element type of `Batch.images`. NumPy has no bfloat16, so its bits cross the pipe."""
 
 
 @dataclass(frozen=True)
@@ -17,10 +20,12 @@ class LoaderSettings:
 
     Attributes:
         data: folder with one folder of images per class.
-        mode: "train" (RandomResizedCrop 224, flip) or "eval" (Resize 256, CenterCrop 224).
+        mode: "train" (RandomResizedCrop 224, flip), "eval" (Resize 256, CenterCrop 224), or "decode" (files in memory
+            to RGB pixels, one image a batch, uint8 [1, height, width, 3]).
         image_count: images of one round; a part of `data` evenly spread over it, or `data` repeated.
         workers: processes or threads that load.
         cache: folder for what a contender makes from `data` once, such as a converted copy.
+        output: a key of OUTPUT_DTYPES; "float32" and "bfloat16" are normalised, "uint8" is not.
     """
 
     data: str
@@ -32,6 +37,7 @@ class LoaderSettings:
     prefetch_factor: int = 2
     persistent_workers: bool = True
     cache: str = "build"
+    output: str = "float32"
 
 
 @dataclass(frozen=True)
@@ -62,9 +68,9 @@ class SampleReport:
 
 @dataclass(frozen=True)
 class Batch:
-    """One batch as arrays: images float32 [batch, 3, height, width], labels int64 [batch]."""
+    """One batch as arrays: images [batch, 3, height, width] of the output's element type, labels int64 [batch]."""
 
-    images: NDArray[np.float32]
+    images: NDArray[Any]
     labels: NDArray[np.int64]
     reports: list[SampleReport] | None = None
 

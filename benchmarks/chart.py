@@ -26,30 +26,34 @@ PANELS = (
 
 def draw_chart(record: Record, path: Path) -> None:
     """Writes the PNG: medians as bars, minimum to maximum as whiskers."""
-    scenarios = list(dict.fromkeys((timing["mode"], timing["workers"]) for timing in record["timings"]))
+    scenarios = list(dict.fromkeys((timing["row"], timing["workers"]) for timing in record["timings"]))
     if not scenarios:
         raise ValueError("the record has no timings to draw")
     figure, grid = plt.subplots(
-        len(scenarios), len(PANELS), figsize=(5 * len(PANELS), 0.8 + 2.4 * len(scenarios)), squeeze=False
+        len(scenarios), len(PANELS), figsize=(5 * len(PANELS), 0.8 + 2.8 * len(scenarios)), squeeze=False
     )
-    for axes, (mode, workers) in zip(grid, scenarios, strict=True):
-        timings = [timing for timing in record["timings"] if (timing["mode"], timing["workers"]) == (mode, workers)]
+    for axes, (row, workers) in zip(grid, scenarios, strict=True):
+        timings = [timing for timing in record["timings"] if (timing["row"], timing["workers"]) == (row, workers)]
         for panel, (measure, label) in zip(axes, PANELS, strict=True):
             _draw_bars(panel, timings, measure, label)
-        axes[0].set_ylabel(f"{mode}, {workers} workers")
-    figure.suptitle(f"{record['machine']['cpu']}, batch {record['settings']['batch_size']}")
+        axes[0].set_ylabel(f"{row}, {workers} workers")
+    figure.suptitle(record["machine"]["cpu"])
     figure.tight_layout()
     figure.savefig(path, dpi=120)
     plt.close(figure)
 
 
 def _draw_bars(axes: Axes, timings: Sequence[Record], measure: str, label: str) -> None:
+    timings = [timing for timing in timings if measure in timing["summary"]]
+    if not timings:
+        axes.set_axis_off()
+        return
     names = [timing["contender"] for timing in timings]
     summaries = [timing["summary"][measure] for timing in timings]
     medians = [summary["median"] for summary in summaries]
     below = [summary["median"] - summary["min"] for summary in summaries]
     above = [summary["max"] - summary["median"] for summary in summaries]
-    colors = ["tab:red" if name.startswith("fastload") else "tab:gray" for name in names]
+    colors = ["tab:red" if "fastload" in name else "tab:gray" for name in names]
     bars = axes.barh(names, medians, xerr=[below, above], color=colors, capsize=3)
     axes.bar_label(bars, fmt="{:.4g}", padding=4)
     axes.margins(x=0.26)

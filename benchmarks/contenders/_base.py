@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import platform
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -29,10 +29,12 @@ class Contender(ABC):
         promises_equal_bytes: whether every batch must have the reference's bytes; then a difference ends the run.
         runs_ahead_between_epochs: whether the loader works on the next epoch while nobody iterates. A timed epoch then
             lasts until it rests, or images loaded before the clock started would be counted as loaded for nothing.
+        environment: variables that are set before anything of the contender is imported.
     """
 
     promises_equal_bytes: ClassVar[bool] = False
     runs_ahead_between_epochs: ClassVar[bool] = False
+    environment: ClassVar[Mapping[str, str]] = {}
     packages: ClassVar[Sequence[str]] = ("torch", "torchvision", "pillow", "numpy")
 
     @abstractmethod
@@ -41,7 +43,7 @@ class Contender(ABC):
 
     @abstractmethod
     def open(self, settings: LoaderSettings) -> Batches:
-        """A loader that can be iterated again and again, one epoch each: (images, labels), images float32 NCHW."""
+        """A loader that can be iterated again and again, one epoch each: (images, labels) as the settings ask for."""
 
     def versions(self) -> dict[str, str]:
         """Versions of Python and of the packages that matter to this contender."""

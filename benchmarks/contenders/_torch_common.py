@@ -11,7 +11,7 @@ from benchmarks._torchvision import load_torchvision
 from benchmarks.contenders._base import CROP_SIZE, MEAN, RESIZE_SIZE, STD, Batches, select_samples
 
 
-def pil_transform(mode: str) -> Any:
+def pil_transform(mode: str, output: str = "float32") -> Any:
     """ImageNet's usual transform as users write it, on PIL images."""
     load_torchvision()
     from torchvision import transforms
@@ -20,7 +20,22 @@ def pil_transform(mode: str) -> Any:
         "train": [transforms.RandomResizedCrop(CROP_SIZE), transforms.RandomHorizontalFlip()],
         "eval": [transforms.Resize(RESIZE_SIZE), transforms.CenterCrop(CROP_SIZE)],
     }[mode]
-    return transforms.Compose([*geometry, transforms.ToTensor(), transforms.Normalize(MEAN, STD)])
+    return transforms.Compose([*geometry, *to_output(output).transforms])
+
+
+def to_output(output: str) -> Any:
+    """The transform from the cropped image to the output."""
+    load_torchvision()
+    from torchvision import transforms
+
+    normalised = [transforms.ToTensor(), transforms.Normalize(MEAN, STD)]
+    return transforms.Compose(
+        {
+            "float32": normalised,
+            "uint8": [transforms.PILToTensor()],
+            "bfloat16": [*normalised, transforms.ConvertImageDtype(torch.bfloat16)],
+        }[output]
+    )
 
 
 def image_folder(settings: LoaderSettings, transform: Any, **arguments: Any) -> Any:

@@ -16,8 +16,10 @@ class FastloadLoader(Contender):
     def unavailable_because(self) -> str | None:
         try:
             pil_transform("eval")
-            from fastload import DataLoader  # noqa: F401
-        except ImportError as error:
+            import fastload
+
+            fastload.build_info()
+        except (ImportError, ValueError) as error:
             return f"{type(error).__name__}: {error}"
         return None
 
@@ -27,7 +29,7 @@ class FastloadLoader(Contender):
         return {"build_info": str(fastload.build_info())}
 
     def open(self, settings: LoaderSettings) -> Batches:
-        dataset = image_folder(settings, pil_transform(settings.mode))
+        dataset = image_folder(settings, pil_transform(settings.mode, settings.output))
         from fastload import DataLoader
 
         return open_loader(DataLoader, dataset, settings, rng="sample", seed=settings.seed)

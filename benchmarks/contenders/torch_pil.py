@@ -23,4 +23,4 @@ class TorchPil(Contender):
         return {"libjpeg-turbo of Pillow": str(features.version("libjpeg_turbo"))}
 
     def open(self, settings: LoaderSettings) -> Batches:
-        return open_loader(DataLoader, image_folder(settings, pil_transform(settings.mode)), settings)
+        return open_loader(DataLoader, image_folder(settings, pil_transform(settings.mode, settings.output)), settings)

@@ -22,7 +22,7 @@ class TorchTensors(Contender):
         return None
 
     def open(self, settings: LoaderSettings) -> Batches:
-        dataset = image_folder(settings, tensor_transform(settings.mode), loader=decode_rgb)
+        dataset = image_folder(settings, tensor_transform(settings.mode, settings.output), loader=decode_rgb)
         return open_loader(DataLoader, dataset, settings)
 
 
@@ -33,7 +33,7 @@ def decode_rgb(path: str) -> Any:
     return decode_image(read_file(path), mode=ImageReadMode.RGB)
 
 
-def tensor_transform(mode: str) -> Any:
+def tensor_transform(mode: str, output: str) -> Any:
     load_torchvision()
     from torchvision.transforms import v2
 
@@ -41,4 +41,10 @@ def tensor_transform(mode: str) -> Any:
         "train": [v2.RandomResizedCrop(CROP_SIZE, antialias=True), v2.RandomHorizontalFlip()],
         "eval": [v2.Resize(RESIZE_SIZE, antialias=True), v2.CenterCrop(CROP_SIZE)],
     }[mode]
-    return v2.Compose([*geometry, v2.ToDtype(torch.float32, scale=True), v2.Normalize(MEAN, STD)])
+    normalised = [v2.ToDtype(torch.float32, scale=True), v2.Normalize(MEAN, STD)]
+    conversion = {
+        "float32": normalised,
+        "uint8": [],
+        "bfloat16": [*normalised, v2.ToDtype(torch.bfloat16)],
+    }[output]
+    return v2.Compose([*geometry, *conversion])

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -20,8 +20,9 @@ from PIL import Image
 pytest.importorskip("tabulate", reason="benchmarks/requirements.txt is not installed")
 
 from benchmarks import __main__ as command
-from benchmarks import _children, _compare, _harness, _process_tree, _report
+from benchmarks import _children, _compare, _harness, _process_tree, _report, contenders
 from benchmarks._protocol import Batch, Hello, LoaderSettings, Memory, Round, SampleReport
+from benchmarks._rows import DEFAULT_ROWS, ROW_KINDS, Row
 from benchmarks._sample_set import ensure_sample_set
 from benchmarks._torchvision import load_torchvision
 from benchmarks.contenders._base import select_samples
@@ -94,16 +95,20 @@ class FakeSpawner:
 
     def __init__(self, batches: dict[str, dict[str, list[Batch]]], promising: Sequence[str] = ()) -> None:
         self.journal: list[str] = []
+        self.started: list[str] = []
         self._batches, self._promising = batches, promising
 
     def __call__(self, name: str, cores: Sequence[int]) -> FakeChild:
+        self.started.append(name)
         hello = Hello(None, name in self._promising, {"python": "3.11"}, {"build_info": "scalar"})
         return FakeChild(name, self._batches.get(name, {}), self.journal, hello)
 
 
-def make_plan(settings: LoaderSettings, contenders: Sequence[str], **changes: Any) -> _harness.Plan:
-    plan = _harness.Plan(contenders, settings, modes=("eval",), cores=(0,), repeats=3, memory_workers=(1, 8))
-    return replace(plan, **changes)
+def make_plan(
+    settings: LoaderSettings, contenders: Sequence[str], modes: Sequence[str] = ("eval",), **changes: Any
+) -> _harness.Plan:
+    rows = [Row(mode, replace(settings, mode=mode), repeats=3, measures_first_batch=True) for mode in modes]
+    return replace(_harness.Plan(contenders, rows, cores=(0,), memory_workers=(1, 8)), **changes)
 
 
 def run_canned(settings: LoaderSettings) -> tuple[_harness.Plan, _harness.Measurements, FakeSpawner]:
@@ -139,57 +144,114 @@ def test_one_differing_bit_from_a_promising_contender_stops_before_timing(settin
     ):
         _harness.run(make_plan(settings, ("torch_pil", "fastload_loader")), spawn, log=lambda line: None)
     assert not [line for line in spawn.journal if line.endswith(" epoch")]
-    assert spawn.journal.count("fastload_loader ended") == spawn.journal.count("fastload_loader hello") + 1
+    assert spawn.journal.count("fastload_loader ended") == 1
 
 
 def test_negative_zero_is_a_difference(settings: LoaderSettings) -> None:
     wanted, got = evaluation_batches(), evaluation_batches()
     wanted[0].images[0, 0, 0, 0] = 0.0
     got[0].images[0, 0, 0, 0] = -0.0
-    journal: list[str] = []
-    candidate, reference = (FakeChild(n, {"eval": b}, journal, Hello(None)) for n, b in (("c", got), ("r", wanted)))
+    candidate = FakeChild("c", {"eval": got}, [], Hello(None))
     with pytest.raises(_compare.ResultsDiffer):
-        _compare.compare_evaluation("c", candidate, reference, settings, must_be_equal=True)
+        _compare.compare_batches("eval", "c", candidate, wanted, settings, must_be_equal=True)
 
 
 @pytest.mark.parametrize("count", [2, 4])
 def test_an_epoch_of_other_length_is_a_difference_without_a_promise(settings: LoaderSettings, count: int) -> None:
-    journal: list[str] = []
-    candidate = FakeChild("c", {"eval": evaluation_batches(count)}, journal, Hello(None))
-    reference = FakeChild("r", {"eval": evaluation_batches(max(count, 3))}, journal, Hello(None))
-    with pytest.raises(_compare.ResultsDiffer, match="images in an epoch, expected 24"):
-        _compare.compare_evaluation("c", candidate, reference, settings, must_be_equal=False)
+    candidate = FakeChild("c", {"eval": evaluation_batches(count)}, [], Hello(None))
+    with pytest.raises(_compare.ResultsDiffer, match=r"images in an epoch, expected 24|more than the 24 images"):
+        _compare.compare_batches("eval", "c", candidate, evaluation_batches(3), settings, must_be_equal=False)
 
 
 def test_contender_without_promise_is_measured_with_its_difference(settings: LoaderSettings) -> None:
     other = evaluation_batches()
     other[2].images[0, 0, 0, 0] += 0.5
-    spawn = FakeSpawner({"torch_pil": {"eval": evaluation_batches()}, "dali": {"eval": other}})
-    found = _harness.run(make_plan(settings, ("torch_pil", "dali")), spawn, log=lambda line: None)
+    batches = {"eval": evaluation_batches(), "train": evaluation_batches()}
+    spawn = FakeSpawner({"torch_pil": batches, "dali": {**batches, "eval": other}})
+    plan = make_plan(settings, ("torch_pil", "dali"), modes=("eval", "train"))
+    found = _harness.run(plan, spawn, log=lambda line: None)
     evaluation, training = found.comparisons
-    assert (evaluation.is_equal, evaluation.max_abs_difference) == (False, pytest.approx(0.5))
-    assert evaluation.mean_abs_difference == pytest.approx(0.5 / (24 * 3 * 4 * 4))
-    assert training.is_equal is None
+    levels = 0.5 * 0.229 * 255  # the red channel's deviation is 0.229
+    count = 24 * 3 * 4 * 4
+    assert (evaluation.row, evaluation.is_equal) == ("eval", False)
+    assert evaluation.max_abs_levels == pytest.approx(levels)
+    assert evaluation.mean_abs_levels == pytest.approx(levels / count)
+    assert evaluation.psnr_db == pytest.approx(10 * np.log10(255**2 * count / levels**2), rel=1e-5)
+    assert (training.row, training.is_equal) == ("train", None)
     assert "not compared" in training.method
-    assert [timing.contender for timing in found.timings] == ["torch_pil", "dali"]
+    assert [(timing.row, timing.contender) for timing in found.timings] == [
+        ("eval", "torch_pil"),
+        ("eval", "dali"),
+        ("train", "torch_pil"),
+        ("train", "dali"),
+    ]
+
+
+@pytest.mark.parametrize(("output", "dtype"), [("uint8", np.uint8), ("bfloat16", np.uint16)])
+def test_outputs_are_compared_in_levels_of_their_own(settings: LoaderSettings, output: str, dtype: Any) -> None:
+    """One value a level brighter: 1 where it is a level, one part in 128 of itself where bfloat16 has 8 bits."""
+    one = np.array(1.0, dtype=np.float32).view(np.uint32) >> 16
+    value = 200 if output == "uint8" else int(one)
+    wanted = [Batch(np.full((24, 3, 4, 4), value, dtype), np.arange(24, dtype=np.int64))]
+    got = [Batch(wanted[0].images.copy(), wanted[0].labels)]
+    got[0].images[3, 0, 1, 1] += 1
+    candidate = FakeChild("c", {"eval": got}, [], Hello(None))
+    found = _compare.compare_batches("eval", "c", candidate, wanted, replace(settings, output=output), False)
+    step = 1.0 if output == "uint8" else 255 * 0.229 / 128
+    assert found.max_abs_levels == pytest.approx(step, rel=1e-4)
+    with pytest.raises(_compare.ResultsDiffer, match=f"{np.dtype(dtype)} .* expected float32"):
+        _compare.compare_batches("eval", "c", candidate, wanted, settings, must_be_equal=False)
+
+
+class Failing(FakeSpawner):
+    """As FakeSpawner, but for dali's timed epochs in evaluation."""
+
+    def __call__(self, name: str, cores: Sequence[int]) -> FakeChild:
+        child = super().__call__(name, cores)
+        if name == "dali":
+            child.epoch = lambda: self.fail(child)  # type: ignore[method-assign]
+        return child
+
+    def fail(self, child: FakeChild) -> Round:
+        if child._mode == "train":
+            return FakeChild.epoch(child)
+        raise _children.ContenderFailed("dali", "'epoch' raised RuntimeError: no memory")
 
 
 def test_contender_that_fails_is_recorded_and_the_others_go_on(settings: LoaderSettings) -> None:
-    class Failing(FakeSpawner):
-        def __call__(self, name: str, cores: Sequence[int]) -> FakeChild:
-            child = super().__call__(name, cores)
-            if name == "dali":
-                child.epoch = self.fail  # type: ignore[method-assign]
-            return child
-
-        def fail(self) -> Round:
-            raise _children.ContenderFailed("dali", "'epoch' raised RuntimeError: no memory")
-
     spawn = Failing({name: {"eval": evaluation_batches()} for name in ("torch_pil", "dali")})
     found = _harness.run(make_plan(settings, ("torch_pil", "dali")), spawn, log=lambda line: None)
-    assert found.failed == {"dali": "dali: 'epoch' raised RuntimeError: no memory"}
+    assert found.failed == {"dali": {"eval": "dali: 'epoch' raised RuntimeError: no memory"}}
     assert [timing.contender for timing in found.timings] == ["torch_pil"]
     assert len(found.timings[0].rounds) == 3
+
+
+def test_contender_that_failed_in_one_row_takes_part_in_the_next_in_a_fresh_process(settings: LoaderSettings) -> None:
+    batches = {"eval": evaluation_batches(), "train": evaluation_batches()}
+    spawn = Failing(dict.fromkeys(("torch_pil", "dali"), batches))
+    plan = make_plan(settings, ("torch_pil", "dali"), modes=("eval", "train"), memory_workers=())
+    found = _harness.run(plan, spawn, log=lambda line: None)
+    assert list(found.failed["dali"]) == ["eval"]
+    assert [(timing.row, timing.contender) for timing in found.timings] == [
+        ("eval", "torch_pil"),
+        ("train", "torch_pil"),
+        ("train", "dali"),
+    ]
+    assert spawn.started == ["torch_pil", "dali", "dali"]
+
+
+def test_numbers_of_workers_of_a_row_take_turns_in_the_same_rounds(settings: LoaderSettings) -> None:
+    spawn = FakeSpawner({name: {"eval": evaluation_batches()} for name in ("torch_pil", "dali")})
+    plan = make_plan(settings, ("torch_pil", "dali"))
+    plan = replace(plan, rows=[replace(plan.rows[0], workers=(1, 2))], memory_workers=())
+    found = _harness.run(plan, spawn, log=lambda line: None)
+    assert [line for line in spawn.journal if line.endswith(" epoch")] == ["torch_pil epoch", "dali epoch"] * 8
+    assert [(timing.workers, timing.contender) for timing in found.timings] == [
+        (1, "torch_pil"),
+        (1, "dali"),
+        (2, "torch_pil"),
+        (2, "dali"),
+    ]
 
 
 def training_batches(data: Path, count: int = IMAGE_COUNT, size: int = 8) -> list[Batch]:
@@ -225,7 +287,7 @@ def training_batches(data: Path, count: int = IMAGE_COUNT, size: int = 8) -> lis
 
 def compare_training(batches: list[Batch], settings: LoaderSettings) -> _compare.Comparison:
     child = FakeChild("c", {"train": batches}, [], Hello(None))
-    return _compare.compare_training("c", child, replace(settings, mode="train"))
+    return _compare.compare_training("train", "c", child, replace(settings, mode="train"))
 
 
 def test_reported_crops_and_flips_are_replayed_to_the_same_bytes(data: Path, settings: LoaderSettings) -> None:
@@ -274,7 +336,7 @@ def test_pads_of_a_crop_larger_than_the_image_are_replayed(tmp_path: Path) -> No
 
 def test_record_survives_json_and_names_every_contender(settings: LoaderSettings, tmp_path: Path) -> None:
     plan, found, _ = run_canned(settings)
-    record = _report.make_record(plan, found, {"machine": {"cpu": "test"}, "data": "canned"})
+    record = _report.make_record(plan, found, {"machine": {"cpu": "test"}, "data": {"imagenet": "canned"}})
     _report.write_record(record, tmp_path / "deep" / "latest.json")
     read = json.loads((tmp_path / "deep" / "latest.json").read_text())
     assert read["contenders"]["ffcv"]["unavailable"] == "no module ffcv"
@@ -282,15 +344,16 @@ def test_record_survives_json_and_names_every_contender(settings: LoaderSettings
     summary = read["timings"][1]["summary"]
     assert summary["images_per_second"] == {"median": 12.0, "min": 12.0, "max": 12.0}
     assert summary["cpu_ms_per_image"]["median"] == pytest.approx(50.0)
-    assert summary["ratio_to_torch_pil"] == 1.0
+    assert summary["ratio_to_reference"] == 1.0
     assert read["timings"][0]["stage_ms_per_image"]["decode"] == pytest.approx(1000 * 2.0 / (3 * IMAGE_COUNT))
     assert [(row["workers"], row["added_bytes"]) for row in read["memory"]][::2] == [(1, 250 << 20), (8, 250 << 20)]
+    assert read["rows"]["eval"]["repeats"] == 3
     assert str(settings.data) not in json.dumps(read)
 
 
 def test_tables_tell_figures_reasons_and_settings(settings: LoaderSettings) -> None:
     plan, found, _ = run_canned(settings)
-    text = _report.format_tables(_report.make_record(plan, found, {"machine": {"cpu": "test"}, "data": "canned"}))
+    text = _report.format_tables(_report.make_record(plan, found, {"machine": {"cpu": "test"}, "data": {}}))
     for expected in (
         "not available: no module ffcv",
         "12.0 (12.0 to 12.0)",
@@ -347,8 +410,8 @@ def test_memory_of_waiting_batches_is_counted_though_nobody_has_mapped_it(settin
     cores = sorted(os.sched_getaffinity(0))
     batch_bytes = 4 * 3 * 224 * 224 * 4
     for _ in range(3):  # on a machine with other work a worker may look idle before it has begun
-        with _children.running(_children.ProcessSpawner(), ["torch_pil"], cores) as children:
-            figures = children["torch_pil"].call("memory", longer)
+        with process_pool(cores) as children:
+            figures = children.get("torch_pil", 1).call("memory", longer)
         assert figures.process_count == 3
         if figures.unmapped_shared_bytes >= 3 * batch_bytes:
             break
@@ -367,6 +430,10 @@ def test_time_until_at_rest_covers_work_that_goes_on_without_the_caller() -> Non
     assert seconds >= 0.4
 
 
+def process_pool(cores: Sequence[int]) -> _children.ChildPool:
+    return _children.ChildPool(_children.ProcessSpawner(), lambda workers: cores)
+
+
 def wait_for_cpu(pid: int, seconds: float) -> None:
     while _process_tree.cpu_seconds(pid) < seconds:
         assert pid in _process_tree.process_tree(pid)
@@ -376,7 +443,7 @@ def test_quick_run_compares_times_and_writes_the_record(
     data: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     arguments = ["--data", str(data), "--out", str(tmp_path), "--quick", "--images", str(IMAGE_COUNT)]
-    arguments += ["--batch-size", "8", "--contenders", "torch_pil", "ffcv", "--modes", "train"]
+    arguments += ["--batch-size", "8", "--contenders", "torch_pil", "ffcv", "--rows", "train"]
     assert command.main(arguments) == 0
     record = json.loads((tmp_path / "latest.json").read_text())
     (timing,) = record["timings"]
@@ -395,23 +462,18 @@ def test_quick_run_finds_fastload_equal_in_both_modes(data: Path, tmp_path: Path
     arguments = ["--data", str(data), "--out", str(tmp_path), "--quick", "--images", str(IMAGE_COUNT)]
     assert command.main([*arguments, "--batch-size", "8", "--contenders", "fastload_loader"]) == 0
     record = json.loads((tmp_path / "latest.json").read_text())
-    assert [(c["mode"], c["is_equal"], c["image_count"]) for c in record["comparisons"]] == [
-        ("eval", True, IMAGE_COUNT),
+    assert [(c["row"], c["is_equal"], c["image_count"]) for c in record["comparisons"]] == [
         ("train", True, IMAGE_COUNT),
+        ("eval", True, IMAGE_COUNT),
     ]
     assert {timing["contender"] for timing in record["timings"]} == {"torch_pil", "fastload_loader"}
 
 
 def test_reference_equals_itself_in_two_processes(settings: LoaderSettings) -> None:
-    spawn = _children.ProcessSpawner()
-    cores = sorted(os.sched_getaffinity(0))[:1]
-    with (
-        _children.running(spawn, ["torch_pil"], cores) as first,
-        _children.running(spawn, ["torch_pil"], cores) as second,
-    ):
-        comparison = _compare.compare_evaluation(
-            "torch_pil", first["torch_pil"], second["torch_pil"], settings, must_be_equal=True
-        )
+    with process_pool(sorted(os.sched_getaffinity(0))[:1]) as children:
+        first, second = (children.get("torch_pil", number) for number in (1, 2))
+        wanted = list(_compare.epoch_batches(first, settings))
+        comparison = _compare.compare_batches("eval", "torch_pil", second, wanted, settings, must_be_equal=True)
     assert comparison.is_equal
     assert comparison.image_count == IMAGE_COUNT
 
@@ -419,10 +481,111 @@ def test_reference_equals_itself_in_two_processes(settings: LoaderSettings) -> N
 def test_child_tells_what_its_contender_raised(settings: LoaderSettings) -> None:
     broken = replace(settings, data=settings.data + "/none")
     with (
-        _children.running(_children.ProcessSpawner(), ["torch_pil"], sorted(os.sched_getaffinity(0))) as children,
+        process_pool(sorted(os.sched_getaffinity(0))) as children,
         pytest.raises(_children.ContenderFailed, match="torch_pil: 'open' raised FileNotFoundError"),
     ):
-        children["torch_pil"].call("open", broken)
+        children.get("torch_pil", 1).call("open", broken)
+
+
+def test_contender_runs_in_the_interpreter_that_is_given_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And without PYTHONPATH, which leads to packages of this interpreter."""
+    monkeypatch.setenv("PYTHONPATH", "/nowhere")
+    script = tmp_path / "python"
+    script.write_text(f'#!/bin/sh\ntest -z "$PYTHONPATH" && touch "{tmp_path}/asked"\nexec {sys.executable} "$@"\n')
+    script.chmod(0o755)
+    spawn = _children.ProcessSpawner(interpreters={"decode_pillow": script})
+    with _children.ChildPool(spawn, lambda workers: sorted(os.sched_getaffinity(0))) as children:
+        assert children.get("decode_pillow", 1).call("hello").unavailable is None
+    assert (tmp_path / "asked").exists()
+
+
+def test_forced_kernel_table_is_the_one_that_is_measured() -> None:
+    fastload = pytest.importorskip("fastload", reason="fastload is not built")
+    if "avx2" not in fastload.build_info().kernel_tables:
+        pytest.skip("this processor has no AVX2")
+    cores = sorted(os.sched_getaffinity(0))[:1]
+    for name in contenders.DECODE_FASTLOADS:
+        with process_pool(cores) as children:
+            table = children.get(name, 1).call("hello").details["build_info"]
+        forced = name.rpartition("_")[2]
+        wanted = forced if forced in ("avx2", "scalar") else fastload.build_info().active_kernel_table
+        assert f"active_kernel_table='{wanted}'" in table
+    assert [contenders.load_contender(name).environment for name in contenders.FASTLOADS] == [
+        {},
+        {"FASTLOAD_SIMD": "avx2"},
+        {"FASTLOAD_SIMD": "scalar"},
+    ]
+
+
+def test_kernel_table_that_the_processor_lacks_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    fastload = pytest.importorskip("fastload", reason="fastload is not built")
+
+    def refuse() -> None:
+        raise ValueError("FASTLOAD_SIMD must name a kernel table that this build and processor have")
+
+    monkeypatch.setattr(fastload, "build_info", refuse)
+    for name in ("fastload_avx2", "decode_fastload_avx2"):
+        assert "must name a kernel table" in str(contenders.load_contender(name).unavailable_because())
+
+
+def test_decoders_are_compared_with_pillow_and_timed(data: Path, tmp_path: Path) -> None:
+    fastload = pytest.importorskip("fastload", reason="fastload is not built")
+    if not hasattr(fastload, "decode_image"):
+        pytest.skip("this fastload decodes no single images")
+    arguments = ["--data", str(data), "--out", str(tmp_path), "--quick", "--rows", "decode", "--images", "8"]
+    assert command.main([*arguments, "--contenders", "decode_fastload", "decode_simplejpeg", "torch_pil"]) == 0
+    record = json.loads((tmp_path / "latest.json").read_text())
+    compared = {found["contender"]: (found["is_equal"], found["image_count"]) for found in record["comparisons"]}
+    assert compared["decode_fastload"] == (True, 8)
+    assert "torch_pil" not in record["contenders"]
+    assert record["contenders"]["decode_simplejpeg"]["failed"] == {}
+    assert {"decode_pillow", "decode_fastload"} <= {timing["contender"] for timing in record["timings"]}
+
+
+def test_rows_cover_both_modes_on_every_set_and_output() -> None:
+    made = {(kind.mode, kind.sample_set, kind.output) for kind in ROW_KINDS.values()}
+    for mode in ("train", "eval"):
+        assert {(mode, "imagenet", output) for output in ("float32", "uint8", "bfloat16")} <= made
+        assert {(mode, kind, "float32") for kind in ("photos", "progressive")} <= made
+    assert {("decode", kind, "uint8") for kind in ("imagenet", "photos", "progressive")} <= made
+    assert set(DEFAULT_ROWS) <= set(ROW_KINDS)
+    assert ROW_KINDS["train"].workers == ROW_KINDS["eval"].workers == (1, 2)
+
+
+def test_report_names_the_faster_of_the_peers_and_the_gain_of_the_second_worker(settings: LoaderSettings) -> None:
+    class Speeds(FakeSpawner):
+        """Seconds of an epoch with one worker; with two, half of it."""
+
+        seconds: ClassVar[dict[str, float]] = {"torch_pil": 8.0, "dali": 4.0, "ffcv": 6.0, "fastload_loader": 2.0}
+
+        def __call__(self, name: str, cores: Sequence[int]) -> FakeChild:
+            child = super().__call__(name, cores)
+            wall = self.seconds[name] / len(cores)
+            child.epoch = lambda: Round(IMAGE_COUNT, wall, 1.2, 0.1)  # type: ignore[method-assign]
+            return child
+
+    names = ("torch_pil", "dali", "ffcv", "fastload_loader")
+    plan = make_plan(settings, names)
+    row = replace(plan.rows[0], workers=(1, 2))
+    monitored = replace(plan, rows=[row], cores=None, memory_workers=())
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("needs two cores")
+    spawn = Speeds({name: {"eval": evaluation_batches()} for name in names})
+    found = _harness.run(monitored, spawn, log=lambda line: None)
+    record = _report.make_record(monitored, found, {})
+    one, two = record["against"]
+    assert one["ratios"] == {"torch_pil": 4.0, "dali": 2.0, "ffcv": 3.0}
+    assert one["ratio_to_one_worker"] is None
+    assert two["ratio_to_one_worker"] == 2.0
+    assert "2.00 / 1.00 dali" in _report.format_tables(record)
+
+
+def test_record_keeps_no_folder_of_the_user(tmp_path: Path) -> None:
+    assert command._without_path("dali=/somewhere/dali/bin/python") == "dali=python"
+    assert command._without_path("/somewhere/photos") == "photos"
+    assert command._without_path("train-uint8") == "train-uint8"
 
 
 def test_unusable_arguments_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -431,3 +594,7 @@ def test_unusable_arguments_are_refused(tmp_path: Path, capsys: pytest.CaptureFi
     with pytest.raises(SystemExit):
         command.main(["--repeats", "0"])
     assert "must be 1 or more, got 0" in capsys.readouterr().err
+    for wrong, message in (("nobody=python", "contender's name"), ("dali=/nowhere/python", "is no file")):
+        with pytest.raises(SystemExit):
+            command.main(["--python", wrong])
+        assert message in capsys.readouterr().err
