@@ -88,9 +88,11 @@ class ChildCommands:
                 first_batch_seconds = time.perf_counter() - began
             image_count += len(labels)
         ended = time.perf_counter()
+        looking_began = time.thread_time()
         if self._contender.runs_ahead_between_epochs:
             ended = wait_until_at_rest(pid)
-        return Round(image_count, ended - began, cpu_seconds(pid) - cpu_before, first_batch_seconds)
+        looking = time.thread_time() - looking_began
+        return Round(image_count, ended - began, cpu_seconds(pid) - cpu_before - looking, first_batch_seconds)
 
     def first_batch(self) -> float:
         """Seconds from listing the data to the first batch of a fresh loader. The open loader stays as it is."""

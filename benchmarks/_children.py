@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from multiprocessing import Pipe
 from pathlib import Path
 from typing import Any, Protocol
@@ -124,5 +125,7 @@ class ChildPool:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for name in {name for name, _ in self._children}:
-            self.end(name)
+        # At the same time: each takes its interpreter's time to end.
+        with ThreadPoolExecutor() as threads:
+            list(threads.map(lambda child: child.close(), self._children.values()))
+        self._children.clear()
