@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
+from pathlib import Path
 
 import torch.utils.data
 
@@ -20,3 +22,17 @@ NO_PIXEL_LIMIT = 1 << 62
 def torch_loader_has(argument: str) -> bool:
     """Whether the installed torch's DataLoader knows `argument`; in_order, for example, came with torch 2.6."""
     return argument in inspect.signature(torch.utils.data.DataLoader.__init__).parameters
+
+
+def cache_folder() -> Path:
+    """Where files are kept that save work the next time: $FASTLOAD_CACHE, else fastload in $XDG_CACHE_HOME or ~/.cache.
+
+    Raises:
+        RuntimeError: There is neither of these variables nor a home folder.
+    """
+    if own := os.environ.get("FASTLOAD_CACHE"):
+        return Path(own).absolute()
+    # The specification of the XDG folders says that a relative path is to be ignored.
+    if (shared := os.environ.get("XDG_CACHE_HOME")) and Path(shared).is_absolute():
+        return Path(shared, "fastload")
+    return Path.home() / ".cache" / "fastload"

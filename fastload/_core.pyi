@@ -85,6 +85,43 @@ class TransformPlan:
 
 def apply_transform(plan: TransformPlan, rgb: NDArray[np.uint8], draws: DrawSource) -> bytes: ...
 
+# bind_sources.cpp
+class SampleIndex:
+    def __init__(self, arena: NDArray[np.uint8], offsets: NDArray[np.int64]) -> None: ...
+    @staticmethod
+    def joined(parts: Sequence[SampleIndex]) -> SampleIndex: ...
+    @staticmethod
+    def listed(samples: list[Any]) -> SampleIndex | None: ...
+    def __len__(self) -> int: ...
+    def path(self, sample_index: int) -> bytes: ...
+
+class FolderIndex(SampleIndex):
+    def __init__(
+        self,
+        *,
+        root: bytes,
+        directories: NDArray[np.int64],
+        starts: NDArray[np.int64],
+        paths: NDArray[np.uint8],
+        name_ends: NDArray[np.uint32],
+        names: NDArray[np.uint8],
+    ) -> None: ...
+    def changed_directories(self, begin: int, end: int, distrusted: int) -> list[int]: ...
+
+# Of one directory: csrc/io/directory_scan.h.
+class FolderListing(TypedDict):
+    errno: int
+    state: tuple[int, int, int]
+    file_system: Literal["local", "fuse", "other"]
+    directories: list[tuple[bytes, bool]]
+    names: bytes
+    name_ends: NDArray[np.uint32]
+    is_sorted: bool
+    has_unresolved_link: bool
+
+def list_directories(paths: Sequence[bytes], extensions: Sequence[bytes]) -> list[FolderListing]: ...
+def file_system_kind(fd: int) -> Literal["local", "fuse", "other"]: ...
+
 # bind_engine.cpp
 class StatusFailure(TypedDict):
     stage: Literal["open", "read", "header", "decode", "limit", "transform", "engine"]
@@ -105,10 +142,6 @@ class HostBuffer:
     def address(self) -> int: ...
     @property
     def nbytes(self) -> int: ...
-
-class SampleIndex:
-    def __init__(self, arena: NDArray[np.uint8], offsets: NDArray[np.int64]) -> None: ...
-    def __len__(self) -> int: ...
 
 class FallbackTask:
     @property

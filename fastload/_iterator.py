@@ -289,7 +289,7 @@ class NativeIterator(_BaseDataLoaderIter):
             files = source.files(indices)
             error.__context__ = None  # without its frames: they would keep this iterator alive
             error = error.with_traceback(None)
-        labels = torch.from_numpy(source.table.labels[files])
+        labels = torch.from_numpy(source.table.labels_of(files))
         return _PendingBatch(indices, files, self._allocate(len(files)), labels, error)
 
     def _allocate(self, batch_size: int) -> list[torch.Tensor]:

@@ -158,7 +158,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         source = lower_dataset(self.dataset, (pil_loader,))
         if not isinstance(source, LoweredSource):
             return source
-        self._lowered = source, _native.SampleIndex(source.table.arena, source.table.offsets)
+        self._lowered = source, source.table.index
         return self._lowered
 
     # ---- iteration -------------------------------------------------------------------------------------------------

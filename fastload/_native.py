@@ -34,6 +34,7 @@ CounterDraws = _core.CounterDraws
 DrawSource = _core.DrawSource
 Engine = _core.Engine
 FallbackTask = _core.FallbackTask
+FolderIndex = _core.FolderIndex
 ImageDecoder = _core.ImageDecoder
 SampleHead = _core.SampleHead
 SampleIndex = _core.SampleIndex
@@ -41,7 +42,10 @@ Stream = _core.Stream
 TorchDraws = _core.TorchDraws
 TorchExp = _core.TorchExp
 TransformPlan = _core.TransformPlan
+file_system_kind = _core.file_system_kind
+list_directories = _core.list_directories
 if TYPE_CHECKING:
+    FolderListing = _core.FolderListing
     SampleFailure = _core.SampleFailure
 
 

@@ -33,7 +33,7 @@ class TailLoader(fastload.DataLoader[Any]):
         head = lower_transform(source.transform)
         assert isinstance(head, LoweredTransform), head
         assert sum(stage.problem is None for stage in head.stages) == self.num_native, head.stages
-        index = _native.SampleIndex(source.table.arena, source.table.offsets)
+        index = source.table.index
         plan = TailPlan.of(self, source, index, head, self.rng, image_type())
         return TailIterator(self, self.tails, plan, self.prefetch_factor or 2)
 

@@ -1,4 +1,4 @@
-// Engine and sample index as Python sees them. Called once per batch, never per sample (but for samples that need the
+// The engine as Python sees it. Called once per batch, never per sample (but for samples that need the
 // reference decoder). Every wait releases the GIL.
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
@@ -27,9 +27,7 @@ namespace py = pybind11;
 namespace fastload {
 namespace {
 
-using IndexArray = py::array_t<std::int64_t, py::array::c_style>;
 using Plans = std::vector<std::shared_ptr<TransformPlan>>;
-using ByteArray = py::array_t<std::uint8_t, py::array::c_style>;
 
 constexpr double kLongestCloseSeconds = 3600;
 
@@ -144,25 +142,11 @@ class EngineHandle {
     Engine engine_;
 };
 
-std::shared_ptr<SampleIndex> make_sample_index(ByteArray arena, IndexArray offsets) {
-    const ByteSpan arena_span(arena.data(), static_cast<std::size_t>(arena.size()));
-    const Span<const std::int64_t> offset_span(offsets.data(), static_cast<std::size_t>(offsets.size()));
-    if (!SampleIndex::is_valid(arena_span, offset_span)) {
-        throw py::value_error("offsets must begin at 0, not fall, and end inside the arena of " +
-                              std::to_string(arena_span.size()) + " bytes");
-    }
-    return std::make_shared<SampleIndex>(arena_span, offset_span, make_token(py::make_tuple(arena, offsets)));
-}
-
 }  // namespace
 
 void bind_engine(py::module_& m) {
     if (!install_fork_counter()) throw std::bad_alloc();
     bind_stream(m);
-
-    py::class_<SampleIndex, std::shared_ptr<SampleIndex>>(m, "SampleIndex")
-        .def(py::init(&make_sample_index), py::arg("arena"), py::arg("offsets"))
-        .def("__len__", &SampleIndex::num_samples);
 
     py::class_<EngineHandle>(m, "Engine")
         .def(py::init<std::size_t, std::size_t, std::uint64_t, std::uint64_t, bool>(), py::kw_only(),

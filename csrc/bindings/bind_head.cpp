@@ -13,6 +13,7 @@
 #include "bindings/packed_pixels.h"
 #include "bindings/without_gil.h"
 #include "engine/sample_head.h"
+#include "io/sample_index.h"
 
 namespace py = pybind11;
 
@@ -45,7 +46,9 @@ class PythonSampleHead {
                                   std::to_string(index.num_samples()) + ")");
         }
         HeadResult result;
-        const Status status = without_gil([&] { return head_.run(index.path(sample_index), plan, &draws, &result); });
+        PathBuffer buffer;
+        const Status status =
+            without_gil([&] { return head_.run(index.path(sample_index, &buffer), plan, &draws, &result); });
         if (is_for_fallback(status.code)) {
             fallback_reason_ = status.detail;
             return py::none();

@@ -30,7 +30,8 @@ using IndexArray = py::array_t<std::int64_t, py::array::c_style>;
 constexpr std::chrono::milliseconds kSignalPollInterval{50};
 
 py::bytes path_of(const Stream& stream, std::int64_t sample_index) {
-    const ByteSpan path = stream.source().index->path(sample_index);
+    PathBuffer buffer;
+    const ByteSpan path = stream.source().index->path(sample_index, &buffer);
     return {reinterpret_cast<const char*>(path.data()), path.size()};
 }
 

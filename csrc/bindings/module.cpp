@@ -2,6 +2,7 @@
 #include "bindings/bind_codec.h"
 #include "bindings/bind_draws.h"
 #include "bindings/bind_head.h"
+#include "bindings/bind_sources.h"
 #include "bindings/bind_transform.h"
 #include "bindings/bindings.h"
 
@@ -11,6 +12,7 @@ PYBIND11_MODULE(_core, module) {
     fastload::bind_codec(module);
     fastload::bind_draws(module);
     fastload::bind_transform(module);
+    fastload::bind_sources(module);
     fastload::bind_engine(module);
     fastload::bind_head(module);
 }

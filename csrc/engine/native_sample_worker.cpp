@@ -16,7 +16,7 @@ NativeSampleWorker::NativeSampleWorker(const KernelTable& kernels, const NativeW
 
 void NativeSampleWorker::read(const SampleTask& task, SampleTimings* timings) noexcept {
     const StageTimer timer(&timings->read_ns);
-    task.file->read(task.source->index->path(task.sample_index), options_.max_file_bytes);
+    task.file->read(task.source->index->path(task.sample_index, &path_buffer_), options_.max_file_bytes);
     timings->bytes_read += task.file->contents().size();
 }
 

@@ -8,6 +8,7 @@
 #include "codec/jpeg/jpeg_decoder.h"
 #include "engine/sample_task.h"
 #include "image/transform_executor.h"
+#include "io/sample_index.h"
 #include "kernels/kernel_table.h"
 
 namespace fastload {
@@ -35,6 +36,7 @@ class NativeSampleWorker final : public SampleWorker {
                      SampleTimings* timings) noexcept;
 
     const NativeWorkerOptions options_;
+    PathBuffer path_buffer_;
     JpegDecoder decoder_;
     TransformExecutor executor_;
 };

@@ -1,38 +1,30 @@
-// The paths of a dataset, compact: one arena of bytes and an array of offsets.
+// The files of a dataset by number, in whatever compact form their names are held.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
-#include <memory>
-#include <utility>
 
 #include "base/span.h"
 
 namespace fastload {
 
-// Immutable after construction and shared by all threads. A million paths cost their bytes plus 8 each.
+// Where a name is put together; longer ones cannot be in an index. The system opens half of it at most (PATH_MAX).
+using PathBuffer = std::array<std::uint8_t, 8192>;
+
+// Immutable after construction and shared by all threads.
 class SampleIndex {
   public:
-    // Path i is arena[offsets[i], offsets[i + 1]). `owner` keeps both arrays alive. The caller has checked them with
-    // is_valid.
-    SampleIndex(ByteSpan arena, Span<const std::int64_t> offsets, std::shared_ptr<const void> owner) noexcept
-        : arena_(arena), offsets_(offsets), owner_(std::move(owner)) {}
+    SampleIndex() = default;
+    SampleIndex(const SampleIndex&) = delete;  // threads hold it by shared_ptr
+    SampleIndex& operator=(const SampleIndex&) = delete;
+    virtual ~SampleIndex() = default;
 
-    // True where the offsets begin at 0, never fall and end inside the arena. Linear in their number.
-    static bool is_valid(ByteSpan arena, Span<const std::int64_t> offsets) noexcept;
+    virtual std::int64_t num_samples() const noexcept = 0;
 
-    std::int64_t num_samples() const noexcept { return static_cast<std::int64_t>(offsets_.size()) - 1; }
-
-    // The path of a sample in [0, num_samples()), not terminated by NUL.
-    ByteSpan path(std::int64_t sample_index) const noexcept {
-        const auto begin = static_cast<std::size_t>(offsets_[static_cast<std::size_t>(sample_index)]);
-        const auto end = static_cast<std::size_t>(offsets_[static_cast<std::size_t>(sample_index) + 1]);
-        return arena_.subspan(begin, end - begin);
-    }
-
-  private:
-    ByteSpan arena_;
-    Span<const std::int64_t> offsets_;
-    std::shared_ptr<const void> owner_;
+    // The path of a sample in [0, num_samples()), not terminated by NUL. It may lie in *buffer, and is then gone with
+    // the buffer's next use.
+    virtual ByteSpan path(std::int64_t sample_index, PathBuffer* buffer) const noexcept = 0;
 };
 
 }  // namespace fastload

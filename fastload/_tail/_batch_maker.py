@@ -89,7 +89,7 @@ class BatchMaker:
             with tally.timer("tail"), self._stream.mode():
                 for transform in tail:
                     image = transform(image)
-                label: Any = int(source.table.labels[file])
+                label: Any = source.table.label(file)
                 if source.target_transform is not None:
                     label = source.target_transform(label)
         except Exception as error:

@@ -1,17 +1,21 @@
-"""A folder with one sub-folder per class: torchvision's ImageFolder, with the index held in arrays."""
+"""A folder with one sub-folder per class: torchvision's ImageFolder, with a compact index that is kept in a file."""
 
 from __future__ import annotations
 
 import os
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any
 
+import numpy as np
+
+from fastload._fallback import open_rgb
+from fastload.sources._folder_index import IndexMode, read_folder
+from fastload.sources._folder_scan import FolderScan
+from fastload.sources._folder_table import FolderTable, pack
 from fastload.sources._path_dataset import PathDataset
-from fastload.sources._path_table import PathTable, PathTableBuilder
 
 # os.path works on the strings as given; pathlib would normalise them and so change the samples.
-# ruff: noqa: PTH111, PTH116, PTH118, PTH120
+# ruff: noqa: PTH111
 
 IMG_EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
 
@@ -21,24 +25,35 @@ class ImageFolder(PathDataset):
 
     Classes, their numbers, the samples and their order are those of ``torchvision.datasets.ImageFolder``, with one
     exception: a linked directory that contains the link is not entered again (torchvision goes round until the
-    system refuses, about 40 times); a warning names it.
+    system refuses, about 40 times); a warning names it. So does one where a directory cannot be listed, whose files are
+    left out here as there. It is no subclass of torchvision's, which need not be installed.
+
+    The folder is listed by threads, and what was found is kept in an index file in the cache folder
+    ($FASTLOAD_CACHE, else fastload in $XDG_CACHE_HOME or ~/.cache). The next start lists only the directories whose
+    modification or change time differs, or that changed less than a minute before they were listed.
 
     Args:
         root: The folder; ``~`` is expanded.
         transform: Called with the PIL RGB image of a sample.
         target_transform: Called with the label of a sample. With one the data set is loaded in Python.
-        is_valid_file: Called with each path; decides instead of the file extension.
+        loader: Called with the path of a sample; with one of your own the data set is loaded in Python. Default: as
+            torchvision's ``pil_loader``.
+        is_valid_file: Called with each path; decides instead of the file extension. With one there is no index file.
         allow_empty: Accept classes without a valid file.
+        index: "auto": as above, but directories on a FUSE file system are always listed, because some of these keep a
+            directory's times when its contents change. "trust": believe the times there, too. "off": no index file.
 
     Attributes:
         root: As given, expanded.
         classes: Class names, sorted.
         class_to_idx: Class name to label.
-        samples, imgs: (path, label) of each sample, a view.
-        targets: Label of each sample, a view.
+        samples, imgs: (path, label) of each sample: a view, equal to the list, that cannot be changed in place.
+        targets: Label of each sample, such a view.
+        loader, extensions: As torchvision's.
 
     Raises:
         FileNotFoundError: `root` is missing or has no class folder, or a class has no valid file.
+        ValueError: `index` is none of the above.
 
     Example:
         >>> dataset = ImageFolder("train")  # doctest: +SKIP
@@ -50,143 +65,32 @@ class ImageFolder(PathDataset):
         root: str | os.PathLike[str],
         transform: Callable[[Any], Any] | None = None,
         target_transform: Callable[[Any], Any] | None = None,
-        *,
+        loader: Callable[[str], Any] = open_rgb,
         is_valid_file: Callable[[str], bool] | None = None,
         allow_empty: bool = False,
+        *,
+        index: IndexMode = "auto",
     ) -> None:
         folder = os.fspath(root)
         if not isinstance(folder, str):
             raise TypeError(f"root must be str or a PathLike of str, got {root!r}; use os.fsdecode(root)")
+        if index not in ("auto", "trust", "off"):
+            raise ValueError(f"index must be 'auto', 'trust' or 'off', got {index!r}")
         self.root = os.path.expanduser(folder)
         self.extensions = IMG_EXTENSIONS if is_valid_file is None else None
-        self.classes, self.class_to_idx = _find_classes(self.root)
-        table = _scan(self.root, self.class_to_idx, is_valid_file or _has_image_extension, self.extensions, allow_empty)
-        super().__init__(table, transform, target_transform)
-
-    def __repr__(self) -> str:
-        return (
-            f"ImageFolder({self.root!r}, {len(self)} samples, {len(self.classes)} classes, transform={self.transform})"
-        )
-
-
-def _find_classes(root: str) -> tuple[list[str], dict[str, int]]:
-    with os.scandir(root) as entries:
-        classes = sorted(entry.name for entry in entries if entry.is_dir())
-    if not classes:
-        raise FileNotFoundError(f"Couldn't find any class folder in {root}.")
-    return classes, {name: label for label, name in enumerate(classes)}
+        if is_valid_file is None:
+            table = read_folder(self.root, IMG_EXTENSIONS, index).table
+        else:
+            table = FolderTable(self.root, pack(b"", FolderScan(self.root, None).run(is_valid_file)))
+        self.classes = table.class_names()
+        self.class_to_idx = {name: label for label, name in enumerate(self.classes)}
+        if not allow_empty:
+            _refuse_empty(self.classes, np.flatnonzero(table.num_samples_by_class() == 0), self.extensions)
+        super().__init__(table, transform, target_transform, loader)
 
 
-def _scan(
-    root: str,
-    class_to_idx: dict[str, int],
-    is_valid_file: Callable[[str], bool],
-    extensions: tuple[str, ...] | None,
-    allow_empty: bool,
-) -> PathTable:
-    builder = PathTableBuilder()
-    empty = []
-    for name, label in class_to_idx.items():
-        num_files = 0
-        for folder, files in sorted(_walk(os.path.join(root, name))):
-            prefix = os.path.join(folder, "")
-            valid = [file for file in sorted(files) if is_valid_file(prefix + file)]
-            builder.extend_folder(folder, valid, label)
-            num_files += len(valid)
-        if num_files == 0:
-            empty.append(name)
-    if empty and not allow_empty:
+def _refuse_empty(classes: list[str], empty: Iterable[int], extensions: tuple[str, ...] | None) -> None:
+    names = [classes[label] for label in empty]
+    if names:
         supported = f"Supported extensions are: {', '.join(extensions)}" if extensions is not None else ""
-        raise FileNotFoundError(f"Found no valid file for the classes {', '.join(empty)}. {supported}")
-    return builder.build()
-
-
-def _has_image_extension(path: str) -> bool:
-    return path.lower().endswith(IMG_EXTENSIONS)
-
-
-class _Directory:
-    """A directory on the way down from a class folder, to notice a link that leads back up."""
-
-    def __init__(self, path: str, parent: _Directory | None, is_below_link: bool) -> None:
-        self.path = path
-        self.parent = parent
-        self.is_below_link = is_below_link
-        self._identity: tuple[int, int] | None = None
-
-    @property
-    def identity(self) -> tuple[int, int]:
-        """Device and inode; asked of the system only where there are links."""
-        if self._identity is None:
-            status = os.stat(self.path)
-            self._identity = (status.st_dev, status.st_ino)
-        return self._identity
-
-    def containing(self) -> _Directory | None:
-        """The directory above that is this one, or None."""
-        above = self.parent
-        top = self
-        while above is not None:
-            if above.identity == self.identity:
-                return above
-            top, above = above, above.parent
-        return _physical_parent(top.path, self.identity)
-
-
-def _physical_parent(class_folder: str, identity: tuple[int, int]) -> _Directory | None:
-    path = os.path.realpath(class_folder)
-    while (parent := os.path.dirname(path)) != path:
-        directory = _Directory(parent, None, False)
-        if directory.identity == identity:
-            return directory
-        path = parent
-    return None
-
-
-def _walk(class_folder: str) -> Iterator[tuple[str, list[str]]]:
-    """Each directory at or below `class_folder` with the names in it that are not directories.
-
-    Follows links; what cannot be listed is skipped, as ``os.walk`` does by default. Unlike it, does not enter a
-    directory from below itself.
-    """
-    pending = [_Directory(class_folder, None, False)]
-    while pending:
-        directory = pending.pop()
-        try:
-            with os.scandir(directory.path) as entries:
-                listed = [(entry.name, _is_directory(entry), _is_link(entry)) for entry in entries]
-        except OSError:
-            continue
-        yield directory.path, [name for name, is_directory, _ in listed if not is_directory]
-        for name, is_directory, is_link in listed:
-            if is_directory:
-                path = os.path.join(directory.path, name)
-                child = _Directory(path, directory, is_link or directory.is_below_link)
-                if not _leads_back(child):
-                    pending.append(child)
-
-
-def _leads_back(directory: _Directory) -> bool:
-    if not directory.is_below_link:
-        return False
-    try:
-        container = directory.containing()
-    except OSError:  # removed since it was listed; listing it will say so
-        return False
-    if container is not None:
-        warnings.warn(
-            f"{directory.path!r} leads back to {container.path!r}, which contains it: its files are not indexed again",
-            stacklevel=2,
-        )
-    return container is not None
-
-
-def _is_directory(entry: os.DirEntry[str]) -> bool:
-    try:
-        return entry.is_dir()
-    except OSError:  # a loop of links: os.walk lists it as a file
-        return False
-
-
-def _is_link(entry: os.DirEntry[str]) -> bool:
-    return entry.is_symlink()
+        raise FileNotFoundError(f"Found no valid file for the classes {', '.join(names)}. {supported}")

@@ -1,4 +1,5 @@
-"""From a data set object to a path table, where every sample is exactly "decode a file, transform it, pair with label".
+"""From a data set object to a table of files, where every sample is exactly "decode a file, transform it, pair with
+label".
 
 torchvision is looked up among the loaded modules and never imported: a data set of its types brings it along.
 """
@@ -17,9 +18,11 @@ import torch
 from numpy.typing import NDArray
 from torch.utils.data import ConcatDataset, Subset
 
+from fastload._fallback import open_rgb
 from fastload.sources._image_folder import ImageFolder
 from fastload.sources._path_dataset import ImageFiles, PathDataset
 from fastload.sources._path_table import PathTable
+from fastload.sources._sample_table import JoinedTable, ListedTable, SampleTable
 
 _NATIVE = (
     "torchvision.datasets.ImageFolder and DatasetFolder, fastload.ImageFolder, fastload.ImageFiles, and torch's Subset "
@@ -43,7 +46,7 @@ class _NotLoweredError(Exception):
 
 @dataclass(frozen=True, eq=False)
 class LoweredSource:
-    """A data set as arrays.
+    """A data set as a table and arrays.
 
     Attributes:
         table: Names and labels of the files.
@@ -56,7 +59,7 @@ class LoweredSource:
             looks all indices up before the first sample, other data sets one after the other.
     """
 
-    table: PathTable
+    table: SampleTable
     index_map: NDArray[np.int64] | None
     transforms: tuple[Any, ...]
     target_transform: Any
@@ -75,8 +78,8 @@ class LoweredSource:
     def is_current(self) -> bool:
         """Whether the data set still is what was lowered; else lower it again.
 
-        Compares with a shallow copy of the data set's own lists: exact, and about 10 ns a sample. What happens inside
-        the transform object is not seen here; lower the transform again at each epoch.
+        Compares with a shallow copy of the data set's own lists: exact, and about a nanosecond a sample. What happens
+        inside the transform object is not seen here; lower the transform again at each epoch.
         """
         return all(check() for check in self._checks)
 
@@ -114,8 +117,8 @@ class LoweredSource:
 def lower_dataset(dataset: object, own_loaders: Sequence[PilLoader] = ()) -> LoweredSource | NotLowered:
     """Lower `dataset` if its type is exactly one known and nothing about it was overridden.
 
-    Takes about a microsecond per sample; nothing of the data set is called, except ``torch.Tensor.numpy`` and the like
-    on a Subset's indices.
+    Looks at each of torchvision's samples once, which takes some nanoseconds, and makes nothing of it. Nothing of the
+    data set is called, except ``torch.Tensor.numpy`` and the like on a Subset's indices.
 
     Args:
         dataset: Any object.
@@ -136,22 +139,26 @@ def _lower(dataset: object, own_loaders: Sequence[PilLoader]) -> LoweredSource:
     if isinstance(dataset, ConcatDataset) and kind is ConcatDataset:
         return _lower_concatenation(dataset, own_loaders)
     if isinstance(dataset, (ImageFolder, ImageFiles)) and kind in (ImageFolder, ImageFiles):
-        return _lower_own(dataset)
+        return _lower_own(dataset, own_loaders)
     folder_module = sys.modules.get("torchvision.datasets.folder")
     if folder_module is not None and kind in (folder_module.ImageFolder, folder_module.DatasetFolder):
         return _lower_torchvision(dataset, folder_module, own_loaders)
     raise _NotLoweredError(f"the data set is {_class_name(kind)} (native: exactly {_NATIVE})")
 
 
-def _lower_own(dataset: PathDataset) -> LoweredSource:
+def _lower_own(dataset: PathDataset, own_loaders: Sequence[PilLoader]) -> LoweredSource:
     _refuse_overrides(dataset)
     table, transform, target_transform = dataset.path_table, dataset.transform, dataset.target_transform
+    loader = dataset.loader
+    if loader is not open_rgb and not any(loader is known for known in own_loaders):
+        raise _NotLoweredError(f"{type(dataset).__name__} has a loader of its own, which runs in Python")
 
     def is_same() -> bool:
         return (
             dataset.path_table is table
             and dataset.transform is transform
             and dataset.target_transform is target_transform
+            and dataset.loader is loader
             and not _overrides(dataset)
         )
 
@@ -163,13 +170,12 @@ def _lower_torchvision(dataset: Any, folder_module: ModuleType, own_loaders: Seq
     samples, transform, target_transform = dataset.samples, dataset.transform, dataset.target_transform
     if type(samples) is not list:
         raise _NotLoweredError(f"{type(dataset).__name__}.samples is {_class_name(type(samples))}, not a list")
-    snapshot = samples.copy()
-    table = _table_of(snapshot, type(dataset).__name__)
+    table, has_samples = _table_of(samples, type(dataset).__name__)
 
     def is_same() -> bool:
         if dataset.transform is not transform or dataset.target_transform is not target_transform:
             return False
-        if type(dataset.samples) is not list or dataset.samples != snapshot:
+        if type(dataset.samples) is not list or not has_samples(dataset.samples):
             return False
         try:
             _check_torchvision(dataset, folder_module, own_loaders)
@@ -197,18 +203,24 @@ def _check_torchvision(dataset: Any, folder_module: ModuleType, own_loaders: Seq
         raise _NotLoweredError(f"torchvision's image backend is {backend}, not PIL")
 
 
-def _table_of(samples: list[Any], kind: str) -> PathTable:
-    """The table of torchvision's samples. Only immutable pairs: a changed element would escape the snapshot."""
-    for sample_type in set(map(type, samples)):
+def _table_of(samples: list[Any], kind: str) -> tuple[SampleTable, Callable[[list[Any]], bool]]:
+    """The table of torchvision's samples, and what says whether a list still has them.
+
+    Only of immutable pairs: a changed element would escape the comparison of lists.
+    """
+    if (listed := ListedTable.of(samples)) is not None:
+        return listed, listed.has_samples
+    snapshot = samples.copy()
+    for sample_type in set(map(type, snapshot)):
         if sample_type is not tuple:
             raise _NotLoweredError(f"{kind}.samples holds {_class_name(sample_type)}, not only tuples")
-    if set(map(len, samples)) - {2}:
+    if set(map(len, snapshot)) - {2}:
         raise _NotLoweredError(f"{kind}.samples holds tuples that are not pairs of path and label")
     for position, allowed in enumerate((str, int)):
-        for found in {type(sample[position]) for sample in samples} - {allowed}:
+        for found in {type(sample[position]) for sample in snapshot} - {allowed}:
             raise _NotLoweredError(f"{kind}.samples holds a {_class_name(found)} where {allowed.__name__} is expected")
     try:
-        return PathTable.from_samples(samples)
+        return PathTable.from_samples(snapshot), lambda current: current == snapshot
     except (ValueError, OverflowError) as error:
         raise _NotLoweredError(f"{kind}.samples cannot be indexed: {error}") from error
 
@@ -263,7 +275,8 @@ def _lower_concatenation(dataset: ConcatDataset[Any], own_loaders: Sequence[PilL
         )
 
     checks = (is_same, *(check for source in sources for check in source._checks))
-    table = PathTable.concatenate([source.table for source in sources])
+    tables = [source.table for source in sources]
+    table = tables[0] if len(tables) == 1 else JoinedTable(tables)
     transforms = {id(transform): transform for source in sources for transform in source.transforms}
     return LoweredSource(
         table, _concatenated_map(sources), tuple(transforms.values()), target_transform, True, False, checks

@@ -1,4 +1,4 @@
-"""Map-style data sets over a `PathTable`. They also work with torch's own DataLoader."""
+"""Map-style data sets over a `SampleTable`. They also work with torch's own DataLoader."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from torch.utils.data import Dataset
 
 from fastload._fallback import open_rgb
 from fastload.sources._path_table import PathTable
+from fastload.sources._sample_table import SampleTable
 
 _Item = TypeVar("_Item", covariant=True)
 
@@ -23,19 +24,25 @@ class PathDataset(Dataset[tuple[Any, Any]]):
     """(transformed RGB image, label) for each file of a table.
 
     Attributes:
-        transform: Called with the PIL RGB image, or None. May be replaced at any time.
+        root: The folder it was made of, if it was.
+        transform: Called with the image, or None. May be replaced at any time.
         target_transform: Called with the label, or None. May be replaced at any time.
+        loader: Called with the path of a sample; gives the image, a PIL RGB one if it is the default.
     """
+
+    root: str | None = None
 
     def __init__(
         self,
-        table: PathTable,
+        table: SampleTable,
         transform: Callable[[Any], Any] | None = None,
         target_transform: Callable[[Any], Any] | None = None,
+        loader: Callable[[str], Any] = open_rgb,
     ) -> None:
         self._table = table
         self.transform = transform
         self.target_transform = target_transform
+        self.loader = loader
 
     def __len__(self) -> int:
         return len(self._table)
@@ -48,14 +55,27 @@ class PathDataset(Dataset[tuple[Any, Any]]):
             OSError: The file cannot be read or decoded; as ``PIL.Image.open`` words it.
         """
         path, label = self._table.sample(_position(index, len(self._table)))
-        image: Any = open_rgb(path)
+        image = self.loader(path)
         if self.transform is not None:
             image = self.transform(image)
         return image, label if self.target_transform is None else self.target_transform(label)
 
+    def __repr__(self) -> str:
+        lines = [f"Number of datapoints: {len(self)}"]
+        lines += [] if self.root is None else [f"Root location: {self.root}"]
+        lines += [] if self.transforms is None else [repr(self.transforms)]
+        return "\n".join([f"Dataset {type(self).__name__}", *(f"    {line}" for line in lines)])
+
     @property
-    def path_table(self) -> PathTable:
-        """Names and labels as arrays."""
+    def transforms(self) -> StandardTransform | None:
+        """Both transforms as one function of image and label; None where there is neither."""
+        if self.transform is None and self.target_transform is None:
+            return None
+        return StandardTransform(self.transform, self.target_transform)
+
+    @property
+    def path_table(self) -> SampleTable:
+        """Names and labels in their compact form."""
         return self._table
 
     @property
@@ -112,12 +132,35 @@ class ImageFiles(PathDataset):
         super().__init__(PathTable.from_samples(zip(names, values, strict=True)), transform)
 
 
+class StandardTransform:
+    """A transform of the image and one of the label, either of which may be None."""
+
+    def __init__(
+        self, transform: Callable[[Any], Any] | None = None, target_transform: Callable[[Any], Any] | None = None
+    ) -> None:
+        self.transform = transform
+        self.target_transform = target_transform
+
+    def __call__(self, image: Any, label: Any) -> tuple[Any, Any]:
+        image = image if self.transform is None else self.transform(image)
+        return image, label if self.target_transform is None else self.target_transform(label)
+
+    def __repr__(self) -> str:
+        parts = (("Transform: ", self.transform), ("Target transform: ", self.target_transform))
+        lines = [
+            head + repr(transform).replace("\n", "\n" + " " * len(head))
+            for head, transform in parts
+            if transform is not None
+        ]
+        return "\n".join([type(self).__name__, *lines])
+
+
 class _TableView(Sequence[_Item]):
     """A read-only sequence over a table, equal to any sequence with the same items."""
 
     __hash__ = None  # type: ignore[assignment]
 
-    def __init__(self, table: PathTable) -> None:
+    def __init__(self, table: SampleTable) -> None:
         self._table = table
 
     @abstractmethod
@@ -155,16 +198,22 @@ class SampleView(_TableView[tuple[str, int]]):
     def _item(self, position: int) -> tuple[str, int]:
         return self._table.sample(position)
 
+    def __iter__(self) -> Iterator[tuple[str, int]]:
+        return zip(map(self._table.path, range(len(self))), self._table.iterate_labels(), strict=True)
+
 
 class TargetView(_TableView[int]):
     """Labels."""
 
     def _item(self, position: int) -> int:
-        return int(self._table.labels[position])
+        return self._table.label(position)
+
+    def __iter__(self) -> Iterator[int]:
+        return self._table.iterate_labels()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         # Always a copy, as of a list: the table must stay as it is.
-        return np.array(self._table.labels, dtype=dtype)
+        return np.array(self._table.all_labels(), dtype=dtype)
 
 
 def _position(index: SupportsIndex, length: int) -> int:

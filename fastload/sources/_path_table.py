@@ -1,24 +1,25 @@
-"""File names and labels of a data set in three arrays: no Python object per sample."""
+"""Whole file names and labels in three arrays: no Python object per sample."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import islice
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+from fastload import _native
+from fastload.sources._sample_table import SampleTable
 
 _CHUNK_SAMPLES = 1 << 16
 
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 
 
-@dataclass(frozen=True, eq=False)
-class PathTable:
-    """Names and labels of n files; immutable, so it may be shared by threads without a lock.
+class PathTable(SampleTable):
+    """Names and labels of n files.
 
     Attributes:
         arena: uint8, all names as the file system's bytes, one after the other, without separators.
@@ -26,9 +27,14 @@ class PathTable:
         labels: int64 [n].
     """
 
-    arena: NDArray[np.uint8]
-    offsets: NDArray[np.int64]
-    labels: NDArray[np.int64]
+    def __init__(self, arena: NDArray[np.uint8], offsets: NDArray[np.int64], labels: NDArray[np.int64]) -> None:
+        self.arena = arena
+        self.offsets = offsets
+        self.labels = labels
+        self.index = _native.SampleIndex(arena, offsets)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return PathTable, (self.arena, self.offsets, self.labels)
 
     @classmethod
     def from_samples(cls, samples: Iterable[tuple[str, int]]) -> PathTable:
@@ -39,33 +45,11 @@ class PathTable:
             builder.extend([path for path, _ in chunk], [label for _, label in chunk])
         return builder.build()
 
-    @classmethod
-    def concatenate(cls, tables: Sequence[PathTable]) -> PathTable:
-        """The names and labels of `tables`, of which there is at least one, one after the other."""
-        if len(tables) == 1:
-            return tables[0]
-        ends = np.cumsum([len(table.arena) for table in tables], dtype=np.int64)
-        offsets = [tables[0].offsets, *(table.offsets[1:] + end for table, end in zip(tables[1:], ends, strict=False))]
-        return PathTable(
-            _frozen(np.concatenate([table.arena for table in tables])),
-            _frozen(np.concatenate(offsets)),
-            _frozen(np.concatenate([table.labels for table in tables])),
-        )
+    def labels_of(self, files: NDArray[np.int64]) -> NDArray[np.int64]:
+        return self.labels[files]
 
-    def __len__(self) -> int:
-        return len(self.labels)
-
-    def path_bytes(self, index: int) -> bytes:
-        """Name `index`, 0 <= index < n, as the file system's bytes."""
-        return self.arena[self.offsets[index] : self.offsets[index + 1]].tobytes()
-
-    def path(self, index: int) -> str:
-        """Name `index`, 0 <= index < n; bytes that are not UTF-8 become surrogate escapes."""
-        return os.fsdecode(self.path_bytes(index))
-
-    def sample(self, index: int) -> tuple[str, int]:
-        """(path, label) of sample `index`, 0 <= index < n."""
-        return self.path(index), int(self.labels[index])
+    def label(self, file: int) -> int:
+        return int(self.labels[file])
 
 
 class PathTableBuilder:
@@ -91,12 +75,6 @@ class PathTableBuilder:
         for start in range(0, len(paths), _CHUNK_SAMPLES):
             self._append_names(paths[start : start + _CHUNK_SAMPLES])
         self._labels.append(encoded_labels)
-
-    def extend_folder(self, folder: str, names: Sequence[str], label: int) -> None:
-        """Add the files `names` of `folder`, all with `label`; names as the file system gave them."""
-        prefix = os.path.join(folder, "")  # noqa: PTH118 - a Path would drop "./" and double slashes that users gave
-        self._append_names([prefix + name for name in names])
-        self._labels.append(np.full(len(names), label, dtype=np.int64))
 
     def build(self) -> PathTable:
         """The table; the builder must not be used after."""

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "check.h"
+#include "io/arena_index.h"
 #include "io/file_reader.h"
-#include "io/sample_index.h"
 #include "temporary_folder.h"
 
 namespace fastload {
@@ -80,22 +80,22 @@ TEST_CASE(reader_refuses_overlong_paths_and_paths_with_a_nul) {
     CHECK_EQUAL(reader.read(ByteSpan(), 100, &contents).system_errno, ENOENT);
 }
 
-TEST_CASE(sample_index_finds_paths_and_rejects_bad_offsets) {
+TEST_CASE(arena_index_finds_paths_and_rejects_bad_offsets) {
     const std::string arena = "abcde";
     const std::int64_t offsets[] = {0, 2, 2, 5};
-    const SampleIndex index(bytes_of(arena), {offsets, 4}, nullptr);
+    const ArenaIndex index(bytes_of(arena), {offsets, 4}, nullptr);
     CHECK_EQUAL(index.num_samples(), 3);
-    CHECK_EQUAL(index.path(0).size(), 2U);
-    CHECK(index.path(1).is_empty());
-    CHECK(index.path(2)[0] == 'c');
+    CHECK_EQUAL(index.path(0, nullptr).size(), 2U);
+    CHECK(index.path(1, nullptr).is_empty());
+    CHECK(index.path(2, nullptr)[0] == 'c');
     const std::int64_t falling[] = {0, 3, 2};
     const std::int64_t beyond[] = {0, 6};
     const std::int64_t late[] = {1, 2};
-    CHECK(SampleIndex::is_valid(bytes_of(arena), {offsets, 4}));
-    CHECK(!SampleIndex::is_valid(bytes_of(arena), {falling, 3}));
-    CHECK(!SampleIndex::is_valid(bytes_of(arena), {beyond, 2}));
-    CHECK(!SampleIndex::is_valid(bytes_of(arena), {late, 2}));
-    CHECK(!SampleIndex::is_valid(bytes_of(arena), {}));
+    CHECK(ArenaIndex::is_valid(bytes_of(arena), {offsets, 4}));
+    CHECK(!ArenaIndex::is_valid(bytes_of(arena), {falling, 3}));
+    CHECK(!ArenaIndex::is_valid(bytes_of(arena), {beyond, 2}));
+    CHECK(!ArenaIndex::is_valid(bytes_of(arena), {late, 2}));
+    CHECK(!ArenaIndex::is_valid(bytes_of(arena), {}));
 }
 
 }  // namespace fastload

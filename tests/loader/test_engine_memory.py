@@ -38,7 +38,7 @@ def open_stream(engine: _native.Engine, lowered: tuple[LoweredSource, LoweredTra
         table=transform.table,
         resize_order="pillow13",
     )
-    index = _native.SampleIndex(source.table.arena, source.table.offsets)
+    index = source.table.index
     return engine.open_stream(index, [plan], 0, 0)
 
 

@@ -41,8 +41,7 @@ def plan_of(*steps: Any, channels_last: bool, with_table: bool = False) -> tuple
 
 
 def index_of(*paths: Path | str) -> _native.SampleIndex:
-    table = PathTable.from_samples([(str(path), 0) for path in paths])
-    return _native.SampleIndex(table.arena, table.offsets)
+    return PathTable.from_samples([(str(path), 0) for path in paths]).index
 
 
 @pytest.fixture

@@ -1,8 +1,8 @@
-#include "io/sample_index.h"
+#include "io/arena_index.h"
 
 namespace fastload {
 
-bool SampleIndex::is_valid(ByteSpan arena, Span<const std::int64_t> offsets) noexcept {
+bool ArenaIndex::is_valid(ByteSpan arena, Span<const std::int64_t> offsets) noexcept {
     if (offsets.is_empty() || offsets[0] != 0) return false;
     for (std::size_t i = 1; i < offsets.size(); ++i) {
         if (offsets[i] < offsets[i - 1]) return false;

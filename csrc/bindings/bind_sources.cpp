@@ -1,0 +1,156 @@
+#include "bindings/bind_sources.h"
+
+#include <pybind11/numpy.h>
+#include <pybind11/stl.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bindings/listed_index.h"
+#include "bindings/python_token.h"
+#include "bindings/without_gil.h"
+#include "io/arena_index.h"
+#include "io/directory_scan.h"
+#include "io/folder_index.h"
+#include "io/joined_index.h"
+
+namespace py = pybind11;
+
+namespace fastload {
+namespace {
+
+// Not converted: a converted copy would hide that an array is not what the caller thinks, and would not be shared.
+template <typename T>
+using Array = py::array_t<T, py::array::c_style>;
+
+template <typename T>
+Span<const T> span_of(const Array<T>& array) {
+    return {array.data(), static_cast<std::size_t>(array.size())};
+}
+
+// The rows of `array`, int64 [n, fields of Row].
+template <typename Row>
+Span<const Row> rows_of(const Array<std::int64_t>& array) {
+    constexpr py::ssize_t kColumns = sizeof(Row) / sizeof(std::int64_t);
+    if (array.ndim() != 2 || array.shape(1) != kColumns) {
+        throw py::value_error("expected rows of " + std::to_string(kColumns) + " int64");
+    }
+    return {reinterpret_cast<const Row*>(array.data()), static_cast<std::size_t>(array.shape(0))};
+}
+
+std::shared_ptr<SampleIndex> make_arena_index(const Array<std::uint8_t>& arena, const Array<std::int64_t>& offsets) {
+    if (!ArenaIndex::is_valid(span_of(arena), span_of(offsets))) {
+        throw py::value_error("offsets must begin at 0, not fall, and end inside the arena of " +
+                              std::to_string(arena.size()) + " bytes");
+    }
+    return std::make_shared<ArenaIndex>(span_of(arena), span_of(offsets), make_token(py::make_tuple(arena, offsets)));
+}
+
+std::shared_ptr<FolderIndex> make_folder_index(const std::string& root, const Array<std::int64_t>& directories,
+                                               const Array<std::int64_t>& starts, const Array<std::uint8_t>& paths,
+                                               const Array<std::uint32_t>& name_ends,
+                                               const Array<std::uint8_t>& names) {
+    FolderArrays arrays;
+    arrays.directories = rows_of<DirectoryFacts>(directories);
+    arrays.starts = rows_of<DirectoryStart>(starts);
+    arrays.paths = span_of(paths);
+    arrays.name_ends = span_of(name_ends);
+    arrays.names = span_of(names);
+    if (!FolderIndex::is_valid(root.size(), arrays)) throw py::value_error("the arrays do not describe a folder");
+    return std::make_shared<FolderIndex>(root, arrays,
+                                         make_token(py::make_tuple(directories, starts, paths, name_ends, names)));
+}
+
+std::shared_ptr<SampleIndex> make_joined_index(const std::vector<std::shared_ptr<SampleIndex>>& parts) {
+    return std::make_shared<JoinedIndex>(std::vector<std::shared_ptr<const SampleIndex>>(parts.begin(), parts.end()));
+}
+
+std::shared_ptr<SampleIndex> make_listed_index(const py::list& samples) {
+    if (!ListedIndex::can_hold(samples)) return nullptr;
+    return std::make_shared<ListedIndex>(samples);
+}
+
+py::bytes path_of(const SampleIndex& index, std::int64_t sample_index) {
+    if (sample_index < 0 || sample_index >= index.num_samples()) {
+        throw py::index_error("sample index " + std::to_string(sample_index) + " is not in [0, " +
+                              std::to_string(index.num_samples()) + ")");
+    }
+    PathBuffer buffer;
+    const ByteSpan path = index.path(sample_index, &buffer);
+    return {reinterpret_cast<const char*>(path.data()), path.size()};
+}
+
+std::vector<std::size_t> changed_directories(const FolderIndex& index, std::size_t begin, std::size_t end,
+                                             std::int64_t distrusted) {
+    if (begin > end || end > index.num_directories()) throw py::index_error("no such directories");
+    return without_gil([&] { return index.changed_directories(begin, end, distrusted); });
+}
+
+const char* name_of(FileSystemKind kind) {
+    switch (kind) {
+        case FileSystemKind::kLocal:
+            return "local";
+        case FileSystemKind::kFuse:
+            return "fuse";
+        case FileSystemKind::kOther:
+            break;
+    }
+    return "other";
+}
+
+py::dict describe(const DirectoryListing& listing) {
+    py::list directories;
+    for (const Subdirectory& directory : listing.directories) {
+        directories.append(py::make_tuple(py::bytes(directory.name), directory.is_link));
+    }
+    py::dict fields;
+    fields["errno"] = listing.system_errno;
+    fields["state"] = py::make_tuple(listing.state.mtime_ns, listing.state.ctime_ns, listing.state.inode);
+    fields["file_system"] = name_of(listing.file_system);
+    fields["directories"] = std::move(directories);
+    fields["names"] = py::bytes(listing.file_names);
+    fields["name_ends"] =
+        py::array_t<std::uint32_t>(static_cast<py::ssize_t>(listing.file_ends.size()), listing.file_ends.data());
+    fields["is_sorted"] = listing.is_sorted;
+    fields["has_unresolved_link"] = listing.has_unresolved_link;
+    return fields;
+}
+
+py::list list_directories(const std::vector<std::string>& paths, const std::vector<std::string>& extensions) {
+    const std::vector<DirectoryListing> listings = without_gil([&] {
+        std::vector<DirectoryListing> all;
+        for (const std::string& path : paths) all.push_back(list_directory(path, extensions));
+        return all;
+    });
+    py::list described;
+    for (const DirectoryListing& listing : listings) described.append(describe(listing));
+    return described;
+}
+
+}  // namespace
+
+void bind_sources(py::module_& m) {
+    py::class_<SampleIndex, std::shared_ptr<SampleIndex>>(m, "SampleIndex")
+        .def(py::init(&make_arena_index), py::arg("arena").noconvert(), py::arg("offsets").noconvert())
+        .def_static("joined", &make_joined_index, py::arg("parts"))
+        .def_static("listed", &make_listed_index, py::arg("samples"),
+                    "Reads from the list, which must not be changed any more. None where a sample is not exactly a\n"
+                    "tuple of an ASCII str and an int of 64 bits.")
+        .def("__len__", &SampleIndex::num_samples)
+        .def("path", &path_of, py::arg("sample_index"));
+
+    py::class_<FolderIndex, SampleIndex, std::shared_ptr<FolderIndex>>(m, "FolderIndex")
+        .def(py::init(&make_folder_index), py::kw_only(), py::arg("root"), py::arg("directories").noconvert(),
+             py::arg("starts").noconvert(), py::arg("paths").noconvert(), py::arg("name_ends").noconvert(),
+             py::arg("names").noconvert())
+        .def("changed_directories", &changed_directories, py::arg("begin"), py::arg("end"), py::arg("distrusted"));
+
+    m.def("list_directories", &list_directories, py::arg("paths"), py::arg("extensions"),
+          "Lists each directory with the GIL released; FolderListing in fastload/_core.pyi says what of it.");
+    m.def("file_system_kind", [](int fd) { return name_of(file_system_kind(fd)); }, py::arg("fd"));
+}
+
+}  // namespace fastload

@@ -1,0 +1,143 @@
+"""Index files: what a folder held when it was last looked at, in the cache folder.
+
+A start reads the file and asks the system for the times of every directory; those that are not as they were are
+listed again. Files are replaced by renaming and never changed, so that processes need no lock: each reads a whole
+file, and the one that writes last wins.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import secrets
+import warnings
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from fastload import _config
+from fastload.sources._folder_scan import NUM_THREADS, FolderScan
+from fastload.sources._folder_table import (
+    IS_ON_FUSE,
+    IS_RECENT,
+    IS_UNSURE,
+    DamagedIndexError,
+    FolderTable,
+    ForeignIndexError,
+    pack,
+)
+
+IndexMode = Literal["auto", "trust", "off"]
+_DISTRUSTED = {"auto": IS_RECENT | IS_UNSURE | IS_ON_FUSE, "trust": IS_RECENT | IS_UNSURE}
+# Below this a system call for each is quicker than threads.
+_FEW_DIRECTORIES = 32
+
+
+@dataclass(frozen=True)
+class IndexedFolder:
+    """A folder's files, and what it took to find them.
+
+    Attributes:
+        table: The files.
+        num_listed: Directories that had to be listed.
+        file: Where the index is kept; None where it is not.
+    """
+
+    table: FolderTable
+    num_listed: int
+    file: Path | None
+
+
+def read_folder(root: str, extensions: Sequence[str], mode: IndexMode) -> IndexedFolder:
+    """The files below `root` with one of `extensions`, from the index as far as the folder is as it was.
+
+    Raises:
+        OSError: As `FolderScan.run`.
+    """
+    key = _key(root, extensions)
+    file = _index_file(key) if mode != "off" else None
+    known = None if file is None else _read(file, root, key)
+    changed = [] if known is None else changed_directories(known, _DISTRUSTED[mode])
+    if known is not None and not changed:
+        return IndexedFolder(known, 0, file)
+    scan = FolderScan(root, extensions, known, changed)
+    blob = pack(key, scan.run())
+    if file is not None and (known is None or known.blob != blob) and not _write(file, blob, root):
+        file = None
+    return IndexedFolder(FolderTable(root, blob), scan.num_listed, file)
+
+
+def changed_directories(table: FolderTable, distrusted: int) -> list[int]:
+    """Numbers of the directories that the system does not show as they were, or that have a flag of `distrusted`."""
+    count = table.num_directories
+    if count <= _FEW_DIRECTORIES:
+        return table.index.changed_directories(0, count, distrusted)
+    bounds = [count * part // NUM_THREADS for part in range(NUM_THREADS + 1)]
+    with ThreadPoolExecutor(NUM_THREADS) as threads:
+        parts = threads.map(
+            lambda begin, end: table.index.changed_directories(begin, end, distrusted), bounds[:-1], bounds[1:]
+        )
+        return [number for part in parts for number in part]
+
+
+def index_file(root: str, extensions: Sequence[str]) -> Path | None:
+    """Where the index of `root` is or would be; None where there is no cache folder."""
+    return _index_file(_key(root, extensions))
+
+
+def _key(root: str, extensions: Sequence[str]) -> bytes:
+    """What an index is of. The folder's resolved name: the directories' inodes tell whether it still is that one."""
+    return b"\0".join([os.fsencode(os.path.realpath(root)), *map(os.fsencode, extensions)])
+
+
+def _index_file(key: bytes) -> Path | None:
+    try:
+        return _config.cache_folder() / f"{hashlib.sha256(key).hexdigest()[:32]}.index"
+    except RuntimeError:  # no home folder
+        return None
+
+
+def _read(file: Path, root: str, key: bytes) -> FolderTable | None:
+    """The table in `file`, or None where there is none that can be used."""
+    try:
+        fd = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        table = FolderTable.of_file(root, fd)
+    except DamagedIndexError as error:
+        warnings.warn(f"the index file {str(file)!r} is damaged: {error}. {root!r} is listed anew.", stacklevel=2)
+        return None
+    except (ForeignIndexError, OSError):
+        return None
+    finally:
+        os.close(fd)
+    return table if table.key == key else None
+
+
+def _write(file: Path, blob: bytes, root: str) -> bool:
+    """Puts `blob` in the place of `file`; where that cannot be, a warning says so."""
+    temporary = file.with_name(f"{file.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with temporary.open("xb") as output:
+                output.write(blob)
+                output.flush()
+                os.fsync(output.fileno())
+            temporary.replace(file)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                temporary.unlink()
+            raise
+    except OSError as error:
+        warnings.warn(
+            f"the index of {root!r} cannot be kept in {str(file.parent)!r} ({error.strerror}): the folder is listed "
+            "anew at every start. Set FASTLOAD_CACHE to a folder that can be written to, or pass index='off'.",
+            stacklevel=2,
+        )
+        return False
+    return True

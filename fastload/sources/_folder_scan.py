@@ -1,0 +1,336 @@
+"""Lists a folder's directories in threads, in torchvision's order; what is known of a directory is not listed again."""
+
+from __future__ import annotations
+
+import os
+import time
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from itertools import accumulate
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastload import _native
+from fastload.sources._folder_table import (
+    IS_LINK,
+    IS_ON_FUSE,
+    IS_RECENT,
+    IS_UNSURE,
+    FolderArrays,
+    FolderTable,
+)
+
+# os.path works on the strings as given; pathlib would normalise them and so change the samples.
+# ruff: noqa: PTH110, PTH116, PTH118, PTH120
+
+# Listing waits for the disk or the network, not for the processor.
+NUM_THREADS = 16
+_MOST_DIRECTORIES_AT_ONCE = 64
+
+# A directory that changed less than this before it was listed is listed again the next time: a file that came just
+# after may have left the same time stamp. File systems count in steps of up to 2 s (FAT); the rest is for the clock of
+# a file server that is behind this machine's.
+SETTLED_AFTER_NS = 60 * 10**9
+
+NameFilter = Callable[[str], bool]
+
+
+@dataclass
+class Listing:
+    """What is in one directory.
+
+    Attributes:
+        state: mtime and ctime in ns, inode.
+        flags: As of a directory of FolderTable.
+        directories: (name, is a link) of each, in any order.
+        names: uint8, of the files that are samples, sorted, one after the other.
+        name_ends: uint32, where each ends.
+    """
+
+    state: tuple[int, int, int] = (0, 0, 0)
+    flags: int = IS_UNSURE
+    directories: Sequence[tuple[str, bool]] = ()
+    names: NDArray[np.uint8] = field(default_factory=lambda: np.zeros(0, dtype=np.uint8))
+    name_ends: NDArray[np.uint32] = field(default_factory=lambda: np.zeros(0, dtype=np.uint32))
+
+    def file_names(self) -> list[str]:
+        ends = self.name_ends.tolist()
+        names = self.names.tobytes()
+        return [os.fsdecode(names[begin:end]) for begin, end in zip([0, *ends], ends, strict=False)]
+
+    def set_file_names(self, names: Iterable[str]) -> None:
+        encoded = [os.fsencode(name) for name in names]
+        self.names = np.frombuffer(b"".join(encoded), dtype=np.uint8)
+        self.name_ends = np.array(list(accumulate(map(len, encoded))), dtype=np.uint32)
+
+
+class Directory:
+    """A directory on the way down from a class folder, to notice a link that leads back up.
+
+    Attributes:
+        name: Path below the root.
+        listing: What is in it.
+    """
+
+    def __init__(self, path: str, name: str, parent: Directory | None, is_link: bool) -> None:
+        self.path = path
+        self.name = name
+        self.parent = parent
+        self.is_link = is_link
+        # Whether a link was followed on the way from the class folder; the class folder itself may be one.
+        self.is_below_link: bool = parent is not None and (is_link or parent.is_below_link)
+        self.listing = Listing()
+        self._identity: tuple[int, int] | None = None
+
+    @property
+    def identity(self) -> tuple[int, int]:
+        """Device and inode; asked of the system only where there are links."""
+        if self._identity is None:
+            status = os.stat(self.path)
+            self._identity = (status.st_dev, status.st_ino)
+        return self._identity
+
+    def child(self, name: str, is_link: bool) -> Directory:
+        return Directory(os.path.join(self.path, name), f"{self.name}/{name}", self, is_link)
+
+    def containing(self) -> Directory | None:
+        """The directory above that is this one, or None."""
+        above = self.parent
+        top = self
+        while above is not None:
+            if above.identity == self.identity:
+                return above
+            top, above = above, above.parent
+        return _physical_parent(top.path, self.identity)
+
+
+def _physical_parent(class_folder: str, identity: tuple[int, int]) -> Directory | None:
+    path = os.path.realpath(class_folder)
+    while (parent := os.path.dirname(path)) != path:
+        directory = Directory(parent, "", None, False)
+        if directory.identity == identity:
+            return directory
+        path = parent
+    return None
+
+
+class FolderScan:
+    """One look at a folder.
+
+    Args:
+        root: The folder.
+        extensions: In lower case; files with another one are no samples. None: every file is one.
+        known: An earlier look at the same folder.
+        changed: Numbers of the directories of `known` that have to be listed again.
+
+    Attributes:
+        num_listed: Directories that were listed.
+    """
+
+    def __init__(
+        self,
+        root: str,
+        extensions: Sequence[str] | None,
+        known: FolderTable | None = None,
+        changed: Sequence[int] = (),
+    ) -> None:
+        self._root = root
+        self._extensions = tuple(extensions or ())
+        self._begin_ns = time.time_ns()
+        self._known = {} if known is None else _unchanged_listings(known, changed)
+        self._unlisted: list[tuple[str, int]] = []
+        self.num_listed = 0
+
+    def run(self, is_valid_file: NameFilter | None = None) -> FolderArrays:
+        """The folder as it is.
+
+        What cannot be listed is left out, as ``os.walk`` does by default, and a warning says so. Unlike it, does not
+        enter a directory from below itself.
+
+        Args:
+            is_valid_file: Called with each path, in order; decides which files are samples.
+
+        Raises:
+            FileNotFoundError: The root is missing or has no class folder.
+            OSError: The root cannot be listed.
+        """
+        root = Directory(self._root, "", None, False)
+        root.listing = self._known.get("") or self._list_root()
+        classes = [
+            Directory(os.path.join(self._root, name), name, None, is_link)
+            for name, is_link in sorted(root.listing.directories)
+        ]
+        if not classes:
+            raise FileNotFoundError(f"Couldn't find any class folder in {self._root}.")
+        by_class: list[list[Directory]] = [[] for _ in classes]
+        level = list(enumerate(classes))
+        with ThreadPoolExecutor(NUM_THREADS) as threads:
+            while level:
+                self._list([directory for _, directory in level], threads)
+                for label, directory in level:
+                    by_class[label].append(directory)
+                level = [(label, child) for label, directory in level for child in _children(directory)]
+        self._warn_of_unlisted()
+        for directories in by_class:
+            directories.sort(key=lambda directory: directory.name)
+            if is_valid_file is not None:
+                _select_files(directories, is_valid_file)
+        return _arrays(root, by_class)
+
+    def _list_root(self) -> Listing:
+        """The classes, as torchvision finds them: what it does not catch is raised here, too."""
+        self.num_listed += 1
+        status = os.stat(self._root)
+        state = (status.st_mtime_ns, status.st_ctime_ns, _signed(status.st_ino))
+        fd = os.open(self._root, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            flags = self._flags(state, _native.file_system_kind(fd))
+        finally:
+            os.close(fd)
+        directories = []
+        with os.scandir(self._root) as entries:
+            for entry in entries:
+                if entry.is_dir():
+                    directories.append((entry.name, entry.is_symlink()))
+                elif entry.is_symlink() and not os.path.exists(entry.path):
+                    flags |= IS_UNSURE
+        return Listing(state, flags, directories)
+
+    def _list(self, directories: Sequence[Directory], threads: ThreadPoolExecutor) -> None:
+        """Gives each its listing, where it is known without asking the system."""
+        to_list = []
+        for directory in directories:
+            if (known := self._known.get(directory.name)) is not None:
+                directory.listing = known
+            else:
+                to_list.append(directory)
+        self.num_listed += len(to_list)
+        size = min(max(1, len(to_list) // (4 * NUM_THREADS)), _MOST_DIRECTORIES_AT_ONCE)
+        chunks = [to_list[begin : begin + size] for begin in range(0, len(to_list), size)]
+        for chunk, listings in zip(chunks, threads.map(self._ask_system, chunks), strict=True):
+            for directory, listing in zip(chunk, listings, strict=True):
+                self._take(directory, listing)
+
+    def _ask_system(self, directories: Sequence[Directory]) -> list[_native.FolderListing]:
+        paths = [os.fsencode(directory.path) for directory in directories]
+        return _native.list_directories(paths, [os.fsencode(extension) for extension in self._extensions])
+
+    def _take(self, directory: Directory, found: _native.FolderListing) -> None:
+        if found["errno"]:
+            self._unlisted.append((directory.path, found["errno"]))
+            directory.listing = Listing()
+            return
+        directory.listing = listing = Listing(
+            found["state"],
+            self._flags(found["state"], found["file_system"]) | (IS_UNSURE if found["has_unresolved_link"] else 0),
+            [(os.fsdecode(name), is_link) for name, is_link in found["directories"]],
+            np.frombuffer(found["names"], dtype=np.uint8),
+            found["name_ends"],
+        )
+        if not found["is_sorted"]:
+            names = listing.file_names()
+            if self._extensions:
+                names = [name for name in names if name.lower().endswith(self._extensions)]
+            listing.set_file_names(sorted(names))
+
+    def _flags(self, state: tuple[int, int, int], file_system: str) -> int:
+        mtime_ns, ctime_ns, _ = state
+        is_recent = self._begin_ns - max(mtime_ns, ctime_ns) < SETTLED_AFTER_NS
+        return (IS_RECENT if is_recent else 0) | (IS_ON_FUSE if file_system == "fuse" else 0)
+
+    def _warn_of_unlisted(self) -> None:
+        if not self._unlisted:
+            return
+        path, number = self._unlisted[0]
+        others = f" and {len(self._unlisted) - 1} more" if len(self._unlisted) > 1 else ""
+        warnings.warn(
+            f"{path!r}{others} cannot be listed ({os.strerror(number)}): the files in it are left out", stacklevel=2
+        )
+
+
+def _signed(inode: int) -> int:
+    return inode - (1 << 64) if inode >= 1 << 63 else inode
+
+
+def _unchanged_listings(table: FolderTable, changed: Sequence[int]) -> dict[str, Listing]:
+    """What is known of the directories that are not in `changed`, by their path below the root."""
+    rows, starts = table.arrays.directories, table.arrays.starts
+    paths = [table.directory(number) for number in range(table.num_directories)]
+    to_list = {paths[number] for number in changed}
+    # A link whose directory is not there any more is a file of the directory above.
+    to_list |= {_parent(paths[number]) for number in changed if rows[number, 4] & IS_LINK}
+    children: dict[str, list[tuple[str, bool]]] = {path: [] for path in paths}
+    for path, flags in zip(paths[1:], rows[1:, 4].tolist(), strict=True):
+        children[_parent(path)].append((path.rpartition("/")[2], bool(flags & IS_LINK)))
+    listings = {}
+    for number, path in enumerate(paths):
+        if path in to_list:
+            continue
+        (sample, name, _), (sample_end, name_end, _) = starts[number : number + 2].tolist()
+        mtime_ns, ctime_ns, inode, _, flags = rows[number].tolist()
+        listings[path] = Listing(
+            (mtime_ns, ctime_ns, inode),
+            flags & ~IS_LINK,
+            children[path],
+            table.arrays.names[name:name_end],
+            table.arrays.name_ends[sample:sample_end],
+        )
+    return listings
+
+
+def _parent(path: str) -> str:
+    return path.rpartition("/")[0]
+
+
+def _children(directory: Directory) -> Iterator[Directory]:
+    """The directories to go on with."""
+    for name, is_link in directory.listing.directories:
+        child = directory.child(name, is_link)
+        if not _leads_back(child):
+            yield child
+        else:
+            directory.listing.flags |= IS_UNSURE
+
+
+def _leads_back(directory: Directory) -> bool:
+    if not directory.is_below_link:
+        return False
+    try:
+        container = directory.containing()
+    except OSError:  # removed since it was listed; listing it will say so
+        return False
+    if container is not None:
+        warnings.warn(
+            f"{directory.path!r} leads back to {container.path!r}, which contains it: its files are not indexed again",
+            stacklevel=2,
+        )
+    return container is not None
+
+
+def _select_files(directories: Sequence[Directory], is_valid_file: NameFilter) -> None:
+    for directory in directories:
+        prefix = os.path.join(directory.path, "")
+        listing = directory.listing
+        listing.set_file_names([name for name in listing.file_names() if is_valid_file(prefix + name)])
+
+
+def _arrays(root: Directory, by_class: Sequence[Sequence[Directory]]) -> FolderArrays:
+    labelled = [(label, directory) for label, directories in enumerate(by_class) for directory in directories]
+    rows, sizes, paths, listings = [], [(0, 0, 0)], [], []
+    for label, directory in [(-1, root), *labelled]:
+        listing = directory.listing
+        path = os.fsencode(directory.name) + b"/" if directory.name else b""
+        rows.append((*listing.state, label, listing.flags | (IS_LINK if directory.is_link else 0)))
+        sizes.append((len(listing.name_ends), len(listing.names), len(path)))
+        paths.append(path)
+        listings.append(listing)
+    return FolderArrays(
+        np.array(rows, dtype=np.int64),
+        np.cumsum(sizes, axis=0, dtype=np.int64),
+        np.frombuffer(b"".join(paths), dtype=np.uint8),
+        np.concatenate([listing.name_ends for listing in listings]),
+        np.concatenate([listing.names for listing in listings]),
+    )
