@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+from collections.abc import Iterator
 from pathlib import Path
 
 import PIL
@@ -26,6 +27,14 @@ def pytest_report_header() -> list[str]:
         f"torch {torch.__version__}, Pillow {PIL.__version__}, fastload from {Path(fastload.__file__).parent}",
         str(fastload.build_info()),
     ]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keeps the tests' index files out of the user's cache folder."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setenv("FASTLOAD_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,6 @@ import torch.utils.data
 from torch.utils.data import Dataset
 
 import fastload
-from fastload import _native
 from fastload._stats import LoaderStats
 from fastload._tail._iterator import LoaderTails, TailIterator
 from fastload._tail._plan import TailPlan

@@ -22,6 +22,12 @@ namespace py = pybind11;
 namespace fastload {
 namespace {
 
+// What an index keeps is released some time after its end; each new index sees to those before it.
+std::shared_ptr<void> keep(py::object arrays) {
+    release_dead_tokens();
+    return make_token(std::move(arrays));
+}
+
 // Not converted: a converted copy would hide that an array is not what the caller thinks, and would not be shared.
 template <typename T>
 using Array = py::array_t<T, py::array::c_style>;
@@ -46,7 +52,7 @@ std::shared_ptr<SampleIndex> make_arena_index(const Array<std::uint8_t>& arena, 
         throw py::value_error("offsets must begin at 0, not fall, and end inside the arena of " +
                               std::to_string(arena.size()) + " bytes");
     }
-    return std::make_shared<ArenaIndex>(span_of(arena), span_of(offsets), make_token(py::make_tuple(arena, offsets)));
+    return std::make_shared<ArenaIndex>(span_of(arena), span_of(offsets), keep(py::make_tuple(arena, offsets)));
 }
 
 std::shared_ptr<FolderIndex> make_folder_index(const std::string& root, const Array<std::int64_t>& directories,
@@ -61,7 +67,7 @@ std::shared_ptr<FolderIndex> make_folder_index(const std::string& root, const Ar
     arrays.names = span_of(names);
     if (!FolderIndex::is_valid(root.size(), arrays)) throw py::value_error("the arrays do not describe a folder");
     return std::make_shared<FolderIndex>(root, arrays,
-                                         make_token(py::make_tuple(directories, starts, paths, name_ends, names)));
+                                         keep(py::make_tuple(directories, starts, paths, name_ends, names)));
 }
 
 std::shared_ptr<SampleIndex> make_joined_index(const std::vector<std::shared_ptr<SampleIndex>>& parts) {
@@ -69,6 +75,7 @@ std::shared_ptr<SampleIndex> make_joined_index(const std::vector<std::shared_ptr
 }
 
 std::shared_ptr<SampleIndex> make_listed_index(const py::list& samples) {
+    release_dead_tokens();
     if (!ListedIndex::can_hold(samples)) return nullptr;
     return std::make_shared<ListedIndex>(samples);
 }

@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from fastload.cli import _verify
+from fastload.cli import _index, _verify
 from fastload.cli._targets import UsageError
 
 
@@ -19,6 +19,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m fastload", description="Tools around fastload.DataLoader.")
     commands = parser.add_subparsers(title="commands", dest="command", required=True)
     _verify.add_to(commands)
+    _index.add_to(commands)
     options = parser.parse_args(arguments)
     try:
         exit_code: int = options.run(options)

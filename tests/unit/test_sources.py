@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 import subprocess
 import sys
-import time
-import tracemalloc
 import warnings
 from pathlib import Path
 from typing import Any
@@ -15,31 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from folder_trees import assert_same_index, make_tree
 from PIL import Image
 from torch.utils.data import DataLoader
 from torchvision import datasets, transforms
 
 from fastload.sources import ImageFiles, ImageFolder
-from fastload.sources._path_table import PathTable, PathTableBuilder
-
-
-def make_tree(root: Path, names: list[str | bytes]) -> Path:
-    for name in names:
-        path = root / os.fsdecode(name)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(b"x")
-    return root
-
-
-def assert_same_index(mine: ImageFolder, theirs: datasets.ImageFolder) -> None:
-    assert mine.classes == theirs.classes
-    assert mine.class_to_idx == theirs.class_to_idx
-    assert list(mine.samples) == theirs.samples
-    assert list(mine.imgs) == theirs.imgs
-    assert list(mine.targets) == theirs.targets
-    assert len(mine) == len(theirs)
-    assert str(mine.root) == str(theirs.root)
-
+from fastload.sources._path_table import PathTable
 
 HOSTILE_NAMES: list[str | bytes] = [
     "b/2.jpg",
@@ -301,24 +280,6 @@ def test_path_table_crosses_chunk_borders() -> None:
     table = PathTable.from_samples((f"p{number}", number) for number in range(count))
     for index in (0, 65534, 65535, 65536, count - 1):
         assert table.sample(index) == (f"p{index}", index)
-
-
-def test_folder_tables_are_compact_and_quick() -> None:
-    names = [f"n01440764_{number}.JPEG" for number in range(1300)]
-    tracemalloc.start()
-    builder = PathTableBuilder()
-    start = time.process_time()
-    for label in range(200):
-        builder.extend_folder(f"/data/imagenet/train/n{label:08}", names, label)
-    table = builder.build()
-    del builder
-    seconds = time.process_time() - start
-    held, _ = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert len(table) == 260_000
-    assert held < 1.3 * (table.arena.nbytes + table.offsets.nbytes + table.labels.nbytes)
-    # About 0.15 s; the bound only catches per-sample Python work of another order.
-    assert seconds < 5
 
 
 def test_torchvision_is_not_imported() -> None:
