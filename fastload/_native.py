@@ -36,6 +36,7 @@ Engine = _core.Engine
 FallbackTask = _core.FallbackTask
 FolderIndex = _core.FolderIndex
 ImageDecoder = _core.ImageDecoder
+ListedIndex = _core.ListedIndex
 SampleHead = _core.SampleHead
 SampleIndex = _core.SampleIndex
 Stream = _core.Stream

@@ -74,17 +74,30 @@ std::shared_ptr<SampleIndex> make_joined_index(const std::vector<std::shared_ptr
     return std::make_shared<JoinedIndex>(std::vector<std::shared_ptr<const SampleIndex>>(parts.begin(), parts.end()));
 }
 
-std::shared_ptr<SampleIndex> make_listed_index(const py::list& samples) {
+std::shared_ptr<ListedIndex> make_listed_index(const py::list& samples) {
     release_dead_tokens();
     if (!ListedIndex::can_hold(samples)) return nullptr;
     return std::make_shared<ListedIndex>(samples);
 }
 
-py::bytes path_of(const SampleIndex& index, std::int64_t sample_index) {
-    if (sample_index < 0 || sample_index >= index.num_samples()) {
-        throw py::index_error("sample index " + std::to_string(sample_index) + " is not in [0, " +
-                              std::to_string(index.num_samples()) + ")");
+void check_index(const SampleIndex& index, std::int64_t sample_index) {
+    if (sample_index >= 0 && sample_index < index.num_samples()) return;
+    throw py::index_error("sample index " + std::to_string(sample_index) + " is not in [0, " +
+                          std::to_string(index.num_samples()) + ")");
+}
+
+Array<std::int64_t> labels_of(const ListedIndex& index, const Array<std::int64_t>& sample_indices) {
+    Array<std::int64_t> labels(sample_indices.size());
+    for (py::ssize_t i = 0; i < sample_indices.size(); ++i) {
+        const std::int64_t sample_index = sample_indices.data()[i];
+        check_index(index, sample_index);
+        labels.mutable_data()[i] = index.label(sample_index);
     }
+    return labels;
+}
+
+py::bytes path_of(const SampleIndex& index, std::int64_t sample_index) {
+    check_index(index, sample_index);
     PathBuffer buffer;
     const ByteSpan path = index.path(sample_index, &buffer);
     return {reinterpret_cast<const char*>(path.data()), path.size()};
@@ -143,9 +156,6 @@ void bind_sources(py::module_& m) {
     py::class_<SampleIndex, std::shared_ptr<SampleIndex>>(m, "SampleIndex")
         .def(py::init(&make_arena_index), py::arg("arena").noconvert(), py::arg("offsets").noconvert())
         .def_static("joined", &make_joined_index, py::arg("parts"))
-        .def_static("listed", &make_listed_index, py::arg("samples"),
-                    "Reads from the list, which must not be changed any more. None where a sample is not exactly a\n"
-                    "tuple of an ASCII str and an int of 64 bits.")
         .def("__len__", &SampleIndex::num_samples)
         .def("path", &path_of, py::arg("sample_index"));
 
@@ -154,6 +164,12 @@ void bind_sources(py::module_& m) {
              py::arg("starts").noconvert(), py::arg("paths").noconvert(), py::arg("name_ends").noconvert(),
              py::arg("names").noconvert())
         .def("changed_directories", &changed_directories, py::arg("begin"), py::arg("end"), py::arg("distrusted"));
+
+    py::class_<ListedIndex, SampleIndex, std::shared_ptr<ListedIndex>>(m, "ListedIndex")
+        .def_static("of", &make_listed_index, py::arg("samples"),
+                    "Reads from the list, which must not be changed any more. None where a sample is not exactly a\n"
+                    "tuple of an ASCII str and an int of 64 bits.")
+        .def("labels_of", &labels_of, py::arg("sample_indices"));
 
     m.def("list_directories", &list_directories, py::arg("paths"), py::arg("extensions"),
           "Lists each directory with the GIL released; FolderListing in fastload/_core.pyi says what of it.");

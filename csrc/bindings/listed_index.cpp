@@ -47,4 +47,8 @@ ByteSpan ListedIndex::path(std::int64_t sample_index, PathBuffer* /*buffer*/) co
     return ascii_bytes(PyTuple_GET_ITEM(PyList_GET_ITEM(list_, sample_index), 0));
 }
 
+std::int64_t ListedIndex::label(std::int64_t sample_index) const {
+    return PyLong_AsLongLong(PyTuple_GET_ITEM(PyList_GET_ITEM(list_, sample_index), 1));
+}
+
 }  // namespace fastload

@@ -26,6 +26,9 @@ class ListedIndex final : public SampleIndex {
     std::int64_t num_samples() const noexcept override { return num_samples_; }
     ByteSpan path(std::int64_t sample_index, PathBuffer* buffer) const noexcept override;
 
+    // The label of a sample in [0, num_samples()). Call with the GIL.
+    std::int64_t label(std::int64_t sample_index) const;
+
   private:
     PyObject* const list_;
     const std::int64_t num_samples_;

@@ -81,7 +81,9 @@ class ListedTable(SampleTable):
     Takes no memory for a sample, and no longer to make than looking at each tuple once.
     """
 
-    def __init__(self, samples: list[tuple[str, int]], index: _native.SampleIndex) -> None:
+    index: _native.ListedIndex
+
+    def __init__(self, samples: list[tuple[str, int]], index: _native.ListedIndex) -> None:
         """`index` was made of `samples`, a list of the caller's own that nobody changes any more."""
         self._samples = samples
         self.index = index
@@ -90,12 +92,11 @@ class ListedTable(SampleTable):
     def of(cls, samples: list[tuple[str, int]]) -> ListedTable | None:
         """A table of `samples` as they are now; None where they are anything but tuples of an ASCII str and an int."""
         own = samples.copy()
-        index = _native.SampleIndex.listed(own)
+        index = _native.ListedIndex.of(own)
         return None if index is None else cls(own, index)
 
     def labels_of(self, files: NDArray[np.int64]) -> NDArray[np.int64]:
-        samples = self._samples
-        return np.fromiter((samples[file][1] for file in files.tolist()), dtype=np.int64, count=len(files))
+        return self.index.labels_of(files)
 
     def label(self, file: int) -> int:
         return self._samples[file][1]
