@@ -165,20 +165,29 @@ class FolderScan:
         ]
         if not classes:
             raise FileNotFoundError(f"Couldn't find any class folder in {self._root}.")
-        by_class: list[list[Directory]] = [[] for _ in classes]
-        level = list(enumerate(classes))
         with ThreadPoolExecutor(NUM_THREADS) as threads:
-            while level:
-                self._list([directory for _, directory in level], threads)
-                for label, directory in level:
-                    by_class[label].append(directory)
-                level = [(label, child) for label, directory in level for child in _children(directory)]
+            try:
+                by_class = self._walk(classes, threads)
+            except BaseException:  # an interrupt waits for the directories being listed, not for all
+                threads.shutdown(wait=False, cancel_futures=True)
+                raise
         self._warn_of_unlisted()
         for directories in by_class:
             directories.sort(key=lambda directory: directory.name)
             if is_valid_file is not None:
                 _select_files(directories, is_valid_file)
         return _arrays(root, by_class)
+
+    def _walk(self, classes: Sequence[Directory], threads: ThreadPoolExecutor) -> list[list[Directory]]:
+        """The directories of each class, itself included, in any order."""
+        by_class: list[list[Directory]] = [[] for _ in classes]
+        level = list(enumerate(classes))
+        while level:
+            self._list([directory for _, directory in level], threads)
+            for label, directory in level:
+                by_class[label].append(directory)
+            level = [(label, child) for label, directory in level for child in _children(directory)]
+        return by_class
 
     def _list_root(self) -> Listing:
         """The classes, as torchvision finds them: what it does not catch is raised here, too."""

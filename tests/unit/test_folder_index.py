@@ -31,6 +31,7 @@ from torchvision import datasets, transforms
 from fastload import ImageFolder
 from fastload.sources import _folder_index, _folder_scan, _folder_table
 from fastload.sources._folder_index import IndexMode, index_file, read_folder
+from fastload.sources._folder_scan import FolderScan
 from fastload.sources._folder_table import FolderTable
 from fastload.sources._image_folder import IMG_EXTENSIONS
 
@@ -645,3 +646,23 @@ def test_threads_validate_many_directories(tmp_path: Path, cache: Path, settled:
     assert num_listed(root) == 3
     assert_like_torchvision(root)
     assert _folder_index._FEW_DIRECTORIES < 151
+
+
+def test_an_interrupt_ends_the_listing(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = make_tree(tmp_path / "data", [f"c{number:03}/1.jpg" for number in range(640)])
+    asked = []
+    ask_system = FolderScan._ask_system
+
+    def slow(self: FolderScan, directories: Any) -> Any:
+        asked.append(directories)
+        time.sleep(0.02)
+        return ask_system(self, directories)
+
+    def interrupted(self: FolderScan, directory: Any, found: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(FolderScan, "_ask_system", slow)
+    monkeypatch.setattr(FolderScan, "_take", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        ImageFolder(root)
+    assert len(asked) <= 2 * _folder_scan.NUM_THREADS + 1  # of 64 chunks: those begun before, those at its moment
