@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 import warnings
@@ -34,6 +35,9 @@ _MOST_DIRECTORIES_AT_ONCE = 64
 # after may have left the same time stamp. File systems count in steps of up to 2 s (FAT); the rest is for the clock of
 # a file server that is behind this machine's.
 SETTLED_AFTER_NS = 60 * 10**9
+
+# Directories opened by many threads at once, and signals, may be the reason; alone a directory can be listed then.
+_MAY_BE_OUR_DOING = (errno.EMFILE, errno.ENFILE, errno.EINTR)
 
 NameFilter = Callable[[str], bool]
 
@@ -219,9 +223,15 @@ class FolderScan:
         self.num_listed += len(to_list)
         size = min(max(1, len(to_list) // (4 * NUM_THREADS)), _MOST_DIRECTORIES_AT_ONCE)
         chunks = [to_list[begin : begin + size] for begin in range(0, len(to_list), size)]
+        again = []
         for chunk, listings in zip(chunks, threads.map(self._ask_system, chunks), strict=True):
             for directory, listing in zip(chunk, listings, strict=True):
-                self._take(directory, listing)
+                if listing["errno"] in _MAY_BE_OUR_DOING:
+                    again.append(directory)
+                else:
+                    self._take(directory, listing)
+        for directory in again:
+            self._take(directory, *self._ask_system([directory]))
 
     def _ask_system(self, directories: Sequence[Directory]) -> list[_native.FolderListing]:
         paths = [os.fsencode(directory.path) for directory in directories]

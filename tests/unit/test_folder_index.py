@@ -11,10 +11,12 @@ import pickle
 import random
 import shutil
 import struct
+import threading
 import time
 import warnings
 import zlib
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 from typing import Any
@@ -330,6 +332,20 @@ def test_directories_that_cannot_be_listed_are_left_out_with_a_warning_until_the
                 os.seteuid(0)
             shutil.rmtree(top)
     """)
+
+
+def test_few_descriptors_are_enough(root: Path, run_child: RunChild) -> None:
+    make_tree(root, [f"c{number:03}/1.jpg" for number in range(200)])
+    child = run_child(f"""
+        import os, resource, warnings
+        import fastload
+        warnings.simplefilter("error")
+        free = os.dup(0)
+        os.close(free)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (free + 2, free + 2))
+        print(len(fastload.ImageFolder({str(root)!r}, index="off")))
+    """)
+    assert child.stdout.strip() == str(len(datasets.ImageFolder(root)))
 
 
 # Damage to the file.
@@ -651,18 +667,24 @@ def test_threads_validate_many_directories(tmp_path: Path, cache: Path, settled:
 def test_an_interrupt_ends_the_listing(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = make_tree(tmp_path / "data", [f"c{number:03}/1.jpg" for number in range(640)])
     asked = []
-    ask_system = FolderScan._ask_system
+    is_cancelled = threading.Event()
+    ask_system, shutdown = FolderScan._ask_system, ThreadPoolExecutor.shutdown
 
     def slow(self: FolderScan, directories: Any) -> Any:
         asked.append(directories)
-        time.sleep(0.02)
+        assert len(asked) == 1 or is_cancelled.wait(20)
         return ask_system(self, directories)
 
     def interrupted(self: FolderScan, directory: Any, found: Any) -> None:
         raise KeyboardInterrupt
 
+    def cancel(self: ThreadPoolExecutor, **options: Any) -> None:
+        shutdown(self, **options)
+        is_cancelled.set()
+
     monkeypatch.setattr(FolderScan, "_ask_system", slow)
     monkeypatch.setattr(FolderScan, "_take", interrupted)
+    monkeypatch.setattr(ThreadPoolExecutor, "shutdown", cancel)
     with pytest.raises(KeyboardInterrupt):
         ImageFolder(root)
-    assert len(asked) <= 2 * _folder_scan.NUM_THREADS + 1  # of 64 chunks: those begun before, those at its moment
+    assert len(asked) <= _folder_scan.NUM_THREADS + 1  # of 64 pieces of work
