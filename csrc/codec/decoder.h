@@ -13,8 +13,11 @@ namespace fastload {
 struct DecodeLimits {
     // Pillow warns above this number (Image.MAX_IMAGE_PIXELS) and raises above twice of it.
     std::uint64_t max_pixels = 89'478'485;
-    // Sequential files have at most one scan per component; more is a sign of an attack.
-    int max_scans = 4;
+    // Encoders write 10 to 20 scans of a progressive file; many more, each of all blocks, are a sign of an attack.
+    int max_scans = 100;
+    // Of a progressive file, whose coefficients are kept between scans: 128 bytes a block of the decoded region. Enough
+    // for 44 million pixels without subsampling.
+    std::uint64_t max_coefficient_bytes = std::uint64_t{256} << 20;
 };
 
 enum class ImageFormat : std::uint8_t { kUnknown, kJpeg, kPng, kGif, kBmp, kWebp, kTiff };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "codec/jpeg/dc_block.h"
 #include "kernels/target_region.h"
 
 // GCC's vectoriser of straight-line code packs two state variables of the block loop into one vector register, which
@@ -115,16 +116,6 @@ FASTLOAD_ALWAYS_INLINE int decode_ac(BitReader& reader, const AcTable& table, st
     }
 }
 
-// A block whose only coefficient is the DC one: the inverse DCT's short first pass and its second one come down to
-// this.
-FASTLOAD_ALWAYS_INLINE void fill_from_dc(std::int16_t dc, std::uint16_t quantization, std::uint8_t* output) {
-    const auto product =
-        static_cast<std::int16_t>(static_cast<std::uint32_t>(static_cast<std::uint16_t>(dc)) * quantization);
-    const auto scaled = static_cast<std::int16_t>(product * 4);
-    const int sample = std::clamp((scaled + 16) >> 5, -128, 127) + 128;
-    std::memset(output, sample, 64);
-}
-
 }  // namespace
 
 void EntropyScan::begin(const ScanData& data, std::uint32_t mcu_count, std::uint32_t restart_interval,
@@ -152,21 +143,18 @@ Status EntropyScan::irregular(const char* detail) const noexcept {
 Status EntropyScan::finish() const noexcept {
     if (!is_in_segment_) return Status::ok();
     const std::uint64_t used = reader_.position_bits(data_.bytes);
-    const std::uint64_t end = static_cast<std::uint64_t>(segment_end_) * 8;
-    if (used > end) return irregular("the data of a segment end before its last block");
-    if (mcus_left_in_segment_ == 0 && end - used >= 8) return irregular("unused bytes at the end of a segment");
-    return Status::ok();
+    const char* const fault = segment_end_fault(used, segment_end_, mcus_left_in_segment_ == 0);
+    return fault == nullptr ? Status::ok() : irregular(fault);
 }
 
 // Leaves the current segment, which is read completely.
 Status EntropyScan::start_segment() noexcept {
     const Status status = finish();
     if (!status.is_ok()) return status;
-    const std::size_t start = next_segment_ == 0 ? 0 : data_.restart_offsets[next_segment_ - 1];
-    segment_end_ = next_segment_ < data_.restart_offsets.size() ? data_.restart_offsets[next_segment_] : data_.size;
+    segment_end_ = data_.segment_end(next_segment_);
+    reader_ = BitReader(data_.bytes + data_.segment_begin(next_segment_));
     ++next_segment_;
     is_in_segment_ = true;
-    reader_ = BitReader(data_.bytes + start);
     std::memset(predictions_, 0, sizeof(predictions_));
     mcus_left_in_segment_ = std::min(restart_interval_, mcus_left_);
     return Status::ok();

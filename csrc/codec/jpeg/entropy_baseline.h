@@ -4,10 +4,10 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "base/span.h"
 #include "base/status.h"
 #include "codec/jpeg/bit_reader.h"
 #include "codec/jpeg/huffman_table.h"
+#include "codec/jpeg/scan_data.h"
 #include "kernels/kernel_table.h"
 
 namespace fastload::jpeg {
@@ -22,13 +22,6 @@ struct ScanBlock {
     int prediction = 0;              // index of the component in the scan
     std::uint8_t* output = nullptr;  // where the block of the window's first MCU of the current row goes
     std::size_t mcu_stride_bytes = 0;
-};
-
-// The bytes of a scan after unstuffing. kReaderPaddingBytes readable bytes follow them.
-struct ScanData {
-    const std::uint8_t* bytes = nullptr;
-    std::size_t size = 0;
-    Span<const std::uint32_t> restart_offsets;
 };
 
 class EntropyScan {

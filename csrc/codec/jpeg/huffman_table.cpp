@@ -1,5 +1,6 @@
 #include "codec/jpeg/huffman_table.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace fastload::jpeg {
@@ -17,6 +18,15 @@ void fill_lookup(const HuffmanSpec& spec, Symbol (&lookup)[kLookupSize]) {
         }
     }
     while (index < kLookupSize) lookup[index++] = Symbol{};
+}
+
+BandSymbol band_symbol(const Symbol& symbol) {
+    if (symbol.length == 0) return {};
+    const int run = symbol.value >> 4;
+    const int size = symbol.value & 15;
+    const int extra_bits = size != 0 ? size : run == kZeroRunLength ? 0 : run;
+    return {static_cast<std::uint8_t>(symbol.length + extra_bits), symbol.length, static_cast<std::uint8_t>(run),
+            static_cast<std::uint8_t>(size)};
 }
 
 // Walks over the 9 bits `window` as Note [AC steps] says.
@@ -126,5 +136,18 @@ bool AcTable::build(const HuffmanSpec& spec) noexcept {
     }
     return true;
 }
+
+bool BandTable::build(const HuffmanSpec& spec) noexcept {
+    if (!code.build(spec)) return false;
+    largest_size = 0;
+    for (int i = 0; i < code.symbol_count(); ++i) largest_size = std::max(largest_size, code.symbols()[i] & 15);
+    if (largest_size > kMaxAcSize) return false;
+    Symbol symbols[kLookupSize];
+    fill_lookup(spec, symbols);
+    for (int window = 0; window < kLookupSize; ++window) lookup[window] = band_symbol(symbols[window]);
+    return true;
+}
+
+BandSymbol BandTable::find(std::uint64_t bits) const noexcept { return band_symbol(code.find(bits)); }
 
 }  // namespace fastload::jpeg

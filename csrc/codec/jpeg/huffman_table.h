@@ -88,4 +88,30 @@ struct AcTable {
     bool build(const HuffmanSpec& spec) noexcept;
 };
 
+// A symbol of an AC scan of a progressive file (T.81 G.1.2.2): a coefficient behind `run` zeros where size is not 0,
+// else ZRL with run 15, else an end of band for a run of blocks whose length has `run` bits below its highest.
+struct BandSymbol {
+    std::uint8_t total_bits = 0;  // code with magnitude or run length bits; 0 where no code fits
+    std::uint8_t code_bits = 0;
+    std::uint8_t run = 0;
+    std::uint8_t size = 0;
+};
+
+constexpr int kZeroRunLength = 15;
+// A code and its magnitude; a code and 14 bits of a run length, which is the largest.
+constexpr int kMaxBandSymbolBits = 16 + 14;
+
+// A refinement scan reads one bit of magnitude whatever the symbol's size, so there only sizes 0 and 1 mean anything.
+struct BandTable {
+    BandSymbol lookup[kLookupSize];  // total_bits 0: longer than 9 bits, or undefined
+    CanonicalCode code;
+    int largest_size = 0;
+
+    // Returns false where the table is not one that the decoder takes.
+    bool build(const HuffmanSpec& spec) noexcept;
+
+    // The symbol that starts `bits` (top-aligned), whatever its length.
+    BandSymbol find(std::uint64_t bits) const noexcept;
+};
+
 }  // namespace fastload::jpeg

@@ -1,80 +1,27 @@
 #include "codec/jpeg/jpeg_decoder.h"
 
-#include <algorithm>
-#include <cstring>
+#include "codec/jpeg/scan_grid.h"
 
 namespace fastload {
 namespace {
 
 using jpeg::Frame;
 using jpeg::FrameComponent;
-using jpeg::HuffmanSpec;
 using jpeg::McuWindow;
 using jpeg::Scan;
-
-// The MCUs of a scan: the frame's for an interleaved one, the component's blocks for one of a single component
-// (T.81 A.2.2, A.2.3), and which of them lie in the window.
-struct ScanGrid {
-    std::int32_t wide = 0;
-    std::int32_t high = 0;
-    McuWindow window;
-
-    ScanGrid(const Frame& frame, const Scan& scan, const McuWindow& mcus) {
-        wide = frame.mcus_wide;
-        high = frame.mcus_high;
-        window = mcus;
-        if (scan.component_count > 1) return;
-        const FrameComponent& component = frame.components[scan.components[0].component];
-        wide = component.blocks_wide;
-        high = component.blocks_high;
-        window.left = mcus.left * component.horizontal;
-        window.top = mcus.top * component.vertical;
-        window.right = std::min(mcus.right * component.horizontal, wide);
-        window.bottom = std::min(mcus.bottom * component.vertical, high);
-    }
-
-    std::uint32_t mcu_count() const { return static_cast<std::uint32_t>(wide) * static_cast<std::uint32_t>(high); }
-};
-
-bool is_same(const HuffmanSpec& a, const HuffmanSpec& b) {
-    return a.is_defined && std::memcmp(a.code_counts, b.code_counts, sizeof(a.code_counts)) == 0 &&
-           std::memcmp(a.symbols, b.symbols, sizeof(a.symbols)) == 0;
-}
-
-// Makes `table` match `spec` and remembers what it was made from in *built.
-template <typename Table>
-bool update_table(const HuffmanSpec& spec, HuffmanSpec* built, Table* table) {
-    if (!spec.is_defined) return false;
-    if (is_same(*built, spec)) return true;
-    *built = HuffmanSpec{};
-    if (!table->build(spec)) return false;
-    *built = spec;
-    return true;
-}
-
-const char* detail_of(ScanEnd end) {
-    switch (end) {
-        case ScanEnd::kMarker:
-            break;
-        case ScanEnd::kDataEnd:
-            return "the file ends inside a scan";
-        case ScanEnd::kRestartOutOfOrder:
-            return "a restart marker out of order";
-        case ScanEnd::kTooManyRestarts:
-            return "a restart marker too many";
-        case ScanEnd::kFillBytes:
-            return "fill bytes in a scan";
-    }
-    return "";
-}
+using jpeg::ScanGrid;
 
 }  // namespace
 
 JpegDecoder::JpegDecoder(const KernelTable& kernels, const DecodeLimits& limits)
-    : kernels_(kernels), limits_(limits), reconstructor_(kernels) {}
+    : kernels_(kernels),
+      limits_(limits),
+      reconstructor_(kernels),
+      scan_reader_(kernels.unstuff),
+      progressive_({kernels, scan_reader_, decoding_tables_, reconstructor_}, limits) {}
 
 std::size_t JpegDecoder::scratch_bytes() const noexcept {
-    return sizeof(*this) + clean_.capacity() + restart_offsets_.capacity() + reconstructor_.scratch_bytes();
+    return sizeof(*this) + scan_reader_.scratch_bytes() + progressive_.scratch_bytes() + reconstructor_.scratch_bytes();
 }
 
 Status JpegDecoder::read_header(ByteSpan file, ImageInfo* info) noexcept {
@@ -96,8 +43,14 @@ Status JpegDecoder::decode(const Region& region, StripImageView* rgb) noexcept {
     if (!region.lies_inside(frame.size.width, frame.size.height)) {
         return Status::unsupported("a region outside of the image");
     }
-    const Status status = decode_scans(region);
+    const Status status = frame.is_progressive ? decode_progressive(region) : decode_scans(region);
     if (status.is_ok()) *rgb = reconstructor_.view();
+    return status;
+}
+
+Status JpegDecoder::decode_progressive(const Region& region) noexcept {
+    const Status status = progressive_.decode(file_, header_, region);
+    stopped_early_ = status.is_ok() && progressive_.stopped_early();
     return status;
 }
 
@@ -156,12 +109,10 @@ Status JpegDecoder::find_next_scan(std::size_t offset, bool is_last, Scan* next)
 Status JpegDecoder::build_tables(const Scan& scan) noexcept {
     for (int i = 0; i < scan.component_count; ++i) {
         const jpeg::ScanComponent& component = scan.components[i];
-        const int dc = component.dc_slot;
-        const int ac = component.ac_slot;
-        if (!update_table(tables_.dc[dc], &dc_specs_[dc], &dc_tables_[dc])) {
+        if (decoding_tables_.dc[component.dc_slot].match(tables_.dc[component.dc_slot]) == nullptr) {
             return Status::irregular("a DC Huffman table that is missing or not usual", scan.data_offset);
         }
-        if (!update_table(tables_.ac[ac], &ac_specs_[ac], &ac_tables_[ac])) {
+        if (decoding_tables_.ac[component.ac_slot].match(tables_.ac[component.ac_slot]) == nullptr) {
             return Status::irregular("an AC Huffman table that is missing or not usual", scan.data_offset);
         }
         const int slot = header_.frame.components[component.component].quantization_slot;
@@ -174,26 +125,15 @@ Status JpegDecoder::build_tables(const Scan& scan) noexcept {
 }
 
 Status JpegDecoder::read_scan_data(const Scan& scan, std::size_t* end_offset) noexcept {
-    const ScanGrid grid(header_.frame, scan, McuWindow{});
-    const std::uint32_t mcu_count = grid.mcu_count();
-    const std::uint32_t interval = tables_.restart_interval;
-    const std::size_t restart_count = interval == 0 ? 0 : (mcu_count - 1) / interval;
-    const ByteSpan source = file_.subspan(scan.data_offset, file_.size() - scan.data_offset);
-    // Each takes two bytes, so a file cannot make this buffer much larger than itself.
-    if (restart_count > source.size() / 2) return Status::irregular("restart markers are missing", scan.data_offset);
-    Status status = clean_.reserve(source.size() + kUnstuffSlackBytes + jpeg::kReaderPaddingBytes);
-    if (status.is_ok()) status = restart_offsets_.reserve(restart_count * sizeof(std::uint32_t));
+    const std::uint32_t mcu_count = ScanGrid(header_.frame, scan, McuWindow{}).mcu_count();
+    jpeg::ScanData data;
+    const Status status =
+        scan_reader_.read(file_, scan.data_offset, mcu_count, tables_.restart_interval, &data, end_offset);
     if (!status.is_ok()) return status;
-    auto* const offsets = reinterpret_cast<std::uint32_t*>(restart_offsets_.data());
-    const UnstuffedScan data = kernels_.unstuff(source, clean_.data(), {offsets, restart_count});
-    *end_offset = scan.data_offset + data.source_bytes;
-    if (data.end != ScanEnd::kMarker) return Status::irregular(detail_of(data.end), *end_offset);
-    if (data.restart_count != restart_count) return Status::irregular("restart markers are missing", *end_offset);
-    std::memset(clean_.data() + data.clean_bytes, 0, jpeg::kReaderPaddingBytes);
-    plan_blocks(scan, {clean_.data(), data.clean_bytes, {offsets, restart_count}}, mcu_count);
+    plan_blocks(scan, data, mcu_count);
     // A block takes at least two bits, one for each of its two codes.
     const auto block_count = static_cast<std::uint64_t>(mcu_count) * static_cast<unsigned>(entropy_.block_count());
-    if (block_count > static_cast<std::uint64_t>(data.clean_bytes) * 4) {
+    if (block_count > static_cast<std::uint64_t>(data.size) * 4) {
         return Status::irregular("a scan has not enough data for its blocks", *end_offset);
     }
     return Status::ok();
@@ -208,8 +148,8 @@ void JpegDecoder::plan_blocks(const Scan& scan, const jpeg::ScanData& data, std:
         const int horizontal = is_interleaved ? facts.horizontal : 1;
         const int vertical = is_interleaved ? facts.vertical : 1;
         jpeg::ScanBlock block;
-        block.dc = &dc_tables_[component.dc_slot];
-        block.ac = &ac_tables_[component.ac_slot];
+        block.dc = decoding_tables_.dc[component.dc_slot].table();
+        block.ac = decoding_tables_.ac[component.ac_slot].table();
         block.quantization = quantization_[component.component].values;
         block.prediction = i;
         block.mcu_stride_bytes = static_cast<std::size_t>(horizontal) * 64;

@@ -1,27 +1,28 @@
-// Decodes regions of sequential JPEG files into RGB column strips.
+// Decodes regions of JPEG files into RGB column strips.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
-#include "base/aligned_buffer.h"
 #include "base/image_view.h"
 #include "base/span.h"
 #include "base/status.h"
 #include "codec/decoder.h"
+#include "codec/jpeg/decoding_tables.h"
 #include "codec/jpeg/entropy_baseline.h"
-#include "codec/jpeg/huffman_table.h"
 #include "codec/jpeg/markers.h"
+#include "codec/jpeg/progressive_frame.h"
 #include "codec/jpeg/reconstruct.h"
+#include "codec/jpeg/scan_data.h"
 #include "kernels/kernel_table.h"
 
 namespace fastload {
 
 // Note [strict decoder]
 // kOk means: the installed Pillow decodes this file to exactly these pixels and raises nothing. The decoder takes clean
-// baseline and extended sequential Huffman files of 8 bits with 1 or 3 components; for everything else it says
-// kUnsupported, kIrregular or kLimitExceeded, and the sample goes to the reference decoder. Apart from these it returns
-// only kOutOfMemory. Below the region it may stop without reading the entropy-coded data: the scan is known to end in a
+// baseline, extended sequential and complete progressive Huffman files of 8 bits with 1 or 3 components; for everything
+// else it says kUnsupported, kIrregular or kLimitExceeded, and the sample goes to the reference decoder. Apart from
+// these it returns only kOutOfMemory. Below the region it may stop without reading the entropy-coded data: the scan is known to end in a
 // proper marker with all restart markers in sequence, and from there on libjpeg could only warn, which Pillow ignores.
 //
 // One thread at a time. Owns scratch memory that grows to the largest image and stays.
@@ -46,6 +47,7 @@ class JpegDecoder {
 
   private:
     Status decode_scans(const Region& region) noexcept;
+    Status decode_progressive(const Region& region) noexcept;
     Status build_tables(const jpeg::Scan& scan) noexcept;
     Status read_scan_data(const jpeg::Scan& scan, std::size_t* end_offset) noexcept;
     Status find_next_scan(std::size_t offset, bool is_last, jpeg::Scan* next) noexcept;
@@ -61,16 +63,12 @@ class JpegDecoder {
     jpeg::Header header_;
     jpeg::Tables tables_;  // as they stand at the current scan
     jpeg::Reconstructor reconstructor_;
+    jpeg::ScanReader scan_reader_;
+    jpeg::DecodingTables decoding_tables_;
     jpeg::EntropyScan entropy_;
-    AlignedBuffer clean_;
-    AlignedBuffer restart_offsets_;
     // A component keeps the quantization table of its scan while others may be redefined.
     jpeg::QuantizationTable quantization_[jpeg::kMaxComponents];
-    // What the decoding tables were made from: many files share the same ones.
-    jpeg::HuffmanSpec dc_specs_[jpeg::kTableSlots];
-    jpeg::HuffmanSpec ac_specs_[jpeg::kTableSlots];
-    jpeg::DcTable dc_tables_[jpeg::kTableSlots];
-    jpeg::AcTable ac_tables_[jpeg::kTableSlots];
+    jpeg::ProgressiveFrame progressive_;
     bool is_ready_ = false;
     bool stopped_early_ = false;
 };

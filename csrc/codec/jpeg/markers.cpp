@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::uint8_t kSof0 = 0xC0;
 constexpr std::uint8_t kSof1 = 0xC1;
+constexpr std::uint8_t kSof2 = 0xC2;
 constexpr std::uint8_t kDht = 0xC4;
 constexpr std::uint8_t kEoi = 0xD9;
 constexpr std::uint8_t kSos = 0xDA;
@@ -25,8 +26,6 @@ constexpr std::uint8_t kCom = 0xFE;
 
 // libjpeg's limit for both sides.
 constexpr std::int32_t kMaxSide = 65500;
-// libjpeg's limit for an interleaved MCU (T.81 B.2.3).
-constexpr int kMaxBlocksPerMcu = 10;
 
 std::uint32_t big16(const std::uint8_t* bytes) { return bytes[0] * 256U + bytes[1]; }
 
@@ -230,6 +229,29 @@ int blocks_per_mcu(const Frame& frame, const Scan& scan) {
     return blocks;
 }
 
+// Reads the four numbers at the end of a scan header. Those of a progressive file are legal by themselves (libjpeg's
+// limit for the shift is 13); how they go together with other scans' is ScanScript's to judge.
+Status read_band(const Segment& segment, const Frame& frame, const std::uint8_t* bytes, Scan* scan) {
+    scan->spectral_start = bytes[0];
+    scan->spectral_end = bytes[1];
+    scan->approximation_high = bytes[2] >> 4;
+    scan->approximation_low = bytes[2] & 15;
+    if (!frame.is_progressive) {
+        const bool is_sequential = bytes[0] == 0 && bytes[1] == 63 && bytes[2] == 0;
+        return is_sequential
+                   ? Status::ok()
+                   : Status::irregular("a scan's parameters are not those of a sequential file", segment.offset);
+    }
+    const bool is_band_legal = scan->is_dc() ? scan->spectral_end == 0
+                                             : scan->spectral_start <= scan->spectral_end &&
+                                                   scan->spectral_end <= 63 && scan->component_count == 1;
+    const bool is_shift_legal =
+        scan->approximation_low <= 13 &&
+        (!scan->is_refinement() || scan->approximation_low == scan->approximation_high - 1);
+    if (is_band_legal && is_shift_legal) return Status::ok();
+    return Status::irregular("a scan's parameters are not those of a progressive file", segment.offset);
+}
+
 Status read_scan(const Segment& segment, const Frame& frame, Scan* scan) {
     const ByteSpan bytes = segment.payload;
     if (frame.component_count == 0) return Status::irregular("a scan before the frame header", segment.offset);
@@ -240,14 +262,10 @@ Status read_scan(const Segment& segment, const Frame& frame, Scan* scan) {
     }
     const std::size_t parameters = 1 + 2 * static_cast<std::size_t>(component_count);
     if (bytes.size() != parameters + 3) return Status::irregular("a scan header of a wrong length", segment.offset);
-    if (bytes[parameters] != 0 || bytes[parameters + 1] != 63 || bytes[parameters + 2] != 0) {
-        return Status::irregular("a scan's parameters are not those of a sequential file", segment.offset);
-    }
-    for (int i = 0; i < component_count; ++i) {
-        const Status status = read_scan_component(segment, i, frame, scan);
-        if (!status.is_ok()) return status;
-    }
     scan->component_count = component_count;
+    Status status = read_band(segment, frame, bytes.data() + parameters, scan);
+    for (int i = 0; status.is_ok() && i < component_count; ++i) status = read_scan_component(segment, i, frame, scan);
+    if (!status.is_ok()) return status;
     scan->data_offset = segment.end;
     if (component_count > 1 && blocks_per_mcu(frame, *scan) > kMaxBlocksPerMcu) {
         return Status::irregular("an MCU of more than ten blocks", segment.offset);
@@ -282,12 +300,15 @@ Status read_tables(const Segment& segment, Tables* tables) {
 
 Status read_header_segment(const Segment& segment, const DecodeLimits& limits, Header* header, AppFacts* facts) {
     if (is_table_segment(segment.code)) return read_tables(segment, &header->tables);
-    if (segment.code == kSof0 || segment.code == kSof1) return read_frame(segment, limits, &header->frame);
+    if (segment.code >= kSof0 && segment.code <= kSof2) {
+        header->frame.is_progressive = segment.code == kSof2;
+        return read_frame(segment, limits, &header->frame);
+    }
     if (is_app_or_comment(segment.code)) {
         return read_app_segment(segment.code, segment.payload, segment.offset, facts);
     }
-    if (segment.code > kSof1 && segment.code <= 0xCF && segment.code != 0xC8 && segment.code != 0xCC) {
-        return Status::unsupported("neither baseline nor extended sequential Huffman coding", segment.offset);
+    if (segment.code > kSof2 && segment.code <= 0xCF && segment.code != 0xC8 && segment.code != 0xCC) {
+        return Status::unsupported("neither sequential nor progressive Huffman coding", segment.offset);
     }
     return Status::irregular("a marker that does not belong in a header", segment.offset);
 }

@@ -12,6 +12,8 @@ namespace fastload::jpeg {
 
 constexpr int kMaxComponents = 3;
 constexpr int kTableSlots = 4;
+// libjpeg's limit for an interleaved MCU (T.81 B.2.3).
+constexpr int kMaxBlocksPerMcu = 10;
 
 // A DHT segment's table as it stands in the file (T.81 B.2.4.2), not checked further than its length.
 struct HuffmanSpec {
@@ -50,6 +52,7 @@ struct FrameComponent {
 };
 
 struct Frame {
+    bool is_progressive = false;
     ImageSize size;
     int component_count = 0;
     FrameComponent components[kMaxComponents];
@@ -69,7 +72,16 @@ struct ScanComponent {
 struct Scan {
     int component_count = 0;
     ScanComponent components[kMaxComponents];
+    // The band of zigzag positions, both included, and the lowest bit that was known before and is known after the scan
+    // (T.81 G.1.1): Ss, Se, Ah and Al. Ah is 0 for the first scan of a band. Sequential files have 0, 63, 0 and 0.
+    int spectral_start = 0;
+    int spectral_end = 63;
+    int approximation_high = 0;
+    int approximation_low = 0;
     std::size_t data_offset = 0;  // of the first entropy-coded byte
+
+    bool is_refinement() const noexcept { return approximation_high != 0; }
+    bool is_dc() const noexcept { return spectral_start == 0; }
 };
 
 enum class ColorModel : std::uint8_t { kGray, kYcc, kRgb };

@@ -1,0 +1,297 @@
+#include "codec/jpeg/entropy_progressive.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace fastload::jpeg {
+namespace {
+
+// The bits of an AC scan's block, or of one DC coefficient, are looked at one symbol at a time, with a refill before
+// each. Bit budget: refill leaves at least 56 bits. A symbol takes at most kMaxBandSymbolBits = 30, so that 26 are left
+// for the next lookup, which needs 9 and is made before the next refill. Correction bits see to their own refills.
+static_assert(56 - kMaxBandSymbolBits >= kLookupBits);
+
+struct Band {
+    const BandTable* table;
+    int start;
+    int end;
+    int shift;
+};
+
+FASTLOAD_ALWAYS_INLINE bool read_symbol(BitReader& reader, const BandTable& table, BandSymbol* symbol) {
+    *symbol = table.lookup[reader.bits >> (64 - kLookupBits)];
+    reader.refill();
+    if (__builtin_expect(symbol->total_bits == 0, 0)) *symbol = table.find(reader.bits);
+    return symbol->total_bits != 0;
+}
+
+// The blocks that an end of band covers, the current one included: T.81 G.1.2.2, EOBn.
+FASTLOAD_ALWAYS_INLINE std::uint32_t run_of_blocks(std::uint64_t bits, int length) {
+    return (1U << length) + static_cast<std::uint32_t>((bits >> 1) >> (63 - length));
+}
+
+constexpr NonzeroMask bit_of(int k) { return NonzeroMask{1} << k; }
+// Positions k..63; k is 0..63.
+constexpr NonzeroMask from(int k) { return ~NonzeroMask{0} << k; }
+
+// The band of one block in its first scan. *blocks receives the length of the run of blocks that it ends, itself
+// included, or stays as it is. Returns false for what no encoder writes.
+template <bool kIsKept>
+FASTLOAD_ALWAYS_INLINE bool read_band(BitReader& reader, const Band& band, std::int16_t* block, NonzeroMask* nonzero,
+                                      std::uint32_t* blocks) {
+    int k = band.start;
+    NonzeroMask found = 0;
+    do {
+        BandSymbol symbol;
+        if (!read_symbol(reader, *band.table, &symbol)) return false;
+        const std::uint64_t extra = reader.bits << symbol.code_bits;
+        reader.skip(symbol.total_bits);
+        if (symbol.size != 0) {
+            k += symbol.run;
+            if (k > band.end) return false;
+            if (kIsKept) {
+                block[k] = static_cast<std::int16_t>(extend(extra, symbol.size) * (std::int32_t{1} << band.shift));
+            }
+            found |= bit_of(k);
+            ++k;
+        } else if (symbol.run == kZeroRunLength) {
+            k += 16;
+        } else {
+            *blocks = run_of_blocks(extra, symbol.run);
+            break;
+        }
+    } while (k <= band.end);
+    *nonzero |= found;
+    return k <= band.end + 1;
+}
+
+// Moves the `count` coefficients at the positions of `which` away from zero by one step each, where their bits say so.
+template <bool kIsKept>
+FASTLOAD_ALWAYS_INLINE void correct(BitReader& reader, NonzeroMask which, int count, int shift, std::int16_t* block) {
+    if (!kIsKept) {
+        reader.refill();
+        if (__builtin_expect(count > 32, 0)) {
+            reader.skip(32);
+            reader.refill();
+            count -= 32;
+        }
+        reader.skip(count);
+        return;
+    }
+    for (; which != 0; which &= which - 1) {
+        if (__builtin_expect(reader.count == 0, 0)) reader.refill();
+        std::int16_t& value = block[__builtin_ctzll(which)];
+        const int step = (value < 0 ? -1 : 1) * (1 << shift);
+        const int mask = -static_cast<int>(reader.bits >> 63);
+        value = static_cast<std::int16_t>(value + (step & mask));
+        reader.skip(1);
+    }
+    reader.refill();
+}
+
+// The band of one block in a refinement scan (T.81 G.1.2.3). As read_band, but that the block may lie in a run of
+// blocks: then *blocks is not 0.
+template <bool kIsKept>
+FASTLOAD_ALWAYS_INLINE bool refine_block(BitReader& reader, const Band& band, std::int16_t* block,
+                                         NonzeroMask* nonzero, std::uint32_t* blocks) {
+    const NonzeroMask in_band = from(band.start) & ~(from(band.end) << 1);
+    const NonzeroMask history = *nonzero & in_band;
+    int k = band.start;
+    if (*blocks == 0) {
+        NonzeroMask zeros = ~history & in_band;
+        do {
+            BandSymbol symbol;
+            if (!read_symbol(reader, *band.table, &symbol)) return false;
+            const std::uint64_t extra = reader.bits << symbol.code_bits;
+            reader.skip(symbol.total_bits);
+            if (symbol.size == 0 && symbol.run != kZeroRunLength) {
+                *blocks = run_of_blocks(extra, symbol.run);
+                break;
+            }
+            if (symbol.size > 1) return false;
+            for (int i = 0; i < symbol.run; ++i) zeros &= zeros - 1;
+            if (zeros == 0) return false;
+            const int position = __builtin_ctzll(zeros);
+            zeros &= zeros - 1;
+            const int passed = position - k - symbol.run;
+            if (passed != 0) {
+                correct<kIsKept>(reader, history & from(k) & ~from(position), passed, band.shift, block);
+            }
+            if (symbol.size != 0) {
+                if (kIsKept) block[position] = static_cast<std::int16_t>(((extra >> 63) != 0 ? 1 : -1) * (1 << band.shift));
+                *nonzero |= bit_of(position);
+            }
+            k = position + 1;
+        } while (k <= band.end);
+        if (*blocks == 0) return true;
+    }
+    const NonzeroMask rest = history & from(k);
+    if (rest != 0) correct<kIsKept>(reader, rest, __builtin_popcountll(rest), band.shift, block);
+    --*blocks;
+    return true;
+}
+
+FASTLOAD_ALWAYS_INLINE bool read_dc_difference(BitReader& reader, const DcTable& table, std::int32_t* difference) {
+    reader.refill();
+    Symbol symbol = table.lookup[reader.bits >> (64 - kLookupBits)];
+    if (__builtin_expect(symbol.length == 0, 0)) symbol = table.code.find(reader.bits);
+    if (symbol.length == 0) return false;
+    *difference = extend(reader.bits << symbol.length, symbol.value);
+    reader.skip(symbol.length + symbol.value);
+    return true;
+}
+
+}  // namespace
+
+void ProgressiveScan::begin(const ScanData& data, const Scan& scan, std::uint32_t mcu_count,
+                            std::uint32_t restart_interval) noexcept {
+    data_ = data;
+    scan_ = scan;
+    mcu_count_ = mcu_count;
+    mcus_left_ = mcu_count;
+    mcus_left_in_segment_ = 0;
+    restart_interval_ = restart_interval == 0 ? mcu_count : restart_interval;
+    next_segment_ = 0;
+    reader_ = BitReader(data.bytes);
+    empty_blocks_ = 0;
+    dc_block_count_ = 0;
+    band_ = {};
+}
+
+Status ProgressiveScan::irregular(const char* detail) const noexcept {
+    // Exact but for the stuffing, which is about one byte in 300.
+    return Status::irregular(detail, scan_.data_offset + reader_.position_bits(data_.bytes) / 8);
+}
+
+Status ProgressiveScan::finish() const noexcept {
+    if (next_segment_ == 0) return Status::ok();
+    const bool is_complete = mcus_left_in_segment_ == 0;
+    const std::size_t end = data_.segment_end(next_segment_ - 1);
+    const char* const fault = segment_end_fault(reader_.position_bits(data_.bytes), end, is_complete);
+    if (fault != nullptr) return irregular(fault);
+    if (is_complete && empty_blocks_ != 0) return irregular("a run of blocks reaches behind its segment");
+    return Status::ok();
+}
+
+// Leaves the current segment, which is read completely.
+Status ProgressiveScan::start_segment() noexcept {
+    const Status status = finish();
+    if (!status.is_ok()) return status;
+    reader_ = BitReader(data_.bytes + data_.segment_begin(next_segment_));
+    reader_.refill();
+    ++next_segment_;
+    std::memset(predictions_, 0, sizeof(predictions_));
+    mcus_left_in_segment_ = std::min(restart_interval_, mcus_left_);
+    return Status::ok();
+}
+
+Status ProgressiveScan::run(std::uint32_t count, bool is_kept) noexcept {
+    std::uint32_t first = 0;
+    while (first < count) {
+        if (mcus_left_in_segment_ == 0) {
+            const Status status = start_segment();
+            if (!status.is_ok()) return status;
+        }
+        const std::uint32_t part = std::min(count - first, mcus_left_in_segment_);
+        if (!(is_kept ? run_part<true>(first, part) : run_part<false>(first, part))) {
+            return irregular("a code that no table has, or a coefficient out of its band or range");
+        }
+        first += part;
+        mcus_left_ -= part;
+        mcus_left_in_segment_ -= part;
+    }
+    return Status::ok();
+}
+
+template <bool kIsKept>
+bool ProgressiveScan::run_part(std::uint32_t first, std::uint32_t count) noexcept {
+    if (scan_.is_dc()) {
+        return scan_.is_refinement() ? refine_dc<kIsKept>(first, count) : decode_dc<kIsKept>(first, count);
+    }
+    return scan_.is_refinement() ? refine_band<kIsKept>(first, count) : decode_band<kIsKept>(first, count);
+}
+
+template <bool kIsKept>
+bool ProgressiveScan::decode_dc(std::uint32_t first, std::uint32_t count) noexcept {
+    BitReader reader = reader_;
+    for (std::uint32_t mcu = first; mcu < first + count; ++mcu) {
+        for (int b = 0; b < dc_block_count_; ++b) {
+            const DcScanBlock& plan = dc_blocks_[b];
+            std::int32_t difference = 0;
+            if (!read_dc_difference(reader, *plan.table, &difference)) return false;
+            const std::int32_t dc = predictions_[plan.prediction] += difference;
+            const std::int32_t value = dc * (std::int32_t{1} << scan_.approximation_low);
+            // What libjpeg would cut to 16 bits, or give up on.
+            if (value != static_cast<std::int16_t>(value)) return false;
+            if (kIsKept && mcu < plan.kept_mcus) plan.output[mcu * plan.mcu_stride] = static_cast<std::int16_t>(value);
+        }
+        // See Note [padding]: beyond this point a further MCU might read outside.
+        if (reader.next > limit()) return false;
+    }
+    reader_ = reader;
+    return true;
+}
+
+template <bool kIsKept>
+bool ProgressiveScan::refine_dc(std::uint32_t first, std::uint32_t count) noexcept {
+    BitReader reader = reader_;
+    for (std::uint32_t mcu = first; mcu < first + count; ++mcu) {
+        reader.refill();
+        for (int b = 0; b < dc_block_count_; ++b) {
+            const DcScanBlock& plan = dc_blocks_[b];
+            if (kIsKept && mcu < plan.kept_mcus) {
+                std::int16_t& value = plan.output[mcu * plan.mcu_stride];
+                const auto bit = static_cast<int>(reader.bits >> 63) << scan_.approximation_low;
+                value = static_cast<std::int16_t>(value | bit);
+            }
+            reader.skip(1);
+        }
+        if (reader.next > limit()) return false;
+    }
+    reader_ = reader;
+    return true;
+}
+
+template <bool kIsKept>
+bool ProgressiveScan::decode_band(std::uint32_t first, std::uint32_t count) noexcept {
+    const Band band = {band_.table, scan_.spectral_start, scan_.spectral_end, scan_.approximation_low};
+    BitReader reader = reader_;
+    std::int16_t* const blocks = kIsKept ? band_.output + 64 * std::size_t{first} : nullptr;
+    NonzeroMask* const nonzero = band_.nonzero + (mcu_count_ - mcus_left_);
+    std::uint32_t empty = empty_blocks_;
+    for (std::uint32_t i = 0; i < count; ++i) {
+        if (empty != 0) {
+            const std::uint32_t skipped = std::min(empty, count - i);
+            empty -= skipped;
+            i += skipped - 1;
+            continue;
+        }
+        std::uint32_t run = 1;
+        std::int16_t* const block = kIsKept ? blocks + 64 * std::size_t{i} : nullptr;
+        if (!read_band<kIsKept>(reader, band, block, nonzero + i, &run)) return false;
+        empty = run - 1;
+        if (reader.next > limit()) return false;
+    }
+    empty_blocks_ = empty;
+    reader_ = reader;
+    return true;
+}
+
+template <bool kIsKept>
+bool ProgressiveScan::refine_band(std::uint32_t first, std::uint32_t count) noexcept {
+    const Band band = {band_.table, scan_.spectral_start, scan_.spectral_end, scan_.approximation_low};
+    BitReader reader = reader_;
+    std::int16_t* const blocks = kIsKept ? band_.output + 64 * std::size_t{first} : nullptr;
+    NonzeroMask* const nonzero = band_.nonzero + (mcu_count_ - mcus_left_);
+    std::uint32_t run = empty_blocks_;
+    for (std::uint32_t i = 0; i < count; ++i) {
+        std::int16_t* const block = kIsKept ? blocks + 64 * std::size_t{i} : nullptr;
+        if (!refine_block<kIsKept>(reader, band, block, nonzero + i, &run)) return false;
+        if (reader.next > limit()) return false;
+    }
+    empty_blocks_ = run;
+    reader_ = reader;
+    return true;
+}
+
+}  // namespace fastload::jpeg

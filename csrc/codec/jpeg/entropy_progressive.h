@@ -1,0 +1,86 @@
+// Decodes the entropy-coded coefficients of one scan of a progressive file.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/status.h"
+#include "codec/jpeg/bit_reader.h"
+#include "codec/jpeg/coefficient_planes.h"
+#include "codec/jpeg/huffman_table.h"
+#include "codec/jpeg/markers.h"
+#include "codec/jpeg/scan_data.h"
+
+namespace fastload::jpeg {
+
+// One block of an MCU of a DC scan. The table is the caller's and outlives the scan; a refinement scan has none.
+struct DcScanBlock {
+    const DcTable* table = nullptr;
+    int prediction = 0;  // index of the component in the scan
+    // Where the DC coefficients of the current row go: that of the window's i-th MCU to output[i * mcu_stride], for
+    // i < kept_mcus. The others of the row, padding behind the component's last column, are only read.
+    std::int16_t* output = nullptr;
+    std::size_t mcu_stride = 0;
+    std::uint32_t kept_mcus = 0;
+};
+
+// What an AC scan, which has one component, reads and writes. An MCU is one of its blocks.
+struct BandScan {
+    const BandTable* table = nullptr;
+    NonzeroMask* nonzero = nullptr;  // of the component's first block
+    std::int16_t* output = nullptr;  // the block of the window's first column of the current row
+};
+
+class ProgressiveScan {
+  public:
+    // `restart_interval` in MCUs, 0 for none.
+    void begin(const ScanData& data, const Scan& scan, std::uint32_t mcu_count,
+               std::uint32_t restart_interval) noexcept;
+
+    // The plan of the scan: the blocks of an MCU in stream order, or the band. The caller sets the outputs before every
+    // row that is kept.
+    void add_block(const DcScanBlock& block) noexcept { dc_blocks_[dc_block_count_++] = block; }
+    DcScanBlock* dc_blocks() noexcept { return dc_blocks_; }
+    int dc_block_count() const noexcept { return dc_block_count_; }
+    BandScan& band() noexcept { return band_; }
+
+    // The next `count` MCUs, of which no value is kept. An AC scan notes which coefficients are not zero.
+    Status walk(std::uint32_t count) noexcept { return run(count, false); }
+    // The next `count` MCUs, which begin at the window's left side.
+    Status decode(std::uint32_t count) noexcept { return run(count, true); }
+    // To be called after the last MCU that is wanted: proves that no bit behind the segment's end was used and, where
+    // the segment was read completely, that less than a byte of it and no part of a run of empty blocks is left.
+    Status finish() const noexcept;
+
+  private:
+    Status run(std::uint32_t count, bool is_kept) noexcept;
+    template <bool kIsKept>
+    bool run_part(std::uint32_t first, std::uint32_t count) noexcept;
+    template <bool kIsKept>
+    bool decode_dc(std::uint32_t first, std::uint32_t count) noexcept;
+    template <bool kIsKept>
+    bool refine_dc(std::uint32_t first, std::uint32_t count) noexcept;
+    template <bool kIsKept>
+    bool decode_band(std::uint32_t first, std::uint32_t count) noexcept;
+    template <bool kIsKept>
+    bool refine_band(std::uint32_t first, std::uint32_t count) noexcept;
+    Status start_segment() noexcept;
+    Status irregular(const char* detail) const noexcept;
+    const std::uint8_t* limit() const noexcept { return data_.bytes + data_.size + sizeof(std::uint64_t); }
+
+    ScanData data_;
+    Scan scan_;
+    std::uint32_t mcu_count_ = 0;
+    std::uint32_t mcus_left_ = 0;             // in the scan
+    std::uint32_t mcus_left_in_segment_ = 0;  // until the next restart
+    std::uint32_t restart_interval_ = 0;
+    std::size_t next_segment_ = 0;
+    BitReader reader_;
+    std::uint32_t empty_blocks_ = 0;  // that an end of band left for the blocks to come
+    std::int32_t predictions_[kMaxComponents] = {};
+    DcScanBlock dc_blocks_[kMaxBlocksPerMcu];
+    int dc_block_count_ = 0;
+    BandScan band_;
+};
+
+}  // namespace fastload::jpeg

@@ -1,0 +1,198 @@
+#include "codec/jpeg/progressive_frame.h"
+
+#include <algorithm>
+
+#include "codec/jpeg/dc_block.h"
+
+namespace fastload::jpeg {
+namespace {
+
+// Magnitude bits of an AC coefficient that fits 16 bits with its sign.
+constexpr int kMaxCoefficientBits = 15;
+
+std::uint32_t as_count(std::int32_t value) { return static_cast<std::uint32_t>(value); }
+
+}  // namespace
+
+Status ProgressiveFrame::decode(ByteSpan file, const Header& header, const Region& region) noexcept {
+    file_ = file;
+    header_ = &header;
+    region_ = region;
+    is_laid_out_ = false;
+    stopped_early_ = false;
+    const Status status = decode_scans();
+    if (status.is_ok()) reconstruct();
+    return status;
+}
+
+Status ProgressiveFrame::decode_scans() noexcept {
+    const Frame& frame = header_->frame;
+    tables_ = header_->tables;
+    Scan scan = header_->first_scan;
+    ScanScript script;
+    bool is_end = false;
+    for (int scan_index = 0; !is_end; ++scan_index) {
+        if (scan_index == limits_.max_scans) {
+            return {StatusCode::kLimitExceeded, 0, scan.data_offset, "more scans than the limit"};
+        }
+        std::size_t end_offset = 0;
+        Status status = script.accept(scan);
+        if (status.is_ok()) status = decode_scan(scan, &end_offset);
+        if (status.is_ok()) status = read_segments_between_scans(file_, end_offset, frame, &tables_, &scan, &is_end);
+        if (!status.is_ok()) return status;
+    }
+    if (script.is_complete(frame.component_count)) return Status::ok();
+    return Status::unsupported("a progressive file that does not bring all bits", scan.data_offset);
+}
+
+Status ProgressiveFrame::decode_scan(const Scan& scan, std::size_t* end_offset) noexcept {
+    const Frame& frame = header_->frame;
+    const std::uint32_t mcu_count = ScanGrid(frame, scan, McuWindow{}).mcu_count();
+    const std::uint32_t interval = tables_.restart_interval;
+    ScanData data;
+    Status status = tools_.reader.read(file_, scan.data_offset, mcu_count, interval, &data, end_offset);
+    if (status.is_ok()) {
+        entropy_.begin(data, scan, mcu_count, interval);
+        status = scan.is_dc() ? plan_dc(scan, data, mcu_count) : plan_band(scan);
+    }
+    if (status.is_ok()) status = decode_rows(scan);
+    return status;
+}
+
+Status ProgressiveFrame::plan_dc(const Scan& scan, const ScanData& data, std::uint32_t mcu_count) noexcept {
+    for (int i = 0; i < scan.component_count; ++i) {
+        const ScanComponent& component = scan.components[i];
+        const FrameComponent& facts = header_->frame.components[component.component];
+        DcScanBlock block;
+        block.prediction = i;
+        if (!scan.is_refinement()) {
+            block.table = tools_.tables.dc[component.dc_slot].match(tables_.dc[component.dc_slot]);
+            if (block.table == nullptr) {
+                return Status::irregular("a DC Huffman table that is missing or not usual", scan.data_offset);
+            }
+        }
+        const int block_count = scan.component_count > 1 ? facts.horizontal * facts.vertical : 1;
+        for (int n = 0; n < block_count; ++n) entropy_.add_block(block);
+    }
+    // A block takes at least one bit.
+    const auto block_count = static_cast<std::uint64_t>(mcu_count) * static_cast<unsigned>(entropy_.dc_block_count());
+    if (block_count > static_cast<std::uint64_t>(data.size) * 8) {
+        return Status::irregular("a scan has not enough data for its blocks", scan.data_offset);
+    }
+    return scan.is_refinement() ? Status::ok() : begin_components(scan);
+}
+
+// For the first DC scan of components. It has shown that the file may hold as many blocks, so memory is taken here.
+Status ProgressiveFrame::begin_components(const Scan& scan) noexcept {
+    const Frame& frame = header_->frame;
+    Status status;
+    if (!is_laid_out_) {
+        status = tools_.reconstructor.prepare(frame, header_->color, region_);
+        if (status.is_ok()) {
+            status = planes_.begin(frame, tools_.reconstructor.window(), limits_.max_coefficient_bytes);
+        }
+        is_laid_out_ = true;
+    }
+    for (int i = 0; status.is_ok() && i < scan.component_count; ++i) {
+        const int component = scan.components[i].component;
+        const QuantizationTable& table = tables_.quantization[frame.components[component].quantization_slot];
+        if (!table.is_defined) return Status::irregular("a quantization table is missing", scan.data_offset);
+        quantization_[component] = table;
+        status = planes_.reserve(component);
+    }
+    return status;
+}
+
+Status ProgressiveFrame::plan_band(const Scan& scan) noexcept {
+    const ScanComponent& component = scan.components[0];
+    BandScan& band = entropy_.band();
+    band.table = tools_.tables.band[component.ac_slot].match(tables_.ac[component.ac_slot]);
+    if (band.table == nullptr) {
+        return Status::irregular("an AC Huffman table that is missing or not usual", scan.data_offset);
+    }
+    if (!scan.is_refinement() && band.table->largest_size + scan.approximation_low > kMaxCoefficientBits) {
+        return Status::irregular("an AC Huffman table with coefficients out of range", scan.data_offset);
+    }
+    band.nonzero = planes_.nonzero(component.component);
+    return Status::ok();
+}
+
+// Rows below the window are left out in a scan that brings the last bits of AC coefficients: nobody needs to know what
+// is there. libjpeg could only warn about it.
+Status ProgressiveFrame::decode_rows(const Scan& scan) noexcept {
+    const ScanGrid grid(header_->frame, scan, tools_.reconstructor.window());
+    Status status = entropy_.walk(as_count(grid.window.top) * as_count(grid.wide));
+    for (std::int32_t row = grid.window.top; status.is_ok() && row < grid.window.bottom; ++row) {
+        set_outputs(scan, grid, row);
+        status = entropy_.walk(as_count(grid.window.left));
+        if (status.is_ok()) status = entropy_.decode(as_count(grid.window.right - grid.window.left));
+        if (status.is_ok()) status = entropy_.walk(as_count(grid.wide - grid.window.right));
+    }
+    if (!status.is_ok()) return status;
+    if (grid.window.bottom < grid.high) {
+        if (scan.is_dc() || scan.approximation_low != 0) {
+            status = entropy_.walk(as_count(grid.high - grid.window.bottom) * as_count(grid.wide));
+        } else {
+            stopped_early_ = true;
+        }
+    }
+    return status.is_ok() ? entropy_.finish() : status;
+}
+
+// Points the blocks of the window's first MCU in this row of MCUs to their places, in stream order.
+void ProgressiveFrame::set_outputs(const Scan& scan, const ScanGrid& grid, std::int32_t mcu_row) noexcept {
+    if (!scan.is_dc()) {
+        entropy_.band().output = planes_.block(scan.components[0].component, grid.window.left, mcu_row);
+        return;
+    }
+    DcScanBlock* block = entropy_.dc_blocks();
+    for (int i = 0; i < scan.component_count; ++i) {
+        const int component = scan.components[i].component;
+        const FrameComponent& facts = header_->frame.components[component];
+        const int horizontal = scan.component_count > 1 ? facts.horizontal : 1;
+        const int vertical = scan.component_count > 1 ? facts.vertical : 1;
+        for (int y = 0; y < vertical; ++y) {
+            for (int x = 0; x < horizontal; ++x, ++block) {
+                const std::int32_t column = grid.window.left * horizontal + x;
+                const std::int32_t row = mcu_row * vertical + y;
+                const bool is_padding = column >= facts.blocks_wide || row >= facts.blocks_high;
+                block->mcu_stride = 64 * static_cast<std::size_t>(horizontal);
+                block->kept_mcus = is_padding ? 0 : as_count((facts.blocks_wide - column - 1) / horizontal + 1);
+                block->output = is_padding ? nullptr : planes_.block(component, column, row);
+            }
+        }
+    }
+}
+
+void ProgressiveFrame::reconstruct() const noexcept {
+    const Frame& frame = header_->frame;
+    const McuWindow& window = tools_.reconstructor.window();
+    for (std::int32_t mcu_row = window.top; mcu_row < window.bottom; ++mcu_row) {
+        for (int i = 0; i < frame.component_count; ++i) {
+            const FrameComponent& component = frame.components[i];
+            const std::int32_t end = std::min((mcu_row + 1) * component.vertical, component.blocks_high);
+            for (std::int32_t row = mcu_row * component.vertical; row < end; ++row) reconstruct_block_row(i, row);
+        }
+        tools_.reconstructor.mcu_row_is_complete(mcu_row);
+    }
+}
+
+void ProgressiveFrame::reconstruct_block_row(int component, std::int32_t block_row) const noexcept {
+    const FrameComponent& facts = header_->frame.components[component];
+    const McuWindow& window = tools_.reconstructor.window();
+    const std::int32_t left = window.left * facts.horizontal;
+    const std::int32_t right = std::min(window.right * facts.horizontal, facts.blocks_wide);
+    const std::uint16_t* const quantization = quantization_[component].values;
+    const std::int16_t* block = planes_.block(component, left, block_row);
+    const NonzeroMask* nonzero = planes_.nonzero(component) + block_row * facts.blocks_wide + left;
+    std::uint8_t* output = tools_.reconstructor.block(component, left, block_row);
+    for (std::int32_t column = left; column < right; ++column, ++nonzero, block += 64, output += 64) {
+        if (*nonzero == 0) {
+            fill_from_dc(*block, quantization[0], output);
+        } else {
+            tools_.kernels.inverse_dct(block, quantization, output);
+        }
+    }
+}
+
+}  // namespace fastload::jpeg

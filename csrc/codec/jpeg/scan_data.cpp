@@ -1,0 +1,54 @@
+#include "codec/jpeg/scan_data.h"
+
+#include <cstring>
+
+#include "codec/jpeg/bit_reader.h"
+
+namespace fastload::jpeg {
+namespace {
+
+const char* detail_of(ScanEnd end) {
+    switch (end) {
+        case ScanEnd::kMarker:
+            break;
+        case ScanEnd::kDataEnd:
+            return "the file ends inside a scan";
+        case ScanEnd::kRestartOutOfOrder:
+            return "a restart marker out of order";
+        case ScanEnd::kTooManyRestarts:
+            return "a restart marker too many";
+        case ScanEnd::kFillBytes:
+            return "fill bytes in a scan";
+    }
+    return "";
+}
+
+}  // namespace
+
+const char* segment_end_fault(std::uint64_t used_bits, std::size_t segment_end, bool is_complete) noexcept {
+    const std::uint64_t end_bits = static_cast<std::uint64_t>(segment_end) * 8;
+    if (used_bits > end_bits) return "the data of a segment end before its last block";
+    if (is_complete && end_bits - used_bits >= 8) return "unused bytes at the end of a segment";
+    return nullptr;
+}
+
+Status ScanReader::read(ByteSpan file, std::size_t data_offset, std::uint32_t mcu_count, std::uint32_t restart_interval,
+                        ScanData* data, std::size_t* end_offset) noexcept {
+    const std::size_t restart_count = restart_interval == 0 ? 0 : (mcu_count - 1) / restart_interval;
+    const ByteSpan source = file.subspan(data_offset, file.size() - data_offset);
+    // Each takes two bytes, so a file cannot make this buffer much larger than itself.
+    if (restart_count > source.size() / 2) return Status::irregular("restart markers are missing", data_offset);
+    Status status = clean_.reserve(source.size() + kUnstuffSlackBytes + kReaderPaddingBytes);
+    if (status.is_ok()) status = restart_offsets_.reserve(restart_count * sizeof(std::uint32_t));
+    if (!status.is_ok()) return status;
+    auto* const offsets = reinterpret_cast<std::uint32_t*>(restart_offsets_.data());
+    const UnstuffedScan scan = unstuff_(source, clean_.data(), {offsets, restart_count});
+    *end_offset = data_offset + scan.source_bytes;
+    if (scan.end != ScanEnd::kMarker) return Status::irregular(detail_of(scan.end), *end_offset);
+    if (scan.restart_count != restart_count) return Status::irregular("restart markers are missing", *end_offset);
+    std::memset(clean_.data() + scan.clean_bytes, 0, kReaderPaddingBytes);
+    *data = {clean_.data(), scan.clean_bytes, {offsets, restart_count}};
+    return Status::ok();
+}
+
+}  // namespace fastload::jpeg
