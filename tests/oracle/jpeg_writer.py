@@ -1,4 +1,4 @@
-"""Writes sequential JPEG files from quantised coefficients, also kinds that no ordinary encoder makes.
+"""Writes sequential and progressive JPEG files from quantised coefficients, also kinds that no ordinary encoder makes.
 
 A file is described by its components' sampling factors and blocks; nothing is computed from pixels, so that any
 coefficient, table and scan structure can be had. The Huffman codes are not fitted to the data (but for the two smallest
@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Blocks = NDArray[np.int32]  # [block rows, block columns, 64], zigzag order
+NO_CODE = -1  # in place of a table: bits without a symbol before them
 
 
 @dataclass
@@ -30,7 +31,10 @@ class Component:
 
 @dataclass
 class JpegFile:
-    """What `encode` writes. `scans` lists component indices; None is one interleaved scan of all."""
+    """What `encode` writes. `scans` lists component indices; None is one interleaved scan of all.
+
+    `encode_progressive` has a script in their place.
+    """
 
     width: int
     height: int
@@ -140,22 +144,27 @@ def _encode_scan(file: JpegFile, scan: Sequence[int], long_codes: bool) -> bytes
     out = segment(0xC4, b"\x00" + tables[0].payload + b"\x10" + tables[1].payload)
     parameters = b"".join(bytes([file.components[c].number, 0x00]) for c in scan)
     out += segment(0xDA, bytes([len(scan)]) + parameters + b"\x00\x3f\x00")
+    return out + _pack(segments, tables)
+
+
+def _pack(segments: Sequence[Sequence[tuple[int, int, int, int]]], tables: Sequence[_HuffmanTable]) -> bytes:
+    """The entropy-coded data: (table or NO_CODE, symbol, bits behind its code, their number), restart by restart."""
+    out = b""
     for number, part in enumerate(segments):
         if number:
             out += bytes([0xFF, 0xD0 + (number - 1) % 8])
-        accumulator, length = 0, 0
+        digits = []
         for table, symbol, bits, size in part:
-            code, code_length = tables[table].codes[symbol]
-            accumulator = (accumulator << code_length | code) << size | bits
-            length += code_length + size
-        padding = -length % 8
-        accumulator = accumulator << padding | ((1 << padding) - 1)
-        out += accumulator.to_bytes((length + padding) // 8, "big").replace(b"\xff", b"\xff\x00")
+            code, code_length = (0, 0) if table == NO_CODE else tables[table].codes[symbol]
+            digits.append(format(1 << code_length + size | code << size | bits, "b")[1:])
+        text = "".join(digits)
+        text += "1" * (-len(text) % 8)
+        out += int("0" + text, 2).to_bytes(len(text) // 8, "big").replace(b"\xff", b"\xff\x00")
     return out
 
 
-def encode(file: JpegFile, *, long_codes: bool = False) -> bytes:
-    """The file's bytes. `long_codes` gives every symbol a code of 16 bits."""
+def _header(file: JpegFile, frame_marker: int) -> bytes:
+    """Everything before the tables of the first scan."""
     out = b"\xff\xd8"
     for marker, payload in file.app_segments:
         out += segment(marker, payload)
@@ -167,12 +176,175 @@ def encode(file: JpegFile, *, long_codes: bool = False) -> bytes:
     for component in file.components:
         factors = component.horizontal << 4 | component.vertical
         frame += bytes([component.number, factors, component.quantization])
-    out += segment(file.frame_marker, frame)
-    if file.restart_interval:
-        out += segment(0xDD, struct.pack(">H", file.restart_interval))
+    out += segment(frame_marker, frame)
+    return out + (segment(0xDD, struct.pack(">H", file.restart_interval)) if file.restart_interval else b"")
+
+
+def encode(file: JpegFile, *, long_codes: bool = False) -> bytes:
+    """The file's bytes. `long_codes` gives every symbol a code of 16 bits."""
+    out = _header(file, file.frame_marker)
     for scan in file.scans or [range(len(file.components))]:
         out += _encode_scan(file, list(scan), long_codes)
     return out + b"\xff\xd9"
+
+
+@dataclass(frozen=True)
+class BandScan:
+    """One scan of a progressive file: components by index, zigzag positions both included, Ah and Al of T.81."""
+
+    components: tuple[int, ...]
+    start: int
+    end: int
+    high: int
+    low: int
+
+
+class _BandWriter:
+    """The symbols of an AC scan. A run of blocks that end alike is written when it has `longest_run` blocks."""
+
+    def __init__(self, scan: BandScan, longest_run: int) -> None:
+        self.scan = scan
+        self.longest_run = longest_run
+        self.symbols: list[tuple[int, int, int, int]] = []
+        self.run = 0
+        self.run_corrections: list[int] = []
+
+    def end_run(self) -> None:
+        if self.run:
+            length = self.run.bit_length() - 1
+            self.symbols.append((1, length << 4, self.run - (1 << length), length))
+            self._put_bits(self.run_corrections)
+        self.run, self.run_corrections = 0, []
+
+    def _put_bits(self, bits: Sequence[int]) -> None:
+        self.symbols += [(NO_CODE, 0, bit, 1) for bit in bits]
+
+    def _put(self, symbol: int, bits: int, size: int, corrections: Sequence[int]) -> None:
+        self.end_run()
+        self.symbols.append((1, symbol, bits, size))
+        self._put_bits(corrections)
+
+    def add(self, block: NDArray[np.int32]) -> None:
+        band = block[self.scan.start : self.scan.end + 1]
+        magnitudes = (np.abs(band) >> self.scan.low).tolist()
+        zeros, corrections = (self._refine if self.scan.high else self._first)(band.tolist(), magnitudes)
+        if zeros or corrections:
+            self.run += 1
+            self.run_corrections += corrections
+            if self.run == self.longest_run:
+                self.end_run()
+
+    def _first(self, band: list[int], magnitudes: list[int]) -> tuple[int, list[int]]:
+        zeros = 0
+        for value, magnitude in zip(band, magnitudes, strict=True):
+            if magnitude == 0:
+                zeros += 1
+                continue
+            while zeros > 15:
+                self._put(0xF0, 0, 0, [])
+                zeros -= 16
+            size, bits = _magnitude(magnitude if value > 0 else -magnitude)
+            self._put(zeros << 4 | size, bits, size, [])
+            zeros = 0
+        return zeros, []
+
+    def _refine(self, band: list[int], magnitudes: list[int]) -> tuple[int, list[int]]:
+        last_new = max((k for k, magnitude in enumerate(magnitudes) if magnitude == 1), default=-1)
+        zeros, corrections = 0, []
+        for k, (value, magnitude) in enumerate(zip(band, magnitudes, strict=True)):
+            if magnitude == 0:
+                zeros += 1
+                continue
+            while zeros > 15 and k <= last_new:
+                self._put(0xF0, 0, 0, corrections)
+                zeros, corrections = zeros - 16, []
+            if magnitude > 1:
+                corrections.append(magnitude & 1)
+            else:
+                self._put(zeros << 4 | 1, int(value > 0), 1, corrections)
+                zeros, corrections = 0, []
+        return zeros, corrections
+
+
+def _dc_symbols(scan: BandScan, mcus: Sequence[Sequence[tuple[int, NDArray[np.int32]]]]) -> list[tuple[int, ...]]:
+    predictions = [0] * len(scan.components)
+    symbols = []
+    for index, block in (pair for mcu in mcus for pair in mcu):
+        value = int(block[0]) >> scan.low
+        if scan.high:
+            symbols.append((NO_CODE, 0, value & 1, 1))
+        else:
+            size, bits = _magnitude(value - predictions[index])
+            predictions[index] = value
+            symbols.append((0, size, bits, size))
+    return symbols
+
+
+def _encode_band_scan(file: JpegFile, scan: BandScan, long_codes: bool, longest_run: int) -> bytes:
+    mcus = _scan_blocks(file, scan.components)
+    interval = file.restart_interval or len(mcus)
+    segments = []
+    for first in range(0, len(mcus), interval):
+        part = mcus[first : first + interval]
+        if scan.start == 0:
+            segments.append(_dc_symbols(scan, part))
+            continue
+        writer = _BandWriter(scan, longest_run)
+        for mcu in part:
+            writer.add(mcu[0][1])
+        writer.end_run()
+        segments.append(writer.symbols)
+    tables = [_HuffmanTable([*{s[1] for part in segments for s in part if s[0] == c}], long_codes) for c in (0, 1)]
+    used = 0 if scan.start == 0 else 1
+    out = b"" if scan.start == 0 and scan.high else segment(0xC4, bytes([used << 4]) + tables[used].payload)
+    parameters = b"".join(bytes([file.components[c].number, 0x00]) for c in scan.components)
+    band = bytes([scan.start, scan.end, scan.high << 4 | scan.low])
+    out += segment(0xDA, bytes([len(scan.components)]) + parameters + band)
+    return out + _pack(segments, tables)
+
+
+def encode_progressive(
+    file: JpegFile, script: Sequence[BandScan], *, long_codes: bool = False, longest_run: int = 32767
+) -> bytes:
+    """A progressive file with the scans of `script`, whether that is a legal one or not.
+
+    `longest_run` is the largest number of blocks that one end of band stands for, at most 32767.
+    """
+    scans = [_encode_band_scan(file, scan, long_codes, longest_run) for scan in script]
+    return _header(file, 0xC2) + b"".join(scans) + b"\xff\xd9"
+
+
+def random_script(
+    rng: np.random.Generator, component_count: int, *, highest_shift: int = 3, together: bool | None = None
+) -> list[BandScan]:
+    """A legal script that brings all coefficients to their last bit: bands, shifts and order at random.
+
+    `together` says whether the first DC scan is interleaved; None leaves that to chance as well.
+    """
+    unknown = -1
+    levels = np.full((component_count, 64), unknown)
+    together = bool(rng.random() < 0.5) if together is None else together
+    script: list[BandScan] = []
+    while (levels != 0).any():
+        component = int(rng.choice(np.flatnonzero((levels != 0).any(1))))
+        row = levels[component]
+        if row[0] == unknown or (row[0] > 0 and rng.random() < 0.3):
+            alike = [c for c in range(component_count) if levels[c, 0] == row[0]]
+            if not together and rng.random() < 0.5:
+                alike = [component]
+            members, start, end = tuple(alike), 0, 0
+        else:
+            unfinished = np.flatnonzero(row[1:] != 0) + 1
+            if not len(unfinished):
+                continue
+            members, start = (component,), int(unfinished[0] if rng.random() < 0.7 else rng.choice(unfinished))
+            alike_end = start + int(np.flatnonzero([*(row[start:] != row[start]), True])[0]) - 1
+            end = alike_end if rng.random() < 0.7 else int(rng.integers(start, alike_end + 1))
+        level = int(row[start])
+        low = int(rng.integers(0, highest_shift + 1)) if level == unknown else level - 1
+        script.append(BandScan(members, start, end, 0 if level == unknown else level, low))
+        levels[np.array(members), start : end + 1] = low
+    return script
 
 
 def random_file(

@@ -11,11 +11,23 @@ namespace {
 // for the next lookup, which needs 9 and is made before the next refill. Correction bits see to their own refills.
 static_assert(56 - kMaxBandSymbolBits >= kLookupBits);
 
+// Positions k..63; k is 0..63.
+constexpr NonzeroMask from(int k) { return ~NonzeroMask{0} << k; }
+constexpr NonzeroMask bit_of(int k) { return NonzeroMask{1} << k; }
+
 struct Band {
     const BandTable* table;
     int start;
     int end;
     int shift;
+    NonzeroMask positions;
+
+    Band(const BandTable* table_of_scan, const Scan& scan)
+        : table(table_of_scan),
+          start(scan.spectral_start),
+          end(scan.spectral_end),
+          shift(scan.approximation_low),
+          positions(from(start) & ~(from(end) << 1)) {}
 };
 
 FASTLOAD_ALWAYS_INLINE bool read_symbol(BitReader& reader, const BandTable& table, BandSymbol* symbol) {
@@ -29,10 +41,6 @@ FASTLOAD_ALWAYS_INLINE bool read_symbol(BitReader& reader, const BandTable& tabl
 FASTLOAD_ALWAYS_INLINE std::uint32_t run_of_blocks(std::uint64_t bits, int length) {
     return (1U << length) + static_cast<std::uint32_t>((bits >> 1) >> (63 - length));
 }
-
-constexpr NonzeroMask bit_of(int k) { return NonzeroMask{1} << k; }
-// Positions k..63; k is 0..63.
-constexpr NonzeroMask from(int k) { return ~NonzeroMask{0} << k; }
 
 // The band of one block in its first scan. *blocks receives the length of the run of blocks that it ends, itself
 // included, or stays as it is. Returns false for what no encoder writes.
@@ -65,40 +73,100 @@ FASTLOAD_ALWAYS_INLINE bool read_band(BitReader& reader, const Band& band, std::
     return k <= band.end + 1;
 }
 
-// Moves the `count` coefficients at the positions of `which` away from zero by one step each, where their bits say so.
-template <bool kIsKept>
-FASTLOAD_ALWAYS_INLINE void correct(BitReader& reader, NonzeroMask which, int count, int shift, std::int16_t* block) {
-    if (!kIsKept) {
-        reader.refill();
-        if (__builtin_expect(count > 32, 0)) {
-            reader.skip(32);
-            reader.refill();
-            count -= 32;
+// [run][zeros]: where the zero behind `run` zeros is, among eight positions of which bit i of `zeros` says that the i-th
+// is one; kNotHere where it is further on.
+constexpr std::uint8_t kNotHere = 255;
+struct ZeroPositions {
+    std::uint8_t at[8][256] = {};
+    constexpr ZeroPositions() {
+        for (int zeros = 0; zeros < 256; ++zeros) {
+            for (int run = 0; run < 8; ++run) at[run][zeros] = kNotHere;
+            for (int i = 0, run = 0; i < 8; ++i) {
+                if ((zeros >> i & 1) != 0) at[run++][zeros] = static_cast<std::uint8_t>(i);
+            }
         }
-        reader.skip(count);
-        return;
     }
-    for (; which != 0; which &= which - 1) {
-        if (__builtin_expect(reader.count == 0, 0)) reader.refill();
-        std::int16_t& value = block[__builtin_ctzll(which)];
-        const int step = (value < 0 ? -1 : 1) * (1 << shift);
-        const int mask = -static_cast<int>(reader.bits >> 63);
-        value = static_cast<std::int16_t>(value + (step & mask));
-        reader.skip(1);
+};
+constexpr ZeroPositions kZeroPositions;
+
+// The position of the zero behind `run` zeros, from k on, or 64 where there is none. Bit i of `zeros` says that the
+// coefficient at i, which is at least k, is zero.
+FASTLOAD_ALWAYS_INLINE int find_zero(NonzeroMask zeros, int k, int run) {
+    if (__builtin_expect(run < 8, 1)) {
+        const std::uint8_t offset = kZeroPositions.at[run][zeros >> k & 255];
+        if (__builtin_expect(offset != kNotHere, 1)) return k + offset;
     }
-    reader.refill();
+    zeros &= from(k);
+    for (int i = 0; i < run; ++i) zeros &= zeros - 1;
+    return zeros == 0 ? 64 : __builtin_ctzll(zeros);
+}
+
+FASTLOAD_ALWAYS_INLINE int count_bits(NonzeroMask mask) {
+    mask -= mask >> 1 & 0x5555555555555555U;
+    mask = (mask & 0x3333333333333333U) + (mask >> 2 & 0x3333333333333333U);
+    mask = (mask + (mask >> 4)) & 0x0F0F0F0F0F0F0F0FU;
+    return static_cast<int>(mask * 0x0101010101010101U >> 56);
+}
+
+// Appends the next `count` bits, 0..63, to *taken. At least 24 bits are there before it, and 15 after it.
+FASTLOAD_ALWAYS_INLINE void take_bits(BitReader& reader, int count, std::uint64_t* taken) {
+    if (__builtin_expect(count > 24, 0)) {
+        for (; count > 24; count -= 24) {
+            *taken = *taken << 24 | reader.bits >> 40;
+            reader.skip(24);
+            reader.refill();
+        }
+    }
+    *taken = *taken << count | (reader.bits >> 1) >> (63 - count);
+    reader.skip(count);
+}
+
+// Eight coefficients side by side, so that compilers use the vector instructions of any processor.
+using Lanes = std::int16_t __attribute__((vector_size(16)));
+
+// All ones in the lanes whose bit is set in the low 8 of `bits`.
+FASTLOAD_ALWAYS_INLINE Lanes lanes_of(NonzeroMask bits) {
+    constexpr Lanes kLaneBits = {1, 2, 4, 8, 16, 32, 64, 128};
+    return ((Lanes{} + static_cast<std::int16_t>(bits & 255)) & kLaneBits) != 0;
+}
+
+// Moves the coefficients at `positions` away from zero by 1 << shift; those that are zero become negative where
+// `negative` has a bit.
+FASTLOAD_ALWAYS_INLINE void add_bits(NonzeroMask positions, NonzeroMask negative, int shift, std::int16_t* block) {
+    const Lanes step = Lanes{} + static_cast<std::int16_t>(1 << shift);
+    for (int group = 0; group < 64; group += 8, block += 8) {
+        Lanes values;
+        std::memcpy(&values, block, sizeof(values));
+        const Lanes sign = (values >> 15) | lanes_of(negative >> group);
+        values += ((lanes_of(positions >> group) & step) ^ sign) - sign;
+        std::memcpy(block, &values, sizeof(values));
+    }
+}
+
+// Those of the positions in `history` whose bit is set. The last of `bits` belongs to the highest position.
+FASTLOAD_ALWAYS_INLINE NonzeroMask deposit(std::uint64_t bits, NonzeroMask history) {
+    if (history == 0) return 0;
+    bits <<= 64 - count_bits(history);
+    NonzeroMask positions = 0;
+    for (; history != 0; history &= history - 1, bits <<= 1) {
+        positions |= (history & (0 - history)) & (0 - (bits >> 63));
+    }
+    return positions;
 }
 
 // The band of one block in a refinement scan (T.81 G.1.2.3). As read_band, but that the block may lie in a run of
-// blocks: then *blocks is not 0.
+// blocks: then *blocks is not 0. The correction bits of all coefficients that were not zero before are collected, and
+// so are the new coefficients; values change once, at the end.
 template <bool kIsKept>
 FASTLOAD_ALWAYS_INLINE bool refine_block(BitReader& reader, const Band& band, std::int16_t* block,
                                          NonzeroMask* nonzero, std::uint32_t* blocks) {
-    const NonzeroMask in_band = from(band.start) & ~(from(band.end) << 1);
-    const NonzeroMask history = *nonzero & in_band;
+    const NonzeroMask history = *nonzero & band.positions;
+    NonzeroMask fresh = 0;
+    NonzeroMask negative = 0;
+    std::uint64_t corrections = 0;
     int k = band.start;
     if (*blocks == 0) {
-        NonzeroMask zeros = ~history & in_band;
+        const NonzeroMask zeros = ~history & band.positions;
         do {
             BandSymbol symbol;
             if (!read_symbol(reader, *band.table, &symbol)) return false;
@@ -108,26 +176,27 @@ FASTLOAD_ALWAYS_INLINE bool refine_block(BitReader& reader, const Band& band, st
                 *blocks = run_of_blocks(extra, symbol.run);
                 break;
             }
-            if (symbol.size > 1) return false;
-            for (int i = 0; i < symbol.run; ++i) zeros &= zeros - 1;
-            if (zeros == 0) return false;
-            const int position = __builtin_ctzll(zeros);
-            zeros &= zeros - 1;
-            const int passed = position - k - symbol.run;
-            if (passed != 0) {
-                correct<kIsKept>(reader, history & from(k) & ~from(position), passed, band.shift, block);
-            }
-            if (symbol.size != 0) {
-                if (kIsKept) block[position] = static_cast<std::int16_t>(((extra >> 63) != 0 ? 1 : -1) * (1 << band.shift));
-                *nonzero |= bit_of(position);
-            }
+            const int position = find_zero(zeros, k, symbol.run);
+            if (symbol.size > 1 || position > 63) return false;
+            take_bits(reader, position - k - symbol.run, &corrections);
+            fresh |= NonzeroMask{symbol.size} << position;
+            negative |= (~extra >> 63) << position;
             k = position + 1;
         } while (k <= band.end);
-        if (*blocks == 0) return true;
     }
-    const NonzeroMask rest = history & from(k);
-    if (rest != 0) correct<kIsKept>(reader, rest, __builtin_popcountll(rest), band.shift, block);
-    --*blocks;
+    if (*blocks != 0) {
+        const NonzeroMask rest = k > 63 ? 0 : history & from(k);
+        if (rest != 0) {
+            reader.refill();
+            take_bits(reader, count_bits(rest), &corrections);
+        }
+        --*blocks;
+    }
+    *nonzero |= fresh;
+    if (kIsKept) {
+        const NonzeroMask positions = deposit(corrections, history) | fresh;
+        if (positions != 0) add_bits(positions, negative & fresh, band.shift, block);
+    }
     return true;
 }
 
@@ -254,7 +323,7 @@ bool ProgressiveScan::refine_dc(std::uint32_t first, std::uint32_t count) noexce
 
 template <bool kIsKept>
 bool ProgressiveScan::decode_band(std::uint32_t first, std::uint32_t count) noexcept {
-    const Band band = {band_.table, scan_.spectral_start, scan_.spectral_end, scan_.approximation_low};
+    const Band band(band_.table, scan_);
     BitReader reader = reader_;
     std::int16_t* const blocks = kIsKept ? band_.output + 64 * std::size_t{first} : nullptr;
     NonzeroMask* const nonzero = band_.nonzero + (mcu_count_ - mcus_left_);
@@ -279,12 +348,16 @@ bool ProgressiveScan::decode_band(std::uint32_t first, std::uint32_t count) noex
 
 template <bool kIsKept>
 bool ProgressiveScan::refine_band(std::uint32_t first, std::uint32_t count) noexcept {
-    const Band band = {band_.table, scan_.spectral_start, scan_.spectral_end, scan_.approximation_low};
+    const Band band(band_.table, scan_);
     BitReader reader = reader_;
     std::int16_t* const blocks = kIsKept ? band_.output + 64 * std::size_t{first} : nullptr;
     NonzeroMask* const nonzero = band_.nonzero + (mcu_count_ - mcus_left_);
     std::uint32_t run = empty_blocks_;
     for (std::uint32_t i = 0; i < count; ++i) {
+        if (run != 0 && (nonzero[i] & band.positions) == 0) {
+            --run;
+            continue;
+        }
         std::int16_t* const block = kIsKept ? blocks + 64 * std::size_t{i} : nullptr;
         if (!refine_block<kIsKept>(reader, band, block, nonzero + i, &run)) return false;
         if (reader.next > limit()) return false;
