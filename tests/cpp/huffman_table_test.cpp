@@ -333,4 +333,42 @@ TEST_CASE(entropy_scan_refuses_bad_segments) {
     });
 }
 
+TEST_CASE(band_table_finds_every_symbol_by_lookup_or_canonically) {
+    std::mt19937 random(5);
+    std::vector<std::uint8_t> symbols;
+    for (int run = 0; run < 16; ++run) {
+        for (int size = 0; size <= kMaxAcSize; ++size) symbols.push_back(static_cast<std::uint8_t>(run << 4 | size));
+    }
+    const auto table = std::make_unique<BandTable>();
+    for (int round = 0; round < 20; ++round) {
+        const HuffmanSpec spec = random_spec(symbols, random);
+        CHECK(table->build(spec));
+        CHECK_EQUAL(table->largest_size, kMaxAcSize);
+        const std::vector<Code> codes = codes_of(spec);
+        for (const std::uint8_t symbol : symbols) {
+            const Code& code = codes[symbol];
+            const std::uint64_t bits = static_cast<std::uint64_t>(code.bits) << (64 - code.length);
+            const BandSymbol found = table->find(bits);
+            const int run = symbol >> 4;
+            const int size = symbol & 15;
+            CHECK_EQUAL(static_cast<int>(found.run), run);
+            CHECK_EQUAL(static_cast<int>(found.size), size);
+            CHECK_EQUAL(static_cast<int>(found.code_bits), code.length);
+            const int extra = size != 0 ? size : run == 15 ? 0 : run;
+            CHECK_EQUAL(static_cast<int>(found.total_bits), code.length + extra);
+            const BandSymbol& looked_up = table->lookup[bits >> (64 - kLookupBits)];
+            CHECK_EQUAL(static_cast<int>(looked_up.total_bits), code.length > kLookupBits ? 0 : code.length + extra);
+        }
+    }
+}
+
+TEST_CASE(band_table_takes_runs_of_blocks_and_refuses_large_sizes) {
+    const auto table = std::make_unique<BandTable>();
+    CHECK(table->build(spec_of({{1, 1}}, {0xE0})));
+    CHECK_EQUAL(static_cast<int>(table->find(0).total_bits), 1 + 14);
+    CHECK_EQUAL(static_cast<int>(table->find(~std::uint64_t{0}).total_bits), 0);
+    CHECK(!table->build(spec_of({{1, 1}}, {0x0B})));
+    CHECK(!table->build(spec_of({{1, 2}}, {0x01, 0x02})));  // uses the all-ones code
+}
+
 }  // namespace fastload::jpeg

@@ -76,6 +76,15 @@ inline Bytes sos(const std::vector<std::uint8_t>& ids, std::uint8_t tables = 0x0
     return segment(0xDA, payload);
 }
 
+// A scan of a progressive file: `shifts` is Ah and Al in one byte.
+inline Bytes sos_band(const std::vector<std::uint8_t>& ids, int start, int end, int shifts) {
+    Bytes bytes = sos(ids);
+    bytes[bytes.size() - 3] = static_cast<std::uint8_t>(start);
+    bytes[bytes.size() - 2] = static_cast<std::uint8_t>(end);
+    bytes[bytes.size() - 1] = static_cast<std::uint8_t>(shifts);
+    return bytes;
+}
+
 inline const Bytes kSoi = {0xFF, 0xD8};
 inline const Bytes kEoi = {0xFF, 0xD9};
 
@@ -84,6 +93,16 @@ inline const Bytes kEoi = {0xFF, 0xD9};
 inline Bytes small_gray_file() {
     return joined(
         {kSoi, dqt(0, 1), sof(0xC0, 16, 16, {{1, 0x11, 0}}), dht(0x00, 0), dht(0x10, 0), sos({1}), {0x00}, kEoi});
+}
+
+// Grey, 16 x 16, progressive: all coefficients in two steps, mid-grey. DC scans have a bit for each of the four blocks,
+// AC scans a code "0" for a run of 4 + 0 empty blocks, whose two low bits follow.
+inline Bytes small_progressive_file() {
+    const Bytes four_bits = {0x0F};
+    const Bytes run_of_four = {0x1F};
+    return joined({kSoi, dqt(0, 1), sof(0xC2, 16, 16, {{1, 0x11, 0}}), dht(0x00, 0), dht(0x10, 0x20),
+                   sos_band({1}, 0, 0, 0x01), four_bits, sos_band({1}, 1, 63, 0x01), run_of_four,
+                   sos_band({1}, 0, 0, 0x10), four_bits, sos_band({1}, 1, 63, 0x10), run_of_four, kEoi});
 }
 
 }  // namespace fastload::testing

@@ -69,9 +69,21 @@ TEST_CASE(decoder_decodes_a_small_gray_file) {
     CHECK(is_uniform(decoded.view, 128));
 }
 
+TEST_CASE(decoder_decodes_a_small_progressive_file) {
+    Fixture fixture;
+    const Decoded decoded = fixture.decode(small_progressive_file());
+    CHECK(decoded.status.is_ok());
+    CHECK_EQUAL(decoded.view.width, 16);
+    CHECK(is_uniform(decoded.view, 128));
+    CHECK(!fixture.decoder().stopped_early());
+    CHECK(fixture.decode(small_progressive_file(), {9, 2, 3, 4}).status.is_ok());
+    CHECK(fixture.decoder().stopped_early());
+}
+
 TEST_CASE(decoder_survives_every_truncation) {
     Fixture fixture;
-    for (const Bytes& file : {small_gray_file(), color_file(40, 40, true), color_file(40, 40, false)}) {
+    for (const Bytes& file :
+         {small_gray_file(), color_file(40, 40, true), color_file(40, 40, false), small_progressive_file()}) {
         CHECK(fixture.decode(file).status.is_ok());
         for (std::size_t size = 0; size < file.size(); ++size) {
             const Bytes cut(file.begin(), file.begin() + static_cast<std::ptrdiff_t>(size));
@@ -85,7 +97,8 @@ TEST_CASE(decoder_survives_every_truncation) {
 
 TEST_CASE(decoder_survives_every_changed_byte) {
     Fixture fixture;
-    for (const Bytes& file : {small_gray_file(), color_file(40, 24, true), color_file(24, 40, false)}) {
+    for (const Bytes& file :
+         {small_gray_file(), color_file(40, 24, true), color_file(24, 40, false), small_progressive_file()}) {
         for (std::size_t at = 0; at < file.size(); ++at) {
             for (const int value : {0x00, 0x01, 0x11, 0x7F, 0x80, 0xD0, 0xD9, 0xDA, 0xFF}) {
                 Bytes changed = file;
@@ -167,6 +180,39 @@ TEST_CASE(decoder_wants_exactly_the_restart_markers_of_the_frame) {
     CHECK(!fixture.decode(file({0x0F, 0xFF, 0xD0})).status.is_ok());
     // A segment above the region is not read.
     CHECK(fixture.decode(file({0x0F, 0x00, 0xFF, 0xD0, 0x0F}), {0, 8, 16, 8}).status.is_ok());
+}
+
+TEST_CASE(decoder_refuses_a_large_progressive_frame_with_little_data_before_it_takes_memory) {
+    Fixture fixture;
+    Bytes file = small_progressive_file();
+    const Bytes frame = sof(0xC2, 16, 16, {{1, 0x11, 0}});
+    const Bytes large = sof(0xC2, 9000, 9000, {{1, 0x11, 0}});
+    std::copy(large.begin(), large.end(), std::search(file.begin(), file.end(), frame.begin(), frame.end()));
+    const std::size_t before = fixture.decoder().scratch_bytes();
+    CHECK(fixture.decode(file).status.code == StatusCode::kIrregular);
+    CHECK(fixture.decoder().scratch_bytes() < before + 100'000);
+}
+
+TEST_CASE(decoder_counts_only_the_region_against_the_limit_of_coefficients) {
+    DecodeLimits limits;
+    limits.max_coefficient_bytes = 3 * 128 + 4 * 8;  // three of the four blocks, and where those of all are not zero
+    const auto decoder = std::make_unique<JpegDecoder>(*select_kernel_table(), limits);
+    const Bytes file = small_progressive_file();
+    ImageInfo info;
+    StripImageView view;
+    CHECK(decoder->read_header(span_of(file), &info).is_ok());
+    CHECK(decoder->decode({0, 0, 16, 16}, &view).code == StatusCode::kLimitExceeded);
+    CHECK(decoder->decode({0, 0, 8, 16}, &view).is_ok());
+}
+
+TEST_CASE(decoder_wants_runs_of_blocks_to_end_with_their_segment) {
+    Fixture fixture;
+    Bytes file = small_progressive_file();
+    const Bytes run_of_four = joined({sos_band({1}, 1, 63, 0x10), {0x1F}});
+    const auto found = std::search(file.begin(), file.end(), run_of_four.begin(), run_of_four.end());
+    CHECK(found != file.end());
+    *(found + static_cast<std::ptrdiff_t>(run_of_four.size()) - 1) = 0x3F;  // 4 + 1 blocks
+    CHECK(fixture.decode(file).status.code == StatusCode::kIrregular);
 }
 
 }  // namespace fastload

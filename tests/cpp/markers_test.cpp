@@ -93,11 +93,11 @@ TEST_CASE(markers_guess_the_color_model_in_libjpegs_order) {
     CHECK(verdict(with_color(app(0xEE, "Adobe\0\x64\0\0\0\0\2", 12), ycc)) == kIrregular);
 }
 
-TEST_CASE(markers_refuse_what_is_not_a_sequential_8_bit_file) {
+TEST_CASE(markers_refuse_what_is_not_an_8_bit_file_of_a_known_kind) {
     CHECK(verdict({}) == kUnsupported);
     CHECK(verdict({0xFF, 0xD8}) == kUnsupported);
     CHECK(verdict(text("\x89PNG\r\n\x1A\n", 8)) == kUnsupported);
-    for (const int code : {0xC2, 0xC3, 0xC5, 0xC6, 0xC7, 0xC9, 0xCA, 0xCB, 0xCD, 0xCE, 0xCF}) {
+    for (const int code : {0xC3, 0xC5, 0xC6, 0xC7, 0xC9, 0xCA, 0xCB, 0xCD, 0xCE, 0xCF}) {
         CHECK(verdict(with_frame(sof(static_cast<std::uint8_t>(code), 16, 16, {{1, 0x11, 0}}))) == kUnsupported);
     }
     Bytes twelve_bits = sof(0xC1, 16, 16, {{1, 0x11, 0}});
@@ -288,6 +288,46 @@ TEST_CASE(markers_between_scans_are_only_tables_and_comments) {
     CHECK(read(sof(0xC0, 16, 16, kColor420), &tables, &is_end) == kIrregular);
     CHECK(read(segment(0xDC, {0, 16}), &tables, &is_end) == kIrregular);
     CHECK(read(sos({9}), &tables, &is_end) == kIrregular);
+}
+
+TEST_CASE(markers_take_the_bands_of_a_progressive_file) {
+    const auto scan_verdict = [](int start, int end, int shifts) {
+        return verdict(with({}, sof(0xC2, 16, 16, {{1, 0x11, 0}}), sos_band({1}, start, end, shifts)));
+    };
+    CHECK(scan_verdict(0, 0, 0x00) == kOk);
+    CHECK(scan_verdict(0, 0, 0x0D) == kOk);
+    CHECK(scan_verdict(0, 0, 0xDC) == kOk);
+    CHECK(scan_verdict(1, 63, 0x02) == kOk);
+    CHECK(scan_verdict(5, 5, 0x21) == kOk);
+    CHECK(scan_verdict(0, 63, 0x00) == kIrregular);
+    CHECK(scan_verdict(0, 1, 0x00) == kIrregular);
+    CHECK(scan_verdict(6, 5, 0x00) == kIrregular);
+    CHECK(scan_verdict(1, 64, 0x00) == kIrregular);
+    CHECK(scan_verdict(1, 63, 0x0E) == kIrregular);
+    CHECK(scan_verdict(1, 63, 0xED) == kOk);
+    CHECK(scan_verdict(1, 63, 0xFE) == kIrregular);
+    CHECK(scan_verdict(1, 63, 0x20) == kIrregular);
+    CHECK(scan_verdict(1, 63, 0x11) == kIrregular);
+    CHECK(scan_verdict(1, 63, 0x12) == kIrregular);
+    const Bytes color = sof(0xC2, 16, 16, kColor420);
+    CHECK(verdict(with({}, color, sos_band({1, 2, 3}, 0, 0, 0x01))) == kOk);
+    CHECK(verdict(with({}, color, sos_band({2, 3}, 1, 5, 0x01))) == kIrregular);
+    CHECK(verdict(with({}, color, sos_band({3}, 1, 5, 0x01))) == kOk);
+    CHECK(verdict(with({}, sof(0xC0, 16, 16, kColor420), sos_band({3}, 1, 5, 0x01))) == kIrregular);
+}
+
+TEST_CASE(markers_tell_what_a_progressive_scan_brings) {
+    const auto header = std::make_unique<Header>();
+    CHECK(verdict(with({}, sof(0xC2, 16, 16, {{1, 0x11, 0}}), sos_band({1}, 6, 63, 0x21)), header.get()) == kOk);
+    CHECK(header->frame.is_progressive);
+    const Scan& scan = header->first_scan;
+    CHECK_EQUAL(scan.spectral_start, 6);
+    CHECK_EQUAL(scan.spectral_end, 63);
+    CHECK_EQUAL(scan.approximation_high, 2);
+    CHECK_EQUAL(scan.approximation_low, 1);
+    CHECK(!scan.is_dc() && scan.is_refinement());
+    CHECK(verdict(with({}, sof(0xC1, 16, 16, {{1, 0x11, 0}}), sos({1})), header.get()) == kOk);
+    CHECK(!header->frame.is_progressive);
 }
 
 }  // namespace fastload::jpeg

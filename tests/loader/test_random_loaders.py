@@ -47,7 +47,7 @@ def make_odd_folder(root: Path) -> Path:
     paths[2].write_bytes(paths[2].read_bytes()[:-3000])
     paths[3].write_bytes(b"")
     with Image.open(root / "sizes" / "2.jpg") as image:
-        image.save(paths[4], "JPEG", progressive=True)
+        image.convert("CMYK").save(paths[4], "JPEG")
     paths[4].write_bytes(paths[4].read_bytes()[:-2000])
     paths[5].write_bytes(paths[5].read_bytes()[:100])
     return root

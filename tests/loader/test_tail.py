@@ -559,10 +559,10 @@ def test_the_counters_tell_who_did_what(mixed_folder: Path) -> None:
         loader = TailLoader(dataset, num_native, batch_size=5, num_workers=num_workers)
         list(loader)
         stats = loader.stats()
-        assert (stats.samples_native, stats.samples_fallback, stats.samples_failed) == (9, 7, 0)
+        assert (stats.samples_native, stats.samples_fallback, stats.samples_failed) == (10, 6, 0)
         assert stats.samples_python_tail == stats.samples == 16
         assert stats.batches_delivered == 4
-        assert sum(stats.fallback_reasons.values()) == 7
+        assert sum(stats.fallback_reasons.values()) == 6
         assert stats.bytes_read == sum(Path(path).stat().st_size for path, _ in dataset.samples)
         stages = {"read", "header", "decode", "transform", "fallback", "tail", "collate"}
         assert stages == {name for name, seconds in stats.stage_seconds.items() if seconds > 0}
@@ -580,7 +580,7 @@ def test_failed_samples_are_counted(tmp_path: Path) -> None:
     loader = TailLoader(dataset_of(with_bad_files(tmp_path), pipeline), num_native, batch_size=1, num_workers=1)
     outcomes(iter(loader))
     stats = loader.stats()
-    assert (stats.samples_failed, stats.samples_native, stats.samples_fallback) == (3, 9, 7)
+    assert (stats.samples_failed, stats.samples_native, stats.samples_fallback) == (3, 10, 6)
 
 
 # ---- flow -----------------------------------------------------------------------------------------------------------

@@ -81,7 +81,7 @@ def faulty_folder(clean_folder: Path, tmp_path: Path) -> Path:
     paths[8].write_bytes(paths[8].read_bytes()[:-300])
     paths[13].write_bytes(b"")
     with Image.open(paths[17]) as image:
-        image.save(paths[17], "JPEG", progressive=True)
+        image.convert("CMYK").save(paths[17], "JPEG")
     paths[17].write_bytes(paths[17].read_bytes()[:-100])
     return root
 

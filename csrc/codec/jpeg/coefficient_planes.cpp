@@ -44,8 +44,8 @@ std::int16_t* CoefficientPlanes::block(int component, std::int32_t block_column,
                                        std::int32_t block_row) const noexcept {
     const Plane& plane = planes_[component];
     auto* const values = reinterpret_cast<std::int16_t*>(values_[component].data());
-    return values + (as_size(block_row - plane.top) * as_size(plane.wide) + as_size(block_column - plane.left)) *
-                        kBlockValues;
+    return values +
+           (as_size(block_row - plane.top) * as_size(plane.wide) + as_size(block_column - plane.left)) * kBlockValues;
 }
 
 NonzeroMask* CoefficientPlanes::nonzero(int component) const noexcept {

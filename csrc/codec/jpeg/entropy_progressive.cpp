@@ -73,8 +73,8 @@ FASTLOAD_ALWAYS_INLINE bool read_band(BitReader& reader, const Band& band, std::
     return k <= band.end + 1;
 }
 
-// [run][zeros]: where the zero behind `run` zeros is, among eight positions of which bit i of `zeros` says that the i-th
-// is one; kNotHere where it is further on.
+// [run][zeros]: where the zero behind `run` zeros is, among eight positions of which bit i of `zeros` says that the
+// i-th is one; kNotHere where it is further on.
 constexpr std::uint8_t kNotHere = 255;
 struct ZeroPositions {
     std::uint8_t at[8][256] = {};
@@ -124,16 +124,21 @@ FASTLOAD_ALWAYS_INLINE void take_bits(BitReader& reader, int count, std::uint64_
 // Eight coefficients side by side, so that compilers use the vector instructions of any processor.
 using Lanes = std::int16_t __attribute__((vector_size(16)));
 
+FASTLOAD_ALWAYS_INLINE Lanes all_lanes(int value) {
+    const auto lane = static_cast<std::int16_t>(value);
+    return Lanes{lane, lane, lane, lane, lane, lane, lane, lane};
+}
+
 // All ones in the lanes whose bit is set in the low 8 of `bits`.
 FASTLOAD_ALWAYS_INLINE Lanes lanes_of(NonzeroMask bits) {
     constexpr Lanes kLaneBits = {1, 2, 4, 8, 16, 32, 64, 128};
-    return ((Lanes{} + static_cast<std::int16_t>(bits & 255)) & kLaneBits) != 0;
+    return (all_lanes(static_cast<int>(bits & 255)) & kLaneBits) != 0;
 }
 
 // Moves the coefficients at `positions` away from zero by 1 << shift; those that are zero become negative where
 // `negative` has a bit.
 FASTLOAD_ALWAYS_INLINE void add_bits(NonzeroMask positions, NonzeroMask negative, int shift, std::int16_t* block) {
-    const Lanes step = Lanes{} + static_cast<std::int16_t>(1 << shift);
+    const Lanes step = all_lanes(1 << shift);
     for (int group = 0; group < 64; group += 8, block += 8) {
         Lanes values;
         std::memcpy(&values, block, sizeof(values));
@@ -158,8 +163,8 @@ FASTLOAD_ALWAYS_INLINE NonzeroMask deposit(std::uint64_t bits, NonzeroMask histo
 // blocks: then *blocks is not 0. The correction bits of all coefficients that were not zero before are collected, and
 // so are the new coefficients; values change once, at the end.
 template <bool kIsKept>
-FASTLOAD_ALWAYS_INLINE bool refine_block(BitReader& reader, const Band& band, std::int16_t* block,
-                                         NonzeroMask* nonzero, std::uint32_t* blocks) {
+FASTLOAD_ALWAYS_INLINE bool refine_block(BitReader& reader, const Band& band, std::int16_t* block, NonzeroMask* nonzero,
+                                         std::uint32_t* blocks) {
     const NonzeroMask history = *nonzero & band.positions;
     NonzeroMask fresh = 0;
     NonzeroMask negative = 0;

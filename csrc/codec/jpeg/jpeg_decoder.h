@@ -22,8 +22,9 @@ namespace fastload {
 // kOk means: the installed Pillow decodes this file to exactly these pixels and raises nothing. The decoder takes clean
 // baseline, extended sequential and complete progressive Huffman files of 8 bits with 1 or 3 components; for everything
 // else it says kUnsupported, kIrregular or kLimitExceeded, and the sample goes to the reference decoder. Apart from
-// these it returns only kOutOfMemory. Below the region it may stop without reading the entropy-coded data: the scan is known to end in a
-// proper marker with all restart markers in sequence, and from there on libjpeg could only warn, which Pillow ignores.
+// these it returns only kOutOfMemory. Below the region it may stop without reading the entropy-coded data: the scan is
+// known to end in a proper marker with all restart markers in sequence, and from there on libjpeg could only warn,
+// which Pillow ignores.
 //
 // One thread at a time. Owns scratch memory that grows to the largest image and stays.
 class JpegDecoder {

@@ -243,11 +243,10 @@ Status read_band(const Segment& segment, const Frame& frame, const std::uint8_t*
                    : Status::irregular("a scan's parameters are not those of a sequential file", segment.offset);
     }
     const bool is_band_legal = scan->is_dc() ? scan->spectral_end == 0
-                                             : scan->spectral_start <= scan->spectral_end &&
-                                                   scan->spectral_end <= 63 && scan->component_count == 1;
-    const bool is_shift_legal =
-        scan->approximation_low <= 13 &&
-        (!scan->is_refinement() || scan->approximation_low == scan->approximation_high - 1);
+                                             : scan->spectral_start <= scan->spectral_end && scan->spectral_end <= 63 &&
+                                                   scan->component_count == 1;
+    const bool is_shift_legal = scan->approximation_low <= 13 &&
+                                (!scan->is_refinement() || scan->approximation_low == scan->approximation_high - 1);
     if (is_band_legal && is_shift_legal) return Status::ok();
     return Status::irregular("a scan's parameters are not those of a progressive file", segment.offset);
 }

@@ -1,0 +1,176 @@
+"""What the tests of the JPEG decoder share: Pillow's pixels, regions, sampling factors, hostile edits."""
+
+from __future__ import annotations
+
+import io
+import os
+import random
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from PIL import Image
+
+_core = pytest.importorskip("fastload._core")
+
+Pixels = NDArray[np.uint8]
+Factors = Sequence[tuple[int, int]]
+
+SAMPLINGS: dict[str, Factors] = {
+    "444": [(1, 1), (1, 1), (1, 1)],
+    "422": [(2, 1), (1, 1), (1, 1)],
+    "420": [(2, 2), (1, 1), (1, 1)],
+    "440": [(1, 2), (1, 1), (1, 1)],
+    "411": [(4, 1), (1, 1), (1, 1)],
+    "gray": [(1, 1)],
+}
+# Forms that come down to the same ratios, or mix them.
+ODD_SAMPLINGS: dict[str, Factors] = {
+    "444 as 2x2": [(2, 2), (2, 2), (2, 2)],
+    "444 as 2x1": [(2, 1), (2, 1), (2, 1)],
+    "444 as 1x2": [(1, 2), (1, 2), (1, 2)],
+    "444 as 1x3": [(1, 3), (1, 3), (1, 3)],
+    "422 as 2x2": [(2, 2), (1, 2), (1, 2)],
+    "440 as 2x2": [(2, 2), (2, 1), (2, 1)],
+    "420 as 2x4": [(2, 4), (1, 2), (1, 2)],
+    "420 as 4x2": [(4, 2), (2, 1), (2, 1)],
+    "mixed": [(2, 2), (2, 1), (1, 1)],
+    "mixed other": [(2, 2), (1, 2), (2, 2)],
+    "subsampled luma": [(1, 1), (2, 2), (2, 2)],
+    "gray 2x2": [(2, 2)],
+    "gray 3x1": [(3, 1)],
+    "gray 4x4": [(4, 4)],
+}
+
+
+def corpora_root() -> Path | None:
+    given = os.environ.get("FASTLOAD_CORPORA")
+    root = Path(given) if given else Path(__file__).resolve().parents[2].parent / "shared" / "corpora"
+    return root if root.is_dir() else None
+
+
+class ManifestRow(NamedTuple):
+    path: Path
+    kind: str
+    tags: str
+    pillow_format: str
+    rgb_md5: str
+    pillow_error: str
+
+
+def manifest_rows() -> list[ManifestRow]:
+    root = corpora_root()
+    if root is None:
+        return []
+    lines = (root / "MANIFEST.tsv").read_text().splitlines()
+    columns = {name: number for number, name in enumerate(lines[0].split("\t"))}
+    rows = []
+    for line in lines[1:]:
+        fields = line.split("\t")
+        name = fields[columns["file"]]
+        facts = [fields[columns[c]] for c in ("class", "tags", "pillow_format", "rgb_md5", "pillow_error")]
+        rows.append(ManifestRow(root / name, *facts))
+    return rows
+
+
+def decode_with_pillow(data: bytes) -> Pixels:
+    """Pillow's pixels; raises what Pillow raises, and its warnings as errors."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with Image.open(io.BytesIO(data)) as image:
+            return np.asarray(image.convert("RGB"))
+
+
+def written_by_pillow(pixels: Pixels, **options: int | str) -> bytes:
+    buffer = io.BytesIO()
+    Image.fromarray(pixels).save(buffer, "JPEG", **options)
+    return buffer.getvalue()
+
+
+def decode_natively(data: bytes, region: tuple[int, int, int, int] | None = None, **limits: int) -> Pixels:
+    pixels, status, detail, offset = _core.decode_jpeg(data, region, **limits)
+    assert status == "ok", f"{status}: {detail} at byte {offset}"
+    assert isinstance(pixels, np.ndarray)
+    return pixels
+
+
+def random_region(rng: random.Random, width: int, height: int) -> tuple[int, int, int, int]:
+    w, h = rng.randint(1, width), rng.randint(1, height)
+    if rng.random() < 0.3:
+        w, h = min(w, rng.randint(1, 9)), min(h, rng.randint(1, 9))
+    return rng.randint(0, width - w), rng.randint(0, height - h), w, h
+
+
+def crop(pixels: Pixels, region: tuple[int, int, int, int]) -> Pixels:
+    left, top, width, height = region
+    return pixels[top : top + height, left : left + width]
+
+
+def assert_equals_pillow(data: bytes, rng: random.Random, regions: int, **limits: int) -> None:
+    full = decode_natively(data, **limits)
+    np.testing.assert_array_equal(full, decode_with_pillow(data))
+    for _ in range(regions):
+        region = random_region(rng, full.shape[1], full.shape[0])
+        part = decode_natively(data, region, **limits)
+        np.testing.assert_array_equal(part, crop(full, region), err_msg=str(region))
+
+
+def mutated(data: bytes, rng: random.Random) -> bytes:
+    """One to four hostile edits: flips, inserted, removed or repeated pieces, cuts, markers."""
+    out = bytearray(data)
+    for _ in range(rng.randint(1, 4)):
+        at = rng.randrange(len(out))
+        if rng.random() < 0.5:
+            at = min(at, rng.randrange(800))
+        match rng.randrange(7):
+            case 0:
+                out[at % len(out)] ^= 1 << rng.randrange(8)
+            case 1:
+                out[at % len(out)] = rng.choice([0, 1, 0xFF, 0xD0, 0xD9, 0xDA, rng.randrange(256)])
+            case 2:
+                del out[at : at + rng.randint(1, 4)]
+            case 3:
+                out[at:at] = bytes(rng.randrange(256) for _ in range(rng.randint(1, 4)))
+            case 4:
+                out[at:at] = out[at : at + rng.randint(1, 200)]
+            case 5:
+                out[at:at] = bytes([0xFF, rng.choice([0xD0, 0xD1, 0xD8, 0xD9, 0xDA, 0xC0, 0xC4, 0xDD, 0xE1, 0xFF])])
+            case _:
+                del out[rng.randrange(len(out) // 2, len(out)) :]
+        if len(out) < 50:
+            return bytes(data)
+    return bytes(out)
+
+
+def check_hostile_file(data: bytes, rng: random.Random) -> bool:
+    """Whether the decoder takes the file; then it must have Pillow's pixels, also in a region."""
+    pixels, status, _, _ = _core.decode_jpeg(data, max_pixels=1 << 20)
+    if status == "irregular":
+        compare_regions_of_damaged_file(data, rng)
+    if status != "ok":
+        return False
+    np.testing.assert_array_equal(pixels, decode_with_pillow(data))
+    region = random_region(rng, pixels.shape[1], pixels.shape[0])
+    region_pixels, region_status, _, _ = _core.decode_jpeg(data, region)
+    assert region_status == "ok"
+    np.testing.assert_array_equal(region_pixels, crop(pixels, region))
+    return True
+
+
+def compare_regions_of_damaged_file(data: bytes, rng: random.Random) -> None:
+    """Stopping early may accept what a full decode does not; then Pillow must agree as well."""
+    info = _core.probe(data)
+    width, height = info["width"], info["height"]
+    if not (0 < width < 200 and 0 < height < 200):
+        return
+    region = random_region(rng, width, height)
+    try:
+        pixels, status, _, _ = _core.decode_jpeg(data, region)
+    except ValueError:
+        return  # another frame header counted
+    if status == "ok":
+        np.testing.assert_array_equal(pixels, crop(decode_with_pillow(data), region))
