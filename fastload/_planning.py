@@ -181,7 +181,7 @@ def _random_verdict(rng: str, num_workers: int) -> StageVerdict:
 
 def _decoder() -> str:
     exactness = _fallback.native_jpeg_is_exact()
-    return "clean sequential JPEG, others by Pillow" if exactness.is_exact else f"all by Pillow: {exactness.reason}"
+    return "clean JPEG, others by Pillow" if exactness.is_exact else f"all by Pillow: {exactness.reason}"
 
 
 def _batching_verdicts(loader: DataLoader[Any]) -> list[StageVerdict]:

@@ -73,29 +73,31 @@ FASTLOAD_ALWAYS_INLINE bool read_band(BitReader& reader, const Band& band, std::
     return k <= band.end + 1;
 }
 
-// [run][zeros]: where the zero behind `run` zeros is, among eight positions of which bit i of `zeros` says that the
-// i-th is one; kNotHere where it is further on.
-constexpr std::uint8_t kNotHere = 255;
-struct ZeroPositions {
-    std::uint8_t at[8][256] = {};
-    constexpr ZeroPositions() {
-        for (int zeros = 0; zeros < 256; ++zeros) {
-            for (int run = 0; run < 8; ++run) at[run][zeros] = kNotHere;
-            for (int i = 0, run = 0; i < 8; ++i) {
-                if ((zeros >> i & 1) != 0) at[run++][zeros] = static_cast<std::uint8_t>(i);
+// [zeros]: where zeros stand among eight positions of which bit i of `zeros` says that the i-th is one. Byte n is the
+// place of the zero behind n others, or kNotHere. One load by what is known early, so that the run of a symbol has only
+// to shift it: this is on the serial chain from symbol to symbol.
+constexpr int kNotHere = 255;
+struct ZeroPlaces {
+    std::uint64_t of[256] = {};
+    constexpr ZeroPlaces() {
+        for (unsigned zeros = 0; zeros < 256; ++zeros) {
+            of[zeros] = ~std::uint64_t{0};
+            for (unsigned i = 0, run = 0; i < 8; ++i) {
+                if ((zeros >> i & 1U) == 0) continue;
+                of[zeros] ^= (std::uint64_t{kNotHere} ^ i) << (8 * run);
+                ++run;
             }
         }
     }
 };
-constexpr ZeroPositions kZeroPositions;
+constexpr ZeroPlaces kZeroPlaces;
 
 // The position of the zero behind `run` zeros, from k on, or 64 where there is none. Bit i of `zeros` says that the
-// coefficient at i, which is at least k, is zero.
+// coefficient at i is zero.
 FASTLOAD_ALWAYS_INLINE int find_zero(NonzeroMask zeros, int k, int run) {
-    if (__builtin_expect(run < 8, 1)) {
-        const std::uint8_t offset = kZeroPositions.at[run][zeros >> k & 255];
-        if (__builtin_expect(offset != kNotHere, 1)) return k + offset;
-    }
+    const std::uint64_t places = kZeroPlaces.of[zeros >> k & 255];
+    const auto place = static_cast<int>(places >> (8 * run & 63) & 255);
+    if (__builtin_expect(run < 8 && place != kNotHere, 1)) return k + place;
     zeros &= from(k);
     for (int i = 0; i < run; ++i) zeros &= zeros - 1;
     return zeros == 0 ? 64 : __builtin_ctzll(zeros);
@@ -190,7 +192,7 @@ FASTLOAD_ALWAYS_INLINE bool refine_block(BitReader& reader, const Band& band, st
         } while (k <= band.end);
     }
     if (*blocks != 0) {
-        const NonzeroMask rest = k > 63 ? 0 : history & from(k);
+        const NonzeroMask rest = history & from(k);
         if (rest != 0) {
             reader.refill();
             take_bits(reader, count_bits(rest), &corrections);
