@@ -183,7 +183,7 @@ void ProgressiveFrame::reconstruct_block_row(int component, std::int32_t block_r
     const std::int32_t left = window.left * facts.horizontal;
     const std::int32_t right = std::min(window.right * facts.horizontal, facts.blocks_wide);
     const std::uint16_t* const quantization = quantization_[component].values;
-    const std::int16_t* block = planes_.block(component, left, block_row);
+    std::int16_t* block = planes_.block(component, left, block_row);
     const NonzeroMask* nonzero = planes_.nonzero(component) + block_row * facts.blocks_wide + left;
     std::uint8_t* output = tools_.reconstructor.block(component, left, block_row);
     for (std::int32_t column = left; column < right; ++column, ++nonzero, block += 64, output += 64) {
