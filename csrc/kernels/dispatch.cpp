@@ -9,9 +9,16 @@
 namespace fastload {
 namespace {
 
+#if defined(__FP_FAST_FMAF)
+constexpr bool kHasFma = true;
+#else
+constexpr bool kHasFma = false;
+#endif
+
 constexpr KernelTable kScalarTable = {
     "scalar",
     false,
+    kHasFma,
     unstuff_scalar,
     inverse_dct_scalar,
     upsample_h2v1_scalar,
@@ -22,12 +29,14 @@ constexpr KernelTable kScalarTable = {
     resize_scalar,
     convert_rows_scalar,
     convert_strips_scalar,
+    blur_scalar,
 };
 
 #if FASTLOAD_HAS_X86_KERNELS
 
 constexpr KernelTable kAvx2Table = {
     "avx2",
+    true,
     true,
     unstuff_avx2,
     inverse_dct_avx2,
@@ -39,10 +48,12 @@ constexpr KernelTable kAvx2Table = {
     resize_avx2,
     convert_rows_avx2,
     convert_strips_avx2,
+    blur_avx2,
 };
 
 constexpr KernelTable kAvx512Table = {
     "avx512",
+    true,
     true,
     unstuff_avx512,
     inverse_dct_avx512,
@@ -54,10 +65,12 @@ constexpr KernelTable kAvx512Table = {
     resize_avx2,
     convert_rows_avx2,
     convert_strips_avx2,
+    blur_avx512,
 };
 
 constexpr KernelTable kAvx512VnniTable = {
     "avx512vnni",
+    true,
     true,
     unstuff_avx512,
     inverse_dct_avx512,
@@ -69,6 +82,7 @@ constexpr KernelTable kAvx512VnniTable = {
     resize_avx512vnni,
     convert_rows_avx512vnni,
     convert_strips_avx512vnni,
+    blur_avx512,
 };
 
 bool has_avx2() noexcept {

@@ -1,6 +1,7 @@
 // The pixel kernels of one instruction set. Every variant gives the same bytes as the scalar one.
 #pragma once
 
+#include "kernels/blur.h"
 #include "kernels/color.h"
 #include "kernels/convert.h"
 #include "kernels/idct.h"
@@ -15,6 +16,7 @@ namespace fastload {
 struct KernelTable {
     const char* name;  // "scalar", "avx2", "avx512", "avx512vnni"
     bool has_bmi2;     // for code elsewhere that is portable and compiled a second time with these instructions
+    bool has_fma;      // the fused multiply-add of `blur` is an instruction, not a function
     UnstuffFunction unstuff;
     InverseDctFunction inverse_dct;
     UpsampleH2v1Function upsample_h2v1;
@@ -25,6 +27,7 @@ struct KernelTable {
     ResizeFunction resize;
     ConvertRowsFunction convert_rows;
     ConvertStripsFunction convert_strips;
+    BlurFunction blur;
 };
 
 }  // namespace fastload

@@ -1,0 +1,40 @@
+// Convolution of a plane of pixels with float32 weights, in the order in which torch adds.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace fastload {
+
+// Rows of `padded` have this many columns more than a kernel reads, as blocks of columns end behind the image; rows of
+// `destination` are a multiple of this far apart, and the bytes behind the last column are written with anything.
+constexpr std::size_t kBlurColumnAlignment = 16;
+
+// Pixel (x, y) of the result is the sum over rows i, then columns j, of weights[i * kernel_width + j] *
+// padded[(y + i) * padded_stride + x + j]: it begins with 0, each product is added in one rounding (a fused
+// multiply-add), and the sum is rounded to an integer, half to even. Weights are not negative and add up to about 1,
+// padded values are 0..255.
+struct BlurJob {
+    const float* padded = nullptr;  // height + kernel_height - 1 rows, finite also behind their last column
+    std::size_t padded_stride = 0;  // in floats; at least width, rounded up as above, + kernel_width - 1
+    const float* weights = nullptr;
+    std::int32_t kernel_width = 0;
+    std::int32_t kernel_height = 0;
+    std::int32_t width = 0;  // of the result
+    std::int32_t height = 0;
+    std::uint8_t* destination = nullptr;
+    std::size_t destination_stride_bytes = 0;
+    // Not null: the sums go here before they are rounded, in rows as of the destination, which is not written.
+    float* sums = nullptr;
+    std::size_t sums_stride = 0;  // in floats
+};
+
+using BlurFunction = void (*)(const BlurJob& job) noexcept;
+
+void blur_scalar(const BlurJob& job) noexcept;
+#if defined(__x86_64__)
+void blur_avx2(const BlurJob& job) noexcept;
+void blur_avx512(const BlurJob& job) noexcept;
+#endif
+
+}  // namespace fastload
