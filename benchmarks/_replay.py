@@ -9,6 +9,7 @@ import torch
 from PIL import Image
 from torchvision.transforms import InterpolationMode
 from torchvision.transforms import functional as F
+from torchvision.transforms.v2 import functional as F2
 
 Step = tuple[Any, ...]
 
@@ -33,6 +34,12 @@ def _affine(image: Image.Image, *values: Any) -> Image.Image:
     return image.transform(image.size, Image.Transform.AFFINE, matrix, Image.Resampling.NEAREST, fillcolor=fill)
 
 
+def _gaussian_blur(image: Image.Image, width: int, height: int, sigma: float, family: str) -> Image.Image:
+    functions = F if family == "v1" else F2
+    blurred: Image.Image = functions.gaussian_blur(image, [width, height], [sigma, sigma])
+    return blurred
+
+
 _ON_IMAGES: dict[str, Callable[..., Image.Image]] = {
     "crop": _crop,
     "resize": _resize,
@@ -53,6 +60,7 @@ _ON_IMAGES: dict[str, Callable[..., Image.Image]] = {
     "affine": _affine,
     "rotate90": lambda image: image.transpose(Image.Transpose.ROTATE_90),
     "rotate180": lambda image: image.transpose(Image.Transpose.ROTATE_180),
+    "gaussian_blur": _gaussian_blur,
     "rotate270": lambda image: image.transpose(Image.Transpose.ROTATE_270),
 }
 

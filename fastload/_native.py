@@ -42,8 +42,14 @@ SampleIndex = _core.SampleIndex
 Stream = _core.Stream
 TorchDraws = _core.TorchDraws
 TorchExp = _core.TorchExp
+TorchGaussian = _core.TorchGaussian
 TransformPlan = _core.TransformPlan
+active_kernel_table = _core.active_kernel_table
+apply_transform = _core.apply_transform
 file_system_kind = _core.file_system_kind
+gaussian_sums = _core.gaussian_sums
+gaussian_weights = _core.gaussian_weights
+has_fast_blur = _core.has_fast_blur
 list_directories = _core.list_directories
 if TYPE_CHECKING:
     FolderListing = _core.FolderListing

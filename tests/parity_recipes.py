@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,13 @@ import torchvision_shim  # noqa: F401
 from torchvision import transforms as v1
 from torchvision.transforms import v2
 
+import fastload
+from fastload import _native
+
+# A blur stays with torch where native code would be slower.
+HAS_FAST_BLUR = _native.has_fast_blur()
+# Older versions of v2 compute their weights in another way, which is not known natively.
+HAS_FAST_BLUR_V2 = HAS_FAST_BLUR and "div(sigma)" in inspect.getsource(v2.functional._misc._get_gaussian_kernel1d)
 NORMALIZE = v1.Normalize(recipes.MEAN, recipes.STD)
 
 
@@ -98,13 +106,38 @@ class Views:
         return [transform(image) for transform in self.transforms]
 
 
+def own_views() -> Any:
+    local = v1.Compose([v1.RandomResizedCrop(24, scale=(0.05, 0.4)), v1.GaussianBlur(5), v1.ToTensor(), NORMALIZE])
+    return Views(one_view(), one_view(), local)
+
+
 def simclr() -> Any:
-    return Views(one_view(), one_view())
+    """Two views with SimCLR's blur: of a tenth of the image, for every other image."""
+    blur = v1.RandomApply([v1.GaussianBlur(5, (0.1, 2.0))], p=0.5)
+    *colors, to_tensor, normalize = one_view().transforms
+    view = v1.Compose([*colors, blur, to_tensor, normalize])
+    return fastload.MultiView([view, view])
 
 
 def dino() -> Any:
-    local = v1.Compose([v1.RandomResizedCrop(24, scale=(0.05, 0.4)), v1.GaussianBlur(5), v1.ToTensor(), NORMALIZE])
-    return Views(one_view(), one_view(), local, local)
+    """Two large views, which are blurred and solarized in different ways, and two small ones; v2."""
+
+    def view(size: int, scale: tuple[float, float], *more: Any) -> Any:
+        jitter = v2.RandomApply([v2.ColorJitter(0.4, 0.4, 0.2, 0.1)], p=0.8)
+        crop = v2.RandomResizedCrop(size, scale=scale, interpolation=v2.InterpolationMode.BICUBIC)
+        colors = [v2.RandomHorizontalFlip(), jitter, v2.RandomGrayscale(p=0.2), *more]
+        return v2.Compose([crop, *colors, v2.PILToTensor(), v2.ToDtype(torch.float32, scale=True)])
+
+    def blur(probability: float) -> Any:
+        return v2.RandomApply([v2.GaussianBlur(9, (0.1, 2.0))], p=probability)
+
+    return fastload.MultiView(
+        [
+            view(48, (0.4, 1.0), blur(1.0)),
+            view(48, (0.4, 1.0), blur(0.1), v2.RandomSolarize(170, p=0.2)),
+            *[view(24, (0.05, 0.4), blur(0.5))] * 2,
+        ]
+    )
 
 
 def v2_training() -> Any:
@@ -140,8 +173,9 @@ RECIPES = {
     "timm": Recipe(timm_like),
     "policies": Recipe(policies),
     "cifar": Recipe(cifar),
-    "simclr": Recipe(simclr, is_native=False),
-    "dino": Recipe(dino, is_native=False),
+    "own views": Recipe(own_views, is_native=False),
+    "simclr": Recipe(simclr, is_native=HAS_FAST_BLUR),
+    "dino": Recipe(dino, is_native=HAS_FAST_BLUR_V2),
     "v2 training": Recipe(v2_training),
     "v2 evaluation": Recipe(v2_evaluation),
 }

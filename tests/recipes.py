@@ -17,6 +17,10 @@ MEAN = (0.485, 0.456, 0.406)
 STD = (0.229, 0.224, 0.225)
 
 
+class PythonBlur(transforms.GaussianBlur):
+    """A subclass: a transform that draws and runs in Python."""
+
+
 def evaluation(resize: int = 256, crop: int = 224) -> transforms.Compose:
     """The usual evaluation pipeline."""
     return transforms.Compose(

@@ -214,6 +214,25 @@ def erase(tensor: torch.Tensor, step: dict[str, Any]) -> torch.Tensor:
     return tensor
 
 
+def gaussian_blur(image: Image.Image, step: dict[str, Any]) -> Image.Image:
+    sigma = uniform(step["sigma"])
+    rows, columns = (gaussian_weights(torch.tensor(step[axis]) / sigma, step) for axis in ("rows", "columns"))
+    left, top = len(columns) // 2, len(rows) // 2
+    pixels = torch.from_numpy(np.array(image)).permute(2, 0, 1).float()[None]
+    padded_pixels = torch.nn.functional.pad(pixels, (left, left, top, top), mode="reflect")
+    weights = (rows[:, None] * columns[None]).expand(3, 1, len(rows), len(columns))
+    blurred = torch.nn.functional.conv2d(padded_pixels, weights, groups=3)
+    return Image.fromarray(blurred[0].round().to(torch.uint8).permute(1, 2, 0).numpy())
+
+
+def gaussian_weights(positions: torch.Tensor, step: dict[str, Any]) -> torch.Tensor:
+    squares = positions.pow(2)
+    if step["weights"] == "v2":
+        return torch.softmax(squares.neg(), dim=0)
+    values = torch.exp(-0.5 * squares)
+    return values / values.sum()
+
+
 STEPS: dict[str, Callable[[Image.Image, dict[str, Any]], Image.Image]] = {
     "random_resized_crop": random_resized_crop,
     "resize": resize,
@@ -227,6 +246,7 @@ STEPS: dict[str, Callable[[Image.Image, dict[str, Any]], Image.Image]] = {
     "pixel_op": pixel_op,
     "color_jitter": color_jitter,
     "policy": policy,
+    "gaussian_blur": gaussian_blur,
 }
 
 

@@ -51,6 +51,11 @@ py::tuple describe_step(const ResolvedStep& step) {
         }
         case ResolvedKind::kPixelOp:
             return describe_op(step.op);
+        case ResolvedKind::kGaussianBlur: {
+            const GaussianBlur& blur = *step.blur;
+            return py::make_tuple("gaussian_blur", blur.columns.size(), blur.rows.size(), step.sigma,
+                                  name_of(kDrawsNames, blur.version));
+        }
         case ResolvedKind::kErase: {
             const Region& box = step.erased;
             const auto* value = reinterpret_cast<const char*>(step.erase_value.data());

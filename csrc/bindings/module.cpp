@@ -1,4 +1,5 @@
 // The extension module fastload._core. Only fastload/_native.py imports it; fastload/_core.pyi types it.
+#include "bindings/bind_blur.h"
 #include "bindings/bind_codec.h"
 #include "bindings/bind_draws.h"
 #include "bindings/bind_head.h"
@@ -9,6 +10,7 @@
 PYBIND11_MODULE(_core, module) {
     module.doc() = "The native part of fastload. Private: import fastload instead.";
     fastload::bind_build_info(module);
+    fastload::bind_blur(module);
     fastload::bind_codec(module);
     fastload::bind_draws(module);
     fastload::bind_transform(module);

@@ -183,6 +183,36 @@ RandomCropRule read_crop_rule(DictReader* reader) {
     return rule;
 }
 
+// At least one.
+std::vector<float> read_positions(DictReader* reader, const char* key) {
+    const py::sequence numbers = reader->sequence(key);
+    std::vector<float> positions;
+    for (const py::handle number : numbers) {
+        if (!py::isinstance<py::float_>(number)) reject(reader->name_of(key), "floats", numbers);
+        positions.push_back(number.cast<float>());
+    }
+    if (positions.empty()) reject(reader->name_of(key), "at least one float", numbers);
+    return positions;
+}
+
+GaussianBlur read_blur(DictReader* reader) {
+    GaussianBlur blur;
+    double sigma[2];
+    reader->numbers("sigma", "a pair of numbers", &sigma);
+    blur.sigma_from = static_cast<float>(sigma[0]);
+    blur.sigma_to = static_cast<float>(sigma[1]);
+    blur.columns = read_positions(reader, "columns");
+    blur.rows = read_positions(reader, "rows");
+    blur.sum_lanes = static_cast<std::size_t>(reader->integer("sum_lanes", 1, 16));
+    blur.version = reader->word("weights", kDrawsNames);
+    if (reader->has("torch_gaussian")) {
+        const py::object table = reader->take("torch_gaussian");
+        if (!py::isinstance<TorchGaussian>(table)) reject(reader->name_of("torch_gaussian"), "a TorchGaussian", table);
+        blur.torch_gaussian = table.cast<std::shared_ptr<TorchGaussian>>();
+    }
+    return blur;
+}
+
 void read_pixel_op(DictReader* reader, TransformStep* step) {
     step->is_certain = reader->take("probability").is_none();
     if (!step->is_certain) step->probability = reader->number("probability");
@@ -244,6 +274,9 @@ void read_arguments(DictReader* reader, TransformStep* step) {
             break;
         case TransformKind::kPolicy:
             step->policy = read_policy(reader);
+            break;
+        case TransformKind::kGaussianBlur:
+            step->blur = read_blur(reader);
             break;
         case TransformKind::kRandomErasing:
             read_random_erasing(reader, step);

@@ -21,6 +21,7 @@ constexpr std::pair<const char*, TransformKind> kTransformNames[] = {
     {"pixel_op", TransformKind::kPixelOp},
     {"color_jitter", TransformKind::kColorJitter},
     {"policy", TransformKind::kPolicy},
+    {"gaussian_blur", TransformKind::kGaussianBlur},
     {"random_erasing", TransformKind::kRandomErasing},
 };
 

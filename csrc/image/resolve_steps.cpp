@@ -60,6 +60,10 @@ void augment(const AugmentPolicy& policy, DrawSource* draws, Resolver* resolver)
     for (std::size_t i = 0; i < chosen.count; ++i) resolver->run(*chosen.ops[i]);
 }
 
+Status blur_randomly(const GaussianBlur& blur, DrawSource* draws, Resolver* resolver) noexcept {
+    return resolver->blur(blur, draws->uniform(blur.sigma_from, blur.sigma_to));
+}
+
 void erase_randomly(const TransformStep& step, DrawSource* draws, Resolver* resolver) noexcept {
     if (!draw_chance(step.probability, draws)) return;
     const std::optional<Region> box = choose_erased_box(resolver->size(), step.box_rule, draws);
@@ -99,6 +103,8 @@ Status resolve_step(const TransformStep& step, DrawSource* draws, Resolver* reso
         case TransformKind::kPolicy:
             augment(step.policy, draws, resolver);
             break;
+        case TransformKind::kGaussianBlur:
+            return blur_randomly(step.blur, draws, resolver);
         case TransformKind::kRandomErasing:
             erase_randomly(step, draws, resolver);
             break;

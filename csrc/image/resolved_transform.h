@@ -9,13 +9,23 @@
 #include "base/image_view.h"
 #include "base/span.h"
 #include "image/crop.h"
+#include "image/gaussian_blur.h"
 #include "image/padding.h"
 #include "image/pixel_op.h"
 #include "image/resize_plan.h"
 
 namespace fastload {
 
-enum class ResolvedKind : std::uint8_t { kCrop, kResize, kHorizontalFlip, kVerticalFlip, kPad, kPixelOp, kErase };
+enum class ResolvedKind : std::uint8_t {
+    kCrop,
+    kResize,
+    kHorizontalFlip,
+    kVerticalFlip,
+    kPad,
+    kPixelOp,
+    kGaussianBlur,
+    kErase
+};
 
 // One step with its draws made and its sizes known. Each kind reads the members it needs.
 struct ResolvedStep {
@@ -25,6 +35,8 @@ struct ResolvedStep {
     ImageSize size;                                          // kResize
     Padding padding;                                         // kPad
     PixelOp op;                                              // kPixelOp
+    const GaussianBlur* blur = nullptr;                      // kGaussianBlur: the plan's
+    float sigma = 0.0F;                                      // kGaussianBlur
     Region erased;                                           // kErase
     std::array<std::uint8_t, 24> erase_value{};              // kErase: 3 elements
     std::size_t erase_value_bytes = 0;
@@ -32,7 +44,7 @@ struct ResolvedStep {
 
 constexpr std::size_t kMaxResolvedSteps = 32;
 
-// Steps that change nothing are left out. Erasing comes last.
+// Steps that change nothing are left out. Erasing comes last. It lives no longer than the plan that made it.
 struct ResolvedTransform {
     std::vector<ResolvedStep> list;  // keeps its memory from sample to sample
     ImageSize source_size;

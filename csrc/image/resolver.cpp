@@ -58,6 +58,17 @@ void Resolver::run(const PixelOp& op) noexcept {
     move_pixels(size_after(op, size()));
 }
 
+Status Resolver::blur(const GaussianBlur& blur, float sigma) noexcept {
+    if (!fits_blur(blur, size())) {
+        return {StatusCode::kInvalidGeometry, 0, 0, "a blur reaches over more than the image"};
+    }
+    ResolvedStep& step = append(ResolvedKind::kGaussianBlur);
+    step.blur = &blur;
+    step.sigma = sigma;
+    move_pixels(size());
+    return Status::ok();
+}
+
 void Resolver::erase(const Region& box, Span<const std::uint8_t> value) noexcept {
     ResolvedStep& step = append(ResolvedKind::kErase);
     step.erased = box;

@@ -27,6 +27,8 @@ class Resolver {
     // Fails with kInvalidGeometry where a side would be larger than kMaxResizedSide.
     Status pad(const Padding& padding) noexcept;
     void run(const PixelOp& op) noexcept;
+    // Fails with kInvalidGeometry where the kernel reaches over more than the image. `blur` outlives the steps.
+    Status blur(const GaussianBlur& blur, float sigma) noexcept;
     // Of the finished sample; `value` has at most 24 bytes.
     void erase(const Region& box, Span<const std::uint8_t> value) noexcept;
 

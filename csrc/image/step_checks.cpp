@@ -149,6 +149,14 @@ std::string check_policy(const std::string& step, const AugmentPolicy& policy) {
     return "";
 }
 
+std::string check_positions(const std::string& name, const std::vector<float>& positions) {
+    if (positions.size() > kMaxBlurSize || positions.size() % 2 == 0) {
+        return sentence(name, "an odd number of positions, at most " + std::to_string(kMaxBlurSize), positions.size());
+    }
+    const auto bad = std::find_if(positions.begin(), positions.end(), [](float x) { return !std::isfinite(x); });
+    return bad == positions.end() ? "" : sentence(name, "finite numbers", *bad);
+}
+
 std::string check_erasing(const std::string& name, const TransformStep& step, const OutputLayout& layout) {
     const std::size_t expected = 3 * static_cast<std::size_t>(layout.element_size_bytes);
     if (step.erase_value.size() != expected) {
@@ -203,6 +211,8 @@ std::string check_step(const std::string& name, const TransformStep& step, const
             return check_jitter(name, step.jitter);
         case TransformKind::kPolicy:
             return check_policy(name, step.policy);
+        case TransformKind::kGaussianBlur:
+            return check_blur(name, step.blur);
         case TransformKind::kRandomErasing:
             return check_erasing(name, step, layout);
     }
@@ -210,6 +220,17 @@ std::string check_step(const std::string& name, const TransformStep& step, const
 }
 
 }  // namespace
+
+std::string check_blur(const std::string& step, const GaussianBlur& blur) {
+    if (!(blur.sigma_from > 0.0F) || !(blur.sigma_from <= blur.sigma_to) || !std::isfinite(blur.sigma_to)) {
+        return sentence(step + ".sigma", "two float32 numbers with 0 < first <= second",
+                        pair_text(blur.sigma_from, blur.sigma_to));
+    }
+    if (blur.sum_lanes != 4 && blur.sum_lanes != 8 && blur.sum_lanes != 16) {
+        return sentence(step + ".sum_lanes", "4, 8 or 16", blur.sum_lanes);
+    }
+    return first_of(check_positions(step + ".columns", blur.columns), check_positions(step + ".rows", blur.rows));
+}
 
 std::string check_layout(const OutputLayout& layout) {
     const int size = layout.element_size_bytes;

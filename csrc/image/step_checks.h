@@ -23,6 +23,9 @@ constexpr bool is_side(std::int64_t value) noexcept { return value >= 1 && value
 
 std::string check_layout(const OutputLayout& layout);
 
+// `step` is how the text calls it.
+std::string check_blur(const std::string& step, const GaussianBlur& blur);
+
 // Every step for itself, and that erasing comes last and its value fits `layout`, which has been checked.
 std::string check_steps(const std::vector<TransformStep>& steps, const OutputLayout& layout);
 

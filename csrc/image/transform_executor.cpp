@@ -147,6 +147,13 @@ Status TransformExecutor::run_op(const PixelOp& op, Image* image) noexcept {
                        });
 }
 
+Status TransformExecutor::blur(const GaussianBlur& blur, float sigma, Image* image) noexcept {
+    return remake_rows(image->placement.size, image,
+                       [&](const PlanarImageView& source, const PlanarImageView& destination) {
+                           return blur_image(blur, sigma, kernels_.blur, source, destination, &kernel_scratch_);
+                       });
+}
+
 Status TransformExecutor::run_step(const ResolvedStep& step, ResizeOrder order, Image* image) noexcept {
     switch (step.kind) {
         case ResolvedKind::kCrop:
@@ -163,6 +170,8 @@ Status TransformExecutor::run_step(const ResolvedStep& step, ResizeOrder order, 
             return pad(step.padding, image);
         case ResolvedKind::kPixelOp:
             return run_op(step.op, image);
+        case ResolvedKind::kGaussianBlur:
+            return blur(*step.blur, step.sigma, image);
         case ResolvedKind::kErase:  // behind the last write
             break;
     }

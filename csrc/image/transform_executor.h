@@ -51,6 +51,7 @@ class TransformExecutor {
     Status flip_vertically(Image* image) noexcept;
     Status pad(const Padding& padding, Image* image) noexcept;
     Status run_op(const PixelOp& op, Image* image) noexcept;
+    Status blur(const GaussianBlur& blur, float sigma, Image* image) noexcept;
 
     Status gather_into_rows(Image* image) noexcept;
     Status gather_into_strips(Image* image) noexcept;

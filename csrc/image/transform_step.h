@@ -9,6 +9,7 @@
 #include "image/augment_policy.h"
 #include "image/color_jitter.h"
 #include "image/crop.h"
+#include "image/gaussian_blur.h"
 #include "image/padding.h"
 #include "image/pixel_op.h"
 #include "image/random_crop.h"
@@ -29,6 +30,7 @@ enum class TransformKind : std::uint8_t {
     kPixelOp,               // `op`; without a draw where `is_certain`, else with `probability`
     kColorJitter,           // `jitter`
     kPolicy,                // `policy`
+    kGaussianBlur,          // `blur`
     kRandomErasing,         // a box by `box_rule` becomes `erase_value`, with `probability`; on the finished elements
 };
 
@@ -50,6 +52,7 @@ struct TransformStep {
     PixelOp op;
     ColorJitter jitter;
     AugmentPolicy policy;
+    GaussianBlur blur;
     std::vector<std::uint8_t> erase_value;  // 3 elements of the output type
     std::vector<TransformStep> steps;
 };

@@ -101,6 +101,8 @@ def _action(kind: str) -> Callable[..., RgbImage] | None:
         return lambda image, left, top, right, bottom, mode, fill: functions.pad(
             image, [left, top, right, bottom], fill, mode
         )
+    if kind == "gaussian_blur":
+        return _gaussian_blur
     name = _FUNCTIONS.get(kind)
     return None if name is None else getattr(functions, name, None)
 
@@ -110,6 +112,12 @@ def _functions() -> ModuleType | None:
         return _recognize.functional_v1()
     except KeyError:
         return None
+
+
+def _gaussian_blur(image: RgbImage, width: int, height: int, sigma: float, family: str) -> RgbImage:
+    functions = _recognize.functional_v1() if family == "v1" else _recognize.functional_v2()
+    blurred: RgbImage = functions.gaussian_blur(image, [width, height], [sigma, sigma])
+    return blurred
 
 
 def _crop(image: RgbImage, left: int, top: int, width: int, height: int, *pads: int) -> RgbImage:

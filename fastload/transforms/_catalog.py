@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fastload.transforms import _auto_augment, _color, _geometry, _recognize
+from fastload.transforms import _auto_augment, _color, _gaussian_blur, _geometry, _recognize
 from fastload.transforms._stage import Family, StageContext, Step
 
 LowerOnImage = Callable[[Any, StageContext], list[Step]]
@@ -69,6 +69,7 @@ _BOTH: Mapping[str, NativeTransform] = {
     "RandomAdjustSharpness": _on_image("p sharpness_factor", _color.random_op(_color.sharpness)),
     "RandomAutocontrast": _on_image("p", _color.random_op(_color.plain_op("autocontrast"))),
     "RandomEqualize": _on_image("p", _color.random_op(_color.plain_op("equalize"))),
+    "GaussianBlur": _on_image("kernel_size sigma", _gaussian_blur.lower_gaussian_blur),
     "RandAugment": _on_image(
         "num_ops magnitude num_magnitude_bins interpolation fill _fill", _auto_augment.lower_rand_augment
     ),

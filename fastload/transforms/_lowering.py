@@ -55,6 +55,7 @@ class LoweredTransform:
             random_crop: height, width, pad_if_needed, fill, padding_mode, draws;
             horizontal_flip, vertical_flip: probability; random_apply: probability, draws, steps;
             pixel_op: probability (None: always, without a draw), op;
+            gaussian_blur: sigma, columns, rows, weights, sum_lanes, and torch_gaussian (v1);
             color_jitter: brightness, contrast, saturation, hue, each (low, high) or None;
             policy: rule, draws, and num_ops and choices (rand_augment), choices (trivial_augment) or policies
             (auto_augment); random_erasing, which comes after the table: probability, scale, ratio, log_ratio, value,

@@ -30,6 +30,14 @@ _IMAGE_FUNCTIONS = frozenset(
 )
 
 
+_BLUR_FUNCTIONS = frozenset(
+    {
+        *("gaussian_blur", "gaussian_blur_image", "pil_to_tensor", "to_pil_image"),
+        *("_gaussian_blur_image_pil", "_get_gaussian_kernel1d", "_get_gaussian_kernel2d"),
+    }
+)
+
+
 def functional_v1() -> ModuleType:
     """torchvision.transforms.functional; KeyError without torchvision, as for the others below."""
     return sys.modules["torchvision.transforms.functional"]
@@ -41,6 +49,26 @@ def geometry_v2() -> ModuleType:
 
 def auto_augment_v1() -> ModuleType:
     return sys.modules["torchvision.transforms.autoaugment"]
+
+
+def functional_v2() -> ModuleType:
+    return sys.modules["torchvision.transforms.v2.functional"]
+
+
+def gaussian_functions(family: Family) -> ModuleType:
+    """Where torchvision computes the weights of a Gaussian blur, and convolves with them."""
+    if family == "v1":
+        return sys.modules["torchvision.transforms._functional_tensor"]
+    return sys.modules["torchvision.transforms.v2.functional._misc"]
+
+
+def replaced_blur_function(family: Family) -> str | None:
+    """The name of a function that user code put in the place of one that a GaussianBlur calls on images."""
+    for module in (functional_v1() if family == "v1" else functional_v2(), gaussian_functions(family)):
+        for name in _BLUR_FUNCTIONS & vars(module).keys():
+            if not is_torchvisions(vars(module)[name]):
+                return name
+    return None
 
 
 def image_type() -> type | None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import recipes
 import torch
 import torch.utils.data
 from image_folders import make_mixed_folder, save_jpeg, synthetic_image
@@ -38,7 +39,7 @@ def crop_flip() -> list[Any]:
 
 # Name -> (pipeline, how many of its transforms are native).
 PIPELINES: dict[str, tuple[list[Any], int]] = {
-    "images": ([*crop_flip(), transforms.GaussianBlur(3), transforms.ToTensor(), noisy], 2),
+    "images": ([*crop_flip(), recipes.PythonBlur(3), transforms.ToTensor(), noisy], 2),
     "one's own function on images": ([*crop_flip(), brightened_at_random, transforms.ToTensor()], 2),
     "tensors": ([*crop_flip(), transforms.ToTensor(), noisy, transforms.RandomErasing(0.7)], 3),
     "uint8 tensors as PILToTensor leaves them": (
@@ -51,7 +52,7 @@ PIPELINES: dict[str, tuple[list[Any], int]] = {
     ),
     "no draws in the head": ([transforms.Resize((30, 41)), transforms.ToTensor(), noisy], 2),
     "nothing but the decoding is native": (
-        [brightened_at_random, *crop_flip(), transforms.GaussianBlur(3), transforms.ToTensor(), noisy],
+        [brightened_at_random, *crop_flip(), recipes.PythonBlur(3), transforms.ToTensor(), noisy],
         0,
     ),
     "color and policies before the tail": (

@@ -88,7 +88,7 @@ def test_epochs_of_every_recipe_equal_torchs_with_pillow(version: str) -> None:
 
 # Prints for each native recipe the digest of its first batches, and what explain() says of the resize.
 DIGESTS = """
-import hashlib, sys
+import hashlib, pickle, sys
 sys.path.insert(0, "tests")
 import torch, parity_recipes, fastload
 from torchvision.datasets import ImageFolder
@@ -96,7 +96,8 @@ for name, recipe in parity_recipes.RECIPES.items():
     if recipe.is_native:
         torch.manual_seed(1)
         loader = fastload.DataLoader(ImageFolder(sys.argv[1], recipe.make()), batch_size=11, num_workers=1)
-        print(name, [hashlib.sha256(images.numpy().tobytes()).hexdigest() for images, _ in loader])
+        batches = [pickle.dumps([view.numpy().tobytes() for view in images]) for images, _ in loader]
+        print(name, [hashlib.sha256(batch).hexdigest() for batch in batches])
 print("as plain Pillow" in loader.explain(), file=sys.stderr)
 """
 

@@ -66,21 +66,21 @@ def test_v2_recipe() -> None:
     assert (result.sample, result.handover, result.tail) == ("tv_image", None, ())
 
 
-FLIP, BLUR = T.RandomHorizontalFlip(), T.GaussianBlur(3)
+FLIP, WARP = T.RandomHorizontalFlip(), T.RandomPerspective()
 
 
 @pytest.mark.parametrize(
     ("before", "after", "handover", "dtype"),
     [
-        ([], [BLUR], "pil", torch.uint8),
-        ([], [BLUR, T.ToTensor(), T.Normalize(0, 1)], "pil", torch.uint8),
-        ([T.CenterCrop(8), FLIP], [BLUR, T.ToTensor()], "pil", torch.uint8),
-        ([T.CenterCrop(8), T.ToTensor()], [BLUR], "tensor", torch.float32),
-        ([T.PILToTensor()], [BLUR], "tensor", torch.uint8),
+        ([], [WARP], "pil", torch.uint8),
+        ([], [WARP, T.ToTensor(), T.Normalize(0, 1)], "pil", torch.uint8),
+        ([T.CenterCrop(8), FLIP], [WARP, T.ToTensor()], "pil", torch.uint8),
+        ([T.CenterCrop(8), T.ToTensor()], [WARP], "tensor", torch.float32),
+        ([T.PILToTensor()], [WARP], "tensor", torch.uint8),
         ([v2.ToImage()], [v2.RandomResizedCrop(8), v2.ToDtype(torch.float32)], "tv_image", torch.uint8),
-        ([v2.ToImage(), v2.ToDtype(torch.float16, scale=True)], [BLUR], "tv_image", torch.float16),
-        ([v2.ToImage(), v2.ToPureTensor()], [BLUR], "tensor", torch.uint8),
-        ([T.ToTensor(), T.RandomErasing()], [T.Normalize(0, 1), BLUR], "tensor", torch.float32),
+        ([v2.ToImage(), v2.ToDtype(torch.float16, scale=True)], [WARP], "tv_image", torch.float16),
+        ([v2.ToImage(), v2.ToPureTensor()], [WARP], "tensor", torch.uint8),
+        ([T.ToTensor(), T.RandomErasing()], [T.Normalize(0, 1), WARP], "tensor", torch.float32),
     ],
 )
 def test_a_tail_gets_what_the_head_makes(before: list[Any], after: list[Any], handover: str, dtype: Any) -> None:
@@ -121,10 +121,10 @@ def test_containers_are_flattened_and_positions_count_through() -> None:
 
 def test_a_container_is_cut_inside_and_the_tail_is_flat() -> None:
     normalize = T.Normalize(MEAN, STD)
-    transform = T.Compose([v2.Compose([FLIP, torch.nn.Sequential(BLUR, FLIP)]), T.Compose([T.ToTensor(), normalize])])
+    transform = T.Compose([v2.Compose([FLIP, torch.nn.Sequential(WARP, FLIP)]), T.Compose([T.ToTensor(), normalize])])
     result = lowered(transform)
     assert [step["kind"] for step in result.steps] == ["horizontal_flip"]
-    assert result.tail[:2] == (BLUR, FLIP)
+    assert result.tail[:2] == (WARP, FLIP)
     assert result.tail[3] is normalize
 
 
@@ -176,14 +176,14 @@ def test_a_container_that_contains_itself_is_refused(container: Any) -> None:
 
 def test_each_stage_has_a_verdict() -> None:
     apply = T.RandomApply([T.ColorJitter(0.1), T.Compose([v2.RandomInvert()])])
-    blur = v2.RandomApply([v2.GaussianBlur(3)])
-    result = lowered(T.Compose([T.CenterCrop(8), apply, blur, T.ToTensor(), BLUR]))
+    warp = v2.RandomApply([v2.RandomPerspective()])
+    result = lowered(T.Compose([T.CenterCrop(8), apply, warp, T.ToTensor(), WARP]))
     native_list = (
-        "AutoAugment, CenterCrop, ColorJitter, ConvertImageDtype, Grayscale, Normalize, PILToTensor, Pad, RandAugment, "
-        "RandomAdjustSharpness, RandomApply, RandomAutocontrast, RandomCrop, RandomEqualize, RandomErasing, "
-        "RandomGrayscale, RandomHorizontalFlip, RandomInvert, RandomPosterize, RandomResizedCrop, RandomSolarize, "
-        "RandomVerticalFlip, Resize, ToTensor, TrivialAugmentWide, v2.Identity, v2.RGB, v2.ToDtype, v2.ToImage, "
-        "v2.ToPureTensor"
+        "AutoAugment, CenterCrop, ColorJitter, ConvertImageDtype, GaussianBlur, Grayscale, Normalize, PILToTensor, "
+        "Pad, RandAugment, RandomAdjustSharpness, RandomApply, RandomAutocontrast, RandomCrop, RandomEqualize, "
+        "RandomErasing, RandomGrayscale, RandomHorizontalFlip, RandomInvert, RandomPosterize, RandomResizedCrop, "
+        "RandomSolarize, RandomVerticalFlip, Resize, ToTensor, TrivialAugmentWide, v2.Identity, v2.RGB, v2.ToDtype, "
+        "v2.ToImage, v2.ToPureTensor"
     )
     assert [str(stage) for stage in result.stages] == [
         "position 1 of 8, CenterCrop: native",
@@ -191,17 +191,17 @@ def test_each_stage_has_a_verdict() -> None:
         "position 3 of 8, ColorJitter in RandomApply: native",
         "position 4 of 8, v2.RandomInvert in RandomApply: native",
         "position 5 of 8, v2.RandomApply: runs in Python from here on "
-        f"(it holds v2.GaussianBlur: not native yet; native: {native_list})",
-        "position 6 of 8, v2.GaussianBlur in v2.RandomApply: in Python, after position 5",
+        f"(it holds v2.RandomPerspective: not native yet; native: {native_list})",
+        "position 6 of 8, v2.RandomPerspective in v2.RandomApply: in Python, after position 5",
         "position 7 of 8, ToTensor: in Python, after position 5",
-        "position 8 of 8, GaussianBlur: in Python, after position 5",
+        "position 8 of 8, RandomPerspective: in Python, after position 5",
     ]
 
 
 def test_the_first_transform_can_be_the_cut() -> None:
-    assert problem_of(BLUR, [], [T.ToTensor()]).startswith("not native yet; native: ")
+    assert problem_of(WARP, [], [T.ToTensor()]).startswith("not native yet; native: ")
     assert [str(stage) for stage in lowered(len).stages] == [
-        f"position 1 of 1, builtin_function_or_method: runs in Python from here on ({problem_of(BLUR, [], [])})"
+        f"position 1 of 1, builtin_function_or_method: runs in Python from here on ({problem_of(WARP, [], [])})"
     ]
 
 

@@ -122,7 +122,7 @@ def timm_recipe(interpolation: Any = BILINEAR, mean: Any = recipes.MEAN) -> list
 
 def blurred_recipe(interpolation: Any = BILINEAR, mean: Any = recipes.MEAN) -> list[Any]:
     crop, flip, *tensor = training_recipe(interpolation, mean)
-    return [crop, flip, v1.GaussianBlur(5), *tensor]
+    return [crop, flip, recipes.PythonBlur(5), *tensor]
 
 
 def one_of(make: Callable[..., list[Any]]) -> Callable[..., Any]:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 from image_folders import make_mixed_folder
-from parity_recipes import NORMALIZE, RECIPES, one_view
+from parity_recipes import HAS_FAST_BLUR, NORMALIZE, RECIPES, one_view
 from torch.utils.data import Subset
 from torchvision import transforms as v1
 from torchvision.datasets import ImageFolder
@@ -27,7 +27,9 @@ KINDS = {
     *("crop", "resize", "hflip", "vflip", "pad", "affine", "rotate90", "rotate180", "rotate270", "brightness"),
     *("contrast", "saturation", "sharpness", "hue", "posterize", "solarize", "autocontrast", "equalize", "invert"),
     *("grayscale", "erase"),
+    *(["gaussian_blur"] if HAS_FAST_BLUR else []),
 }
+BLUR = [v1.GaussianBlur((5, 3))] if HAS_FAST_BLUR else []
 
 
 def every_kind() -> Any:
@@ -47,6 +49,7 @@ def every_kind() -> Any:
             v1.RandomEqualize(0.3),
             v1.RandomAdjustSharpness(2, 0.3),
             v1.RandAugment(),
+            *BLUR,
             v1.ToTensor(),
             NORMALIZE,
             v1.RandomErasing(0.5, value=(0.5, 1.5, -1.0)),

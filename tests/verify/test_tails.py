@@ -38,7 +38,7 @@ def compared(old: Any, new: Any, **arguments: Any) -> fastload.VerifyReport:
 
 @pytest.mark.parametrize("num_workers", [0, 1, 2])
 def test_indices_are_known_in_every_order_and_behind_errors(evaluation: ImageFolder, num_workers: int) -> None:
-    dataset = pipeline(evaluation, v1.GaussianBlur(3), *tensors())
+    dataset = pipeline(evaluation, recipes.PythonBlur(3), *tensors())
     loader = fastload.DataLoader(
         dataset, batch_sampler=[[3, 1], [99], [2], [0, 5, 6]], num_workers=num_workers, in_order=False
     )
@@ -55,7 +55,7 @@ def test_indices_are_known_in_every_order_and_behind_errors(evaluation: ImageFol
 
 @pytest.mark.parametrize("num_workers", [0, 2])
 def test_samples_need_not_be_collated(evaluation: ImageFolder, num_workers: int) -> None:
-    dataset = pipeline(evaluation, v1.GaussianBlur(3), *tensors())
+    dataset = pipeline(evaluation, recipes.PythonBlur(3), *tensors())
     loaders = [kind(dataset, None, num_workers=num_workers) for kind in (DataLoader, fastload.DataLoader)]
     report = fastload.verify(*loaders)
     assert report.is_equal, report
@@ -65,10 +65,10 @@ def test_samples_need_not_be_collated(evaluation: ImageFolder, num_workers: int)
 
 @pytest.mark.parametrize("num_workers", [0, 2])
 def test_another_sigma_is_colour(evaluation: ImageFolder, num_workers: int) -> None:
-    old, new = (pipeline(evaluation, v1.GaussianBlur(5, sigma), *tensors()) for sigma in ((0.1, 2.0), (0.1, 3.0)))
+    old, new = (pipeline(evaluation, recipes.PythonBlur(5, sigma), *tensors()) for sigma in ((0.1, 2.0), (0.1, 3.0)))
     report = compared(old, new, num_workers=num_workers)
     assert dict(report.stages) == {"colour": 11}
-    assert "transform 2 of 4, GaussianBlur: sigma (0.1, 2.0) against (0.1, 3.0)" in str(report)
+    assert "transform 2 of 4, PythonBlur: sigma (0.1, 2.0) against (0.1, 3.0)" in str(report)
 
 
 def noise(amount: float) -> Callable[[torch.Tensor], torch.Tensor]:
@@ -120,7 +120,7 @@ def _brighter(batch: Any) -> Any:
 def test_what_collate_fn_does_is_not_blamed_on_native_code(evaluation: ImageFolder) -> None:
     report = fastload.verify(DataLoader(evaluation, 4), fastload.DataLoader(evaluation, 4, collate_fn=_brighter))
     assert dict(report.stages) == {"values": 11}
-    dataset = pipeline(evaluation, v1.GaussianBlur(5), *tensors())
+    dataset = pipeline(evaluation, recipes.PythonBlur(5), *tensors())
     report = fastload.verify(DataLoader(dataset, 4), fastload.DataLoader(dataset, 4, collate_fn=_brighter))
     assert dict(report.stages) == {"values": 11}
     assert "the new loader's image is not what its data set gives: collate_fn or a changed file" in str(report)
@@ -136,7 +136,7 @@ class _Faulty(fastload.DataLoader[Any]):
 
 
 def test_a_fault_of_native_code_is_found_behind_a_tail(evaluation: ImageFolder) -> None:
-    drawing = pipeline(evaluation, v1.GaussianBlur(5), *tensors())
+    drawing = pipeline(evaluation, recipes.PythonBlur(5), *tensors())
     steady = ImageFolder(evaluation.root, v1.Compose([v1.Resize(40), v1.CenterCrop(32), *tensors(lambda image: image)]))
     for dataset in (drawing, steady):
         report = fastload.verify(DataLoader(dataset, 4), _Faulty(dataset, 4))

@@ -1,0 +1,180 @@
+"""Proves that the native blur is torch's, to the last bit, for one kernel, range of sigma and size of image.
+
+torch's convolution is a library's, which takes one algorithm or another by the processor and by sizes, and its exp is
+another library's. No documentation says how they round; so torch is asked, when a loader is made, and what it says is
+compared with what native code makes.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from fastload import _native
+from fastload._exit import exit_state
+from fastload._fallback import rgb_image
+from fastload.transforms import _recognize
+from fastload.transforms._stage import Family, RunsInPythonError, Size, Step
+
+# From here on, exp(-q^2 / 2) is 0 in float32.
+_LARGEST_Q = 14.5
+_EXP_CHUNK = 1 << 18
+_SUM_LANES = (16, 8, 4)
+_PROBED_WEIGHTS = 256
+_PROBED_IMAGES = 6
+
+
+@dataclass(frozen=True)
+class BlurKernel:
+    """What decides on a blur's weights, with the numbers that torch draws sigma between, in float32."""
+
+    family: Family
+    width: int
+    height: int
+    sigma_from: float
+    sigma_to: float
+
+
+def prove(kernel: BlurKernel, size: Size) -> Step:
+    """The native step of a blur of images of `size`.
+
+    Takes 0.1 s once in a process, and v1 0.7 s more for the first range of sigma.
+
+    Raises:
+        RunsInPythonError: torch makes other bytes.
+    """
+    settings = _settings()
+    step = _step_with_torch_weights(kernel, settings)
+    if step is None:
+        raise RunsInPythonError(f"torch {torch.__version__} computes its weights in a way that is not known here")
+    if not _adds_as_torch(kernel, size, settings):
+        raise RunsInPythonError(f"torch {torch.__version__} adds up pixels in an order that is not known here")
+    return dict(step)
+
+
+def _settings() -> tuple[object, ...]:
+    """What can make torch or native code compute in another way, from one loader to the next."""
+    conv = getattr(torch.backends.mkldnn, "conv", None)
+    return (
+        _native.active_kernel_table(),
+        torch.mm(torch.ones(1, 1), torch.ones(1, 1)).dtype,  # autocast
+        bool((torch.tensor(1e-40) * 1).item()),  # whether numbers that small are flushed to zero
+        torch.backends.mkldnn.enabled,
+        getattr(conv, "fp32_precision", None),
+        torch.get_float32_matmul_precision(),
+        torch.are_deterministic_algorithms_enabled(),
+    )
+
+
+@functools.lru_cache(maxsize=64)
+def _step_with_torch_weights(kernel: BlurKernel, settings: tuple[object, ...]) -> Step | None:
+    """The step, or None where native weights are not torch's."""
+    table = None
+    if kernel.family == "v1":
+        table = torch_gaussian(math.floor(-math.log2(kernel.sigma_to)))
+        if table is None:
+            return None
+    sigmas = _sigmas(kernel, _PROBED_WEIGHTS)
+    for lanes in _SUM_LANES:
+        if all(
+            _weights_are_torchs(kernel.family, size, sigmas, lanes, table) for size in {kernel.width, kernel.height}
+        ):
+            return {
+                "kind": "gaussian_blur",
+                "sigma": (kernel.sigma_from, kernel.sigma_to),
+                "columns": _positions(kernel.family, kernel.width),
+                "rows": _positions(kernel.family, kernel.height),
+                "weights": kernel.family,
+                "sum_lanes": lanes,
+                **({} if table is None else {"torch_gaussian": table}),
+            }
+    return None
+
+
+def _sigmas(kernel: BlurKernel, count: int) -> NDArray[np.float32]:
+    """Both ends, and numbers between them."""
+    inner = np.random.default_rng(0).uniform(kernel.sigma_from, kernel.sigma_to, count - 2)
+    return np.array([kernel.sigma_from, kernel.sigma_to, *inner], np.float32)
+
+
+def _positions(family: Family, size: int) -> list[float]:
+    """Where torchvision's weights stand, by its own arithmetic."""
+    end = (size - 1) * 0.5 if family == "v1" else (size - 1) / (2.0 * math.sqrt(2.0))
+    positions: list[float] = torch.linspace(-end, end, steps=size, dtype=torch.float32, device="cpu").tolist()
+    return positions
+
+
+def _weights_are_torchs(
+    family: Family, size: int, sigmas: NDArray[np.float32], lanes: int, table: _native.TorchGaussian | None
+) -> bool:
+    ours = _native.gaussian_weights(
+        _positions(family, size), sigmas, weights=family, sum_lanes=lanes, torch_gaussian=table
+    )
+    compute = _recognize.gaussian_functions(family)._get_gaussian_kernel1d
+    device = torch.device("cpu")
+    return all(
+        np.array_equal(compute(size, float(sigma), torch.float32, device).numpy(), weights)
+        for sigma, weights in zip(sigmas, ours, strict=True)
+    )
+
+
+@functools.cache
+def torch_gaussian(first_octave: int) -> _native.TorchGaussian | None:
+    """What torch.exp makes of -q^2 / 2 for all float32 q from 2^first_octave on; None where it is not known.
+
+    A table of 2 MB for a sigma up to 2.
+    """
+    table = _native.TorchGaussian(2.0**first_octave * (1 - 2.0**-20), _LARGEST_Q)
+    exit_state.watch()
+    for first in range(0, len(table), _EXP_CHUNK):
+        exit_state.sleep_if_begun()
+        exponents = torch.from_numpy(table.exponents(first, min(_EXP_CHUNK, len(table) - first)))
+        if not table.add(first, torch.exp(exponents).numpy()):
+            return None
+    return table
+
+
+@functools.lru_cache(maxsize=256)
+def _adds_as_torch(kernel: BlurKernel, size: Size, settings: tuple[object, ...]) -> bool:
+    """Whether both make the same sums of random images, which show the order of additions, and round them alike."""
+    step = _step_with_torch_weights(kernel, settings)
+    assert step is not None
+    for seed, sigma in enumerate(_sigmas(kernel, _PROBED_IMAGES)):
+        pixels = np.random.default_rng(seed).integers(0, 256, (*size, 3), dtype=np.uint8)
+        sums = native_sums(step, float(sigma), pixels)
+        if not np.array_equal(sums, torch_sums(kernel, float(sigma), pixels)):
+            return False
+        if not np.array_equal(np.rint(sums).astype(np.uint8), torch_blur(kernel, float(sigma), pixels)):
+            return False
+    return True
+
+
+def native_sums(step: Step, sigma: float, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
+    """What the blur comes to before it is rounded, [height, width, 3]."""
+    sums = _native.gaussian_sums([{**step, "position": 0}], sigma, np.ascontiguousarray(pixels.transpose(2, 0, 1)))
+    shown: NDArray[np.float32] = sums[:, :, : pixels.shape[1]].transpose(1, 2, 0)
+    return shown
+
+
+def torch_sums(kernel: BlurKernel, sigma: float, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
+    """What torchvision makes of the image as float32, which it does not round."""
+    image = torch.from_numpy(pixels).permute(2, 0, 1).to(torch.float32)
+    blurred: NDArray[np.float32] = _torchvision_blur(kernel, sigma, image).permute(1, 2, 0).numpy()
+    return blurred
+
+
+def torch_blur(kernel: BlurKernel, sigma: float, pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """What torchvision makes of the PIL image."""
+    image = rgb_image(pixels, pixels.shape[1], pixels.shape[0])
+    return np.asarray(_torchvision_blur(kernel, sigma, image))
+
+
+def _torchvision_blur(kernel: BlurKernel, sigma: float, image: Any) -> Any:
+    functional = _recognize.functional_v1() if kernel.family == "v1" else _recognize.functional_v2()
+    return functional.gaussian_blur(image, [kernel.width, kernel.height], [sigma, sigma])

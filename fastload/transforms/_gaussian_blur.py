@@ -1,0 +1,58 @@
+"""The native step of GaussianBlur, which computes in float32 as torch does: taken only where that was seen to be so."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fastload import _native
+from fastload.transforms import _parameters, _recognize
+from fastload.transforms._blur_proof import BlurKernel, prove
+from fastload.transforms._stage import RunsInPythonError, Size, StageContext, Step
+
+_MAX_KERNEL_SIZE = 127  # kMaxBlurSize of csrc/image/gaussian_blur.h
+_MAX_SIGMA = 64.0  # a table of torch.exp grows with its logarithm
+
+
+def lower_gaussian_blur(transform: Any, context: StageContext) -> list[Step]:
+    if not _native.has_fast_blur():
+        raise RunsInPythonError("torch's is faster without AVX2 or AVX-512")
+    kernel = BlurKernel(context.family, *_kernel_size(transform.kernel_size), *_sigma(transform.sigma))
+    size = _image_size(context.size)
+    if kernel.height // 2 >= size[0] or kernel.width // 2 >= size[1]:
+        raise RunsInPythonError(
+            f"a kernel of {kernel.height} x {kernel.width} reaches over more than an image of {size[0]} x {size[1]}"
+        )
+    replaced = _recognize.replaced_blur_function(context.family)
+    if replaced is not None:
+        raise RunsInPythonError(f"{replaced} of torchvision's functions was replaced")
+    return [prove(kernel, size)]
+
+
+def _kernel_size(value: object) -> tuple[int, int]:
+    """(width, height), as torchvision keeps it."""
+    if isinstance(value, (list, tuple)) and len(value) == 2 and all(map(_is_kernel_side, value)):
+        return value[0], value[1]
+    raise RunsInPythonError(f"kernel_size {value!r}", f"odd ints up to {_MAX_KERNEL_SIZE}")
+
+
+def _is_kernel_side(value: object) -> bool:
+    return type(value) is int and 1 <= value <= _MAX_KERNEL_SIZE and value % 2 == 1
+
+
+def _sigma(value: object) -> tuple[float, float]:
+    """As the float32 numbers that torch draws between."""
+    low, high = (float(np.float32(bound)) for bound in _parameters.interval(value, "sigma"))
+    if low <= 0 or high > _MAX_SIGMA:
+        raise RunsInPythonError(f"sigma {value!r}", f"more than 0, up to {_MAX_SIGMA:g}")
+    return low, high
+
+
+def _image_size(size: Size | None) -> Size:
+    if size is None:
+        raise RunsInPythonError(
+            "the size of its image depends on the file",
+            "after a CenterCrop, a RandomResizedCrop or a Resize to height and width",
+        )
+    return size
