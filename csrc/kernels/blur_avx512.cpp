@@ -10,6 +10,8 @@ FASTLOAD_BEGIN_TARGET(FASTLOAD_AVX512_FEATURES)
 namespace fastload {
 namespace {
 
+// Functions are nothrow, not noexcept: with that, GCC leaves a weak symbol of its unwinder here (Note [target
+// regions]).
 constexpr int kLanes = 16;
 constexpr int kBlockRows = 4;
 constexpr int kMaxVectors = 6;  // 24 sums, 6 vectors of pixels and a weight: 31 of 32 registers
@@ -17,8 +19,8 @@ constexpr int kMaxVectors = 6;  // 24 sums, 6 vectors of pixels and a weight: 31
 // Adds one row of pixels to the sums of rows [kFirst, kLast) of a block. Rows of the block share the loads: row r of
 // the pixels meets row r - o of the weights for row o of the block, so each sum still sees the rows in order.
 template <int kVectors, int kRows, int kFirst, int kLast>
-__attribute__((always_inline)) inline void add_pixels(const float* pixels, const float* weights, int kernel_width,
-                                                      __m512 (&sums)[kRows][kVectors]) noexcept {
+__attribute__((always_inline, nothrow)) inline void add_pixels(const float* pixels, const float* weights,
+                                                               int kernel_width, __m512 (&sums)[kRows][kVectors]) {
     for (int j = 0; j < kernel_width; ++j) {
         __m512 columns[kVectors];
         for (int v = 0; v < kVectors; ++v) columns[v] = _mm512_loadu_ps(pixels + j + v * kLanes);
@@ -30,7 +32,8 @@ __attribute__((always_inline)) inline void add_pixels(const float* pixels, const
 }
 
 template <int kVectors, int kRows>
-inline void store_unrounded(const __m512 (&sums)[kRows][kVectors], float* destination, std::size_t stride) noexcept {
+[[gnu::nothrow]] inline void store_unrounded(const __m512 (&sums)[kRows][kVectors], float* destination,
+                                             std::size_t stride) {
     for (int o = 0; o < kRows; ++o) {
         for (int v = 0; v < kVectors; ++v) {
             _mm512_storeu_ps(destination + static_cast<std::size_t>(o) * stride + v * kLanes, sums[o][v]);
@@ -39,8 +42,8 @@ inline void store_unrounded(const __m512 (&sums)[kRows][kVectors], float* destin
 }
 
 template <int kVectors, int kRows>
-inline void store_rounded(const __m512 (&sums)[kRows][kVectors], std::uint8_t* destination,
-                          std::size_t stride) noexcept {
+[[gnu::nothrow]] inline void store_rounded(const __m512 (&sums)[kRows][kVectors], std::uint8_t* destination,
+                                           std::size_t stride) {
     for (int o = 0; o < kRows; ++o) {
         for (int v = 0; v < kVectors; ++v) {
             const __m512i rounded = _mm512_cvt_roundps_epi32(sums[o][v], _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
@@ -52,8 +55,8 @@ inline void store_rounded(const __m512 (&sums)[kRows][kVectors], std::uint8_t* d
 
 // Stores a block whose first pixel is (x, y).
 template <int kVectors, int kRows>
-inline void store_sums(const __m512 (&sums)[kRows][kVectors], const BlurJob& job, std::size_t x,
-                       std::size_t y) noexcept {
+[[gnu::nothrow]] inline void store_sums(const __m512 (&sums)[kRows][kVectors], const BlurJob& job, std::size_t x,
+                                        std::size_t y) {
     if (job.sums != nullptr) {
         store_unrounded(sums, job.sums + y * job.sums_stride + x, job.sums_stride);
     } else {
@@ -63,7 +66,7 @@ inline void store_sums(const __m512 (&sums)[kRows][kVectors], const BlurJob& job
 
 // Four rows of the result, for kernels of three rows or more.
 template <int kVectors>
-void blur_rows(const BlurJob& job, std::size_t x, std::size_t y) noexcept {
+[[gnu::nothrow]] void blur_rows(const BlurJob& job, std::size_t x, std::size_t y) {
     __m512 sums[kBlockRows][kVectors];
     for (int o = 0; o < kBlockRows; ++o) {
         for (int v = 0; v < kVectors; ++v) sums[o][v] = _mm512_setzero_ps();
@@ -86,7 +89,7 @@ void blur_rows(const BlurJob& job, std::size_t x, std::size_t y) noexcept {
 
 // One row of the result.
 template <int kVectors>
-void blur_row(const BlurJob& job, std::size_t x, std::size_t y) noexcept {
+[[gnu::nothrow]] void blur_row(const BlurJob& job, std::size_t x, std::size_t y) {
     __m512 sums[1][kVectors];
     const float* padded = job.padded + y * job.padded_stride + x;
     for (int v = 0; v < kVectors; ++v) sums[0][v] = _mm512_setzero_ps();
@@ -101,7 +104,7 @@ void blur_row(const BlurJob& job, std::size_t x, std::size_t y) noexcept {
 
 // All rows of kVectors * kLanes columns from `x` on.
 template <int kVectors>
-void blur_columns(const BlurJob& job, std::size_t x) noexcept {
+[[gnu::nothrow]] void blur_columns(const BlurJob& job, std::size_t x) {
     const int block_rows = job.kernel_height < 3 || job.height < kBlockRows ? 1 : kBlockRows;
     for (int y = 0; y < job.height; y += block_rows) {
         // The last block of rows overlaps the one before it.
@@ -110,17 +113,33 @@ void blur_columns(const BlurJob& job, std::size_t x) noexcept {
     }
 }
 
+// The same for 1..kMaxVectors vectors.
+[[gnu::nothrow]] void blur_vectors(const BlurJob& job, int num_vectors, std::size_t x) {
+    switch (num_vectors) {
+        case 1:
+            return blur_columns<1>(job, x);
+        case 2:
+            return blur_columns<2>(job, x);
+        case 3:
+            return blur_columns<3>(job, x);
+        case 4:
+            return blur_columns<4>(job, x);
+        case 5:
+            return blur_columns<5>(job, x);
+        default:
+            return blur_columns<kMaxVectors>(job, x);
+    }
+}
+
 }  // namespace
 
 void blur_avx512(const BlurJob& job) noexcept {
     const int num_vectors = (job.width + kLanes - 1) / kLanes;
     const int num_blocks = (num_vectors + kMaxVectors - 1) / kMaxVectors;
-    constexpr void (*kBlurColumns[kMaxVectors])(const BlurJob&, std::size_t) noexcept = {
-        blur_columns<1>, blur_columns<2>, blur_columns<3>, blur_columns<4>, blur_columns<5>, blur_columns<6>};
     // Blocks of about the same width: a narrow one has fewer sums to keep the processor busy with.
     for (int block = 0, done = 0; block < num_blocks; ++block) {
         const int end = num_vectors * (block + 1) / num_blocks;
-        kBlurColumns[end - done - 1](job, static_cast<std::size_t>(done * kLanes));
+        blur_vectors(job, end - done, static_cast<std::size_t>(done * kLanes));
         done = end;
     }
 }
