@@ -43,7 +43,7 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     )
     add("--name", default="latest", help="name of the record without .json (default: %(default)s)")
     add("--images", type=_positive, help="images per round (default: all of the sample set, 512 of --data)")
-    add("--repeats", type=_positive, help="timed rounds per contender (default: 5, 3 of large photographs)")
+    add("--repeats", type=_positive, help="timed rounds per contender (default: 5 in train and eval, 3 elsewhere)")
     add("--batch-size", type=_positive, help="default: 64, 16 of large photographs")
     add("--workers", type=_not_negative, nargs="+", help="numbers of workers to time (default: each row's own)")
     add("--memory-workers", type=_not_negative, nargs="*", help="numbers of workers to weigh (default: 1 8)")

@@ -34,24 +34,24 @@ class RowKind:
     output: str = "float32"
     batch_size: int = 64
     workers: tuple[int, ...] = (1,)
-    repeats: int = 5
+    repeats: int = 3
     measures_first_batch: bool = False
 
 
 ROW_KINDS = {
-    "train": RowKind("train", workers=(1, 2), measures_first_batch=True),
-    "eval": RowKind("eval", workers=(1, 2), measures_first_batch=True),
+    "train": RowKind("train", workers=(1, 2), repeats=5, measures_first_batch=True),
+    "eval": RowKind("eval", workers=(1, 2), repeats=5, measures_first_batch=True),
     "train-uint8": RowKind("train", output="uint8"),
     "eval-uint8": RowKind("eval", output="uint8"),
     "train-bfloat16": RowKind("train", output="bfloat16"),
     "eval-bfloat16": RowKind("eval", output="bfloat16"),
     # Batches as small as large pictures are used with; an epoch still has several.
-    "train-photos": RowKind("train", "photos", batch_size=16, repeats=3),
-    "eval-photos": RowKind("eval", "photos", batch_size=16, repeats=3),
+    "train-photos": RowKind("train", "photos", batch_size=16),
+    "eval-photos": RowKind("eval", "photos", batch_size=16),
     "train-progressive": RowKind("train", "progressive"),
     "eval-progressive": RowKind("eval", "progressive"),
     "decode": RowKind("decode", output="uint8", batch_size=1),
-    "decode-photos": RowKind("decode", "photos", "uint8", batch_size=1, repeats=3),
+    "decode-photos": RowKind("decode", "photos", "uint8", batch_size=1),
     "decode-progressive": RowKind("decode", "progressive", "uint8", batch_size=1),
 }
 
