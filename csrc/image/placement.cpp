@@ -34,6 +34,14 @@ void Placement::crop(const PaddedCrop& crop) noexcept {
     size = {crop.width(), crop.height()};
 }
 
+bool Placement::find(const Region& region, Region* stored) const noexcept {
+    *stored = {region.left - left, region.top - top, region.width, region.height};
+    if (is_mirrored || !stored->lies_inside(source.width, source.height)) return false;
+    stored->left += source.left;
+    stored->top += source.top;
+    return true;
+}
+
 void Placement::flip() noexcept {
     left = size.width - left - source.width;
     is_mirrored = !is_mirrored;

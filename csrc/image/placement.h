@@ -26,6 +26,9 @@ struct Placement {
     void crop(const PaddedCrop& crop) noexcept;
     void flip() noexcept;
 
+    // The stored pixels that `region` of the image shows, where all of it is stored and not mirrored.
+    bool find(const Region& region, Region* stored) const noexcept;
+
     // True where the stored pixels, cropped to `source`, are the image.
     bool is_plain() const noexcept {
         return !is_mirrored && source.width == size.width && source.height == size.height;

@@ -160,7 +160,28 @@ Filter filter_of(Interpolation interpolation) noexcept {
     }
 }
 
+// The input that the outputs [begin, begin + count) of an axis read.
+struct InputSpan {
+    std::int32_t begin;
+    std::int32_t length;
+};
+
+InputSpan input_of(std::int32_t from, std::int32_t to, std::int32_t begin, std::int32_t count,
+                   Interpolation interpolation) noexcept {
+    if (from == to) return {begin, count};
+    const FilterShape shape(from, to, filter_of(interpolation).support);
+    const OutputBlock front(shape, from, begin, 1);
+    const OutputBlock back(shape, from, begin + count - 1, 1);
+    return {front.first[0], back.first[0] + back.count[0] - front.first[0]};
+}
+
 }  // namespace
+
+Region resize_source(ImageSize from, ImageSize to, const Region& window, Interpolation interpolation) noexcept {
+    const InputSpan x = input_of(from.width, to.width, window.left, window.width, interpolation);
+    const InputSpan y = input_of(from.height, to.height, window.top, window.height, interpolation);
+    return {x.begin, y.begin, x.length, y.length};
+}
 
 bool is_vertical_first(ResizeOrder order, ImageSize from, ImageSize to) noexcept {
     const std::int32_t lost_rows = from.height - to.height;
@@ -169,11 +190,12 @@ bool is_vertical_first(ResizeOrder order, ImageSize from, ImageSize to) noexcept
     return order == ResizeOrder::kPillow13 ? lost_rows > 2 * lost_columns : from.height > 100 * from.width;
 }
 
-Status ResizePlan::prepare_axis(std::int32_t from, std::int32_t to, Interpolation interpolation, Axis* axis) noexcept {
+Status ResizePlan::prepare_axis(std::int32_t from, std::int32_t to, std::int32_t begin, std::int32_t output_count,
+                                Interpolation interpolation, Axis* axis) noexcept {
     const Filter filter = filter_of(interpolation);
     const FilterShape shape(from, to, filter.support);
     const std::int32_t stride = shape.most_taps();
-    const auto outputs = static_cast<std::size_t>(to);
+    const auto outputs = static_cast<std::size_t>(output_count);
     std::size_t words = 0;
     std::size_t bytes = 0;
     if (!checked_multiply(outputs, static_cast<std::size_t>(stride) + 2, &words) ||
@@ -181,7 +203,7 @@ Status ResizePlan::prepare_axis(std::int32_t from, std::int32_t to, Interpolatio
         return {StatusCode::kInvalidGeometry, 0, 0, "the tap table of a resize is too large"};
     }
     if (Status status = axis->memory.reserve(bytes); !status.is_ok()) return status;
-    const std::int32_t block_outputs = std::min(to, kBlockOutputs);
+    const std::int32_t block_outputs = std::min(output_count, kBlockOutputs);
     const auto weight_count = static_cast<std::size_t>(stride) * static_cast<std::size_t>(block_outputs);
     if (Status status = weights_.reserve(weight_count * sizeof(double)); !status.is_ok()) return status;
     auto* first = reinterpret_cast<std::int32_t*>(axis->memory.data());
@@ -189,10 +211,11 @@ Status ResizePlan::prepare_axis(std::int32_t from, std::int32_t to, Interpolatio
     std::int32_t* coefficients = count + outputs;
     axis->taps = {first, count, coefficients, stride};
     auto* weights = reinterpret_cast<double*>(weights_.data());
-    for (std::int32_t output = 0; output < to; output += kBlockOutputs) {
-        OutputBlock block(shape, from, output, std::min(to - output, kBlockOutputs));
+    const std::int32_t origin = input_of(from, to, begin, output_count, interpolation).begin;
+    for (std::int32_t output = 0; output < output_count; output += kBlockOutputs) {
+        OutputBlock block(shape, from, begin + output, std::min(output_count - output, kBlockOutputs));
         block.compute_weights(shape, filter.weigh, weights);
-        first = std::copy_n(block.first, block.outputs, first);
+        for (std::int32_t i = 0; i < block.outputs; ++i) *first++ = block.first[i] - origin;
         count = std::copy_n(block.count, block.outputs, count);
         block.write_coefficients(weights, coefficients, static_cast<std::size_t>(stride));
         coefficients += static_cast<std::size_t>(block.outputs) * static_cast<std::size_t>(stride);
@@ -200,21 +223,22 @@ Status ResizePlan::prepare_axis(std::int32_t from, std::int32_t to, Interpolatio
     return Status::ok();
 }
 
-Status ResizePlan::prepare(ImageSize from, ImageSize to, Interpolation interpolation, ResizeOrder order) noexcept {
+Status ResizePlan::prepare(ImageSize from, ImageSize to, const Region& window, Interpolation interpolation,
+                           ResizeOrder order) noexcept {
     job_ = {};
-    job_.width = to.width;
-    job_.height = to.height;
+    job_.width = window.width;
+    job_.height = window.height;
     job_.is_vertical_first = is_vertical_first(order, from, to);
     if (from.width != to.width) {
-        if (Status status = prepare_axis(from.width, to.width, interpolation, &horizontal_); !status.is_ok()) {
-            return status;
-        }
+        const Status status =
+            prepare_axis(from.width, to.width, window.left, window.width, interpolation, &horizontal_);
+        if (!status.is_ok()) return status;
         job_.horizontal = &horizontal_.taps;
     }
     if (from.height != to.height) {
-        if (Status status = prepare_axis(from.height, to.height, interpolation, &vertical_); !status.is_ok()) {
-            return status;
-        }
+        const Status status =
+            prepare_axis(from.height, to.height, window.top, window.height, interpolation, &vertical_);
+        if (!status.is_ok()) return status;
         job_.vertical = &vertical_.taps;
     }
     return Status::ok();

@@ -24,6 +24,9 @@ enum class ResizeOrder : std::uint8_t {
 
 bool is_vertical_first(ResizeOrder order, ImageSize from, ImageSize to) noexcept;
 
+// The part of a `from` image that decides `window` of its resize to `to`, with any interpolation but kNearest.
+Region resize_source(ImageSize from, ImageSize to, const Region& window, Interpolation interpolation) noexcept;
+
 // Tap tables of the current resize; one per thread. Memory grows to the largest need and stays.
 class ResizePlan {
   public:
@@ -32,9 +35,14 @@ class ResizePlan {
     ResizePlan& operator=(const ResizePlan&) = delete;
 
     // Computes the tables for `from` -> `to`, sides in 1..kMaxResizedSide, of which at least one differs, with any
-    // interpolation but kNearest. An axis whose size stays has no pass, as in Pillow. The job is valid until the next
-    // call.
-    Status prepare(ImageSize from, ImageSize to, Interpolation interpolation, ResizeOrder order) noexcept;
+    // interpolation but kNearest. An axis whose size stays has no pass, as in Pillow. The job gives `window` of the
+    // result, and its source is resize_source() of it. It is valid until the next call.
+    Status prepare(ImageSize from, ImageSize to, const Region& window, Interpolation interpolation,
+                   ResizeOrder order) noexcept;
+    // All of the result.
+    Status prepare(ImageSize from, ImageSize to, Interpolation interpolation, ResizeOrder order) noexcept {
+        return prepare(from, to, {0, 0, to.width, to.height}, interpolation, order);
+    }
 
     const ResizeJob& job() const noexcept { return job_; }
     std::size_t scratch_bytes() const noexcept;
@@ -44,7 +52,9 @@ class ResizePlan {
         AlignedBuffer memory;
         AxisTaps taps;
     };
-    Status prepare_axis(std::int32_t from, std::int32_t to, Interpolation interpolation, Axis* axis) noexcept;
+    // Of the outputs [begin, begin + count).
+    Status prepare_axis(std::int32_t from, std::int32_t to, std::int32_t begin, std::int32_t count,
+                        Interpolation interpolation, Axis* axis) noexcept;
 
     Axis horizontal_;
     Axis vertical_;

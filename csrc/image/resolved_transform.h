@@ -33,6 +33,7 @@ struct ResolvedStep {
     Interpolation interpolation = Interpolation::kBilinear;  // kResize
     PaddedCrop crop;                                         // kCrop
     ImageSize size;                                          // kResize
+    Region window;                                           // kResize: the part of its result that is needed
     Padding padding;                                         // kPad
     PixelOp op;                                              // kPixelOp
     const GaussianBlur* blur = nullptr;                      // kGaussianBlur: the plan's

@@ -3,6 +3,14 @@
 #include <algorithm>
 
 namespace fastload {
+namespace {
+
+// A crop that shows only padding needs no pixel; some pixel must be asked for, and crops cut it away again.
+Region some_pixel_of(const Region& region) noexcept {
+    return region.width == 0 || region.height == 0 ? Region{0, 0, 1, 1} : region;
+}
+
+}  // namespace
 
 Resolver::Resolver(ImageSize source, ResolvedTransform* out) noexcept
     : out_(out), placement_(Placement::of_whole(source)) {
@@ -22,8 +30,13 @@ void Resolver::resize(ImageSize to, Interpolation interpolation) noexcept {
     if (to.width == size().width && to.height == size().height) return;
     ResolvedStep& step = append(ResolvedKind::kResize);
     step.size = to;
+    step.window = {0, 0, to.width, to.height};
     step.interpolation = interpolation;
-    move_pixels(to);
+    if (interpolation == Interpolation::kNearest) return move_pixels(to);
+    if (resize_position_ != kNone) note_needed_pixels();
+    resize_position_ = out_->list.size() - 1;
+    resize_input_ = placement_;
+    placement_ = Placement::of_whole(to);
 }
 
 void Resolver::flip_horizontally() noexcept {
@@ -77,7 +90,7 @@ void Resolver::erase(const Region& box, Span<const std::uint8_t> value) noexcept
 }
 
 void Resolver::finish() noexcept {
-    note_source_region();
+    note_needed_pixels();
     out_->output_size = size();
 }
 
@@ -88,16 +101,26 @@ ResolvedStep& Resolver::append(ResolvedKind kind) noexcept {
 }
 
 void Resolver::move_pixels(ImageSize size) noexcept {
-    note_source_region();
+    note_needed_pixels();
     placement_ = Placement::of_whole(size);
 }
 
-void Resolver::note_source_region() noexcept {
+// Note [windows]
+// A crop behind a resize throws pixels away that need not be made: the usual evaluation keeps two thirds of them. So a
+// resize makes a window of its result, and where it is the first step that moves pixels, the decoder delivers what that
+// window reads. Every pixel depends on its own weights alone, so the others do not change.
+void Resolver::note_needed_pixels() noexcept {
+    Region needed = some_pixel_of(placement_.source);
+    if (resize_position_ != kNone) {
+        ResolvedStep& step = out_->list[resize_position_];
+        resize_position_ = kNone;
+        step.window = needed;
+        const Region input = resize_source(resize_input_.size, step.size, step.window, step.interpolation);
+        if (!resize_input_.find(input, &needed)) needed = some_pixel_of(resize_input_.source);
+    }
     if (has_source_region_) return;
     has_source_region_ = true;
-    out_->source_region = placement_.source;
-    // A crop that shows only padding needs no pixel; some pixel must be asked for, and crops cut it away again.
-    if (placement_.source.width == 0 || placement_.source.height == 0) out_->source_region = {0, 0, 1, 1};
+    out_->source_region = needed;
 }
 
 }  // namespace fastload

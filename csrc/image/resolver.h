@@ -1,6 +1,9 @@
 // Writes down the concrete steps of one sample.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+
 #include "base/image_view.h"
 #include "base/span.h"
 #include "base/status.h"
@@ -38,12 +41,17 @@ class Resolver {
     ResolvedStep& append(ResolvedKind kind) noexcept;
     // The pixels are needed as they are now, and become an image of `size` of its own.
     void move_pixels(ImageSize size) noexcept;
-    // Until pixels are moved the placement refers to the source.
-    void note_source_region() noexcept;
+    // Tells the last resize which part of its result is needed, and the source or the resize before it what that takes.
+    void note_needed_pixels() noexcept;
 
     ResolvedTransform* out_;
-    Placement placement_;
+    Placement placement_;  // of what the last step that moved pixels has made; of the source before there is one
     bool has_source_region_ = false;
+    // Where the last step that moved pixels is a resize that is made in parts: its position in the list, and the pixels
+    // it reads. Else the position is kNone.
+    static constexpr std::size_t kNone = SIZE_MAX;
+    std::size_t resize_position_ = kNone;
+    Placement resize_input_;
 };
 
 }  // namespace fastload

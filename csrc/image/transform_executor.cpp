@@ -91,27 +91,37 @@ Status TransformExecutor::remake_rows(ImageSize size, Image* image, Make make) n
     return Status::ok();
 }
 
-Status TransformExecutor::filter(ImageSize to, Interpolation interpolation, ResizeOrder order, Image* image) noexcept {
-    // Pillow's weights are not symmetric (positions are rounded up at halves), so a flip cannot move behind a resize.
-    if (!image->is_in_strips || !image->placement.is_plain()) {
-        if (Status status = gather_into_strips(image); !status.is_ok()) return status;
-    }
+// See Note [windows].
+Status TransformExecutor::filter(const ResolvedStep& step, ResizeOrder order, Image* image) noexcept {
+    const Region& window = step.window;
     const ImageSize from = image->placement.size;
-    if (Status status = resize_plan_.prepare(from, to, interpolation, order); !status.is_ok()) return status;
+    const Region input = resize_source(from, step.size, window, step.interpolation);
+    Region stored;
+    // Pillow's weights are not symmetric (positions are rounded up at halves), so a flip cannot move behind a resize.
+    if (!image->is_in_strips || !image->placement.find(input, &stored)) {
+        if (Status status = gather_into_strips(image); !status.is_ok()) return status;
+        stored = input;
+    }
+    if (Status status = resize_plan_.prepare(from, step.size, window, step.interpolation, order); !status.is_ok()) {
+        return status;
+    }
     std::size_t scratch_size = 0;
-    if (!kernels_.resize_scratch_bytes(from, resize_plan_.job(), &scratch_size)) return image_too_large();
+    if (!kernels_.resize_scratch_bytes({stored.width, stored.height}, resize_plan_.job(), &scratch_size)) {
+        return image_too_large();
+    }
     if (Status status = kernel_scratch_.reserve(scratch_size); !status.is_ok()) return status;
     PlanarImageView rows;
     AlignedBuffer* buffer = free_rows(*image);
-    if (Status status = reserve_rows(to, buffer, &rows); !status.is_ok()) return status;
-    kernels_.resize(image->strips.crop(image->placement.source), resize_plan_.job(), kernel_scratch_.data(), rows);
-    replace_rows(to, rows, buffer, image);
+    if (Status status = reserve_rows({window.width, window.height}, buffer, &rows); !status.is_ok()) return status;
+    kernels_.resize(image->strips.crop(stored), resize_plan_.job(), kernel_scratch_.data(), rows);
+    replace_rows(step.size, rows, buffer, image);
+    image->placement = {step.size, {0, 0, window.width, window.height}, window.left, window.top, false};
     return Status::ok();
 }
 
-Status TransformExecutor::resize(ImageSize to, Interpolation interpolation, ResizeOrder order, Image* image) noexcept {
-    if (interpolation != Interpolation::kNearest) return filter(to, interpolation, order, image);
-    return remake_rows(to, image, [this](const PlanarImageView& source, const PlanarImageView& destination) {
+Status TransformExecutor::resize(const ResolvedStep& step, ResizeOrder order, Image* image) noexcept {
+    if (step.interpolation != Interpolation::kNearest) return filter(step, order, image);
+    return remake_rows(step.size, image, [this](const PlanarImageView& source, const PlanarImageView& destination) {
         return resize_nearest(source, destination, &positions_);
     });
 }
@@ -163,7 +173,7 @@ Status TransformExecutor::run_step(const ResolvedStep& step, ResizeOrder order, 
             image->placement.flip();
             break;
         case ResolvedKind::kResize:
-            return resize(step.size, step.interpolation, order, image);
+            return resize(step, order, image);
         case ResolvedKind::kVerticalFlip:
             return flip_vertically(image);
         case ResolvedKind::kPad:

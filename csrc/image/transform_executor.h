@@ -46,8 +46,8 @@ class TransformExecutor {
     };
 
     Status run_step(const ResolvedStep& step, ResizeOrder order, Image* image) noexcept;
-    Status resize(ImageSize to, Interpolation interpolation, ResizeOrder order, Image* image) noexcept;
-    Status filter(ImageSize to, Interpolation interpolation, ResizeOrder order, Image* image) noexcept;
+    Status resize(const ResolvedStep& step, ResizeOrder order, Image* image) noexcept;
+    Status filter(const ResolvedStep& step, ResizeOrder order, Image* image) noexcept;
     Status flip_vertically(Image* image) noexcept;
     Status pad(const Padding& padding, Image* image) noexcept;
     Status run_op(const PixelOp& op, Image* image) noexcept;

@@ -1,12 +1,13 @@
 #include "image/transform_plan.h"
 
 #include <cstring>
+#include <random>
 #include <string>
 #include <vector>
 
 #include "check.h"
 #include "image/transform_executor.h"
-#include "kernels/dispatch.h"
+#include "kernel_variants.h"
 #include "test_images.h"
 
 namespace fastload {
@@ -156,11 +157,54 @@ TEST_CASE(plan_asks_only_for_the_pixels_before_the_first_resize) {
     CHECK_EQUAL(resolved.source_region.width, 100);
     CHECK_EQUAL(resolved.source_region.height, 50);
     CHECK_EQUAL(resolved.steps().size(), 3U);
-    CHECK(resolve(*make_plan({sized(TransformKind::kResize, 20, 20), sized(TransformKind::kCenterCrop, 10, 10)}),
-                  {0, 0, 0}, {200, 100}, &resolved)
+}
+
+TEST_CASE(plan_asks_only_for_the_pixels_that_a_crop_behind_a_resize_shows) {
+    const TransformStep resize = sized(TransformKind::kResize, 20, 20);
+    const TransformStep crop = sized(TransformKind::kCenterCrop, 10, 10);
+    ResolvedTransform resolved;
+    // Outputs 5..14 of 20 from 200: the first reaches from 5.5 * 10 - 10, the last to 14.5 * 10 + 10.
+    CHECK(resolve(*make_plan({resize, crop}), {0, 0, 0}, {200, 100}, &resolved).is_ok());
+    CHECK_EQUAL(resolved.source_region.left, 45);
+    CHECK_EQUAL(resolved.source_region.top, 23);
+    CHECK_EQUAL(resolved.source_region.width, 110);
+    CHECK_EQUAL(resolved.source_region.height, 55);
+    // Behind a crop the same pixels, counted from where it begins.
+    CHECK(resolve(*make_plan({sized(TransformKind::kCenterCrop, 200, 100), resize, crop}), {0, 0, 0}, {300, 180},
+                  &resolved)
               .is_ok());
+    CHECK_EQUAL(resolved.source_region.left, 50 + 45);
+    CHECK_EQUAL(resolved.source_region.top, 40 + 23);
+    CHECK_EQUAL(resolved.source_region.width, 110);
+    // A mirrored image is resized as a whole.
+    CHECK(resolve(*make_plan({flip(1.0), resize, crop}), {0, 0, 0}, {200, 100}, &resolved).is_ok());
     CHECK_EQUAL(resolved.source_region.width, 200);
-    CHECK_EQUAL(resolved.source_region.height, 100);
+}
+
+TEST_CASE(a_window_of_a_resize_equals_that_part_of_all_of_it) {
+    std::mt19937 random(3);
+    const auto side = [&](std::int32_t limit) {
+        return static_cast<std::int32_t>(1 + random() % static_cast<unsigned>(limit));
+    };
+    for (int i = 0; i < 400; ++i) {
+        Steps steps;
+        if (random() % 2 == 0) steps.push_back(sized(TransformKind::kCenterCrop, side(90), side(90)));
+        if (random() % 4 == 0) steps.push_back(flip(1.0));
+        for (unsigned resizes = 1 + random() % 2; resizes > 0; --resizes) {
+            TransformStep resize = sized(TransformKind::kResize, side(80), side(80));
+            resize.interpolation = static_cast<Interpolation>(random() % 6);
+            steps.push_back(resize);
+            if (random() % 3 == 0) steps.push_back(flip(1.0));
+            for (unsigned crops = 1 + random() % 2; crops > 0; --crops) {
+                steps.push_back(sized(TransformKind::kCenterCrop, side(90), side(90)));
+            }
+        }
+        const StripImage image(side(100), side(100), static_cast<std::uint32_t>(i));
+        for_each_kernel_table([&](const KernelTable& kernels) {
+            TransformExecutor executor(kernels);
+            CHECK(run(executor, *make_plan(steps), image.view()) == run_one_by_one(steps, image.view()));
+        });
+    }
 }
 
 TEST_CASE(plan_draws_depend_on_every_part_of_the_sample_name) {
