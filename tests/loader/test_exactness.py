@@ -16,6 +16,7 @@ from torchvision.datasets.folder import IMG_EXTENSIONS, pil_loader
 import fastload
 
 WORKERS = (0, 1, 2, 4)
+BICUBIC = transforms.InterpolationMode.BICUBIC
 TO_TENSOR = transforms.Compose([transforms.ToTensor(), transforms.Normalize(recipes.MEAN, recipes.STD)])
 
 
@@ -42,6 +43,31 @@ def test_evaluation_equals_torch_on_files_of_every_kind(mixed_folder: Path, drop
 def test_evaluation_equals_torch_on_real_photographs(corpora: Path, drop_last: bool) -> None:
     dataset = ImageFolder(str(corpora / "imagenet64"), recipes.evaluation())
     assert_equal_to_torch(dataset, batch_size=6, drop_last=drop_last)
+
+
+@pytest.mark.parametrize("table", fastload.build_info().kernel_tables)
+def test_every_kernel_table_equals_torch_on_files_of_every_kind(
+    mixed_folder: Path, table: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FASTLOAD_SIMD", table)
+    uint8 = transforms.Compose([transforms.RandomResizedCrop(63, interpolation=BICUBIC), transforms.PILToTensor()])
+    for transform in (recipes.evaluation(64, 56), recipes.evaluation(), recipes.training(), uint8):
+        dataset = ImageFolder(str(mixed_folder), transform)
+        torch.manual_seed(8)
+        expected = recipes.bytes_of(torch.utils.data.DataLoader(dataset, batch_size=5, num_workers=1))
+        torch.manual_seed(8)
+        loader = fastload.DataLoader(dataset, batch_size=5, num_workers=1)
+        assert recipes.bytes_of(loader) == expected
+
+
+@pytest.mark.parametrize("table", fastload.build_info().kernel_tables)
+def test_every_kernel_table_equals_torch_on_real_photographs(
+    corpora: Path, table: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FASTLOAD_SIMD", table)
+    dataset = ImageFolder(str(corpora / "imagenet64"), recipes.evaluation())
+    expected = recipes.bytes_of(torch.utils.data.DataLoader(dataset, batch_size=16))
+    assert recipes.bytes_of(fastload.DataLoader(dataset, batch_size=16, num_workers=2)) == expected
 
 
 def test_concatenations_of_parts_with_equal_transforms_equal_torch(clean_folder: Path, mixed_folder: Path) -> None:

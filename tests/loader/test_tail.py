@@ -19,6 +19,7 @@ from torchvision import transforms, tv_tensors
 from torchvision.datasets import ImageFolder
 from torchvision.transforms import v2
 
+import fastload
 from fastload import LoaderClosedError, SampleError
 
 WORKERS = pytest.mark.parametrize("num_workers", [0, 1, 2])
@@ -652,3 +653,15 @@ def test_close_ends_the_iterators_of_the_loader_alone(mixed_folder: Path) -> Non
             next(iterator)
     assert len(list(iterators[2])) == 7
     assert len(list(closed)) == 8
+
+
+@pytest.mark.parametrize("module", [transforms, v2])
+def test_a_blur_that_reaches_over_more_than_the_image_fails_as_in_torch(mixed_folder: Path, module: Any) -> None:
+    pipeline = module.Compose([module.CenterCrop(8), module.GaussianBlur(23), transforms.ToTensor()])
+    dataset = ImageFolder(str(mixed_folder), pipeline)
+    errors = []
+    for make in (torch.utils.data.DataLoader, fastload.DataLoader):
+        with pytest.raises(RuntimeError, match="Padding size should be less than") as caught:
+            next(iter(make(dataset, batch_size=2)))
+        errors.append(str(caught.value))
+    assert errors[0] in errors[1]  # ours says which file as well
