@@ -112,8 +112,10 @@ def test_two_quick_interrupts_end_the_process(run_loader_child: RunChild, num_wo
             time.sleep(0.002)
             os.kill(os.getpid(), signal.SIGINT)
         threading.Timer(0.5, interrupt_twice).start()
-        for batch in make_loader({num_workers}):
-            pass
+        loader = make_loader({num_workers})
+        while True:
+            for batch in loader:
+                pass
         """,
         check=False,
     )
