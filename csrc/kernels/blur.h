@@ -32,9 +32,6 @@ struct BlurJob {
 using BlurFunction = void (*)(const BlurJob& job) noexcept;
 
 void blur_scalar(const BlurJob& job) noexcept;
-#if defined(__x86_64__)
 void blur_avx2(const BlurJob& job) noexcept;
-void blur_avx512(const BlurJob& job) noexcept;
-#endif
 
 }  // namespace fastload

@@ -65,7 +65,7 @@ constexpr KernelTable kAvx512Table = {
     resize_avx2,
     convert_rows_avx2,
     convert_strips_avx2,
-    blur_avx512,
+    blur_avx2,
 };
 
 constexpr KernelTable kAvx512VnniTable = {
@@ -82,7 +82,7 @@ constexpr KernelTable kAvx512VnniTable = {
     resize_avx512vnni,
     convert_rows_avx512vnni,
     convert_strips_avx512vnni,
-    blur_avx512,
+    blur_avx2,
 };
 
 bool has_avx2() noexcept {
