@@ -32,5 +32,6 @@ void add_block_cases(KernelCases* cases);  // inverse DCT
 void add_strip_cases(KernelCases* cases);  // upsampling and colour
 void add_resize_cases(KernelCases* cases);
 void add_convert_cases(KernelCases* cases);
+void add_blur_cases(KernelCases* cases);
 
 }  // namespace fastload::benchmarks

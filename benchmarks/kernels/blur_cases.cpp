@@ -1,0 +1,48 @@
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "kernel_case.h"
+
+namespace fastload::benchmarks {
+namespace {
+
+constexpr std::int32_t kSide = 64;
+
+// A plane of random pixels and a square kernel of equal weights.
+struct Plane {
+    std::vector<float> padded;
+    std::vector<float> weights;
+    Bytes destination;
+    BlurJob job;
+
+    explicit Plane(std::int32_t kernel) : destination(kSide * kSide) {
+        const auto side = static_cast<std::size_t>(kernel);
+        job.padded_stride = kSide + side - 1;
+        padded.resize(job.padded_stride * (kSide + side - 1));
+        std::mt19937 random(1);
+        for (float& pixel : padded) pixel = static_cast<float>(random() % 256);
+        weights.assign(side * side, 1.0F / static_cast<float>(side * side));
+        job.padded = padded.data();
+        job.weights = weights.data();
+        job.kernel_width = job.kernel_height = kernel;
+        job.width = job.height = kSide;
+        job.destination = destination.data();
+        job.destination_stride_bytes = kSide;
+    }
+};
+
+}  // namespace
+
+void add_blur_cases(KernelCases* cases) {
+    for (const std::int32_t kernel : {9, 23}) {
+        const auto plane = std::make_shared<Plane>(kernel);
+        const std::string size = std::to_string(kernel);
+        cases->push_back({"blur, " + size + "x" + size, "output pixel", kSide * kSide,
+                          [plane](const KernelTable& kernels) { kernels.blur(plane->job); },
+                          [plane] { return plane->destination; }});
+    }
+}
+
+}  // namespace fastload::benchmarks
