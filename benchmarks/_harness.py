@@ -245,5 +245,5 @@ def _failures_recorded(row: Row, pool: ChildPool, found: Measurements, log: Log)
             raise
         # Another row gets a fresh process: this one's state is unknown.
         pool.end(error.contender)
-        found.failed.setdefault(error.contender, {})[row.name] = str(error)
-        log(f"{row.name}: failed and left out: {str(error).splitlines()[0]}")
+        found.failed.setdefault(error.contender, {})[row.name] = str(error).splitlines()[0]
+        log(f"{row.name}: failed and left out: {error}")
