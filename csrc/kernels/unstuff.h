@@ -34,6 +34,5 @@ constexpr std::size_t kUnstuffSlackBytes = 64;
 
 UnstuffedScan unstuff_scalar(ByteSpan source, std::uint8_t* clean, Span<std::uint32_t> restart_offsets) noexcept;
 UnstuffedScan unstuff_avx2(ByteSpan source, std::uint8_t* clean, Span<std::uint32_t> restart_offsets) noexcept;
-UnstuffedScan unstuff_avx512(ByteSpan source, std::uint8_t* clean, Span<std::uint32_t> restart_offsets) noexcept;
 
 }  // namespace fastload
