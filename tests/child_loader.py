@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Callable
@@ -25,7 +26,10 @@ def make_loader(num_workers: int, repeats: int = 200, batch_size: int = 16, **ar
 
 def num_native_threads() -> int:
     """Threads of this process with the engine's names."""
-    names = [path.read_text() for path in Path("/proc/self/task").glob("*/comm")]
+    names = []
+    for path in Path("/proc/self/task").glob("*/comm"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has ended meanwhile
+            names.append(path.read_text())
     return sum(name.startswith("fastload-w") for name in names)
 
 
