@@ -6,6 +6,7 @@ from fastload._iterator import SampleReport
 from fastload._loader import DataLoader
 from fastload._native import BuildInfo, build_info
 from fastload._native import version as __version__
+from fastload._per_thread import PerThread, per_thread
 from fastload._stats import LoaderStats
 from fastload._verify import VerifyReport, verify
 from fastload.sources import ImageFiles, ImageFolder
@@ -21,12 +22,14 @@ __all__ = [
     "LoaderClosedError",
     "LoaderStats",
     "MultiView",
+    "PerThread",
     "SampleError",
     "SampleReport",
     "VerifyReport",
     "__version__",
     "build_info",
     "decode_image",
+    "per_thread",
     "pil_loader",
     "verify",
 ]

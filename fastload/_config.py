@@ -24,6 +24,12 @@ def torch_loader_has(argument: str) -> bool:
     return argument in inspect.signature(torch.utils.data.DataLoader.__init__).parameters
 
 
+def num_local_ranks() -> int:
+    """Processes of this program on this machine, as torchrun tells each in LOCAL_WORLD_SIZE; 1 without it."""
+    told = os.environ.get("LOCAL_WORLD_SIZE", "")
+    return max(1, int(told)) if told.isdigit() else 1
+
+
 def cache_folder() -> Path:
     """Where files are kept that save work the next time: $FASTLOAD_CACHE, else fastload in $XDG_CACHE_HOME or ~/.cache.
 

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-import os
+import contextlib
+import functools
 import warnings
 from collections.abc import Callable, Iterable
 from typing import Any, Generic, Literal, TypeVar
 
 import torch
 import torch.utils.data
-from torch.utils.data import Dataset, Sampler
+from torch.utils.data import Dataset, IterableDataset, Sampler
 
 from fastload import _config, _fallback, _native
 from fastload._decode import pil_loader
 from fastload._iterator import EngineSettings, LoaderEngine, NativeIterator
-from fastload._planning import Way, examine, native_plan
+from fastload._planning import Way, examine, gil_advice, native_plan
+from fastload._processors import num_auto_workers, num_available
 from fastload._stats import LoaderStats
-from fastload._tail._counters import add_counters
-from fastload._tail._iterator import LoaderTails, TailIterator
+from fastload._tail._batch_maker import TailMaker
 from fastload._tail._plan import TailPlan
-from fastload._torch_draws import UnknownDrawsError
+from fastload._threads._batch_maker import MakerFactory
+from fastload._threads._counters import add_counters
+from fastload._threads._dataset import DatasetPlan, make_maker
+from fastload._threads._iterator import LoaderThreads, ThreadIterator, ThreadPlan
+from fastload._threads._splitting import Splitting
 from fastload._torch_iterator import SampleCount, torch_iterator
 from fastload.sources._lowering import LoweredSource, NotLowered, lower_dataset
 from fastload.transforms._recognize import image_type
@@ -28,21 +33,29 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
-    """Loads batches as torch.utils.data.DataLoader does, in threads of this process where it can.
+    """Loads batches as torch.utils.data.DataLoader does, in threads of this process.
 
     It is native for torchvision's ImageFolder and DatasetFolder, fastload.ImageFolder and fastload.ImageFiles, also in
     torch.utils.data.Subset and ConcatDataset, with torchvision transforms of PIL images, v1 or v2, that end in a
     tensor: docs/transforms.md lists them. Where a pipeline goes on with something else, a function of the user's say,
     native code makes the image up to there and threads of Python go on. The batches are byte-equal to those of torch's
-    DataLoader with torchvision and the installed Pillow. Any other dataset goes to torch's own iterator, unchanged;
-    explain() says what and why.
+    DataLoader with torchvision and the installed Pillow. Any other dataset is asked by threads of Python, with torch's
+    contract; explain() says what and why.
 
     Args:
-        num_workers: number of threads; 0 loads in the thread that asks. Where torch's iterator runs: of processes.
+        num_workers: number of threads; 0 loads in the thread that asks. "auto": as many as there are processors that
+            affinity and control groups leave to this process, shared among the ranks that torchrun started here.
         prefetch_factor: at most this many batches per thread are in flight, default 2.
         pin_memory: deliver page-locked batches, where there is an accelerator.
         multiprocessing_context: checked as torch does; threads do not use it.
-        in_order: accepted; native batches always come in order.
+        worker_init_fn: called in each thread. A generator of the whole program that it seeds (Python's random, NumPy's)
+            is put back, with a warning; torch's functions draw from a generator for each worker.
+        in_order: False: batches that Python makes come as they are done. Native batches always come in order: all
+            threads work on the oldest one.
+        thread_safe: False: one thread at a time asks the dataset; batches are still collated in parallel. For a dataset
+            with one handle that cannot be shared; per_thread gives each thread its own.
+        num_streams: of an IterableDataset: how many threads iterate over it, each over its own iter(dataset) with its
+            own get_worker_info(), as torch's worker processes do; default num_workers. 1 runs it once.
         rng: how random transforms draw. "torch": the numbers that torch's DataLoader with the same num_workers would
             have drawn, bit for bit. "sample": from a counter keyed by (seed, epoch, dataset index, position of the
             transform), so the bytes do not depend on num_workers, on the order, or on where an epoch was left.
@@ -70,7 +83,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         shuffle: bool | None = None,
         sampler: Sampler[Any] | Iterable[Any] | None = None,
         batch_sampler: Sampler[list[Any]] | Iterable[list[Any]] | None = None,
-        num_workers: int = 0,
+        num_workers: int | Literal["auto"] = 0,
         collate_fn: Callable[[list[Any]], Any] | None = None,
         pin_memory: bool = False,
         drop_last: bool = False,
@@ -83,6 +96,8 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         persistent_workers: bool = False,
         pin_memory_device: str = "",
         in_order: bool = True,
+        thread_safe: bool = True,
+        num_streams: int | None = None,
         rng: Literal["torch", "sample"] = "torch",
         seed: int | None = None,
         memory_format: torch.memory_format = torch.contiguous_format,
@@ -100,16 +115,28 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             raise ValueError(
                 f"memory_format must be torch.contiguous_format or torch.channels_last, got {memory_format!r}"
             )
+        if num_streams is not None:
+            if isinstance(num_streams, bool) or not isinstance(num_streams, int) or num_streams < 1:
+                raise ValueError(f"num_streams must be None or an int >= 1, got {num_streams!r}")
+            if not isinstance(dataset, IterableDataset):
+                raise ValueError(
+                    f"num_streams={num_streams} is of an IterableDataset, and {type(dataset).__qualname__} is none; "
+                    "leave it out"
+                )
+        self.thread_safe = thread_safe
+        self.num_streams = num_streams
         self.rng = rng
         self.seed = seed
         self.memory_format = memory_format
         self._epoch = 0
         self._engine: LoaderEngine | None = None
         self._lowered: tuple[LoweredSource, _native.SampleIndex] | None = None
-        self._tails = LoaderTails()
+        self._threads = LoaderThreads()
         self._torch_samples = SampleCount()
         # torch before 2.6 has no in_order: it gets only what its signature has.
         newer_arguments = {"in_order": in_order} if _config.torch_loader_has("in_order") else {}
+        if num_workers == "auto":
+            num_workers = num_auto_workers()
         super().__init__(
             dataset,
             batch_size,
@@ -146,9 +173,11 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         head = {
             Way.NATIVE: f"native: batches are read, decoded and transformed {by}",
             Way.TAIL: f"partly native: samples are read, decoded and transformed natively, then ended in Python, {by}",
+            Way.PYTHON: f"not native: samples are loaded in Python, {by}",
             Way.TORCH: "not native: torch's own iterator runs, unchanged",
         }[findings.way]
-        return "\n".join([head, *(f"  {verdict}" for verdict in findings.verdicts)])
+        rows = [*findings.verdicts, *filter(None, [gil_advice(self.stats())])]
+        return "\n".join([head, *(f"  {row}" for row in rows)])
 
     def _lower_source(self) -> tuple[LoweredSource, _native.SampleIndex] | NotLowered:
         """The dataset's compact form; made again only where the dataset has changed since."""
@@ -169,7 +198,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             self._engine.check_process("this DataLoader")
             if isinstance(self._iterator, NativeIterator) and not self._engine.native.is_running:
                 self._iterator = None
-        if isinstance(self._iterator, TailIterator) and not self._iterator.is_running:
+        if isinstance(self._iterator, ThreadIterator) and not self._iterator.is_running:
             self._iterator = None
         return super().__iter__()
 
@@ -179,19 +208,42 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         findings = examine(self, self.rng, source)
         if findings.way is not Way.NATIVE and self.memory_format is not torch.contiguous_format:
             raise ValueError(f"memory_format={self.memory_format} needs native batches, but:\n{self.explain()}")
-        if isinstance(lowered, NotLowered) or findings.way is Way.TORCH:
+        if findings.way is Way.TORCH:
             return torch_iterator(self, self._torch_samples)
         self._check_as_torch_does()
-        try:
-            if findings.way is Way.TAIL:
-                (head,) = findings.views
-                tail_plan = TailPlan.of(self, *lowered, head, self.rng, image_type())
-                return TailIterator(self, self._tails, tail_plan, self._batches_per_thread)
-            plan = native_plan(findings, *lowered, self.rng, self.memory_format)
-            return NativeIterator(self, self._running_engine(), plan)
-        except UnknownDrawsError as error:
-            warnings.warn(f"{error}: torch's own iterator runs. rng='sample' does not need it.", stacklevel=3)
-            return torch_iterator(self, self._torch_samples)
+        if isinstance(lowered, NotLowered) or findings.way is Way.PYTHON:
+            return self._iterator_of_dataset()
+        if findings.way is Way.TAIL:
+            (head,) = findings.views
+            return self._iterator_of_tail(TailPlan.of(self, *lowered, head, self.rng, image_type()))
+        plan = native_plan(findings, *lowered, self.rng, self.memory_format)
+        return NativeIterator(self, self._running_engine(), plan)
+
+    def _iterator_of_tail(self, plan: TailPlan) -> ThreadIterator:
+        counters = self._threads.counters
+        return self._thread_iterator(
+            lambda stream, worker_id: TailMaker(plan, stream, counters, worker_id),
+            plan.tail_position,
+            Splitting(is_possible=False),
+        )
+
+    def _iterator_of_dataset(self) -> ThreadIterator:
+        plan = DatasetPlan(
+            self.dataset,
+            self.collate_fn,
+            self.batch_sampler is not None,
+            self.drop_last,
+            self._threads.counters,
+            contextlib.nullcontext() if self.thread_safe else self._threads.dataset_lock,
+        )
+        is_possible = plan.can_load_one_by_one and self.thread_safe and self.in_order and self.worker_init_fn is None
+        splitting = self._threads.splitting(is_possible=is_possible and self.num_workers > 1)
+        return self._thread_iterator(functools.partial(make_maker, plan), 0, splitting)
+
+    def _thread_iterator(self, make_maker: MakerFactory, position: int, splitting: Splitting) -> ThreadIterator:
+        num_threads = min(self.num_workers, self.num_streams or self.num_workers)
+        plan = ThreadPlan(make_maker, self.rng, position, splitting, num_threads, self._max_batches_in_flight)
+        return ThreadIterator(self, self._threads, plan)
 
     def _check_as_torch_does(self) -> None:
         """What torch refuses only when an iterator is made."""
@@ -245,18 +297,18 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
     def stats(self) -> LoaderStats:
         """Counts, times and memory of this loader's engine since it started; zeros before the first iteration."""
         native = self._engine.native.stats() if self._engine is not None else {}
-        counters = add_counters(native, self._tails.stats())
-        return LoaderStats.from_counters(counters, {"samples_python": self._torch_samples.count})
+        by_torch = {"samples_python": self._torch_samples.count}
+        return LoaderStats.from_counters(add_counters(add_counters(native, self._threads.stats()), by_torch))
 
     def close(self) -> None:
         """Ends the threads, and with them every iterator of this loader that is theirs. iter() starts new ones."""
         if self._engine is not None:
             self._engine.close()
-        self._tails.close()
+        self._threads.close()
 
     def check_worker_number_rationality(self) -> None:
         """Warns where more threads than available processors are asked for; torch calls it at construction."""
-        available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        available = num_available()
         if self.num_workers > available:
             warnings.warn(
                 f"This DataLoader will use {self.num_workers} worker threads, more than the {available} processors "
@@ -267,4 +319,4 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
     def __getstate__(self) -> dict[str, Any]:
         """Pickles and copies the settings; threads, plans, counters and a persistent iterator stay behind."""
         fresh = {"_engine": None, "_lowered": None, "_iterator": None}
-        return {**self.__dict__, **fresh, "_tails": LoaderTails(), "_torch_samples": SampleCount()}
+        return {**self.__dict__, **fresh, "_threads": LoaderThreads(), "_torch_samples": SampleCount()}

@@ -49,6 +49,7 @@ apply_transform = _core.apply_transform
 file_system_kind = _core.file_system_kind
 gaussian_sums = _core.gaussian_sums
 gaussian_weights = _core.gaussian_weights
+gil_wait_seconds = _core.gil_wait_seconds
 has_fast_blur = _core.has_fast_blur
 list_directories = _core.list_directories
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""How a loader's batches are made: by native code alone, ended in Python by threads, or by torch's own iterator.
+"""How a loader's batches are made: by native code alone, ended or made in Python by threads, or by torch's iterator.
 
 Each stage of the flow is looked at for itself; the one that needs most of Python decides.
 """
@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, IterDataPipe, MapDataPipe
 from torch.utils.data._utils import collate
 from torch.utils.data._utils.collate import default_collate
 
 from fastload import _fallback, _native
 from fastload._device import BatchLayout
 from fastload._iterator import NativePlan
+from fastload._stats import LoaderStats
 from fastload._torch_draws import UnknownDrawsError, uniform_is_fused, with_torch_exp
 from fastload.sources._lowering import LoweredSource, NotLowered
 from fastload.transforms._lowering import LoweredTransform, TransformStage, lower_transform, lower_views
@@ -30,7 +31,8 @@ class Way(enum.IntEnum):
 
     NATIVE = 0
     TAIL = 1  # native code begins the samples, the user's own Python ends them in threads
-    TORCH = 2
+    PYTHON = 2  # the user's dataset makes the samples in threads
+    TORCH = 3
 
 
 @dataclass(frozen=True)
@@ -76,13 +78,16 @@ def examine(loader: DataLoader[Any], rng: str, source: LoweredSource | NotLowere
     """Look at each stage of `loader`, whose dataset was lowered to `source`."""
     dataset = type(loader.dataset).__qualname__
     batching = _batching_verdicts(loader)
+    if isinstance(loader.dataset, (IterDataPipe, MapDataPipe)):
+        reason = "torch's iterator seeds and shards the graph of a DataPipe"
+        return Findings((StageVerdict("source", dataset, reason, Way.TORCH), *batching))
     if isinstance(source, NotLowered):
-        return Findings((StageVerdict("source", dataset, source.reason, Way.TORCH), *batching))
+        return Findings((StageVerdict("source", dataset, source.reason, Way.PYTHON), *batching))
     verdicts = [StageVerdict("source", f"{dataset}, {len(source)} samples")]
     transform = _lower_parts(source)
     views: Sequence[LoweredTransform] | None = lower_views(source.transform) if len(source.transforms) == 1 else None
     if isinstance(transform, TransformNotLowered):
-        verdicts.append(StageVerdict("transform", "as a whole", transform.reason, Way.TORCH))
+        verdicts.append(StageVerdict("transform", "as a whole", transform.reason, Way.PYTHON))
         return Findings((*verdicts, *batching))
     for number, view in enumerate(views or [transform], start=1):
         verdicts += _transform_verdicts(view, f"view {number}: " if views else "")
@@ -131,6 +136,22 @@ def _view_layout(view: LoweredTransform, memory_format: torch.memory_format) -> 
     return BatchLayout(view.height, view.width, view.dtype, memory_format)
 
 
+# More than this, and a second thread gains less than half.
+_BUSY_GIL_SHARE = 0.7
+_ENOUGH_GIL_CHECKS = 10
+
+
+def gil_advice(stats: LoaderStats) -> str | None:
+    """A row of explain() on the GIL, where threads were seen to wait for one another; None where they were not."""
+    if stats.gil_checks < _ENOUGH_GIL_CHECKS or stats.gil_held_share < _BUSY_GIL_SHARE:
+        return None
+    return (
+        f"{'GIL':<10} held {stats.gil_held_share:.0%} of the time: the dataset's own Python keeps threads from running "
+        "in parallel. Move its work into functions that let go of the GIL (NumPy, PIL, torch, zlib, reading files), or "
+        "into native transforms; where that cannot be, torch.utils.data.DataLoader with worker processes is faster"
+    )
+
+
 # The verdicts of each stage.
 
 
@@ -175,7 +196,7 @@ def _random_verdict(rng: str, num_workers: int) -> StageVerdict:
     try:
         uniform_is_fused()
     except UnknownDrawsError as error:
-        return StageVerdict("random", what, str(error), Way.TORCH)
+        return StageVerdict("random", what, str(error), Way.PYTHON)
     return StageVerdict("random", what)
 
 
@@ -194,7 +215,7 @@ def _batching_verdicts(loader: DataLoader[Any]) -> list[StageVerdict]:
         reason = _collate_obstacle(loader.collate_fn)
         verdicts.append(StageVerdict("collate", name, reason, Way.NATIVE if reason is None else Way.TAIL))
     if loader.worker_init_fn is not None and loader.num_workers > 0:
-        verdicts.append(StageVerdict("workers", "worker_init_fn", "it is made for worker processes", Way.TORCH))
+        verdicts.append(StageVerdict("workers", "worker_init_fn", "it is called in each thread", Way.TAIL))
     return verdicts
 
 

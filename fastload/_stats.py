@@ -16,13 +16,13 @@ class LoaderStats:
         samples_native: Samples decoded and transformed by native code.
         samples_fallback: Samples decoded by Pillow, then transformed by native code.
         samples_python_tail: Those among them of which a part of the pipeline ran in Python, in threads.
-        samples_python: Samples asked of torch's own iterator, since the loader was made.
+        samples_python: Samples that the dataset made in Python, in threads or asked of torch's own iterator.
         samples_failed: Samples that raised a SampleError.
         batches_delivered: Batches the consumer has received.
         bytes_read: Bytes of sample files.
         fallback_reasons: Samples per reason why the native decoder left them to Pillow.
         stage_seconds: Thread time per stage: "read", "header", "decode", "transform"; "fallback" is Pillow's;
-            "tail" and "collate" are the user's own Python's.
+            "tail", "dataset" and "collate" are the user's own Python's.
         consumer_wait_seconds: Time the consumer waited for a batch. High: loading is the bottleneck.
         worker_wait_seconds: Time the threads waited for work, summed over them. High: the consumer is the bottleneck.
         bytes_held: Memory of batch buffers at this moment, those given to the user and still in use included.
@@ -30,6 +30,8 @@ class LoaderStats:
         batches_in_flight: Batches asked of the threads and not yet received, at this moment.
         queue_depth: Batches among them that are ready.
         fallback_queue_depth: Samples that wait for Pillow at this moment.
+        gil_checks: How often a thread that runs Python looked whether another one held the GIL.
+        gil_held: How often one did.
     """
 
     samples_native: int = 0
@@ -48,6 +50,8 @@ class LoaderStats:
     batches_in_flight: int = 0
     queue_depth: int = 0
     fallback_queue_depth: int = 0
+    gil_checks: int = 0
+    gil_held: int = 0
 
     def __post_init__(self) -> None:
         for name in ("fallback_reasons", "stage_seconds"):
@@ -74,6 +78,14 @@ class LoaderStats:
     def samples(self) -> int:
         """Samples loaded, in whichever way; failed ones not included."""
         return self.samples_native + self.samples_fallback + self.samples_python
+
+    @property
+    def gil_held_share(self) -> float:
+        """Share of the time in which a thread that runs Python finds the GIL held by another; 0.0 where none looked.
+
+        Near 1: threads do not run in parallel, because the dataset's own Python takes all the time there is.
+        """
+        return self.gil_held / self.gil_checks if self.gil_checks else 0.0
 
     def as_dict(self) -> dict[str, Any]:
         """The fields as plain dicts and numbers, for logging as JSON."""

@@ -8,9 +8,8 @@ import torch.utils.data
 from torch.utils.data import Dataset
 
 import fastload
-from fastload._stats import LoaderStats
-from fastload._tail._iterator import LoaderTails, TailIterator
 from fastload._tail._plan import TailPlan
+from fastload._threads._iterator import ThreadIterator
 from fastload.sources._lowering import LoweredSource, lower_dataset
 from fastload.transforms._lowering import LoweredTransform, lower_transform
 from fastload.transforms._recognize import image_type
@@ -23,24 +22,16 @@ class TailLoader(fastload.DataLoader[Any]):
         self, dataset: Dataset[Any], num_native: int = 0, rng: Literal["torch", "sample"] = "torch", **arguments: Any
     ) -> None:
         self.num_native = num_native
-        self.tails = LoaderTails()
         super().__init__(dataset, rng=rng, **arguments)
 
-    def _get_iterator(self) -> TailIterator:
+    def _get_iterator(self) -> ThreadIterator:
         source = lower_dataset(self.dataset, (fastload.pil_loader,))
         assert isinstance(source, LoweredSource), source
         head = lower_transform(source.transform)
         assert isinstance(head, LoweredTransform), head
         assert sum(stage.problem is None for stage in head.stages) == self.num_native, head.stages
         index = source.table.index
-        plan = TailPlan.of(self, source, index, head, self.rng, image_type())
-        return TailIterator(self, self.tails, plan, self.prefetch_factor or 2)
-
-    def stats(self) -> LoaderStats:
-        return LoaderStats.from_counters(self.tails.stats())
-
-    def close(self) -> None:
-        self.tails.close()
+        return self._iterator_of_tail(TailPlan.of(self, source, index, head, self.rng, image_type()))
 
 
 def torch_loader(dataset: Dataset[Any], **arguments: Any) -> torch.utils.data.DataLoader[Any]:

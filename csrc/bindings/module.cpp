@@ -2,6 +2,7 @@
 #include "bindings/bind_blur.h"
 #include "bindings/bind_codec.h"
 #include "bindings/bind_draws.h"
+#include "bindings/bind_gil.h"
 #include "bindings/bind_head.h"
 #include "bindings/bind_sources.h"
 #include "bindings/bind_transform.h"
@@ -17,4 +18,5 @@ PYBIND11_MODULE(_core, module) {
     fastload::bind_sources(module);
     fastload::bind_engine(module);
     fastload::bind_head(module);
+    fastload::bind_gil(module);
 }

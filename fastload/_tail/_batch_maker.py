@@ -10,17 +10,14 @@ from typing import Any
 
 from fastload import _fallback
 from fastload._errors import SampleError, sample_error
-from fastload._tail._counters import TailCounters
 from fastload._tail._head import NotApplicableError, SampleHead
 from fastload._tail._plan import TailPlan
-from fastload._tail._random_stream import RandomKey, RandomStream
+from fastload._threads._counters import ThreadCounters
+from fastload._threads._random_stream import RandomKey, RandomStream
+from fastload._threads._task import AbandonedError
 
 
-class AbandonedError(Exception):
-    """The batch is not wanted any more."""
-
-
-class BatchMaker:
+class TailMaker:
     """Makes batches of a plan, drawing from one stream. Not thread-safe.
 
     A sample that fails ends its batch: what would have come after it draws nothing, as in torch's workers.
@@ -32,20 +29,15 @@ class BatchMaker:
         worker_id: Number of the thread, as errors tell it; None where the caller does the work.
     """
 
-    def __init__(self, plan: TailPlan, stream: RandomStream, counters: TailCounters, worker_id: int | None) -> None:
+    def __init__(self, plan: TailPlan, stream: RandomStream, counters: ThreadCounters, worker_id: int | None) -> None:
         self._plan = plan
         self._stream = stream
         self._counters = counters
         self._worker_id = worker_id
         self._head = SampleHead(plan, stream)
 
-    def make(self, indices: Any, key: RandomKey, is_abandoned: Callable[[], bool] = lambda: False) -> Any:
-        """The batch of the dataset's samples `indices`, or the one sample where the plan has no batches.
-
-        Args:
-            indices: As the sampler gave them.
-            key: Of this iteration's random numbers, where they depend on one.
-            is_abandoned: Asked before each sample.
+    def make(self, indices: Any, key: RandomKey, epoch: int, is_abandoned: Callable[[], bool]) -> Any:
+        """See BatchMaker.
 
         Raises:
             SampleError: A sample cannot be read, decoded or transformed.
@@ -60,7 +52,7 @@ class BatchMaker:
                     raise AbandonedError
                 files.append(file)
                 samples.append(self._sample(file, number, key, tally))
-            self._stream.begin_collate(key, files)
+            self._stream.begin_batch(key, files)
             with tally.timer("collate"), self._stream.mode():
                 return self._plan.collate_fn(samples if self._plan.is_batched else samples[0])
         except SampleError:

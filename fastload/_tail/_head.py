@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from fastload import _config, _fallback, _native
 from fastload._failures import exception_of, exception_of_pillow
 from fastload._tail._plan import TailPlan
-from fastload._tail._random_stream import RandomStream
+from fastload._threads._random_stream import RandomStream
 
 # Transforms of torchvision that call the user's own code, which may look at an image's EXIF data.
 _CALLING_OTHERS = ("Compose", "Lambda", "RandomApply", "RandomChoice", "RandomOrder")

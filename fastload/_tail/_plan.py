@@ -44,26 +44,22 @@ class TailPlan:
     Attributes:
         source: The dataset as arrays.
         index: Its paths.
-        dataset: As get_worker_info() shows it.
         transform: The native steps and the form they end in.
         head: What the steps were lowered from.
         image_type: torchvision's tv_tensors.Image, where the head makes one.
         collate_fn: Called with the list of samples, or with one sample where there are no batches.
         is_batched: Whether the sampler gives lists of indices.
-        rng: "torch" or "sample", as of the loader.
         max_pixels: Larger images are left to Pillow.
         is_native_jpeg_exact: False leaves every file to Pillow.
     """
 
     source: LoweredSource
     index: _native.SampleIndex
-    dataset: Any
     transform: _native.TransformPlan
     head: LoweredHead
     image_type: type[torch.Tensor] | None
     collate_fn: Callable[[Any], Any]
     is_batched: bool
-    rng: Rng
     max_pixels: int
     is_native_jpeg_exact: bool
 
@@ -85,13 +81,11 @@ class TailPlan:
         return cls(
             source,
             index,
-            loader.dataset,
             native_transform(head, rng),
             head,
             image_type,
             loader.collate_fn,
             loader.batch_sampler is not None,
-            rng,
             _fallback.pillow_info().max_image_pixels or _config.NO_PIXEL_LIMIT,
             _fallback.native_jpeg_is_exact().is_exact,
         )

@@ -231,10 +231,16 @@ def test_without_batches_the_samples_come_as_default_convert_leaves_them(
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])
-def test_batches_come_in_order_also_where_that_is_not_asked_for(threaded: Any, num_workers: int) -> None:
-    loader = fastload.DataLoader(threaded, batch_size=2, num_workers=num_workers, in_order=False)
+def test_native_batches_come_in_order_also_where_that_is_not_asked_for(images: Any, num_workers: int) -> None:
+    loader = fastload.DataLoader(images, batch_size=2, num_workers=num_workers, in_order=False)
     assert loader.in_order is False
     assert labels_of(loader) == [[0, 1], [2, 3], [4, 5], [6, 7], [8, 9], [10]]
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_without_order_every_batch_comes_once(dataset: Any, num_workers: int) -> None:
+    loader = fastload.DataLoader(dataset, batch_size=2, num_workers=num_workers, in_order=False)
+    assert sorted(labels_of(loader)) == [[0, 1], [2, 3], [4, 5], [6, 7], [8, 9], [10]]
 
 
 @pytest.mark.parametrize("num_workers", [1, 2])

@@ -18,7 +18,7 @@ from torchvision.datasets import FakeData, ImageFolder
 import fastload
 from fastload import _fallback
 from fastload._iterator import NativeIterator
-from fastload._tail._iterator import TailIterator
+from fastload._threads._iterator import ThreadIterator
 
 
 def with_transform(*steps: Any) -> Callable[[ImageFolder], Any]:
@@ -51,7 +51,6 @@ class OtherFolder(ImageFolder):
 
 
 OBSTACLES: dict[str, tuple[Callable[[ImageFolder], Any], dict[str, Any], str]] = {
-    "worker_init_fn": (same, {"worker_init_fn": print, "num_workers": 1}, "worker_init_fn: it is made for worker proc"),
     "parts with different transforms": (with_other_part, {}, "as a whole: not native: parts have different transforms"),
     "another dataset": (lambda _: FakeData(3), {}, "source     FakeData: "),
     "a subclass": (lambda images: OtherFolder(images.root, images.transform), {}, "source     OtherFolder: "),
@@ -90,13 +89,35 @@ def reasons_of(loader: fastload.DataLoader[Any], head: str) -> str:
     return "\n".join(with_reason)
 
 
+@pytest.mark.parametrize("num_workers", [0, 1])
 @pytest.mark.parametrize("name", OBSTACLES)
-def test_every_obstacle_is_named_and_torchs_iterator_runs(images: ImageFolder, name: str) -> None:
+def test_every_obstacle_is_named_and_threads_of_python_run(images: ImageFolder, name: str, num_workers: int) -> None:
     change, arguments, text = OBSTACLES[name]
-    loader = fastload.DataLoader(change(images), **arguments)
-    reasons = reasons_of(loader, "not native: torch's own iterator runs, unchanged")
+    loader = fastload.DataLoader(change(images), num_workers=num_workers, **arguments)
+    by = "by one thread" if num_workers else "in the calling thread"
+    reasons = reasons_of(loader, f"not native: samples are loaded in Python, {by}")
     assert re.search(text, reasons), reasons
-    assert not isinstance(iter(loader), (NativeIterator, TailIterator))
+    assert isinstance(iter(loader), ThreadIterator)
+
+
+def test_datapipes_go_to_torchs_own_iterator() -> None:
+    pipe = torch.utils.data.datapipes.iter.IterableWrapper(range(5))
+    loader = fastload.DataLoader(pipe, batch_size=2)
+    reasons = reasons_of(loader, "not native: torch's own iterator runs, unchanged")
+    assert "graph of a DataPipe" in reasons
+    assert [batch.tolist() for batch in loader] == [[0, 1], [2, 3], [4]]
+    assert not isinstance(iter(loader), ThreadIterator)
+
+
+def test_worker_init_fn_is_called_in_threads_of_python(images: ImageFolder) -> None:
+    called: list[int] = []
+    loader = fastload.DataLoader(images, worker_init_fn=called.append, num_workers=2)
+    reasons = reasons_of(
+        loader, "partly native: samples are read, decoded and transformed natively, then ended in Python, by 2 threads"
+    )
+    assert "worker_init_fn: it is called in each thread" in reasons
+    list(loader)
+    assert sorted(called) == [0, 1]
 
 
 @pytest.mark.parametrize("num_workers", [0, 1])
@@ -109,7 +130,7 @@ def test_what_python_ends_is_named_and_its_threads_run(images: ImageFolder, name
         loader, f"partly native: samples are read, decoded and transformed natively, then ended in Python, {by}"
     )
     assert re.search(text, reasons), reasons
-    assert isinstance(iter(loader), TailIterator)
+    assert isinstance(iter(loader), ThreadIterator)
 
 
 @pytest.mark.parametrize(

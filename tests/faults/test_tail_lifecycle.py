@@ -15,7 +15,7 @@ from torchvision import transforms
 from torchvision.datasets import ImageFolder
 
 def tail_threads():
-    return [thread for thread in threading.enumerate() if thread.name.startswith("fastload-tail")]
+    return [thread for thread in threading.enumerate() if thread.name.startswith("fastload-python")]
 
 def make_tail_loader(num_workers, function=lambda image: image + torch.randn(3, 1, 1), repeats=20, **arguments):
     steps = [transforms.RandomResizedCrop(32), transforms.ToTensor(), function]
@@ -535,7 +535,7 @@ def test_a_fork_while_threads_count_leaves_the_counters_usable(run_tail_child: R
     run_tail_child(
         """
         loader = make_tail_loader(2, repeats=2)
-        lock = loader._tails.counters._lock
+        lock = loader._threads.counters._lock
         has_lock, may_end = threading.Event(), threading.Event()
         def hold():
             with lock:

@@ -11,8 +11,8 @@ import torch
 import torchvision_shim  # noqa: F401
 from torchvision.transforms import v2
 
-from fastload._tail import _draw_mode
-from fastload._tail._draw_mode import GeneratorMode
+from fastload._threads import _draw_mode
+from fastload._threads._draw_mode import GeneratorMode
 
 HALVES = torch.full((3, 5), 0.5)
 INTEGERS = torch.full((3, 5), 7)
@@ -20,6 +20,10 @@ INTEGERS = torch.full((3, 5), 7)
 
 def empty() -> torch.Tensor:
     return torch.empty(4, 6)
+
+
+def drawing_from(generator: torch.Generator) -> GeneratorMode:
+    return GeneratorMode(lambda: generator)
 
 
 # Each is called with **{} or with generator=; all of them take one.
@@ -113,7 +117,7 @@ def test_a_call_draws_from_the_modes_generator_what_the_processs_would_give(name
     expected, end_state = drawn_from_process(ALL[name])
     generator = torch.Generator().manual_seed(5)
     before = torch.get_rng_state()
-    with GeneratorMode(generator):
+    with drawing_from(generator):
         found = ALL[name]()
     assert torch.equal(found, expected)
     assert found.dtype == expected.dtype
@@ -127,7 +131,7 @@ def test_a_generator_that_the_caller_gives_is_used(name: str) -> None:
     expected = WITH_GENERATOR[name](generator=torch.Generator().manual_seed(9))
     generator, own = torch.Generator().manual_seed(5), torch.Generator().manual_seed(9)
     before = generator.get_state()
-    with GeneratorMode(generator):
+    with drawing_from(generator):
         found = WITH_GENERATOR[name](generator=own)
     assert torch.equal(found, expected)
     assert torch.equal(generator.get_state(), before)
@@ -136,7 +140,7 @@ def test_a_generator_that_the_caller_gives_is_used(name: str) -> None:
 @pytest.mark.parametrize("name", WITH_GENERATOR)
 def test_a_generator_of_none_counts_as_none_given(name: str) -> None:
     expected, _ = drawn_from_process(ALL[name])
-    with GeneratorMode(torch.Generator().manual_seed(5)):
+    with drawing_from(torch.Generator().manual_seed(5)):
         assert torch.equal(WITH_GENERATOR[name](generator=None), expected)
 
 
@@ -145,7 +149,7 @@ def test_generators_given_by_position_are_used() -> None:
     own = torch.Generator().manual_seed(9)
     expected = torch.poisson(HALVES, own), torch.nn.init.normal_(empty(), 0, 1, own)
     own.manual_seed(9)
-    with GeneratorMode(torch.Generator().manual_seed(5)):
+    with drawing_from(torch.Generator().manual_seed(5)):
         found = torch.poisson(HALVES, own), torch.nn.init.normal_(empty(), 0, 1, own)
     assert torch.equal(found[0], expected[0])
     assert torch.equal(found[1], expected[1])
@@ -154,7 +158,7 @@ def test_generators_given_by_position_are_used() -> None:
 def test_other_devices_keep_their_own_generators() -> None:
     generator = torch.Generator().manual_seed(5)
     before = generator.get_state()
-    with GeneratorMode(generator):
+    with drawing_from(generator):
         torch.rand(3, device="meta")
         torch.empty(3, device="meta").uniform_()
         torch.rand_like(HALVES, device="meta")
@@ -165,7 +169,7 @@ def test_other_devices_keep_their_own_generators() -> None:
 def test_other_threads_are_not_in_the_mode() -> None:
     expected, _ = drawn_from_process(lambda: torch.rand(3))
     found = []
-    with GeneratorMode(torch.Generator().manual_seed(1)):
+    with drawing_from(torch.Generator().manual_seed(1)):
         thread = threading.Thread(target=lambda: found.append(drawn_from_process(lambda: torch.rand(3))[0]))
         thread.start()
         thread.join()
@@ -176,7 +180,7 @@ def test_threads_in_modes_of_their_own_do_not_disturb_each_other() -> None:
     def draw(seed: int) -> None:
         generator = torch.Generator().manual_seed(seed)
         for _ in range(200):
-            with GeneratorMode(generator):
+            with drawing_from(generator):
                 drawn[seed].append(torch.rand(1).item() + torch.empty(1).normal_().item())
 
     drawn: dict[int, list[float]] = {seed: [] for seed in range(4)}
@@ -203,7 +207,7 @@ def test_the_way_for_a_torch_whose_like_functions_take_no_generator_gives_the_sa
         monkeypatch.setitem(_draw_mode._replacements(), function, _draw_mode._draw_like(fill))
     expected, end_state = drawn_from_process(ALL[name])
     generator = torch.Generator().manual_seed(5)
-    with GeneratorMode(generator):
+    with drawing_from(generator):
         found = ALL[name]()
     assert torch.equal(found, expected)
     assert found.stride() == expected.stride()
@@ -211,7 +215,7 @@ def test_the_way_for_a_torch_whose_like_functions_take_no_generator_gives_the_sa
 
 
 def test_wrong_arguments_are_torchs_own_errors() -> None:
-    with GeneratorMode(torch.Generator()):
+    with drawing_from(torch.Generator()):
         with pytest.raises(TypeError):
             torch.rand("3")  # type: ignore[call-overload]
         with pytest.raises(ValueError, match="dropout probability has to be between 0 and 1"):

@@ -1,4 +1,4 @@
-"""One epoch of a loader whose samples end in Python."""
+"""One epoch of a loader whose batches are made, or ended, by threads that run Python."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import functools
 import os
 import threading
 import weakref
+from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import torch
@@ -14,27 +15,36 @@ from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 from fastload._errors import ForkedProcessError
 from fastload._exit import exit_state
-from fastload._tail._batch_maker import BatchMaker
-from fastload._tail._counters import TailCounters
-from fastload._tail._plan import TailPlan
-from fastload._tail._random_stream import RandomKey, RandomStream, SampleStream, TorchStream
-from fastload._tail._threads import WorkerGroup, closed_error
+from fastload._threads._batch_maker import EndOfStreamError, MakerFactory
+from fastload._threads._counters import ThreadCounters
+from fastload._threads._random_stream import RandomKey, RandomStream, SampleStream, TorchStream
+from fastload._threads._splitting import Splitting
+from fastload._threads._task import Task
+from fastload._threads._worker_group import GroupPlan, WorkerGroup, closed_error
 
 
-class LoaderTails:
-    """What a loader keeps of its iterations with a Python tail: those that run, and what all of them have counted."""
+class LoaderThreads:
+    """What a loader keeps of its iterations in threads: those that run, and what all of them have counted."""
 
     def __init__(self) -> None:
-        self.counters = TailCounters()
+        self.counters = ThreadCounters()
         self.num_closes = 0
+        self.dataset_lock = threading.RLock()  # held by who asks a dataset that is not thread-safe
+        self._splitting: Splitting | None = None
         self._groups: weakref.WeakSet[WorkerGroup] = weakref.WeakSet()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A copy of a loader begins with none and nothing counted."""
-        return LoaderTails, ()
+        return LoaderThreads, ()
 
     def add(self, group: WorkerGroup) -> None:
         self._groups.add(group)
+
+    def splitting(self, *, is_possible: bool) -> Splitting:
+        """What is known of the dataset from earlier iterations."""
+        if self._splitting is None or not is_possible:
+            self._splitting = Splitting(is_possible=is_possible)
+        return self._splitting
 
     def close(self) -> None:
         """Ends every iteration and its threads; those that wait for a batch get LoaderClosedError."""
@@ -52,19 +62,40 @@ class LoaderTails:
         return {**self.counters.snapshot(), "batches_in_flight": len(pending), "queue_depth": depth}
 
 
-class TailIterator(_BaseDataLoaderIter):
-    """Yields what collate_fn makes of the samples, as torch's iterators do, with threads instead of processes.
+@dataclass(frozen=True)
+class ThreadPlan:
+    """How an iteration makes its batches.
 
-    With rng="torch" the bytes are those of torch's DataLoader with the same arguments, and the same draws are made.
+    Attributes:
+        make_maker: Gives each thread what it makes batches with.
+        rng: "torch" or "sample", as of the loader.
+        position: Of the first transform that runs in Python, in the user's pipeline.
+        splitting: Whether threads may share the samples of a batch.
+        num_threads: 0: the caller makes the batches.
+        max_batches: The most that are asked for ahead, where there are threads.
     """
 
-    def __init__(self, loader: Any, tails: LoaderTails, plan: TailPlan, batches_per_thread: int) -> None:
+    make_maker: MakerFactory
+    rng: str
+    position: int
+    splitting: Splitting
+    num_threads: int
+    max_batches: int
+
+
+class ThreadIterator(_BaseDataLoaderIter):
+    """Yields what collate_fn makes of the samples, as torch's iterators do, with threads instead of processes.
+
+    With rng="torch" the numbers drawn from torch's generators are those that torch's DataLoader would have drawn.
+    """
+
+    def __init__(self, loader: Any, threads: LoaderThreads, plan: ThreadPlan) -> None:
         """`loader` is a fastload.DataLoader; the iterator does not keep it."""
         super().__init__(loader)
         self._owner_pid = os.getpid()
-        self._tails = tails
-        self._num_closes = tails.num_closes
-        self._counters = tails.counters
+        self._threads = threads
+        self._num_closes = threads.num_closes
+        self._counters = threads.counters
         self._rng = plan.rng
         # Not a method: the threads get it, and must not know the iterator.
         self._pin = functools.partial(pin_memory, device=self._pin_memory_device or None) if self._pin_memory else None
@@ -72,30 +103,29 @@ class TailIterator(_BaseDataLoaderIter):
         self._lock = threading.Lock()
         self._resets = 0
         exit_state.watch()
-        if self._num_workers == 0:
-            stream = _stream(plan, torch.default_generator, is_of_process=True)
-            self._maker = BatchMaker(plan, stream, self._counters, None)
+        if plan.num_threads == 0:
+            self._maker = plan.make_maker(_stream_of_caller(plan), None)
             self._key = self._random_key(loader)
             self._group = None
             return
-        self._group = self._start_threads(plan, tails)
-        self._max_batches = batches_per_thread * self._num_workers
+        self._max_batches = plan.max_batches
+        self._group = self._start_threads(loader, plan)
         self._begin(loader, first_iter=True)
 
-    def _start_threads(self, plan: TailPlan, tails: LoaderTails) -> WorkerGroup:
-        seeds = [int(self._base_seed) + number for number in range(self._num_workers)]
-        makers = [
-            BatchMaker(
-                plan,
-                _stream(plan, torch.Generator().manual_seed(seed), is_of_process=False),
-                self._counters,
-                number,
-            )
-            for number, seed in enumerate(seeds)
-        ]
-        group = WorkerGroup(makers, seeds, plan.dataset, self._counters, self._pin)
+    def _start_threads(self, loader: Any, plan: ThreadPlan) -> WorkerGroup:
+        group_plan = GroupPlan(
+            plan.make_maker,
+            loader.dataset,
+            plan.rng,
+            plan.position,
+            plan.splitting,
+            loader.in_order,
+            loader.worker_init_fn,
+            self._pin,
+        )
+        group = WorkerGroup(group_plan, plan.num_threads, int(self._base_seed), self._counters)
         weakref.finalize(self, group.signal_end).atexit = False
-        tails.add(group)
+        self._threads.add(group)
         group.start()
         return group
 
@@ -136,12 +166,13 @@ class TailIterator(_BaseDataLoaderIter):
         seed, epoch = loader._random_key(int(self._base_seed), self._resets)
         return int(seed), int(epoch)
 
-    def _submit_next(self, group: WorkerGroup) -> None:
+    def _submit_next(self, group: WorkerGroup, done: Task | None = None) -> None:
         try:
             indices = self._next_index()  # type: ignore[no-untyped-call]
         except StopIteration:
             return
-        group.submit(indices, self._key)
+        if group.has_active_worker:
+            group.submit(indices, self._key, done)
 
     def _next_data(self) -> Any:
         if os.getpid() != self._owner_pid:
@@ -154,23 +185,27 @@ class TailIterator(_BaseDataLoaderIter):
 
     def _next_of_caller(self) -> Any:
         indices = self._next_index()  # type: ignore[no-untyped-call]
-        if self._tails.num_closes != self._num_closes:
+        if self._threads.num_closes != self._num_closes:
             raise closed_error()
-        batch = self._maker.make(indices, self._key)
+        try:
+            batch = self._maker.make(indices, self._key, 0, lambda: False)
+        except EndOfStreamError:
+            raise StopIteration from None
         return batch if self._pin is None else self._pin(batch)
 
     def _next_of_threads(self, group: WorkerGroup) -> Any:
-        if not group.pending:
-            if not self._persistent_workers:
-                group.signal_end()
-            raise StopIteration
-        task = group.wait(float(self._timeout))
-        exit_state.sleep_if_begun()
-        self._submit_next(group)
-        return task.take()
+        while group.pending:
+            task = group.wait(float(self._timeout))
+            exit_state.sleep_if_begun()
+            self._submit_next(group, task)
+            if not task.is_end_of_stream:
+                return task.take()
+        if not self._persistent_workers:
+            group.signal_end()
+        raise StopIteration
 
 
-def _stream(plan: TailPlan, generator: torch.Generator, *, is_of_process: bool) -> RandomStream:
+def _stream_of_caller(plan: ThreadPlan) -> RandomStream:
     if plan.rng == "sample":
-        return SampleStream(plan.tail_position)
-    return TorchStream(generator, is_of_process=is_of_process)
+        return SampleStream(plan.position)
+    return TorchStream(lambda: torch.default_generator, is_of_process=True)

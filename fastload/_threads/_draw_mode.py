@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
+from fastload._threads._torch_globals import TakeGenerator
+
 _Function = Callable[..., Any]
 
 # Functions that take `generator`. Those of one sample more than others: what a version of torch lacks is left out.
@@ -44,16 +46,15 @@ class GeneratorMode(TorchFunctionMode):
 
     Not covered, and so drawing from the process's generator as if the mode were not there: feature_dropout,
     alpha_dropout, ``rrelu``, ``gumbel_softmax``, fractional pooling, attention with dropout, ``pca_lowrank``,
-    scripted and compiled functions, and ``torch.ops``. ``torch.manual_seed``, ``torch.initial_seed`` and
-    ``torch.get_rng_state`` mean the process's generator, too.
+    scripted and compiled functions, and ``torch.ops``.
 
     Args:
-        generator: of the CPU; used by the thread that enters the mode, and by no other meanwhile.
+        take_generator: Called at each draw; gives the generator of the CPU that this thread has to itself now.
     """
 
-    def __init__(self, generator: torch.Generator) -> None:
+    def __init__(self, take_generator: TakeGenerator) -> None:
         super().__init__()
-        self._generator = generator
+        self._take_generator = take_generator
         self._replacements = _replacements()
 
     def __torch_function__(
@@ -62,11 +63,11 @@ class GeneratorMode(TorchFunctionMode):
         replacement = self._replacements.get(func)
         if replacement is None:
             return func(*args, **(kwargs or {}))
-        return replacement(func, self._generator, args, kwargs or {})
+        return replacement(func, self._take_generator, args, kwargs or {})
 
 
 def _draw_on_device_of_arguments(
-    func: _Function, generator: torch.Generator, args: tuple[Any, ...], kwargs: dict[str, Any]
+    func: _Function, take_generator: TakeGenerator, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
     """`func` of tensors (or of none, for torch.normal of numbers) with the generator, if all of it is on the CPU."""
     tensors = [value for value in (*args, *kwargs.values()) if isinstance(value, torch.Tensor)]
@@ -75,7 +76,7 @@ def _draw_on_device_of_arguments(
         return func(*args, **kwargs)
     if any(isinstance(value, torch.Generator) for value in args):
         return func(*args, **kwargs)
-    return func(*args, **{**kwargs, "generator": generator})
+    return func(*args, **{**kwargs, "generator": take_generator()})
 
 
 def _is_cpu(device: Any) -> bool:
@@ -85,15 +86,15 @@ def _is_cpu(device: Any) -> bool:
 
 def _draw_like(
     fill: Callable[..., torch.Tensor],
-) -> Callable[[_Function, torch.Generator, tuple[Any, ...], dict[str, Any]], Any]:
+) -> Callable[[_Function, TakeGenerator, tuple[Any, ...], dict[str, Any]], Any]:
     """For a torch whose *_like functions take no generator: an empty tensor, filled as they fill it."""
 
-    def draw(func: _Function, generator: torch.Generator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def draw(func: _Function, take_generator: TakeGenerator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         options = dict(kwargs)
         like, *bounds = args if args else (options.pop("input"),)
         bounds += [options.pop(name) for name in ("low", "high") if name in options]
         empty = torch.empty_like(like, **options)
-        return fill(empty, *bounds, generator=generator) if empty.device.type == "cpu" else func(*args, **kwargs)
+        return fill(empty, *bounds, generator=take_generator()) if empty.device.type == "cpu" else func(*args, **kwargs)
 
     return draw
 
@@ -110,12 +111,12 @@ _FILLS: dict[str, Callable[..., torch.Tensor]] = {
 }
 
 
-def _drop_out(func: _Function, generator: torch.Generator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _drop_out(func: _Function, take_generator: TakeGenerator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """torch.dropout and torch.dropout_, which have no generator, in torch's own steps on the CPU."""
     values, probability, is_training = _dropout_arguments(*args, **kwargs)
     if not is_training or not 0 < probability < 1 or values.numel() == 0 or values.device.type != "cpu":
         return func(*args, **kwargs)
-    noise = torch.empty_like(values).bernoulli_(1 - probability, generator=generator).div_(1 - probability)
+    noise = torch.empty_like(values).bernoulli_(1 - probability, generator=take_generator()).div_(1 - probability)
     return values.mul_(noise) if func is torch.dropout_ else values * noise
 
 
@@ -124,13 +125,13 @@ def _dropout_arguments(input: torch.Tensor, p: float, train: bool) -> tuple[torc
 
 
 def _drop_out_functional(
-    func: _Function, generator: torch.Generator, args: tuple[Any, ...], kwargs: dict[str, Any]
+    func: _Function, take_generator: TakeGenerator, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
     values, probability, is_training, is_inplace = _functional_arguments(*args, **kwargs)
     if not 0 <= probability <= 1:  # torch.nn.functional has its own words for it
         return func(*args, **kwargs)
     dropout = torch.dropout_ if is_inplace else torch.dropout
-    return _drop_out(dropout, generator, (values, probability, is_training), {})
+    return _drop_out(dropout, take_generator, (values, probability, is_training), {})
 
 
 def _functional_arguments(

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 
-class TailCounters:
+class ThreadCounters:
     """Sums by the names of LoaderStats, shared by a loader and its iterations. Thread-safe."""
 
     def __init__(self) -> None:
@@ -43,7 +43,7 @@ def add_counters(left: Mapping[str, Any], right: Mapping[str, Any]) -> dict[str,
     return merged
 
 
-_live_counters: weakref.WeakSet[TailCounters] = weakref.WeakSet()
+_live_counters: weakref.WeakSet[ThreadCounters] = weakref.WeakSet()
 
 
 def _renew_locks() -> None:

@@ -1,0 +1,66 @@
+"""How many processors this process may use, for num_workers="auto"."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from fastload import _config
+
+
+def num_available() -> int:
+    """Processors that the system lets this process run on: by affinity, or all."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def num_auto_workers(root: Path = Path("/")) -> int:
+    """Threads that load without taking processors from others: at least 1.
+
+    The fewest that affinity and the quotas of the control groups of this process (version 1 or 2, and all above it)
+    allow, shared among the ranks of this machine as torchrun counts them.
+
+    Args:
+        root: Of the file system; tests have one of their own.
+    """
+    processors = min([num_available(), *(math.floor(quota) for quota in _quotas(root))])
+    return max(1, processors // _config.num_local_ranks())
+
+
+def _quotas(root: Path) -> Iterator[float]:
+    """Processors' worth of time that each control group above this process may use."""
+    groups = _read(root / "proc/self/cgroup") or ""
+    for line in groups.splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controllers == "":
+            for folder in _upwards(root / "sys/fs/cgroup", path):
+                if (limit := _read(folder / "cpu.max")) is not None:
+                    yield from _ratio(*limit.split()[:2])
+        elif "cpu" in controllers.split(","):
+            for folder in _upwards(root / "sys/fs/cgroup/cpu", path):
+                quota, period = _read(folder / "cpu.cfs_quota_us"), _read(folder / "cpu.cfs_period_us")
+                if quota is not None and period is not None:
+                    yield from _ratio(quota.strip(), period.strip())
+
+
+def _upwards(mount: Path, path: str) -> Iterator[Path]:
+    """The folder of a group and those above it. In a container the mount may be the group itself."""
+    folder = mount / path.lstrip("/")
+    while folder != mount and mount in folder.parents:
+        yield folder
+        folder = folder.parent
+    yield mount
+
+
+def _ratio(quota: str, period: str) -> Iterator[float]:
+    # "max", or -1 in version 1: no limit.
+    if quota.isdigit() and period.isdigit() and int(period) > 0:
+        yield int(quota) / int(period)
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_text()
+    except OSError:
+        return None

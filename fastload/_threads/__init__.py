@@ -1,0 +1,1 @@
+"""Threads of this process in the place of torch's worker processes, for whatever runs in Python."""

@@ -1,0 +1,48 @@
+"""What a thread makes batches with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from fastload._threads._random_stream import RandomKey, RandomStream
+
+
+class EndOfStreamError(Exception):
+    """The iterable dataset has no more for this worker."""
+
+
+class BatchMaker(Protocol):
+    """Makes batches, drawing from one stream. Not thread-safe."""
+
+    def make(self, indices: Any, key: RandomKey, epoch: int, is_abandoned: Callable[[], bool]) -> Any:
+        """A whole batch, or one sample where there are no batches.
+
+        Args:
+            indices: As the sampler gave them.
+            key: Of this iteration's random numbers, where they depend on one.
+            epoch: Of the iterator.
+            is_abandoned: Asked between samples.
+
+        Raises:
+            AbandonedError: `is_abandoned` said so.
+            EndOfStreamError: There is no more of a stream.
+            Exception: Whatever the dataset and collate_fn raise.
+        """
+
+
+class SampleMaker(BatchMaker, Protocol):
+    """One that can also make the samples of a batch one by one, those of one batch in several threads."""
+
+    def load(self, index: Any, key: RandomKey) -> Any:
+        """One sample."""
+
+    def collate(self, samples: list[Any], indices: Any, key: RandomKey) -> Any:
+        """The batch of `samples`."""
+
+    def flush(self) -> None:
+        """Adds what was counted since to the counters."""
+
+
+# Makes the one of a thread, drawing from a stream. The number is the worker's; None where the caller does the work.
+MakerFactory = Callable[[RandomStream, "int | None"], BatchMaker]

@@ -1,0 +1,265 @@
+"""Batches of any dataset of the user's, map-style or iterable, made as torch's fetchers make them."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch.utils.data import IterableDataset, Subset
+
+from fastload._threads._batch_maker import BatchMaker, EndOfStreamError
+from fastload._threads._counters import ThreadCounters
+from fastload._threads._random_stream import RandomKey, RandomStream
+from fastload._threads._task import AbandonedError
+
+
+@dataclass(frozen=True)
+class DatasetPlan:
+    """What all threads of an iteration share.
+
+    Attributes:
+        dataset: The user's.
+        collate_fn: Called with the list of samples, or with one sample where there are no batches.
+        is_batched: Whether the sampler gives lists.
+        drop_last: Of an iterable dataset's last batches.
+        counters: To add to.
+        lock: Held while the dataset is asked, where one thread at a time may.
+        streams: The iterators of an iterable dataset.
+    """
+
+    dataset: Any
+    collate_fn: Callable[[Any], Any]
+    is_batched: bool
+    drop_last: bool
+    counters: ThreadCounters
+    lock: contextlib.AbstractContextManager[Any] = field(default_factory=contextlib.nullcontext)
+    streams: SharedStreams = field(default_factory=lambda: SharedStreams())
+
+    @functools.cached_property
+    def takes_whole_batches(self) -> bool:
+        """Whether the dataset is asked for the samples of a batch all at once.
+
+        torch's own Subset only passes that on, so it counts as what is in it.
+        """
+        dataset = self.dataset
+        while type(dataset) is Subset:
+            dataset = dataset.dataset
+        return bool(getattr(dataset, "__getitems__", None))
+
+    @property
+    def can_load_one_by_one(self) -> bool:
+        """Whether the samples of a batch are asked for one by one, in any order."""
+        return self.is_batched and not isinstance(self.dataset, IterableDataset) and not self.takes_whole_batches
+
+
+def make_maker(plan: DatasetPlan, stream: RandomStream, worker_id: int | None) -> BatchMaker:
+    """What one thread makes its batches with."""
+    if isinstance(plan.dataset, IterableDataset):
+        return IterableMaker(plan, stream, worker_id or 0)
+    return MapMaker(plan, stream)
+
+
+class _Tally:
+    """Samples and seconds of one thread, added to the counters now and then."""
+
+    def __init__(self, counters: ThreadCounters) -> None:
+        self._counters = counters
+        self._num_samples = 0
+        self._seconds = 0.0
+
+    def add(self, num_samples: int, begin: float) -> None:
+        self._num_samples += num_samples
+        self._seconds += time.perf_counter() - begin
+
+    def flush(self) -> None:
+        if self._num_samples or self._seconds:
+            self._counters.add({"samples_python": self._num_samples, "stage_seconds": {"dataset": self._seconds}})
+        self._num_samples, self._seconds = 0, 0.0
+
+
+class MapMaker:
+    """Batches of a dataset with ``__getitem__``, in one thread."""
+
+    def __init__(self, plan: DatasetPlan, stream: RandomStream) -> None:
+        self._plan = plan
+        self._stream = stream
+        self._tally = _Tally(plan.counters)
+
+    def make(self, indices: Any, key: RandomKey, epoch: int, is_abandoned: Callable[[], bool]) -> Any:
+        """See BatchMaker. StopIteration of the dataset, which would end the epoch, is a RuntimeError."""
+        try:
+            samples = self._samples(indices, key, is_abandoned)
+        finally:
+            self.flush()
+        return self.collate(samples, indices, key)
+
+    def load(self, index: Any, key: RandomKey) -> Any:
+        """See SampleMaker."""
+        self._stream.begin_sample(key, index)
+        begin = time.perf_counter()
+        try:
+            with self._plan.lock, self._stream.mode():
+                sample = self._plan.dataset[index]
+        except StopIteration as error:
+            raise _silent_end(f"dataset[{index!r}]") from error
+        self._tally.add(1, begin)
+        return sample
+
+    def collate(self, samples: Any, indices: Any, key: RandomKey) -> Any:
+        """See SampleMaker."""
+        self._stream.begin_batch(key, indices)
+        return _collated(self._plan, self._stream, samples)
+
+    def flush(self) -> None:
+        """Adds what was counted since to the counters."""
+        self._tally.flush()
+
+    def _samples(self, indices: Any, key: RandomKey, is_abandoned: Callable[[], bool]) -> Any:
+        if not self._plan.is_batched:
+            return self.load(indices, key)
+        if self._plan.takes_whole_batches:
+            return self._load_all(indices, key)
+        samples = []
+        for index in indices:
+            if is_abandoned():
+                raise AbandonedError
+            samples.append(self.load(index, key))
+        return samples
+
+    def _load_all(self, indices: Any, key: RandomKey) -> Any:
+        self._stream.begin_batch(key, indices)
+        begin = time.perf_counter()
+        try:
+            with self._plan.lock, self._stream.mode():
+                samples = self._plan.dataset.__getitems__(indices)
+        except StopIteration as error:
+            raise _silent_end(f"dataset.__getitems__({indices!r})") from error
+        self._tally.add(len(indices), begin)
+        return samples
+
+
+class IterableMaker:
+    """Batches of one worker's part of an iterable dataset."""
+
+    def __init__(self, plan: DatasetPlan, stream: RandomStream, worker_id: int) -> None:
+        self._plan = plan
+        self._stream = stream
+        self._worker_id = worker_id
+        self._tally = _Tally(plan.counters)
+        self._epoch: int | None = None
+        self._items = SharedIterator(iter(()))
+        self._has_ended = False
+
+    def make(self, indices: Any, key: RandomKey, epoch: int, is_abandoned: Callable[[], bool]) -> Any:
+        """See BatchMaker; of `indices` only the number counts."""
+        if epoch != self._epoch:
+            self._begin(key, epoch)
+        try:
+            samples = self._samples(indices, is_abandoned)
+        finally:
+            self._tally.flush()
+        return _collated(self._plan, self._stream, samples)
+
+    def _begin(self, key: RandomKey, epoch: int) -> None:
+        self._stream.begin_sample(key, self._worker_id)
+        with self._plan.lock, self._stream.mode():
+            self._items = self._plan.streams.open(self._plan.dataset, epoch)
+        self._epoch = epoch
+        self._has_ended = False
+
+    def _samples(self, indices: Any, is_abandoned: Callable[[], bool]) -> Any:
+        if self._has_ended:
+            raise EndOfStreamError
+        if not self._plan.is_batched:
+            return self._next()
+        samples: list[Any] = []
+        for _ in indices:
+            if is_abandoned():
+                raise AbandonedError
+            try:
+                samples.append(self._next())
+            except EndOfStreamError:
+                break
+        if not samples or (self._plan.drop_last and len(samples) < len(indices)):
+            raise EndOfStreamError
+        return samples
+
+    def _next(self) -> Any:
+        begin = time.perf_counter()
+        try:
+            with self._plan.lock, self._items.lock, self._stream.mode():
+                item = next(self._items.iterator)
+        except StopIteration:
+            self._has_ended = True
+            raise EndOfStreamError from None
+        self._tally.add(1, begin)
+        return item
+
+
+class SharedIterator:
+    """What ``iter(dataset)`` gave, and what one thread at a time holds while it is asked."""
+
+    def __init__(self, iterator: Iterator[Any]) -> None:
+        self.iterator = iterator
+        self.lock = threading.Lock()
+
+
+class SharedStreams:
+    """The iterators that a dataset gives to the threads of an epoch. Thread-safe.
+
+    A worker process has a copy of the dataset and an iterator of its own. A dataset whose ``__iter__`` returns one and
+    the same object each time cannot give that to threads: they take turns with it, so that each item comes once.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._epoch = -1
+        self._given: list[SharedIterator] = []
+        self._has_warned = False
+
+    def open(self, dataset: Any, epoch: int) -> SharedIterator:
+        """A thread's iterator of `dataset`."""
+        with self._lock:
+            if epoch != self._epoch:
+                self._epoch = epoch
+                self._given.clear()
+            iterator = iter(dataset)
+            for given in self._given:
+                if given.iterator is iterator:
+                    self._warn(dataset)
+                    return given
+            self._given.append(SharedIterator(iterator))
+            return self._given[-1]
+
+    def _warn(self, dataset: Any) -> None:
+        if self._has_warned:
+            return
+        self._has_warned = True
+        warnings.warn(
+            f"{type(dataset).__qualname__}.__iter__ returns the same iterator each time, so the threads share it and "
+            "each item comes once. Each worker process would have a copy of the dataset and yield every item. Return a "
+            "new iterator, for example by writing __iter__ as a generator, or give num_streams=1 to say that it is one "
+            "stream.",
+            stacklevel=2,
+        )
+
+
+def _collated(plan: DatasetPlan, stream: RandomStream, samples: Any) -> Any:
+    begin = time.perf_counter()
+    try:
+        with stream.mode():
+            return plan.collate_fn(samples)
+    except StopIteration as error:
+        raise _silent_end("collate_fn") from error
+    finally:
+        plan.counters.add({"stage_seconds": {"collate": time.perf_counter() - begin}})
+
+
+def _silent_end(what: str) -> RuntimeError:
+    return RuntimeError(f"{what} raised StopIteration, which would end the epoch without a word")

@@ -1,0 +1,148 @@
+"""Where the samples of one thread draw their random numbers from, native code and Python alternating."""
+
+from __future__ import annotations
+
+import hashlib
+import operator
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import numpy as np
+import torch
+
+from fastload import _native, _torch_draws
+from fastload._threads._draw_mode import GeneratorMode
+from fastload._threads._torch_globals import TakeGenerator
+
+# (seed, epoch) of an iteration.
+RandomKey = tuple[int, int]
+
+
+class RandomStream(ABC):
+    """The draws of one thread. Not thread-safe."""
+
+    @abstractmethod
+    def mode(self) -> AbstractContextManager[object]:
+        """To be entered while Python draws."""
+
+    @abstractmethod
+    def take_generator(self) -> torch.Generator:
+        """The generator that Python draws from."""
+
+    @abstractmethod
+    def begin_sample(self, key: RandomKey, sample: Any) -> None:
+        """What is drawn next is for `sample`, as the sampler named it."""
+
+    @abstractmethod
+    def begin_batch(self, key: RandomKey, samples: Any) -> None:
+        """What is drawn next is for the batch of `samples` as a whole."""
+
+    @abstractmethod
+    def native_draws(self) -> _native.DrawSource:
+        """For native code, from where the stream is now. The stream does not move until `end_native_draws`."""
+
+    @abstractmethod
+    def end_native_draws(self) -> None:
+        """The stream goes on behind what the last `native_draws` gave."""
+
+
+class TorchStream(RandomStream):
+    """torch's generator, sample after sample, as torch's worker with this generator would draw.
+
+    Args:
+        take_generator: Gives that generator, which is of the CPU.
+        is_of_process: Whether it is what torch draws from by itself.
+    """
+
+    def __init__(self, take_generator: TakeGenerator, *, is_of_process: bool) -> None:
+        self._take_generator = take_generator
+        self._mode: AbstractContextManager[object] = nullcontext() if is_of_process else GeneratorMode(take_generator)
+        self._draws: _native.TorchDraws | None = None
+        self._state = torch.empty(0, dtype=torch.uint8)
+
+    def mode(self) -> AbstractContextManager[object]:
+        return self._mode
+
+    def take_generator(self) -> torch.Generator:
+        return self._take_generator()
+
+    def begin_sample(self, key: RandomKey, sample: Any) -> None:
+        pass
+
+    def begin_batch(self, key: RandomKey, samples: Any) -> None:
+        pass
+
+    def native_draws(self) -> _native.DrawSource:
+        """Raises UnknownDrawsError: the installed torch draws in a way that native code does not know."""
+        if self._draws is None:
+            self._draws = _native.TorchDraws(0, is_fused=_torch_draws.uniform_is_fused())
+        self._state = self._take_generator().get_state()
+        self._draws.load(self._state.numpy())
+        return self._draws
+
+    def end_native_draws(self) -> None:
+        assert self._draws is not None, "native_draws comes first"
+        self._draws.store(self._state.numpy())
+        self._take_generator().set_state(self._state)
+
+
+class SampleStream(RandomStream):
+    """Draws that depend on (seed, epoch, sample) only.
+
+    Native code draws from its counter. Python gets a generator that is seeded for each sample, and for each batch when
+    it is collated.
+
+    Args:
+        position: Of the first transform that runs in Python, in the user's pipeline.
+    """
+
+    def __init__(self, position: int) -> None:
+        self._position = position
+        self._generator = torch.Generator()
+        self._mode = GeneratorMode(self.take_generator)
+        self._counter = (0, 0, 0)
+
+    def mode(self) -> AbstractContextManager[object]:
+        return self._mode
+
+    def take_generator(self) -> torch.Generator:
+        return self._generator
+
+    def begin_sample(self, key: RandomKey, sample: Any) -> None:
+        number = _as_number(sample)
+        if number is not None:
+            self._counter = (*key, number)
+        self._seed(key, "sample", _name([self._position, sample if number is None else number]))
+
+    def begin_batch(self, key: RandomKey, samples: Any) -> None:
+        self._seed(key, "batch", _name(samples if isinstance(samples, Sequence) else [samples]))
+
+    def native_draws(self) -> _native.DrawSource:
+        return _native.CounterDraws(*self._counter)
+
+    def end_native_draws(self) -> None:
+        pass
+
+    def _seed(self, key: RandomKey, what: str, name: bytes) -> None:
+        # A hash and no sum: sums of neighbouring samples and epochs would meet.
+        digest = hashlib.blake2b(np.array([*key], np.uint64).tobytes() + name, digest_size=8, person=what.encode())
+        self._generator.manual_seed(int.from_bytes(digest.digest(), "little"))
+
+
+def _as_number(sample: Any) -> int | None:
+    """`sample` as a dataset index; None for keys of other kinds."""
+    try:
+        number = operator.index(sample)
+    except TypeError:
+        return None
+    return number if -(1 << 63) <= number < 1 << 63 else None
+
+
+def _name(samples: Sequence[Any]) -> bytes:
+    """Bytes that tell these samples from others: of indices their 64 bits, of keys of other kinds their repr()."""
+    numbers = [_as_number(sample) for sample in samples]
+    if None not in numbers:
+        return np.array(numbers, np.int64).tobytes()
+    return repr(list(samples)).encode("utf-8", "backslashreplace")

@@ -1,0 +1,111 @@
+"""What torch keeps for a whole process and its worker processes have for themselves: answered for each thread.
+
+``torch.utils.data.get_worker_info()``, ``torch.manual_seed()`` and the like are exchanged for functions that ask this
+thread's worker, where it has one, and are torch's own everywhere else. Code that has imported one of them by name
+before the first worker's thread began keeps torch's.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import random
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+import torch.utils.data
+from torch.utils.data._utils import collate, worker
+
+TakeGenerator = Callable[[], torch.Generator]
+
+
+@dataclass(frozen=True)
+class WorkerGlobals:
+    """What the worker whose work a thread does has for itself.
+
+    Attributes:
+        take_info: Gives what get_worker_info() tells.
+        take_generator: Gives the generator that takes the place of the process's one.
+    """
+
+    take_info: Callable[[], worker.WorkerInfo]
+    take_generator: TakeGenerator
+
+
+class _ThisThread(threading.local):
+    worker: WorkerGlobals | None = None
+
+
+_this_thread = _ThisThread()
+
+
+def set_worker_globals(globals_of_worker: WorkerGlobals) -> None:
+    """The calling thread does a worker's work from now on."""
+    _exchange()
+    _this_thread.worker = globals_of_worker
+
+
+def worker_info(worker_id: int, num_workers: int, seed: int, dataset: Any, generator: torch.Generator) -> Any:
+    """torch's WorkerInfo, with what the installed version has of it."""
+    fields: dict[str, Any] = {"id": worker_id, "num_workers": num_workers, "seed": seed, "dataset": dataset}
+    known = inspect.signature(worker.WorkerInfo).parameters
+    if "worker_method" in known:
+        fields["worker_method"] = "thread"
+    if "rng" in known:
+        fields["rng"] = worker._RNG(random.Random(seed), generator, np.random.default_rng(seed))
+    return worker.WorkerInfo(**fields)
+
+
+@functools.cache
+def _exchange() -> None:
+    for module in (torch.utils.data, worker):
+        _replace(module, "get_worker_info", _get_worker_info)
+    for name, replacement in _OF_GENERATOR.items():
+        for module in (torch, torch.random):
+            _replace(module, name, functools.partial(_of_generator, replacement))
+
+
+def _replace(module: Any, name: str, replacement: Callable[..., Any]) -> None:
+    torchs_own = getattr(module, name)
+
+    @functools.wraps(torchs_own)
+    def function(*args: Any, **kwargs: Any) -> Any:
+        return replacement(torchs_own, _this_thread.worker, *args, **kwargs)
+
+    setattr(module, name, function)
+
+
+def _get_worker_info(torchs_own: Callable[[], Any], of_thread: WorkerGlobals | None) -> Any:
+    if of_thread is None:
+        return torchs_own()
+    # default_collate asks whether to write into memory that processes share; here is one process. One frame up is the
+    # function that replaces torch's.
+    is_asked_by_collate = sys._getframe(2).f_globals is vars(collate)
+    return None if is_asked_by_collate else of_thread.take_info()
+
+
+def _of_generator(
+    replacement: Callable[..., Any],
+    torchs_own: Callable[..., Any],
+    of_thread: WorkerGlobals | None,
+    *args: Any,
+    **kwargs: Any,
+) -> Any:
+    if of_thread is None:
+        return torchs_own(*args, **kwargs)
+    return replacement(of_thread.take_generator(), *args, **kwargs)
+
+
+# Without the seeds of devices, which are the training's: torch's worker processes cannot reach them either.
+_OF_GENERATOR: dict[str, Callable[..., Any]] = {
+    "manual_seed": lambda generator, seed: generator.manual_seed(int(seed)),
+    "seed": lambda generator: generator.seed(),
+    "initial_seed": lambda generator: generator.initial_seed(),
+    "get_rng_state": lambda generator: generator.get_state(),
+    "set_rng_state": lambda generator, new_state: generator.set_state(new_state),
+}

@@ -1,0 +1,453 @@
+"""Threads of this process in the place of torch's worker processes: batch k belongs to worker k mod N."""
+
+from __future__ import annotations
+
+import functools
+import os
+import queue
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch._utils import ExceptionWrapper
+
+from fastload._errors import LoaderClosedError, SampleError
+from fastload._exit import EXIT_JOIN_SECONDS, DaemonThread, exit_state, join_threads
+from fastload._threads._batch_maker import BatchMaker, EndOfStreamError, MakerFactory
+from fastload._threads._counters import ThreadCounters
+from fastload._threads._gil_watch import GilWatch
+from fastload._threads._init_fn import call_init_fn
+from fastload._threads._random_stream import RandomKey, RandomStream, SampleStream, TorchStream
+from fastload._threads._splitting import Splitting
+from fastload._threads._task import AbandonedError, NotYetError, Piece, SplitBatch, Task, in_turn
+from fastload._threads._torch_globals import WorkerGlobals, set_worker_globals, worker_info
+
+# Note [no locks between threads]
+# Finalizers run in any thread at any allocation, so that one which waits for a lock may wait for the thread it runs in.
+# Whatever close(), finalizers and threads share are therefore SimpleQueues, whose put() never waits, and plain
+# attributes that are set once. The locks here are taken by what no finalizer calls.
+
+
+@dataclass(frozen=True)
+class GroupPlan:
+    """How an iterator's threads make batches.
+
+    Attributes:
+        make_maker: Gives each thread what it makes batches with.
+        dataset: As get_worker_info() shows it.
+        rng: "torch": each worker has a generator; "sample": draws depend on the sample alone.
+        position: Of the first transform that runs in Python, in the user's pipeline; for rng="sample".
+        splitting: Whether threads may share the samples of a batch.
+        in_order: False: whichever batch is done first is the next one.
+        init_fn: worker_init_fn.
+        pin: Called with each batch; None: batches stay in pageable memory.
+    """
+
+    make_maker: MakerFactory
+    dataset: Any
+    rng: str
+    position: int
+    splitting: Splitting
+    in_order: bool
+    init_fn: Callable[[int], None] | None
+    pin: Callable[[Any], Any] | None
+
+
+class _Worker:
+    """What torch's worker process would have for itself."""
+
+    def __init__(self, number: int, num_workers: int, seed: int, dataset: Any) -> None:
+        self.number = number
+        self.generator = torch.Generator().manual_seed(seed % 2**64)
+        self.info = worker_info(number, num_workers, seed, dataset, self.generator)
+        self.last_task: Task | None = None
+        self.is_active = True  # its stream has not ended
+
+
+class WorkerGroup:
+    """The threads of one iterator, and the batches they were asked for.
+
+    Args:
+        plan: What they do.
+        num_threads: At least 1.
+        base_seed: Worker i is seeded with the sum of this and i.
+        counters: To add to.
+    """
+
+    def __init__(self, plan: GroupPlan, num_threads: int, base_seed: int, counters: ThreadCounters) -> None:
+        self.owner_pid = os.getpid()
+        self.plan = plan
+        self.is_ending = False
+        self.pending: deque[Task] = deque()  # in the order in which they are delivered
+        self.workers = [_Worker(number, num_threads, base_seed + number, plan.dataset) for number in range(num_threads)]
+        self.set_device = None if plan.pin is None else _setter_of_current_device()
+        self.init_lock = threading.Lock()
+        self._next_worker = 0
+        self._epoch = 0
+        self.counters = counters
+        self._ready: queue.SimpleQueue[None] = queue.SimpleQueue()
+        self._changed: queue.SimpleQueue[None] = queue.SimpleQueue()  # an item when a task is done or all is over
+        self._distribution = threading.Lock()
+        self._held: list[Task] | None = None  # until the first sample has shown whether batches are split
+        self._threads = [_WorkerThread(self, worker) for worker in self.workers]
+
+    def start(self) -> None:
+        """Raises RuntimeError where the system refuses a thread."""
+        num_torch_threads = torch.get_num_threads()
+        for thread in self._threads:
+            thread.start()
+        for _ in self._threads:
+            self._ready.get()
+        if num_threads_is_of_thread():
+            # Threads of other code begin with what was set last anywhere: not with the 1 of ours.
+            torch.set_num_threads(num_torch_threads)
+
+    def restart_order(self) -> None:
+        """The next batch is the first thread's; what was asked for before is made, but not delivered."""
+        self.pending.clear()
+        self._next_worker = 0
+        self._epoch += 1
+        for worker in self.workers:
+            worker.is_active = True
+
+    @property
+    def has_active_worker(self) -> bool:
+        return any(worker.is_active for worker in self.workers)
+
+    def submit(self, indices: Any, key: RandomKey, done: Task | None) -> None:
+        """Asks for a batch. There must be an active worker.
+
+        Args:
+            indices: As the sampler gave them.
+            key: Of the random numbers.
+            done: The task in whose place it comes: without order, a worker that has finished one gets the next.
+        """
+        is_free = done is not None and not self.plan.in_order and self.workers[done.worker_id].is_active
+        worker = self.workers[done.worker_id] if done is not None and is_free else self._worker_in_turn()
+        wake = functools.partial(self._changed.put, None)
+        task = Task(indices, key, self._epoch, worker.number, worker.last_task, wake)
+        worker.last_task = task
+        with self._distribution:
+            self.pending.append(task)
+            if self._held is not None:
+                self._held.append(task)
+            elif self.plan.splitting.is_known or not _can_be_split(task):
+                self._distribute(task)
+            else:
+                self._held = [task]
+                self._split(task)
+                self._threads[worker.number].pieces.put(Piece(task, [0], is_probe=True))
+
+    def end_probe(self) -> None:
+        """The first sample is loaded."""
+        with self._distribution:
+            held, self._held = self._held or [], None
+            self.plan.splitting.is_known = True
+            for task in held:
+                self._distribute(task)
+
+    def wait(self, timeout_seconds: float) -> Task:
+        """The next task that is done; it is not pending any more. With 0 the wait has no limit.
+
+        Raises:
+            RuntimeError: The time has passed; the batch is still pending.
+            LoaderClosedError: The threads have been told to end.
+        """
+        begin = time.monotonic()
+        while (task := self._next_done()) is None:
+            left = begin + timeout_seconds - time.monotonic() if timeout_seconds > 0 else None
+            try:
+                self._changed.get(timeout=None if left is None else max(left, 0.0))
+            except queue.Empty:
+                raise RuntimeError(f"DataLoader timed out after {timeout_seconds} seconds") from None
+        self.counters.add({"consumer_wait_seconds": time.monotonic() - begin})
+        self.pending.remove(task)
+        if task.is_end_of_stream:
+            self.workers[task.worker_id].is_active = False
+        return task
+
+    def signal_end(self) -> None:
+        """Tells the threads to end after the sample at hand, and who waits for a batch. Waits for nothing."""
+        if os.getpid() != self.owner_pid:  # a child has a copy of this object, but not the threads
+            return
+        self.is_ending = True
+        for thread in self._threads:
+            thread.pieces.put(None)
+        self._changed.put(None)
+
+    def close(self) -> None:
+        """Ends the threads and waits for them, at most a second. Never call it from a finalizer."""
+        self.signal_end()
+        if os.getpid() == self.owner_pid:
+            join_threads(self._threads, EXIT_JOIN_SECONDS)
+
+    def thread_is_ready(self) -> None:
+        self._ready.put(None)
+
+    def _worker_in_turn(self) -> _Worker:
+        while True:
+            worker = self.workers[self._next_worker]
+            self._next_worker = (self._next_worker + 1) % len(self.workers)
+            if worker.is_active:
+                return worker
+
+    def _next_done(self) -> Task | None:
+        if self.is_ending:
+            exit_state.sleep_if_begun()
+            raise closed_error()
+        candidates = [self.pending[0]] if self.plan.in_order else tuple(self.pending)
+        return next((task for task in candidates if task.is_done), None)
+
+    # ---- who does what ---------------------------------------------------------------------------------------------
+
+    def _distribute(self, task: Task) -> None:
+        """The first batch may have been split, and its first sample loaded, to find out how the others are made."""
+        is_probed = task.split is not None
+        if not (self.plan.splitting.is_possible and _can_be_split(task)):
+            positions = range(1, len(task.indices)) if is_probed else None
+            if positions is None or len(positions):
+                self._threads[task.worker_id].pieces.put(Piece(task, positions))
+            return
+        if not is_probed:
+            self._split(task)
+        positions = range(1 if is_probed else 0, len(task.indices))
+        # The worker's own thread gets the first samples: where there are fewer than threads, not always the same idle.
+        for offset in range(min(len(self._threads), len(positions))):
+            thread = self._threads[(task.worker_id + offset) % len(self._threads)]
+            thread.pieces.put(Piece(task, positions[offset :: len(self._threads)]))
+
+    @staticmethod
+    def _split(task: Task) -> None:
+        task.split = SplitBatch(len(task.indices))
+
+
+def closed_error() -> LoaderClosedError:
+    return LoaderClosedError("the loader was closed; iterate over it again to start anew")
+
+
+class _WorkerThread(DaemonThread):
+    """Makes what it is given, piece after piece. Knows its group, never a loader or an iterator."""
+
+    def __init__(self, group: WorkerGroup, worker: _Worker) -> None:
+        super().__init__(f"fastload-python-{worker.number}")
+        self.pieces: queue.SimpleQueue[Piece | None] = queue.SimpleQueue()
+        self._group = group
+        self._worker = worker
+        self._stream = self._make_stream()
+        self._maker: BatchMaker = group.plan.make_maker(self._stream, worker.number)
+        self._gil_watch = GilWatch(group.counters)
+        # Of the sample at hand, for Note [turns].
+        self._task: Task | None = None
+        self._position = 0
+        self._has_turn = False
+
+    def _make_stream(self) -> RandomStream:
+        plan = self._group.plan
+        if plan.rng == "sample":
+            return SampleStream(plan.position)
+        return TorchStream(self._take_generator, is_of_process=False)
+
+    def signal_end(self) -> None:
+        self._group.signal_end()
+
+    def run(self) -> None:
+        problem = self._prepare()
+        self._group.thread_is_ready()
+        try:
+            while (piece := self._next_piece()) is not None:
+                if problem is not None:
+                    self._refuse(piece, problem)
+                elif piece.positions is None:
+                    self._make_batch(piece.task)
+                else:
+                    self._make_samples(piece)
+                self._task = None
+                del piece
+        finally:
+            del self._maker, self._stream  # with scratch memory
+
+    def _prepare(self) -> BaseException | None:
+        """Why no batch can be made in this thread, or None."""
+        plan = self._group.plan
+        try:
+            if num_threads_is_of_thread():
+                torch.get_num_threads()  # at its first use in a thread torch takes the number set last anywhere
+                torch.set_num_threads(1)
+            set_worker_globals(WorkerGlobals(self._take_info, self._take_global_generator))
+            if self._group.set_device is not None:
+                self._group.set_device()
+            if plan.init_fn is not None:
+                with self._group.init_lock, self._stream.mode():
+                    call_init_fn(plan.init_fn, self._worker.number)
+        except BaseException as error:  # noqa: BLE001 - a thread has no caller
+            return error
+        return None
+
+    def _next_piece(self) -> Piece | None:
+        self._gil_watch.look()
+        begin = time.monotonic()
+        piece = self.pieces.get()
+        self._group.counters.add({"worker_wait_seconds": time.monotonic() - begin})
+        return None if self._group.is_ending else piece
+
+    # ---- making ----------------------------------------------------------------------------------------------------
+
+    def _make_batch(self, task: Task) -> None:
+        self._begin(task, 0)
+        try:
+            batch = in_turn(
+                lambda: self._maker.make(task.indices, task.key, task.epoch, self._is_abandoned), self._wait_for_turn
+            )
+            self._finish(task, batch)
+        except AbandonedError:
+            pass
+        except EndOfStreamError:
+            task.finish(is_end_of_stream=True)
+        except BaseException as error:  # noqa: BLE001 - a thread has no caller; who waits for the batch gets it
+            self._finish(task, error=error)
+
+    def _make_samples(self, piece: Piece) -> None:
+        for position in piece.positions or ():
+            is_last = self._make_sample(piece, position)
+            if piece.is_probe:
+                self._group.end_probe()
+            if is_last:
+                self._collate(piece.task)
+
+    def _make_sample(self, piece: Piece, position: int) -> bool:
+        """Whether it was the last of its batch to be done."""
+        task = piece.task
+        if self._is_abandoned() or _split_of(task).has_failed_before(position):
+            return self._sample_is_done(piece, position)
+        self._begin(task, position)
+        try:
+            sample = in_turn(
+                lambda: self._maker.load(task.indices[position], task.key),  # type: ignore[attr-defined]
+                self._wait_for_turn,
+            )
+        except AbandonedError:
+            return self._sample_is_done(piece, position)
+        except BaseException as error:  # noqa: BLE001 - a thread has no caller
+            return self._sample_is_done(piece, position, error=error)
+        return self._sample_is_done(piece, position, sample)
+
+    def _sample_is_done(
+        self, piece: Piece, position: int, sample: Any = None, error: BaseException | None = None
+    ) -> bool:
+        if piece.positions is None or position == piece.positions[-1]:
+            self._maker.flush()  # type: ignore[attr-defined]  # before anyone can see the batch
+        is_last = _split_of(piece.task).finish(position, sample, error)
+        piece.task.announce_progress()
+        return is_last
+
+    def _collate(self, task: Task) -> None:
+        split = _split_of(task)
+        if split.first_error is not None:
+            self._finish(task, error=split.first_error)
+            return
+        if self._is_abandoned():
+            return
+        samples, split.samples = split.samples, []  # theirs now: collate_fn may return the list itself
+        self._begin(task, len(samples))
+        try:
+            batch = in_turn(
+                lambda: self._maker.collate(samples, task.indices, task.key),  # type: ignore[attr-defined]
+                self._wait_for_turn,
+            )
+            self._finish(task, batch)
+        except AbandonedError:
+            pass
+        except BaseException as error:  # noqa: BLE001 - a thread has no caller
+            self._finish(task, error=error)
+
+    def _finish(self, task: Task, batch: Any = None, error: BaseException | None = None) -> None:
+        if error is not None:
+            task.finish(error=_as_worker_raises(error, task.worker_id))
+        else:
+            task.finish(batch if self._group.plan.pin is None else self._group.plan.pin(batch))
+
+    def _refuse(self, piece: Piece, problem: BaseException) -> None:
+        self._finish(piece.task, error=problem)
+        if piece.is_probe:
+            self._group.plan.splitting.forbid()
+            self._group.end_probe()
+
+    def _is_abandoned(self) -> bool:
+        """Asked between samples."""
+        self._gil_watch.look()
+        return self._group.is_ending
+
+    # ---- what the sample at hand may know of its worker: Note [turns] ----------------------------------------------
+
+    def _begin(self, task: Task, position: int) -> None:
+        self._task, self._position, self._has_turn = task, position, False
+
+    def _wait_for_turn(self) -> None:
+        assert self._task is not None, "something is being made"
+        self._task.wait_for_turn(self._position, lambda: self._group.is_ending)
+
+    def _worker_at_turn(self) -> _Worker:
+        task = self._task
+        if task is None:  # worker_init_fn
+            return self._worker
+        if not self._has_turn:
+            if task.split is not None:
+                self._group.plan.splitting.forbid()
+            if not task.has_turn(self._position):
+                raise NotYetError
+            self._has_turn = True
+        return self._group.workers[task.worker_id]
+
+    def _take_generator(self) -> torch.Generator:
+        return self._worker_at_turn().generator
+
+    def _take_global_generator(self) -> torch.Generator:
+        return self._stream.take_generator()
+
+    def _take_info(self) -> Any:
+        return self._worker_at_turn().info
+
+
+def _can_be_split(task: Task) -> bool:
+    """Whether there are samples, in the form in which samplers of torch give them."""
+    return type(task.indices) in (list, tuple) and len(task.indices) > 0
+
+
+def _split_of(task: Task) -> SplitBatch:
+    assert task.split is not None, "its samples are asked for one by one"
+    return task.split
+
+
+def _as_worker_raises(error: BaseException, number: int) -> BaseException:
+    """`error` with torch's words around its own, of the same type where that can be made from a text.
+
+    A new object with the attributes that the user's code gave the old one, which is its cause.
+    """
+    if isinstance(error, SampleError):
+        return error
+    where = f"in DataLoader worker thread {number}"
+    try:
+        ExceptionWrapper((type(error), error, error.__traceback__), where).reraise()  # type: ignore[no-untyped-call]
+    except BaseException as raised:  # noqa: BLE001 - it is given on
+        worded = raised.with_traceback(None)
+    if type(worded) is type(error):
+        worded.__dict__.update(error.__dict__)
+    worded.__cause__ = error
+    return worded
+
+
+def _setter_of_current_device() -> Callable[[], Any]:
+    """What makes another thread's current device that of this one."""
+    if hasattr(torch, "accelerator"):  # since torch 2.6
+        return functools.partial(torch.accelerator.set_device_index, torch.accelerator.current_device_index())
+    return functools.partial(torch.cuda.set_device, torch.cuda.current_device())
+
+
+@functools.cache
+def num_threads_is_of_thread() -> bool:
+    """Whether torch.set_num_threads() has an effect on the calling thread, and not on all at once."""
+    return "ATen parallel backend: OpenMP" in torch.__config__.parallel_info()

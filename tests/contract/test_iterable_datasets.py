@@ -1,0 +1,207 @@
+"""Iterable data sets in threads: each thread is one of torch's workers, with its own iterator."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+import torch.utils.data
+from oracle import on_both, outcome
+from torch.utils.data import IterableDataset
+from user_datasets import ITERABLE_DATASETS, Numbered, Repeated, Stream, WithLength, flat, seeded_epochs
+
+import fastload
+
+
+@pytest.mark.parametrize("num_workers", [0, 1, 2, 3])
+@pytest.mark.parametrize("arguments", [{"batch_size": 4}, {"batch_size": 4, "drop_last": True}, {"batch_size": None}])
+@pytest.mark.parametrize("name", ITERABLE_DATASETS)
+def test_three_epochs_are_torchs_to_the_byte(name: str, arguments: dict[str, Any], num_workers: int) -> None:
+    theirs, mine = on_both(
+        lambda kind: seeded_epochs(kind(ITERABLE_DATASETS[name](), num_workers=num_workers, **arguments))
+    )
+    assert mine == theirs
+
+
+@pytest.mark.parametrize("name", ITERABLE_DATASETS)
+@pytest.mark.parametrize("prefetch_factor", [1, 2, 5])
+def test_persistent_workers_begin_a_new_iterator_each_epoch(name: str, prefetch_factor: int) -> None:
+    def run(kind: Any) -> Any:
+        dataset = ITERABLE_DATASETS[name]()
+        return seeded_epochs(
+            kind(dataset, batch_size=3, num_workers=2, persistent_workers=True, prefetch_factor=prefetch_factor)
+        )
+
+    theirs, mine = on_both(run)
+    assert mine == theirs
+
+
+@pytest.mark.parametrize("steps", [0, 1, 4])
+def test_a_persistent_epoch_may_be_left_early(steps: int) -> None:
+    def run(kind: Any) -> Any:
+        torch.manual_seed(4)
+        loader = kind(Stream(), batch_size=3, num_workers=2, persistent_workers=True)
+        iterator = iter(loader)
+        for _ in range(steps):
+            next(iterator)
+        return [flat(batch) for batch in loader], [flat(batch) for batch in loader]
+
+    theirs, mine = on_both(run)
+    assert mine == theirs
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_more_items_than_its_length_warn_in_torchs_words(num_workers: int) -> None:
+    class TooLong(WithLength):
+        def __len__(self) -> int:
+            return 5
+
+    def run(kind: Any) -> Any:
+        loader = kind(TooLong(), batch_size=None, num_workers=num_workers)
+        length = len(loader)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            items = [flat(item) for item in loader]
+        texts = [str(warning.message) for warning in caught if "reported to be" in str(warning.message)]
+        return length, len(items), [text.split(" at 0x")[0] for text in texts], len(texts)
+
+    theirs, mine = on_both(run)
+    assert mine == theirs
+    assert mine[3] > 0
+
+
+class Failing(IterableDataset[Any]):
+    """Raises in the middle; a generator is over after that."""
+
+    def __iter__(self) -> Iterator[int]:
+        yield from range(5)
+        raise ZeroDivisionError("in the stream")
+
+
+class FailingToBegin(IterableDataset[Any]):
+    def __iter__(self) -> Iterator[int]:
+        raise ZeroDivisionError("at the start")
+
+
+@pytest.mark.parametrize("num_workers", [0, 1, 2])
+def test_an_error_in_the_stream_is_torchs_and_its_stream_ends(num_workers: int) -> None:
+    def run(kind: Any) -> Any:
+        iterator = iter(kind(Failing(), batch_size=2, num_workers=num_workers))
+        steps: list[Any] = []
+        while (step := outcome(lambda: next(iterator))) != ("raised", StopIteration):
+            steps.append(flat(step[1]) if step[0] == "returned" else step[1])
+        return steps
+
+    theirs, mine = on_both(run)
+    assert mine == theirs
+    assert ZeroDivisionError in mine
+
+
+@pytest.mark.parametrize("num_workers", [1, 2])
+def test_an_error_of_iter_itself_comes_with_the_first_batch(num_workers: int) -> None:
+    iterator = iter(fastload.DataLoader(FailingToBegin(), num_workers=num_workers))
+    with pytest.raises(ZeroDivisionError, match=r"^Caught ZeroDivisionError in DataLoader worker thread 0\."):
+        next(iterator)
+
+
+class ItsOwnIterator(IterableDataset[int]):
+    """``__iter__`` returns the data set itself, as a socket's or a queue's reader may."""
+
+    def __init__(self, length: int = 40) -> None:
+        self.length = length
+        self.position = 0
+        self.inside = 0
+        self.met = False
+
+    def __iter__(self) -> Iterator[int]:
+        return self
+
+    def __next__(self) -> int:
+        self.inside += 1
+        self.met |= self.inside > 1
+        threading.Event().wait(0.0005)
+        self.inside -= 1
+        if self.position >= self.length:
+            raise StopIteration
+        self.position += 1
+        return self.position - 1
+
+
+def test_one_iterator_for_all_threads_is_shared_with_a_warning() -> None:
+    dataset = ItsOwnIterator()
+    loader = fastload.DataLoader(dataset, batch_size=4, num_workers=3)
+    with pytest.warns(UserWarning, match=r"ItsOwnIterator\.__iter__ returns the same iterator .*num_streams=1"):
+        items = sorted(int(item) for batch in loader for item in batch)
+    assert items == list(range(40)), "each item once"
+    assert not dataset.met, "one thread at a time"
+
+
+def test_with_num_streams_it_is_run_once_without_a_warning() -> None:
+    loader = fastload.DataLoader(ItsOwnIterator(), batch_size=4, num_workers=3, num_streams=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        batches = [batch.tolist() for batch in loader]
+    assert batches == [[*range(first, first + 4)] for first in range(0, 40, 4)]
+
+
+@pytest.mark.parametrize("num_streams", [1, 2, 3])
+def test_num_streams_is_torch_with_as_many_workers(num_streams: int) -> None:
+    torch.manual_seed(3)
+    expected = [flat(batch) for batch in torch.utils.data.DataLoader(Stream(), batch_size=4, num_workers=num_streams)]
+    torch.manual_seed(3)
+    loader = fastload.DataLoader(Stream(), batch_size=4, num_workers=3, num_streams=num_streams)
+    assert [flat(batch) for batch in loader] == expected
+
+
+@pytest.mark.parametrize("num_streams", [0, -1, True, 1.0, "1"])
+def test_num_streams_is_checked(num_streams: Any) -> None:
+    with pytest.raises(ValueError, match="num_streams must be None or an int >= 1, got"):
+        fastload.DataLoader(Repeated(), num_streams=num_streams)
+
+
+def test_num_streams_of_a_map_dataset_is_refused_in_words() -> None:
+    with pytest.raises(ValueError, match="num_streams=2 is of an IterableDataset, and Numbered is none"):
+        fastload.DataLoader(Numbered(), num_streams=2)
+
+
+def test_thread_safe_false_asks_one_stream_at_a_time() -> None:
+    class Watching(IterableDataset[int]):
+        inside = 0
+        met = False
+
+        def __iter__(self) -> Iterator[int]:
+            for number in range(20):
+                self.inside += 1
+                self.met |= self.inside > 1
+                threading.Event().wait(0.0005)
+                self.inside -= 1
+                yield number
+
+    dataset = Watching()
+    loader = fastload.DataLoader(dataset, batch_size=5, num_workers=3, thread_safe=False)
+    assert sorted(int(item) for batch in loader for item in batch) == sorted([*range(20)] * 3)
+    assert not dataset.met
+
+
+def test_an_infinite_stream_can_be_left() -> None:
+    class Infinite(IterableDataset[int]):
+        def __iter__(self) -> Iterator[int]:
+            number = 0
+            while True:
+                yield number
+                number += 1
+
+    before = threading.active_count()
+    for _ in range(5):
+        iterator = iter(fastload.DataLoader(Infinite(), batch_size=8, num_workers=2))
+        assert next(iterator).tolist() == list(range(8))
+        del iterator
+    for _ in range(200):
+        if threading.active_count() <= before:
+            break
+        threading.Event().wait(0.01)
+    assert threading.active_count() <= before

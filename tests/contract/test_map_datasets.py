@@ -1,0 +1,365 @@
+"""Any map-style data set in threads: every byte, draw and error as from torch's workers."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.utils.data
+from oracle import on_both, outcome
+from torch.utils.data import Dataset, Subset
+from user_datasets import (
+    MAP_DATASETS,
+    NUM_SAMPLES,
+    Drawing,
+    DrawingNowAndThen,
+    Knowing,
+    Numbered,
+    Slow,
+    WithSampleLists,
+    flat,
+    seeded_epochs,
+)
+
+import fastload
+
+
+@pytest.mark.parametrize("num_workers", [0, 1, 2, 3])
+@pytest.mark.parametrize("name", MAP_DATASETS)
+def test_three_epochs_are_torchs_to_the_byte(name: str, num_workers: int) -> None:
+    make, arguments = MAP_DATASETS[name]
+
+    def run(kind: Any) -> Any:
+        return seeded_epochs(kind(make(), **{"batch_size": 4, **arguments}, num_workers=num_workers))
+
+    theirs, mine = on_both(run)
+    assert mine == theirs
+    assert mine[0], "there are batches"
+
+
+@pytest.mark.parametrize(
+    "name", ["a class", "one that draws", "one that draws now and then", "one that knows its worker"]
+)
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"persistent_workers": True},
+        {"drop_last": True, "shuffle": True},
+        {"shuffle": True, "persistent_workers": True, "prefetch_factor": 1},
+        {"batch_size": 1},
+        {"batch_size": 50},
+        {"prefetch_factor": 7},
+    ],
+    ids=str,
+)
+def test_settings_change_as_much_as_they_do_in_torch(name: str, arguments: dict[str, Any]) -> None:
+    make, _ = MAP_DATASETS[name]
+    theirs, mine = on_both(lambda kind: seeded_epochs(kind(make(), **{"batch_size": 4, **arguments}, num_workers=3)))
+    assert mine == theirs
+
+
+@pytest.mark.parametrize("steps", [0, 1, 3])
+def test_a_persistent_epoch_left_early_has_drawn_as_torch_has(steps: int) -> None:
+    def run(kind: Any) -> Any:
+        torch.manual_seed(1)
+        loader = kind(Drawing(), batch_size=3, num_workers=2, persistent_workers=True)
+        iterator = iter(loader)
+        for _ in range(steps):
+            next(iterator)
+        return [flat(batch) for batch in loader]
+
+    theirs, mine = on_both(run)
+    assert mine == theirs
+
+
+@pytest.mark.parametrize("num_workers", [1, 2, 4])
+def test_rng_sample_gives_the_same_samples_for_any_number_of_threads(num_workers: int) -> None:
+    def run(workers: int, **arguments: Any) -> Any:
+        dataset = Drawing()
+        loader = fastload.DataLoader(dataset, batch_size=4, num_workers=workers, rng="sample", seed=4, **arguments)
+        return [flat(batch) for batch in loader]
+
+    assert run(num_workers) == run(0)
+    by_index = {}
+    for shuffle in (False, True):
+        loader = fastload.DataLoader(Drawing(), 1, shuffle, num_workers=num_workers, rng="sample", seed=4)
+        by_index[shuffle] = {int(batch[-1]): flat(batch) for batch in loader}
+    assert by_index[True] == by_index[False]
+    assert len({str(batch[1][0]) for batch in by_index[True].values()}) == NUM_SAMPLES, "samples draw each for itself"
+
+
+class Raising(Numbered):
+    """Some samples raise."""
+
+    def __init__(self, error: Callable[[], BaseException], bad: tuple[int, ...] = (5, 6, 14)) -> None:
+        super().__init__()
+        self.error = error
+        self.bad = bad
+
+    def sample(self, index: int) -> Any:
+        if index in self.bad:
+            raise self.error()
+        return torch.rand(1), index
+
+
+class OwnError(Exception):
+    def __init__(self, first: int, second: str) -> None:
+        super().__init__(first, second)
+        self.first = first
+
+
+class OneText(Exception):
+    pass
+
+
+ERRORS: dict[str, Callable[[], BaseException]] = {
+    "ValueError": lambda: ValueError("bad value"),
+    "KeyError": lambda: KeyError("two\nlines"),
+    "IndexError": lambda: IndexError("too far"),
+    "OSError": lambda: FileNotFoundError(2, "No such file", "a.png"),
+    "UnicodeDecodeError": lambda: UnicodeDecodeError("utf-8", b"x", 0, 1, "bad"),
+    "of the user's own": lambda: OneText("own"),
+    "whose constructor takes two": lambda: OwnError(3, "x"),
+    "without a text": AssertionError,
+}
+
+
+@pytest.mark.parametrize("num_workers", [0, 1, 2])
+@pytest.mark.parametrize("name", ERRORS)
+def test_an_error_has_torchs_type_and_text_and_costs_its_own_batch_alone(name: str, num_workers: int) -> None:
+    def run(kind: Any) -> Any:
+        torch.manual_seed(2)
+        iterator = iter(kind(Raising(ERRORS[name]), batch_size=4, num_workers=num_workers))
+        steps: list[Any] = []
+        while (step := outcome(lambda: next(iterator))) != ("raised", StopIteration):
+            steps.append(flat(step[1]) if step[0] == "returned" else step[1])
+        return steps
+
+    theirs, mine = on_both(run)
+    assert mine == theirs
+    assert len(mine) == 6
+
+    def text(kind: Any) -> tuple[str, str]:
+        try:
+            list(kind(Raising(ERRORS[name]), batch_size=4, num_workers=num_workers))
+        except Exception as error:  # noqa: BLE001 - what is raised is what is compared
+            lines = str(error).splitlines()
+            return lines[0] if lines else "", lines[-1] if lines else ""
+        raise AssertionError("nothing was raised")
+
+    theirs_first, theirs_last = text(torch.utils.data.DataLoader)
+    mine_first, mine_last = text(fastload.DataLoader)
+    assert mine_first == theirs_first.replace("worker process", "worker thread")
+    assert mine_last == theirs_last
+
+
+@pytest.mark.parametrize("num_workers", [1, 2])
+def test_an_error_has_the_original_as_its_cause_with_the_users_frames(num_workers: int) -> None:
+    with pytest.raises(ValueError, match=r"^Caught ValueError in DataLoader worker thread \d\.\nOriginal Tr") as raised:
+        list(fastload.DataLoader(Raising(ERRORS["ValueError"]), batch_size=4, num_workers=num_workers))
+    cause = raised.value.__cause__
+    assert isinstance(cause, ValueError)
+    assert cause.args == ("bad value",)
+    names = []
+    traceback = cause.__traceback__
+    while traceback is not None:
+        names.append(traceback.tb_frame.f_code.co_name)
+        traceback = traceback.tb_next
+    assert names[-2:] == ["__getitem__", "sample"]
+    assert "raise self.error()" in str(raised.value)
+
+
+def test_attributes_of_the_users_error_are_kept() -> None:
+    def make() -> OneText:
+        error = OneText("own")
+        error.detail = {"path": "a"}  # type: ignore[attr-defined]
+        return error
+
+    with pytest.raises(OneText) as raised:
+        list(fastload.DataLoader(Raising(make), batch_size=4, num_workers=2))
+    assert raised.value.detail == {"path": "a"}  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("num_workers", [0, 1, 2])
+@pytest.mark.parametrize("where", ["dataset", "sample lists", "collate_fn", "without batches"])
+def test_stop_iteration_does_not_end_an_epoch_without_a_word(num_workers: int, where: str) -> None:
+    """In torch it does: one of the places where being like it would lose samples."""
+
+    class Lists(Raising):
+        def __getitems__(self, indices: list[int]) -> list[Any]:
+            return [self[index] for index in indices]
+
+    def collate(samples: list[Any]) -> Any:
+        raise StopIteration
+
+    dataset = (Lists if where == "sample lists" else Raising)(StopIteration, () if where == "collate_fn" else (5,))
+    arguments: dict[str, Any] = {"collate_fn": collate} if where == "collate_fn" else {}
+    batch_size = None if where == "without batches" else 4
+    iterator = iter(fastload.DataLoader(dataset, batch_size, num_workers=num_workers, **arguments))
+    named = {
+        "dataset": r"dataset\[5\]",
+        "sample lists": r"dataset.__getitems__\(\[4, 5, 6, 7\]\)",
+        "collate_fn": "collate_fn",
+        "without batches": r"dataset\[5\]",
+    }[where]
+    steps = []
+    while (step := outcome(lambda: next(iterator))) != ("raised", StopIteration):
+        steps.append(step[0])
+    assert steps.count("raised") == (6 if where == "collate_fn" else 1)
+    with pytest.raises(RuntimeError, match=f"{named} raised StopIteration, which would end the epoch"):
+        list(fastload.DataLoader(dataset, batch_size, num_workers=num_workers, **arguments))
+
+
+# ---- how the threads share the work --------------------------------------------------------------------------------
+
+
+class Watching(Dataset[Any]):
+    """Notes which thread loads which sample, and how many are in it at once."""
+
+    def __init__(self, length: int = 64, seconds: float = 0.004) -> None:
+        self.length = length
+        self.seconds = seconds
+        self.threads: dict[int, int] = {}
+        self.now = self.most = 0
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return self.length
+
+    def __getitem__(self, index: int) -> int:
+        with self._lock:
+            self.now += 1
+            self.most = max(self.most, self.now)
+        time.sleep(self.seconds)
+        with self._lock:
+            self.now -= 1
+            self.threads[index] = threading.get_ident()
+        return index
+
+
+class WatchingAndDrawing(Watching):
+    def __getitem__(self, index: int) -> int:
+        torch.rand(1)
+        return super().__getitem__(index)
+
+
+def test_threads_share_the_samples_of_a_batch_that_do_not_draw() -> None:
+    dataset = Watching(32)
+    iterator = iter(fastload.DataLoader(dataset, batch_size=32, num_workers=4))
+    assert next(iterator).tolist() == list(range(32))
+    assert len(set(dataset.threads.values())) == 4
+    assert dataset.most == 4
+
+
+def test_a_batch_that_draws_is_made_by_one_thread_as_in_torch() -> None:
+    dataset = WatchingAndDrawing()
+    list(fastload.DataLoader(dataset, batch_size=8, num_workers=4))
+    of_batches = [{dataset.threads[index] for index in range(first, first + 8)} for first in range(0, 64, 8)]
+    assert all(len(threads) == 1 for threads in of_batches)
+    assert of_batches[:4] == of_batches[4:]
+    assert dataset.most == 4
+
+
+def test_what_was_found_out_of_a_dataset_is_remembered_in_the_next_epoch() -> None:
+    dataset = DrawingNowAndThen()
+    loader = fastload.DataLoader(dataset, batch_size=4, num_workers=3)
+    list(loader)
+    assert loader._threads.splitting(is_possible=True).is_possible is False
+    torch.manual_seed(3)
+    expected = [flat(batch) for batch in torch.utils.data.DataLoader(dataset, batch_size=4, num_workers=3)]
+    torch.manual_seed(3)
+    assert [flat(batch) for batch in loader] == expected
+
+
+def test_a_sample_that_draws_late_may_hold_a_lock_of_the_users() -> None:
+    """It has to wait for those before it, and these need the lock."""
+
+    class Locking(Numbered):
+        lock = threading.Lock()
+
+        def sample(self, index: int) -> Any:
+            with self.lock:
+                return torch.rand(1) if index % 7 == 6 else torch.zeros(1), index
+
+    torch.manual_seed(6)
+    expected = [flat(batch) for batch in torch.utils.data.DataLoader(Locking(), batch_size=8, num_workers=3)]
+    for _ in range(20):
+        torch.manual_seed(6)
+        assert [flat(batch) for batch in fastload.DataLoader(Locking(), batch_size=8, num_workers=3)] == expected
+
+
+@pytest.mark.parametrize("is_drawing", [False, True])
+def test_thread_safe_false_asks_the_dataset_from_one_thread_at_a_time(is_drawing: bool) -> None:
+    dataset = (WatchingAndDrawing if is_drawing else Watching)(24, 0.001)
+    loader = fastload.DataLoader(dataset, batch_size=4, num_workers=3, thread_safe=False)
+    assert [batch.tolist() for batch in loader] == [[*range(first, first + 4)] for first in range(0, 24, 4)]
+    assert dataset.most == 1
+    assert len(set(dataset.threads.values())) == 3
+
+
+@pytest.mark.parametrize("kind", [WithSampleLists, lambda: Subset(WithSampleLists(), range(NUM_SAMPLES))])
+def test_sample_lists_are_asked_once_for_a_batch(kind: Any) -> None:
+    for batch in fastload.DataLoader(kind(), batch_size=4, num_workers=2):
+        assert batch[2].tolist() == [len(batch[0])] * len(batch[0])
+
+
+def test_a_subset_of_a_dataset_without_sample_lists_is_loaded_by_all_threads() -> None:
+    dataset = Watching(32)
+    next(iter(fastload.DataLoader(Subset(dataset, range(32)), batch_size=32, num_workers=4)))
+    assert len(set(dataset.threads.values())) == 4
+
+
+def test_without_order_the_first_batch_that_is_done_comes_first() -> None:
+    class SlowFirst(Numbered):
+        def sample(self, index: int) -> int:
+            time.sleep(0.3 if index == 0 else 0.002)
+            return index
+
+    found = [int(batch) for batch in fastload.DataLoader(SlowFirst(), num_workers=2, in_order=False)]
+    assert sorted(found) == list(range(NUM_SAMPLES))
+    assert found[0] != 0
+    assert found.index(0) > 2
+    assert [int(batch) for batch in fastload.DataLoader(SlowFirst(), num_workers=2)] == list(range(NUM_SAMPLES))
+
+
+def test_worker_ids_are_torchs_also_for_a_dataset_that_asks_late() -> None:
+    class AskingLate(Knowing):
+        def sample(self, index: int) -> Any:
+            return super().sample(index) if index > 9 else (index, -2, -2, -2)
+
+    def run(kind: Any) -> Any:
+        torch.manual_seed(0)
+        return [flat(batch) for batch in kind(AskingLate(), batch_size=4, num_workers=3)]
+
+    theirs, mine = on_both(run)
+    assert mine == theirs
+
+
+def test_a_timeout_is_torchs_error_and_nothing_is_lost() -> None:
+    loader = fastload.DataLoader(Slow(), batch_size=8, num_workers=1, timeout=0.004)
+    iterator = iter(loader)
+    found: list[int] = []
+    num_timeouts = 0
+    while (step := outcome(lambda: next(iterator))) != ("raised", StopIteration):
+        if step[0] == "raised":
+            assert step[1] is RuntimeError
+            num_timeouts += 1
+        else:
+            found += step[1].tolist()
+    assert found == list(range(NUM_SAMPLES))
+    assert num_timeouts > 0
+
+
+def test_stats_count_every_sample_by_the_time_its_batch_is_there() -> None:
+    for num_workers in (0, 1, 3):
+        loader = fastload.DataLoader(Numbered(), batch_size=4, num_workers=num_workers)
+        for number, _ in enumerate(loader, start=1):
+            assert loader.stats().samples_python >= min(4 * number, NUM_SAMPLES)
+            assert loader.stats().batches_delivered == number
+        stats = loader.stats()
+        assert stats.samples_python == stats.samples == NUM_SAMPLES
+        assert set(stats.stage_seconds) >= {"dataset", "collate"}

@@ -1,0 +1,408 @@
+"""What the user's code finds in a worker's thread: who it is, what it was initialised with, what it draws from."""
+
+from __future__ import annotations
+
+import copy
+import os
+import pickle
+import random
+import sqlite3
+import threading
+import time
+import warnings
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.utils.data
+from oracle import on_both, outcome
+from torch.utils.data import Dataset
+from user_datasets import Drawing, Numbered, Stream, flat
+
+import fastload
+from fastload import _processors
+
+
+class Environment(Numbered):
+    """What torch sets up in a worker."""
+
+    def sample(self, index: int) -> Any:
+        info = torch.utils.data.get_worker_info()
+        assert info is not None
+        return info.id, info.num_workers, info.seed, torch.initial_seed(), torch.get_num_threads()
+
+
+@pytest.mark.parametrize("num_workers", [1, 3])
+def test_ids_seeds_and_thread_counts_are_those_of_torchs_workers(num_workers: int) -> None:
+    def run(kind: Any) -> Any:
+        torch.manual_seed(11)
+        dataset = Environment()
+        loader = kind(dataset, batch_size=4, num_workers=num_workers, collate_fn=list)
+        return list(loader)
+
+    before = torch.get_num_threads()
+    theirs, mine = on_both(run)
+    assert mine == theirs
+    assert torch.get_num_threads() == before
+    assert torch.utils.data.get_worker_info() is None
+
+
+def test_worker_info_has_the_dataset_itself_and_says_that_it_is_of_a_thread() -> None:
+    found: list[Any] = []
+
+    class Asking(Numbered):
+        def sample(self, index: int) -> int:
+            found.append(torch.utils.data.get_worker_info())
+            return index
+
+    dataset = Asking(4)
+    list(fastload.DataLoader(dataset, num_workers=1))
+    assert all(info.dataset is dataset for info in found)
+    if hasattr(found[0], "worker_method"):
+        assert found[0].worker_method == "thread"
+        assert torch.thread_safe_generator() is None
+
+
+@pytest.mark.skipif(not hasattr(torch, "thread_safe_generator"), reason="this torch has no thread_safe_generator")
+@pytest.mark.parametrize("num_workers", [1, 2])
+def test_torchs_generator_for_threads_is_the_workers(num_workers: int) -> None:
+    class Explicit(Numbered):
+        def sample(self, index: int) -> Any:
+            return torch.rand(2, generator=torch.thread_safe_generator()), torch.rand(1)
+
+    def run(kind: Any) -> Any:
+        torch.manual_seed(0)
+        return [flat(batch) for batch in kind(Explicit(), batch_size=3, num_workers=num_workers)]
+
+    theirs, mine = on_both(run)
+    assert mine == theirs
+
+
+# ---- worker_init_fn ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", [Drawing, Stream], ids=["map", "iterable"])
+@pytest.mark.parametrize("num_workers", [1, 3])
+def test_init_functions_that_seed_torch_seed_the_workers_as_in_torch(make: Callable[[], Any], num_workers: int) -> None:
+    def init(worker_id: int) -> None:
+        torch.manual_seed(100 + worker_id)
+        torch.rand(worker_id + 1)
+
+    def run(kind: Any) -> Any:
+        torch.manual_seed(0)
+        loader = kind(make(), batch_size=4, num_workers=num_workers, worker_init_fn=init)
+        return [[flat(batch) for batch in loader] for _ in range(2)], torch.rand(1).item()
+
+    theirs, mine = on_both(run)
+    assert mine == theirs
+
+
+def test_an_init_function_is_called_once_in_each_thread_with_its_info() -> None:
+    called: list[tuple[int, int, int]] = []
+
+    def init(worker_id: int) -> None:
+        info = torch.utils.data.get_worker_info()
+        assert info is not None
+        called.append((worker_id, info.id, threading.get_ident()))
+
+    loader = fastload.DataLoader(Numbered(), num_workers=3, worker_init_fn=init, persistent_workers=True)
+    for _ in range(2):
+        list(loader)
+    assert sorted(number for number, _, _ in called) == [0, 1, 2]
+    assert all(number == info_id for number, info_id, _ in called)
+    assert len({ident for _, _, ident in called}) == 3
+    assert threading.get_ident() not in {ident for _, _, ident in called}
+
+
+def test_an_init_function_is_not_called_without_workers() -> None:
+    def init(worker_id: int) -> None:
+        raise AssertionError("called")
+
+    assert len(list(fastload.DataLoader(Numbered(3), worker_init_fn=init))) == 3
+
+
+def test_an_error_of_an_init_function_comes_with_the_first_batch() -> None:
+    def init(worker_id: int) -> None:
+        raise ZeroDivisionError(f"worker {worker_id}")
+
+    def run(kind: Any) -> Any:
+        iterator = iter(kind(Numbered(), num_workers=2, worker_init_fn=init))
+        return outcome(lambda: next(iterator)), outcome(lambda: next(iterator))
+
+    theirs, mine = on_both(run)
+    assert mine == theirs == (("raised", ZeroDivisionError), ("raised", ZeroDivisionError))
+    iterator = iter(fastload.DataLoader(Numbered(), num_workers=2, worker_init_fn=init))
+    with pytest.raises(
+        ZeroDivisionError, match=r"(?s)^Caught ZeroDivisionError in DataLoader worker thread 0.*worker 0"
+    ):
+        next(iterator)
+
+
+def seed_everything(worker_id: int) -> None:
+    """As PyTorch's notes on reproducibility have it."""
+    seed = torch.initial_seed() % 2**32
+    np.random.seed(seed)
+    random.seed(seed)
+
+
+@pytest.mark.parametrize(
+    ("init", "names"),
+    [
+        (seed_everything, "Python's random and NumPy's global generator"),
+        (lambda _: random.seed(3), "the generator of Python's random"),
+        (lambda _: np.random.seed(3), "NumPy's global generator"),
+        (lambda _: torch.default_generator.manual_seed(3), "torch's default generator"),
+    ],
+)
+def test_an_init_function_that_seeds_the_whole_program_is_noticed_and_undone(
+    init: Callable[[int], Any], names: str
+) -> None:
+    random.seed(1)
+    np.random.seed(1)
+    torch.manual_seed(1)
+    expected = random.random(), np.random.rand(), torch.empty((), dtype=torch.int64).random_().item(), torch.rand(1)
+    random.seed(1)
+    np.random.seed(1)
+    torch.manual_seed(1)
+    with pytest.warns(UserWarning, match=f"worker_init_fn has changed .*{names}"):
+        list(fastload.DataLoader(Numbered(3), num_workers=2, worker_init_fn=init))
+    assert (random.random(), np.random.rand()) == expected[:2]
+    assert torch.equal(torch.rand(1), expected[3])
+
+
+def test_an_init_function_that_seeds_nothing_is_no_reason_to_warn() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        list(fastload.DataLoader(Drawing(), num_workers=2, worker_init_fn=lambda worker_id: torch.manual_seed(3)))
+
+
+# ---- handles -------------------------------------------------------------------------------------------------------
+
+
+class Database(Dataset[Any]):
+    """Rows of an sqlite file; a connection of sqlite3 refuses to be used in another thread."""
+
+    def __init__(self, path: Path) -> None:
+        self.opened: list[int] = []
+        self.connection = fastload.per_thread(lambda: self.open(path))
+
+    def open(self, path: Path) -> sqlite3.Connection:
+        self.opened.append(threading.get_ident())
+        return sqlite3.connect(path)
+
+    def __len__(self) -> int:
+        return 40
+
+    def __getitem__(self, index: int) -> int:
+        return int(self.connection().execute("SELECT value FROM rows WHERE id = ?", (index,)).fetchone()[0])
+
+
+@pytest.fixture
+def rows(tmp_path: Path) -> Path:
+    path = tmp_path / "rows.sqlite"
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE rows (id INTEGER PRIMARY KEY, value INTEGER)")
+        connection.executemany("INSERT INTO rows VALUES (?, ?)", [(index, index**2) for index in range(40)])
+    return path
+
+
+@pytest.mark.parametrize("num_workers", [0, 1, 3])
+def test_per_thread_gives_each_thread_one_handle(rows: Path, num_workers: int) -> None:
+    dataset = Database(rows)
+    loader = fastload.DataLoader(dataset, batch_size=4, num_workers=num_workers, persistent_workers=num_workers > 0)
+    for _ in range(2):
+        assert torch.cat(list(loader)).tolist() == [index**2 for index in range(40)]
+    assert len(dataset.opened) == len(set(dataset.opened)) <= max(1, num_workers)
+
+
+def test_a_handle_is_let_go_of_when_its_thread_ends() -> None:
+    class Handle:
+        alive = 0
+
+        def __init__(self) -> None:
+            Handle.alive += 1
+
+        def __del__(self) -> None:
+            Handle.alive -= 1
+
+    handles = fastload.per_thread(Handle)
+
+    class Using(Numbered):
+        def sample(self, index: int) -> int:
+            assert handles() is handles()
+            return index
+
+    loader = fastload.DataLoader(Using(), num_workers=3)
+    list(loader)
+    loader.close()
+    for _ in range(200):
+        if Handle.alive == 0:
+            break
+        time.sleep(0.01)
+    assert Handle.alive == 0
+
+
+def test_per_thread_copies_and_pickles_as_its_factory() -> None:
+    handles = fastload.per_thread(list)
+    mine = handles()
+    for twin in (copy.copy(handles), copy.deepcopy(handles), pickle.loads(pickle.dumps(handles))):
+        assert twin() is twin()
+        assert twin() is not mine
+    assert "list" in repr(handles)
+
+
+def test_per_thread_tries_again_after_an_error() -> None:
+    answers = iter([OSError("busy"), "opened"])
+
+    def factory() -> str:
+        answer = next(answers)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    handles = fastload.per_thread(factory)
+    with pytest.raises(OSError, match="busy"):
+        handles()
+    assert handles() == "opened"
+
+
+def test_per_thread_says_what_it_needs() -> None:
+    with pytest.raises(TypeError, match="per_thread needs a function that opens the handle, got 3; for example"):
+        fastload.per_thread(3)  # type: ignore[arg-type]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
+def test_a_forked_child_opens_its_own_handle_and_leaves_its_parents_alone() -> None:
+    closed: list[int] = []
+
+    class Handle:
+        def __del__(self) -> None:
+            closed.append(os.getpid())
+
+    handles = fastload.per_thread(Handle)
+    mine = id(handles())
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0 if id(handles()) != mine and not closed else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert id(handles()) == mine
+
+
+# ---- the GIL -------------------------------------------------------------------------------------------------------
+
+
+class Computing(Numbered):
+    def sample(self, index: int) -> int:
+        return sum(range(300_000))
+
+
+class Compressing(Numbered):
+    data = os.urandom(1 << 20)
+
+    def sample(self, index: int) -> int:
+        return len(zlib.compress(self.data, 1))
+
+
+def test_a_dataset_that_holds_the_gil_is_noticed_and_explained() -> None:
+    loader = fastload.DataLoader(Computing(600), batch_size=8, num_workers=3)
+    list(loader)
+    stats = loader.stats()
+    assert stats.gil_checks >= 10
+    assert stats.gil_held_share > 0.7
+    row = loader.explain().splitlines()[-1]
+    assert row.strip().startswith("GIL        held ")
+    assert "torch.utils.data.DataLoader with worker processes is faster" in row
+
+
+@pytest.mark.parametrize("make", [lambda: Compressing(200), lambda: Sleeping(300)], ids=["compressing", "sleeping"])
+def test_a_dataset_that_lets_go_of_the_gil_is_not_blamed(make: Callable[[], Any]) -> None:
+    loader = fastload.DataLoader(make(), batch_size=8, num_workers=3)
+    list(loader)
+    assert loader.stats().gil_checks >= 10
+    assert loader.stats().gil_held_share < 0.5
+    assert "GIL" not in loader.explain()
+
+
+class Sleeping(Numbered):
+    def sample(self, index: int) -> int:
+        time.sleep(0.02)
+        return index
+
+
+# ---- num_workers="auto" --------------------------------------------------------------------------------------------
+
+
+def control_groups(root: Path, files: dict[str, str]) -> Path:
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    return root
+
+
+V2 = "sys/fs/cgroup"
+V1 = "sys/fs/cgroup/cpu"
+GROUPS: dict[str, tuple[dict[str, str], int]] = {
+    "no groups": ({}, 8),
+    "no limit": ({"proc/self/cgroup": "0::/\n", f"{V2}/cpu.max": "max 100000\n"}, 8),
+    "version 2": ({"proc/self/cgroup": "0::/job\n", f"{V2}/job/cpu.max": "300000 100000\n"}, 3),
+    "version 2, the group above is narrower": (
+        {
+            "proc/self/cgroup": "0::/jobs/mine\n",
+            f"{V2}/jobs/mine/cpu.max": "600000 100000\n",
+            f"{V2}/jobs/cpu.max": "250000 100000\n",
+        },
+        2,
+    ),
+    "version 2 in a container, whose mount is the group": (
+        {"proc/self/cgroup": "0::/../outside\n", f"{V2}/cpu.max": "400000 100000\n"},
+        4,
+    ),
+    "version 1": (
+        {
+            "proc/self/cgroup": "3:cpuset:/\n2:cpu,cpuacct:/job\n0::/\n",
+            f"{V1}/job/cpu.cfs_quota_us": "500000\n",
+            f"{V1}/job/cpu.cfs_period_us": "100000\n",
+        },
+        5,
+    ),
+    "version 1 without a limit": (
+        {"proc/self/cgroup": "2:cpu:/\n", f"{V1}/cpu.cfs_quota_us": "-1\n", f"{V1}/cpu.cfs_period_us": "100000\n"},
+        8,
+    ),
+    "less than one processor": ({"proc/self/cgroup": "0::/\n", f"{V2}/cpu.max": "50000 100000\n"}, 1),
+    "nonsense": ({"proc/self/cgroup": "0::/\n", f"{V2}/cpu.max": "a b\n"}, 8),
+}
+
+
+@pytest.mark.parametrize("name", GROUPS)
+def test_auto_counts_what_control_groups_leave(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files, expected = GROUPS[name]
+    monkeypatch.setattr(_processors, "num_available", lambda: 8)
+    monkeypatch.delenv("LOCAL_WORLD_SIZE", raising=False)
+    assert _processors.num_auto_workers(control_groups(tmp_path, files)) == expected
+
+
+@pytest.mark.parametrize(("ranks", "expected"), [("1", 8), ("2", 4), ("3", 2), ("8", 1), ("99", 1), ("", 8), ("x", 8)])
+def test_auto_shares_among_the_ranks_of_this_machine(
+    ranks: str, expected: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_processors, "num_available", lambda: 8)
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", ranks)
+    assert _processors.num_auto_workers(tmp_path) == expected
+
+
+def test_auto_is_a_number_from_construction_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("LOCAL_WORLD_SIZE", raising=False)
+    loader = fastload.DataLoader(Numbered(), batch_size=4, num_workers="auto")
+    assert loader.num_workers == _processors.num_auto_workers()
+    assert 1 <= loader.num_workers <= len(os.sched_getaffinity(0))
+    assert len(list(loader)) == 6
+
+
+def test_another_word_than_auto_is_refused() -> None:
+    with pytest.raises((TypeError, ValueError)):
+        fastload.DataLoader(Numbered(), num_workers="many")  # type: ignore[arg-type]
