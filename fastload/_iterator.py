@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 from fastload import _config, _device, _native
+from fastload._base_iterator import BaseIterator
 from fastload._errors import ForkedProcessError, LoaderClosedError
 from fastload._exit import exit_state
 from fastload._failures import exception_of
@@ -174,7 +174,7 @@ class _PendingBatch:
         return self.files, [(view.data_ptr(), view.numel() * view.element_size()) for view in self.images], self
 
 
-class NativeIterator(_BaseDataLoaderIter):
+class NativeIterator(BaseIterator):
     """Yields [images, labels] as torch's default_collate makes them; images lie where the engine wrote them.
 
     Of a MultiView: [[images of the first view, ...], labels].
@@ -298,14 +298,6 @@ class NativeIterator(_BaseDataLoaderIter):
             return []
         engine, is_pinned = self._engine.native, bool(self._pin_memory)
         return [_device.allocate(engine, layout, batch_size, is_pinned=is_pinned) for layout in self._plan.layouts]
-
-    def __next__(self) -> Any:
-        # torch names each step of an epoch for its profiler, which takes longer than all that is done here.
-        if torch.autograd._profiler_enabled() or self._sampler_iter is None:  # type: ignore[attr-defined]
-            return super().__next__()
-        data = self._next_data()
-        self._num_yielded += 1
-        return data
 
     def _next_data(self) -> list[Any]:  # type: ignore[override]  # torch: NoReturn
         self._engine.check_process("this iterator")

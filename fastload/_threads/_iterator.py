@@ -11,15 +11,15 @@ from typing import Any, NoReturn
 
 import torch
 from torch.utils.data._utils.pin_memory import pin_memory
-from torch.utils.data.dataloader import _BaseDataLoaderIter
 
+from fastload._base_iterator import BaseIterator
 from fastload._errors import ForkedProcessError
 from fastload._exit import exit_state
 from fastload._threads._batch_maker import EndOfStreamError, MakerFactory
 from fastload._threads._counters import ThreadCounters
 from fastload._threads._random_stream import RandomKey, RandomStream, SampleStream, TorchStream
 from fastload._threads._splitting import Splitting
-from fastload._threads._task import Task
+from fastload._threads._task import Request, Task
 from fastload._threads._worker_group import GroupPlan, WorkerGroup, closed_error
 
 
@@ -83,7 +83,7 @@ class ThreadPlan:
     max_batches: int
 
 
-class ThreadIterator(_BaseDataLoaderIter):
+class ThreadIterator(BaseIterator):
     """Yields what collate_fn makes of the samples, as torch's iterators do, with threads instead of processes.
 
     With rng="torch" the numbers drawn from torch's generators are those that torch's DataLoader would have drawn.
@@ -157,8 +157,9 @@ class ThreadIterator(_BaseDataLoaderIter):
         super()._reset(loader, first_iter)
         self._key = self._random_key(loader)
         self._group.restart_order()
-        for _ in range(self._max_batches):
-            self._submit_next(self._group)
+        self._is_exhausted = False
+        self._unsent: Request | None = None  # what the sampler gave last, until a thread has it
+        self._submit_up_to(self._max_batches, self._group)
 
     def _random_key(self, loader: Any) -> RandomKey:
         if self._rng == "torch":
@@ -166,13 +167,21 @@ class ThreadIterator(_BaseDataLoaderIter):
         seed, epoch = loader._random_key(int(self._base_seed), self._resets)
         return int(seed), int(epoch)
 
-    def _submit_next(self, group: WorkerGroup, done: Task | None = None) -> None:
-        try:
-            indices = self._next_index()  # type: ignore[no-untyped-call]
-        except StopIteration:
-            return
-        if group.has_active_worker:
-            group.submit(indices, self._key, done)
+    def _submit_up_to(self, count: int, group: WorkerGroup, done: Task | None = None) -> None:
+        """Asks for batches until `count` are on their way."""
+        while len(group.pending) < count and not self._is_exhausted:
+            # An interrupt may have come between any two steps of this for the batch before.
+            if self._unsent is None or (group.pending and group.pending[-1].request is self._unsent):
+                try:
+                    self._unsent = Request(self._next_index(), self._key)  # type: ignore[no-untyped-call]
+                except StopIteration:
+                    self._is_exhausted = True
+                    return
+            if not group.has_active_worker:
+                self._is_exhausted = True
+                return
+            group.submit(self._unsent, done)
+            self._unsent = None
 
     def _next_data(self) -> Any:
         if os.getpid() != self._owner_pid:
@@ -194,12 +203,17 @@ class ThreadIterator(_BaseDataLoaderIter):
         return batch if self._pin is None else self._pin(batch)
 
     def _next_of_threads(self, group: WorkerGroup) -> Any:
+        # What an interrupt has cost is asked for again, and a batch that is done stays pending until it is returned.
+        self._submit_up_to(self._max_batches, group)
         while group.pending:
             task = group.wait(float(self._timeout))
             exit_state.sleep_if_begun()
-            self._submit_next(group, task)
+            self._submit_up_to(self._max_batches + 1, group, task)
+            group.pending.remove(task)
             if not task.is_end_of_stream:
-                return task.take()
+                batch = task.take()
+                group.order.take_over(batch, task.mark)
+                return batch
         if not self._persistent_workers:
             group.signal_end()
         raise StopIteration

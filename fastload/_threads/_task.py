@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from fastload._device_order import Mark
 from fastload._threads._random_stream import RandomKey
 
 T = TypeVar("T")
@@ -30,12 +32,24 @@ class NotYetError(BaseException):
     """The sample at hand draws, and it is not its turn. No Exception: the user's code is left by it."""
 
 
+@dataclass(frozen=True, eq=False)
+class Request:
+    """What is asked for.
+
+    Attributes:
+        indices: As the sampler gave them.
+        key: Of this iteration's random numbers, where they depend on one.
+    """
+
+    indices: Any
+    key: RandomKey
+
+
 class Task:
     """One batch.
 
     Args:
-        indices: As the sampler gave them.
-        key: Of this iteration's random numbers, where they depend on one.
+        request: Whose batch it is.
         epoch: Of the iterator.
         worker_id: Of the worker that would make it in torch.
         previous: The task before it of the same worker.
@@ -44,15 +58,15 @@ class Task:
 
     def __init__(
         self,
-        indices: Any,
-        key: RandomKey,
+        request: Request,
         epoch: int,
         worker_id: int,
         previous: Task | None,
         wake: Callable[[], None],
     ) -> None:
-        self.indices = indices
-        self.key = key
+        self.request = request
+        self.indices = request.indices
+        self.key = request.key
         self.epoch = epoch
         self.worker_id = worker_id
         self.is_done = False
@@ -62,11 +76,19 @@ class Task:
         self._wake = wake
         self._progress = threading.Condition()
         self._num_waiting = 0
+        self.mark: Mark | None = None  # of what was given to a device for the batch
         self._batch: Any = None
         self._error: BaseException | None = None
 
-    def finish(self, batch: Any = None, error: BaseException | None = None, *, is_end_of_stream: bool = False) -> None:
-        self._batch, self._error = batch, error
+    def finish(
+        self,
+        batch: Any = None,
+        error: BaseException | None = None,
+        *,
+        mark: Mark | None = None,
+        is_end_of_stream: bool = False,
+    ) -> None:
+        self._batch, self._error, self.mark = batch, error, mark
         self.is_end_of_stream = is_end_of_stream
         self._previous = None  # else a chain of all tasks
         self.is_done = True
@@ -123,15 +145,17 @@ class SplitBatch:
 
     def __init__(self, num_samples: int) -> None:
         self.samples: list[Any] = [None] * num_samples
+        self.marks: list[Mark | None] = [None] * num_samples  # of what was given to a device for each
         self._is_done = [False] * num_samples
         self._errors: dict[int, BaseException] = {}
         self._num_first_done = 0
         # pop() gives each number to one thread: that which gets 0 has finished the last sample.
         self._left = list(range(num_samples))
 
-    def finish(self, position: int, sample: Any = None, error: BaseException | None = None) -> bool:
+    def finish(self, position: int, sample: Any, mark: Mark | None, error: BaseException | None) -> bool:
         """Keeps what became of a sample. True, once, when all of them are done."""
         self.samples[position] = sample
+        self.marks[position] = mark
         if error is not None:
             self._errors[position] = error
         self._is_done[position] = True

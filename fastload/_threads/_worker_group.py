@@ -15,15 +15,16 @@ from typing import Any
 import torch
 from torch._utils import ExceptionWrapper
 
+from fastload._device_order import DeviceOrder, Mark
 from fastload._errors import LoaderClosedError, SampleError
 from fastload._exit import EXIT_JOIN_SECONDS, DaemonThread, exit_state, join_threads
 from fastload._threads._batch_maker import BatchMaker, EndOfStreamError, MakerFactory
 from fastload._threads._counters import ThreadCounters
 from fastload._threads._gil_watch import GilWatch
 from fastload._threads._init_fn import call_init_fn
-from fastload._threads._random_stream import RandomKey, RandomStream, SampleStream, TorchStream
+from fastload._threads._random_stream import RandomStream, SampleStream, TorchStream
 from fastload._threads._splitting import Splitting
-from fastload._threads._task import AbandonedError, NotYetError, Piece, SplitBatch, Task, in_turn
+from fastload._threads._task import AbandonedError, NotYetError, Piece, Request, SplitBatch, Task, in_turn
 from fastload._threads._torch_globals import WorkerGlobals, set_worker_globals, worker_info
 
 # Note [no locks between threads]
@@ -84,6 +85,7 @@ class WorkerGroup:
         self.is_ending = False
         self.pending: deque[Task] = deque()  # in the order in which they are delivered
         self.workers = [_Worker(number, num_threads, base_seed + number, plan.dataset) for number in range(num_threads)]
+        self.order = DeviceOrder()
         self.set_device = None if plan.pin is None else _setter_of_current_device()
         self.init_lock = threading.Lock()
         self._next_worker = 0
@@ -111,6 +113,7 @@ class WorkerGroup:
         self.pending.clear()
         self._next_worker = 0
         self._epoch += 1
+        self.order.begin()
         for worker in self.workers:
             worker.is_active = True
 
@@ -118,29 +121,29 @@ class WorkerGroup:
     def has_active_worker(self) -> bool:
         return any(worker.is_active for worker in self.workers)
 
-    def submit(self, indices: Any, key: RandomKey, done: Task | None) -> None:
+    def submit(self, request: Request, done: Task | None) -> None:
         """Asks for a batch. There must be an active worker.
 
         Args:
-            indices: As the sampler gave them.
-            key: Of the random numbers.
+            request: What is asked for.
             done: The task in whose place it comes: without order, a worker that has finished one gets the next.
         """
         is_free = done is not None and not self.plan.in_order and self.workers[done.worker_id].is_active
         worker = self.workers[done.worker_id] if done is not None and is_free else self._worker_in_turn()
         wake = functools.partial(self._changed.put, None)
-        task = Task(indices, key, self._epoch, worker.number, worker.last_task, wake)
-        worker.last_task = task
+        task = Task(request, self._epoch, worker.number, worker.last_task, wake)
+        # An interrupt may come between any two steps: nobody waits for a batch that was not handed to a thread.
         with self._distribution:
-            self.pending.append(task)
             if self._held is not None:
                 self._held.append(task)
             elif self.plan.splitting.is_known or not _can_be_split(task):
                 self._distribute(task)
             else:
-                self._held = [task]
                 self._split(task)
                 self._threads[worker.number].pieces.put(Piece(task, [0], is_probe=True))
+                self._held = [task]
+            worker.last_task = task
+            self.pending.append(task)
 
     def end_probe(self) -> None:
         """The first sample is loaded."""
@@ -151,7 +154,7 @@ class WorkerGroup:
                 self._distribute(task)
 
     def wait(self, timeout_seconds: float) -> Task:
-        """The next task that is done; it is not pending any more. With 0 the wait has no limit.
+        """The next task that is done; it stays pending until it is removed. With 0 the wait has no limit.
 
         Raises:
             RuntimeError: The time has passed; the batch is still pending.
@@ -165,7 +168,6 @@ class WorkerGroup:
             except queue.Empty:
                 raise RuntimeError(f"DataLoader timed out after {timeout_seconds} seconds") from None
         self.counters.add({"consumer_wait_seconds": time.monotonic() - begin})
-        self.pending.remove(task)
         if task.is_end_of_stream:
             self.workers[task.worker_id].is_active = False
         return task
@@ -261,10 +263,8 @@ class _WorkerThread(DaemonThread):
             while (piece := self._next_piece()) is not None:
                 if problem is not None:
                     self._refuse(piece, problem)
-                elif piece.positions is None:
-                    self._make_batch(piece.task)
                 else:
-                    self._make_samples(piece)
+                    self._make(piece)
                 self._task = None
                 del piece
         finally:
@@ -295,6 +295,17 @@ class _WorkerThread(DaemonThread):
         return None if self._group.is_ending else piece
 
     # ---- making ----------------------------------------------------------------------------------------------------
+
+    def _make(self, piece: Piece) -> None:
+        try:
+            self._group.order.enter()
+        except BaseException as error:  # noqa: BLE001 - a thread has no caller
+            self._refuse(piece, error)
+            return
+        if piece.positions is None:
+            self._make_batch(piece.task)
+        else:
+            self._make_samples(piece)
 
     def _make_batch(self, task: Task) -> None:
         self._begin(task, 0)
@@ -329,18 +340,24 @@ class _WorkerThread(DaemonThread):
                 lambda: self._maker.load(task.indices[position], task.key),  # type: ignore[attr-defined]
                 self._wait_for_turn,
             )
+            mark = self._group.order.mark(sample)
         except AbandonedError:
             return self._sample_is_done(piece, position)
         except BaseException as error:  # noqa: BLE001 - a thread has no caller
             return self._sample_is_done(piece, position, error=error)
-        return self._sample_is_done(piece, position, sample)
+        return self._sample_is_done(piece, position, sample, mark)
 
     def _sample_is_done(
-        self, piece: Piece, position: int, sample: Any = None, error: BaseException | None = None
+        self,
+        piece: Piece,
+        position: int,
+        sample: Any = None,
+        mark: Mark | None = None,
+        error: BaseException | None = None,
     ) -> bool:
         if piece.positions is None or position == piece.positions[-1]:
             self._maker.flush()  # type: ignore[attr-defined]  # before anyone can see the batch
-        is_last = _split_of(piece.task).finish(position, sample, error)
+        is_last = _split_of(piece.task).finish(position, sample, mark, error)
         piece.task.announce_progress()
         return is_last
 
@@ -354,6 +371,8 @@ class _WorkerThread(DaemonThread):
         samples, split.samples = split.samples, []  # theirs now: collate_fn may return the list itself
         self._begin(task, len(samples))
         try:
+            for sample, mark in zip(samples, split.marks, strict=True):
+                self._group.order.take_over(sample, mark)
             batch = in_turn(
                 lambda: self._maker.collate(samples, task.indices, task.key),  # type: ignore[attr-defined]
                 self._wait_for_turn,
@@ -368,7 +387,8 @@ class _WorkerThread(DaemonThread):
         if error is not None:
             task.finish(error=_as_worker_raises(error, task.worker_id))
         else:
-            task.finish(batch if self._group.plan.pin is None else self._group.plan.pin(batch))
+            batch = batch if self._group.plan.pin is None else self._group.plan.pin(batch)
+            task.finish(batch, mark=self._group.order.mark(batch))
 
     def _refuse(self, piece: Piece, problem: BaseException) -> None:
         self._finish(piece.task, error=problem)

@@ -1,0 +1,24 @@
+"""What all iterators of the loader share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.utils.data.dataloader import _BaseDataLoaderIter, _DatasetKind
+
+
+class BaseIterator(_BaseDataLoaderIter):
+    """torch's base of iterators, without its cost where nobody looks.
+
+    torch names each step of an epoch for its profiler, which takes longer than all that is done here for a batch; and
+    an interrupt that falls into it, after the batch was taken, would lose the batch.
+    """
+
+    def __next__(self) -> Any:
+        is_counted = self._dataset_kind == _DatasetKind.Iterable and self._IterableDataset_len_called is not None
+        if torch.autograd._profiler_enabled() or self._sampler_iter is None or is_counted:  # type: ignore[attr-defined]
+            return super().__next__()
+        data: Any = self._next_data()
+        self._num_yielded += 1
+        return data

@@ -1,0 +1,121 @@
+"""Work that the user's own Python gives to a device in a loader's threads, ordered before that of who gets the batch.
+
+Note [streams of threads]
+Each thread has a stream of its own, so that a data set which computes on the device waits neither for the training nor
+for other threads. Three orders make that safe. What the program had given to the device before iter() comes before what
+the threads give to it. What a thread has given to it comes before what is done with its samples: an event, recorded
+behind a sample, is waited for by the stream of the thread that collates it, and one behind a batch by the stream that
+is current where next() returns it; the host waits for neither. And the memory of a tensor is not used anew before the
+stream it was handed to is done with it (record_stream).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+
+
+class DeviceApi(Protocol):
+    """The part of torch.cuda that is needed; tests have an emulated one."""
+
+    def is_initialized(self) -> bool: ...
+    def current_device(self) -> int: ...
+    def set_device(self, device: int) -> None: ...
+    def current_stream(self, device: int | None = None) -> Any: ...
+    def set_stream(self, stream: Any) -> None: ...
+    def Stream(self) -> Any: ...
+    def Event(self) -> Any: ...
+
+
+@dataclass(frozen=True)
+class Mark:
+    """What was given to the device for a sample or batch: an event of each stream it was given to, by device."""
+
+    events: Mapping[int, Any]
+
+
+class _OfThread(threading.local):
+    start: Mark | None = None  # the one that this thread's stream is behind
+
+
+class DeviceOrder:
+    """The orders of Note [streams of threads] for the threads of one iterator.
+
+    Nothing is done as long as the program has not begun to use the device.
+
+    Args:
+        api: torch.cuda.
+    """
+
+    def __init__(self, api: DeviceApi = torch.cuda) -> None:
+        self._api = api
+        self._start: Mark | None = None
+        self._device: int | None = None
+        self._of_thread = _OfThread()
+
+    def begin(self) -> None:
+        """An epoch begins: what the calling thread has given to the device comes before what others will."""
+        if self._api.is_initialized():
+            self._device = self._api.current_device()
+            self._start = self.mark(None)
+
+    def enter(self) -> None:
+        """Called in a thread before each piece of its work.
+
+        It gets a stream of its own on the device that was current at `begin`. Where the device came into use later it
+        stays on the default stream until the next epoch.
+        """
+        if self._start is None or self._of_thread.start is self._start:
+            return
+        if self._of_thread.start is None:
+            assert self._device is not None, "set before _start"
+            self._api.set_device(self._device)
+            self._api.set_stream(self._api.Stream())
+        self._of_thread.start = self._start
+        self.take_over(None, self._start)
+
+    def mark(self, value: Any) -> Mark | None:
+        """Marks the place behind all that the calling thread has given to the device for `value`."""
+        if not self._api.is_initialized():
+            return None
+        devices = {self._api.current_device(), *map(self._device_of, _holders(value))}
+        return Mark({device: self._recorded(device) for device in devices})
+
+    def take_over(self, value: Any, mark: Mark | None) -> None:
+        """Orders what the calling thread gives to the device from now on behind `mark`, and lets it have `value`."""
+        if mark is None:
+            return
+        for device, event in mark.events.items():
+            self._api.current_stream(device).wait_event(event)
+        for holder in _holders(value):
+            holder.record_stream(self._api.current_stream(self._device_of(holder)))
+
+    def _device_of(self, holder: Any) -> int:
+        index = getattr(getattr(holder, "device", None), "index", None)
+        return index if isinstance(index, int) else self._api.current_device()
+
+    def _recorded(self, device: int) -> Any:
+        event = self._api.Event()
+        event.record(self._api.current_stream(device))
+        return event
+
+
+def _holders(value: Any) -> Iterator[Any]:
+    """The device tensors in `value`, and objects of the user's that have ``record_stream``, as pin_memory looks."""
+    if isinstance(value, torch.Tensor):
+        if value.device.type == "cuda":
+            yield value
+    elif isinstance(value, (str, bytes)):
+        return
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from _holders(item)
+    elif isinstance(value, Sequence):
+        for item in value:
+            yield from _holders(item)
+    elif callable(getattr(value, "record_stream", None)):
+        yield value

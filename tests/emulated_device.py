@@ -1,0 +1,131 @@
+"""A device that computes nothing and knows what may happen at the same time.
+
+Streams, events and tensors with the functions of torch.cuda that order work between threads. Every stream has a vector
+clock; work given to it is a tick of its own. One thing comes before another if the clock of the later one has seen it.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from typing import Any
+
+Clock = dict[int, int]
+
+
+class OrderError(AssertionError):
+    """Work was given to the device that may run at the same time as what it depends on."""
+
+
+@dataclass(frozen=True)
+class EmulatedIndex:
+    index: int
+
+
+class EmulatedStream:
+    def __init__(self, number: int, device: int) -> None:
+        self.number = number
+        self.device_index = device
+        self.clock: Clock = {number: 0}
+
+    def tick(self) -> None:
+        self.clock[self.number] += 1
+
+    def wait_event(self, event: EmulatedEvent) -> None:
+        for number, time in event.clock.items():
+            self.clock[number] = max(self.clock.get(number, 0), time)
+
+    def has_seen(self, clock: Clock) -> bool:
+        return all(self.clock.get(number, 0) >= time for number, time in clock.items())
+
+
+class EmulatedEvent:
+    def __init__(self) -> None:
+        self.clock: Clock = {}
+
+    def record(self, stream: EmulatedStream) -> None:
+        self.clock = dict(stream.clock)
+
+
+@dataclass
+class EmulatedTensor:
+    """What was written on one stream; `users` are the streams its memory waits for before it is used anew."""
+
+    home: EmulatedStream
+    written: Clock
+    value: Any
+    users: set[int] = field(default_factory=set)
+
+    @property
+    def device(self) -> EmulatedIndex:
+        return EmulatedIndex(self.home.device_index)
+
+    def record_stream(self, stream: EmulatedStream) -> None:
+        self.users.add(stream.number)
+
+
+class EmulatedDevice:
+    """The part of torch.cuda that fastload's ordering uses, and work to give to it."""
+
+    def __init__(self, num_devices: int = 1) -> None:
+        self.lock = threading.Lock()
+        self.is_in_use = True
+        self._num_streams = 0
+        self._this_thread = threading.local()
+        self.defaults = [self._new_stream(device) for device in range(num_devices)]
+
+    def _new_stream(self, device: int) -> EmulatedStream:
+        with self.lock:
+            self._num_streams += 1
+            return EmulatedStream(self._num_streams, device)
+
+    # ---- as torch.cuda ---------------------------------------------------------------------------------------------
+
+    def is_initialized(self) -> bool:
+        return self.is_in_use
+
+    def current_device(self) -> int:
+        return getattr(self._this_thread, "device", 0)
+
+    def set_device(self, device: int) -> None:
+        self._this_thread.device = device
+
+    def _streams(self) -> dict[int, EmulatedStream]:
+        if not hasattr(self._this_thread, "streams"):
+            self._this_thread.streams = dict(enumerate(self.defaults))
+        streams: dict[int, EmulatedStream] = self._this_thread.streams
+        return streams
+
+    def current_stream(self, device: int | None = None) -> EmulatedStream:
+        return self._streams()[self.current_device() if device is None else device]
+
+    def set_stream(self, stream: EmulatedStream) -> None:
+        self._streams()[stream.device_index] = stream
+
+    def Stream(self) -> EmulatedStream:
+        return self._new_stream(self.current_device())
+
+    def Event(self) -> EmulatedEvent:
+        return EmulatedEvent()
+
+    # ---- work ------------------------------------------------------------------------------------------------------
+
+    def write(self, value: Any, device: int | None = None) -> EmulatedTensor:
+        """A kernel on the current stream that makes a tensor."""
+        stream = self.current_stream(device)
+        stream.tick()
+        return EmulatedTensor(stream, {stream.number: stream.clock[stream.number]}, value)
+
+    def read(self, tensor: EmulatedTensor) -> Any:
+        """A kernel on the current stream of the tensor's device that reads it.
+
+        Raises:
+            OrderError: It may begin before the tensor is written, or the tensor's memory may be used anew meanwhile.
+        """
+        stream = self.current_stream(tensor.home.device_index)
+        if not stream.has_seen(tensor.written):
+            raise OrderError(f"stream {stream.number} reads what stream {tensor.home.number} may not have written")
+        if stream is not tensor.home and stream.number not in tensor.users:
+            raise OrderError(f"stream {stream.number} reads memory that stream {tensor.home.number} may use anew")
+        stream.tick()
+        return tensor.value

@@ -1,0 +1,277 @@
+"""Data sets that compute on a device: what threads give to it is ordered before what is done with the batch."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+import torch.utils.data
+from emulated_device import EmulatedDevice, EmulatedTensor, OrderError
+from torch.utils.data import Dataset, IterableDataset
+
+import fastload
+from fastload import _device_order
+from fastload._device_order import DeviceOrder
+from fastload._threads import _worker_group
+
+
+class OnDevice(Dataset[Any]):
+    """Each sample is computed from a table that the program has made on the device."""
+
+    def __init__(self, device: EmulatedDevice, length: int = 24) -> None:
+        self.device = device
+        self.length = length
+        self.table = device.write("table")
+
+    def __len__(self) -> int:
+        return self.length
+
+    def __getitem__(self, index: int) -> Any:
+        # A table is kept for as long as the data set: nobody uses its memory anew.
+        self.table.users.add(self.device.current_stream().number)
+        self.device.read(self.table)
+        return {"image": self.device.write(index), "label": index}
+
+
+class StreamOnDevice(IterableDataset[Any]):
+    def __init__(self, device: EmulatedDevice) -> None:
+        self.device = device
+
+    def __iter__(self) -> Iterator[Any]:
+        for number in range(12):
+            yield {"image": self.device.write(number), "label": number}
+
+
+def stacked(device: EmulatedDevice, samples: list[Any]) -> Any:
+    """A collate_fn that computes on the device, too."""
+    values = [device.read(sample["image"]) for sample in samples]
+    return [{"images": device.write(values)}, "text", (sample["label"] for sample in samples)]
+
+
+class OwnBatch:
+    """An object of the user's with device memory in it."""
+
+    def __init__(self, tensor: EmulatedTensor) -> None:
+        self.tensor = tensor
+
+    def record_stream(self, stream: Any) -> None:
+        self.tensor.record_stream(stream)
+
+
+@pytest.fixture
+def device(monkeypatch: pytest.MonkeyPatch) -> EmulatedDevice:
+    emulated = EmulatedDevice(num_devices=2)
+    monkeypatch.setattr(_worker_group, "DeviceOrder", functools.partial(DeviceOrder, emulated))
+    return emulated
+
+
+def images_of(device: EmulatedDevice, loader: Any) -> list[Any]:
+    return [device.read(batch[0]["images"]) for batch in loader]
+
+
+@pytest.mark.parametrize("num_workers", [0, 1, 3])
+@pytest.mark.parametrize("persistent", [False, True])
+def test_a_batch_is_behind_all_that_its_threads_have_given_to_the_device(
+    device: EmulatedDevice, num_workers: int, persistent: bool
+) -> None:
+    dataset = OnDevice(device)
+    loader = fastload.DataLoader(
+        dataset,
+        batch_size=4,
+        num_workers=num_workers,
+        collate_fn=functools.partial(stacked, device),
+        persistent_workers=persistent and num_workers > 0,
+    )
+    for _ in range(3):
+        assert images_of(device, loader) == [list(range(first, first + 4)) for first in range(0, 24, 4)]
+        dataset.table = device.write("a new table, made between the epochs")
+
+
+def test_every_thread_has_a_stream_of_its_own_and_the_consumer_keeps_its(device: EmulatedDevice) -> None:
+    seen: dict[int, set[int]] = {}
+
+    class Noting(OnDevice):
+        def __getitem__(self, index: int) -> Any:
+            seen.setdefault(threading.get_ident(), set()).add(self.device.current_stream().number)
+            return super().__getitem__(index)
+
+    before = device.current_stream()
+    loader = fastload.DataLoader(Noting(device), 4, num_workers=3, collate_fn=functools.partial(stacked, device))
+    images_of(device, loader)
+    assert device.current_stream() is before
+    assert len(seen) == 3
+    assert all(len(streams) == 1 for streams in seen.values())
+    assert len(set.union(*seen.values(), {before.number})) == 4
+
+
+def test_the_stream_that_is_current_at_next_is_the_one_that_waits(device: EmulatedDevice) -> None:
+    loader = fastload.DataLoader(OnDevice(device), 4, num_workers=2, collate_fn=functools.partial(stacked, device))
+    default = device.current_stream()
+    for number, batch in enumerate(loader):
+        device.read(batch[0]["images"])
+        if number == 2:
+            device.set_stream(device.Stream())
+    device.set_stream(default)
+    with pytest.raises(OrderError, match="may not have written"):
+        device.read(batch[0]["images"])
+
+
+def test_threads_work_on_the_device_of_the_thread_that_iterates(device: EmulatedDevice) -> None:
+    device.set_device(1)
+    dataset = OnDevice(device)
+    loader = fastload.DataLoader(dataset, 4, num_workers=2, collate_fn=functools.partial(stacked, device))
+    batches = list(loader)
+    assert {batch[0]["images"].device.index for batch in batches} == {1}
+    for batch in batches:
+        device.read(batch[0]["images"])
+    device.set_device(0)
+
+
+def test_a_sample_may_be_on_another_device_than_the_current_one(device: EmulatedDevice) -> None:
+    class OnSecond(OnDevice):
+        def __getitem__(self, index: int) -> Any:
+            return self.device.write(index, device=1)
+
+    loader = fastload.DataLoader(OnSecond(device), 4, num_workers=2, collate_fn=list)
+    assert [device.read(tensor) for batch in loader for tensor in batch] == list(range(24))
+
+
+def test_objects_of_the_users_may_have_device_memory(device: EmulatedDevice) -> None:
+    def own(samples: list[Any]) -> OwnBatch:
+        return OwnBatch(device.write([device.read(sample["image"]) for sample in samples]))
+
+    loader = fastload.DataLoader(OnDevice(device), 4, num_workers=2, collate_fn=own)
+    assert sum(len(device.read(batch.tensor)) for batch in loader) == 24
+
+
+def test_iterable_datasets_are_ordered_as_well(device: EmulatedDevice) -> None:
+    loader = fastload.DataLoader(
+        StreamOnDevice(device), 4, num_workers=2, collate_fn=functools.partial(stacked, device)
+    )
+    assert sorted(map(sum, images_of(device, loader))) == sorted([6, 22, 38] * 2)
+
+
+def test_a_device_that_comes_into_use_later_is_used_on_its_default_stream(device: EmulatedDevice) -> None:
+    device.is_in_use = False
+    streams: set[int] = set()
+
+    class Late(OnDevice):
+        def __getitem__(self, index: int) -> Any:
+            self.device.is_in_use = True
+            streams.add(self.device.current_stream().number)
+            return super().__getitem__(index)
+
+    dataset = Late(device)
+    loader = fastload.DataLoader(dataset, 4, num_workers=2, collate_fn=functools.partial(stacked, device))
+    assert len(images_of(device, loader)) == 6
+    assert streams == {device.defaults[0].number}
+
+
+def test_a_program_without_a_device_does_nothing_for_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Untouchable:
+        def is_initialized(self) -> bool:
+            return False
+
+    monkeypatch.setattr(_worker_group, "DeviceOrder", functools.partial(DeviceOrder, Untouchable()))
+    assert len(list(fastload.DataLoader(list(range(10)), num_workers=2))) == 10
+
+
+# ---- what the emulation finds --------------------------------------------------------------------------------------
+
+
+class NoWait(DeviceOrder):
+    def take_over(self, value: Any, mark: Any) -> None:
+        for holder in _device_order._holders(value):
+            holder.record_stream(self._api.current_stream(self._device_of(holder)))
+
+
+class NoRecord(DeviceOrder):
+    def take_over(self, value: Any, mark: Any) -> None:
+        super().take_over(None, mark)
+
+
+class NoMark(DeviceOrder):
+    def mark(self, value: Any) -> Any:
+        return None if value is not None else super().mark(value)
+
+
+class NoStart(DeviceOrder):
+    def begin(self) -> None:
+        super().begin()
+        if self._start is not None:
+            self._start = _device_order.Mark({})
+
+
+@pytest.mark.parametrize("mutant", [NoWait, NoRecord, NoMark, NoStart])
+@pytest.mark.parametrize("num_workers", [1, 3])
+def test_an_order_that_is_left_out_is_found_in_every_run(
+    device: EmulatedDevice, monkeypatch: pytest.MonkeyPatch, mutant: Callable[..., Any], num_workers: int
+) -> None:
+    monkeypatch.setattr(_worker_group, "DeviceOrder", functools.partial(mutant, device))
+    for _ in range(5):
+        loader = fastload.DataLoader(
+            OnDevice(device), 4, num_workers=num_workers, collate_fn=functools.partial(stacked, device)
+        )
+        with pytest.raises(OrderError):
+            images_of(device, loader)
+
+
+def test_an_error_of_the_device_comes_with_the_batch_and_ends_no_thread(
+    device: EmulatedDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Failing(DeviceOrder):
+        num_marks = 0
+
+        def mark(self, value: Any) -> Any:
+            self.num_marks += value is not None
+            if self.num_marks == 3:
+                raise RuntimeError("device-side assert")
+            return super().mark(value)
+
+    monkeypatch.setattr(_worker_group, "DeviceOrder", functools.partial(Failing, device))
+    loader = fastload.DataLoader(OnDevice(device), 4, num_workers=2, collate_fn=functools.partial(stacked, device))
+    iterator = iter(loader)
+    texts = []
+    for _ in range(6):
+        try:
+            device.read(next(iterator)[0]["images"])
+        except RuntimeError as error:
+            texts.append(str(error))
+    assert len(texts) == 1
+    assert "device-side assert" in texts[0]
+    assert list(iterator) == []
+
+
+# ---- on a real device ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_an_op_without_a_cpu_kernel_gives_in_threads_what_it_gives_without(num_workers: int) -> None:
+    @torch.library.custom_op("fastload_tests::distance", mutates_args=(), device_types="cuda")
+    def distance(points: torch.Tensor, centre: torch.Tensor) -> torch.Tensor:
+        return (points - centre).square().sum(-1).sqrt()
+
+    class Distances(Dataset[Any]):
+        def __init__(self) -> None:
+            self.points = torch.rand(1000, 3, device="cuda", generator=torch.Generator("cuda").manual_seed(3))
+
+        def __len__(self) -> int:
+            return 64
+
+        def __getitem__(self, index: int) -> torch.Tensor:
+            return distance(self.points, self.points[index])
+
+    dataset = Distances()
+    with pytest.raises(NotImplementedError):
+        distance(torch.rand(2, 3), torch.rand(3))
+    expected = [torch.stack([dataset[index] for index in range(first, first + 8)]).cpu() for first in range(0, 64, 8)]
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        found = [batch * 1 for batch in fastload.DataLoader(dataset, batch_size=8, num_workers=num_workers)]
+    side.synchronize()
+    assert all(torch.equal(batch.cpu(), other) for batch, other in zip(found, expected, strict=True))
