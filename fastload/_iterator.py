@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any
@@ -180,11 +180,28 @@ class NativeIterator(BaseIterator):
     Of a MultiView: [[images of the first view, ...], labels].
     """
 
-    def __init__(self, loader: Any, engine: LoaderEngine, plan: NativePlan) -> None:
-        """`loader` is a fastload.DataLoader; the iterator does not keep it."""
+    def __init__(
+        self,
+        loader: Any,
+        engine: LoaderEngine,
+        make_plan: Callable[[], NativePlan],
+        init_workers: Callable[[int], list[torch.Generator]] | None,
+    ) -> None:
+        """`loader` is a fastload.DataLoader; the iterator does not keep it.
+
+        `init_workers` gets the base seed and gives the workers' generators, where they are not those that torch seeds;
+        the plan is made after it.
+        """
         super().__init__(loader)
         self._engine = engine
-        self._plan = plan
+        self._init_error: BaseException | None = None  # in the place of every batch
+        self._generators: list[torch.Generator] | None = None
+        if init_workers is not None:
+            try:
+                self._generators = init_workers(int(self._base_seed))
+            except Exception as error:  # noqa: BLE001 - it is raised by the first batch, as in torch
+                self._init_error = error.with_traceback(None)
+        self._plan = make_plan()
         # Two threads may share an iterator: each batch goes to one of them.
         self._lock = threading.Lock()
         self._resets = 0
@@ -217,6 +234,8 @@ class NativeIterator(BaseIterator):
             # generator, whose state goes in before each batch and comes out after it.
             seeds = [(int(self._base_seed) + worker) % 2**64 for worker in range(max(1, self._num_workers))]
             draws = [_native.TorchDraws(seed, is_fused=uniform_is_fused()) for seed in seeds]
+            for worker, generator in zip(draws, self._generators or (), strict=False):
+                worker.load(generator.get_state().numpy())
             return engine.open_torch_stream(plan.index, plan.views, draws)
         seed, epoch = loader._random_key(int(self._base_seed), self._resets)
         return engine.open_stream(plan.index, plan.views, seed, epoch)
@@ -251,7 +270,7 @@ class NativeIterator(BaseIterator):
     def _submit_first(self, index_batches: Iterator[NDArray[np.int64]]) -> None:
         self._index_batches = index_batches
         self._is_exhausted = False
-        if self._num_workers > 0:
+        if self._num_workers > 0 and self._init_error is None:
             for _ in range(self._engine.settings.max_batches):
                 self._submit_next()
 
@@ -302,6 +321,8 @@ class NativeIterator(BaseIterator):
     def _next_data(self) -> list[Any]:  # type: ignore[override]  # torch: NoReturn
         self._engine.check_process("this iterator")
         exit_state.sleep_if_begun()
+        if self._init_error is not None:
+            raise self._init_error
         with self._lock:
             self._redo_behind_failed()  # what an interrupt has left
             if self._stream.batches_in_flight == 0:  # else an interrupted wait has left its batch behind

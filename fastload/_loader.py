@@ -14,7 +14,7 @@ from torch.utils.data import Dataset, IterableDataset, Sampler
 
 from fastload import _config, _fallback, _native
 from fastload._decode import pil_loader
-from fastload._iterator import EngineSettings, LoaderEngine, NativeIterator
+from fastload._iterator import EngineSettings, LoaderEngine, NativeIterator, NativePlan
 from fastload._planning import Way, examine, gil_advice, native_plan
 from fastload._processors import num_auto_workers, num_available
 from fastload._stats import LoaderStats
@@ -23,6 +23,7 @@ from fastload._tail._plan import TailPlan
 from fastload._threads._batch_maker import MakerFactory
 from fastload._threads._counters import add_counters
 from fastload._threads._dataset import DatasetPlan, make_maker
+from fastload._threads._init_fn import init_native_workers
 from fastload._threads._iterator import LoaderThreads, ThreadIterator, ThreadPlan
 from fastload._threads._splitting import Splitting
 from fastload._torch_iterator import SampleCount, torch_iterator
@@ -179,6 +180,10 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         rows = [*findings.verdicts, *filter(None, [gil_advice(self.stats())])]
         return "\n".join([head, *(f"  {row}" for row in rows)])
 
+    def _way(self) -> Way:
+        """Who makes the batches."""
+        return examine(self, self.rng, lower_dataset(self.dataset, (pil_loader,))).way
+
     def _lower_source(self) -> tuple[LoweredSource, _native.SampleIndex] | NotLowered:
         """The dataset's compact form; made again only where the dataset has changed since."""
         if self._lowered is not None and self._lowered[0].is_current():
@@ -216,8 +221,25 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         if findings.way is Way.TAIL:
             (head,) = findings.views
             return self._iterator_of_tail(TailPlan.of(self, *lowered, head, self.rng, image_type()))
-        plan = native_plan(findings, *lowered, self.rng, self.memory_format)
-        return NativeIterator(self, self._running_engine(), plan)
+        return self._native_iterator()
+
+    def _native_iterator(self) -> NativeIterator:
+        init_workers = None
+        if self.worker_init_fn is not None and self.num_workers > 0:
+            init_workers = functools.partial(self._init_native_workers, self.worker_init_fn)
+        return NativeIterator(self, self._running_engine(), self._native_plan, init_workers)
+
+    def _init_native_workers(self, init_fn: Callable[[int], None], base_seed: int) -> list[torch.Generator]:
+        return init_native_workers(init_fn, self.num_workers, base_seed, self.dataset)
+
+    def _native_plan(self) -> NativePlan:
+        """The plan as it is now: worker_init_fn may have changed the dataset."""
+        lowered = self._lower_source()
+        findings = examine(self, self.rng, lowered if isinstance(lowered, NotLowered) else lowered[0])
+        if isinstance(lowered, NotLowered) or findings.way is not Way.NATIVE:
+            why = self.explain()
+            raise RuntimeError(f"worker_init_fn has changed the dataset so that it is not native any more:\n{why}")
+        return native_plan(findings, *lowered, self.rng, self.memory_format)
 
     def _iterator_of_tail(self, plan: TailPlan) -> ThreadIterator:
         counters = self._threads.counters

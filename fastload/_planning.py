@@ -215,7 +215,7 @@ def _batching_verdicts(loader: DataLoader[Any]) -> list[StageVerdict]:
         reason = _collate_obstacle(loader.collate_fn)
         verdicts.append(StageVerdict("collate", name, reason, Way.NATIVE if reason is None else Way.TAIL))
     if loader.worker_init_fn is not None and loader.num_workers > 0:
-        verdicts.append(StageVerdict("workers", "worker_init_fn", "it is called in each thread", Way.TAIL))
+        verdicts.append(StageVerdict("workers", "worker_init_fn, called for each"))
     return verdicts
 
 

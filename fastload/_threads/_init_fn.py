@@ -3,12 +3,60 @@
 from __future__ import annotations
 
 import random
+import threading
 import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
+
+from fastload._threads._draw_mode import GeneratorMode
+from fastload._threads._torch_globals import WorkerGlobals, set_worker_globals, worker_info
+from fastload._threads._worker_error import as_worker_raises
+
+
+def init_native_workers(
+    init_fn: Callable[[int], None], num_workers: int, base_seed: int, dataset: Any
+) -> list[torch.Generator]:
+    """Calls it for each worker of a loader whose threads run no Python, in a thread that ends with the call.
+
+    Returns:
+        The workers' generators, as it left them.
+
+    Raises:
+        Exception: What it raises, in torch's words.
+    """
+    generators = []
+    for worker_id in range(num_workers):
+        generator = torch.Generator().manual_seed((base_seed + worker_id) % 2**64)
+        info = worker_info(worker_id, num_workers, base_seed + worker_id, dataset, generator)
+        call = _Call(init_fn, info, generator)
+        call.start()
+        call.join()
+        if call.error is not None:
+            raise as_worker_raises(call.error, worker_id)
+        generators.append(generator)
+    return generators
+
+
+class _Call(threading.Thread):
+    """A call as the worker that `info` tells of, whose generator is `generator`."""
+
+    def __init__(self, init_fn: Callable[[int], None], info: Any, generator: torch.Generator) -> None:
+        super().__init__(name=f"fastload-init-{info.id}", daemon=True)
+        self._init_fn = init_fn
+        self._info = info
+        self._generator = generator
+        self.error: BaseException | None = None
+
+    def run(self) -> None:
+        set_worker_globals(WorkerGlobals(lambda: self._info, lambda: self._generator))
+        try:
+            with GeneratorMode(lambda: self._generator):
+                call_init_fn(self._init_fn, self._info.id)
+        except BaseException as error:  # noqa: BLE001 - a thread has no caller
+            self.error = error
 
 
 def call_init_fn(init_fn: Callable[[int], None], worker_id: int) -> None:

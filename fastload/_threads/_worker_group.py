@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch._utils import ExceptionWrapper
 
 from fastload._device_order import DeviceOrder, Mark
-from fastload._errors import LoaderClosedError, SampleError
+from fastload._errors import LoaderClosedError
 from fastload._exit import EXIT_JOIN_SECONDS, DaemonThread, exit_state, join_threads
 from fastload._threads._batch_maker import BatchMaker, EndOfStreamError, MakerFactory
 from fastload._threads._counters import ThreadCounters
@@ -26,6 +25,7 @@ from fastload._threads._random_stream import RandomStream, SampleStream, TorchSt
 from fastload._threads._splitting import Splitting
 from fastload._threads._task import AbandonedError, NotYetError, Piece, Request, SplitBatch, Task, in_turn
 from fastload._threads._torch_globals import WorkerGlobals, set_worker_globals, worker_info
+from fastload._threads._worker_error import as_worker_raises
 
 # Note [no locks between threads]
 # Finalizers run in any thread at any allocation, so that one which waits for a lock may wait for the thread it runs in.
@@ -385,7 +385,7 @@ class _WorkerThread(DaemonThread):
 
     def _finish(self, task: Task, batch: Any = None, error: BaseException | None = None) -> None:
         if error is not None:
-            task.finish(error=_as_worker_raises(error, task.worker_id))
+            task.finish(error=as_worker_raises(error, task.worker_id))
         else:
             batch = batch if self._group.plan.pin is None else self._group.plan.pin(batch)
             task.finish(batch, mark=self._group.order.mark(batch))
@@ -440,24 +440,6 @@ def _can_be_split(task: Task) -> bool:
 def _split_of(task: Task) -> SplitBatch:
     assert task.split is not None, "its samples are asked for one by one"
     return task.split
-
-
-def _as_worker_raises(error: BaseException, number: int) -> BaseException:
-    """`error` with torch's words around its own, of the same type where that can be made from a text.
-
-    A new object with the attributes that the user's code gave the old one, which is its cause.
-    """
-    if isinstance(error, SampleError):
-        return error
-    where = f"in DataLoader worker thread {number}"
-    try:
-        ExceptionWrapper((type(error), error, error.__traceback__), where).reraise()  # type: ignore[no-untyped-call]
-    except BaseException as raised:  # noqa: BLE001 - it is given on
-        worded = raised.with_traceback(None)
-    if type(worded) is type(error):
-        worded.__dict__.update(error.__dict__)
-    worded.__cause__ = error
-    return worded
 
 
 def _setter_of_current_device() -> Callable[[], Any]:

@@ -134,7 +134,7 @@ class Attributor:
         is_confirmed = any(image is not None for image in expected)
         if not is_confirmed and not reasons and is_same_picture(*found):
             # Other draws would hardly have given the same picture; so one of the two computes otherwise.
-            number = 0 if self._runners[0].is_fastloads else 1
+            number = 0 if self._runners[0].has_native_part else 1
             return self._after_transforms(number, (old, new)[number], found[1 - number], found[number])
         return Finding("random numbers", _draws_text(reasons, sides, is_confirmed=is_confirmed))
 
@@ -163,7 +163,7 @@ class Attributor:
         """One loader's image is not what its data set's own transforms give."""
         name = ("old", "new")[number]
         runner = self._runners[number]
-        if not runner.is_fastloads or runner.loader.collate_fn not in (default_collate, default_convert):
+        if not runner.has_native_part or runner.loader.collate_fn not in (default_collate, default_convert):
             return Finding(
                 "values", f"the {name} loader's image is not what its data set gives: collate_fn or a changed file"
             )

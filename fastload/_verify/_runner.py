@@ -8,12 +8,13 @@ import re
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import torch.utils.data
 
 from fastload._errors import SampleError
 from fastload._loader import DataLoader
+from fastload._planning import Way
 from fastload._verify._random_world import RandomWorlds, World
 
 
@@ -34,6 +35,9 @@ class Delivery:
     reports: list[Any] | None
 
 
+_WAYS = {Way.NATIVE: "native", Way.TAIL: "partly native", Way.PYTHON: "in Python", Way.TORCH: "by torch's iterator"}
+
+
 class LoaderRunner:
     """Runs one epoch of a copy of `loader`: the copy has iterator, workers and threads of its own, nothing else.
 
@@ -47,7 +51,8 @@ class LoaderRunner:
 
     def __init__(self, loader: torch.utils.data.DataLoader[Any], worlds: RandomWorlds, seed: int) -> None:
         self.loader = loader
-        self._clone = _observed_clone(loader, is_in_order=not self.uses_processes or getattr(loader, "in_order", True))
+        is_in_order = loader.num_workers == 0 or self.is_native or getattr(loader, "in_order", True)
+        self._clone = _observed_clone(loader, is_in_order=is_in_order)
         self._world = World(worlds, seed)
         self._iterator: Any = None
         self._last_reports: list[Any] = []
@@ -63,22 +68,24 @@ class LoaderRunner:
         return self.loader.num_workers > 0 and not self.is_fastloads
 
     @functools.cached_property
-    def way(self) -> Literal["native", "partly native", "not native"]:
-        """Who does the work: native code, native code and Python in threads of this process, or torch's iterator."""
-        if not isinstance(self.loader, DataLoader):
-            return "not native"
-        verdict: Any = self.loader.explain().partition(":")[0]
-        return verdict  # type: ignore[no-any-return]
+    def way(self) -> Way:
+        """Who does the work."""
+        return self.loader._way() if isinstance(self.loader, DataLoader) else Way.TORCH
 
     @property
     def is_native(self) -> bool:
         """Whether native code does all of the work, and so can say what it did."""
-        return self.way == "native"
+        return self.way is Way.NATIVE
 
     @property
     def is_fastloads(self) -> bool:
+        """Whether it runs in fastload's threads, native or of Python."""
+        return self.way is not Way.TORCH
+
+    @property
+    def has_native_part(self) -> bool:
         """Whether native code does at least a part of the work."""
-        return self.way != "not native"
+        return self.way in (Way.NATIVE, Way.TAIL)
 
     @property
     def rng(self) -> str:
@@ -92,7 +99,7 @@ class LoaderRunner:
         if type(loader) not in (DataLoader, torch.utils.data.DataLoader):
             kind = f"{type(loader).__qualname__} (a {kind})"
         workers = f"num_workers={loader.num_workers}"
-        way = f"{self.way}, rng={self.rng!r}, " if self.is_fastloads else ""
+        way = f"{_WAYS[self.way]}, rng={self.rng!r}, " if self.is_fastloads else ""
         sampler = type(loader.sampler if loader.batch_size is not None else loader._index_sampler).__qualname__
         size = f"batch_size={loader.batch_size}, " if loader.batch_size is not None else ""
         data = type(loader.dataset).__qualname__

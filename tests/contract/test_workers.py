@@ -17,10 +17,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import recipes
 import torch
 import torch.utils.data
 from oracle import on_both, outcome
 from torch.utils.data import Dataset
+from torchvision.datasets import ImageFolder
 from user_datasets import Drawing, Numbered, Stream, flat
 
 import fastload
@@ -172,6 +174,62 @@ def test_an_init_function_that_seeds_the_whole_program_is_noticed_and_undone(
         list(fastload.DataLoader(Numbered(3), num_workers=2, worker_init_fn=init))
     assert (random.random(), np.random.rand()) == expected[:2]
     assert torch.equal(torch.rand(1), expected[3])
+
+
+@pytest.mark.parametrize("num_workers", [1, 2])
+@pytest.mark.parametrize("persistent", [False, True])
+def test_native_batches_draw_from_what_an_init_function_has_seeded(
+    folder: Path, num_workers: int, persistent: bool
+) -> None:
+    def init(worker_id: int) -> None:
+        info = torch.utils.data.get_worker_info()
+        assert info is not None
+        assert info.id == worker_id
+        torch.manual_seed(7 + worker_id)
+        torch.rand(3)
+
+    dataset = ImageFolder(str(folder), recipes.training(32))
+
+    def run(kind: Any) -> Any:
+        torch.manual_seed(0)
+        arguments = {"num_workers": num_workers, "worker_init_fn": init, "persistent_workers": persistent}
+        loader = kind(dataset, batch_size=3, shuffle=True, **arguments)
+        return [[flat(batch) for batch in loader] for _ in range(2)], torch.rand(1).item()
+
+    theirs, mine = on_both(run)
+    assert mine == theirs
+    assert fastload.DataLoader(dataset, num_workers=1, worker_init_fn=init).explain().startswith("native:")
+
+
+def test_an_init_function_may_change_the_dataset_of_native_batches(folder: Path) -> None:
+    dataset = ImageFolder(str(folder), recipes.evaluation(40, 32))
+
+    def init(worker_id: int) -> None:
+        info = torch.utils.data.get_worker_info()
+        assert info is not None
+        info.dataset.transform = recipes.evaluation(48, 24)
+
+    theirs = [flat(batch) for batch in torch.utils.data.DataLoader(dataset, 3, num_workers=2, worker_init_fn=init)]
+    loader = fastload.DataLoader(dataset, 3, num_workers=2, worker_init_fn=init)
+    assert [flat(batch) for batch in loader] == theirs
+    assert loader.stats().samples_native == len(dataset)
+
+    def spoil(worker_id: int) -> None:
+        dataset.transform = list
+
+    with pytest.raises(RuntimeError, match="worker_init_fn has changed the dataset so that it is not native"):
+        iter(fastload.DataLoader(dataset, 3, num_workers=2, worker_init_fn=spoil))
+
+
+def test_an_error_of_an_init_function_comes_with_the_first_native_batch(folder: Path) -> None:
+    def init(worker_id: int) -> None:
+        raise ZeroDivisionError(f"worker {worker_id}")
+
+    dataset = ImageFolder(str(folder), recipes.evaluation(40, 32))
+    iterator = iter(fastload.DataLoader(dataset, num_workers=2, worker_init_fn=init))
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError, match=r"(?s)^Caught ZeroDivisionError in .* thread 0\..*worker 0"):
+            next(iterator)
 
 
 def test_an_init_function_that_seeds_nothing_is_no_reason_to_warn() -> None:

@@ -16,6 +16,7 @@ from torchvision import transforms as v1
 from torchvision.datasets import ImageFolder
 
 import fastload
+from fastload._planning import Way
 from fastload._verify._random_world import RandomWorlds
 from fastload._verify._runner import LoaderRunner
 
@@ -37,20 +38,30 @@ def compared(old: Any, new: Any, **arguments: Any) -> fastload.VerifyReport:
 
 
 @pytest.mark.parametrize("num_workers", [0, 1, 2])
-def test_indices_are_known_in_every_order_and_behind_errors(evaluation: ImageFolder, num_workers: int) -> None:
+def test_indices_are_known_also_behind_errors(evaluation: ImageFolder, num_workers: int) -> None:
     dataset = pipeline(evaluation, recipes.PythonBlur(3), *tensors())
-    loader = fastload.DataLoader(
-        dataset, batch_sampler=[[3, 1], [99], [2], [0, 5, 6]], num_workers=num_workers, in_order=False
-    )
+    loader = fastload.DataLoader(dataset, batch_sampler=[[3, 1], [99], [2], [0, 5, 6]], num_workers=num_workers)
     runner = LoaderRunner(loader, RandomWorlds([loader]), seed=0)
     runner.start()
     deliveries = list(iter(runner.next, None))
     runner.close()
-    assert runner.way == "partly native"
+    assert runner.way is Way.TAIL
     assert not runner.uses_processes
     assert [type(delivery.error) for delivery in deliveries] == [type(None), IndexError, type(None), type(None)]
     assert [delivery.indices for delivery in deliveries] == [[3, 1], [99], [2], [0, 5, 6]]
     assert all(delivery.reports is None for delivery in deliveries)
+
+
+@pytest.mark.parametrize("is_tail", [False, True])
+def test_indices_are_not_known_where_batches_come_as_they_are_done(evaluation: ImageFolder, is_tail: bool) -> None:
+    dataset = pipeline(evaluation, recipes.PythonBlur(3), *tensors()) if is_tail else evaluation
+    runner = LoaderRunner(
+        (loader := fastload.DataLoader(dataset, 2, num_workers=2, in_order=False)), RandomWorlds([loader]), seed=0
+    )
+    runner.start()
+    deliveries = list(iter(runner.next, None))
+    runner.close()
+    assert [delivery.indices is None for delivery in deliveries] == [is_tail] * len(loader)
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])
