@@ -53,8 +53,8 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             is put back, with a warning; torch's functions draw from a generator for each worker.
         in_order: False: batches that Python makes come as they are done. Native batches always come in order: all
             threads work on the oldest one.
-        thread_safe: False: one thread at a time asks the dataset; batches are still collated in parallel. For a dataset
-            with one handle that cannot be shared; per_thread gives each thread its own.
+        thread_safe: False: one thread at a time asks the dataset, or runs the Python part of a transform; batches are
+            still collated in parallel. For a handle that cannot be shared; per_thread gives each thread its own.
         num_streams: of an IterableDataset: how many threads iterate over it, each over its own iter(dataset) with its
             own get_worker_info(), as torch's worker processes do; default num_workers. 1 runs it once.
         rng: how random transforms draw. "torch": the numbers that torch's DataLoader with the same num_workers would
@@ -64,8 +64,9 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             and epoch 0.
         memory_format: of the image batches, torch.contiguous_format or torch.channels_last. Native batches only.
 
-    The other arguments are torch's. Iterating yields [images, labels]: images of shape [batch, 3, height, width] and
-    the type the transform ends in, labels int64 [batch], both on the CPU. The tensors are yours: never overwritten.
+    The other arguments are torch's. Iterating yields what collate_fn makes of the samples; of native ones [images,
+    labels]: images of shape [batch, 3, height, width] and the type the transform ends in, labels int64 [batch], both on
+    the CPU. The tensors are yours: never overwritten.
 
     Raises:
         ValueError, TypeError: as torch's DataLoader, and for an unknown rng, seed or memory_format.
@@ -242,9 +243,9 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         return native_plan(findings, *lowered, self.rng, self.memory_format)
 
     def _iterator_of_tail(self, plan: TailPlan) -> ThreadIterator:
-        counters = self._threads.counters
+        counters, lock = self._threads.counters, self._lock_of_dataset()
         return self._thread_iterator(
-            lambda stream, worker_id: TailMaker(plan, stream, counters, worker_id),
+            lambda stream, worker_id: TailMaker(plan, stream, counters, worker_id, lock),
             plan.tail_position,
             Splitting(is_possible=False),
         )
@@ -256,11 +257,15 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             self.batch_sampler is not None,
             self.drop_last,
             self._threads.counters,
-            contextlib.nullcontext() if self.thread_safe else self._threads.dataset_lock,
+            self._lock_of_dataset(),
         )
         is_possible = plan.can_load_one_by_one and self.thread_safe and self.in_order and self.worker_init_fn is None
         splitting = self._threads.splitting(is_possible=is_possible and self.num_workers > 1)
         return self._thread_iterator(functools.partial(make_maker, plan), 0, splitting)
+
+    def _lock_of_dataset(self) -> contextlib.AbstractContextManager[Any]:
+        """To be held by a thread that runs the user's code for a sample."""
+        return contextlib.nullcontext() if self.thread_safe else self._threads.dataset_lock
 
     def _thread_iterator(self, make_maker: MakerFactory, position: int, splitting: Splitting) -> ThreadIterator:
         num_threads = min(self.num_workers, self.num_streams or self.num_workers)

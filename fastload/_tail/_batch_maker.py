@@ -27,13 +27,22 @@ class TailMaker:
         stream: Where all of it draws from.
         counters: To add to.
         worker_id: Number of the thread, as errors tell it; None where the caller does the work.
+        lock: Held while the user's own transforms run.
     """
 
-    def __init__(self, plan: TailPlan, stream: RandomStream, counters: ThreadCounters, worker_id: int | None) -> None:
+    def __init__(
+        self,
+        plan: TailPlan,
+        stream: RandomStream,
+        counters: ThreadCounters,
+        worker_id: int | None,
+        lock: contextlib.AbstractContextManager[Any],
+    ) -> None:
         self._plan = plan
         self._stream = stream
         self._counters = counters
         self._worker_id = worker_id
+        self._lock = lock
         self._head = SampleHead(plan, stream)
 
     def make(self, indices: Any, key: RandomKey, epoch: int, is_abandoned: Callable[[], bool]) -> Any:
@@ -78,7 +87,7 @@ class TailMaker:
         except NotApplicableError:  # torchvision finds out, from the beginning, what is to be said or done
             image, tail = _fallback.open_rgb(source.table.path_bytes(file)), (source.transform,)
         try:
-            with tally.timer("tail"), self._stream.mode():
+            with tally.timer("tail"), self._lock, self._stream.mode():
                 for transform in tail:
                     image = transform(image)
                 label: Any = source.table.label(file)

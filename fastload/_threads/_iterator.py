@@ -42,8 +42,10 @@ class LoaderThreads:
 
     def splitting(self, *, is_possible: bool) -> Splitting:
         """What is known of the dataset from earlier iterations."""
-        if self._splitting is None or not is_possible:
-            self._splitting = Splitting(is_possible=is_possible)
+        if not is_possible:
+            return Splitting(is_possible=False)
+        if self._splitting is None:
+            self._splitting = Splitting(is_possible=True)
         return self._splitting
 
     def close(self) -> None:

@@ -665,3 +665,27 @@ def test_a_blur_that_reaches_over_more_than_the_image_fails_as_in_torch(mixed_fo
             next(iter(make(dataset, batch_size=2)))
         errors.append(str(caught.value))
     assert errors[0] in errors[1]  # ours says which file as well
+
+
+@pytest.mark.parametrize("thread_safe", [True, False])
+def test_thread_safe_false_runs_the_users_transforms_one_at_a_time(mixed_folder: Path, thread_safe: bool) -> None:
+    now, most = [0], [0]
+    lock = threading.Lock()
+
+    def watching(image: torch.Tensor) -> torch.Tensor:
+        with lock:
+            now[0] += 1
+            most[0] = max(most[0], now[0])
+        threading.Event().wait(0.003)
+        with lock:
+            now[0] -= 1
+        return image + torch.rand(1)
+
+    dataset = ImageFolder(str(mixed_folder), transforms.Compose([*crop_flip(), transforms.ToTensor(), watching]))
+    arguments: dict[str, Any] = {"batch_size": 2, "num_workers": 2}
+    torch.manual_seed(0)
+    expected = recipes.bytes_of(torch_loader(dataset, **arguments))
+    torch.manual_seed(0)
+    loader = fastload.DataLoader(dataset, thread_safe=thread_safe, **arguments)
+    assert recipes.bytes_of(loader) == expected
+    assert most[0] == (2 if thread_safe else 1)
