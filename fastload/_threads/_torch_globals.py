@@ -1,8 +1,8 @@
 """What torch keeps for a whole process and its worker processes have for themselves: answered for each thread.
 
-``torch.utils.data.get_worker_info()``, ``torch.manual_seed()`` and the like are exchanged for functions that ask this
-thread's worker, where it has one, and are torch's own everywhere else. Code that has imported one of them by name
-before the first worker's thread began keeps torch's.
+``torch.utils.data.get_worker_info()``, ``torch.manual_seed()`` and the like ask this thread's worker, where it has one,
+and are torch's own everywhere else. They are changed where they are, and not exchanged for other functions: data sets
+have imported them by name long before the first worker's thread begins.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import inspect
 import random
 import sys
 import threading
+import types
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -63,29 +64,36 @@ def worker_info(worker_id: int, num_workers: int, seed: int, dataset: Any, gener
 
 @functools.cache
 def _exchange() -> None:
-    for module in (torch.utils.data, worker):
-        _replace(module, "get_worker_info", _get_worker_info)
+    _change(worker.get_worker_info, _get_worker_info)
     for name, replacement in _OF_GENERATOR.items():
-        for module in (torch, torch.random):
-            _replace(module, name, functools.partial(_of_generator, replacement))
+        _change(getattr(torch.random, name), functools.partial(_of_generator, replacement))
 
 
-def _replace(module: Any, name: str, replacement: Callable[..., Any]) -> None:
-    torchs_own = getattr(module, name)
+def _change(function: types.FunctionType, replacement: Callable[..., Any]) -> None:
+    """Makes `function` call `replacement`, with torch's own function and this thread's worker before its arguments."""
+    torchs_own = types.FunctionType(
+        function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__
+    )
+    torchs_own.__kwdefaults__ = function.__kwdefaults__
+    signature = inspect.signature(function)
 
-    @functools.wraps(torchs_own)
-    def function(*args: Any, **kwargs: Any) -> Any:
-        return replacement(torchs_own, _this_thread.worker, *args, **kwargs)
+    def ask(*args: Any, _ask: Callable[..., Any], **kwargs: Any) -> Any:
+        return _ask(*args, **kwargs)
 
-    setattr(module, name, function)
+    # In this order: other threads may call it at any moment.
+    function.__kwdefaults__ = {
+        "_ask": lambda *args, **kwargs: replacement(torchs_own, _this_thread.worker, *args, **kwargs)
+    }
+    function.__code__ = ask.__code__
+    function.__signature__ = signature  # type: ignore[attr-defined]
 
 
 def _get_worker_info(torchs_own: Callable[[], Any], of_thread: WorkerGlobals | None) -> Any:
     if of_thread is None:
         return torchs_own()
-    # default_collate asks whether to write into memory that processes share; here is one process. One frame up is the
-    # function that replaces torch's.
-    is_asked_by_collate = sys._getframe(2).f_globals is vars(collate)
+    # default_collate asks whether to write into memory that processes share; here is one process. Between it and this
+    # are torch's function and what that calls now.
+    is_asked_by_collate = sys._getframe(3).f_globals is vars(collate)
     return None if is_asked_by_collate else of_thread.take_info()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import os
 import pickle
 import random
@@ -11,7 +12,7 @@ import threading
 import time
 import warnings
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,8 @@ import recipes
 import torch
 import torch.utils.data
 from oracle import on_both, outcome
-from torch.utils.data import Dataset
+from torch import initial_seed, manual_seed
+from torch.utils.data import Dataset, IterableDataset, get_worker_info
 from torchvision.datasets import ImageFolder
 from user_datasets import Drawing, Numbered, Stream, flat
 
@@ -67,6 +69,38 @@ def test_worker_info_has_the_dataset_itself_and_says_that_it_is_of_a_thread() ->
     if hasattr(found[0], "worker_method"):
         assert found[0].worker_method == "thread"
         assert torch.thread_safe_generator() is None
+
+
+class ByName(IterableDataset[Any]):
+    """Knows torch's functions by the names that its module imported, as most data sets do."""
+
+    def __iter__(self) -> Iterator[Any]:
+        info = get_worker_info()
+        for number in range(0 if info is None else info.id, 9, 1 if info is None else info.num_workers):
+            seed = initial_seed() if info is None else initial_seed() - info.seed
+            yield number, seed, manual_seed(number).initial_seed(), torch.rand(1)
+
+
+@pytest.mark.parametrize("num_workers", [0, 1, 2])
+def test_functions_of_torch_that_were_imported_by_name_know_the_worker_too(num_workers: int) -> None:
+    def run(kind: Any) -> Any:
+        manual_seed(7)
+        return [flat(batch) for batch in kind(ByName(), batch_size=2, num_workers=num_workers)], initial_seed()
+
+    theirs, mine = on_both(run)
+    assert mine == theirs
+    numbers = [item[0] for item in fastload.DataLoader(ByName(), None, num_workers=num_workers)]
+    assert sorted(numbers) == list(range(9)), "each once"
+
+
+def test_torchs_functions_are_the_same_objects_with_the_same_signatures_after_threads_have_run() -> None:
+    before = [get_worker_info, manual_seed, initial_seed]
+    list(fastload.DataLoader(Drawing(), num_workers=1))
+    assert [torch.utils.data.get_worker_info, torch.manual_seed, torch.initial_seed] == before
+    assert list(inspect.signature(torch.manual_seed).parameters) == ["seed"]
+    assert pickle.loads(pickle.dumps(get_worker_info)) is get_worker_info
+    with pytest.raises(TypeError, match="seed"):
+        torch.manual_seed()  # type: ignore[call-arg]
 
 
 @pytest.mark.skipif(not hasattr(torch, "thread_safe_generator"), reason="this torch has no thread_safe_generator")
