@@ -159,17 +159,21 @@ class IterableMaker:
     def make(self, indices: Any, key: RandomKey, epoch: int, is_abandoned: Callable[[], bool]) -> Any:
         """See BatchMaker; of `indices` only the number counts."""
         if epoch != self._epoch:
-            self._begin(key, epoch)
+            self.begin(key, epoch)
         try:
             samples = self._samples(indices, is_abandoned)
         finally:
             self._tally.flush()
         return _collated(self._plan, self._stream, samples)
 
-    def _begin(self, key: RandomKey, epoch: int) -> None:
+    def begin(self, key: RandomKey, epoch: int) -> None:
+        """Asks the dataset for an iterator; make() does so where that has not been done for `epoch`."""
         self._stream.begin_sample(key, self._worker_id)
-        with self._plan.lock, self._stream.mode():
-            self._items = self._plan.streams.open(self._plan.dataset, epoch)
+        try:
+            with self._plan.lock, self._stream.mode():
+                self._items = self._plan.streams.open(self._plan.dataset, epoch)
+        except StopIteration as error:
+            raise _silent_end("iter(dataset)") from error
         self._epoch = epoch
         self._has_ended = False
 

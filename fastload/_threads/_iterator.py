@@ -17,6 +17,7 @@ from fastload._errors import ForkedProcessError
 from fastload._exit import exit_state
 from fastload._threads._batch_maker import EndOfStreamError, MakerFactory
 from fastload._threads._counters import ThreadCounters
+from fastload._threads._dataset import IterableMaker
 from fastload._threads._random_stream import RandomKey, RandomStream, SampleStream, TorchStream
 from fastload._threads._splitting import Splitting
 from fastload._threads._task import Request, Task
@@ -109,6 +110,8 @@ class ThreadIterator(BaseIterator):
             self._maker = plan.make_maker(_stream_of_caller(plan), None)
             self._key = self._random_key(loader)
             self._group = None
+            if isinstance(self._maker, IterableMaker):  # torch asks the dataset now, not with the first batch
+                self._maker.begin(self._key, 0)
             return
         self._max_batches = plan.max_batches
         self._group = self._start_threads(loader, plan)

@@ -205,3 +205,40 @@ def test_an_infinite_stream_can_be_left() -> None:
             break
         threading.Event().wait(0.01)
     assert threading.active_count() <= before
+
+
+class DrawingToBegin(IterableDataset[Any]):
+    """``__iter__`` is no generator: it draws, or fails, at once."""
+
+    def __init__(self, is_bad: bool = False) -> None:
+        self.is_bad = is_bad
+
+    def __iter__(self) -> Iterator[Any]:
+        first = torch.rand(1)
+        if self.is_bad:
+            raise ZeroDivisionError("at the start")
+        return iter([first, torch.rand(1)])
+
+
+@pytest.mark.parametrize("num_workers", [0, 1])
+def test_a_dataset_is_asked_for_its_iterator_when_torch_asks(num_workers: int) -> None:
+    def run(kind: Any) -> Any:
+        torch.manual_seed(3)
+        iterator = iter(kind(DrawingToBegin(), batch_size=None, num_workers=num_workers))
+        between = torch.rand(1)
+        return flat(between), [flat(item) for item in iterator], torch.rand(1).item()
+
+    theirs, mine = on_both(run)
+    assert mine == theirs
+    begun = on_both(lambda kind: outcome(lambda: iter(kind(DrawingToBegin(is_bad=True), num_workers=num_workers)))[0])
+    assert begun[0] == begun[1] == ("raised" if num_workers == 0 else "returned")
+
+
+@pytest.mark.parametrize("num_workers", [0, 1])
+def test_stop_iteration_of_iter_itself_is_no_silent_end(num_workers: int) -> None:
+    class Stopping(IterableDataset[int]):
+        def __iter__(self) -> Iterator[int]:
+            raise StopIteration
+
+    with pytest.raises(RuntimeError, match=r"iter\(dataset\) raised StopIteration, which would end the epoch"):
+        list(fastload.DataLoader(Stopping(), num_workers=num_workers))
