@@ -51,6 +51,8 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         multiprocessing_context: checked as torch does; threads do not use it.
         worker_init_fn: called in each thread. A generator of the whole program that it seeds (Python's random, NumPy's)
             is put back, with a warning; torch's functions draw from a generator for each worker.
+        worker_method: only where torch's DataLoader has it, for which it chooses processes or threads; these are threads
+            in any case.
         in_order: False: batches that Python makes come as they are done. Native batches always come in order: all
             threads work on the oldest one.
         thread_safe: False: one thread at a time asks the dataset, or runs the Python part of a transform; batches are
@@ -98,6 +100,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         persistent_workers: bool = False,
         pin_memory_device: str = "",
         in_order: bool = True,
+        worker_method: str = "multiprocessing",
         thread_safe: bool = True,
         num_streams: int | None = None,
         rng: Literal["torch", "sample"] = "torch",
@@ -135,8 +138,12 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         self._lowered: tuple[LoweredSource, _native.SampleIndex] | None = None
         self._threads = LoaderThreads()
         self._torch_samples = SampleCount()
-        # torch before 2.6 has no in_order: it gets only what its signature has.
-        newer_arguments = {"in_order": in_order} if _config.torch_loader_has("in_order") else {}
+        # torch before 2.6 has no in_order, and 2.13 no worker_method: it gets only what its signature has.
+        newer_arguments: dict[str, Any] = {"in_order": in_order} if _config.torch_loader_has("in_order") else {}
+        if _config.torch_loader_has("worker_method"):
+            newer_arguments["worker_method"] = worker_method
+        elif worker_method != "multiprocessing":
+            raise TypeError("DataLoader.__init__() got an unexpected keyword argument 'worker_method'")
         if num_workers == "auto":
             num_workers = num_auto_workers()
         super().__init__(
@@ -159,6 +166,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             **newer_arguments,
         )
         self.in_order = in_order
+        self.worker_method = worker_method
 
     # ---- what runs -------------------------------------------------------------------------------------------------
 

@@ -63,7 +63,7 @@ ARGUMENTS: list[dict[str, Any]] = [
     {"multiprocessing_context": multiprocessing.get_context("fork"), "num_workers": 1},
     {"multiprocessing_context": 3, "num_workers": 1},
     {"shared_memory": True},
-    {"worker_method": 1, "no_such_argument": 2},
+    {"no_such_argument": 2},
 ]
 ATTRIBUTES = [
     "batch_size",
