@@ -52,6 +52,13 @@ class DatasetPlan:
             dataset = dataset.dataset
         return bool(getattr(dataset, "__getitems__", None))
 
+    def find_in_subsets(self, indices: Any) -> None:
+        """Raises what a Subset of a Subset raises for a bad index: the outer one looks all of a batch up first."""
+        dataset = self.dataset
+        while type(dataset) is Subset and type(dataset.dataset) is Subset:
+            indices = [dataset.indices[index] for index in indices]
+            dataset = dataset.dataset
+
     @property
     def can_load_one_by_one(self) -> bool:
         """Whether the samples of a batch are asked for one by one, in any order."""
@@ -125,6 +132,7 @@ class MapMaker:
             return self.load(indices, key)
         if self._plan.takes_whole_batches:
             return self._load_all(indices, key)
+        self._plan.find_in_subsets(indices)
         samples = []
         for index in indices:
             if is_abandoned():

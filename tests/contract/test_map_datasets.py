@@ -76,6 +76,25 @@ def test_a_persistent_epoch_left_early_has_drawn_as_torch_has(steps: int) -> Non
     assert mine == theirs
 
 
+@pytest.mark.parametrize("num_workers", [0, 1, 2])
+def test_a_bad_index_into_a_subset_of_a_subset_is_found_before_anything_is_drawn(num_workers: int) -> None:
+    """torch's outer Subset looks all indices of a batch up before the inner one loads a sample."""
+
+    def run(kind: Any) -> Any:
+        torch.manual_seed(3)
+        dataset = Subset(Subset(Drawing(), range(20)), range(10))
+        batches = [[0, 1], [2, 3], [4, 5, 99], [6, 7, 8], [9, 1], [5, 6], [2, -99], [1, 2]]
+        iterator = iter(kind(dataset, batch_sampler=batches, num_workers=num_workers))
+        steps: list[Any] = []
+        while (step := outcome(lambda: next(iterator))) != ("raised", StopIteration):
+            steps.append(flat(step[1]) if step[0] == "returned" else step[1])
+        return steps, torch.rand(1).item()
+
+    theirs, mine = on_both(run)
+    assert mine == theirs
+    assert mine[0].count(IndexError) == 2
+
+
 @pytest.mark.parametrize("num_workers", [1, 2, 4])
 def test_rng_sample_gives_the_same_samples_for_any_number_of_threads(num_workers: int) -> None:
     def run(workers: int, **arguments: Any) -> Any:
