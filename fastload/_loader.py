@@ -51,8 +51,8 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         multiprocessing_context: checked as torch does; threads do not use it.
         worker_init_fn: called in each thread. A generator of the whole program that it seeds (Python's random, NumPy's)
             is put back, with a warning; torch's functions draw from a generator for each worker.
-        worker_method: only where torch's DataLoader has it, for which it chooses processes or threads; these are threads
-            in any case.
+        worker_method: only where torch's DataLoader has it, which it tells to use processes or threads; these are
+            threads in any case.
         in_order: False: batches that Python makes come as they are done. Native batches always come in order: all
             threads work on the oldest one.
         thread_safe: False: one thread at a time asks the dataset, or runs the Python part of a transform; batches are

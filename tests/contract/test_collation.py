@@ -1,0 +1,415 @@
+"""What becomes of every kind of sample: torch's default_collate, default_convert and pinning, in threads."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import decimal
+import types
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import torch
+import torch.utils.data
+from oracle import on_both
+from torch.utils.data import Dataset
+from torch.utils.data._utils import collate
+
+import fastload
+
+
+class Made(Dataset[Any]):
+    """Sample i is what a function makes of i."""
+
+    def __init__(self, make: Callable[[int], Any], length: int = 5) -> None:
+        self.make, self.length = make, length
+
+    def __len__(self) -> int:
+        return self.length
+
+    def __getitem__(self, index: int) -> Any:
+        return self.make(index)
+
+
+class Point(NamedTuple):
+    position: torch.Tensor
+    name: str
+
+
+class Pair(collections.namedtuple("Pair", ["left", "right"])):
+    """A subclass of a namedtuple."""
+
+
+class Options(dict[str, Any]):
+    """A mapping that can be copied and has something besides its items."""
+
+    unit = "none"
+
+
+class Frozen(Mapping[str, Any]):
+    """A mapping that can only be constructed."""
+
+    def __init__(self, items: Mapping[str, Any]) -> None:
+        self.items_of = dict(items)
+
+    def __getitem__(self, key: str) -> Any:
+        return self.items_of[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.items_of)
+
+    def __len__(self) -> int:
+        return len(self.items_of)
+
+
+class TwoArguments(Frozen):
+    """A mapping that cannot even be constructed from one."""
+
+    def __init__(self, first: Any, second: Any) -> None:
+        super().__init__({"first": first, "second": second})
+
+
+class Row(Sequence[Any]):
+    """A sequence that can only be constructed."""
+
+    def __init__(self, items: Any) -> None:
+        self.items = list(items)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.items[index]
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+
+class RowOfTwo(Row):
+    """A sequence that cannot be constructed from a list."""
+
+    def __init__(self, first: Any, second: Any) -> None:
+        super().__init__([first, second])
+
+
+class Column(list[Any]):
+    """A list with something besides its items."""
+
+    unit = "none"
+
+
+@dataclasses.dataclass
+class Record:
+    value: int
+
+
+# What torch's workers cannot send to the process that asked, and threads need not send.
+CANNOT_LEAVE_A_PROCESS = {"tensor that needs a gradient", "mapping proxy"}
+
+
+def with_unit(value: Any, unit: str) -> Any:
+    value.unit = unit
+    return value
+
+
+SAMPLES: dict[str, Callable[[int], Any]] = {
+    "tensor": lambda index: torch.arange(3) + index,
+    "tensor without dimensions": lambda index: torch.tensor(float(index)),
+    "tensor of bfloat16": lambda index: torch.full((2,), index, dtype=torch.bfloat16),
+    "tensor with strides": lambda index: torch.arange(6).view(2, 3).t() + index,
+    "tensors of two sizes": lambda index: torch.zeros(2 + index % 2),
+    "tensors of two types": lambda index: torch.zeros(2, dtype=torch.int32 if index else torch.float64),
+    "tensor that needs a gradient": lambda index: torch.full((2,), float(index), requires_grad=True) * 2,
+    "parameter": lambda index: torch.nn.Parameter(torch.full((2,), float(index)), requires_grad=False),
+    "empty tensor": lambda index: torch.zeros(0, 3),
+    "sparse tensor": lambda index: torch.eye(2).to_sparse(),
+    "nested tensor": lambda index: torch.nested.nested_tensor([torch.zeros(2), torch.zeros(3)]),
+    "array": lambda index: np.full((2, 2), index, np.float32),
+    "array of int16": lambda index: np.arange(3, dtype=np.int16) * index,
+    "array of bool": lambda index: np.array([index > 2, True]),
+    "array without dimensions": lambda index: np.array(index),
+    "array of text": lambda index: np.array(["a", "b"]),
+    "array of bytes": lambda index: np.array([b"a", b"b"]),
+    "array of objects": lambda index: np.array([None, index], dtype=object),
+    "array with negative strides": lambda index: np.arange(4)[::-1],
+    "arrays of two sizes": lambda index: np.zeros(2 + index % 2),
+    "numpy float64": lambda index: np.float64(index),
+    "numpy float32": lambda index: np.float32(index),
+    "numpy int16": lambda index: np.int16(index),
+    "numpy bool": lambda index: np.bool_(index % 2),
+    "numpy text": lambda index: np.str_(index),
+    "numpy date": lambda index: np.datetime64("2020-01-01"),
+    "float": lambda index: index / 3,
+    "int": lambda index: index,
+    "bool": lambda index: index % 2 == 0,
+    "int beyond 64 bits": lambda index: 1 << 70,
+    "float and int": lambda index: float(index) if index == 0 else index,
+    "int and float": lambda index: float(index) if index else index,
+    "text": lambda index: f"sample {index}",
+    "bytes": lambda index: bytes([index]),
+    "dict": lambda index: {"a": index, "b": [index, {"c": torch.tensor(index)}]},
+    "dict with more keys later": lambda index: {"a": index, **({"late": 1} if index else {})},
+    "dict with a key missing later": lambda index: {"a": index} if index else {"a": 0, "first": 1},
+    "dict in another order later": lambda index: dict([("a", 1), ("b", 2)][:: 1 if index else -1]),
+    "OrderedDict": lambda index: collections.OrderedDict(b=index, a=index),
+    "defaultdict": lambda index: collections.defaultdict(list, a=index),
+    "Counter": lambda index: collections.Counter("aab"),
+    "dict of one's own": lambda index: with_unit(Options(a=index), f"unit {index}"),
+    "mapping proxy": lambda index: types.MappingProxyType({"a": index}),
+    "mapping that is constructed": lambda index: Frozen({"a": index}),
+    "mapping that is not": lambda index: TwoArguments(index, str(index)),
+    "namedtuple": lambda index: Point(torch.tensor([index]), "here"),
+    "subclass of a namedtuple": lambda index: Pair(index, [index]),
+    "tuple": lambda index: (index, str(index), (float(index),)),
+    "empty tuple": lambda index: (),
+    "list": lambda index: [index, [index, index]],
+    "list of one's own": lambda index: with_unit(Column([index, index]), f"unit {index}"),
+    "sequence that is constructed": lambda index: Row([index, float(index)]),
+    "sequence that is not": lambda index: RowOfTwo(index, index),
+    "range": lambda index: range(index, index + 3),
+    "ragged lists": lambda index: [0] * (1 + index % 3),
+    "ragged within": lambda index: {"a": ([0] * (1 + index), 1)},
+    "list and tuple": lambda index: [index, 1] if index == 0 else (index, 1),
+    "None": lambda index: None,
+    "None later": lambda index: None if index else 0,
+    "None within": lambda index: {"a": (1, None)},
+    "set": lambda index: {index},
+    "dataclass": lambda index: Record(index),
+    "complex": lambda index: complex(index, 1),
+    "decimal": lambda index: decimal.Decimal(index),
+    "function": lambda index: len,
+    "object": lambda index: object,
+    "bytearray": lambda index: bytearray([index, 1]),
+    "deque": lambda index: collections.deque([index, 1]),
+}
+
+
+def described(value: Any) -> Any:
+    """Types, bytes and what else a container carries, so that == compares everything."""
+    if isinstance(value, torch.Tensor):
+        bits = value.detach().contiguous().view(torch.uint8) if value.dim() else value.detach().reshape(1)
+        return type(value), value.dtype, tuple(value.shape), value.stride(), value.requires_grad, bits.tolist()
+    if isinstance(value, np.ndarray):
+        return type(value), value.dtype, value.shape, value.tolist()
+    if isinstance(value, Mapping):
+        return type(value), getattr(value, "unit", None), [(key, described(value[key])) for key in value]
+    if isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
+        return type(value), getattr(value, "unit", None), [described(item) for item in value]
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return type(value), dataclasses.astuple(value)
+    return type(value), value
+
+
+def ends(loader: Any) -> list[Any]:
+    """Each step of an epoch: what the batch is, or the type of the error and its last line."""
+    iterator, steps = iter(loader), []
+    while True:
+        try:
+            steps.append(described(next(iterator)))
+        except StopIteration:
+            return steps
+        except Exception as error:  # noqa: BLE001 - what is raised is what is compared
+            steps.append((type(error), str(error).splitlines()[-1:]))
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors", "ignore:.*[Ss]parse")
+@pytest.mark.parametrize("num_workers", [0, 1])
+@pytest.mark.parametrize("arguments", [{"batch_size": 2}, {"batch_size": None}], ids=["batches", "samples"])
+def test_every_kind_of_sample_becomes_what_torch_makes_of_it(arguments: dict[str, Any], num_workers: int) -> None:
+    failed: list[str] = []
+    for name, make in SAMPLES.items():
+        if num_workers and name in CANNOT_LEAVE_A_PROCESS:
+            continue
+        theirs, mine = on_both(lambda kind, make=make: ends(kind(Made(make), num_workers=num_workers, **arguments)))
+        if mine != theirs:
+            failed.append(f"{name}: {mine} is not {theirs}")
+    assert failed == []
+
+
+@pytest.mark.parametrize("name", sorted(CANNOT_LEAVE_A_PROCESS))
+def test_what_workers_cannot_send_comes_from_threads_as_without_workers(name: str) -> None:
+    """Where torch's worker fails, the batch is the one that torch makes without workers."""
+    dataset = Made(SAMPLES[name])
+    alone = ends(torch.utils.data.DataLoader(dataset, batch_size=2))
+    assert ends(fastload.DataLoader(dataset, batch_size=2, num_workers=2)) == alone
+
+
+@pytest.mark.parametrize("num_workers", [0, 1])
+@pytest.mark.parametrize(
+    "name", ["None", "set", "dataclass", "complex", "ragged lists", "dict with a key missing later"]
+)
+def test_errors_of_collation_have_torchs_words(name: str, num_workers: int) -> None:
+    def text(kind: Any) -> tuple[str, str]:
+        try:
+            list(kind(Made(SAMPLES[name]), batch_size=5, num_workers=num_workers))
+        except Exception as error:  # noqa: BLE001 - what is raised is what is compared
+            lines = str(error).splitlines()
+            return lines[0].replace("worker process", "worker thread"), lines[-1]
+        raise AssertionError("nothing was raised")
+
+    theirs, mine = on_both(text)
+    assert mine == theirs
+    expected = {"ragged lists": "equal size", "dict with a key missing later": "first"}.get(name, "batch must contain")
+    assert expected in mine[1]
+
+
+# ---- the registry of collate functions -----------------------------------------------------------------------------
+
+
+def collate_records(batch: list[Record], *, collate_fn_map: Any = None) -> torch.Tensor:
+    return torch.tensor([record.value for record in batch])
+
+
+def collate_reversed(batch: list[Any], *, collate_fn_map: Any = None) -> list[Any]:
+    return list(batch)[::-1]
+
+
+@pytest.mark.parametrize("num_workers", [0, 1])
+@pytest.mark.parametrize(
+    ("kind_of_element", "function", "name"),
+    [
+        (Record, collate_records, "dataclass"),
+        (torch.Tensor, collate_reversed, "tensor"),
+        (str, collate_reversed, "dict"),
+        ((set, frozenset), collate_reversed, "set"),
+        (tuple, collate_reversed, "namedtuple"),
+        (int, collate_reversed, "bool"),
+    ],
+)
+def test_functions_in_the_registry_are_called(
+    kind_of_element: Any, function: Any, name: str, num_workers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = ends(torch.utils.data.DataLoader(Made(SAMPLES[name]), batch_size=3))
+    monkeypatch.setitem(collate.default_collate_fn_map, kind_of_element, function)
+    theirs, mine = on_both(lambda kind: ends(kind(Made(SAMPLES[name]), batch_size=3, num_workers=num_workers)))
+    assert mine == theirs
+    assert mine != before or name == "dict"
+
+
+@pytest.mark.parametrize("num_workers", [0, 1])
+def test_a_collate_function_of_ones_own_gets_the_list_of_samples(num_workers: int) -> None:
+    def collate_fn(samples: Any) -> Any:
+        return type(samples), len(samples), samples
+
+    theirs, mine = on_both(
+        lambda kind: ends(kind(Made(SAMPLES["tuple"]), 2, collate_fn=collate_fn, num_workers=num_workers))
+    )
+    assert mine == theirs
+
+
+# ---- pinning, on an accelerator that is made believe ---------------------------------------------------------------
+
+
+class Pinnable:
+    def __init__(self, value: Any) -> None:
+        self.value = value
+        self.is_pinned = False
+
+    def pin_memory(self) -> Pinnable:
+        pinned = Pinnable(self.value)
+        pinned.is_pinned = True
+        return pinned
+
+
+class PinningFails(Pinnable):
+    def pin_memory(self) -> Pinnable:
+        raise ZeroDivisionError("no memory to lock")
+
+
+@pytest.fixture
+def accelerator(monkeypatch: pytest.MonkeyPatch) -> None:
+    """torch believes in a device; a tensor that is pinned is a thousand more."""
+    if not hasattr(torch, "accelerator"):
+        pytest.skip("torch before 2.6 has no torch.accelerator to make believe")
+    monkeypatch.setattr(torch.accelerator, "is_available", lambda: True)
+    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda: torch.device("cuda"))
+    monkeypatch.setattr(torch.accelerator, "current_device_index", lambda: 0)
+    monkeypatch.setattr(torch.accelerator, "set_device_index", lambda index: None)
+    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda tensor, *device: tensor + 1000)
+
+
+PINNED: dict[str, Callable[[list[Any]], Any]] = {
+    "a tensor": lambda samples: torch.tensor(samples),
+    "a dict": lambda samples: {"a": torch.tensor(samples), "b": "text", "c": b"bytes", "d": 3},
+    "a dict of one's own": lambda samples: with_unit(Options(a=torch.tensor(samples)), "kept"),
+    "a mapping that is constructed": lambda samples: Frozen({"a": torch.tensor(samples)}),
+    "a mapping that is not": lambda samples: TwoArguments(torch.tensor(samples), 1),
+    "a tuple": lambda samples: (torch.tensor(samples), [torch.tensor(samples)]),
+    "a namedtuple": lambda samples: Point(torch.tensor(samples), "name"),
+    "a list of one's own": lambda samples: with_unit(Column([torch.tensor(samples)]), "kept"),
+    "a sequence that is constructed": lambda samples: Row([torch.tensor(samples)]),
+    "a sequence that is not": lambda samples: RowOfTwo(torch.tensor(samples), 1),
+    "unknown objects": lambda samples: [None, Record(1), 2.5, {3}],
+    "an object that pins itself": lambda samples: Pinnable(samples),
+    "objects that pin themselves": lambda samples: {"a": [Pinnable(samples), torch.tensor(samples)]},
+    "an object that cannot": lambda samples: PinningFails(samples) if 2 in samples else torch.tensor(samples),
+}
+
+
+def with_pins(value: Any) -> Any:
+    if isinstance(value, Pinnable):
+        return "pinnable", value.is_pinned, value.value
+    if isinstance(value, Mapping):
+        return type(value), getattr(value, "unit", None), [(key, with_pins(value[key])) for key in value]
+    if isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
+        return type(value), getattr(value, "unit", None), [with_pins(item) for item in value]
+    return described(value)
+
+
+@pytest.mark.usefixtures("accelerator")
+@pytest.mark.parametrize("num_workers", [0, 1])
+@pytest.mark.parametrize("name", PINNED)
+def test_batches_are_pinned_as_torch_pins_them(name: str, num_workers: int) -> None:
+    def run(kind: Any) -> list[Any]:
+        loader = kind(list(range(5)), 2, collate_fn=PINNED[name], num_workers=num_workers, pin_memory=True)
+        iterator, steps = iter(loader), []
+        while True:
+            try:
+                steps.append(with_pins(next(iterator)))
+            except StopIteration:
+                return steps
+            except ZeroDivisionError as error:
+                steps.append(str(error).splitlines()[-1])
+
+    theirs, mine = on_both(run)
+    assert mine == theirs
+    assert len(mine) == 3
+
+
+@pytest.mark.usefixtures("accelerator")
+@pytest.mark.parametrize("num_workers", [0, 2])
+@pytest.mark.parametrize("is_pinned", [False, True])
+def test_images_that_python_ends_are_pinned_where_that_is_asked_for(
+    images_with_tail: Any, num_workers: int, is_pinned: bool
+) -> None:
+    def run(kind: Any) -> list[Any]:
+        loader = kind(images_with_tail, 4, num_workers=num_workers, pin_memory=is_pinned)
+        return [described(batch) for batch in loader]
+
+    theirs, mine = on_both(run)
+    assert mine == theirs
+
+
+@pytest.mark.usefixtures("accelerator")
+def test_a_device_for_pinning_is_deprecated_in_torchs_words() -> None:
+    def run(kind: Any) -> list[str]:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            list(kind([1, 2], pin_memory=True, pin_memory_device="cuda", num_workers=1))
+        return [str(warning.message) for warning in caught if "pin_memory" in str(warning.message)]
+
+    theirs, mine = on_both(run)
+    assert mine == theirs
+
+
+def test_mps_is_not_pinned_for(monkeypatch: pytest.MonkeyPatch, accelerator: None) -> None:
+    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda: torch.device("mps"))
+
+    def run(kind: Any) -> Any:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            found = [described(batch) for batch in kind([1, 2], pin_memory=True)]
+        return found, [str(warning.message) for warning in caught if "pin" in str(warning.message)]
+
+    theirs, mine = on_both(run)
+    assert mine == theirs
