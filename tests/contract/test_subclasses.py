@@ -188,8 +188,18 @@ def test_what_is_set_later_counts_from_the_next_iter_on(make: Callable[[], Any],
     assert mine == theirs
 
 
+REFUSED = {
+    "batch_size": 3,
+    "batch_sampler": [[0]],
+    "sampler": [0],
+    "drop_last": True,
+    "dataset": [1],
+    "persistent_workers": True,
+}
+
+
 @pytest.mark.parametrize(
-    ("name", "value"), [("multiprocessing_context", "no such"), ("multiprocessing_context", 3), ("batch_size", 3)]
+    ("name", "value"), [*REFUSED.items(), ("multiprocessing_context", "no such"), ("multiprocessing_context", 3)]
 )
 def test_what_may_not_be_set_later_is_refused_in_torchs_words(name: str, value: Any) -> None:
     def run(kind: Any) -> Any:

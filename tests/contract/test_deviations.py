@@ -1,0 +1,218 @@
+"""Where threads are meant to differ from torch's worker processes: what torch does and what they do, side by side."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import random
+import threading
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.utils.data
+from oracle import on_both, outcome
+from torch.utils.data import IterableDataset, get_worker_info
+from user_datasets import Numbered, flat
+
+import fastload
+
+
+class Remembering(Numbered):
+    """Keeps what it was asked for."""
+
+    def __init__(self) -> None:
+        super().__init__(6)
+        self.asked: list[int] = []
+
+    def sample(self, index: int) -> int:
+        self.asked.append(index)
+        return index
+
+
+def test_the_dataset_is_not_copied_so_that_what_it_keeps_stays() -> None:
+    def run(kind: Any) -> Any:
+        dataset = Remembering()
+        batches = [batch.tolist() for batch in kind(dataset, batch_size=2, num_workers=2)]
+        return batches, sorted(dataset.asked)
+
+    theirs, mine = on_both(run)
+    assert mine[0] == theirs[0]
+    assert theirs[1] == [], "a copy in another process kept it"
+    assert mine[1] == list(range(6))
+
+
+def test_an_iterable_dataset_is_one_object_with_an_iterator_for_each_thread() -> None:
+    class Parts(IterableDataset[Any]):
+        def __iter__(self) -> Any:
+            info = get_worker_info()
+            return iter([(-1 if info is None else info.id, number) for number in range(2)])
+
+    def run(kind: Any) -> Any:
+        return [flat(batch) for batch in kind(Parts(), batch_size=None, num_workers=2)]
+
+    theirs, mine = on_both(run)
+    assert mine == theirs
+    assert len(mine) == 4, "each worker gives everything, unless it splits it"
+
+
+class DrawingElsewhere(Numbered):
+    def sample(self, index: int) -> Any:
+        return random.random(), np.random.rand()
+
+
+def test_random_and_numpy_draw_from_the_programs_own_generators() -> None:
+    """A worker process has copies of them, seeded for it; threads have not."""
+
+    def run(kind: Any) -> Any:
+        torch.manual_seed(0)
+        random.seed(1)
+        np.random.seed(1)
+        list(kind(DrawingElsewhere(5), num_workers=1))
+        return random.random(), np.random.rand()
+
+    theirs, mine = on_both(run)
+    untouched = random.Random(1), np.random.RandomState(1)
+    assert theirs == (untouched[0].random(), untouched[1].rand())
+    for generator in untouched:
+        for _ in range(4):
+            generator.random()
+    assert mine == (untouched[0].random(), untouched[1].rand()), "five samples drew from them"
+
+
+def test_too_many_workers_warn_once_and_of_threads() -> None:
+    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+    def run(kind: Any) -> list[str]:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            iter(kind([1], num_workers=available + 1))
+        return [str(warning.message) for warning in caught if "This DataLoader will" in str(warning.message)]
+
+    theirs, mine = on_both(run)
+    assert len(theirs) == 2, "at construction and at iter()"
+    assert all("worker processes" in text for text in theirs)
+    assert len(mine) == 1
+    assert "worker threads" in mine[0]
+
+
+@pytest.mark.parametrize("num_workers", [0, 1])
+def test_stop_iteration_of_a_sample_ends_torchs_epoch_without_a_word_and_is_an_error_here(num_workers: int) -> None:
+    class Stopping(Numbered):
+        def sample(self, index: int) -> int:
+            if index == 3:
+                raise StopIteration
+            return index
+
+    def run(kind: Any) -> list[Any]:
+        iterator, steps = iter(kind(Stopping(8), batch_size=2, num_workers=num_workers)), []
+        while len(steps) < 9 and (step := outcome(lambda: next(iterator))) != ("raised", StopIteration):
+            steps.append(step[1].tolist() if step[0] == "returned" else step[1])
+        return steps
+
+    theirs, mine = on_both(run)
+    assert theirs == [[0, 1]]
+    assert mine == [[0, 1], RuntimeError, [4, 5], [6, 7]]
+
+
+def test_an_error_of_worker_init_fn_is_told_with_every_batch() -> None:
+    """torch tells it once, and then that a variable of its own has no value."""
+
+    def init(worker_id: int) -> None:
+        raise ZeroDivisionError("init")
+
+    def run(kind: Any) -> list[Any]:
+        iterator = iter(kind(Numbered(4), num_workers=1, worker_init_fn=init))
+        return [outcome(lambda: next(iterator))[1] for _ in range(3)]
+
+    theirs, mine = on_both(run)
+    assert theirs[0] is mine[0] is ZeroDivisionError
+    assert theirs[1:] == [UnboundLocalError] * 2
+    assert mine[1:] == [ZeroDivisionError] * 2
+
+
+class SlowAtFirst(Numbered):
+    def sample(self, index: int) -> int:
+        time.sleep(0.4 if index == 0 else 0.0)
+        return index
+
+
+@pytest.mark.skipif("in_order" not in inspect.signature(torch.utils.data.DataLoader).parameters, reason="torch < 2.6")
+@pytest.mark.parametrize("in_order", [False, True])
+def test_order_is_given_up_as_in_torch_and_only_where_that_is_asked_for(in_order: bool) -> None:
+    theirs, mine = on_both(
+        lambda kind: [int(batch) for batch in kind(SlowAtFirst(12), num_workers=2, in_order=in_order)]
+    )
+    assert sorted(mine) == sorted(theirs) == list(range(12))
+    assert (mine[0] == 0) == (theirs[0] == 0) == in_order
+
+
+def test_a_timeout_has_torchs_words_and_costs_no_batch() -> None:
+    def run(kind: Any) -> Any:
+        iterator = iter(kind(SlowAtFirst(3), num_workers=1, timeout=0.15))
+        try:
+            next(iterator)
+        except RuntimeError as error:
+            return str(error), iterator
+        raise AssertionError("it was in time")
+
+    (theirs, _), (mine, iterator) = on_both(run)
+    assert mine == theirs == "DataLoader timed out after 0.15 seconds"
+    time.sleep(0.4)
+    assert [int(batch) for batch in iterator] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_collate_functions_run_in_the_worker_once_for_each_batch(num_workers: int) -> None:
+    def collate(samples: list[Any]) -> Any:
+        info = get_worker_info()
+        return -1 if info is None else info.id, len(samples), threading.current_thread() is threading.main_thread()
+
+    def run(kind: Any) -> Any:
+        return list(kind(Numbered(9), 2, collate_fn=collate, num_workers=num_workers))
+
+    theirs, mine = on_both(run)
+    assert [batch[:2] for batch in mine] == [batch[:2] for batch in theirs]
+    assert {batch[2] for batch in mine} == {num_workers == 0}
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:Some child DataPipes")
+@pytest.mark.parametrize("num_workers", [0, 2])
+@pytest.mark.parametrize("shuffle", [None, False, True])
+def test_data_pipes_are_shuffled_sharded_and_seeded_as_by_torch(shuffle: bool | None, num_workers: int) -> None:
+    def run(kind: Any) -> Any:
+        torch.manual_seed(6)
+        pipe = torch.utils.data.datapipes.iter.IterableWrapper(range(20)).shuffle().sharding_filter()
+        loader = kind(pipe, batch_size=3, shuffle=shuffle, num_workers=num_workers)
+        return [[batch.tolist() for batch in loader] for _ in range(2)]
+
+    theirs, mine = on_both(run)
+    assert mine == theirs
+
+
+UNPICKLABLE: dict[str, Callable[[], Any]] = {
+    "a lambda": lambda: [lambda: 1],
+    "a lock": lambda: [threading.Lock()],
+    "a generator": lambda: [(number for number in range(3))],
+}
+
+
+@pytest.mark.parametrize("name", UNPICKLABLE)
+def test_batches_need_not_be_pickled(name: str) -> None:
+    """torch's workers cannot send such a batch, and who waits for it waits for ever."""
+
+    def made(index: int) -> Any:
+        return UNPICKLABLE[name]()
+
+    class Unpicklable(Numbered):
+        sample = staticmethod(made)  # type: ignore[assignment]
+
+    arguments: dict[str, Any] = {"collate_fn": list, "num_workers": 1, "timeout": 0.6}
+    with pytest.raises(RuntimeError, match="timed out"):
+        list(torch.utils.data.DataLoader(Unpicklable(2), **arguments))
+    assert len(list(fastload.DataLoader(Unpicklable(2), **arguments))) == 2
+    assert len(list(torch.utils.data.DataLoader(Unpicklable(2), collate_fn=list))) == 2, "as without workers"
