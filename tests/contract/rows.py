@@ -1,0 +1,700 @@
+"""The DataLoader's contract, row by row: what torch does, whether fastload does it, and the tests that show it.
+
+``python tests/contract/rows.py`` writes docs/dataloader-contract.md from this; test_rows.py sees to it that every test
+named here exists.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCUMENT = ROOT / "docs" / "dataloader-contract.md"
+
+HELD, DEVIATED, NOT_APPLICABLE = "held", "deviated", "not applicable"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One thing that a program may rely on.
+
+    Attributes:
+        section: Of the contract.
+        name: Of the thing, as in torch's documentation where it has one there.
+        torch: What torch does.
+        verdict: HELD, DEVIATED (on purpose) or NOT_APPLICABLE.
+        reason: For a verdict other than HELD: what is done instead, and why. Else what there is to know, or nothing.
+        tests: That show it, each "file.py::function" below tests/contract, or "folder/file.py::function" below tests.
+    """
+
+    section: str
+    name: str
+    torch: str
+    verdict: str
+    reason: str
+    tests: tuple[str, ...]
+
+
+def held(section: str, name: str, torch: str, *tests: str, note: str = "") -> Row:
+    return Row(section, name, torch, HELD, note, tests)
+
+
+def deviated(section: str, name: str, torch: str, reason: str, *tests: str) -> Row:
+    return Row(section, name, torch, DEVIATED, reason, tests)
+
+
+ARGUMENTS, OBJECT, ITERATION, WORKERS, ERRORS, RANDOM, COLLATION, PINNING, DISTRIBUTED = SECTIONS = (
+    "Arguments",
+    "The loader as an object",
+    "Iteration",
+    "Inside a worker",
+    "Errors and ends",
+    "Random numbers",
+    "Collation",
+    "Pinning",
+    "Distributed training and frameworks",
+)
+
+_CONSTRUCTION = ("test_arguments.py::test_construction_ends_as_torchs",)
+_CHECKS = (*_CONSTRUCTION, "test_arguments.py::test_iter_raises_what_torchs_raises")
+_RANDOM_CASES = ("test_random_datasets.py::test_data_sets_made_at_random_equal_torchs_at_every_step",)
+_EPOCHS = (
+    "test_map_datasets.py::test_three_epochs_are_torchs_to_the_byte",
+    "test_iterable_datasets.py::test_three_epochs_are_torchs_to_the_byte",
+)
+
+ROWS: tuple[Row, ...] = (
+    # ---- arguments -------------------------------------------------------------------------------------------------
+    held(
+        ARGUMENTS,
+        "dataset, map-style",
+        "anything with `__getitem__`, with `__len__` where the default samplers need it: lists and dicts too",
+        "test_map_datasets.py::test_three_epochs_are_torchs_to_the_byte",
+        "test_arguments.py::test_a_dataset_without_a_length_is_refused_where_torch_refuses_it",
+        "loader/test_random_loaders.py::test_loaders_made_at_random_equal_torchs_at_every_step",
+        *_RANDOM_CASES,
+    ),
+    held(
+        ARGUMENTS,
+        "dataset, iterable",
+        "recognised by its type; shuffle, sampler and batch_sampler are refused",
+        "test_iterable_datasets.py::test_three_epochs_are_torchs_to_the_byte",
+        "test_arguments.py::test_iterable_datasets_are_constructed_as_torch_does",
+    ),
+    deviated(
+        ARGUMENTS,
+        "a copy of dataset for each worker",
+        "each worker process has its own: what the data set keeps is lost with it, and it has to be pickled to be sent",
+        "threads ask the one object that the program has; it is never copied or pickled. What cannot be shared: "
+        "`fastload.per_thread`, `thread_safe=False`",
+        "test_deviations.py::test_the_dataset_is_not_copied_so_that_what_it_keeps_stays",
+        "test_workers.py::test_per_thread_gives_each_thread_one_handle",
+        "test_map_datasets.py::test_thread_safe_false_asks_the_dataset_from_one_thread_at_a_time",
+    ),
+    held(
+        ARGUMENTS,
+        "batch_size",
+        "a positive int, or None for samples without batches; 0, floats and bools are refused at construction",
+        *_CHECKS,
+        "test_iteration.py::test_batches_and_lengths_equal_torchs",
+    ),
+    held(
+        ARGUMENTS,
+        "shuffle",
+        "None, False or True; exclusive with sampler and batch_sampler",
+        *_CHECKS,
+        "test_iteration.py::test_batches_and_lengths_equal_torchs",
+    ),
+    held(
+        ARGUMENTS,
+        "sampler",
+        "any iterable; its keys may be anything",
+        *_CHECKS,
+        "test_iteration.py::test_samplers_give_torchs_batches_and_lengths",
+        "test_iteration.py::test_a_key_of_any_kind_reaches_a_dataset_that_takes_it",
+    ),
+    held(
+        ARGUMENTS,
+        "batch_sampler",
+        "any iterable of lists; batch_size becomes None and drop_last False",
+        *_CHECKS,
+        "test_iteration.py::test_batch_samplers_give_torchs_batches_and_lengths",
+    ),
+    held(
+        ARGUMENTS,
+        "num_workers",
+        "0 loads in the calling thread, negative ones are refused",
+        *_CHECKS,
+        *_EPOCHS,
+        note='N is the number of threads; "auto" is fastload\'s own',
+    ),
+    deviated(
+        ARGUMENTS,
+        "num_workers above the number of processors",
+        "warns of worker processes, at construction and again at iter()",
+        "warns of threads, once",
+        "test_deviations.py::test_too_many_workers_warn_once_and_of_threads",
+        "test_arguments.py::test_too_many_workers_warn_of_threads_at_construction_and_not_again",
+    ),
+    held(
+        ARGUMENTS,
+        "collate_fn",
+        "default_collate, or default_convert without batches; called in the worker, once for each batch",
+        "test_arguments.py::test_default_collate_is_torchs_own_function",
+        "test_collation.py::test_a_collate_function_of_ones_own_gets_the_list_of_samples",
+        "test_deviations.py::test_collate_functions_run_in_the_worker_once_for_each_batch",
+    ),
+    held(
+        ARGUMENTS,
+        "pin_memory",
+        "warns and goes on without an accelerator, and on MPS",
+        "test_arguments.py::test_pin_memory_without_an_accelerator_warns_and_goes_on",
+        "test_collation.py::test_mps_is_not_pinned_for",
+    ),
+    held(
+        ARGUMENTS,
+        "drop_last",
+        "drops a last batch that is not full: of an iterable data set for each worker; refused without batches",
+        *_CHECKS,
+        "test_iteration.py::test_batches_and_lengths_equal_torchs",
+        "test_iterable_datasets.py::test_three_epochs_are_torchs_to_the_byte",
+    ),
+    held(
+        ARGUMENTS,
+        "timeout",
+        "negative: ValueError; without workers an AssertionError at iter(); when it is over a RuntimeError",
+        *_CHECKS,
+        "test_deviations.py::test_a_timeout_has_torchs_words_and_costs_no_batch",
+        "test_iteration.py::test_a_timeout_is_torchs_error_and_the_batch_comes_later",
+    ),
+    held(
+        ARGUMENTS,
+        "worker_init_fn",
+        "called in each worker with its number, after it was seeded; never without workers",
+        "test_workers.py::test_init_functions_that_seed_torch_seed_the_workers_as_in_torch",
+        "test_workers.py::test_an_error_of_an_init_function_comes_with_the_first_batch",
+        "test_obstacles.py::test_worker_init_fn_is_no_obstacle_without_workers_where_torch_never_calls_it",
+    ),
+    deviated(
+        ARGUMENTS,
+        "worker_init_fn that seeds random or NumPy",
+        "seeds the generators of its own process",
+        "they are the whole program's here: they are put back, with a warning that names them",
+        "test_workers.py::test_an_init_function_that_seeds_the_whole_program_is_noticed_and_undone",
+    ),
+    deviated(
+        ARGUMENTS,
+        "worker_init_fn that fails",
+        "its error comes with the worker's first batch, then UnboundLocalError for each further one",
+        "its error comes with every batch of the worker",
+        "test_deviations.py::test_an_error_of_worker_init_fn_is_told_with_every_batch",
+        "test_workers.py::test_an_error_of_an_init_function_comes_with_the_first_batch",
+    ),
+    held(
+        ARGUMENTS,
+        "multiprocessing_context",
+        "a name or a context, checked; refused without workers; an attribute, also when set later",
+        *_CONSTRUCTION,
+        "test_subclasses.py::test_what_may_not_be_set_later_is_refused_in_torchs_words",
+        "test_subclasses.py::test_a_class_derived_from_it_works_as_one_derived_from_torchs",
+        note="it has no effect on threads",
+    ),
+    held(
+        ARGUMENTS,
+        "generator",
+        "gives the base seed and the random sampler's numbers, in this order",
+        "test_draws.py::test_generators_are_where_torch_leaves_them_after_every_step",
+        "loader/test_torch_random.py::test_a_generator_of_the_users_gives_torchs_batches",
+    ),
+    held(
+        ARGUMENTS,
+        "prefetch_factor",
+        "refused without workers; at most so many batches a worker are asked for ahead, default 2; 0 fails at iter()",
+        *_CHECKS,
+        "test_iteration.py::test_no_more_batches_are_asked_for_ahead_than_torch_asks",
+        "test_iteration.py::test_settings_that_became_wrong_are_refused_at_iter_as_torch_does",
+    ),
+    held(
+        ARGUMENTS,
+        "persistent_workers",
+        "refused without workers; iter() gives the same iterator each time, begun again",
+        *_CHECKS,
+        "test_iteration.py::test_persistent_iterators_begin_again_in_the_middle",
+        "test_iterable_datasets.py::test_persistent_workers_begin_a_new_iterator_each_epoch",
+    ),
+    held(
+        ARGUMENTS,
+        "pin_memory_device",
+        "deprecated: warns at iter() and is ignored",
+        *_CONSTRUCTION,
+        "test_collation.py::test_a_device_for_pinning_is_deprecated_in_torchs_words",
+    ),
+    held(
+        ARGUMENTS,
+        "in_order",
+        "False: the first batch that is ready comes first",
+        "test_deviations.py::test_order_is_given_up_as_in_torch_and_only_where_that_is_asked_for",
+        "test_iteration.py::test_without_order_every_batch_comes_once",
+        "test_iteration.py::test_native_batches_come_in_order_also_where_that_is_not_asked_for",
+        note="native batches always come in order, as all threads work on the oldest one; known with torch 2.4 too",
+    ),
+    held(
+        ARGUMENTS,
+        "worker_method",
+        "of a torch to come, processes or threads; TypeError where torch does not have it",
+        "test_subclasses.py::test_worker_method_is_torchs_to_know",
+        "test_subclasses.py::test_torchs_class_gets_only_what_its_signature_has",
+        note='threads in any case; the installed torch\'s signature decides, only "multiprocessing" is taken by all',
+    ),
+    held(
+        ARGUMENTS,
+        "unknown keywords, order of arguments",
+        "TypeError; the first 13 arguments may come by position",
+        *_CONSTRUCTION,
+        "test_arguments.py::test_positional_arguments_are_in_torchs_order_and_keywords_are_known",
+        "test_subclasses.py::test_every_argument_may_come_by_position_as_in_torch",
+    ),
+    # ---- the object ------------------------------------------------------------------------------------------------
+    held(
+        OBJECT,
+        "classes derived from it",
+        "may replace any method, set attributes before or after, exchange the batch sampler behind the guard",
+        "test_subclasses.py::test_a_class_derived_from_it_works_as_one_derived_from_torchs",
+        "test_objects.py::test_it_is_torchs_dataloader",
+    ),
+    held(
+        OBJECT,
+        "attributes",
+        "each argument is one, of the value that was decided on",
+        *_CONSTRUCTION,
+        "test_subclasses.py::test_attributes_and_properties_have_torchs_values",
+        "test_objects.py::test_every_argument_is_an_attribute_of_its_name",
+    ),
+    held(
+        OBJECT,
+        "attributes that may not be set",
+        "batch_size, batch_sampler, sampler, drop_last, dataset, persistent_workers: ValueError",
+        "test_subclasses.py::test_what_may_not_be_set_later_is_refused_in_torchs_words",
+        "test_objects.py::test_guarded_attributes_cannot_be_set",
+    ),
+    held(
+        OBJECT,
+        "attributes that are set later",
+        "count from the next iter() on",
+        "test_subclasses.py::test_what_is_set_later_counts_from_the_next_iter_on",
+        "test_subclasses.py::test_num_workers_lowered_to_none_is_loading_by_the_caller",
+    ),
+    deviated(
+        OBJECT,
+        "num_workers raised from 0 later",
+        "TypeError at iter(), as prefetch_factor has stayed None",
+        "it works, with torch's default of prefetch_factor",
+        "test_subclasses.py::test_num_workers_raised_later_is_an_error_in_torch_and_works_here",
+        "test_iteration.py::test_num_workers_may_change_between_epochs",
+    ),
+    held(
+        OBJECT,
+        "pickles and copies",
+        "of a loader, yes; of an iterator NotImplementedError",
+        "test_objects.py::test_iterators_cannot_be_copied",
+        "test_objects.py::test_loaders_can_be_copied_before_and_while_iterating",
+    ),
+    held(
+        OBJECT,
+        "other versions of torch",
+        "2.4 has no in_order; later ones will have more",
+        "test_subclasses.py::test_torchs_class_gets_only_what_its_signature_has",
+        note="torch's class gets only what its signature has",
+    ),
+    # ---- iteration -------------------------------------------------------------------------------------------------
+    held(
+        ITERATION,
+        "several iterators at once",
+        "independent of each other, unless workers are persistent",
+        "test_subclasses.py::test_iterators_at_once_draw_and_deliver_as_torchs_do",
+        "test_iteration.py::test_iterators_are_independent",
+        *_RANDOM_CASES,
+    ),
+    held(
+        ITERATION,
+        "len()",
+        "of the sampler of batches or of keys, TypeError where it has none; of an iterable data set by division",
+        "test_subclasses.py::test_lengths_of_loaders_and_iterators_and_their_errors_are_torchs",
+        "test_iteration.py::test_the_length_of_an_iterable_dataset_is_torchs_with_its_warning",
+        "test_iteration.py::test_samplers_give_torchs_batches_and_lengths",
+    ),
+    held(
+        ITERATION,
+        "an iterable data set longer than its length",
+        "warns at each item too many",
+        "test_iterable_datasets.py::test_more_items_than_its_length_warn_in_torchs_words",
+        "test_subclasses.py::test_a_stream_longer_than_its_length_warns_once_for_each_batch_too_many",
+    ),
+    held(
+        ITERATION,
+        "an epoch left early",
+        "dropping the iterator ends its workers",
+        "test_draws.py::test_generators_are_where_torch_leaves_them_after_every_step",
+        "test_map_datasets.py::test_a_persistent_epoch_left_early_has_drawn_as_torch_has",
+        "test_iterable_datasets.py::test_a_persistent_epoch_may_be_left_early",
+        "faults/test_tail_lifecycle.py::test_an_iterator_that_is_dropped_ends_its_threads",
+        "faults/test_lifecycle.py::test_a_thousand_drops_leave_threads_and_memory_flat",
+        note="finalizers signal and never wait",
+    ),
+    held(
+        ITERATION,
+        "`__getitems__`",
+        "is asked for a batch at once where the data set has it and it is not None; Subset passes it on",
+        *_EPOCHS[:1],
+        "test_map_datasets.py::test_sample_lists_are_asked_once_for_a_batch",
+        "test_map_datasets.py::test_a_bad_index_into_a_subset_of_a_subset_is_found_before_anything_is_drawn",
+        note="of a Subset whose data set has none, threads share the samples of a batch",
+    ),
+    held(
+        ITERATION,
+        "batch_size=None",
+        "each key alone, each item through default_convert",
+        "test_iteration.py::test_without_batches_the_samples_come_as_default_convert_leaves_them",
+        "test_collation.py::test_every_kind_of_sample_becomes_what_torch_makes_of_it",
+        "loader/test_tail.py::test_without_batches_each_sample_comes_alone",
+    ),
+    deviated(
+        ITERATION,
+        "unit of work",
+        "batch k is made by worker k mod N, all of it",
+        "the samples of a batch that draw nothing are shared by all threads; order and bytes are the same",
+        "test_map_datasets.py::test_threads_share_the_samples_of_a_batch_that_do_not_draw",
+        "test_map_datasets.py::test_a_batch_that_draws_is_made_by_one_thread_as_in_torch",
+        *_RANDOM_CASES,
+    ),
+    held(
+        ITERATION,
+        "iterable data sets in workers",
+        "each worker has an iterator of its own: all of it, unless the data set splits it; each ends for itself",
+        "test_iterable_datasets.py::test_three_epochs_are_torchs_to_the_byte",
+        "test_deviations.py::test_an_iterable_dataset_is_one_object_with_an_iterator_for_each_thread",
+        "test_iterable_datasets.py::test_a_dataset_is_asked_for_its_iterator_when_torch_asks",
+        note="`num_streams` says how many threads have one",
+    ),
+    deviated(
+        ITERATION,
+        "an iterable data set that is its own iterator",
+        "each worker has a copy of it, and gives every item",
+        "threads share the one, taking turns, so that each item comes once; a warning names num_streams=1",
+        "test_iterable_datasets.py::test_one_iterator_for_all_threads_is_shared_with_a_warning",
+        "test_iterable_datasets.py::test_with_num_streams_it_is_run_once_without_a_warning",
+    ),
+    held(
+        ITERATION,
+        "data pipes",
+        "their graph is shuffled, sharded and seeded",
+        "test_deviations.py::test_data_pipes_are_shuffled_sharded_and_seeded_as_by_torch",
+        "test_obstacles.py::test_datapipes_go_to_torchs_own_iterator",
+        note="torch's own iterator runs",
+    ),
+    held(
+        ITERATION,
+        "profiler",
+        "sees `enumerate(DataLoader)#<class of the iterator>.__next__` for each step",
+        "test_subclasses.py::test_profilers_see_a_step_named_by_torchs_scheme_for_each_batch",
+        "test_objects.py::test_profilers_see_the_iterator_by_torchs_scheme",
+    ),
+    # ---- inside a worker -------------------------------------------------------------------------------------------
+    held(
+        WORKERS,
+        "get_worker_info()",
+        "id, num_workers, seed and data set in a worker, None elsewhere",
+        "test_workers.py::test_ids_seeds_and_thread_counts_are_those_of_torchs_workers",
+        "test_workers.py::test_functions_of_torch_that_were_imported_by_name_know_the_worker_too",
+        "test_map_datasets.py::test_worker_ids_are_torchs_also_for_a_dataset_that_asks_late",
+        "test_workers.py::test_worker_info_has_the_dataset_itself_and_says_that_it_is_of_a_thread",
+        note="of each thread; also where the function was imported by name",
+    ),
+    held(
+        WORKERS,
+        "torch.set_num_threads(1)",
+        "in each worker, so that they do not compete",
+        "test_workers.py::test_ids_seeds_and_thread_counts_are_those_of_torchs_workers",
+        "loader/test_tail.py::test_torch_computes_with_one_thread_in_ours_and_as_before_in_others",
+        note="where torch keeps that number for each thread; other threads keep theirs",
+    ),
+    deviated(
+        WORKERS,
+        "what a batch may hold",
+        "what can be sent to another process; who waits for anything else waits for ever",
+        "anything: a batch stays in its process",
+        "test_deviations.py::test_batches_need_not_be_pickled",
+        "test_collation.py::test_what_workers_cannot_send_comes_from_threads_as_without_workers",
+        "test_errors.py::test_an_error_that_cannot_be_pickled_is_raised_where_torch_waits_for_ever",
+    ),
+    # ---- errors and ends -------------------------------------------------------------------------------------------
+    held(
+        ERRORS,
+        "an exception in the data set or collate_fn",
+        'the same type, its text behind "Caught X in DataLoader worker process i." and the traceback; '
+        "a KeyError keeps its newlines, `message=` is used, types that take no text become RuntimeError",
+        "test_errors.py::test_every_kind_of_error_is_raised_as_torch_raises_it",
+        "test_errors.py::test_a_group_of_errors_is_what_torch_makes_of_it_with_the_group_as_cause",
+        "test_errors.py::test_an_error_of_collate_costs_its_batch_alone",
+        "test_map_datasets.py::test_an_error_has_the_original_as_its_cause_with_the_users_frames",
+        note='"worker thread i"; the original is its `__cause__`',
+    ),
+    deviated(
+        ERRORS,
+        "an image file that cannot be loaded natively",
+        "the error of the system or of Pillow, which may not name the file",
+        "a SampleError that names path, index and stage, and is of the original's type too",
+        "test_iteration.py::test_a_bad_file_costs_its_own_batch_and_no_other",
+        "faults/test_files.py::test_a_vanished_file_is_a_file_not_found_error_of_stage_open",
+        "loader/test_tail.py::test_a_sample_error_of_the_tail_says_where_and_is_caught_as_what_was_raised",
+    ),
+    held(
+        ERRORS,
+        "after an exception",
+        "the next call gives the next batch",
+        "test_iteration.py::test_bad_keys_cost_their_own_batch_and_no_other",
+        "test_map_datasets.py::test_an_error_has_torchs_type_and_text_and_costs_its_own_batch_alone",
+        "test_iterable_datasets.py::test_an_error_in_the_stream_is_torchs_and_its_stream_ends",
+        *_RANDOM_CASES,
+    ),
+    held(
+        ERRORS,
+        "an exception of the sampler",
+        "is raised by the call that asks for the key, ahead of the batch",
+        "test_iteration.py::test_a_failing_sampler_fails_at_the_same_step",
+        *_RANDOM_CASES,
+    ),
+    deviated(
+        ERRORS,
+        "StopIteration in a map-style data set or collate_fn",
+        "ends the epoch without a word, and loses the samples that are left",
+        "a RuntimeError that names the index; the epoch goes on",
+        "test_deviations.py::test_stop_iteration_of_a_sample_ends_torchs_epoch_without_a_word_and_is_an_error_here",
+        "test_map_datasets.py::test_stop_iteration_does_not_end_an_epoch_without_a_word",
+        "test_iterable_datasets.py::test_stop_iteration_of_iter_itself_is_no_silent_end",
+    ),
+    deviated(
+        ERRORS,
+        "KeyboardInterrupt, SystemExit, GeneratorExit in the data set",
+        "end the worker process, and the epoch with it: a RuntimeError or an error of the connection",
+        "no process ends: what was raised is raised, and the next call gives the next batch",
+        "test_errors.py::test_what_ends_torchs_worker_is_raised_as_it_is_and_the_epoch_goes_on",
+    ),
+    deviated(
+        ERRORS,
+        "Ctrl-C",
+        "KeyboardInterrupt in the program; workers are ended when the iterator goes",
+        "the same within 200 ms of any wait, and no batch is lost by it",
+        "faults/test_lifecycle.py::test_ctrl_c_is_seen_within_200_ms_and_the_process_ends_within_a_second",
+        "faults/test_tail_lifecycle.py::test_ctrl_c_in_next_is_seen_within_200_ms_and_the_process_ends_soon",
+        "faults/test_tail_lifecycle.py::test_interrupts_in_next_lose_no_batch",
+    ),
+    Row(
+        ERRORS,
+        "death of a worker",
+        "RuntimeError that a worker exited unexpectedly",
+        NOT_APPLICABLE,
+        "there is no process of its own that could die; what the system refuses to a thread is an error at iter()",
+        (
+            "faults/test_lifecycle.py::test_a_thread_the_system_refuses_is_an_error_and_close_returns",
+            "faults/test_tail_lifecycle.py::test_a_thread_the_system_refuses_is_an_error_and_leaves_no_other",
+        ),
+    ),
+    deviated(
+        ERRORS,
+        "fork while an iterator runs",
+        "the child has queues whose other end is the parent's, and may wait for ever",
+        "an iterator says at once that it is another process's; a loader whose batches end in Python gives a new one",
+        "faults/test_lifecycle.py::test_a_forked_child_is_refused_at_once_and_the_parent_goes_on",
+        "faults/test_tail_lifecycle.py::test_a_child_process_cannot_use_the_iterator_but_one_of_its_own",
+    ),
+    held(
+        ERRORS,
+        "end of the interpreter",
+        "persistent workers are ended",
+        "faults/test_lifecycle.py::test_the_interpreter_exits_within_a_second_and_without_a_word",
+        "faults/test_tail_lifecycle.py::test_the_interpreter_exits_within_a_second_and_without_a_word",
+        note="within a second, whatever the threads do",
+    ),
+    # ---- random numbers --------------------------------------------------------------------------------------------
+    held(
+        RANDOM,
+        "base seed",
+        "one int64 at each iter(), also without workers, from generator or the default one",
+        "test_draws.py::test_generators_are_where_torch_leaves_them_after_every_step",
+        *_RANDOM_CASES,
+    ),
+    held(
+        RANDOM,
+        "random sampler without generator",
+        "draws a seed for its own from the default one: with workers at iter(), without at the first batch",
+        "test_draws.py::test_generators_are_where_torch_leaves_them_after_every_step",
+        "test_iteration.py::test_samplers_give_torchs_batches_and_lengths",
+    ),
+    held(
+        RANDOM,
+        "random sampler with generator",
+        "the base seed first, then the permutation",
+        "test_draws.py::test_generators_are_where_torch_leaves_them_after_every_step",
+    ),
+    held(
+        RANDOM,
+        "torch's generator in a worker",
+        "seeded with base seed + id",
+        *_EPOCHS,
+        "test_workers.py::test_init_functions_that_seed_torch_seed_the_workers_as_in_torch",
+        "loader/test_torch_random.py::test_training_equals_torch_for_any_number_of_workers",
+        note="torch's functions draw from it in its thread; those that take no generator in no way are listed in "
+        "`fastload/_threads/_draw_mode.py`",
+    ),
+    deviated(
+        RANDOM,
+        "Python's random and NumPy's generator in a worker",
+        "copies of the process, seeded for the worker",
+        "threads share the program's own, and what they draw from them is not torch's",
+        "test_deviations.py::test_random_and_numpy_draw_from_the_programs_own_generators",
+        "test_workers.py::test_an_init_function_that_seeds_the_whole_program_is_noticed_and_undone",
+    ),
+    held(
+        RANDOM,
+        "dependence on num_workers",
+        "batch k draws in worker k mod N, so other numbers of workers give other augmentations",
+        "loader/test_torch_random.py::test_training_equals_torch_for_any_number_of_workers",
+        "test_map_datasets.py::test_three_epochs_are_torchs_to_the_byte",
+        note='`rng="sample"` does not depend on it',
+    ),
+    held(
+        RANDOM,
+        "epochs of persistent workers",
+        "the later ones draw no base seed, and go on with the workers' numbers",
+        "test_draws.py::test_generators_are_where_torch_leaves_them_after_every_step",
+        "test_map_datasets.py::test_settings_change_as_much_as_they_do_in_torch",
+        "loader/test_torch_random.py::test_a_persistent_epoch_that_was_left_early_has_drawn_as_torch_has",
+    ),
+    held(
+        RANDOM,
+        "iter(sampler)",
+        "asked for twice an epoch with workers, once without",
+        "test_draws.py::test_samplers_are_asked_as_often_and_as_early_as_torch_asks",
+    ),
+    # ---- collation -------------------------------------------------------------------------------------------------
+    *(
+        held(
+            COLLATION,
+            name,
+            torch,
+            "test_collation.py::test_every_kind_of_sample_becomes_what_torch_makes_of_it",
+            *tests,
+        )
+        for name, torch, *tests in (
+            ("tensors", "stacked; nested and sparse ones are errors"),
+            ("arrays", "tensors, stacked; of text or objects a TypeError"),
+            ("numbers", "tensors: of float float64, of int int64, of bool bool, of NumPy's their own type"),
+            ("str and bytes", "a list of them, unchanged"),
+            (
+                "mappings",
+                "keys of the first sample: others are dropped, missing ones a KeyError; copied and updated, "
+                "else constructed, else a dict",
+            ),
+            ("tuples and namedtuples", "a list, and the same type"),
+            ("other sequences", "copied and filled, else constructed, else a list"),
+            (
+                "ragged sequences",
+                "RuntimeError",
+                "test_collation.py::test_errors_of_collation_have_torchs_words",
+            ),
+            (
+                "None, sets, dataclasses, complex",
+                "TypeError that names the type",
+                "test_collation.py::test_errors_of_collation_have_torchs_words",
+            ),
+        )
+    ),
+    deviated(
+        COLLATION,
+        "memory of batches that workers collate",
+        "shared between processes",
+        "ordinary memory: there is one process",
+        "loader/test_tail.py::test_batches_are_not_made_in_memory_shared_between_processes",
+    ),
+    held(
+        COLLATION,
+        "default_collate_fn_map",
+        "functions registered in it are called",
+        "test_collation.py::test_functions_in_the_registry_are_called",
+        "test_obstacles.py::test_a_collate_function_registered_for_what_a_batch_holds_is_honoured",
+    ),
+    # ---- pinning ---------------------------------------------------------------------------------------------------
+    held(
+        PINNING,
+        "what is pinned",
+        "tensors, objects with `.pin_memory()`, and these in containers; all else is passed through",
+        "test_collation.py::test_batches_are_pinned_as_torch_pins_them",
+        "test_collation.py::test_images_that_python_ends_are_pinned_where_that_is_asked_for",
+        note="tested on an accelerator that is made believe",
+    ),
+    deviated(
+        PINNING,
+        "who pins",
+        "a thread for it, to which all batches go; its errors say so",
+        "the thread that makes the batch; native batches are allocated page-locked. An error names the worker",
+        "test_collation.py::test_batches_are_pinned_as_torch_pins_them",
+        "loader/test_tail.py::test_batches_are_pinned_where_there_is_an_accelerator",
+    ),
+    # ---- distributed -----------------------------------------------------------------------------------------------
+    held(
+        DISTRIBUTED,
+        "DistributedSampler",
+        "permutation of seed + epoch, padded or cut to equal steps, strided by rank",
+        "test_subclasses.py::test_a_distributed_sampler_gives_each_rank_torchs_lists_and_equal_steps",
+        "test_iteration.py::test_set_epoch_of_a_distributed_sampler_is_followed",
+    ),
+    Row(
+        DISTRIBUTED,
+        "a sharded sampler of fastload's own",
+        "has none",
+        NOT_APPLICABLE,
+        "torch's DistributedSampler is taken as it is",
+        (),
+    ),
+    held(
+        DISTRIBUTED,
+        "loaders made again from their attributes",
+        "frameworks read the signature and the attributes, and call the class with them",
+        "test_objects.py::test_frameworks_can_make_it_again_from_its_attributes",
+        "test_objects.py::test_every_argument_is_an_attribute_of_its_name",
+        "test_objects.py::test_it_is_torchs_dataloader",
+    ),
+)
+
+
+def document() -> str:
+    """docs/dataloader-contract.md."""
+    counts = {verdict: sum(row.verdict == verdict for row in ROWS) for verdict in (HELD, DEVIATED, NOT_APPLICABLE)}
+    lines = [
+        "# The contract of torch's DataLoader",
+        "",
+        "What a program may rely on, as torch 2.13 does it, and whether `fastload.DataLoader` does: for native batches,",
+        "for batches that end in Python, and for any other data set. Each row names the tests that show it; with torch's",
+        "loader in the same test, but for those of what torch has not, and those in `tests/faults`.",
+        "",
+        f"{counts[HELD]} rows are held, {counts[DEVIATED]} deviated from on purpose, {counts[NOT_APPLICABLE]} are not "
+        "applicable.",
+        "",
+        "Made by `python tests/contract/rows.py`; a test compares.",
+    ]
+    for section in SECTIONS:
+        lines += ["", f"## {section}", "", "| | torch | fastload | tests |", "|---|---|---|---|"]
+        lines += [_line(row) for row in ROWS if row.section == section]
+    return "\n".join(lines) + "\n"
+
+
+def _line(row: Row) -> str:
+    verdict = f"**{row.verdict}**" if row.verdict != HELD else row.verdict
+    tests = ", ".join(f"`{name}`" for name in dict.fromkeys(row.tests))
+    return f"| {row.name} | {row.torch} | {verdict}{': ' + row.reason if row.reason else ''} | {tests} |"
+
+
+if __name__ == "__main__":
+    DOCUMENT.write_text(document())
