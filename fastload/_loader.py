@@ -354,4 +354,9 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
     def __getstate__(self) -> dict[str, Any]:
         """Pickles and copies the settings; threads, plans, counters and a persistent iterator stay behind."""
         fresh = {"_engine": None, "_lowered": None, "_iterator": None}
-        return {**self.__dict__, **fresh, "_threads": LoaderThreads(), "_torch_samples": SampleCount()}
+        # By name, because torch's formats cannot be pickled before protocol 4; torch.save uses 2.
+        named = {"memory_format": str(self.memory_format).removeprefix("torch.")}
+        return {**self.__dict__, **fresh, **named, "_threads": LoaderThreads(), "_torch_samples": SampleCount()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, memory_format=getattr(torch, state["memory_format"]))

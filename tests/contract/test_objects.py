@@ -142,3 +142,11 @@ def test_stats_are_zero_before_and_count_all_samples_after(dataset: Any, num_wor
     assert stats.samples == 2 * len(dataset)
     assert stats.samples_python == (stats.samples if loader.explain().startswith("not native") else 0)
     assert stats.samples_python_tail == (stats.samples if loader.explain().startswith("partly native") else 0)
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+@pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last])
+def test_every_pickle_protocol_keeps_the_memory_format(memory_format: torch.memory_format, protocol: int) -> None:
+    loader = fastload.DataLoader([1, 2, 3], memory_format=memory_format)
+    twin = pickle.loads(pickle.dumps(loader, protocol))
+    assert twin.memory_format is loader.memory_format is memory_format
