@@ -6,6 +6,7 @@ from fastload._iterator import SampleReport
 from fastload._loader import DataLoader
 from fastload._native import BuildInfo, build_info
 from fastload._native import version as __version__
+from fastload._patch import TorchPatch, patch_torch
 from fastload._per_thread import PerThread, per_thread
 from fastload._stats import LoaderStats
 from fastload._verify import VerifyReport, verify
@@ -25,10 +26,12 @@ __all__ = [
     "PerThread",
     "SampleError",
     "SampleReport",
+    "TorchPatch",
     "VerifyReport",
     "__version__",
     "build_info",
     "decode_image",
+    "patch_torch",
     "per_thread",
     "pil_loader",
     "verify",

@@ -51,6 +51,7 @@ PYTHON_LEVELS = {
     "_planning": 5,
     "_loader": 6,
     "_verify": 7,
+    "_patch": 7,
     "_testing": 7,
     "cli": 8,
     "__main__": 9,
