@@ -14,6 +14,7 @@ from torch.utils.data import Dataset, IterableDataset, Sampler
 
 from fastload import _config, _fallback, _native
 from fastload._decode import pil_loader
+from fastload._distributed import warn_of_unsharded
 from fastload._iterator import EngineSettings, LoaderEngine, NativeIterator, NativePlan
 from fastload._planning import Way, examine, gil_advice, native_plan
 from fastload._processors import num_auto_workers, num_available
@@ -208,6 +209,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
 
     def __iter__(self) -> Any:
         """Starts an epoch; with persistent_workers the same iterator object each time, as torch gives it."""
+        warn_of_unsharded(self)
         if self._engine is not None:
             self._engine.check_process("this DataLoader")
             if isinstance(self._iterator, NativeIterator) and not self._engine.native.is_running:

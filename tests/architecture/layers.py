@@ -39,6 +39,7 @@ PYTHON_LEVELS = {
     "_stats": 2,
     "_per_thread": 2,
     "_processors": 2,
+    "_distributed": 2,
     "_torch_draws": 2,
     "_device": 2,
     "_device_order": 2,

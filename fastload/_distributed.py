@@ -1,0 +1,65 @@
+"""A loader of a process group whose ranks all load the same samples."""
+
+from __future__ import annotations
+
+import functools
+import os
+import warnings
+from typing import Any
+
+import torch.distributed
+from torch.utils.data import BatchSampler, DataLoader, IterableDataset, RandomSampler, SequentialSampler, Subset
+
+
+def warn_of_unsharded(loader: DataLoader[Any]) -> None:
+    """Warns, once in a process, where each rank of the process group will load every sample of `loader`.
+
+    Only a loader whose sampler is torch's own random or sequential one is known to do so. A batch_sampler that was
+    given, any other sampler and an iterable dataset may well know their rank, and nothing is said of them.
+    """
+    world_size = _world_size()
+    if world_size > 1 and _takes_all(loader) and not _is_share(loader.dataset, world_size):
+        _warn(os.getpid(), world_size)
+
+
+def _world_size() -> int:
+    if not torch.distributed.is_available() or not torch.distributed.is_initialized():
+        return 1
+    return torch.distributed.get_world_size()
+
+
+def _takes_all(loader: DataLoader[Any]) -> bool:
+    if isinstance(loader.dataset, IterableDataset) or type(loader.sampler) not in (RandomSampler, SequentialSampler):
+        return False
+    # torch sets batch_size to None where a batch_sampler was given; without batches there is none.
+    has_own_batches = loader.batch_size is not None and type(loader.batch_sampler) is BatchSampler
+    return has_own_batches or loader.batch_sampler is None
+
+
+# What data sets and samplers call the rank they are made for, or how many there are.
+_RANK_NAMES = {"rank", "num_replicas", "process_index", "num_processes", "world_size", "shard_index", "num_shards"}
+
+
+def _is_share(dataset: Any, world_size: int) -> bool:
+    """Whether `dataset` may be one rank's part: it knows of ranks, or is a Subset of the size that a part has."""
+    if _RANK_NAMES & getattr(dataset, "__dict__", {}).keys():
+        return True
+    if not isinstance(dataset, Subset):
+        return False
+    try:
+        total = len(dataset.dataset)  # type: ignore[arg-type]
+    except TypeError:
+        return True
+    return total // world_size <= len(dataset) <= -(-total // world_size)
+
+
+@functools.cache  # once for each process; a forked child is another one
+def _warn(process_id: int, world_size: int) -> None:
+    warnings.warn(
+        f"The process group has {world_size} ranks, and this DataLoader gives each of them every sample: its sampler "
+        "does not know the rank. To load each sample on one rank, pass "
+        "sampler=torch.utils.data.DistributedSampler(dataset, shuffle=...) instead of shuffle=..., and call "
+        "loader.sampler.set_epoch(epoch) before each epoch. If the dataset is this rank's part already, or every rank "
+        "shall see all samples, ignore this.",
+        stacklevel=4,
+    )

@@ -1,0 +1,222 @@
+"""What each rank does in the tests under torchrun: `distributed_job.py FOLDER OUTPUT PART...` writes OUTPUT/RANK.json.
+
+Every part runs with torch's loader and with fastload's, and tells what came; the tests compare.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import json
+import os
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed
+import torchvision_shim  # noqa: F401
+from framework_recipes import Drawing, Recording, collate_as_dict, digest, lightning_module, run_recipe
+from recipes import evaluation, training
+from torch.utils.data import DistributedSampler
+from torchvision.datasets import ImageFolder
+
+import fastload
+
+EPOCHS = 3
+
+
+class RankStrided(torch.utils.data.Sampler[int]):
+    """A user's own sharding."""
+
+    def __iter__(self) -> Any:
+        return iter(range(torch.distributed.get_rank(), 13, torch.distributed.get_world_size()))
+
+
+def numbered_images(folder: str, transform: Any) -> ImageFolder:
+    """A label is the image's index, so that a batch shows which samples it has."""
+    dataset = ImageFolder(folder, transform)
+    dataset.samples = [(path, index) for index, (path, _) in enumerate(dataset.samples)]
+    return dataset
+
+
+def loaders(folder: str) -> dict[str, Any]:
+    """All epochs of one loader of each kind over native images that draw: digests and indices."""
+    result: dict[str, Any] = {}
+    for name, kind in (("torch", torch.utils.data.DataLoader), ("fastload", fastload.DataLoader)):
+        dataset = numbered_images(folder, training(32))
+        for drop_last in (False, True):
+            torch.manual_seed(torch.distributed.get_rank())
+            sampler = DistributedSampler(dataset, seed=5, drop_last=drop_last)
+            loader = kind(dataset, batch_size=3, sampler=sampler, num_workers=2)
+            epochs = []
+            for epoch in range(EPOCHS):
+                sampler.set_epoch(epoch)
+                epochs.append([[digest(images), labels.tolist()] for images, labels in loader])
+            result[f"{name} {drop_last}"] = epochs
+            if isinstance(loader, fastload.DataLoader):
+                result[f"native {drop_last}"] = loader.stats().samples_native
+    return result
+
+
+def processors(folder: str) -> list[int]:
+    """Threads that "auto" gives this rank of 16 processors, and that it gives a program without ranks."""
+    os.sched_getaffinity = lambda process: set(range(16))
+    with_ranks = fastload.DataLoader(Drawing(), num_workers="auto").num_workers
+    told = os.environ.pop("LOCAL_WORLD_SIZE")
+    alone = fastload.DataLoader(Drawing(), num_workers="auto").num_workers
+    os.environ["LOCAL_WORLD_SIZE"] = told
+    return [with_ranks, alone]
+
+
+def warned(folder: str) -> list[list[str]]:
+    """The warnings of iterating over sharded loaders, then over unsharded ones, one after the other."""
+    dataset = Drawing()
+    arguments: list[dict[str, Any]] = [
+        {"sampler": DistributedSampler(dataset)},
+        {"batch_sampler": [[0], [1]]},
+        {"sampler": RankStrided()},
+        {},
+        {"shuffle": True},
+        {"num_workers": 1},
+    ]
+    texts = []
+    for given in arguments:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            list(fastload.DataLoader(dataset, **given))
+        texts.append([str(warning.message) for warning in caught if "process group" in str(warning.message)])
+    return texts
+
+
+def recipe_of(title: str, names: Callable[[Any], dict[str, Any]], loader_of: Callable[[Any], Any]) -> Any:
+    """A part that runs a recipe on native images."""
+
+    def part(folder: str) -> dict[str, Any]:
+        result: dict[str, Any] = {}
+        for with_torch in (True, False):
+            torch.manual_seed(0)
+            dataset = ImageFolder(folder, evaluation(40, 32))
+            left = run_recipe(title, {"dataset": dataset, **names(left_model := Recording())}, with_torch=with_torch)
+            model = getattr(left["model"], "inner", left_model)
+            result["torch" if with_torch else "fastload"] = model.seen
+        stats = loader_of(left).stats()
+        result["native"] = stats.samples_native
+        result["images"] = stats.samples
+        return result
+
+    return part
+
+
+class Numbers(torch.utils.data.IterableDataset[torch.Tensor]):
+    def __iter__(self) -> Iterator[torch.Tensor]:
+        return iter(torch.arange(13))
+
+
+SETTINGS: dict[str, dict[str, Any]] = {
+    "even": {},
+    "not even": {"even_batches": False},
+    "split": {"split_batches": True},
+    "seedable": {"use_seedable_sampler": True},
+    "dispatched": {"dispatch_batches": True},
+    "dispatched and split": {"dispatch_batches": True, "split_batches": True},
+}
+
+
+def accelerates_ways(folder: str) -> dict[str, Any]:
+    """Two passes of one prepared loader and one that skips a batch, with each setting, over images and a stream."""
+    import accelerate
+    from accelerate.data_loader import prepare_data_loader
+
+    accelerate.Accelerator(cpu=True)
+    result: dict[str, Any] = {}
+    for name, setting in SETTINGS.items():
+        for source in ("images", "stream"):
+            if (name, source) == ("not even", "stream"):  # it is of batch samplers only
+                continue
+            told: dict[str, Any] = {}
+            for kind in (torch.utils.data.DataLoader, fastload.DataLoader):
+                torch.manual_seed(0)
+                is_mine = kind is fastload.DataLoader
+                dataset = Numbers() if source == "stream" else numbered_images(folder, evaluation(40, 32))
+                loader = kind(dataset, batch_size=4, shuffle=None if source == "stream" else True, num_workers=1)
+                # By default Accelerate dispatches streams.
+                ways = {"dispatch_batches": False, **setting}
+                with fastload.patch_torch() if is_mine else contextlib.nullcontext():
+                    prepared = prepare_data_loader(loader, torch.device("cpu"), put_on_device=True, **ways)
+                    skipping = accelerate.skip_first_batches(prepared, 1)
+                passes = [[as_told(batch) for batch in each] for each in (prepared, prepared, skipping)]
+                told["fastload" if is_mine else "torch"] = passes
+            stats = prepared.stats()
+            told.update(batches=stats.batches_delivered, native=stats.samples_native, by_python=stats.samples_python)
+            result[f"{name}, {source}"] = told
+    return result
+
+
+def as_told(batch: Any) -> Any:
+    return batch.tolist() if isinstance(batch, torch.Tensor) else [digest(batch[0]), batch[1].tolist()]
+
+
+def with_optimizer(model: Recording) -> dict[str, Any]:
+    return {"model": model, "optimizer": torch.optim.SGD(model.parameters(), 0.1), "options": {"cpu": True}}
+
+
+def of_lightning(model: Recording) -> dict[str, Any]:
+    options = {"strategy": "ddp", "devices": int(os.environ["WORLD_SIZE"]), "accelerator": "cpu", "logger": False}
+    quiet = dict.fromkeys(("enable_checkpointing", "enable_progress_bar", "enable_model_summary"), False)
+    return {"model": lightning_module(), "options": {**options, **quiet}}
+
+
+def of_trainer(model: Recording) -> dict[str, Any]:
+    import transformers
+
+    arguments = transformers.TrainingArguments(
+        output_dir=tempfile.mkdtemp(),
+        num_train_epochs=2,
+        per_device_train_batch_size=4,
+        use_cpu=True,
+        ddp_backend="gloo",
+        report_to=[],
+        save_strategy="no",
+        logging_strategy="no",
+        disable_tqdm=True,
+        remove_unused_columns=False,
+    )
+    return {"model": model, "arguments": arguments, "collate": collate_as_dict}
+
+
+PARTS: dict[str, Callable[[str], Any]] = {
+    "loaders": loaders,
+    "processors": processors,
+    "warned": warned,
+    "DistributedDataParallel": recipe_of("DistributedDataParallel", with_optimizer, lambda names: names["loader"]),
+    "Accelerate's ways": accelerates_ways,
+    "Lightning": recipe_of("Lightning", of_lightning, lambda names: names["trainer"].train_dataloader),
+    "Accelerate": recipe_of("Accelerate", with_optimizer, lambda names: names["loader"]),
+    "Hugging Face Trainer": recipe_of(
+        "Hugging Face Trainer", of_trainer, lambda names: names["trainer"].callback_handler.train_dataloader
+    ),
+}
+
+
+def main(folder: str, output: str, *parts: str) -> None:
+    faulthandler.dump_traceback_later(140, exit=True)  # no process outlives a test that was given up
+    torch.distributed.init_process_group("gloo")
+    results = {}
+    for part in parts:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            results[part] = PARTS[part](folder)
+        if part != "warned":
+            alarms = [str(warning.message) for warning in caught if "process group" in str(warning.message)]
+            assert not alarms, (part, alarms)
+    Path(output, f"{torch.distributed.get_rank()}.json").write_text(json.dumps(results))
+    torch.distributed.barrier()
+    torch.distributed.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,234 @@
+"""Process groups: under torchrun a rank gets what torch's loader gives it, and a loader without shards is noticed."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import json
+import os
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from children import RunChild
+from framework_recipes import NUM_IMAGES, Drawing
+from torch.utils.data import BatchSampler, RandomSampler, SequentialSampler, Subset
+
+import fastload
+from fastload import _distributed
+
+JOB = Path(__file__).resolve().parents[1] / "distributed_job.py"
+PLAIN_PARTS = ["loaders", "processors", "DistributedDataParallel"]
+OF_TWO = ["Lightning", "Accelerate", "Accelerate's ways", "Hugging Face Trainer"]
+FRAMEWORKS = {"Lightning": "lightning", "Accelerate": "accelerate", "Hugging Face Trainer": "transformers"}
+
+
+def is_installed(part: str) -> bool:
+    """Whether the framework of that part of the job is there, and takes this torch."""
+    module = FRAMEWORKS[part.removesuffix("'s ways")]
+    if importlib.util.find_spec(module) is None:
+        return False
+    if module != "transformers":
+        return True
+    return bool(importlib.import_module("transformers.utils").is_torch_available())
+
+
+@pytest.fixture(scope="module")
+def jobs() -> dict[int, list[dict[str, Any]]]:
+    """What the ranks told, by world size; each is run once."""
+    return {}
+
+
+@pytest.fixture
+def run_job(jobs: dict[int, list[dict[str, Any]]], run_child: RunChild, folder: Path, tmp_path: Path) -> Any:
+    def run(world_size: int) -> list[dict[str, Any]]:
+        if world_size not in jobs:
+            installed = [part for part in OF_TWO if is_installed(part)]
+            # The last part warns; in those before it a warning of that kind is a failure.
+            parts = [*PLAIN_PARTS, *(installed if world_size == 2 else []), "warned"]
+            arguments = ["--standalone", f"--nproc-per-node={world_size}", str(JOB), str(folder), str(tmp_path), *parts]
+            run_child(
+                f"from torch.distributed.run import main\nmain({arguments})", timeout=150, env={"OMP_NUM_THREADS": "1"}
+            )
+            jobs[world_size] = [json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(world_size)]
+        return jobs[world_size]
+
+    return run
+
+
+@pytest.fixture(params=[2, 4])
+def ranks(request: pytest.FixtureRequest, run_job: Any) -> list[dict[str, Any]]:
+    """What each rank of a torchrun of 2, or of 4, has told."""
+    return run_job(request.param)
+
+
+@pytest.mark.parametrize("drop_last", [False, True])
+def test_every_rank_gets_the_bytes_of_torchs_loader_in_each_epoch(ranks: list[Any], drop_last: bool) -> None:
+    for rank in ranks:
+        assert rank["loaders"][f"fastload {drop_last}"] == rank["loaders"][f"torch {drop_last}"]
+        epochs = rank["loaders"][f"fastload {drop_last}"]
+        assert epochs[0] != epochs[1] != epochs[2]
+        num_samples = sum(len(indices) for epoch in epochs for _, indices in epoch)
+        assert rank["loaders"][f"native {drop_last}"] == num_samples
+
+
+@pytest.mark.parametrize("drop_last", [False, True])
+def test_ranks_take_equally_many_steps_and_share_all_samples(ranks: list[Any], drop_last: bool) -> None:
+    world_size = len(ranks)
+    for epoch in range(3):
+        batches = [rank["loaders"][f"fastload {drop_last}"][epoch] for rank in ranks]
+        assert len({tuple(len(indices) for _, indices in of_rank) for of_rank in batches}) == 1
+        counts = Counter(index for of_rank in batches for _, indices in of_rank for index in indices)
+        if drop_last:
+            assert max(counts.values()) == 1
+            assert len(counts) == NUM_IMAGES // world_size * world_size
+        else:
+            assert sorted(counts) == list(range(NUM_IMAGES))
+            assert counts.total() == -(-NUM_IMAGES // world_size) * world_size
+            assert max(counts.values()) <= 2
+
+
+def test_auto_shares_the_processors_among_the_ranks(ranks: list[Any]) -> None:
+    for rank in ranks:
+        shared, alone = rank["processors"]
+        assert shared == max(1, alone // len(ranks))
+
+
+def test_only_unsharded_loaders_are_warned_of_and_only_once(ranks: list[Any]) -> None:
+    for rank in ranks:
+        *sharded, first, second, third = rank["warned"]
+        assert sharded == [[], [], []]
+        (text,) = first
+        assert text.startswith(
+            f"The process group has {len(ranks)} ranks, and this DataLoader gives each of them every"
+        )
+        assert second == third == []
+
+
+def assert_recipe_holds(ranks: list[Any], title: str, samples_per_epoch: int) -> None:
+    for rank in ranks:
+        told = rank[title]
+        assert told["fastload"] == told["torch"]
+        assert len(told["fastload"]) == 2 * -(-NUM_IMAGES // len(ranks) // 4)
+        assert told["native"] == told["images"] == 2 * samples_per_epoch
+    assert len({tuple(rank[title]["fastload"]) for rank in ranks}) == len(ranks)
+
+
+def test_the_recipe_of_plain_ddp_trains_on_torchs_batches(ranks: list[Any]) -> None:
+    assert_recipe_holds(ranks, "DistributedDataParallel", -(-NUM_IMAGES // len(ranks)))
+
+
+@pytest.mark.parametrize("title", FRAMEWORKS)
+def test_recipes_of_frameworks_train_on_torchs_batches_on_two_ranks(run_job: Any, title: str) -> None:
+    if not is_installed(title):
+        pytest.skip(f"{FRAMEWORKS[title]} is not installed, or takes no torch {torch.__version__}")
+    # Accelerate, and Trainer with it, deal out batches of 4 and fill up the last one; Lightning deals out samples.
+    assert_recipe_holds(run_job(2), title, 7 if title == "Lightning" else 8)
+
+
+def test_accelerates_ways_to_share_out_batches_give_those_of_torchs_loader(run_job: Any) -> None:
+    pytest.importorskip("accelerate")
+    ranks = run_job(2)
+    for name in ranks[0]["Accelerate's ways"]:
+        for number, rank in enumerate(ranks):
+            told = rank["Accelerate's ways"][name]
+            assert told["fastload"] == told["torch"], name
+            assert all(told["fastload"]), name
+            # Dispatched batches are taken by the first rank, and sent by it.
+            assert (told["batches"] > 0) == (number == 0 or "dispatched" not in name), name
+            if told["batches"] > 0:  # else threads have begun some that nobody waits for
+                assert (told["by_python"] == 0) == ("images" in name), name
+                assert (told["native"] == 0) == ("stream" in name), name
+
+
+# ---- which loaders are warned of, on a process group that is pretended -----------------------------------------------
+
+
+@pytest.fixture
+def four_ranks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 4)
+    monkeypatch.setattr(torch.distributed, "get_rank", lambda: 0)
+    _distributed._warn.cache_clear()
+    yield
+    _distributed._warn.cache_clear()
+
+
+class Endless(torch.utils.data.IterableDataset[int]):
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(3))
+
+
+class Shuffled(RandomSampler):
+    """May know its rank."""
+
+
+class OwnPart(Drawing):
+    def __init__(self) -> None:
+        self.rank = 1
+
+
+DATASET = Drawing()
+UNSHARDED: dict[str, dict[str, Any]] = {
+    "in order": {},
+    "shuffled": {"shuffle": True},
+    "with a RandomSampler": {"sampler": RandomSampler(DATASET)},
+    "with a SequentialSampler": {"sampler": SequentialSampler(DATASET)},
+    "without batches": {"batch_size": None},
+    "of a part of another size": {"dataset": Subset(DATASET, range(9))},
+    "with threads": {"num_workers": 2, "persistent_workers": True},
+}
+SHARDED: dict[str, dict[str, Any]] = {
+    "with a DistributedSampler": {"sampler": torch.utils.data.DistributedSampler(DATASET, 4, 1)},
+    "with a batch_sampler": {"batch_sampler": BatchSampler(RandomSampler(DATASET), 2, False)},
+    "with a sampler of the user's": {"sampler": range(1, 13, 4)},
+    "with a sampler that derives from torch's": {"sampler": Shuffled(DATASET)},
+    "of an iterable dataset": {"dataset": Endless()},
+    "of a dataset that knows its rank": {"dataset": OwnPart(), "shuffle": True},
+    "of this rank's part": {"dataset": Subset(DATASET, range(1, 13, 4)), "shuffle": True},
+}
+
+
+def warnings_of(arguments: dict[str, Any]) -> list[Any]:
+    loader = fastload.DataLoader(**{"dataset": DATASET, **arguments})
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        iter(loader)
+    return [(str(warning.message), warning.filename) for warning in caught]
+
+
+@pytest.mark.usefixtures("four_ranks")
+@pytest.mark.parametrize("arguments", UNSHARDED.values(), ids=UNSHARDED)
+def test_a_loader_that_gives_every_rank_everything_is_warned_of(arguments: dict[str, Any]) -> None:
+    ((text, place),) = warnings_of(arguments)
+    assert text == (
+        "The process group has 4 ranks, and this DataLoader gives each of them every sample: its sampler does not know "
+        "the rank. To load each sample on one rank, pass sampler=torch.utils.data.DistributedSampler(dataset, "
+        "shuffle=...) instead of shuffle=..., and call loader.sampler.set_epoch(epoch) before each epoch. If the "
+        "dataset is this rank's part already, or every rank shall see all samples, ignore this."
+    )
+    assert place == __file__
+    assert warnings_of(arguments) == []
+
+
+@pytest.mark.usefixtures("four_ranks")
+@pytest.mark.parametrize("arguments", SHARDED.values(), ids=SHARDED)
+def test_a_loader_that_may_know_its_rank_is_not_warned_of(arguments: dict[str, Any]) -> None:
+    assert warnings_of(arguments) == []
+
+
+@pytest.mark.usefixtures("four_ranks")
+def test_a_forked_child_is_warned_for_itself() -> None:
+    assert len(warnings_of({})) == 1
+    child = os.fork()
+    if child == 0:
+        os._exit(len(warnings_of({})))
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
+
+
+def test_a_process_without_a_group_is_not_warned() -> None:
+    assert warnings_of({}) == []
