@@ -211,9 +211,10 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         """Starts an epoch; with persistent_workers the same iterator object each time, as torch gives it."""
         warn_of_unsharded(self)
         if self._engine is not None:
-            self._engine.check_process("this DataLoader")
             if isinstance(self._iterator, NativeIterator) and not self._engine.native.is_running:
                 self._iterator = None
+            if self._engine.native.is_forked:
+                self._engine = None  # the parent's; this process gets one of its own
         if isinstance(self._iterator, ThreadIterator) and not self._iterator.is_running:
             self._iterator = None
         return super().__iter__()
@@ -333,7 +334,8 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
 
     def stats(self) -> LoaderStats:
         """Counts, times and memory of this loader's engine since it started; zeros before the first iteration."""
-        native = self._engine.native.stats() if self._engine is not None else {}
+        is_own = self._engine is not None and not self._engine.native.is_forked
+        native = self._engine.native.stats() if self._engine is not None and is_own else {}
         by_torch = {"samples_python": self._torch_samples.count}
         return LoaderStats.from_counters(add_counters(add_counters(native, self._threads.stats()), by_torch))
 

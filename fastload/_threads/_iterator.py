@@ -6,6 +6,7 @@ import functools
 import os
 import threading
 import weakref
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -30,13 +31,23 @@ class LoaderThreads:
     def __init__(self) -> None:
         self.counters = ThreadCounters()
         self.num_closes = 0
-        self.dataset_lock = threading.RLock()  # held by who asks a dataset that is not thread-safe
+        self._dataset_lock = os.getpid(), threading.RLock()
         self._splitting: Splitting | None = None
         self._groups: weakref.WeakSet[WorkerGroup] = weakref.WeakSet()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A copy of a loader begins with none and nothing counted."""
         return LoaderThreads, ()
+
+    @property
+    def dataset_lock(self) -> AbstractContextManager[Any]:
+        """Held by who asks a dataset that is not thread-safe.
+
+        A forked child has its own: a thread that has not come along may hold the parent's.
+        """
+        if self._dataset_lock[0] != os.getpid():
+            self._dataset_lock = os.getpid(), threading.RLock()
+        return self._dataset_lock[1]
 
     def add(self, group: WorkerGroup) -> None:
         self._groups.add(group)

@@ -1,0 +1,63 @@
+"""Programs as users start them: scripts, Jupyter kernels, children with a small /dev/shm."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from children import RunChild
+from image_folders import make_clean_folder
+from notebook_kernel import Notebook
+
+
+@pytest.fixture(scope="session")
+def image_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Twelve JPEG images in class folders."""
+    return make_clean_folder(tmp_path_factory.mktemp("environment"), 12)
+
+
+@pytest.fixture
+def run_script(run_child: RunChild, tmp_path: Path) -> RunChild:
+    """Runs code as `python script.py`, so that processes which are spawned find and import the file."""
+
+    def run(code: str, **arguments: object) -> subprocess.CompletedProcess[str]:
+        script = tmp_path / "script.py"
+        script.write_text(textwrap.dedent(code))
+        return run_child(f"import os; os.execv({sys.executable!r}, ['python', {str(script)!r}])", **arguments)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def small_shared_memory() -> list[str]:
+    """The words before a command that give it a /dev/shm of 64 MB."""
+    mount = 'mount -t tmpfs -o size=64m tmpfs /dev/shm && exec "$@"'
+    refusals = []
+    for options in (["--mount"], ["--mount", "--map-root-user"]):
+        words = ["unshare", *options, "sh", "-c", mount, "sh"]
+        try:
+            result = subprocess.run([*words, "df", "--output=size", "/dev/shm"], capture_output=True, text=True)
+        except FileNotFoundError:
+            pytest.skip("needs unshare(1)")
+        if result.returncode == 0 and result.stdout.split()[-1] == "65536":
+            return words
+        refusals.append(result.stderr.strip())
+    pytest.skip(f"no other /dev/shm can be mounted here: {refusals}")
+
+
+@pytest.fixture
+def notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Notebook]:
+    """A kernel that sees no configuration of the user's."""
+    pytest.importorskip("jupyter_client", reason="needs jupyter_client and ipykernel, see tests/requirements.txt")
+    pytest.importorskip("ipykernel", reason="needs jupyter_client and ipykernel, see tests/requirements.txt")
+    for name in ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR"):
+        monkeypatch.setenv(name, str(tmp_path / name))
+    notebook = Notebook(tmp_path)
+    try:
+        yield notebook
+    finally:
+        notebook.close()
