@@ -37,6 +37,14 @@ def pss_bytes(pid: int) -> int:
     return sum(_pss_of_one(member) for member in process_tree(pid))
 
 
+def own_pss_bytes(pid: int) -> int:
+    """The part of `pss_bytes` that belongs to no file: anonymous and shared memory.
+
+    Programs that other people run on the machine map some of the same libraries, and change the rest of it.
+    """
+    return sum(_pss_of_one(member, ("Pss_Anon:", "Pss_Shmem:")) for member in process_tree(pid))
+
+
 def unmapped_shared_bytes(pid: int) -> int:
     """Shared memory that the tree keeps open and that none of it has mapped, so that no PSS counts it.
 
@@ -132,9 +140,9 @@ def _mapped_shared_files(pid: int) -> set[int]:
     return {int(field[4]) for field in fields if len(field) == 6 and field[5].startswith(_SHARED_MEMORY)}
 
 
-def _pss_of_one(pid: int) -> int:
+def _pss_of_one(pid: int, parts: tuple[str, ...] = ("Pss:",)) -> int:
     try:
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
     except (FileNotFoundError, ProcessLookupError):
         return 0
-    return sum(1024 * int(line.split()[1]) for line in lines if line.startswith("Pss:"))
+    return sum(1024 * int(line.split()[1]) for line in lines if line.startswith(parts))

@@ -71,7 +71,8 @@ class LoaderThreads:
 
     def stats(self) -> dict[str, Any]:
         """Counters by the names of LoaderStats."""
-        pending = [task for group in list(self._groups) if not group.is_ending for task in tuple(group.pending)]
+        running = [group for group in list(self._groups) if group.is_running]
+        pending = [task for group in running for task in tuple(group.pending)]
         depth = sum(task.is_done for task in pending)
         return {**self.counters.snapshot(), "batches_in_flight": len(pending), "queue_depth": depth}
 
@@ -148,7 +149,7 @@ class ThreadIterator(BaseIterator):
     @property
     def is_running(self) -> bool:
         """Whether more batches can come: its threads are of this process and have not been told to end."""
-        return os.getpid() == self._owner_pid and (self._group is None or not self._group.is_ending)
+        return os.getpid() == self._owner_pid if self._group is None else self._group.is_running
 
     @property
     def batch_report(self) -> NoReturn:

@@ -118,6 +118,11 @@ class WorkerGroup:
             worker.is_active = True
 
     @property
+    def is_running(self) -> bool:
+        """Whether the threads are of this process and have not been told to end."""
+        return os.getpid() == self.owner_pid and not self.is_ending
+
+    @property
     def has_active_worker(self) -> bool:
         return any(worker.is_active for worker in self.workers)
 

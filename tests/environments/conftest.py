@@ -27,7 +27,7 @@ def run_script(run_child: RunChild, tmp_path: Path) -> RunChild:
     def run(code: str, **arguments: object) -> subprocess.CompletedProcess[str]:
         script = tmp_path / "script.py"
         script.write_text(textwrap.dedent(code))
-        return run_child(f"import os; os.execv({sys.executable!r}, ['python', {str(script)!r}])", **arguments)
+        return run_child(f"import os; os.execv({sys.executable!r}, [{sys.executable!r}, {str(script)!r}])", **arguments)
 
     return run
 

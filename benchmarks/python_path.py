@@ -1,0 +1,263 @@
+"""Data sets written in Python: torch's DataLoader with N worker processes against fastload's with N threads.
+
+    python -m benchmarks.python_path                              # all four kinds
+    python -m benchmarks.python_path --kinds sleeping --rounds 9
+
+Linux. Every run is a process of its own; the two loaders take turns, and their batches are compared before a figure is
+shown. Both keep their workers (persistent_workers=True), so that an epoch's speed has no start-up in it; that is in the
+time to the first batch. Memory is the proportional set size of all processes while every prefetched batch is waiting,
+with /dev/shm and without files, above that of the process before it had a loader.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from tabulate import tabulate
+
+from benchmarks._machine import describe_machine
+from benchmarks._process_tree import cpu_seconds, own_pss_bytes, process_tree, unmapped_shared_bytes, wait_until_at_rest
+from benchmarks._sample_set import DEFAULT_FOLDER, ensure_sample_set
+
+LOADERS = ("torch", "fastload")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A data set of `benchmarks._python_datasets`, and how much of it an epoch has.
+
+    Attributes:
+        what: for the table.
+        workers: where the command line names no number.
+        num_samples: in an epoch.
+    """
+
+    what: str
+    workers: int
+    num_samples: int
+
+
+KINDS = {
+    "sleeping": Kind("waits 5 ms a sample", 8, 4096),
+    "numpy": Kind("log-mel spectrograms of 4 s of audio", 2, 1024),
+    "pil": Kind("Pillow decodes and resizes", 2, 1024),
+    "tokens": Kind("a tokenizer in Python", 2, 4096),
+}
+# Where threads are slower than this, the advice is to keep processes.
+_WORTH_THREADS = 0.95
+
+Figures = dict[str, Any]
+Rounds = dict[str, list[Figures]]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    options = parse_arguments(arguments)
+    if options.child is not None:
+        print(json.dumps(_measure(options)))
+        return
+    if options.data is None:
+        ensure_sample_set(DEFAULT_FOLDER)
+        options.data = DEFAULT_FOLDER
+    machine = describe_machine()
+    found = {}
+    with tempfile.TemporaryDirectory() as folder:
+        options.clips = Path(folder) / "clips.npy"
+        _make_clips(options)
+        for name in options.kinds:
+            found[name] = run_rounds(name, options)
+    check_batches(found)
+    print(format_table(found))
+    if options.json is not None:
+        settings = {name: getattr(options, name) for name in ("kinds", "workers", "rounds", "samples", "batch_size")}
+        machine["load_average_1_minute_at_the_end"] = round(os.getloadavg()[0], 2)
+        record = {"machine": machine, "versions": _versions(), "settings": settings, "rounds": found}
+        options.json.parent.mkdir(parents=True, exist_ok=True)
+        options.json.write_text(json.dumps(record, indent=1) + "\n")
+
+
+def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.python_path",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS), help="default: all")
+    parser.add_argument("--workers", type=int, help="processes or threads (default: 8 that sleep, 2 that compute)")
+    parser.add_argument("--rounds", type=int, default=5, help="of each loader; medians are shown")
+    parser.add_argument("--samples", type=int, help="in an epoch (default: each kind's own)")
+    parser.add_argument("--batch-size", type=int, default=64)
+    parser.add_argument("--data", type=Path, help="folder of JPEG files (default: the sample set of ImageNet's kind)")
+    parser.add_argument("--json", type=Path, help="write the figures to this file")
+    parser.add_argument("--clips", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--child", choices=LOADERS, help=argparse.SUPPRESS)
+    return parser.parse_args(arguments)
+
+
+def run_rounds(name: str, options: argparse.Namespace) -> Rounds:
+    """The figures of one kind, the loaders taking turns."""
+    rounds: Rounds = {loader: [] for loader in LOADERS}
+    for _ in range(options.rounds):
+        for loader in LOADERS:
+            rounds[loader].append(_run_child(name, loader, options))
+    return rounds
+
+
+def check_batches(found: dict[str, Rounds]) -> None:
+    """Exits with a message where the loaders did not give the same batches."""
+    for name, rounds in found.items():
+        if len({one["sha256"] for figures in rounds.values() for one in figures}) != 1:
+            raise SystemExit(f"{name}: the batches differ: no figure is worth showing")
+
+
+def format_table(found: dict[str, Rounds]) -> str:
+    """Two lines for each kind, torch's and fastload's: medians, and in fastload's line the ratios and the advice.
+
+    The ratio of speeds is the median of those of the single rounds: other work on the machine slows both loaders of one.
+    """
+    lines = []
+    for name, rounds in found.items():
+        theirs, ours = (_medians(rounds[loader]) for loader in LOADERS)
+        pairs = zip(rounds["fastload"], rounds["torch"], strict=True)
+        ratio = median(mine["samples_per_second"] / other["samples_per_second"] for mine, other in pairs)
+        for loader, figures in zip(LOADERS, (theirs, ours), strict=True):
+            is_ours = loader == "fastload"
+            lines.append(
+                (
+                    f"{name}: {KINDS[name].what}" if not is_ours else "",
+                    f"{loader}, {rounds[loader][0]['workers']} {'threads' if is_ours else 'workers'}",
+                    f"{figures['samples_per_second']:.0f}" + (f" ({ratio:.2f}x)" if is_ours else ""),
+                    f"{figures['cpu_ms_per_sample']:.2f}",
+                    _with_factor("{:.3f}", theirs, figures, "first_batch_seconds", "sooner", is_ours),
+                    _with_factor("{:.1f}", theirs, figures, "added_mib", "less", is_ours),
+                    f"{figures['processes']:.0f}",
+                    advice(ratio) if is_ours else "",
+                )
+            )
+    headers = ("data set", "loader", "samples/s", "CPU ms/sample", "first batch s", "added MiB", "processes", "advice")
+    return str(tabulate(lines, headers=headers, tablefmt="pipe", disable_numparse=True))
+
+
+def advice(ratio: float) -> str:
+    """What to do about a data set that threads load `ratio` times as fast as processes do."""
+    if ratio >= _WORTH_THREADS:
+        return "threads"
+    return f"processes: torch's DataLoader is {1 / ratio:.1f}x as fast; or compute in code that releases the GIL"
+
+
+def _with_factor(form: str, theirs: Figures, ours: Figures, name: str, word: str, is_ours: bool) -> str:
+    text = form.format(ours[name])
+    return f"{text} ({theirs[name] / ours[name]:.1f}x {word})" if is_ours and ours[name] > 0 else text
+
+
+def _medians(rounds: list[Figures]) -> Figures:
+    names = ("samples_per_second", "cpu_ms_per_sample", "first_batch_seconds", "added_mib", "processes")
+    return {name: median(one[name] for one in rounds) for name in names}
+
+
+def _run_child(name: str, loader: str, options: argparse.Namespace) -> Figures:
+    kind = KINDS[name]
+    command = [sys.executable, "-W", "ignore", "-m", "benchmarks.python_path", "--child", loader, "--kinds", name]
+    command += [
+        "--workers",
+        str(options.workers or kind.workers),
+        "--samples",
+        str(options.samples or kind.num_samples),
+    ]
+    command += ["--batch-size", str(options.batch_size), "--data", str(options.data), "--clips", str(options.clips)]
+    # NumPy's matrix products in one thread: torch's loader and fastload's are to have the processors for theirs.
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+    result = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment)
+    figures: Figures = json.loads(result.stdout)
+    return figures
+
+
+def _make_clips(options: argparse.Namespace) -> None:
+    from benchmarks._python_datasets import Spectrograms
+
+    Spectrograms.make_file(options.clips)
+
+
+def _versions() -> dict[str, str]:
+    import numpy as np
+    import PIL
+    import torch
+
+    return {
+        "python": sys.version.split()[0],
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+        "PIL": PIL.__version__,
+    }
+
+
+# ---- in a child ------------------------------------------------------------------------------------------------------
+
+
+def _measure(options: argparse.Namespace) -> Figures:
+    """A first epoch from a fresh loader, whose batches are kept in a sum; a timed one; one that is left waiting."""
+    import torch
+    import torch.utils.data
+
+    import fastload
+
+    dataset = _make_dataset(options)
+    torch.manual_seed(1)
+    loader_class = {"torch": torch.utils.data.DataLoader, "fastload": fastload.DataLoader}[options.child]
+    gc.collect()
+    pid = os.getpid()
+    idle_bytes = own_pss_bytes(pid)
+    begin = time.perf_counter()
+    loader = loader_class(
+        dataset, options.batch_size, shuffle=True, num_workers=options.workers, persistent_workers=True
+    )
+    batches = iter(loader)
+    batch = next(batches)
+    first_batch_seconds = time.perf_counter() - begin
+    digest = hashlib.sha256()
+    while batch is not None:
+        for tensor in batch:
+            digest.update(tensor.numpy().tobytes())
+        batch = next(batches, None)
+    cpu_begin, begin = cpu_seconds(pid), time.perf_counter()
+    for _ in loader:
+        pass
+    seconds, used = time.perf_counter() - begin, cpu_seconds(pid) - cpu_begin
+    batch = next(iter(loader))  # held, as a training step does
+    wait_until_at_rest(pid)
+    return {
+        "workers": options.workers,
+        "samples_per_second": len(dataset) / seconds,
+        "cpu_ms_per_sample": 1000 * used / len(dataset),
+        "first_batch_seconds": first_batch_seconds,
+        "added_mib": (own_pss_bytes(pid) + unmapped_shared_bytes(pid) - idle_bytes) / 2**20,
+        "processes": len(process_tree(pid)),
+        "sha256": digest.hexdigest(),
+    }
+
+
+def _make_dataset(options: argparse.Namespace) -> Any:
+    from benchmarks import _python_datasets
+
+    (name,) = options.kinds
+    if name == "numpy":
+        return _python_datasets.Spectrograms(options.clips, options.samples)
+    if name == "pil":
+        return _python_datasets.Photographs(options.data, options.samples)
+    return {"sleeping": _python_datasets.Sleeping, "tokens": _python_datasets.Tokens}[name](options.samples)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,273 @@
+"""Loaders in processes of every kind: scripts without a guard, children of torch.multiprocessing, forks."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+
+import pytest
+from children import RunChild
+
+LOADERS = """
+import hashlib
+import os
+import sys
+
+import torch
+import torchvision_shim
+from torch.utils.data import Dataset, IterableDataset
+from torchvision import transforms
+from torchvision.datasets import ImageFolder
+
+import fastload
+
+
+class Numbers(Dataset):
+    def __len__(self):
+        return 60
+
+    def __getitem__(self, index):
+        return torch.tensor(index) + torch.rand(2)
+
+
+class Unordered(Numbers):
+    def __getitem__(self, index):
+        return torch.tensor(index)
+
+
+class Stream(IterableDataset):
+    def __iter__(self):
+        info = torch.utils.data.get_worker_info()
+        first, step = (0, 1) if info is None else (info.id, info.num_workers)
+        return iter(range(first, 60, step))
+
+
+def images(*steps):
+    dataset = ImageFolder(os.environ["IMAGES"], transforms.Compose([transforms.RandomResizedCrop(32), *steps]))
+    dataset.samples = dataset.samples * 5
+    return dataset
+
+
+MAKERS = {
+    "native": lambda: images(transforms.ToTensor()),
+    "tail": lambda: images(transforms.ToTensor(), lambda image: image + torch.rand(1)),
+    "map, drawing": Numbers,
+    "map": Unordered,
+    "iterable": Stream,
+}
+
+
+def digest(batches):
+    total = hashlib.sha256()
+    for batch in batches:
+        for tensor in batch if isinstance(batch, list) else [batch]:
+            total.update(tensor.numpy().tobytes())
+    return total.hexdigest()
+
+
+def loader_of(name, loader_class=fastload.DataLoader, **arguments):
+    return loader_class(MAKERS[name](), batch_size=4, num_workers=2, **arguments)
+
+
+def digest_of(name, loader_class=fastload.DataLoader, **arguments):
+    torch.manual_seed(7)
+    return digest(loader_of(name, loader_class, **arguments))
+
+
+def digests_of_torch():
+    return {name: digest_of(name, torch.utils.data.DataLoader, multiprocessing_context="fork") for name in MAKERS}
+"""
+
+
+@pytest.fixture
+def environment(image_folder: Path) -> dict[str, str]:
+    return {"IMAGES": str(image_folder)}
+
+
+def test_a_script_without_a_main_guard_under_spawn(run_script: RunChild) -> None:
+    """Worker processes import the script, which starts workers, which import the script."""
+    script = """
+    import multiprocessing
+    multiprocessing.set_start_method("spawn", force=True)
+    import torch
+    import fastload
+    class Numbers(torch.utils.data.Dataset):
+        def __len__(self):
+            return 12
+        def __getitem__(self, index):
+            return index
+    loader = {loader}(Numbers(), batch_size=5, num_workers=2)
+    print([batch.tolist() for batch in loader])
+    """
+    by_torch = run_script(script.format(loader="torch.utils.data.DataLoader"), check=False)
+    assert by_torch.returncode != 0
+    assert "before the current process has finished its bootstrapping phase" in " ".join(by_torch.stderr.split())
+    expected = [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9], [10, 11]]
+    result = run_script(script.format(loader="fastload.DataLoader"))
+    assert result.stdout == f"{expected}\n"
+    assert result.stderr == ""
+
+
+@pytest.mark.parametrize("start_method", ["spawn", "fork"])
+def test_children_of_torch_multiprocessing_load_what_their_parent_does(
+    run_script: RunChild, environment: dict[str, str], start_method: str
+) -> None:
+    """The parent has iterated over loaders of its own before it starts them."""
+    run_script(
+        LOADERS
+        + textwrap.dedent(f"""
+        import torch.multiprocessing
+
+        def train(rank, expected):
+            for name in MAKERS:
+                assert digest_of(name) == expected[name], (rank, name)
+
+        if __name__ == "__main__":
+            expected = digests_of_torch()
+            for name in MAKERS:
+                assert digest_of(name) == expected[name], name
+            torch.multiprocessing.start_processes(train, (expected,), nprocs=2, start_method={start_method!r})
+        """),
+        env=environment,
+        timeout=60,
+    )
+
+
+def test_a_daemonic_process_builds_loaders_and_iterates(run_script: RunChild, environment: dict[str, str]) -> None:
+    run_script(
+        LOADERS
+        + textwrap.dedent("""
+        import multiprocessing
+
+        def load(expected):
+            assert multiprocessing.current_process().daemon
+            for name in MAKERS:
+                assert digest_of(name) == expected[name], name
+
+        expected = digests_of_torch()
+        process = multiprocessing.get_context("fork").Process(target=load, args=(expected,), daemon=True)
+        process.start()
+        process.join()
+        assert process.exitcode == 0
+        """),
+        env=environment,
+        timeout=40,
+    )
+
+
+def test_an_iterator_is_refused_in_a_forked_child_which_then_starts_its_own(
+    run_child: RunChild, environment: dict[str, str]
+) -> None:
+    result = run_child(
+        LOADERS
+        + textwrap.dedent("""
+        import itertools
+        import time
+
+        expected = digests_of_torch()
+        for name, is_persistent in itertools.product(MAKERS, (False, True)):
+            loader = loader_of(name, persistent_workers=is_persistent)
+            torch.manual_seed(7)
+            iterator = iter(loader)
+            first = next(iterator)
+            pid = os.fork()
+            if pid == 0:
+                begin = time.monotonic()
+                try:
+                    next(iterator)
+                except fastload.ForkedProcessError as error:
+                    assert f"(pid {os.getppid()})" in str(error), error
+                    assert "call iter() on it again in this process" in str(error), error
+                else:
+                    raise AssertionError(f"{name}: the parent's iterator gave a batch")
+                assert time.monotonic() - begin < 0.1
+                assert loader.stats().batches_in_flight == 0
+                loader.explain()
+                torch.manual_seed(7)
+                own = iter(loader)
+                assert own is not iterator
+                assert digest(own) == expected[name], name
+                loader.close()
+                del own, iterator, loader
+                sys.exit(0)  # the ordinary way out, with all finalizers
+            assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0, name
+            assert digest([first, *iterator]) == expected[name], name
+        """),
+        env=environment,
+        timeout=60,
+    )
+    assert result.stderr == ""
+
+
+def test_a_fork_while_a_thread_asks_a_dataset_that_is_not_thread_safe(run_child: RunChild) -> None:
+    run_child(
+        """
+        import os, threading
+        import fastload
+        class Numbers:
+            def __len__(self):
+                return 8
+            def __getitem__(self, index):
+                if os.getpid() == parent:
+                    is_inside.set()
+                    may_go_on.wait(15)
+                return index
+        parent, is_inside, may_go_on = os.getpid(), threading.Event(), threading.Event()
+        loader = fastload.DataLoader(Numbers(), num_workers=2, thread_safe=False)
+        iterator = iter(loader)
+        is_inside.wait()
+        pid = os.fork()
+        if pid == 0:
+            os._exit(0 if [int(batch) for batch in loader] == list(range(8)) else 1)
+        status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        may_go_on.set()
+        assert status == 0
+        assert [int(batch) for batch in iterator] == list(range(8))
+        """
+    )
+
+
+def test_lambdas_and_closures_everywhere(run_child: RunChild) -> None:
+    """As a function's locals under spawn, so that no piece can be found by its name."""
+    run_child(
+        """
+        import multiprocessing
+        multiprocessing.set_start_method("spawn")
+        import torch
+        from torch.utils.data import BatchSampler, Sampler
+        import fastload
+
+        def main():
+            offset, called = 100, []
+
+            class Local:
+                transform = staticmethod(lambda number: number + offset)
+                __len__ = lambda self: 20
+                __getitem__ = lambda self, index: self.transform(torch.tensor(index))
+
+            class Backwards(Sampler):
+                __iter__ = lambda self: iter(range(19, -1, -1))
+                __len__ = lambda self: 20
+
+            class Pairs(BatchSampler):
+                __init__ = lambda self: None
+                __iter__ = lambda self: ([number, 19 - number] for number in range(10))
+                __len__ = lambda self: 10
+
+            collate_fn = lambda samples: torch.stack(samples) * offset
+            sampled = {"batch_size": 3, "sampler": Backwards()}
+            for arguments in (sampled, {"batch_sampler": Pairs()}, {"batch_size": None, "sampler": Backwards()}):
+                if "batch_size" not in arguments or arguments["batch_size"] is not None:
+                    arguments["collate_fn"] = collate_fn
+                expected = list(torch.utils.data.DataLoader(Local(), **arguments))
+                found = list(
+                    fastload.DataLoader(
+                        Local(), num_workers=2, worker_init_fn=lambda worker_id: called.append(worker_id), **arguments
+                    )
+                )
+                assert len(found) == len(expected) and all(map(torch.equal, found, expected)), (found, expected)
+            assert sorted(called) == [0, 0, 0, 1, 1, 1]
+
+        main()
+        """
+    )
