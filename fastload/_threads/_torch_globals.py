@@ -69,7 +69,7 @@ def _exchange() -> None:
         _change(getattr(torch.random, name), functools.partial(_of_generator, replacement))
 
 
-def _change(function: types.FunctionType, replacement: Callable[..., Any]) -> None:
+def _change(function: Any, replacement: Callable[..., Any]) -> None:
     """Makes `function` call `replacement`, with torch's own function and this thread's worker before its arguments."""
     torchs_own = types.FunctionType(
         function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__
@@ -85,7 +85,7 @@ def _change(function: types.FunctionType, replacement: Callable[..., Any]) -> No
         "_ask": lambda *args, **kwargs: replacement(torchs_own, _this_thread.worker, *args, **kwargs)
     }
     function.__code__ = ask.__code__
-    function.__signature__ = signature  # type: ignore[attr-defined]
+    function.__signature__ = signature
 
 
 def _get_worker_info(torchs_own: Callable[[], Any], of_thread: WorkerGlobals | None) -> Any:
