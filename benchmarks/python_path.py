@@ -125,7 +125,7 @@ def check_batches(found: dict[str, Rounds]) -> None:
 def format_table(found: dict[str, Rounds]) -> str:
     """Two lines for each kind, torch's and fastload's: medians, and in fastload's line the ratios and the advice.
 
-    The ratio of speeds is the median of those of the single rounds: other work on the machine slows both of one.
+    The ratio of speeds is the median of the single rounds': other work on the machine slows both loaders of a round.
     """
     lines = []
     for name, rounds in found.items():
