@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +31,12 @@ class Pairs(Dataset[Any]):
         return torch.full((3, 2, 2), float(range(self.length)[index])), range(self.length)[index]
 
 
-@pytest.fixture(autouse=True)
-def _impatient_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(autouse=True, scope="package")
+def _impatient_torch() -> Iterator[None]:
     """torch waits 5 s for each worker process that does not end by itself, as those that have raised often do not."""
-    monkeypatch.setattr(torch.utils.data._utils, "MP_STATUS_CHECK_INTERVAL", 0.5)
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr(torch.utils.data._utils, "MP_STATUS_CHECK_INTERVAL", 0.5)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -669,16 +669,19 @@ ROWS: tuple[Row, ...] = (
 )
 
 
+_HEAD = """# The contract of torch's DataLoader
+
+What a program may rely on, as torch 2.13 does it, and whether `fastload.DataLoader` does: for native batches, for
+batches that end in Python, and for any other data set. Each row names the tests that show it; with torch's loader in
+the same test, but for those of what torch has not, and those in `tests/faults`.
+"""
+
+
 def document() -> str:
     """docs/dataloader-contract.md."""
     counts = {verdict: sum(row.verdict == verdict for row in ROWS) for verdict in (HELD, DEVIATED, NOT_APPLICABLE)}
     lines = [
-        "# The contract of torch's DataLoader",
-        "",
-        "What a program may rely on, as torch 2.13 does it, and whether `fastload.DataLoader` does: for native",
-        "batches, for batches that end in Python, and for any other data set. Each row names the tests that show it;",
-        "with torch's loader in the same test, but for those of what torch has not, and those in `tests/faults`.",
-        "",
+        _HEAD,
         f"{counts[HELD]} rows are held, {counts[DEVIATED]} deviated from on purpose, {counts[NOT_APPLICABLE]} are not "
         "applicable.",
         "",
