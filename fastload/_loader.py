@@ -274,9 +274,9 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         splitting = self._threads.splitting(is_possible=is_possible and self.num_workers > 1)
         return self._thread_iterator(functools.partial(make_maker, plan), 0, splitting)
 
-    def _lock_of_dataset(self) -> contextlib.AbstractContextManager[Any]:
+    def _lock_of_dataset(self) -> contextlib.AbstractContextManager[Any] | None:
         """To be held by a thread that runs the user's code for a sample."""
-        return contextlib.nullcontext() if self.thread_safe else self._threads.dataset_lock
+        return None if self.thread_safe else self._threads.dataset_lock
 
     def _thread_iterator(self, make_maker: MakerFactory, position: int, splitting: Splitting) -> ThreadIterator:
         num_threads = min(self.num_workers, self.num_streams or self.num_workers)

@@ -27,7 +27,7 @@ class TailMaker:
         stream: Where all of it draws from.
         counters: To add to.
         worker_id: Number of the thread, as errors tell it; None where the caller does the work.
-        lock: Held while the user's own transforms run.
+        lock: Held while the user's own transforms run, where one thread at a time may.
     """
 
     def __init__(
@@ -36,13 +36,13 @@ class TailMaker:
         stream: RandomStream,
         counters: ThreadCounters,
         worker_id: int | None,
-        lock: contextlib.AbstractContextManager[Any],
+        lock: contextlib.AbstractContextManager[Any] | None,
     ) -> None:
         self._plan = plan
         self._stream = stream
         self._counters = counters
         self._worker_id = worker_id
-        self._lock = lock
+        self._lock = lock or contextlib.nullcontext()
         self._head = SampleHead(plan, stream)
 
     def make(self, indices: Any, key: RandomKey, epoch: int, is_abandoned: Callable[[], bool]) -> Any:

@@ -18,6 +18,8 @@ from fastload._threads._counters import ThreadCounters
 from fastload._threads._random_stream import RandomKey, RandomStream
 from fastload._threads._task import AbandonedError
 
+_NO_LOCK = contextlib.nullcontext()
+
 
 @dataclass(frozen=True)
 class DatasetPlan:
@@ -38,7 +40,7 @@ class DatasetPlan:
     is_batched: bool
     drop_last: bool
     counters: ThreadCounters
-    lock: contextlib.AbstractContextManager[Any] = field(default_factory=contextlib.nullcontext)
+    lock: contextlib.AbstractContextManager[Any] | None = None
     streams: SharedStreams = field(default_factory=lambda: SharedStreams())
 
     @functools.cached_property
@@ -111,7 +113,7 @@ class MapMaker:
         self._stream.begin_sample(key, index)
         begin = time.perf_counter()
         try:
-            with self._plan.lock, self._stream.mode():
+            with self._plan.lock or _NO_LOCK, self._stream.mode():
                 sample = self._plan.dataset[index]
         except StopIteration as error:
             raise _silent_end(f"dataset[{index!r}]") from error
@@ -133,18 +135,29 @@ class MapMaker:
         if self._plan.takes_whole_batches:
             return self._load_all(indices, key)
         self._plan.find_in_subsets(indices)
-        samples = []
-        for index in indices:
-            if is_abandoned():
-                raise AbandonedError
-            samples.append(self.load(index, key))
+        if self._plan.lock is not None or self._stream.begins_with_sample:
+            return [self.load(index, key) for index in _wanted(indices, is_abandoned)]
+        return self._load_each(indices, is_abandoned)
+
+    def _load_each(self, indices: Any, is_abandoned: Callable[[], bool]) -> list[Any]:
+        """As load() does for each; for a batch of small samples that costs more than they do."""
+        dataset, samples, index = self._plan.dataset, [], None
+        begin = time.perf_counter()
+        try:
+            with self._stream.mode():
+                for index in _wanted(indices, is_abandoned):
+                    samples.append(dataset[index])
+        except StopIteration as error:
+            raise _silent_end(f"dataset[{index!r}]") from error
+        finally:
+            self._tally.add(len(samples), begin)
         return samples
 
     def _load_all(self, indices: Any, key: RandomKey) -> Any:
         self._stream.begin_batch(key, indices)
         begin = time.perf_counter()
         try:
-            with self._plan.lock, self._stream.mode():
+            with self._plan.lock or _NO_LOCK, self._stream.mode():
                 samples = self._plan.dataset.__getitems__(indices)
         except StopIteration as error:
             raise _silent_end(f"dataset.__getitems__({indices!r})") from error
@@ -178,7 +191,7 @@ class IterableMaker:
         """Asks the dataset for an iterator; make() does so where that has not been done for `epoch`."""
         self._stream.begin_sample(key, self._worker_id)
         try:
-            with self._plan.lock, self._stream.mode():
+            with self._plan.lock or _NO_LOCK, self._stream.mode():
                 self._items = self._plan.streams.open(self._plan.dataset, epoch)
         except StopIteration as error:
             raise _silent_end("iter(dataset)") from error
@@ -205,7 +218,7 @@ class IterableMaker:
     def _next(self) -> Any:
         begin = time.perf_counter()
         try:
-            with self._plan.lock, self._items.lock, self._stream.mode():
+            with self._plan.lock or _NO_LOCK, self._items.lock, self._stream.mode():
                 item = next(self._items.iterator)
         except StopIteration:
             self._has_ended = True
@@ -260,6 +273,13 @@ class SharedStreams:
             "stream.",
             stacklevel=2,
         )
+
+
+def _wanted(indices: Any, is_abandoned: Callable[[], bool]) -> Iterator[Any]:
+    for index in indices:
+        if is_abandoned():
+            raise AbandonedError
+        yield index
 
 
 def _collated(plan: DatasetPlan, stream: RandomStream, samples: Any) -> Any:

@@ -194,6 +194,10 @@ class ThreadIterator(BaseIterator):
                 except StopIteration:
                     self._is_exhausted = True
                     return
+                except BaseException:
+                    if done is not None:
+                        group.pending.remove(done)  # in torch, too, a sampler that fails costs the batch at hand
+                    raise
             if not group.has_active_worker:
                 self._is_exhausted = True
                 return

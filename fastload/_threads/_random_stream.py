@@ -23,6 +23,9 @@ RandomKey = tuple[int, int]
 class RandomStream(ABC):
     """The draws of one thread. Not thread-safe."""
 
+    # Whether each sample's draws begin anew, so that the stream has to be told of each.
+    begins_with_sample = True
+
     @abstractmethod
     def mode(self) -> AbstractContextManager[object]:
         """To be entered while Python draws."""
@@ -55,6 +58,8 @@ class TorchStream(RandomStream):
         take_generator: Gives that generator, which is of the CPU.
         is_of_process: Whether it is what torch draws from by itself.
     """
+
+    begins_with_sample = False
 
     def __init__(self, take_generator: TakeGenerator, *, is_of_process: bool) -> None:
         self._take_generator = take_generator

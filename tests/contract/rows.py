@@ -505,7 +505,7 @@ ROWS: tuple[Row, ...] = (
         ERRORS,
         "fork while an iterator runs",
         "the child has queues whose other end is the parent's, and may wait for ever",
-        "an iterator says at once that it is another process's; a loader whose batches end in Python gives a new one",
+        "an iterator says at once that it is another process's; iter() on its loader gives the child one of its own",
         "faults/test_lifecycle.py::test_a_forked_child_is_refused_at_once_and_the_parent_goes_on",
         "faults/test_tail_lifecycle.py::test_a_child_process_cannot_use_the_iterator_but_one_of_its_own",
     ),
@@ -671,9 +671,9 @@ ROWS: tuple[Row, ...] = (
 
 _HEAD = """# The contract of torch's DataLoader
 
-What a program may rely on, as torch 2.13 does it, and whether `fastload.DataLoader` does: for native batches, for
-batches that end in Python, and for any other data set. Each row names the tests that show it; with torch's loader in
-the same test, but for those of what torch has not, and those in `tests/faults`.
+What a program may rely on, as torch 2.13 does it, and whether `fastload.DataLoader` does. Each row names the tests that
+show it. Most run torch's loader in the same test, and native batches, batches that end in Python and other data sets
+where these could differ; those in `tests/faults` and those of what torch has not look at fastload alone.
 """
 
 

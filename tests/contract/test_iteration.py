@@ -20,7 +20,6 @@ from torchvision import transforms
 from torchvision.datasets import ImageFolder
 
 import fastload
-from fastload._threads._iterator import ThreadIterator
 
 
 def all_steps(loader: Any, limit: int = 30) -> list[Any]:
@@ -114,18 +113,11 @@ def test_bad_keys_cost_their_own_batch_and_no_other(threaded: Any, num_workers: 
 @pytest.mark.parametrize("num_workers", [0, 1, 2])
 @pytest.mark.parametrize("prefetch_factor", [1, 2, 9])
 def test_a_failing_sampler_fails_at_the_same_step(dataset: Any, num_workers: int, prefetch_factor: int) -> None:
-    """torch loses the batch that it had in its hands then; threads of Python give it at the next step."""
     more = {"prefetch_factor": prefetch_factor} if num_workers else {}
     theirs, mine = on_both(
         lambda kind: outcome(lambda: all_steps(kind(dataset, sampler=Raising(), num_workers=num_workers, **more)))
     )
-    if mine != theirs:
-        (_, found), (_, expected) = mine, theirs
-        step = expected.index(ZeroDivisionError)
-        assert found.index(ZeroDivisionError) == step
-        assert isinstance(iter(fastload.DataLoader(dataset)), ThreadIterator)
-        assert found[:step] + found[step + 1 :] == [[index] for index in range(9)]
-        assert [batch for batch in found if batch in expected] == expected
+    assert mine == theirs
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])
