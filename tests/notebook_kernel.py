@@ -20,7 +20,7 @@ class Notebook:
     def _connect(self) -> None:
         self.client = self.manager.client()
         self.client.start_channels()
-        self.client.wait_for_ready(timeout=30)
+        self.client.wait_for_ready(timeout=60)
 
     def run(self, cell: str, when_it_prints: Callable[[], None] | None = None) -> str:
         """What the cell prints, or ``ename: evalue`` of the error it ends in.
@@ -39,7 +39,7 @@ class Notebook:
                 when_it_prints()
             printed.append(content["text"])  # type: ignore[index,call-overload]
 
-        reply = self.client.execute_interactive(textwrap.dedent(cell), timeout=30, output_hook=receive)["content"]
+        reply = self.client.execute_interactive(textwrap.dedent(cell), timeout=60, output_hook=receive)["content"]
         return "".join(printed) if reply["status"] == "ok" else f"{reply['ename']}: {reply['evalue']}"
 
     def restart(self) -> None:

@@ -61,7 +61,8 @@ def test_a_lambda_transform_under_spawn(run_child: RunChild) -> None:
         problem = problem_of(lambda: by_torch(dataset, **arguments))
         assert "pickle" in problem and "lambda" in problem, problem
         assert are_equal(by_fastload(dataset, **arguments), by_torch(dataset))
-        """)
+        """),
+        timeout=60,
     )
 
 
@@ -88,7 +89,8 @@ def test_a_handle_in_the_dataset_that_does_not_pickle(run_child: RunChild) -> No
         problem = problem_of(lambda: by_torch(dataset, **arguments))
         assert problem.startswith("TypeError: cannot pickle"), problem
         assert are_equal(by_fastload(dataset, **arguments), by_torch(dataset))
-        """)
+        """),
+        timeout=60,
     )
 
 
@@ -109,7 +111,8 @@ def test_a_daemonic_parent(run_child: RunChild) -> None:
         process.join()
         assert process.exitcode == 0
         assert results.get() == [batch.tolist() for batch in by_torch(dataset)]
-        """)
+        """),
+        timeout=60,
     )
 
 
@@ -138,7 +141,7 @@ def test_batches_larger_than_a_dev_shm_of_64_mb(
             assert os.listdir("/dev/shm") == []
         problem = problem_of(lambda: by_torch(dataset, num_workers=2))
         assert any(words in problem for words in ("No space left", "shared memory", "Bus error")), problem
-        """)
+        """),
     )
     command = [*small_shared_memory, sys.executable, str(script)]
     run_child(f"import os; os.execvp({command[0]!r}, {command!r})", timeout=40)

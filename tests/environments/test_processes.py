@@ -180,7 +180,7 @@ def test_an_iterator_is_refused_in_a_forked_child_which_then_starts_its_own(
                     assert "call iter() on it again in this process" in str(error), error
                 else:
                     raise AssertionError(f"{name}: the parent's iterator gave a batch")
-                assert time.monotonic() - begin < 0.1
+                assert time.monotonic() - begin < 1
                 assert loader.stats().batches_in_flight == 0
                 loader.explain()
                 torch.manual_seed(7)
