@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from children import RunChild
 from image_folders import make_clean_folder
+from loopback import need_loopback
 from notebook_kernel import Notebook
 
 
@@ -54,6 +55,7 @@ def notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Notebo
     """A kernel that sees no configuration of the user's."""
     pytest.importorskip("jupyter_client", reason="needs jupyter_client and ipykernel, see tests/requirements.txt")
     pytest.importorskip("ipykernel", reason="needs jupyter_client and ipykernel, see tests/requirements.txt")
+    need_loopback()
     for name in ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR"):
         monkeypatch.setenv(name, str(tmp_path / name))
     notebook = Notebook(tmp_path)

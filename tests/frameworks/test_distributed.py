@@ -6,6 +6,7 @@ import importlib
 import importlib.util
 import json
 import os
+import socket
 import warnings
 from collections import Counter
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ import pytest
 import torch
 from children import RunChild
 from framework_recipes import NUM_IMAGES, Drawing
+from loopback import need_loopback
 from torch.utils.data import BatchSampler, RandomSampler, SequentialSampler, Subset
 
 import fastload
@@ -47,13 +49,15 @@ def jobs() -> dict[int, list[dict[str, Any]]]:
 def run_job(jobs: dict[int, list[dict[str, Any]]], run_child: RunChild, folder: Path, tmp_path: Path) -> Any:
     def run(world_size: int) -> list[dict[str, Any]]:
         if world_size not in jobs:
+            need_loopback()
             installed = [part for part in OF_TWO if is_installed(part)]
             # The last part warns; in those before it a warning of that kind is a failure.
             parts = [*PLAIN_PARTS, *(installed if world_size == 2 else []), "warned"]
             arguments = ["--standalone", f"--nproc-per-node={world_size}", str(JOB), str(folder), str(tmp_path), *parts]
-            run_child(
-                f"from torch.distributed.run import main\nmain({arguments})", timeout=150, env={"OMP_NUM_THREADS": "1"}
-            )
+            # By loopback: the name of a machine need not lead to an address of it.
+            interface = next(name for _, name in socket.if_nameindex() if name.startswith("lo"))
+            environment = {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": interface}
+            run_child(f"from torch.distributed.run import main\nmain({arguments})", timeout=150, env=environment)
             jobs[world_size] = [json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(world_size)]
         return jobs[world_size]
 
