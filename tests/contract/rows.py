@@ -426,7 +426,7 @@ ROWS: tuple[Row, ...] = (
         "anything: a batch stays in its process",
         "test_deviations.py::test_batches_need_not_be_pickled",
         "test_collation.py::test_what_workers_cannot_send_comes_from_threads_as_without_workers",
-        "test_errors.py::test_an_error_that_cannot_be_pickled_is_raised_where_torch_waits_for_ever",
+        "test_worker_errors.py::test_an_error_that_cannot_be_pickled_is_raised_where_torch_waits_for_ever",
     ),
     # ---- errors and ends -------------------------------------------------------------------------------------------
     held(
@@ -434,9 +434,9 @@ ROWS: tuple[Row, ...] = (
         "an exception in the data set or collate_fn",
         'the same type, its text behind "Caught X in DataLoader worker process i." and the traceback; '
         "a KeyError keeps its newlines, `message=` is used, types that take no text become RuntimeError",
-        "test_errors.py::test_every_kind_of_error_is_raised_as_torch_raises_it",
-        "test_errors.py::test_a_group_of_errors_is_what_torch_makes_of_it_with_the_group_as_cause",
-        "test_errors.py::test_an_error_of_collate_costs_its_batch_alone",
+        "test_worker_errors.py::test_every_kind_of_error_is_raised_as_torch_raises_it",
+        "test_worker_errors.py::test_a_group_of_errors_is_what_torch_makes_of_it_with_the_group_as_cause",
+        "test_worker_errors.py::test_an_error_of_collate_costs_its_batch_alone",
         "test_map_datasets.py::test_an_error_has_the_original_as_its_cause_with_the_users_frames",
         note='"worker thread i"; the original is its `__cause__`',
     ),
@@ -479,7 +479,7 @@ ROWS: tuple[Row, ...] = (
         "KeyboardInterrupt, SystemExit, GeneratorExit in the data set",
         "end the worker process, and the epoch with it: a RuntimeError or an error of the connection",
         "no process ends: what was raised is raised, and the next call gives the next batch",
-        "test_errors.py::test_what_ends_torchs_worker_is_raised_as_it_is_and_the_epoch_goes_on",
+        "test_worker_errors.py::test_what_ends_torchs_worker_is_raised_as_it_is_and_the_epoch_goes_on",
     ),
     deviated(
         ERRORS,
