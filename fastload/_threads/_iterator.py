@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import collections
 import functools
+import itertools
 import os
 import threading
 import weakref
@@ -175,7 +177,9 @@ class ThreadIterator(BaseIterator):
         self._key = self._random_key(loader)
         self._group.restart_order()
         self._is_exhausted = False
-        self._unsent: Request | None = None  # what the sampler gave last, until a thread has it
+        # What the sampler gave last, until threads have it: an item or none.
+        self._given: collections.deque[Any] = collections.deque()
+        self._request: Request | None = None
         self._submit_up_to(self._max_batches, self._group)
 
     def _random_key(self, loader: Any) -> RandomKey:
@@ -185,24 +189,29 @@ class ThreadIterator(BaseIterator):
         return int(seed), int(epoch)
 
     def _submit_up_to(self, count: int, group: WorkerGroup, done: Task | None = None) -> None:
-        """Asks for batches until `count` are on their way."""
+        """Asks for batches until `count` are on their way. What an interrupt has left undone comes first."""
+        self._submit_given(group, done)
         while len(group.pending) < count and not self._is_exhausted:
-            # An interrupt may have come between any two steps of this for the batch before.
-            if self._unsent is None or (group.pending and group.pending[-1].request is self._unsent):
-                try:
-                    self._unsent = Request(self._next_index(), self._key)  # type: ignore[no-untyped-call]
-                except StopIteration:
-                    self._is_exhausted = True
-                    return
-                except BaseException:
-                    if done is not None:
-                        group.pending.remove(done)  # in torch, too, a sampler that fails costs the batch at hand
-                    raise
-            if not group.has_active_worker:
-                self._is_exhausted = True
-                return
-            group.submit(self._unsent, done)
-            self._unsent = None
+            next_of_sampler = itertools.islice(self._sampler_iter, 1)
+            try:
+                self._given.extend(next_of_sampler)  # one call of C: no interrupt comes between taking and keeping
+            except BaseException:
+                if done is not None and not self._given:
+                    group.pending.remove(done)  # in torch, too, a sampler that fails costs the batch at hand
+                raise
+            self._is_exhausted = not self._given
+            self._submit_given(group, done)
+
+    def _submit_given(self, group: WorkerGroup, done: Task | None) -> None:
+        """Asks for the batch that the sampler gave last. Each step can be repeated."""
+        if self._given and self._request is None:
+            self._request = Request(self._given[0], self._key)
+        if self._request is not None and group.has_active_worker:
+            group.submit(self._request, done)
+        elif self._request is not None:
+            self._is_exhausted = True
+        self._given.clear()
+        self._request = None
 
     def _next_data(self) -> Any:
         if os.getpid() != self._owner_pid:

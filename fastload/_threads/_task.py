@@ -54,6 +54,7 @@ class Task:
         worker_id: Of the worker that would make it in torch.
         previous: The task before it of the same worker.
         wake: Called when it is done.
+        next_worker: Whose turn it is then.
     """
 
     def __init__(
@@ -63,12 +64,15 @@ class Task:
         worker_id: int,
         previous: Task | None,
         wake: Callable[[], None],
+        next_worker: int,
     ) -> None:
         self.request = request
         self.indices = request.indices
         self.key = request.key
         self.epoch = epoch
         self.worker_id = worker_id
+        self.next_worker = next_worker
+        self.pieces: list[Piece] | None = None  # None: not divided yet
         self.is_done = False
         self.is_end_of_stream = False
         self.split: SplitBatch | None = None
@@ -91,6 +95,7 @@ class Task:
         self._batch, self._error, self.mark = batch, error, mark
         self.is_end_of_stream = is_end_of_stream
         self._previous = None  # else a chain of all tasks
+        self.pieces = []
         self.is_done = True
         self.announce_progress()
         self._wake()
@@ -188,11 +193,18 @@ def in_turn(action: Callable[[], T], wait_for_turn: Callable[[], None]) -> T:
 
 
 class Piece:
-    """What one thread does of a task: all of it, or some samples."""
+    """What one thread does of a task: all of it, or some samples.
 
-    __slots__ = ("is_probe", "positions", "task")
+    A thread may be given it more than once, and takes it once.
+    """
 
-    def __init__(self, task: Task, positions: Sequence[int] | None = None, *, is_probe: bool = False) -> None:
+    __slots__ = ("is_probe", "is_taken", "positions", "task", "thread")
+
+    def __init__(
+        self, task: Task, thread: int, positions: Sequence[int] | None = None, *, is_probe: bool = False
+    ) -> None:
         self.task = task
+        self.thread = thread
         self.positions = positions  # None: the batch as a whole
         self.is_probe = is_probe
+        self.is_taken = False

@@ -89,6 +89,7 @@ class WorkerGroup:
         self.set_device = None if plan.pin is None else _setter_of_current_device()
         self.init_lock = threading.Lock()
         self._next_worker = 0
+        self._submission: Task | None = None  # what was asked for last, perhaps not to the end
         self._epoch = 0
         self.counters = counters
         self._ready: queue.SimpleQueue[None] = queue.SimpleQueue()
@@ -111,6 +112,7 @@ class WorkerGroup:
     def restart_order(self) -> None:
         """The next batch is the first thread's; what was asked for before is made, but not delivered."""
         self.pending.clear()
+        self._submission = None
         self._next_worker = 0
         self._epoch += 1
         self.order.begin()
@@ -129,25 +131,26 @@ class WorkerGroup:
     def submit(self, request: Request, done: Task | None) -> None:
         """Asks for a batch. There must be an active worker.
 
+        An interrupt may come between any two steps of this. Called again with the same request, before any batch is
+        taken, it goes on where it was left: each step can be repeated.
+
         Args:
             request: What is asked for.
             done: The task in whose place it comes: without order, a worker that has finished one gets the next.
         """
-        is_free = done is not None and not self.plan.in_order and self.workers[done.worker_id].is_active
-        worker = self.workers[done.worker_id] if done is not None and is_free else self._worker_in_turn()
-        wake = functools.partial(self._changed.put, None)
-        task = Task(request, self._epoch, worker.number, worker.last_task, wake)
-        # An interrupt may come between any two steps: nobody waits for a batch that was not handed to a thread.
+        task = self._submission
+        if task is None or task.request is not request:
+            is_free = done is not None and not self.plan.in_order and self.workers[done.worker_id].is_active
+            worker = self.workers[done.worker_id] if done is not None and is_free else self._worker_in_turn()
+            wake = functools.partial(self._changed.put, None)
+            next_worker = self._next_worker if is_free else (worker.number + 1) % len(self.workers)
+            task = Task(request, self._epoch, worker.number, worker.last_task, wake, next_worker)
+            self._submission = task
         with self._distribution:
-            if self._held is not None:
-                self._held.append(task)
-            elif self.plan.splitting.is_known or not _can_be_split(task):
-                self._distribute(task)
-            else:
-                self._split(task)
-                self._threads[worker.number].pieces.put(Piece(task, [0], is_probe=True))
-                self._held = [task]
-            worker.last_task = task
+            self._hand_out(task)
+        self._next_worker = task.next_worker
+        self.workers[task.worker_id].last_task = task
+        if not (self.pending and self.pending[-1] is task):
             self.pending.append(task)
 
     def end_probe(self) -> None:
@@ -156,7 +159,8 @@ class WorkerGroup:
             held, self._held = self._held or [], None
             self.plan.splitting.is_known = True
             for task in held:
-                self._distribute(task)
+                task.pieces = self._pieces(task)
+                self._send(task)
 
     def wait(self, timeout_seconds: float) -> Task:
         """The next task that is done; it stays pending until it is removed. With 0 the wait has no limit.
@@ -196,11 +200,8 @@ class WorkerGroup:
         self._ready.put(None)
 
     def _worker_in_turn(self) -> _Worker:
-        while True:
-            worker = self.workers[self._next_worker]
-            self._next_worker = (self._next_worker + 1) % len(self.workers)
-            if worker.is_active:
-                return worker
+        workers = self.workers[self._next_worker :] + self.workers[: self._next_worker]
+        return next(worker for worker in workers if worker.is_active)
 
     def _next_done(self) -> Task | None:
         if self.is_ending:
@@ -211,21 +212,39 @@ class WorkerGroup:
 
     # ---- who does what ---------------------------------------------------------------------------------------------
 
-    def _distribute(self, task: Task) -> None:
+    def _hand_out(self, task: Task) -> None:
+        """Gives threads their pieces of a batch, or holds it back until the first sample of all is loaded."""
+        if self._held is not None:
+            if task not in self._held:
+                self._held.append(task)
+        elif self.plan.splitting.is_known or not _can_be_split(task):
+            if task.pieces is None:
+                task.pieces = self._pieces(task)
+        else:
+            self._split(task)
+            task.pieces = [Piece(task, task.worker_id, [0], is_probe=True)]
+            self._held = [task]
+        self._send(task)
+
+    def _send(self, task: Task) -> None:
+        for piece in task.pieces or ():
+            self._threads[piece.thread].pieces.put(piece)
+
+    def _pieces(self, task: Task) -> list[Piece]:
         """The first batch may have been split, and its first sample loaded, to find out how the others are made."""
         is_probed = task.split is not None
         if not (self.plan.splitting.is_possible and _can_be_split(task)):
             positions = range(1, len(task.indices)) if is_probed else None
-            if positions is None or len(positions):
-                self._threads[task.worker_id].pieces.put(Piece(task, positions))
-            return
+            return [Piece(task, task.worker_id, positions)] if positions is None or len(positions) else []
         if not is_probed:
             self._split(task)
         positions = range(1 if is_probed else 0, len(task.indices))
+        num_threads = len(self._threads)
         # The worker's own thread gets the first samples: where there are fewer than threads, not always the same idle.
-        for offset in range(min(len(self._threads), len(positions))):
-            thread = self._threads[(task.worker_id + offset) % len(self._threads)]
-            thread.pieces.put(Piece(task, positions[offset :: len(self._threads)]))
+        return [
+            Piece(task, (task.worker_id + offset) % num_threads, positions[offset::num_threads])
+            for offset in range(min(num_threads, len(positions)))
+        ]
 
     @staticmethod
     def _split(task: Task) -> None:
@@ -295,7 +314,10 @@ class _WorkerThread(DaemonThread):
     def _next_piece(self) -> Piece | None:
         self._gil_watch.look()
         begin = time.monotonic()
-        piece = self.pieces.get()
+        while (piece := self.pieces.get()) is not None and piece.is_taken:
+            pass
+        if piece is not None:
+            piece.is_taken = True
         self._group.counters.add({"worker_wait_seconds": time.monotonic() - begin})
         return None if self._group.is_ending else piece
 
