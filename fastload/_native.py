@@ -1,11 +1,13 @@
-"""The one importer of the extension module fastload._core."""
+"""The one importer of the extension modules: fastload._core, and fastload._cuda_kernels where it is built."""
 
 from __future__ import annotations
 
+import functools
 import importlib.machinery
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 REINSTALL = "Install fastload with this Python: python -m pip install --no-build-isolation <folder of fastload>"
@@ -57,6 +59,24 @@ if TYPE_CHECKING:
     SampleFailure = _core.SampleFailure
 
 
+@functools.cache
+def _import_cuda_kernels() -> ModuleType | str:
+    """The module fastload._cuda_kernels, or why it is not there."""
+    if not any(Path(__file__).parent.glob("_cuda_kernels.*.so")):
+        return "built without CUDA kernels"
+    try:
+        from fastload import _cuda_kernels
+    except ImportError as error:
+        return str(error)
+    return _cuda_kernels
+
+
+def cuda_kernels() -> ModuleType | None:
+    """The optional extension module, imported when first asked for; None where it is not there."""
+    found = _import_cuda_kernels()
+    return None if isinstance(found, str) else found
+
+
 @dataclass(frozen=True)
 class BuildInfo:
     """What is installed, for bug reports and for checking which code runs.
@@ -90,12 +110,13 @@ def build_info() -> BuildInfo:
         >>> fastload.build_info().active_kernel_table in fastload.build_info().kernel_tables
         True
     """
+    found = _import_cuda_kernels()
     return BuildInfo(
         version=version,
         compiler=_core.compiler,
         cxx_standard=_core.cxx_standard,
         kernel_tables=tuple(_core.available_kernel_tables().split(", ")),
         active_kernel_table=_core.active_kernel_table(),
-        has_cuda_module=False,
-        cuda_module_reason="this version has no CUDA kernels yet",
+        has_cuda_module=cuda_kernels() is not None,
+        cuda_module_reason=found if isinstance(found, str) else f"built with CUDA {found.cuda_version}",
     )

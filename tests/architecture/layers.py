@@ -43,6 +43,7 @@ PYTHON_LEVELS = {
     "_torch_draws": 2,
     "_device": 2,
     "_device_order": 2,
+    "_convert": 2,
     "_decode": 2,
     "_failures": 2,
     "_iterator": 3,
@@ -74,11 +75,12 @@ CPP_HOMES = {
 }
 # Word in C++ code -> (patterns of the files that may use it, what it is).
 CPP_WORD_HOMES = {r"\b(secure_)?getenv\b": (["kernels/dispatch.cpp"], "environment variables")}
+EXTENSION_MODULES = ("fastload._core", "fastload._cuda_kernels")
 # Module imported -> (files that may import it); relative to the folder that holds fastload.
 PYTHON_HOMES = {
     "torchvision": ["fastload/transforms/_recognize.py", "fastload/sources/_lowering.py"],
     "PIL": ["fastload/_fallback.py"],
-    "fastload._core": ["fastload/_native.py"],
+    **{module: ["fastload/_native.py"] for module in EXTENSION_MODULES},
 }
 ENVIRONMENT_HOMES = ["fastload/_config.py", "setup.py"]
 
@@ -159,7 +161,7 @@ def check_python_file(path: Path, root: Path) -> Iterator[tuple[str, str]]:
             if is_or_lies_in(module, thing) and name not in homes:
                 yield thing, f"imports {module}; the home of {thing} is {' or '.join(homes)}"
         parts = module.split(".")
-        if parts[0] != "fastload" or is_or_lies_in(module, "fastload._core"):
+        if parts[0] != "fastload" or any(is_or_lies_in(module, name) for name in EXTENSION_MODULES):
             continue
         # `import fastload` and `from fastload import DataLoader` go through __init__, the top.
         used = parts[1] if len(parts) > 1 and parts[1] in submodules(root) else "__init__"

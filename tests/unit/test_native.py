@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.machinery
+import re
 from pathlib import Path
 
 import pytest
@@ -17,13 +18,15 @@ def test_build_info_names_an_active_table_that_is_available() -> None:
     assert info.kernel_tables[-1] == "scalar"
 
 
-def test_build_info_says_what_built_it_and_why_there_is_no_cuda_module() -> None:
+def test_build_info_says_what_built_it_and_whether_there_are_cuda_kernels() -> None:
     info = fastload.build_info()
     assert info.version == fastload.__version__
     assert info.compiler.startswith(("GCC ", "Clang "))
     assert info.cxx_standard >= 201703
-    assert not info.has_cuda_module
-    assert info.cuda_module_reason == "this version has no CUDA kernels yet"
+    if info.has_cuda_module:
+        assert re.fullmatch(r"built with CUDA \d+\.\d+", info.cuda_module_reason)
+    else:
+        assert info.cuda_module_reason == "built without CUDA kernels"
 
 
 @pytest.mark.parametrize("name", fastload.build_info().kernel_tables)

@@ -1,0 +1,111 @@
+"""From uint8 pixels to the user's tensor, on the device they are on: dtype, normalisation and layout in one pass."""
+
+from __future__ import annotations
+
+import functools
+from types import ModuleType
+
+import torch
+
+from fastload import _native
+
+# Elements are moved as these, so that every bit of them arrives: the payload of a NaN, too.
+_INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+
+
+def convert(pixels: torch.Tensor, table: torch.Tensor, *, out: torch.Tensor) -> None:
+    """Looks every value up in a table: the bytes are those of the host's own last write, by whichever path.
+
+    Runs on the current stream of the tensors' device and does not wait for it: what else happens to the three tensors
+    has to be ordered by the caller. One kernel where `is_fused`, else torch's operations with a temporary of 8 bytes
+    for each pixel.
+
+    Args:
+        pixels: uint8 [batch, height, width, 3], contiguous.
+        table: [3, 256] of out's dtype, contiguous: element [c, v] is what value v of channel c becomes.
+        out: [batch, 3, height, width] with elements of 1, 2, 4 or 8 bytes, contiguous or channels_last; overwritten.
+
+    Raises:
+        ValueError: a shape, dtype, layout or device is none of these.
+        RuntimeError: the device refuses the kernel; the error may be one of earlier work on it.
+    """
+    _check(pixels, table, out)
+    if pixels.numel() == 0:
+        return
+    kernels = _kernels_on(pixels.device)
+    if kernels is None:
+        _look_up(pixels, table, out)
+    else:
+        _launch(kernels, pixels, table, out)
+
+
+def is_fused(device: torch.device | str = "cuda") -> bool:
+    """Whether `convert` is one kernel for tensors on `device`; loads the kernels when a device is first asked for."""
+    return _kernels_on(torch.device(device)) is not None
+
+
+def _kernels_on(device: torch.device) -> ModuleType | None:
+    if device.type != "cuda" or not torch.cuda.is_available():
+        return None
+    return _loaded_kernels(torch.cuda.current_device() if device.index is None else device.index)
+
+
+@functools.cache
+def _loaded_kernels(device_index: int) -> ModuleType | None:
+    kernels = _native.cuda_kernels()
+    if kernels is None:
+        return None
+    # Built for other GPUs, or for a newer driver, they are there and cannot run.
+    with torch.cuda.device(device_index):
+        error, _ = kernels.load(device_index)
+    return None if error else kernels
+
+
+def _launch(kernels: ModuleType, pixels: torch.Tensor, table: torch.Tensor, out: torch.Tensor) -> None:
+    batch, height, width, _ = pixels.shape
+    with torch.cuda.device(pixels.device):
+        error, name = kernels.convert(
+            pixels=pixels.data_ptr(),
+            table=table.data_ptr(),
+            out=out.data_ptr(),
+            batch=batch,
+            pixels_per_image=height * width,
+            element_size=out.element_size(),
+            channels_last=not out.is_contiguous(),
+            device=pixels.device.index,
+            stream=torch.cuda.current_stream(pixels.device).cuda_stream,
+        )
+    if error:
+        raise RuntimeError(
+            f"conversion of {pixels.numel()} bytes of pixels to {out.dtype} on {pixels.device} failed: {name}. "
+            "Earlier work on the device may be its cause."
+        )
+
+
+@torch.no_grad()
+def _look_up(pixels: torch.Tensor, table: torch.Tensor, out: torch.Tensor) -> None:
+    integer = _INTEGERS[out.element_size()]
+    for channel in range(3):
+        index = pixels[..., channel].to(torch.int64)
+        torch.take(table[channel].view(integer), index, out=out[:, channel].view(integer))
+
+
+def _check(pixels: torch.Tensor, table: torch.Tensor, out: torch.Tensor) -> None:
+    if pixels.dtype is not torch.uint8 or pixels.dim() != 4 or pixels.shape[3] != 3 or not pixels.is_contiguous():
+        raise ValueError(f"pixels must be contiguous uint8 [batch, height, width, 3], got {_describe(pixels)}")
+    if out.element_size() not in _INTEGERS:
+        raise ValueError(f"out must have elements of 1, 2, 4 or 8 bytes, got {_describe(out)}")
+    batch, height, width, _ = pixels.shape
+    if out.shape != (batch, 3, height, width):
+        raise ValueError(f"out must be [{batch}, 3, {height}, {width}] as pixels are, got {_describe(out)}")
+    if not (out.is_contiguous() or out.is_contiguous(memory_format=torch.channels_last)):
+        raise ValueError(f"out must be contiguous or channels_last, got {_describe(out)}")
+    if table.dtype is not out.dtype or table.shape != (3, 256) or not table.is_contiguous():
+        raise ValueError(f"table must be contiguous {out.dtype} [3, 256], as out is, got {_describe(table)}")
+    if not pixels.device == table.device == out.device:
+        devices = f"{pixels.device}, {table.device} and {out.device}"
+        raise ValueError(f"pixels, table and out must be on one device, got {devices}")
+
+
+def _describe(tensor: torch.Tensor) -> str:
+    return f"{tensor.dtype} {list(tensor.shape)} with strides {list(tensor.stride())}"

@@ -1,0 +1,20 @@
+# The optional extension module (csrc/cuda/bind_kernels.cpp). Only fastload/_native.py imports it.
+#
+# Pointers are addresses on the device, and a stream is torch's cuda_stream. A result is a cudaError_t and its name;
+# 0 is success.
+
+cuda_version: str
+
+def load(device: int) -> tuple[int, str]: ...
+def convert(
+    *,
+    pixels: int,
+    table: int,
+    out: int,
+    batch: int,
+    pixels_per_image: int,
+    element_size: int,
+    channels_last: bool,
+    device: int,
+    stream: int,
+) -> tuple[int, str]: ...

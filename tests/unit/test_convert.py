@@ -1,0 +1,220 @@
+"""Conversion of uint8 pixels by torch's operations, with the bytes of the host's own last write."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from conversions import (
+    DTYPES,
+    LAYOUTS,
+    SIZES,
+    bytes_of,
+    convert_on_host,
+    new_output,
+    random_pixels,
+    random_table,
+)
+from lowered_transforms import MEAN, STD, lowered
+from torch.utils._python_dispatch import TorchDispatchMode
+from torchvision import transforms as T
+
+from fastload import _convert
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_bytes_are_those_of_the_host(dtype: torch.dtype, layout: str) -> None:
+    table = random_table(dtype)
+    for size in SIZES:
+        pixels = random_pixels(*size)
+        out = new_output(pixels, dtype, LAYOUTS[layout])
+        _convert.convert(pixels, table, out=out)
+        assert bytes_of(out) == convert_on_host(pixels, table, LAYOUTS[layout]), size
+
+
+@pytest.mark.parametrize("dtype", [dtype for dtype in DTYPES if dtype.is_floating_point], ids=str)
+def test_tables_here_have_quiet_and_signalling_nans(dtype: torch.dtype) -> None:
+    integer = {2: torch.int16, 4: torch.int32, 8: torch.int64}[dtype.itemsize]
+    table = random_table(dtype).flatten()
+    nans = table[table.isnan()].view(integer)
+    nan, infinity = (torch.tensor(value, dtype=dtype).view(integer) for value in (float("nan"), float("inf")))
+    quiet_bit = nan & ~infinity
+    assert 100 < int(((nans & quiet_bit) == 0).sum()) < len(nans) - 100
+    assert len(nans.unique()) > 100
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_pipelines_own_table_gives_what_torchvision_gives(layout: str) -> None:
+    transform = T.Compose([T.Resize((29, 31)), T.ToTensor(), T.Normalize(MEAN, STD)])
+    form = lowered(transform)
+    assert form.table is not None
+    pixels = random_pixels(4, 29, 31)
+    out = new_output(pixels, form.dtype, LAYOUTS[layout])
+    table = torch.frombuffer(bytearray(form.table), dtype=form.dtype).view(3, 256)
+    _convert.convert(pixels, table, out=out)
+    expected = torch.stack([transform.transforms[2](T.functional.to_tensor(image.numpy())) for image in pixels])
+    assert torch.equal(out.contiguous().view(torch.int32), expected.view(torch.int32))
+
+
+def test_an_output_that_is_a_part_of_a_larger_tensor_leaves_the_rest_alone() -> None:
+    pixels, table = random_pixels(3, 5, 7), random_table(torch.float16)
+    memory = torch.full((5, 3, 5, 7), 7, dtype=torch.float16)
+    _convert.convert(pixels, table, out=memory[1:4])
+    assert bytes_of(memory[1:4]) == convert_on_host(pixels, table, torch.contiguous_format)
+    assert bool((memory[0] == 7).all() & (memory[4] == 7).all())
+
+
+def test_a_batch_of_no_images_is_left_as_it_is() -> None:
+    out = torch.empty((0, 3, 5, 7))
+    _convert.convert(torch.empty((0, 5, 7, 3), dtype=torch.uint8), random_table(torch.float32), out=out)
+    assert out.shape == (0, 3, 5, 7)
+
+
+def test_tensors_that_want_gradients_are_converted_without_them() -> None:
+    pixels, table = random_pixels(1, 3, 5), torch.ones((3, 256), requires_grad=True)
+    out = new_output(pixels, torch.float32, torch.contiguous_format)
+    _convert.convert(pixels, table, out=out)
+    assert not out.requires_grad
+
+
+class Operations(TorchDispatchMode):
+    """Notes what torch does and how many bytes of new memory its results have."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[str] = []
+        self.new_bytes = 0
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.names.append(function.overloadpacket.__name__)
+        result = function(*args, **(kwargs or {}))
+        known = [tensor for tensor in (*args, *(kwargs or {}).values()) if isinstance(tensor, torch.Tensor)]
+        memory = {tensor.untyped_storage().data_ptr() for tensor in known}
+        if isinstance(result, torch.Tensor) and result.untyped_storage().data_ptr() not in memory:
+            self.new_bytes += result.untyped_storage().nbytes()
+        return result
+
+
+def test_torchs_operations_wait_for_nothing_and_make_one_temporary_for_each_channel() -> None:
+    """What copies to the host (item, nonzero, _local_scalar_dense) would wait for the device."""
+    pixels, table = random_pixels(2, 16, 16), random_table(torch.float32)
+    out = new_output(pixels, torch.float32, torch.channels_last)
+    with Operations() as operations:
+        _convert.convert(pixels, table, out=out)
+    assert set(operations.names) <= {"select", "slice", "_to_copy", "view", "detach", "take"}
+    assert operations.new_bytes == 3 * 8 * 2 * 16 * 16
+
+
+def arguments(**changes: Any) -> dict[str, Any]:
+    return {
+        "pixels": random_pixels(2, 5, 7),
+        "table": torch.zeros((3, 256)),
+        "out": torch.zeros((2, 3, 5, 7)),
+    } | changes
+
+
+PIXELS = "pixels must be contiguous uint8 [batch, height, width, 3], got "
+TABLE = "table must be contiguous torch.float32 [3, 256], as out is, got "
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"pixels": torch.zeros((2, 5, 7, 3))}, PIXELS + "torch.float32 [2, 5, 7, 3]"),
+        ({"pixels": torch.zeros((5, 7, 3), dtype=torch.uint8)}, PIXELS + "torch.uint8 [5, 7, 3]"),
+        ({"pixels": torch.zeros((2, 5, 7, 4), dtype=torch.uint8)}, PIXELS + "torch.uint8 [2, 5, 7, 4]"),
+        (
+            {"pixels": torch.zeros((2, 3, 5, 7), dtype=torch.uint8).permute(0, 2, 3, 1)},
+            PIXELS + "torch.uint8 [2, 5, 7, 3] with strides [105, 7, 1, 35]",
+        ),
+        ({"out": torch.zeros((2, 3, 7, 5))}, "out must be [2, 3, 5, 7] as pixels are, got torch.float32 [2, 3, 7, 5]"),
+        (
+            {"out": torch.zeros((2, 3, 5, 7), dtype=torch.complex128)},
+            "out must have elements of 1, 2, 4 or 8 bytes, got torch.complex128 [2, 3, 5, 7]",
+        ),
+        (
+            {"out": torch.zeros((2, 3, 7, 5)).transpose(2, 3)},
+            "out must be contiguous or channels_last, got torch.float32 [2, 3, 5, 7] with strides [105, 35, 1, 5]",
+        ),
+        ({"table": torch.zeros((256, 3))}, TABLE + "torch.float32 [256, 3]"),
+        ({"table": torch.zeros((3, 256), dtype=torch.float16)}, TABLE + "torch.float16 [3, 256]"),
+        ({"table": torch.zeros((256, 3)).T}, TABLE + "torch.float32 [3, 256] with strides [1, 3]"),
+        ({"out": torch.zeros((2, 3, 5, 7), device="meta")}, "must be on one device, got cpu, cpu and meta"),
+    ],
+)
+def test_wrong_tensors_are_refused_in_a_sentence(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)):
+        _convert.convert(**arguments(**changes))
+
+
+def test_no_kernel_is_used_for_a_device_without_one() -> None:
+    assert not _convert.is_fused("cpu")
+    assert not _convert.is_fused("meta")
+    if not torch.cuda.is_available():
+        assert not _convert.is_fused()
+
+
+class Kernels:
+    """Stands for the extension module: notes what it is called with and answers as it was told."""
+
+    def __init__(self, error: tuple[int, str]) -> None:
+        self.error = error
+        self.calls: list[dict[str, Any]] = []
+
+    def convert(self, **call: Any) -> tuple[int, str]:
+        self.calls.append(call)
+        return self.error
+
+
+@pytest.fixture
+def kernels_on_the_host(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, str], Kernels]:
+    """Makes `convert` call these kernels with tensors on the host, with 77 as the current stream."""
+
+    def use(error: int, name: str) -> Kernels:
+        kernels = Kernels((error, name))
+        monkeypatch.setattr(_convert, "_kernels_on", lambda device: kernels)
+        monkeypatch.setattr(torch.cuda, "device", lambda device: contextlib.nullcontext())
+        monkeypatch.setattr(torch.cuda, "current_stream", lambda device: SimpleNamespace(cuda_stream=77))
+        return kernels
+
+    return use
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_the_kernel_is_told_where_the_tensors_lie_and_the_current_stream(
+    layout: str, kernels_on_the_host: Callable[[int, str], Kernels]
+) -> None:
+    kernels = kernels_on_the_host(0, "cudaSuccess")
+    tensors = arguments(
+        table=random_table(torch.float16), out=new_output(random_pixels(2, 5, 7), torch.float16, LAYOUTS[layout])
+    )
+    _convert.convert(**tensors)
+    assert kernels.calls == [
+        {
+            **{name: tensor.data_ptr() for name, tensor in tensors.items()},
+            "batch": 2,
+            "pixels_per_image": 35,
+            "element_size": 2,
+            "channels_last": layout == "channels_last",
+            "device": None,
+            "stream": 77,
+        }
+    ]
+
+
+def test_a_kernel_that_is_refused_is_an_error_with_its_name(
+    kernels_on_the_host: Callable[[int, str], Kernels],
+) -> None:
+    kernels_on_the_host(700, "cudaErrorIllegalAddress")
+    with pytest.raises(RuntimeError) as caught:
+        _convert.convert(**arguments())
+    assert str(caught.value) == (
+        "conversion of 210 bytes of pixels to torch.float32 on cpu failed: cudaErrorIllegalAddress. "
+        "Earlier work on the device may be its cause."
+    )
