@@ -33,7 +33,9 @@ version: str = _core.version
 
 Batch = _core.Batch
 CounterDraws = _core.CounterDraws
+DeviceBackend = _core.DeviceBackend
 DrawSource = _core.DrawSource
+EmulatedDevice = _core.EmulatedDevice
 Engine = _core.Engine
 FallbackTask = _core.FallbackTask
 FolderIndex = _core.FolderIndex
@@ -54,6 +56,7 @@ gaussian_weights = _core.gaussian_weights
 gil_wait_seconds = _core.gil_wait_seconds
 has_fast_blur = _core.has_fast_blur
 list_directories = _core.list_directories
+open_cuda_device = _core.open_cuda_device
 if TYPE_CHECKING:
     FolderListing = _core.FolderListing
     SampleFailure = _core.SampleFailure

@@ -1,6 +1,7 @@
 // The extension module fastload._core. Only fastload/_native.py imports it; fastload/_core.pyi types it.
 #include "bindings/bind_blur.h"
 #include "bindings/bind_codec.h"
+#include "bindings/bind_device.h"
 #include "bindings/bind_draws.h"
 #include "bindings/bind_gil.h"
 #include "bindings/bind_head.h"
@@ -13,6 +14,7 @@ PYBIND11_MODULE(_core, module) {
     fastload::bind_build_info(module);
     fastload::bind_blur(module);
     fastload::bind_codec(module);
+    fastload::bind_device(module);
     fastload::bind_draws(module);
     fastload::bind_transform(module);
     fastload::bind_sources(module);
