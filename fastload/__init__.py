@@ -1,7 +1,7 @@
 """A drop-in for torch.utils.data.DataLoader that reads, decodes and transforms in native threads."""
 
 from fastload._decode import decode_image, pil_loader
-from fastload._errors import FastloadError, ForkedProcessError, LoaderClosedError, SampleError
+from fastload._errors import DeviceError, FastloadError, ForkedProcessError, LoaderClosedError, SampleError
 from fastload._iterator import SampleReport
 from fastload._loader import DataLoader
 from fastload._native import BuildInfo, build_info
@@ -16,6 +16,7 @@ from fastload.transforms import MultiView
 __all__ = [
     "BuildInfo",
     "DataLoader",
+    "DeviceError",
     "FastloadError",
     "ForkedProcessError",
     "ImageFiles",

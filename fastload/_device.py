@@ -1,12 +1,28 @@
-"""Memory of batches: the one place that decides where a batch lies."""
+"""Memory of batches, on the host and on a device: the one place that decides where a batch lies.
+
+Note [device order]
+Copies to a device and what is done there to a batch run on a stream of fastload's own, one for each device. Memory on
+the device is allocated while that stream is current, so torch's allocator uses it anew only behind what was queued
+there. When a batch is handed over, the consumer's current stream waits for an event behind all of it (the host does
+not), and record_stream tells the allocator that the memory is in use there until then.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import copy
+import functools
+import warnings
+from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 import torch
+from torch.utils.data._utils.pin_memory import pin_memory
 
 from fastload import _native
+from fastload._convert import convert
+from fastload._device_order import holders
 
 
 @dataclass(frozen=True)
@@ -30,26 +46,232 @@ class BatchLayout:
         """Bytes of one image of three channels."""
         return 3 * self.height * self.width * self.dtype.itemsize
 
+    def shape(self, batch_size: int) -> tuple[int, int, int, int]:
+        """Of a batch: [batch, 3, height, width]."""
+        return batch_size, 3, self.height, self.width
 
-def allocate(engine: _native.Engine, layout: BatchLayout, batch_size: int, *, is_pinned: bool) -> torch.Tensor:
-    """Returns uninitialised images [batch, 3, height, width]; their memory is not reused while a tensor on it exists.
 
-    Pageable memory comes from the engine's pool, pinned memory from torch's pinned caching allocator, whose events
-    protect the user's own non_blocking copies.
+def allocate(engine: _native.Engine, layout: BatchLayout, batch_size: int) -> torch.Tensor:
+    """Returns uninitialised images [batch, 3, height, width] in the engine's pool of pageable memory.
 
-    Args:
-        engine: whose pool pageable memory is taken from.
-        layout: of the batch.
-        batch_size: number of images, at least 1.
-        is_pinned: page-locked memory for asynchronous copies to a device. Needs an accelerator.
+    The memory is not reused while a tensor on it exists.
 
     Raises:
         MemoryError: the system has no memory left.
     """
-    shape = (batch_size, 3, layout.height, layout.width)
-    if is_pinned:
-        return torch.empty(shape, dtype=layout.dtype, memory_format=layout.memory_format, pin_memory=True)
     flat = torch.frombuffer(engine.allocate(batch_size * layout.sample_bytes), dtype=layout.dtype)
     if layout.memory_format is torch.channels_last:
         return flat.view(batch_size, layout.height, layout.width, 3).permute(0, 3, 1, 2)
-    return flat.view(shape)
+    return flat.view(layout.shape(batch_size))
+
+
+class PinnedMemory:
+    """Allocates page-locked memory of torch's pinned caching allocator, and pageable memory where there is none left.
+
+    Its events protect the user's own non_blocking copies: memory that is let go of is not used anew before them.
+
+    Args:
+        empty: torch.empty of page-locked memory.
+        pin: torch's pin_memory() of whole batches.
+    """
+
+    def __init__(
+        self,
+        empty: Callable[..., torch.Tensor] | None = None,
+        pin: Callable[[Any, str | None], Any] = pin_memory,
+    ) -> None:
+        self._empty = empty or functools.partial(torch.empty, pin_memory=True)
+        self._pin = pin
+        self._has_warned = False
+        self.num_pageable = 0  # allocations that had to be pageable
+
+    def empty(self, *shape: int, **options: Any) -> torch.Tensor:
+        """As torch.empty. Raises MemoryError or RuntimeError where there is no pageable memory either."""
+        try:
+            return self._empty(shape, **options)
+        except RuntimeError as error:
+            self._count_pageable(error)
+            return torch.empty(shape, **options)
+
+    def pin(self, batch: Any, device: str | None = None) -> Any:
+        """`batch` with its tensors in page-locked memory, as torch's own pin_memory() copies them."""
+        try:
+            return self._pin(batch, device)
+        except RuntimeError as error:
+            if not any(word in str(error).lower() for word in ("memory", "cuda error")):
+                raise  # of the user's own pin_memory()
+            self._count_pageable(error)
+            return batch
+
+    def _count_pageable(self, error: RuntimeError) -> None:
+        self.num_pageable += 1
+        if self._has_warned:
+            return
+        self._has_warned = True
+        warnings.warn(
+            f"page-locked memory for a batch cannot be had ({_first_line(error)}). Such batches are in pageable "
+            "memory, from where copies to the device are slower. Lower num_workers, prefetch_factor or the batch size, "
+            "or raise the limit of locked memory (ulimit -l)",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+
+
+class Device(Protocol):
+    """A device that batches are delivered to; see Note [device order]. The tests have an emulated one."""
+
+    @property
+    def name(self) -> str:
+        """As errors and explain() say it: "cuda:0"."""
+
+    @property
+    def backend(self) -> _native.DeviceBackend:
+        """What queues copies in threads that do not run Python."""
+
+    @property
+    def copy_stream(self) -> int:
+        """fastload's stream, as `backend` takes it."""
+
+    @property
+    def pinned(self) -> PinnedMemory:
+        """Memory of the host that copies are queued from; the loader's."""
+
+    def on_copy_stream(self) -> contextlib.AbstractContextManager[Any]:
+        """In it, the functions below and the user's own operations work on the copy stream."""
+
+    def empty(self, *shape: int, **options: Any) -> torch.Tensor:
+        """As torch.empty, on the device."""
+
+    def convert(self, pixels: torch.Tensor, table: torch.Tensor, out: torch.Tensor) -> None:
+        """As fastload._convert.convert."""
+
+    def copy(self, host: torch.Tensor) -> torch.Tensor:
+        """`host` on the device; from page-locked memory the copy is only queued. One that is there is returned."""
+
+    def call(self, function: Callable[[Any], Any], batch: Any) -> Any:
+        """What `function`, in which the copy stream is current, makes of the batch."""
+
+    def hand_over(self, batch: Any) -> None:
+        """Lets the caller's current stream use the tensors in `batch`, as the copy stream has left them."""
+
+
+class CudaDevice:
+    """A GPU, by torch.cuda.
+
+    Raises:
+        RuntimeError: There is none, or it cannot be used: says why and what to do.
+    """
+
+    def __init__(self, device: torch.device, pinned: PinnedMemory) -> None:
+        if torch.version.cuda is None:
+            raise RuntimeError(
+                f"device={str(device)!r} needs a torch that is built with CUDA, and this one ({torch.__version__}) is "
+                "not: install one, or leave device out"
+            )
+        # First, because torch loads the runtime that copies go through.
+        if not torch.cuda.is_available():
+            raise RuntimeError(
+                f"device={str(device)!r} needs a GPU, and torch.cuda.is_available() is False: nvidia-smi says whether "
+                "there is one and a driver; CUDA_VISIBLE_DEVICES may hide it"
+            )
+        torch.cuda.init()  # type: ignore[no-untyped-call]
+        index = torch.cuda.current_device() if device.index is None else device.index
+        if index >= torch.cuda.device_count():
+            raise RuntimeError(
+                f"device={str(device)!r}: there are {torch.cuda.device_count()} GPUs, numbered from 0; "
+                "CUDA_VISIBLE_DEVICES may hide others"
+            )
+        self._device = torch.device("cuda", index)
+        self.name = str(self._device)
+        self.backend = _native.open_cuda_device(int(torch.version.cuda.partition(".")[0]), index)
+        self.pinned = pinned
+        self._stream = _stream_of_process(index)
+        self.copy_stream: int = self._stream.cuda_stream
+
+    def on_copy_stream(self) -> contextlib.AbstractContextManager[Any]:
+        return torch.cuda.stream(self._stream)
+
+    def empty(self, *shape: int, **options: Any) -> torch.Tensor:
+        return torch.empty(shape, device=self._device, **options)
+
+    def convert(self, pixels: torch.Tensor, table: torch.Tensor, out: torch.Tensor) -> None:
+        convert(pixels, table, out=out)
+
+    def copy(self, host: torch.Tensor) -> torch.Tensor:
+        return host.to(self._device, non_blocking=True)
+
+    def call(self, function: Callable[[Any], Any], batch: Any) -> Any:
+        with self.on_copy_stream():
+            return function(batch)
+
+    def hand_over(self, batch: Any) -> None:
+        consumer = torch.cuda.current_stream(self._device)
+        consumer.wait_event(self._stream.record_event())
+        for holder in holders(batch):
+            holder.record_stream(consumer)
+
+
+@functools.cache
+def _stream_of_process(index: int) -> torch.cuda.Stream:
+    """torch hands out a pool of 32 streams for each device, so all loaders share one."""
+    return torch.cuda.Stream(index)  # type: ignore[no-untyped-call]
+
+
+def open_device(device: Any, pinned: PinnedMemory) -> Device | None:
+    """The device that `device` names, as torch.device takes it; None for the host. A Device is returned as it is.
+
+    Raises:
+        ValueError: It is neither a GPU nor the host.
+        RuntimeError: There is no such device, or it cannot be used.
+    """
+    if device is None or hasattr(device, "on_copy_stream"):
+        opened: Device | None = device
+        return opened
+    named = _named(device)
+    return None if named.type == "cpu" else CudaDevice(named, pinned)
+
+
+def check_device(device: Any) -> None:
+    """Raises ValueError where open_device() would, and looks for no device."""
+    if device is not None and not hasattr(device, "on_copy_stream"):
+        _named(device)
+
+
+def _named(device: Any) -> torch.device:
+    allowed = "device must be a GPU ('cuda', 'cuda:1', 1) or the host ('cpu' or None)"
+    try:
+        if isinstance(device, bool):
+            raise TypeError("a bool is no device")
+        named = torch.device("cuda", device) if isinstance(device, int) else torch.device(device)
+    except (RuntimeError, TypeError) as error:
+        raise ValueError(f"{allowed}, got {device!r}: {_first_line(error)}") from None
+    if named.type not in ("cuda", "cpu"):
+        raise ValueError(f"{allowed}, got {device!r}")
+    return named
+
+
+def moved(value: Any, device: Device) -> Any:
+    """`value` with its tensors on the device: where torch's pin_memory() looks for them, and by ``to()`` of others."""
+    if isinstance(value, torch.Tensor):
+        return device.copy(value)
+    if isinstance(value, (str, bytes)):
+        return value
+    if isinstance(value, Mapping):
+        items = {key: moved(item, device) for key, item in value.items()}
+        if not isinstance(value, MutableMapping):
+            return items
+        clone = copy.copy(value)  # with what else it knows, a default factory say
+        clone.update(items)
+        return clone
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(moved(item, device) for item in value))
+    if isinstance(value, (list, tuple)):
+        elements = [moved(item, device) for item in value]
+        return elements if isinstance(value, list) else tuple(elements)
+    if callable(getattr(value, "to", None)):
+        return value.to(device.name, non_blocking=True)
+    return value
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).partition("\n")[0] or type(error).__name__

@@ -12,7 +12,7 @@ stream it was handed to is done with it (record_stream).
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -82,7 +82,7 @@ class DeviceOrder:
         """Marks the place behind all that the calling thread has given to the device for `value`."""
         if not self._api.is_initialized():
             return None
-        devices = {self._api.current_device(), *map(self._device_of, _holders(value))}
+        devices = {self._api.current_device(), *map(self._device_of, holders(value))}
         return Mark({device: self._recorded(device) for device in devices})
 
     def take_over(self, value: Any, mark: Mark | None) -> None:
@@ -91,7 +91,7 @@ class DeviceOrder:
             return
         for device, event in mark.events.items():
             self._api.current_stream(device).wait_event(event)
-        for holder in _holders(value):
+        for holder in holders(value):
             holder.record_stream(self._api.current_stream(self._device_of(holder)))
 
     def _device_of(self, holder: Any) -> int:
@@ -104,18 +104,22 @@ class DeviceOrder:
         return event
 
 
-def _holders(value: Any) -> Iterator[Any]:
+def _is_on_gpu(tensor: torch.Tensor) -> bool:
+    return tensor.device.type == "cuda"
+
+
+def holders(value: Any, is_on_device: Callable[[torch.Tensor], bool] = _is_on_gpu) -> Iterator[Any]:
     """The device tensors in `value`, and objects of the user's that have ``record_stream``, as pin_memory looks."""
     if isinstance(value, torch.Tensor):
-        if value.device.type == "cuda":
+        if is_on_device(value):
             yield value
     elif isinstance(value, (str, bytes)):
         return
     elif isinstance(value, Mapping):
         for item in value.values():
-            yield from _holders(item)
+            yield from holders(item, is_on_device)
     elif isinstance(value, Sequence):
         for item in value:
-            yield from _holders(item)
+            yield from holders(item, is_on_device)
     elif callable(getattr(value, "record_stream", None)):
         yield value

@@ -4,6 +4,7 @@
     └── FastloadError
         ├── SampleError                     one sample is bad; the iterator stays usable
         │   └── SampleError[X]              the same, and an X: also caught by ``except X``
+        ├── DeviceError                     (RuntimeError) a batch did not get to its device
         ├── LoaderClosedError               (RuntimeError) used after close()
         └── ForkedProcessError              (RuntimeError) used in a child of the process that made it
 
@@ -60,6 +61,10 @@ class ForkedProcessError(FastloadError, RuntimeError):
             f"{self.what} was created in another process (pid {self.owner_pid}); its threads do not exist in this one "
             f"(pid {os.getpid()}). Create the loader after the fork, or call iter() on it again in this process."
         )
+
+
+class DeviceError(FastloadError, RuntimeError):
+    """A batch did not get to its device: says which, how many bytes, on which stream, and what to do."""
 
 
 class SampleError(FastloadError):

@@ -14,8 +14,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from fastload import _config, _device, _native
+from fastload import _config, _native
 from fastload._base_iterator import BaseIterator
+from fastload._batch_memory import BatchMemory, PlacedBatch, ViewForm
+from fastload._delivery import Delivery
 from fastload._errors import ForkedProcessError, LoaderClosedError
 from fastload._exit import exit_state
 from fastload._failures import exception_of
@@ -100,7 +102,7 @@ class NativePlan:
         source: the dataset as arrays.
         index: its paths.
         views: steps, output type and layout of what is made of each image.
-        layouts: of the batch of each view.
+        forms: what is written for each view, and what the user gets.
         is_multi_view: whether a sample has a list of views; else it has the one view itself.
         draws_as_torch: whether random choices are those that torch would draw; else the counter makes them.
     """
@@ -108,7 +110,7 @@ class NativePlan:
     source: LoweredSource
     index: _native.SampleIndex
     views: tuple[_native.TransformPlan, ...]
-    layouts: tuple[_device.BatchLayout, ...]
+    forms: tuple[ViewForm, ...]
     is_multi_view: bool
     draws_as_torch: bool
 
@@ -158,20 +160,20 @@ class _PendingBatch:
     Attributes:
         indices: as the sampler gave them, up to the first that is none.
         files: of these.
-        images: where the engine writes, of each view; none where there are no files.
         labels: of these.
+        place: where the engine writes.
         error: what the batch ends in after these, or None.
     """
 
     indices: NDArray[np.int64]
     files: NDArray[np.int64]
-    images: list[torch.Tensor]
     labels: torch.Tensor
+    place: PlacedBatch
     error: Exception | None
 
-    def submission(self) -> tuple[NDArray[np.int64], list[tuple[int, int]], _PendingBatch]:
-        """Files, address and bytes of their memory, and its owner: what the engine takes."""
-        return self.files, [(view.data_ptr(), view.numel() * view.element_size()) for view in self.images], self
+    def submission(self) -> tuple[NDArray[np.int64], list[tuple[int, int]], _PendingBatch, _native.BatchCopy | None]:
+        """Files, address and bytes of their memory, its owner, and the copy to a device: what the engine takes."""
+        return self.files, self.place.parts, self, self.place.copy
 
 
 class NativeIterator(BaseIterator):
@@ -186,6 +188,8 @@ class NativeIterator(BaseIterator):
         engine: LoaderEngine,
         make_plan: Callable[[], NativePlan],
         init_workers: Callable[[int], list[torch.Generator]] | None,
+        make_memory: Callable[[NativePlan, bool], BatchMemory],
+        delivery: Delivery,
     ) -> None:
         """`loader` is a fastload.DataLoader; the iterator does not keep it.
 
@@ -202,6 +206,9 @@ class NativeIterator(BaseIterator):
             except Exception as error:  # noqa: BLE001 - it is raised by the first batch, as in torch
                 self._init_error = error.with_traceback(None)
         self._plan = make_plan()
+        self._memory = make_memory(self._plan, bool(self._pin_memory))
+        self._delivery = delivery
+        self._num_taken = 0
         # Two threads may share an iterator: each batch goes to one of them.
         self._lock = threading.Lock()
         self._resets = 0
@@ -271,8 +278,22 @@ class NativeIterator(BaseIterator):
         self._index_batches = index_batches
         self._is_exhausted = False
         if self._num_workers > 0 and self._init_error is None:
-            for _ in range(self._engine.settings.max_batches):
-                self._submit_next()
+            self._submit_where_room()
+
+    def _submit_where_room(self) -> None:
+        """Asks for batches until as many are in flight as may be, or there is no room for another one now."""
+        while (
+            not self._is_exhausted
+            and self._stream.batches_in_flight < self._engine.settings.max_batches
+            and self._memory.has_room()
+        ):
+            self._submit_next()
+        self._look_ahead()
+
+    def _look_ahead(self) -> None:
+        if self._delivery.prefetch:
+            owners = self._stream.owners_in_flight(self._delivery.prefetch)
+            self._memory.look_ahead([pending.place for pending in owners])
 
     def _submit_next(self) -> None:
         if self._is_exhausted:
@@ -309,16 +330,9 @@ class NativeIterator(BaseIterator):
             error.__context__ = None  # without its frames: they would keep this iterator alive
             error = error.with_traceback(None)
         labels = torch.from_numpy(source.table.labels_of(files))
-        return _PendingBatch(indices, files, self._allocate(len(files)), labels, error)
+        return _PendingBatch(indices, files, labels, self._memory.place(labels), error)
 
-    def _allocate(self, batch_size: int) -> list[torch.Tensor]:
-        """Memory for the batch of each view."""
-        if batch_size == 0:
-            return []
-        engine, is_pinned = self._engine.native, bool(self._pin_memory)
-        return [_device.allocate(engine, layout, batch_size, is_pinned=is_pinned) for layout in self._plan.layouts]
-
-    def _next_data(self) -> list[Any]:  # type: ignore[override]  # torch: NoReturn
+    def _next_data(self) -> Any:
         self._engine.check_process("this iterator")
         exit_state.sleep_if_begun()
         if self._init_error is not None:
@@ -338,7 +352,8 @@ class NativeIterator(BaseIterator):
             if self._plan.has_ordered_draws:
                 self._settle_draws(batch, pending)
             if self._num_workers > 0:
-                self._submit_next()
+                self._submit_where_room()
+            self._num_taken += 1
         if pending.error is None:  # else no batch is reported: its indices ended in the middle
             self._last = pending.indices, batch
         if (failure := batch.error) is not None:
@@ -348,8 +363,8 @@ class NativeIterator(BaseIterator):
                 raise pending.error
             finally:
                 del pending  # its error's traceback has this frame
-        images = pending.images if self._plan.is_multi_view else pending.images[0]
-        return [images, pending.labels.pin_memory() if self._pin_memory else pending.labels]
+        views, labels = self._memory.deliver(pending.place, self._num_taken - 1)
+        return self._delivery.hand_over([views if self._plan.is_multi_view else views[0], labels])
 
     def _settle_draws(self, batch: _native.Batch, pending: _PendingBatch) -> None:
         """Brings torch's generator to where it is after `batch`."""
@@ -365,12 +380,12 @@ class NativeIterator(BaseIterator):
         behind it, which could not be known when the later batches began. After an interrupt it may be called again."""
         if self._failed is None:
             return
-        again = [
-            replace(pending, images=self._allocate(len(pending.files)))
-            for pending in self._stream.owners_behind(self._failed)
-        ]
+        behind = self._stream.owners_behind(self._failed)
+        places = self._memory.place_again([pending.labels for pending in behind])
+        again = [replace(pending, place=place) for pending, place in zip(behind, places, strict=True)]
         self._stream.restart(self._failed, [pending.submission() for pending in again])
         self._failed = None
+        self._look_ahead()
 
     def _default_draws(self) -> _native.TorchDraws:
         draws = _native.TorchDraws(0, is_fused=uniform_is_fused())

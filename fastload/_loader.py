@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import warnings
+import weakref
 from collections.abc import Callable, Iterable
 from typing import Any, Generic, Literal, TypeVar
 
@@ -13,7 +14,10 @@ import torch.utils.data
 from torch.utils.data import Dataset, IterableDataset, Sampler
 
 from fastload import _config, _fallback, _native
+from fastload._batch_memory import BatchMemory, HostMemory, StagedMemory
 from fastload._decode import pil_loader
+from fastload._delivery import Delivery
+from fastload._device import Device, PinnedMemory, check_device, open_device
 from fastload._distributed import warn_of_unsharded
 from fastload._iterator import EngineSettings, LoaderEngine, NativeIterator, NativePlan
 from fastload._planning import Way, examine, gil_advice, native_plan
@@ -66,14 +70,24 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         seed: the key's seed, with rng="sample". None: the base seed that torch draws from `generator` at each iter(),
             and epoch 0.
         memory_format: of the image batches, torch.contiguous_format or torch.channels_last. Native batches only.
+        device: a GPU, as torch.device takes it ("cuda", "cuda:1", 1): batches are there when you get them, copied on a
+            stream of fastload's own that your current stream waits for; the host does not wait. Native batches travel
+            as uint8 pixels and are converted there, to the same bytes. None or "cpu": batches stay on the host.
+        device_prefetch: with num_workers > 0, so many batches are copied to the device before they are asked for;
+            default 2.
+        device_transform: called with each batch on the device, in this process, in order and in the thread that asks
+            for it, with fastload's stream current; what it returns is handed out. Without a device it is called with
+            the batch on the host.
 
     The other arguments are torch's. Iterating yields what collate_fn makes of the samples; of native ones [images,
-    labels]: images of shape [batch, 3, height, width] and the type the transform ends in, labels int64 [batch], both on
-    the CPU. The tensors are yours: never overwritten.
+    labels]: images of shape [batch, 3, height, width] and the type the transform ends in, labels int64 [batch]. The
+    tensors are yours: never overwritten.
 
     Raises:
         ValueError, TypeError: as torch's DataLoader, and for an unknown rng, seed or memory_format.
         SampleError: while iterating, for a sample that cannot be loaded; the next call gives the next batch.
+        RuntimeError: by iter(), where `device` is not there or cannot be used.
+        DeviceError: while iterating, where a batch did not get to the device.
 
     Example:
         >>> loader = fastload.DataLoader(dataset, batch_size=64, shuffle=True, num_workers=8)
@@ -107,6 +121,9 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         rng: Literal["torch", "sample"] = "torch",
         seed: int | None = None,
         memory_format: torch.memory_format = torch.contiguous_format,
+        device: torch.device | str | int | None = None,
+        device_prefetch: int | None = None,
+        device_transform: Callable[[Any], Any] | None = None,
     ) -> None:
         if rng not in ("torch", "sample"):
             raise ValueError(f"rng must be 'torch' or 'sample', got {rng!r}")
@@ -129,6 +146,18 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
                     f"num_streams={num_streams} is of an IterableDataset, and {type(dataset).__qualname__} is none; "
                     "leave it out"
                 )
+        if device_prefetch is not None:
+            if isinstance(device_prefetch, bool) or not isinstance(device_prefetch, int) or device_prefetch < 1:
+                raise ValueError(f"device_prefetch must be None or an int >= 1, got {device_prefetch!r}")
+            if device is None:
+                raise ValueError(f"device_prefetch={device_prefetch} needs a device: add device='cuda' or leave it out")
+        check_device(device)
+        self.device = device
+        self.device_prefetch = device_prefetch
+        self.device_transform = device_transform
+        self._device: Device | None = None
+        self._pinned = PinnedMemory()
+        self._staged: weakref.WeakSet[StagedMemory] = weakref.WeakSet()
         self.thread_safe = thread_safe
         self.num_streams = num_streams
         self.rng = rng
@@ -187,8 +216,17 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             Way.PYTHON: f"not native: samples are loaded in Python, {by}",
             Way.TORCH: "not native: torch's own iterator runs, unchanged",
         }[findings.way]
-        rows = [*findings.verdicts, *filter(None, [gil_advice(self.stats())])]
+        rows = [*findings.verdicts, *self._device_rows(findings.way), *filter(None, [gil_advice(self.stats())])]
         return "\n".join([head, *(f"  {row}" for row in rows)])
+
+    def _device_rows(self, way: Way) -> list[str]:
+        rows = []
+        if self.device is not None:
+            how = "pixels are copied, and converted there" if way is Way.NATIVE else "batches are pinned and copied"
+            rows.append(f"{'device':<10} {getattr(self.device, 'name', self.device)}: {how} on fastload's stream")
+        if self.device_transform is not None:
+            rows.append(f"{'device':<10} device_transform: called with each batch")
+        return rows
 
     def _way(self) -> Way:
         """Who makes the batches."""
@@ -226,7 +264,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         if findings.way is not Way.NATIVE and self.memory_format is not torch.contiguous_format:
             raise ValueError(f"memory_format={self.memory_format} needs native batches, but:\n{self.explain()}")
         if findings.way is Way.TORCH:
-            return torch_iterator(self, self._torch_samples)
+            return torch_iterator(self, self._torch_samples, self._delivery())
         self._check_as_torch_does()
         if isinstance(lowered, NotLowered) or findings.way is Way.PYTHON:
             return self._iterator_of_dataset()
@@ -239,7 +277,31 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         init_workers = None
         if self.worker_init_fn is not None and self.num_workers > 0:
             init_workers = functools.partial(self._init_native_workers, self.worker_init_fn)
-        return NativeIterator(self, self._running_engine(), self._native_plan, init_workers)
+        engine = self._running_engine()
+        return NativeIterator(self, engine, self._native_plan, init_workers, self._batch_memory, self._delivery())
+
+    def _delivery(self) -> Delivery:
+        """Where batches go. The device is looked for now, not before: a process that forks must not have used it."""
+        if self.device is not None and self._device is None:
+            self._device = open_device(self.device, self._pinned)
+        prefetch = 2 if self.device_prefetch is None else self.device_prefetch
+        is_ahead = self._device is not None and self.num_workers > 0
+        return Delivery(self._pinned_memory, self._device, prefetch if is_ahead else 0, self.device_transform)
+
+    @property
+    def _pinned_memory(self) -> PinnedMemory:
+        return self._pinned if self._device is None else self._device.pinned
+
+    def _batch_memory(self, plan: NativePlan, is_pinned: bool) -> BatchMemory:
+        delivery = self._delivery()
+        if delivery.device is None:
+            engine = self._running_engine().native
+            return HostMemory(engine, plan.forms, delivery.pinned if is_pinned else None)
+        # One is held by the batch that is being handed over and one by the copy of the batch before.
+        num_slots = self._max_batches_in_flight + 2
+        memory = StagedMemory(delivery.device, plan.forms, num_slots, delivery.prefetch, self._threads.counters.add)
+        self._staged.add(memory)
+        return memory
 
     def _init_native_workers(self, init_fn: Callable[[int], None], base_seed: int) -> list[torch.Generator]:
         return init_native_workers(init_fn, self.num_workers, base_seed, self.dataset)
@@ -251,7 +313,8 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         if isinstance(lowered, NotLowered) or findings.way is not Way.NATIVE:
             why = self.explain()
             raise RuntimeError(f"worker_init_fn has changed the dataset so that it is not native any more:\n{why}")
-        return native_plan(findings, *lowered, self.rng, self.memory_format)
+        is_on_device = self._delivery().device is not None
+        return native_plan(findings, *lowered, self.rng, self.memory_format, is_converted_later=is_on_device)
 
     def _iterator_of_tail(self, plan: TailPlan) -> ThreadIterator:
         counters, lock = self._threads.counters, self._lock_of_dataset()
@@ -280,7 +343,8 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
 
     def _thread_iterator(self, make_maker: MakerFactory, position: int, splitting: Splitting) -> ThreadIterator:
         num_threads = min(self.num_workers, self.num_streams or self.num_workers)
-        plan = ThreadPlan(make_maker, self.rng, position, splitting, num_threads, self._max_batches_in_flight)
+        max_batches = self._max_batches_in_flight
+        plan = ThreadPlan(make_maker, self.rng, position, splitting, num_threads, max_batches, self._delivery())
         return ThreadIterator(self, self._threads, plan)
 
     def _check_as_torch_does(self) -> None:
@@ -336,8 +400,12 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         """Counts, times and memory of this loader's engine since it started; zeros before the first iteration."""
         is_own = self._engine is not None and not self._engine.native.is_forked
         native = self._engine.native.stats() if self._engine is not None and is_own else {}
-        by_torch = {"samples_python": self._torch_samples.count}
-        return LoaderStats.from_counters(add_counters(add_counters(native, self._threads.stats()), by_torch))
+        others = {
+            "samples_python": self._torch_samples.count,
+            "pageable_allocations": self._pinned_memory.num_pageable,
+        }
+        counters = functools.reduce(add_counters, (memory.stats() for memory in self._staged), others)
+        return LoaderStats.from_counters(add_counters(add_counters(native, self._threads.stats()), counters))
 
     def close(self) -> None:
         """Ends the threads, and with them every iterator of this loader that is theirs. iter() starts new ones."""
@@ -357,10 +425,18 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickles and copies the settings; threads, plans, counters and a persistent iterator stay behind."""
-        fresh = {"_engine": None, "_lowered": None, "_iterator": None}
+        fresh = {
+            "_engine": None,
+            "_lowered": None,
+            "_iterator": None,
+            "_device": None,
+            "_pinned": None,
+            "_staged": None,
+        }
         # By name, because torch's formats cannot be pickled before protocol 4; torch.save uses 2.
         named = {"memory_format": str(self.memory_format).removeprefix("torch.")}
         return {**self.__dict__, **fresh, **named, "_threads": LoaderThreads(), "_torch_samples": SampleCount()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, memory_format=getattr(torch, state["memory_format"]))
+        fresh = {"_pinned": PinnedMemory(), "_staged": weakref.WeakSet()}
+        self.__dict__.update(state, memory_format=getattr(torch, state["memory_format"]), **fresh)

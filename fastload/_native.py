@@ -32,6 +32,7 @@ except ImportError as error:
 version: str = _core.version
 
 Batch = _core.Batch
+BatchCopy = _core.BatchCopy
 CounterDraws = _core.CounterDraws
 DeviceBackend = _core.DeviceBackend
 DrawSource = _core.DrawSource
@@ -43,6 +44,8 @@ ImageDecoder = _core.ImageDecoder
 ListedIndex = _core.ListedIndex
 SampleHead = _core.SampleHead
 SampleIndex = _core.SampleIndex
+StagingRing = _core.StagingRing
+StagingSlot = _core.StagingSlot
 Stream = _core.Stream
 TorchDraws = _core.TorchDraws
 TorchExp = _core.TorchExp
@@ -58,6 +61,7 @@ has_fast_blur = _core.has_fast_blur
 list_directories = _core.list_directories
 open_cuda_device = _core.open_cuda_device
 if TYPE_CHECKING:
+    DeviceFailure = _core.DeviceFailure
     FolderListing = _core.FolderListing
     SampleFailure = _core.SampleFailure
 

@@ -16,6 +16,7 @@ from torch.utils.data._utils import collate
 from torch.utils.data._utils.collate import default_collate
 
 from fastload import _fallback, _native
+from fastload._batch_memory import ViewForm
 from fastload._device import BatchLayout
 from fastload._iterator import NativePlan
 from fastload._stats import LoaderStats
@@ -108,32 +109,44 @@ def native_plan(
     index: _native.SampleIndex,
     rng: str,
     memory_format: torch.memory_format,
+    *,
+    is_converted_later: bool,
 ) -> NativePlan:
-    """The plan of a loader of which everything is native."""
+    """The plan of a loader of which everything is native.
+
+    With `is_converted_later` uint8 pixels are written where the user's elements can be made of them on a device.
+    """
+    forms = [_view_form(view, memory_format, is_converted_later=is_converted_later) for view in findings.views]
     return NativePlan(
         source,
         index,
-        tuple(_view_plan(view, rng, memory_format) for view in findings.views),
-        tuple(_view_layout(view, memory_format) for view in findings.views),
+        tuple(_view_plan(view, rng, form) for view, form in zip(findings.views, forms, strict=True)),
+        tuple(forms),
         findings.is_multi_view,
         draws_as_torch=rng == "torch",
     )
 
 
-def _view_plan(view: LoweredTransform, rng: str, memory_format: torch.memory_format) -> _native.TransformPlan:
+def _view_plan(view: LoweredTransform, rng: str, form: ViewForm) -> _native.TransformPlan:
+    is_pixels = form.table is not None
     return _native.TransformPlan(
         with_torch_exp(view.steps) if rng == "torch" else list(view.steps),
-        element_size=view.element_size,
-        channels_last=memory_format is torch.channels_last,
-        table=view.table,
+        element_size=1 if is_pixels else view.element_size,
+        channels_last=is_pixels or form.layout.memory_format is torch.channels_last,
+        table=None if is_pixels else view.table,
         resize_order=resize_order(_fallback.pillow_info().version),
     )
 
 
-def _view_layout(view: LoweredTransform, memory_format: torch.memory_format) -> BatchLayout:
+def _view_form(view: LoweredTransform, memory_format: torch.memory_format, *, is_converted_later: bool) -> ViewForm:
     assert view.height is not None, "native results have one size"
     assert view.width is not None
-    return BatchLayout(view.height, view.width, view.dtype, memory_format)
+    layout = BatchLayout(view.height, view.width, view.dtype, memory_format)
+    # RandomErasing writes elements that no pixel may become.
+    is_erased = any(step["kind"] == "random_erasing" for step in view.steps)
+    if not is_converted_later or view.table is None or is_erased:
+        return ViewForm(layout)
+    return ViewForm(layout, torch.frombuffer(bytearray(view.table), dtype=view.dtype).view(3, 256))
 
 
 # More than this, and a second thread gains less than half.

@@ -30,6 +30,10 @@ class LoaderStats:
         batches_in_flight: Batches asked of the threads and not yet received, at this moment.
         queue_depth: Batches among them that are ready.
         fallback_queue_depth: Samples that wait for Pillow at this moment.
+        bytes_copied: Bytes that batches had on their way to the device: before conversion there.
+        staging_bytes: Page-locked memory that native batches are written to on their way, at this moment.
+        device_bytes: Memory on the device of batches that are not asked for yet, at this moment. Native batches only.
+        pageable_allocations: How often page-locked memory could not be had and pageable memory was taken.
         gil_checks: How often a thread that runs Python looked whether another one held the GIL.
         gil_held: How often one did.
     """
@@ -50,6 +54,10 @@ class LoaderStats:
     batches_in_flight: int = 0
     queue_depth: int = 0
     fallback_queue_depth: int = 0
+    bytes_copied: int = 0
+    staging_bytes: int = 0
+    device_bytes: int = 0
+    pageable_allocations: int = 0
     gil_checks: int = 0
     gil_held: int = 0
 

@@ -6,6 +6,8 @@ from typing import Any
 
 from torch.utils.data import DataLoader, dataloader
 
+from fastload._delivery import Delivery
+
 
 class SampleCount:
     """A number that a loader and its iterators share."""
@@ -17,14 +19,18 @@ class SampleCount:
 class _Counting(dataloader._BaseDataLoaderIter):
     """Counts in the one place where both of torch's iterators take a batch's indices from the sampler."""
 
-    def __init__(self, loader: DataLoader[Any], samples: SampleCount) -> None:
+    def __init__(self, loader: DataLoader[Any], samples: SampleCount, delivery: Delivery) -> None:
         self._samples = samples
+        self._delivery = delivery
         super().__init__(loader)
 
     def _next_index(self) -> Any:
         index = super()._next_index()  # type: ignore[no-untyped-call]
         self._samples.count += len(index) if self._auto_collation else 1
         return index
+
+    def _next_data(self) -> Any:
+        return self._delivery.hand_over(self._delivery.move(super()._next_data()))
 
 
 class _SingleProcessDataLoaderIter(_Counting, dataloader._SingleProcessDataLoaderIter):
@@ -35,9 +41,9 @@ class _MultiProcessingDataLoaderIter(_Counting, dataloader._MultiProcessingDataL
     pass
 
 
-def torch_iterator(loader: DataLoader[Any], samples: SampleCount) -> dataloader._BaseDataLoaderIter:
+def torch_iterator(loader: DataLoader[Any], samples: SampleCount, delivery: Delivery) -> dataloader._BaseDataLoaderIter:
     """What torch's DataLoader would return from iter(loader); profilers see it under torch's names."""
     if loader.num_workers == 0:
-        return _SingleProcessDataLoaderIter(loader, samples)
+        return _SingleProcessDataLoaderIter(loader, samples, delivery)
     DataLoader.check_worker_number_rationality(loader)  # torch's own words: these are processes
-    return _MultiProcessingDataLoaderIter(loader, samples)
+    return _MultiProcessingDataLoaderIter(loader, samples, delivery)

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/checked_math.h"
+#include "bindings/bind_staging.h"
 #include "bindings/bind_transform.h"
 #include "bindings/packed_pixels.h"
 #include "bindings/python_token.h"
@@ -158,6 +159,7 @@ struct Submission {
     IndexArray indices;
     Memory memory;
     py::object owner;
+    py::object copy;
 };
 
 class StreamHandle {
@@ -171,12 +173,12 @@ class StreamHandle {
         release_dead_tokens();
     }
 
-    void submit(const IndexArray& indices, const Memory& memory, const py::object& owner) {
+    void submit(const IndexArray& indices, const Memory& memory, const py::object& owner, const py::object& copy) {
         check_process(core());
         release_dead_tokens();
         check_submission(indices, memory);
         const std::vector<std::uint8_t*> images = pointers_of(memory);
-        streams().submit(span_of(indices), {images.data(), images.size()}, make_token(owner));
+        streams().submit(span_of(indices), {images.data(), images.size()}, make_token(owner), batch_copy_of(copy));
     }
 
     // The next batch in order, or a FallbackTask (only without threads), or None when `timeout_seconds` > 0 has passed,
@@ -223,6 +225,14 @@ class StreamHandle {
         return owners;
     }
 
+    // The owners of the first `count` batches in flight, in the order in which they are taken.
+    py::list owners_in_flight(std::size_t count) const {
+        check_process(core());
+        py::list owners;
+        for (const std::shared_ptr<void>& token : streams().memory_in_flight(count)) owners.append(object_of(token));
+        return owners;
+    }
+
     // Drops these and submits `again` in their place, whose draws begin where those of `batch` ended. In one call, so
     // that an interrupt falls before or after it. Does nothing where that was done before, or the engine was closed.
     void restart(const Batch& batch, const std::vector<Submission>& again) {
@@ -234,7 +244,8 @@ class StreamHandle {
         if (stream == nullptr) return;
         for (const Submission& submission : again) {
             const std::vector<std::uint8_t*> images = pointers_of(submission.memory);
-            stream->submit(span_of(submission.indices), {images.data(), images.size()}, make_token(submission.owner));
+            stream->submit(span_of(submission.indices), {images.data(), images.size()}, make_token(submission.owner),
+                           batch_copy_of(submission.copy));
         }
         release_dead_tokens();
     }
@@ -370,7 +381,8 @@ void bind_stream(py::module_& m) {
         .def("reports", &Batch::reports);
 
     py::class_<StreamHandle>(m, "Stream")
-        .def("submit", &StreamHandle::submit, py::arg("indices"), py::arg("memory"), py::arg("owner"))
+        .def("submit", &StreamHandle::submit, py::arg("indices"), py::arg("memory"), py::arg("owner"), py::arg("copy"))
+        .def("owners_in_flight", &StreamHandle::owners_in_flight, py::arg("count"))
         .def("next", &StreamHandle::next, py::arg("timeout_seconds"))
         .def("owners_behind", &StreamHandle::owners_behind, py::arg("batch"))
         .def(
@@ -378,8 +390,9 @@ void bind_stream(py::module_& m) {
             [](StreamHandle& stream, const Batch& batch, const py::list& again) {
                 std::vector<Submission> submissions;
                 for (const py::handle& item : again) {
-                    const auto fields = item.cast<std::tuple<IndexArray, Memory, py::object>>();
-                    submissions.push_back({std::get<0>(fields), std::get<1>(fields), std::get<2>(fields)});
+                    const auto fields = item.cast<std::tuple<IndexArray, Memory, py::object, py::object>>();
+                    submissions.push_back(
+                        {std::get<0>(fields), std::get<1>(fields), std::get<2>(fields), std::get<3>(fields)});
                 }
                 stream.restart(batch, submissions);
             },

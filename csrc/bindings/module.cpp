@@ -6,6 +6,7 @@
 #include "bindings/bind_gil.h"
 #include "bindings/bind_head.h"
 #include "bindings/bind_sources.h"
+#include "bindings/bind_staging.h"
 #include "bindings/bind_transform.h"
 #include "bindings/bindings.h"
 
@@ -15,6 +16,7 @@ PYBIND11_MODULE(_core, module) {
     fastload::bind_blur(module);
     fastload::bind_codec(module);
     fastload::bind_device(module);
+    fastload::bind_staging(module);
     fastload::bind_draws(module);
     fastload::bind_transform(module);
     fastload::bind_sources(module);

@@ -9,6 +9,7 @@
 
 #include "base/mt19937_stream.h"
 #include "base/status.h"
+#include "engine/batch_copy.h"
 #include "engine/sample_task.h"
 
 namespace fastload {
@@ -42,6 +43,7 @@ struct BatchSlot {
     std::vector<std::int64_t> sample_indices;
     std::vector<std::uint8_t*> images;  // of each view
     std::shared_ptr<void> memory;
+    std::shared_ptr<BatchCopy> copy;  // to a device; null: the batch stays where it is written
 
     // Each element belongs to the task of that position until the batch is ready.
     std::vector<SampleReport> reports;

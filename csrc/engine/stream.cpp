@@ -74,13 +74,15 @@ std::vector<std::shared_ptr<void>> Stream::memory_in_flight() const {
     return memory;
 }
 
-void Stream::submit(Span<const std::int64_t> indices, Span<std::uint8_t* const> images, std::shared_ptr<void> memory) {
+void Stream::submit(Span<const std::int64_t> indices, Span<std::uint8_t* const> images, std::shared_ptr<void> memory,
+                    std::shared_ptr<BatchCopy> copy) {
     std::shared_ptr<BatchSlot> slot = free_slot();
     slot->sample_indices.assign(indices.begin(), indices.end());
     slot->reports.resize(indices.size());
     for (SampleReport& report : slot->reports) report.reset(source_);
     slot->images.assign(images.begin(), images.end());
     slot->memory = std::move(memory);
+    slot->copy = std::move(copy);
     slot->next_position = 0;
     slot->samples_left = indices.size();
     slot->first_error.reset();
@@ -179,6 +181,7 @@ WaitResult Stream::run_in_caller(std::chrono::milliseconds budget, PendingSample
 
 std::shared_ptr<BatchSlot> Stream::take_ready(std::shared_ptr<void>* memory) {
     std::shared_ptr<BatchSlot> slot;
+    std::shared_ptr<BatchCopy> copy;  // let go of after the lock
     {
         const std::lock_guard<std::mutex> lock(mutex_);
         if (!is_front_ready()) return nullptr;
@@ -186,6 +189,7 @@ std::shared_ptr<BatchSlot> Stream::take_ready(std::shared_ptr<void>* memory) {
         in_flight_.pop_front();
         slot->state = SlotState::kHandedOver;
         *memory = std::move(slot->memory);
+        copy = std::move(slot->copy);
     }
     core_->stats().update([](EngineCounters& counters) { ++counters.batches_delivered; });
     return slot;
@@ -391,6 +395,7 @@ void Stream::finish(const PendingSample& sample, Status status, std::shared_ptr<
                             : counters.samples_native);
     });
     bool is_batch_complete = false;
+    std::shared_ptr<BatchCopy> copy;  // to be queued before the batch can be taken
     std::list<PendingSample> resumed;
     {
         BatchSlot& slot = *sample.slot;
@@ -405,7 +410,13 @@ void Stream::finish(const PendingSample& sample, Status status, std::shared_ptr<
             draw_order_.advance(in_flight_, &resumed);
         }
         is_batch_complete = --slot.samples_left == 0;
-        if (is_batch_complete) slot.state = SlotState::kReady;
+        if (is_batch_complete && !slot.first_error) copy = slot.copy;
+        if (is_batch_complete && copy == nullptr) slot.state = SlotState::kReady;
+    }
+    if (copy != nullptr) {
+        copy->set_written();
+        const std::lock_guard<std::mutex> lock(mutex_);
+        sample.slot->state = SlotState::kReady;
     }
     core_->work().push_again(std::move(resumed));
     if (is_batch_complete) batch_ready_.notify_all();

@@ -10,8 +10,8 @@ StreamGroup::StreamGroup(std::shared_ptr<EngineCore> core, std::vector<SampleSou
 }
 
 void StreamGroup::submit(Span<const std::int64_t> indices, Span<std::uint8_t* const> images,
-                         std::shared_ptr<void> memory) {
-    streams_[num_submitted_ % streams_.size()]->submit(indices, images, std::move(memory));
+                         std::shared_ptr<void> memory, std::shared_ptr<BatchCopy> copy) {
+    streams_[num_submitted_ % streams_.size()]->submit(indices, images, std::move(memory), std::move(copy));
     ++num_submitted_;
 }
 
@@ -42,6 +42,19 @@ std::size_t StreamGroup::batches_in_flight() const {
     std::size_t count = 0;
     for (const std::shared_ptr<Stream>& stream : streams_) count += stream->batches_in_flight();
     return count;
+}
+
+std::vector<std::shared_ptr<void>> StreamGroup::memory_in_flight(std::size_t count) const {
+    std::vector<std::vector<std::shared_ptr<void>>> by_stream;
+    for (const std::shared_ptr<Stream>& stream : streams_) by_stream.push_back(stream->memory_in_flight());
+    std::vector<std::shared_ptr<void>> memory;
+    for (std::size_t i = 0; i < count; ++i) {
+        const std::vector<std::shared_ptr<void>>& of_stream = by_stream[(num_taken_ + i) % streams_.size()];
+        const std::size_t position = i / streams_.size();
+        if (position >= of_stream.size()) break;
+        memory.push_back(of_stream[position]);
+    }
+    return memory;
 }
 
 std::size_t StreamGroup::batches_ready() const {

@@ -20,7 +20,8 @@ class StreamGroup {
     StreamGroup(std::shared_ptr<EngineCore> core, std::vector<SampleSource> sources);
 
     // Queues the next batch: Stream::submit.
-    void submit(Span<const std::int64_t> indices, Span<std::uint8_t* const> images, std::shared_ptr<void> memory);
+    void submit(Span<const std::int64_t> indices, Span<std::uint8_t* const> images, std::shared_ptr<void> memory,
+                std::shared_ptr<BatchCopy> copy = nullptr);
 
     // The stream of the batch whose turn it is.
     const std::shared_ptr<Stream>& current() const noexcept { return streams_[num_taken_ % streams_.size()]; }
@@ -43,6 +44,9 @@ class StreamGroup {
     Stream& front() const noexcept { return *streams_.front(); }
     std::size_t batches_in_flight() const;
     std::size_t batches_ready() const;
+
+    // The owners of the memory of the first `count` batches in flight, in the order in which they are taken.
+    std::vector<std::shared_ptr<void>> memory_in_flight(std::size_t count) const;
 
   private:
     std::vector<std::shared_ptr<Stream>> streams_;

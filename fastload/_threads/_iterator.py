@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import torch
-from torch.utils.data._utils.pin_memory import pin_memory
 
 from fastload._base_iterator import BaseIterator
+from fastload._delivery import Delivery
 from fastload._errors import ForkedProcessError
 from fastload._exit import exit_state
 from fastload._threads._batch_maker import EndOfStreamError, MakerFactory
@@ -90,6 +90,7 @@ class ThreadPlan:
         splitting: Whether threads may share the samples of a batch.
         num_threads: 0: the caller makes the batches.
         max_batches: The most that are asked for ahead, where there are threads.
+        delivery: To a device, or none.
     """
 
     make_maker: MakerFactory
@@ -98,6 +99,7 @@ class ThreadPlan:
     splitting: Splitting
     num_threads: int
     max_batches: int
+    delivery: Delivery
 
 
 class ThreadIterator(BaseIterator):
@@ -114,8 +116,13 @@ class ThreadIterator(BaseIterator):
         self._num_closes = threads.num_closes
         self._counters = threads.counters
         self._rng = plan.rng
-        # Not a method: the threads get it, and must not know the iterator.
-        self._pin = functools.partial(pin_memory, device=self._pin_memory_device or None) if self._pin_memory else None
+        self._delivery = plan.delivery
+        # Not a method of this: the threads get it, and must not know the iterator.
+        pin = functools.partial(self._delivery.pinned.pin, device=self._pin_memory_device or None)
+        self._pin = pin if self._pin_memory or self._delivery.device is not None else None
+        # On their way to the device, or there; what came in the place of a batch comes last.
+        self._sent: collections.deque[Any] = collections.deque()
+        self._error_behind_sent: Exception | None = None
         # Two threads may share an iterator: each batch goes to one of them.
         self._lock = threading.Lock()
         self._resets = 0
@@ -175,6 +182,8 @@ class ThreadIterator(BaseIterator):
         # torch asks the sampler for an iterator here for a second time, and uses this one; samplers may count on it.
         super()._reset(loader, first_iter)
         self._key = self._random_key(loader)
+        self._sent.clear()
+        self._error_behind_sent = None
         self._group.restart_order()
         self._is_exhausted = False
         # What the sampler gave last, until threads have it: an item or none.
@@ -218,9 +227,9 @@ class ThreadIterator(BaseIterator):
             raise ForkedProcessError("this iterator", self._owner_pid)
         exit_state.sleep_if_begun()
         with self._lock:
-            batch = self._next_of_caller() if self._group is None else self._next_of_threads(self._group)
+            batch = self._next_of_caller() if self._group is None else self._next_sent(self._group)
         self._counters.add({"batches_delivered": 1})
-        return batch
+        return self._delivery.hand_over(batch)
 
     def _next_of_caller(self) -> Any:
         indices = self._next_index()  # type: ignore[no-untyped-call]
@@ -230,7 +239,32 @@ class ThreadIterator(BaseIterator):
             batch = self._maker.make(indices, self._key, 0, lambda: False)
         except EndOfStreamError:
             raise StopIteration from None
-        return batch if self._pin is None else self._pin(batch)
+        return self._delivery.move(batch if self._pin is None else self._pin(batch))
+
+    def _next_sent(self, group: WorkerGroup) -> Any:
+        """The next batch, on its way to the device; those behind it that are made already are sent there too."""
+        if not self._sent:
+            self._raise_error_behind_sent()
+            self._send_next(group)
+        while len(self._sent) <= self._delivery.prefetch and group.has_next and self._error_behind_sent is None:
+            try:
+                self._send_next(group)
+            except Exception as error:  # noqa: BLE001 - what comes in the place of a batch comes in its turn
+                self._error_behind_sent = error
+        return self._sent.popleft()
+
+    def _raise_error_behind_sent(self) -> None:
+        error, self._error_behind_sent = self._error_behind_sent, None
+        if error is not None:
+            try:
+                raise error
+            finally:
+                del error  # its traceback has this frame
+
+    def _send_next(self, group: WorkerGroup) -> None:
+        with self._delivery.on_copy_stream():  # what the batch's thread gave to the device comes before it
+            batch = self._next_of_threads(group)
+        self._sent.append(self._delivery.move(batch))
 
     def _next_of_threads(self, group: WorkerGroup) -> Any:
         # What an interrupt has cost is asked for again, and a batch that is done stays pending until it is returned.

@@ -181,6 +181,12 @@ class WorkerGroup:
             self.workers[task.worker_id].is_active = False
         return task
 
+    @property
+    def has_next(self) -> bool:
+        """Whether wait() would return a batch at once, or what came in its place."""
+        task = None if self.is_ending else self._next_done()
+        return task is not None and not task.is_end_of_stream
+
     def signal_end(self) -> None:
         """Tells the threads to end after the sample at hand, and who waits for a batch. Waits for nothing."""
         if os.getpid() != self.owner_pid:  # a child has a copy of this object, but not the threads
@@ -207,7 +213,7 @@ class WorkerGroup:
         if self.is_ending:
             exit_state.sleep_if_begun()
             raise closed_error()
-        candidates = [self.pending[0]] if self.plan.in_order else tuple(self.pending)
+        candidates = tuple(self.pending)[:1] if self.plan.in_order else tuple(self.pending)
         return next((task for task in candidates if task.is_done), None)
 
     # ---- who does what ---------------------------------------------------------------------------------------------

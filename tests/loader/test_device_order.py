@@ -185,7 +185,7 @@ def test_a_program_without_a_device_does_nothing_for_one(monkeypatch: pytest.Mon
 
 class NoWait(DeviceOrder):
     def take_over(self, value: Any, mark: Any) -> None:
-        for holder in _device_order._holders(value):
+        for holder in _device_order.holders(value):
             holder.record_stream(self._api.current_stream(self._device_of(holder)))
 
 

@@ -1,0 +1,63 @@
+// Pinned memory in which batches are written before they are copied to a device.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "base/span.h"
+#include "device/backend.h"
+
+namespace fastload {
+
+// Note [staging slots]
+// free -> held -> copying -> free. A slot is held by whoever holds the StagingSlot: the batch whose samples are written
+// to it. When that lets go the slot is copying until the event recorded behind its last copy is done, and only then is
+// it given out again. Nobody waits for the event: while none is free, fewer batches are under way. A ring that is let
+// go of during a copy keeps its memory until the copy is done; at the end of the process it is the system's.
+
+// From a place in a slot to one on the device.
+struct StagedPart {
+    std::size_t offset = 0;
+    std::size_t size_bytes = 0;
+    void* to = nullptr;
+};
+
+// The use of one slot. Not thread-safe.
+class StagingSlot {
+  public:
+    ~StagingSlot();
+    StagingSlot(const StagingSlot&) = delete;  // the slot is given back once
+    StagingSlot& operator=(const StagingSlot&) = delete;
+
+    std::uint8_t* data() const noexcept;
+    std::size_t size_bytes() const noexcept;
+
+    // Queues copies and the event behind them. Where that fails the slot is given out again only if the device is known
+    // to be done with it.
+    DeviceStatus copy(Span<const StagedPart> parts, StreamId stream) noexcept;
+
+  private:
+    friend class StagingRing;
+    class Memory;
+    StagingSlot(std::shared_ptr<Memory> memory, std::size_t number) noexcept;
+
+    const std::shared_ptr<Memory> memory_;
+    const std::size_t number_;
+};
+
+// Thread-safe. A forked child leaks what it has of its parent's.
+class StagingRing {
+  public:
+    // `data` has room for all slots and stays valid through `owner`. May throw std::bad_alloc.
+    StagingRing(std::shared_ptr<DeviceBackend> backend, std::uint8_t* data, std::size_t slot_bytes,
+                std::size_t num_slots, std::shared_ptr<void> owner);
+
+    // A slot that nobody writes to or copies from; *slot is null where there is none now. May throw std::bad_alloc.
+    DeviceStatus take(std::unique_ptr<StagingSlot>* slot);
+
+  private:
+    const std::shared_ptr<StagingSlot::Memory> memory_;
+};
+
+}  // namespace fastload

@@ -1,0 +1,300 @@
+"""Where native threads write a batch, and how it becomes what the user gets: on the host, or staged for a device."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+
+from fastload import _native
+from fastload._device import BatchLayout, Device, PinnedMemory, allocate
+from fastload._errors import DeviceError
+
+# Parts of a slot begin at multiples of this, so that the device reads whole lines of memory.
+_ALIGNMENT = 256
+# How often a caller who needs a slot at once looks whether a copy is done.
+_POLL_SECONDS = 0.0001
+
+
+@dataclass(frozen=True)
+class ViewForm:
+    """What is written for each image of a view, and what the user gets.
+
+    Attributes:
+        layout: Of the user's tensor.
+        table: [3, 256] elements of it where uint8 pixels [batch, height, width, 3] are written instead, and converted
+            on the device; None: the user's tensor itself is written.
+    """
+
+    layout: BatchLayout
+    table: torch.Tensor | None = None
+
+    @property
+    def sample_bytes(self) -> int:
+        """Of what is written."""
+        return self.layout.sample_bytes if self.table is None else 3 * self.layout.height * self.layout.width
+
+
+class PlacedBatch(Protocol):
+    """Room for one batch.
+
+    Attributes:
+        parts: Address and bytes of each view, for the engine.
+        copy: What brings them to a device, or None.
+    """
+
+    @property
+    def parts(self) -> list[tuple[int, int]]: ...
+    @property
+    def copy(self) -> _native.BatchCopy | None: ...
+
+
+class BatchMemory(Protocol):
+    """Gives room to batches, in the order in which they are asked for."""
+
+    def has_room(self) -> bool:
+        """Whether place() will not have to wait."""
+
+    def place(self, labels: torch.Tensor) -> PlacedBatch:
+        """Room for a batch with these labels, int64 [batch]."""
+
+    def place_again(self, batches: Sequence[torch.Tensor]) -> list[PlacedBatch]:
+        """Room for batches, by their labels, whose first room may still be written to."""
+
+    def look_ahead(self, batches: Sequence[PlacedBatch]) -> None:
+        """Tells which batches are the next ones, in order."""
+
+    def deliver(self, placed: PlacedBatch, number: int) -> tuple[list[torch.Tensor], torch.Tensor]:
+        """The images of each view and the labels, once they are written.
+
+        Raises:
+            DeviceError: They did not get to the device; `number` counts the batches.
+        """
+
+
+@dataclass(frozen=True)
+class _HostBatch:
+    images: list[torch.Tensor]
+    labels: torch.Tensor
+    copy: None = None
+
+    @property
+    def parts(self) -> list[tuple[int, int]]:
+        return [(view.data_ptr(), view.numel() * view.element_size()) for view in self.images]
+
+
+class HostMemory:
+    """Fresh tensors on the host, where the engine writes what the user gets.
+
+    Args:
+        engine: Whose pool pageable memory is taken from.
+        forms: Of the views; without tables.
+        pinned: Where page-locked memory comes from; None: batches are pageable.
+    """
+
+    def __init__(self, engine: _native.Engine, forms: Sequence[ViewForm], pinned: PinnedMemory | None) -> None:
+        self._engine = engine
+        self._forms = forms
+        self._pinned = pinned
+
+    def has_room(self) -> bool:
+        return True
+
+    def place(self, labels: torch.Tensor) -> _HostBatch:
+        batch_size = len(labels)
+        images = [self._allocate(form.layout, batch_size) for form in self._forms] if batch_size else []
+        if self._pinned is not None:
+            labels = self._pinned.empty(batch_size, dtype=labels.dtype).copy_(labels)
+        return _HostBatch(images, labels)
+
+    def _allocate(self, layout: BatchLayout, batch_size: int) -> torch.Tensor:
+        if self._pinned is None:
+            return allocate(self._engine, layout, batch_size)
+        shape = layout.shape(batch_size)
+        return self._pinned.empty(*shape, dtype=layout.dtype, memory_format=layout.memory_format)
+
+    def place_again(self, batches: Sequence[torch.Tensor]) -> list[PlacedBatch]:
+        return [self.place(labels) for labels in batches]
+
+    def look_ahead(self, batches: Sequence[PlacedBatch]) -> None:
+        pass
+
+    def deliver(self, placed: PlacedBatch, number: int) -> tuple[list[torch.Tensor], torch.Tensor]:
+        assert isinstance(placed, _HostBatch)
+        return placed.images, placed.labels
+
+
+class _StagedBatch:
+    """A batch in a staging slot: the views and behind them the labels."""
+
+    def __init__(self, slot: _native.StagingSlot | None, sizes: Sequence[int], batch_size: int, stream: int) -> None:
+        self.batch_size = batch_size
+        self.destinations: list[torch.Tensor] | None = None
+        self.parts: list[tuple[int, int]] = []
+        self.copy: _native.BatchCopy | None = None
+        if slot is not None:
+            offsets = _offsets(sizes)
+            self.parts = [(slot.address + offset, size) for offset, size in zip(offsets[:-1], sizes[:-1], strict=True)]
+            self.copy = _native.BatchCopy(slot, list(zip(offsets, sizes, strict=True)), stream)
+
+
+class StagedMemory:
+    """Page-locked slots that are used again and again, and copies from them to a device. See Note [staging slots].
+
+    Args:
+        device: Where the batches go.
+        forms: Of the views.
+        num_slots: So many batches may be under way.
+        prefetch: So many of them may have memory on the device before they are asked for.
+        count: Adds to the loader's counters.
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        forms: Sequence[ViewForm],
+        num_slots: int,
+        prefetch: int,
+        count: Callable[[dict[str, Any]], None],
+    ) -> None:
+        self._device = device
+        self._count = count
+        self._num_slots = num_slots
+        self._prefetch = prefetch
+        with device.on_copy_stream():
+            self._forms = [_on_device(form, device) for form in forms]
+        self._ring: _native.StagingRing | None = None
+        self._slab: torch.Tensor | None = None
+        self._slot_bytes = 0
+        self._reserved: _native.StagingSlot | None = None
+        self._ahead: list[_StagedBatch] = []
+
+    # ---- room ------------------------------------------------------------------------------------------------------
+
+    def has_room(self) -> bool:
+        """Raises DeviceError: the device does not say whether a copy is done."""
+        if self._ring is not None and self._reserved is None:
+            taken = self._ring.take()
+            if isinstance(taken, dict):
+                raise _error(taken, "it is not known whether earlier copies are done", self._device)
+            self._reserved = taken
+        return self._ring is None or self._reserved is not None
+
+    def place(self, labels: torch.Tensor) -> _StagedBatch:
+        batch_size = len(labels)
+        sizes = [*(batch_size * form.sample_bytes for form in self._forms), labels.numel() * labels.element_size()]
+        if batch_size == 0:
+            return _StagedBatch(None, sizes, 0, 0)
+        end = _offsets([*sizes, 0])[-1]
+        if self._ring is None or end > self._slot_bytes:
+            self._make_ring(end)
+        while not self.has_room():
+            time.sleep(_POLL_SECONDS)
+        slot, self._reserved = self._reserved, None
+        assert slot is not None, "there is room"
+        self._write_labels(slot, _offsets(sizes)[-1], labels)
+        return _StagedBatch(slot, sizes, batch_size, self._device.copy_stream)
+
+    def place_again(self, batches: Sequence[torch.Tensor]) -> list[PlacedBatch]:
+        self._make_ring(self._slot_bytes)  # a slot that may still be written to is not given back before
+        return [self.place(labels) for labels in batches]
+
+    def _make_ring(self, slot_bytes: int) -> None:
+        self._reserved = None
+        self._slot_bytes = -(-slot_bytes // _ALIGNMENT) * _ALIGNMENT
+        self._slab = self._device.pinned.empty(self._slot_bytes * self._num_slots, dtype=torch.uint8)
+        self._ring = _native.StagingRing(
+            self._device.backend,
+            address=self._slab.data_ptr(),
+            slot_bytes=self._slot_bytes,
+            num_slots=self._num_slots,
+            owner=self._slab,
+        )
+
+    def _write_labels(self, slot: _native.StagingSlot, offset: int, labels: torch.Tensor) -> None:
+        assert self._slab is not None, "there is a slot"
+        begin = slot.address - self._slab.data_ptr() + offset
+        self._slab[begin : begin + labels.numel() * labels.element_size()].view(labels.dtype).copy_(labels)
+
+    # ---- to the device ---------------------------------------------------------------------------------------------
+
+    def look_ahead(self, batches: Sequence[PlacedBatch]) -> None:
+        """Those among the next ones for which there may be memory on the device get it."""
+        self._ahead = [batch for batch in batches if isinstance(batch, _StagedBatch)][: self._prefetch]
+        for batch in self._ahead:
+            self._send(batch)
+
+    def _send(self, batch: _StagedBatch) -> None:
+        """Lets `batch` be copied as soon as it is written: its memory on the device is there from now on."""
+        if batch.copy is None:
+            return
+        if batch.destinations is None:
+            with self._device.on_copy_stream():
+                destinations = [self._destination(form, batch.batch_size) for form in self._forms]
+                destinations.append(self._device.empty(batch.batch_size, dtype=torch.int64))
+            batch.destinations = destinations
+        # An interrupt may have come here: the first call counts.
+        batch.copy.set_destinations([tensor.data_ptr() for tensor in batch.destinations])
+
+    def _destination(self, form: ViewForm, batch_size: int) -> torch.Tensor:
+        if form.table is not None:
+            return self._device.empty(batch_size, form.layout.height, form.layout.width, 3, dtype=torch.uint8)
+        return self._user_tensor(form.layout, batch_size)
+
+    def _user_tensor(self, layout: BatchLayout, batch_size: int) -> torch.Tensor:
+        shape = layout.shape(batch_size)
+        return self._device.empty(*shape, dtype=layout.dtype, memory_format=layout.memory_format)
+
+    def deliver(self, placed: PlacedBatch, number: int) -> tuple[list[torch.Tensor], torch.Tensor]:
+        assert isinstance(placed, _StagedBatch)
+        self._send(placed)
+        assert placed.copy is not None, "an empty batch is an error"
+        assert placed.destinations is not None, "sent"
+        *views, labels = placed.destinations
+        placed.destinations = []  # the memory of pixels is free again once they are converted
+        num_bytes = sum(view.nbytes for view in (*views, labels))
+        if (failure := placed.copy.failure) is not None:
+            raise _error(failure, f"batch {number} ({num_bytes} bytes) could not be copied", self._device)
+        self._count({"bytes_copied": num_bytes})
+        with self._device.on_copy_stream():
+            images = [
+                view if form.table is None else self._converted(form, view)
+                for form, view in zip(self._forms, views, strict=True)
+            ]
+        return images, labels
+
+    def _converted(self, form: ViewForm, pixels: torch.Tensor) -> torch.Tensor:
+        assert form.table is not None, "pixels are converted by a table"
+        out = self._user_tensor(form.layout, len(pixels))
+        self._device.convert(pixels, form.table, out)
+        return out
+
+    def stats(self) -> dict[str, int]:
+        """Memory held at this moment, by the names of LoaderStats."""
+        held = sum(tensor.nbytes for batch in list(self._ahead) for tensor in batch.destinations or ())
+        return {"staging_bytes": 0 if self._slab is None else self._slab.nbytes, "device_bytes": held}
+
+
+def _offsets(sizes: Sequence[int]) -> list[int]:
+    """Where each of these parts begins in a slot."""
+    offsets, end = [], 0
+    for size in sizes:
+        offsets.append(end)
+        end += -(-size // _ALIGNMENT) * _ALIGNMENT
+    return offsets
+
+
+def _on_device(form: ViewForm, device: Device) -> ViewForm:
+    return form if form.table is None else ViewForm(form.layout, device.copy(form.table))
+
+
+def _error(failure: _native.DeviceFailure, what: str, device: Device) -> DeviceError:
+    return DeviceError(
+        f"{what} to {device.name} on stream {device.copy_stream:#x}: {failure['call']} returned {failure['name']} "
+        f"({failure['text']}, {failure['error']}). The cause may be a kernel queued earlier: run again with "
+        "CUDA_LAUNCH_BLOCKING=1 to see which. After most such errors a process cannot use the device any more: start "
+        "a new one"
+    )

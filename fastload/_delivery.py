@@ -1,0 +1,48 @@
+"""The last steps of a batch on its way to the user: to the device, through device_transform, to the user's stream."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from fastload._device import Device, PinnedMemory, moved
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """Where batches of an iteration are delivered to.
+
+    Attributes:
+        pinned: Page-locked memory of the host.
+        device: None: they stay on the host.
+        prefetch: So many batches may be on their way to the device, or there, before they are asked for.
+        transform: device_transform of the loader: called with each batch when it is handed over, in order, in the
+            thread that asks for it.
+    """
+
+    pinned: PinnedMemory
+    device: Device | None
+    prefetch: int
+    transform: Callable[[Any], Any] | None
+
+    def on_copy_stream(self) -> contextlib.AbstractContextManager[Any]:
+        """What is done to batches on the device before they are handed over is done in it."""
+        return contextlib.nullcontext() if self.device is None else self.device.on_copy_stream()
+
+    def move(self, batch: Any) -> Any:
+        """Queues the copies of `batch` to the device. From there on memory that nothing else refers to is kept."""
+        if self.device is None:
+            return batch
+        with self.on_copy_stream():
+            return moved(batch, self.device)
+
+    def hand_over(self, batch: Any) -> Any:
+        """What the user gets for `batch`, which is on the device."""
+        if self.device is None:
+            return batch if self.transform is None else self.transform(batch)
+        if self.transform is not None:
+            batch = self.device.call(self.transform, batch)
+        self.device.hand_over(batch)
+        return batch
