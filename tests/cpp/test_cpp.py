@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -31,11 +32,19 @@ def files_below(folder: Path) -> list[Path]:
     return files
 
 
-def run(*command: object, timeout: float = 300) -> str:
-    """Runs a program that must succeed, and returns what it printed."""
-    result = subprocess.run(
+# GCC's thread sanitizer refuses the wide address randomisation of some kernels; setarch -R turns it off for a program.
+WITHOUT_RANDOMISATION = ["setarch", "-R"] if shutil.which("setarch") else []
+
+
+def run_to_end(*command: object, timeout: float = 300) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
         [str(part) for part in command], capture_output=True, text=True, timeout=timeout, errors="replace"
     )
+
+
+def run(*command: object, timeout: float = 300) -> str:
+    """Runs a program that must succeed, and returns what it printed."""
+    result = run_to_end(*command, timeout=timeout)
     assert result.returncode == 0, f"exit status {result.returncode}\n{result.stdout}\n{result.stderr}"
     return result.stdout
 
@@ -50,9 +59,48 @@ def test_unit_tests_pass_under_address_and_undefined_behaviour_sanitizers(asan: 
 
 
 def test_unit_tests_pass_under_thread_sanitizer(tsan: Path) -> None:
-    # GCC's runtime refuses the wide address randomisation of some kernels; setarch -R turns it off for the program.
-    without_randomisation = ["setarch", "-R"] if shutil.which("setarch") else []
-    assert " passed, 0 failed" in run(*without_randomisation, tsan / "unit_tests")
+    assert " passed, 0 failed" in run(*WITHOUT_RANDOMISATION, tsan / "unit_tests")
+
+
+def test_ring_that_waits_for_all_it_must_has_no_wrong_data_on_the_emulated_device(asan: Path) -> None:
+    assert run(asan / "device_order", "right") == "wrong batches: late 0, kernels first 0, random 0\n"
+
+
+# What is forgotten, and a schedule of the emulated device under which that must spoil data.
+@pytest.mark.parametrize(
+    ("forgotten", "schedule"), [("refill", "late"), ("overwrite", "late"), ("consume", "kernels first")]
+)
+def test_ring_that_forgets_a_wait_has_wrong_data_on_the_emulated_device(
+    forgotten: str, schedule: str, asan: Path
+) -> None:
+    result = run_to_end(asan / "device_order", forgotten)
+    assert (result.returncode, result.stderr) == (1, "")
+    wrong = {name: int(count) for name, count in re.findall(r"(late|kernels first|random) (\d+)", result.stdout)}
+    assert wrong[schedule] > 250
+    assert wrong["random"] > 250
+
+
+def test_thread_sanitizer_is_silent_about_a_ring_that_waits_for_all_it_must(tsan: Path) -> None:
+    result = run_to_end(*WITHOUT_RANDOMISATION, tsan / "device_order", "right")
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+# What is forgotten, and the accesses that then may come at the same time.
+@pytest.mark.parametrize(
+    ("forgotten", "accesses"),
+    [
+        ("refill", {"run_ring", "copy_to_device"}),
+        ("overwrite", {"copy_to_device", "FiberDevice::read"}),
+        ("consume", {"copy_to_device", "FiberDevice::read"}),
+    ],
+)
+def test_thread_sanitizer_reports_what_a_ring_forgets(forgotten: str, accesses: set[str], tsan: Path) -> None:
+    for _ in range(3):
+        result = run_to_end(*WITHOUT_RANDOMISATION, tsan / "device_order", forgotten)
+        assert result.returncode == 66
+        report = result.stderr.partition("Location is")[0]
+        assert "WARNING: ThreadSanitizer: data race" in report
+        assert set(re.findall(r"run_ring|copy_to_device|FiberDevice::read", report)) == accesses
 
 
 @pytest.mark.parametrize("target", FUZZ_TARGETS)

@@ -1,0 +1,86 @@
+// device_order right|refill|overwrite|consume: the ring on the emulated device, under several schedules. Prints the
+// batches with wrong data of each; exit status 1 where there is one.
+#include <cstdint>
+#include <functional>
+#include <iostream>
+#include <utility>
+
+#include "device/emulated_device.h"
+#include "device_order/ring.h"
+
+namespace {
+
+using fastload::EmulatedDevice;
+using fastload::EventId;
+using fastload::StreamId;
+using fastload::testing::Forgotten;
+using fastload::testing::RingMemory;
+using fastload::testing::Slot;
+
+class CheckingPlayer {
+  public:
+    // `pause` steps what the schedule wants to have stepped after each batch.
+    CheckingPlayer(EmulatedDevice& device, std::function<void(StreamId compute)> pause)
+        : device_(device), pause_(std::move(pause)) {}
+
+    void consume(StreamId stream, const Slot& buffer, int batch) {
+        compute_ = stream;
+        device_.enqueue(
+            stream, [this, &buffer, batch] { num_wrong_ += buffer != fastload::testing::batch_data(batch) ? 1 : 0; });
+    }
+    void finish(EventId event) { device_.run_until(event); }
+    void pause() { pause_(compute_); }
+
+    int num_wrong() const { return num_wrong_; }
+
+  private:
+    EmulatedDevice& device_;
+    const std::function<void(StreamId)> pause_;
+    StreamId compute_ = 0;
+    int num_wrong_ = 0;
+};
+
+int wrong_batches(Forgotten forgotten, EmulatedDevice& device, std::function<void(StreamId)> pause) {
+    static RingMemory memory;
+    CheckingPlayer player(device, std::move(pause));
+    if (!fastload::testing::run_ring(device, player, forgotten, &memory)) return fastload::testing::kNumBatches;
+    device.synchronize_all();
+    return player.num_wrong();
+}
+
+int wrong_as_late_as_possible(Forgotten forgotten) {
+    EmulatedDevice device;
+    return wrong_batches(forgotten, device, [](StreamId) {});
+}
+
+int wrong_with_kernels_first(Forgotten forgotten) {
+    EmulatedDevice device;
+    return wrong_batches(forgotten, device, [&](StreamId compute) {
+        while (device.step(compute)) continue;
+    });
+}
+
+int wrong_at_random(Forgotten forgotten, std::uint64_t seed) {
+    EmulatedDevice device;
+    return wrong_batches(forgotten, device, [&, seed](StreamId) mutable {
+        for (seed = seed * 6364136223846793005U + 1442695040888963407U; seed >> 62 != 0; seed <<= 2) {
+            if (!device.step_any(seed >> 33)) return;
+        }
+    });
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    Forgotten forgotten;
+    if (argc != 2 || !fastload::testing::parse_forgotten(argv[1], &forgotten)) {
+        std::cerr << "usage: device_order right|refill|overwrite|consume\n";
+        return 2;
+    }
+    const int late = wrong_as_late_as_possible(forgotten);
+    const int kernels_first = wrong_with_kernels_first(forgotten);
+    int random = 0;
+    for (std::uint64_t seed = 1; seed <= 8; ++seed) random += wrong_at_random(forgotten, seed);
+    std::cout << "wrong batches: late " << late << ", kernels first " << kernels_first << ", random " << random << "\n";
+    return late + kernels_first + random == 0 ? 0 : 1;
+}
