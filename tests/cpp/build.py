@@ -30,8 +30,20 @@ FLAVORS = {
 FIBER_DEVICE = ROOT / "tests" / "cpp" / "fiber_device.cpp"
 DEVICE_ORDER = ROOT / "tests" / "cpp" / "device_order"
 
+# Mutants of the product: device_order_<name> has one line of one source exchanged.
+MUTANTS = {
+    "refill": (
+        "engine/staging_ring.cpp",
+        "if (!slot->is_copying || slot->is_lost)",
+        "slot->is_copying = false; if (true)",
+    ),
+    "unwritten": ("engine/batch_copy.cpp", "!has_destinations_ || !is_written_", "!has_destinations_"),
+}
+
 
 def write_ninja_file(flavor: str, build_dir: Path) -> None:
+    build_dir.mkdir(parents=True, exist_ok=True)
+    mutants = " ".join(f"device_order_{name}" for name in MUTANTS)
     core = [p for p in sorted((ROOT / "csrc").rglob("*.cpp")) if "bindings" not in p.parts]
     tests = sorted(p for p in (ROOT / "tests" / "cpp").glob("*.cpp") if p != FIBER_DEVICE)
     device_order = DEVICE_ORDER / ("fiber_main.cpp" if flavor == "tsan" else "emulated_main.cpp")
@@ -61,10 +73,29 @@ def write_ninja_file(flavor: str, build_dir: Path) -> None:
     lines += [f"build {object_of(s)}: compile {s}\n  flags = $flags -fno-sanitize=thread" for s in fibers]
     order_objects = " ".join(object_of(s) for s in [device_order, *fibers])
     lines.append(f"build device_order: link {core_objects} {order_objects}")
+    for name, (source, line, replacement) in MUTANTS.items():
+        original = ROOT / "csrc" / source
+        mutant = build_dir / f"mutant_{name}.cpp"
+        write_if_changed(mutant, mutated(original.read_text(), line, replacement))
+        objects = core_objects.replace(object_of(original), f"{mutant.stem}.o")
+        lines.append(f"build {mutant.stem}.o: compile {mutant}")
+        lines.append(f"build device_order_{name}: link {objects} {order_objects}")
     lines.append(f"build kernel_benchmark: link {core_objects} {' '.join(object_of(s) for s in benchmark)}")
-    lines.append(f"default unit_tests device_order {' '.join(t.stem for t in targets)}")
-    build_dir.mkdir(parents=True, exist_ok=True)
+    lines.append(f"default unit_tests device_order {mutants} {' '.join(t.stem for t in targets)}")
     (build_dir / "build.ninja").write_text("\n".join(lines) + "\n")
+
+
+def mutated(text: str, line: str, replacement: str) -> str:
+    """`text` with one place exchanged. Raises ValueError where it is not there exactly once."""
+    if text.count(line) != 1:
+        raise ValueError(f"a mutant's line must be in its source once, found {text.count(line)} times: {line}")
+    return text.replace(line, replacement)
+
+
+def write_if_changed(path: Path, text: str) -> None:
+    """Leaves a file as old as it is where nothing would change, so that ninja does not compile it again."""
+    if not path.exists() or path.read_text() != text:
+        path.write_text(text)
 
 
 def build(flavor: str, *programs: str) -> Path:

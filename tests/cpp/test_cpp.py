@@ -80,6 +80,29 @@ def test_ring_that_forgets_a_wait_has_wrong_data_on_the_emulated_device(
     assert wrong["random"] > 250
 
 
+def test_staged_batches_have_no_wrong_data_on_the_emulated_device(asan: Path) -> None:
+    assert run(asan / "device_order", "staged") == "wrong batches: late 0, kernels first 0, random 0\n"
+
+
+def test_slots_given_out_before_their_copy_is_done_have_wrong_data_on_the_emulated_device(asan: Path) -> None:
+    result = run_to_end(asan / "device_order_refill", "staged")
+    assert (result.returncode, result.stderr) == (1, "")
+    assert int(re.findall(r"late (\d+)", result.stdout)[0]) > 250
+
+
+def test_thread_sanitizer_is_silent_about_staged_batches(tsan: Path) -> None:
+    result = run_to_end(*WITHOUT_RANDOMISATION, tsan / "device_order", "staged")
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("mutant", build.MUTANTS)
+def test_thread_sanitizer_reports_mutants_of_staging(mutant: str, tsan: Path) -> None:
+    for _ in range(3):
+        result = run_to_end(*WITHOUT_RANDOMISATION, tsan / f"device_order_{mutant}", "staged")
+        assert result.returncode == 66
+        assert "WARNING: ThreadSanitizer: data race" in result.stderr
+
+
 def test_thread_sanitizer_is_silent_about_a_ring_that_waits_for_all_it_must(tsan: Path) -> None:
     result = run_to_end(*WITHOUT_RANDOMISATION, tsan / "device_order", "right")
     assert (result.returncode, result.stderr) == (0, "")

@@ -1,12 +1,15 @@
-// device_order right|refill|overwrite|consume: the ring on the emulated device, under several schedules. Prints the
-// batches with wrong data of each; exit status 1 where there is one.
+// device_order right|refill|overwrite|consume|staged: a ring on the emulated device, under several schedules. Prints
+// the batches with wrong data of each; exit status 1 where there is one.
 #include <cstdint>
 #include <functional>
 #include <iostream>
+#include <optional>
+#include <string_view>
 #include <utility>
 
 #include "device/emulated_device.h"
 #include "device_order/ring.h"
+#include "device_order/staged.h"
 
 namespace {
 
@@ -29,6 +32,9 @@ class CheckingPlayer {
             stream, [this, &buffer, batch] { num_wrong_ += buffer != fastload::testing::batch_data(batch) ? 1 : 0; });
     }
     void finish(EventId event) { device_.run_until(event); }
+    void wait_for_slot(StreamId copies) {
+        if (!device_.step(copies)) device_.step_any(0);
+    }
     void pause() { pause_(compute_); }
 
     int num_wrong() const { return num_wrong_; }
@@ -40,27 +46,32 @@ class CheckingPlayer {
     int num_wrong_ = 0;
 };
 
-int wrong_batches(Forgotten forgotten, EmulatedDevice& device, std::function<void(StreamId)> pause) {
+// Without `forgotten` the product's own ring.
+using What = std::optional<Forgotten>;
+
+int wrong_batches(What forgotten, EmulatedDevice& device, std::function<void(StreamId)> pause) {
     static RingMemory memory;
     CheckingPlayer player(device, std::move(pause));
-    if (!fastload::testing::run_ring(device, player, forgotten, &memory)) return fastload::testing::kNumBatches;
+    const bool is_ok = forgotten ? fastload::testing::run_ring(device, player, *forgotten, &memory)
+                                 : fastload::testing::run_staged(device, player, &memory);
+    if (!is_ok) return fastload::testing::kNumBatches;
     device.synchronize_all();
     return player.num_wrong();
 }
 
-int wrong_as_late_as_possible(Forgotten forgotten) {
+int wrong_as_late_as_possible(What forgotten) {
     EmulatedDevice device;
     return wrong_batches(forgotten, device, [](StreamId) {});
 }
 
-int wrong_with_kernels_first(Forgotten forgotten) {
+int wrong_with_kernels_first(What forgotten) {
     EmulatedDevice device;
     return wrong_batches(forgotten, device, [&](StreamId compute) {
         while (device.step(compute)) continue;
     });
 }
 
-int wrong_at_random(Forgotten forgotten, std::uint64_t seed) {
+int wrong_at_random(What forgotten, std::uint64_t seed) {
     EmulatedDevice device;
     return wrong_batches(forgotten, device, [&, seed](StreamId) mutable {
         for (seed = seed * 6364136223846793005U + 1442695040888963407U; seed >> 62 != 0; seed <<= 2) {
@@ -72,11 +83,13 @@ int wrong_at_random(Forgotten forgotten, std::uint64_t seed) {
 }  // namespace
 
 int main(int argc, char** argv) {
-    Forgotten forgotten;
-    if (argc != 2 || !fastload::testing::parse_forgotten(argv[1], &forgotten)) {
-        std::cerr << "usage: device_order right|refill|overwrite|consume\n";
+    Forgotten named = Forgotten::kNothing;
+    const bool is_staged = argc == 2 && std::string_view(argv[1]) == "staged";
+    if (!is_staged && (argc != 2 || !fastload::testing::parse_forgotten(argv[1], &named))) {
+        std::cerr << "usage: device_order right|refill|overwrite|consume|staged\n";
         return 2;
     }
+    const What forgotten = is_staged ? std::nullopt : What(named);
     const int late = wrong_as_late_as_possible(forgotten);
     const int kernels_first = wrong_with_kernels_first(forgotten);
     int random = 0;

@@ -1,9 +1,11 @@
-// device_order right|refill|overwrite|consume: two rings of two threads, on fibers of the thread sanitizer, which
-// reports what is forgotten and ends with its own exit status, 66.
+// device_order right|refill|overwrite|consume|staged: two rings of two threads, on fibers of the thread sanitizer,
+// which reports what is forgotten and ends with its own exit status, 66.
 #include <iostream>
+#include <string_view>
 #include <thread>
 
 #include "device_order/ring.h"
+#include "device_order/staged.h"
 #include "fiber_device.h"
 
 namespace {
@@ -23,6 +25,7 @@ class Player {
     void finish(EventId event) {
         for (bool is_done = false; !is_done && device_.query_event(event, &is_done).is_ok();) continue;
     }
+    void wait_for_slot(StreamId) {}
     void pause() {}
 
   private:
@@ -32,9 +35,10 @@ class Player {
 }  // namespace
 
 int main(int argc, char** argv) {
-    Forgotten forgotten;
-    if (argc != 2 || !fastload::testing::parse_forgotten(argv[1], &forgotten)) {
-        std::cerr << "usage: device_order right|refill|overwrite|consume\n";
+    Forgotten forgotten = Forgotten::kNothing;
+    const bool is_staged = argc == 2 && std::string_view(argv[1]) == "staged";  // the product's own ring
+    if (!is_staged && (argc != 2 || !fastload::testing::parse_forgotten(argv[1], &forgotten))) {
+        std::cerr << "usage: device_order right|refill|overwrite|consume|staged\n";
         return 2;
     }
     FiberDevice device;
@@ -42,7 +46,8 @@ int main(int argc, char** argv) {
     bool are_ok[2] = {};
     const auto run = [&](int i) {
         Player player(device);
-        are_ok[i] = fastload::testing::run_ring(device, player, forgotten, &memories[i]);
+        are_ok[i] = is_staged ? fastload::testing::run_staged(device, player, &memories[i])
+                              : fastload::testing::run_ring(device, player, forgotten, &memories[i]);
     };
     std::thread other(run, 1);
     run(0);

@@ -1,0 +1,175 @@
+// Staging slots and the copies out of them, on the emulated device.
+#include <cstring>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "check.h"
+#include "device/emulated_device.h"
+#include "engine/batch_copy.h"
+#include "engine/staging_ring.h"
+
+namespace fastload {
+namespace {
+
+constexpr std::size_t kSlotBytes = 8;
+constexpr std::size_t kNumSlots = 2;
+
+// A ring in memory that tells when it is let go of.
+struct Rig {
+    std::shared_ptr<EmulatedDevice> device = std::make_shared<EmulatedDevice>();
+    StreamId stream = device->create_stream();
+    std::shared_ptr<std::vector<std::uint8_t>> memory =
+        std::make_shared<std::vector<std::uint8_t>>(kSlotBytes * kNumSlots);
+    std::weak_ptr<std::vector<std::uint8_t>> watched = memory;
+    std::unique_ptr<StagingRing> ring =
+        std::make_unique<StagingRing>(device, memory->data(), kSlotBytes, kNumSlots, memory);
+
+    Rig() { memory.reset(); }
+
+    std::shared_ptr<StagingSlot> take() {
+        std::unique_ptr<StagingSlot> slot;
+        CHECK(ring->take(&slot).is_ok());
+        return slot;
+    }
+
+    // Fills a new slot with `value` and copies it to `to`.
+    void send(std::uint8_t value, std::uint8_t* to) {
+        const std::shared_ptr<StagingSlot> slot = take();
+        std::memset(slot->data(), value, kSlotBytes);
+        const StagedPart part{0, kSlotBytes, to};
+        CHECK(slot->copy({&part, 1}, stream).is_ok());
+    }
+};
+
+std::shared_ptr<BatchCopy> copy_of(std::shared_ptr<StagingSlot> slot, StreamId stream) {
+    return std::make_shared<BatchCopy>(std::move(slot), std::vector<StagedPart>{{0, 4, nullptr}, {4, 4, nullptr}},
+                                       stream);
+}
+
+}  // namespace
+
+TEST_CASE(staging_slot_is_given_out_again_only_when_its_copy_is_done) {
+    Rig rig;
+    std::uint8_t first[kSlotBytes] = {};
+    std::uint8_t second[kSlotBytes] = {};
+    rig.send(1, first);
+    rig.send(2, second);
+    CHECK(rig.take() == nullptr);
+    CHECK(rig.device->step(rig.stream));  // the first copy; its event is not done yet
+    while (rig.take() == nullptr) CHECK(rig.device->step(rig.stream));
+    CHECK_EQUAL(first[kSlotBytes - 1], 1);
+    CHECK_EQUAL(second[0], EmulatedDevice::kPoison);
+    std::memset(rig.take()->data(), 9, kSlotBytes);
+    rig.device->synchronize_all();
+    CHECK_EQUAL(second[0], 2);
+}
+
+TEST_CASE(staging_slot_that_was_not_copied_is_free_at_once) {
+    Rig rig;
+    const std::shared_ptr<StagingSlot> held = rig.take();
+    CHECK(held != nullptr);
+    for (int i = 0; i < 5; ++i) CHECK(rig.take() != nullptr);
+    const std::shared_ptr<StagingSlot> other = rig.take();
+    CHECK(other->data() != held->data());
+    CHECK(rig.take() == nullptr);
+}
+
+TEST_CASE(staging_memory_outlives_its_ring_until_the_last_copy_is_done) {
+    Rig rig;
+    std::uint8_t to[kSlotBytes] = {};
+    rig.send(3, to);
+    rig.ring.reset();
+    CHECK(!rig.watched.expired());
+    rig.device->synchronize_all();
+    CHECK_EQUAL(to[0], 3);
+    Rig next;  // looks whether memory of earlier rings is free
+    CHECK(rig.watched.expired());
+    CHECK_EQUAL(rig.device->num_events(), 0U);
+}
+
+TEST_CASE(staging_memory_of_a_ring_without_copies_is_let_go_of_at_once) {
+    Rig rig;
+    const std::shared_ptr<StagingSlot> held = rig.take();
+    rig.ring.reset();
+    CHECK(!rig.watched.expired());
+}
+
+TEST_CASE(batch_copy_is_queued_by_whoever_comes_second) {
+    for (const bool is_written_first : {true, false}) {
+        Rig rig;
+        std::shared_ptr<StagingSlot> slot = rig.take();
+        for (std::uint8_t i = 0; i < kSlotBytes; ++i) slot->data()[i] = i;
+        const std::shared_ptr<BatchCopy> copy = copy_of(std::move(slot), rig.stream);
+        std::uint8_t low[4] = {};
+        std::uint8_t high[4] = {};
+        void* const to[] = {low, high};
+        const auto step = [&](bool is_write) {
+            if (is_write) {
+                copy->set_written();
+            } else {
+                copy->set_destinations({to, 2});
+            }
+        };
+        step(is_written_first);
+        CHECK(!copy->is_queued());
+        CHECK_EQUAL(rig.device->num_pending(rig.stream), 0U);
+        step(!is_written_first);
+        CHECK(copy->is_queued());
+        CHECK(copy->status().is_ok());
+        rig.device->synchronize_all();
+        CHECK_EQUAL(low[3], 3);
+        CHECK_EQUAL(high[0], 4);
+    }
+}
+
+TEST_CASE(batch_copy_is_queued_once) {
+    Rig rig;
+    std::uint8_t low[4] = {};
+    std::uint8_t high[4] = {};
+    std::uint8_t elsewhere[4] = {7, 7, 7, 7};
+    void* const to[] = {low, high};
+    void* const others[] = {elsewhere, elsewhere};
+    const std::shared_ptr<BatchCopy> copy = copy_of(rig.take(), rig.stream);
+    copy->set_destinations({to, 2});
+    copy->set_destinations({others, 2});
+    copy->set_written();
+    copy->set_written();
+    CHECK_EQUAL(rig.device->call_counts().at("copy_to_device"), 2U);
+    rig.device->synchronize_all();
+    CHECK_EQUAL(elsewhere[0], 7);
+}
+
+TEST_CASE(batch_copy_tells_what_the_device_said) {
+    for (const char* const function : {"enter_thread", "create_event", "copy_to_device", "record_event"}) {
+        Rig rig;
+        rig.device->fail_call(function, 1, 700, false);
+        std::uint8_t low[4] = {};
+        std::uint8_t high[4] = {};
+        void* const to[] = {low, high};
+        std::shared_ptr<BatchCopy> copy = copy_of(rig.take(), rig.stream);
+        copy->set_destinations({to, 2});
+        copy->set_written();
+        CHECK_EQUAL(copy->status().error, 700);
+        copy.reset();
+        rig.device->synchronize_all();
+        // What the device may still read is not given out; the other slot is.
+        const std::shared_ptr<StagingSlot> first = rig.take();
+        const bool is_lost = std::strcmp(function, "record_event") == 0;
+        CHECK(first != nullptr);
+        CHECK((rig.take() == nullptr) == is_lost);
+    }
+}
+
+TEST_CASE(staging_ring_tells_that_the_device_does_not_answer) {
+    Rig rig;
+    std::uint8_t to[kSlotBytes] = {};
+    rig.send(1, to);
+    rig.send(2, to);
+    rig.device->fail_call("query_event", 1, 719, true);
+    std::unique_ptr<StagingSlot> slot;
+    CHECK_EQUAL(rig.ring->take(&slot).error, 719);
+    CHECK(slot == nullptr);
+}
+
+}  // namespace fastload
