@@ -18,8 +18,8 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 # torchvision 0.x belongs to torch 2.(x - 15). Without its dependencies, so that it cannot exchange torch.
 torchvision_of = 0.$(shell expr $(word 2,$(subst ., ,$(1))) + 15).*
 
-CPP := $(shell find csrc tests/cpp fuzz benchmarks -name '*.h' -o -name '*.cpp' 2>/dev/null)
-NATIVE := $(shell find csrc -name '*.h' -o -name '*.cpp' -o -name '*.map')
+CPP := $(shell find csrc tests/cpp fuzz benchmarks -name '*.h' -o -name '*.cpp' -o -name '*.cu' 2>/dev/null)
+NATIVE := $(shell find csrc -name '*.h' -o -name '*.cpp' -o -name '*.cu' -o -name '*.map')
 
 .PHONY: test bench build lint format clean test-torch
 .DELETE_ON_ERROR:
@@ -63,7 +63,7 @@ $(VENV)/.tools: tests/requirements.txt benchmarks/requirements.txt Makefile | $(
 	@touch $@
 
 # In place, so that ninja compiles only what changed; tests/packaging builds and installs as users do.
-$(VENV)/.built: $(VENV)/.tools setup.py pyproject.toml $(NATIVE)
+$(VENV)/.built: $(VENV)/.tools setup.py setup_cuda.py pyproject.toml $(NATIVE)
 	$(BIN)/python setup.py --quiet build_ext --inplace
 	echo "$(CURDIR)" > "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/fastload-source.pth"
 	@touch $@

@@ -1,10 +1,10 @@
-"""Builds the extension module fastload._core; everything else about the package stands in pyproject.toml.
+"""Builds fastload._core, and fastload._cuda_kernels where it is of use; pyproject.toml has the rest of the package.
 
 Where torch can be imported (pip install --no-build-isolation .) its BuildExtension compiles with ninja. Where it cannot
 (an isolated build) plain setuptools compiles the same sources with the same flags. Neither adds a torch header or
 library, so one build serves every torch version.
 
-Environment: CXX names the compiler, MAX_JOBS limits the compile jobs.
+Environment: CXX names the compiler, MAX_JOBS limits the compile jobs; setup_cuda.py has what decides on the kernels.
 """
 
 from __future__ import annotations
@@ -20,9 +20,14 @@ from pathlib import Path
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
+from setuptools.errors import BaseError
 
 ROOT = Path(__file__).resolve().parent
 EXPORTS = "csrc/bindings/exports.map"
+CUDA_BINDING = "csrc/bindings/cuda_kernels.cpp"
+
+sys.path.insert(0, str(ROOT))  # an isolated build does not look here
+import setup_cuda  # noqa: E402
 
 # One thing of each kind the sources rely on: C++17 syntax, its library, and the overflow built-ins of GCC and Clang.
 PROBE = """
@@ -88,30 +93,57 @@ def check_compiler() -> None:
 Base = choose_base_command()
 
 
-class BuildCore(Base):
+class BuildExtensions(Base):
     def build_extensions(self) -> None:
         check_compiler()
         for extension in self.extensions:
             extension.define_macros.append(("FASTLOAD_VERSION", self.distribution.get_version()))
         super().build_extensions()
 
+    def build_extension(self, extension: Extension) -> None:
+        if extension is not CUDA_KERNELS:
+            super().build_extension(extension)
+            return
+        try:
+            extension.extra_objects.append(TOOLKIT.compile(str(ROOT / "csrc"), self.build_temp))
+            extension.library_dirs += TOOLKIT.library_folders()
+            super().build_extension(extension)
+        except (OSError, RuntimeError, ValueError, BaseError, subprocess.CalledProcessError) as error:
+            self.warn(setup_cuda.report_failure(error))
 
-def core_extension() -> Extension:
-    """The host module. Paths are relative to this folder, as an sdist's file list wants them."""
+
+def new_extension(name: str, sources: list[str], **more: object) -> Extension:
+    """Paths are relative to this folder, as an sdist's file list wants them."""
     link_args = [f"-Wl,--version-script={EXPORTS}"] if sys.platform == "linux" else []
+    headers = [str(path.relative_to(ROOT)) for path in sorted((ROOT / "csrc").rglob("*.h"))]
     return Extension(
-        "fastload._core",
-        sources=[str(path.relative_to(ROOT)) for path in sorted((ROOT / "csrc").rglob("*.cpp"))],
-        depends=[EXPORTS, *(str(path.relative_to(ROOT)) for path in sorted((ROOT / "csrc").rglob("*.h")))],
+        f"fastload.{name}",
+        sources=sources,
+        depends=[EXPORTS, setup_cuda.SOURCE, *headers],
         include_dirs=[str(ROOT / "csrc"), pybind11_include()],
         # No contraction to fused multiply-add, which some processors do by default: resize weights must be Pillow's.
         extra_compile_args=["-std=c++17", "-O3", "-g0", "-ffp-contract=off", "-fvisibility=hidden", "-pthread"],
         extra_link_args=["-pthread", *link_args],
         language="c++",
+        **more,
     )
 
 
 # Set before any command starts, so that every builder takes the compiler that is checked.
 os.environ.setdefault("CXX", next(filter(shutil.which, ("c++", "g++", "clang++")), "c++"))
 
-setup(license="BSD-3-Clause", ext_modules=[core_extension()], cmdclass={"build_ext": BuildCore})
+torch = sys.modules.get("torch")
+TOOLKIT = setup_cuda.choose_toolkit(torch.version.cuda if torch else None)
+CORE_SOURCES = [str(path.relative_to(ROOT)) for path in sorted((ROOT / "csrc").rglob("*.cpp"))]
+CORE_SOURCES.remove(CUDA_BINDING)
+CORE = new_extension("_core", CORE_SOURCES)
+# With a runtime of its own, so that it imports where there is no driver, and beside any torch.
+CUDA_KERNELS = new_extension(
+    "_cuda_kernels", [CUDA_BINDING], libraries=["cudart_static", "dl", "rt"], optional=not setup_cuda.is_required()
+)
+
+setup(
+    license="BSD-3-Clause",
+    ext_modules=[CORE, CUDA_KERNELS] if TOOLKIT else [CORE],
+    cmdclass={"build_ext": BuildExtensions},
+)

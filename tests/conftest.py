@@ -29,6 +29,11 @@ def pytest_report_header() -> list[str]:
     ]
 
 
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("gpu") and not torch.cuda.is_available():
+        (pytest.fail if os.environ.get("FASTLOAD_REQUIRE_CUDA") == "1" else pytest.skip)("torch finds no CUDA device")
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _own_cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Keeps the tests' index files out of the user's cache folder."""

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-BUILD_INPUTS = ["setup.py", "pyproject.toml", "MANIFEST.in", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE"]
+SCRIPTS = ["setup.py", "setup_cuda.py", "pyproject.toml", "MANIFEST.in"]
+BUILD_INPUTS = [*SCRIPTS, "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE"]
 PROGRAM_LIMIT_SECONDS = 900  # on a busy machine, too
 
 pytestmark = pytest.mark.slow
@@ -66,7 +67,7 @@ class Built:
 
     def __init__(self, python: Path | str, what: Path, folder: Path, *options: str) -> None:
         pip_wheel = (python, "-m", "pip", "wheel", "--verbose", "--no-deps", "--no-cache-dir", *options)
-        self.log = run(*pip_wheel, "-w", folder, what, cwd=folder).stdout
+        self.log = run(*pip_wheel, "-w", folder, what, cwd=folder, FASTLOAD_CUDA="0").stdout
         self.wheel = next(folder.glob("*.whl"))
         with zipfile.ZipFile(self.wheel) as archive:
             self.names = sorted(archive.namelist())
@@ -95,7 +96,7 @@ def test_sdist_has_every_source_file_and_nothing_built(sdist: Path) -> None:
     needed = [path for kind in ("csrc", "fastload") for path in (ROOT / kind).rglob("*") if path.is_file()]
     needed = [path for path in needed if path.suffix != ".so" and "__pycache__" not in path.parts]
     assert {path.relative_to(ROOT).as_posix() for path in needed} <= names
-    assert {"setup.py", "pyproject.toml", "LICENSE", "README.md", "CHANGELOG.md"} <= names
+    assert {"setup.py", "setup_cuda.py", "pyproject.toml", "LICENSE", "README.md", "CHANGELOG.md"} <= names
     assert not [name for name in names if name.endswith((".so", ".o", ".jpg", ".pyc")) or name.startswith("tests")]
 
 

@@ -1,0 +1,105 @@
+#include "cuda/convert_kernels.h"
+
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <cstdint>
+
+#include "cuda/convert_loop.h"
+
+namespace fastload {
+namespace {
+
+constexpr int kThreadsPerBlock = 256;
+// As many as a multiprocessor of 2048 threads holds: the blocks stay, so that each reads the table once.
+constexpr int kBlocksPerMultiprocessor = 8;
+constexpr int kTableElements = 3 * 256;
+
+template <typename Element, int kWidth, bool kChannelsLast>
+__global__ void __launch_bounds__(kThreadsPerBlock) convert(BatchConversion batch) {
+    __shared__ Element table[kTableElements];
+    for (unsigned i = threadIdx.x; i < kTableElements; i += blockDim.x) {
+        table[i] = static_cast<const Element*>(batch.table)[i];
+    }
+    __syncthreads();
+    const ThreadShare share = {std::uint64_t{blockIdx.x} * blockDim.x + threadIdx.x,
+                               std::uint64_t{gridDim.x} * blockDim.x};
+    if constexpr (kChannelsLast) {
+        convert_interleaved<Element, kWidth>(batch, table, share);
+    } else {
+        convert_planar<Element, kWidth>(batch, table, share);
+    }
+}
+
+using Kernel = void (*)(BatchConversion);
+
+template <typename Element>
+Kernel choose_for_element(const BatchConversion& batch) noexcept {
+    constexpr int kWidth = 16 / kSize<Element>;
+    const bool is_wide = group_width(batch) == kWidth;
+    if (batch.channels_last) return is_wide ? convert<Element, kWidth, true> : convert<Element, 1, true>;
+    return is_wide ? convert<Element, kWidth, false> : convert<Element, 1, false>;
+}
+
+Kernel choose_kernel(const BatchConversion& batch) noexcept {
+    switch (batch.element_size_bytes) {
+        case 1:
+            return choose_for_element<std::uint8_t>(batch);
+        case 2:
+            return choose_for_element<std::uint16_t>(batch);
+        case 4:
+            return choose_for_element<std::uint32_t>(batch);
+        case 8:
+            return choose_for_element<std::uint64_t>(batch);
+        default:
+            return nullptr;
+    }
+}
+
+// The runtime also keeps the error, for the next call that would ask: it is taken from there.
+DeviceStatus status_of(cudaError_t error, const char* call) noexcept {
+    if (error == cudaSuccess) return {};
+    static_cast<void>(cudaGetLastError());
+    return {static_cast<int>(error), cudaGetErrorName(error), cudaGetErrorString(error), call};
+}
+
+// Enough for all groups, and no more than run at a time.
+DeviceStatus count_blocks(const BatchConversion& batch, int device, unsigned* blocks) noexcept {
+    int multiprocessors = 0;
+    const cudaError_t error = cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device);
+    if (error != cudaSuccess) return status_of(error, "cudaDeviceGetAttribute");
+    const std::uint64_t values = batch.images * batch.pixels_per_image * (batch.channels_last ? 3 : 1);
+    const std::uint64_t threads = values / static_cast<unsigned>(group_width(batch)) + 1;
+    const std::uint64_t at_a_time = static_cast<std::uint64_t>(multiprocessors) * kBlocksPerMultiprocessor;
+    *blocks = static_cast<unsigned>(std::min((threads - 1) / kThreadsPerBlock + 1, at_a_time));
+    return {};
+}
+
+}  // namespace
+
+int convert_kernels_cuda_version() noexcept { return CUDART_VERSION; }
+
+DeviceStatus load_convert_kernels(int device) noexcept {
+    if (const cudaError_t error = cudaSetDevice(device); error != cudaSuccess) {
+        return status_of(error, "cudaSetDevice");
+    }
+    cudaFuncAttributes attributes;
+    const cudaError_t error = cudaFuncGetAttributes(&attributes, convert<std::uint8_t, 1, false>);
+    return status_of(error, "cudaFuncGetAttributes");
+}
+
+DeviceStatus launch_convert(const BatchConversion& batch, int device, StreamId stream) noexcept {
+    Kernel const kernel = choose_kernel(batch);
+    if (kernel == nullptr) return status_of(cudaErrorInvalidValue, "launch_convert");
+    if (batch.images == 0 || batch.pixels_per_image == 0) return {};
+    // This runtime has a device of its own for each thread; torch's runtime does not set it.
+    if (const cudaError_t error = cudaSetDevice(device); error != cudaSuccess) {
+        return status_of(error, "cudaSetDevice");
+    }
+    unsigned blocks = 0;
+    if (const DeviceStatus counted = count_blocks(batch, device, &blocks); !counted.is_ok()) return counted;
+    kernel<<<blocks, kThreadsPerBlock, 0, reinterpret_cast<cudaStream_t>(stream)>>>(batch);
+    return status_of(cudaGetLastError(), "cudaLaunchKernel");
+}
+
+}  // namespace fastload

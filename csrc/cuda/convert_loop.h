@@ -1,0 +1,122 @@
+// One thread's share of a conversion. The kernels run it on the device, the unit tests on the host, thread by thread.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include "cuda/convert_kernels.h"
+
+#ifdef __CUDACC__
+#define FASTLOAD_HOST_DEVICE __host__ __device__
+#else
+#define FASTLOAD_HOST_DEVICE
+#endif
+
+namespace fastload {
+
+// Groups first, first + stride, first + 2 * stride, ... of all groups: together the threads have each group once.
+struct ThreadShare {
+    std::uint64_t first;
+    std::uint64_t stride;
+};
+
+template <typename Element>
+constexpr int kSize = static_cast<int>(sizeof(Element));
+
+// Several pieces of memory that are moved at once. Piece 0 is the one at the lowest address, as on all machines with a
+// GPU. Whatever the memory holds, it is read and written as bits.
+template <int kSizeBytes>
+struct alignas(kSizeBytes) [[gnu::may_alias]] Bits {
+    using Word =
+        std::conditional_t<kSizeBytes == 1, std::uint8_t,
+                           std::conditional_t<kSizeBytes == 2, std::uint16_t,
+                                              std::conditional_t<kSizeBytes == 4, std::uint32_t, std::uint64_t>>>;
+    static constexpr int kWordBytes = kSize<Word>;
+
+    Word words[kSizeBytes / kWordBytes] = {};
+
+    FASTLOAD_HOST_DEVICE std::uint8_t byte(int index) const {
+        return static_cast<std::uint8_t>(words[index / kWordBytes] >> (8 * (index % kWordBytes)));
+    }
+    template <typename Element>
+    FASTLOAD_HOST_DEVICE void set(int index, Element element) {
+        constexpr int kPerWord = kWordBytes / kSize<Element>;
+        const int shift = 8 * kSize<Element> * (index % kPerWord);
+        words[index / kPerWord] = static_cast<Word>(words[index / kPerWord] | static_cast<Word>(element) << shift);
+    }
+};
+
+template <int kSizeBytes>
+FASTLOAD_HOST_DEVICE Bits<kSizeBytes> load_bits(const std::uint8_t* from) {
+    return *reinterpret_cast<const Bits<kSizeBytes>*>(from);
+}
+
+template <int kSizeBytes, typename Element>
+FASTLOAD_HOST_DEVICE void store_bits(Element* to, Bits<kSizeBytes> bits) {
+    *reinterpret_cast<Bits<kSizeBytes>*>(to) = bits;
+}
+
+// Elements in a group: 16 bytes of them where every group begins at a multiple of its size, else one.
+inline int group_width(const BatchConversion& batch) {
+    const auto width = static_cast<std::uintptr_t>(16 / batch.element_size_bytes);
+    const bool starts_fit = reinterpret_cast<std::uintptr_t>(batch.pixels) % width == 0 &&
+                            reinterpret_cast<std::uintptr_t>(batch.out) % 16 == 0;
+    const bool planes_fit = batch.channels_last || batch.pixels_per_image % width == 0;
+    return starts_fit && planes_fit ? static_cast<int>(width) : 1;
+}
+
+// For images [height, width, 3]: a group is some values in a row, of whichever channels.
+template <typename Element, int kWidth>
+FASTLOAD_HOST_DEVICE void convert_interleaved(const BatchConversion& batch, const Element* table, ThreadShare share) {
+    const std::uint64_t values = 3 * batch.images * batch.pixels_per_image;
+    const std::uint64_t groups = values / kWidth;
+    Element* const out = static_cast<Element*>(batch.out);
+    const int channel_step = static_cast<int>(share.stride * kWidth % 3);
+    int channel = static_cast<int>(share.first * kWidth % 3);
+    for (std::uint64_t group = share.first; group < groups; group += share.stride) {
+        const Element* const tables[3] = {table + 256 * channel, table + 256 * ((channel + 1) % 3),
+                                          table + 256 * ((channel + 2) % 3)};
+        const auto pixels = load_bits<kWidth>(batch.pixels + group * kWidth);
+        Bits<kWidth * kSize<Element>> elements;
+        for (int i = 0; i < kWidth; ++i) elements.set(i, tables[i % 3][pixels.byte(i)]);
+        store_bits(out + group * kWidth, elements);
+        channel = (channel + channel_step) % 3;
+    }
+    for (std::uint64_t i = groups * kWidth + share.first; i < values; i += share.stride) {
+        out[i] = table[256 * (i % 3) + batch.pixels[i]];
+    }
+}
+
+// For images [3, height, width]: a group is some pixels of one image in a row, and what they are in each plane.
+// pixels_per_image is a multiple of kWidth.
+template <typename Element, int kWidth>
+FASTLOAD_HOST_DEVICE void convert_planar(const BatchConversion& batch, const Element* table, ThreadShare share) {
+    const std::uint64_t groups_per_image = batch.pixels_per_image / kWidth;
+    // Divided once: a step is so many images and so many groups.
+    const std::uint64_t image_step = share.stride / groups_per_image;
+    const std::uint64_t group_step = share.stride % groups_per_image;
+    std::uint64_t image = share.first / groups_per_image;
+    std::uint64_t group = share.first % groups_per_image;
+    while (image < batch.images) {
+        const std::uint64_t pixel = image * batch.pixels_per_image + group * kWidth;
+        Bits<kWidth> pixels[3];
+        for (int i = 0; i < 3; ++i) pixels[i] = load_bits<kWidth>(batch.pixels + 3 * pixel + i * kWidth);
+        Element* const out = static_cast<Element*>(batch.out) + 2 * image * batch.pixels_per_image + pixel;
+        for (int channel = 0; channel < 3; ++channel) {
+            Bits<kWidth * kSize<Element>> elements;
+            for (int i = 0; i < kWidth; ++i) {
+                const int value = 3 * i + channel;
+                elements.set(i, table[256 * channel + pixels[value / kWidth].byte(value % kWidth)]);
+            }
+            store_bits(out + static_cast<std::uint64_t>(channel) * batch.pixels_per_image, elements);
+        }
+        image += image_step;
+        group += group_step;
+        if (group >= groups_per_image) {
+            group -= groups_per_image;
+            ++image;
+        }
+    }
+}
+
+}  // namespace fastload

@@ -1,0 +1,102 @@
+"""The CUDA half of setup.py: which kernels are built, and the call of nvcc. It needs neither torch nor a GPU.
+
+Environment: FASTLOAD_CUDA=0 builds no CUDA kernels, 1 insists on them, auto (default) builds them where torch is a CUDA
+build and an nvcc of its major version is found: below CUDA_HOME, else on the PATH or in /usr/local/cuda. Then
+TORCH_CUDA_ARCH_LIST names the GPUs, as it does for torch's own extensions.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+SOURCE = "csrc/cuda/convert_kernels.cu"
+COMPUTE_CAPABILITIES = ("7.5", "8.0", "8.6", "8.9", "9.0", "10.0", "12.0")
+
+
+@dataclass(frozen=True)
+class Toolkit:
+    nvcc: str
+    major: int
+
+    @staticmethod
+    def find() -> Toolkit | None:
+        home = os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH")
+        nvcc = f"{home}/bin/nvcc" if home else shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc"
+        try:
+            release = re.search(r"release (\d+)", run(nvcc, "--version").stdout)
+        except (OSError, subprocess.CalledProcessError):
+            return None
+        return Toolkit(nvcc, int(release[1])) if release else None
+
+    def library_folders(self) -> list[str]:
+        """Where nvcc itself looks for the runtime: layouts differ, and nvcc may be a script that calls another."""
+        return re.findall(r'"-L([^"]+)"', run(self.nvcc, "--dryrun", "-c", SOURCE).stderr)
+
+    def compile(self, include: str, folder: str) -> str:
+        """The object file of the kernels."""
+        compiled = Path(folder, "convert_kernels.o")
+        compiled.parent.mkdir(parents=True, exist_ok=True)
+        options = ["-std=c++17", "-O3", f"-I{include}", "-Xcompiler=-fPIC,-fvisibility=hidden", *self.generated_code()]
+        jobs = f"--threads={os.environ.get('MAX_JOBS', 0)}"
+        command = [self.nvcc, *options, jobs, "-c", SOURCE, "-o", str(compiled)]
+        sys.stdout.write(shlex.join(command) + "\n")
+        run(*command)
+        return str(compiled)
+
+    def generated_code(self) -> list[str]:
+        """nvcc's options for the GPUs; without a list, also PTX of the newest known, for those to come."""
+        names = re.split(r"[ ;]+", os.environ.get("TORCH_CUDA_ARCH_LIST", "").strip(" ;"))
+        if names == [""]:
+            known = run(self.nvcc, "--list-gpu-code").stdout.split()
+            names = [name for name in COMPUTE_CAPABILITIES if "sm_" + name.replace(".", "") in known]
+            names[-1] += "+PTX"
+        options = []
+        for name in names:
+            parts = re.fullmatch(r"(\d+)\.(\d[af]?)(\+PTX)?", name)
+            if parts is None:
+                raise ValueError(f"TORCH_CUDA_ARCH_LIST holds {name!r}; 8.0 or 9.0+PTX would be understood")
+            number = parts[1] + parts[2]
+            options += [f"-gencode=arch=compute_{number},code={kind}_{number}" for kind in ("sm", "compute")]
+            if parts[3] is None:
+                options.pop()
+        return options
+
+
+def run(*command: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, capture_output=True, text=True, errors="replace", check=True)
+
+
+def choose_toolkit(torch_cuda: str | None) -> Toolkit | None:
+    """What to build the kernels with beside a torch built with this version of CUDA, if it was; None: build none."""
+    choice = os.environ.get("FASTLOAD_CUDA", "auto")
+    if choice not in ("auto", "0", "1"):
+        sys.exit(f"fastload: FASTLOAD_CUDA must be auto, 0 or 1, got {choice!r}.")
+    if choice == "0" or (choice == "auto" and torch_cuda is None):
+        return None
+    toolkit = Toolkit.find()
+    if toolkit is None and is_required():
+        sys.exit("fastload: FASTLOAD_CUDA=1 needs the CUDA toolkit, but no nvcc runs. Name its folder in CUDA_HOME.")
+    if toolkit is None or is_required() or str(torch_cuda).split(".")[0] == str(toolkit.major):
+        return toolkit
+    return None
+
+
+def is_required() -> bool:
+    return os.environ.get("FASTLOAD_CUDA") == "1"
+
+
+def report_failure(error: Exception) -> str:
+    """One sentence on why the kernels were not built. Ends the build where they are required."""
+    output = (getattr(error, "stderr", None) or str(error)).strip()
+    reason = next((line for line in output.splitlines() if "error" in line), output.partition("\n")[0]).strip()
+    sentence = f"fastload: the CUDA kernels cannot be built ({reason})"
+    if is_required():
+        sys.exit(f"{sentence}. FASTLOAD_CUDA=0 builds without them.")
+    return f"{sentence}; torch's operations do their work."
