@@ -8,6 +8,7 @@ from types import ModuleType
 import torch
 
 from fastload import _native
+from fastload._errors import DeviceError
 
 # Elements are moved as these, so that every bit of them arrives: the payload of a NaN, too.
 _INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
@@ -27,7 +28,7 @@ def convert(pixels: torch.Tensor, table: torch.Tensor, *, out: torch.Tensor) -> 
 
     Raises:
         ValueError: a shape, dtype, layout or device is none of these.
-        RuntimeError: the device refuses the kernel; the error may be one of earlier work on it.
+        DeviceError: the device refuses the kernel; the error may be one of earlier work on it.
     """
     _check(pixels, table, out)
     if pixels.numel() == 0:
@@ -76,7 +77,7 @@ def _launch(kernels: ModuleType, pixels: torch.Tensor, table: torch.Tensor, out:
             stream=torch.cuda.current_stream(pixels.device).cuda_stream,
         )
     if error:
-        raise RuntimeError(
+        raise DeviceError(
             f"conversion of {pixels.numel()} bytes of pixels to {out.dtype} on {pixels.device} failed: {name}. "
             "Earlier work on the device may be its cause."
         )

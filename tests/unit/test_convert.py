@@ -25,6 +25,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torchvision import transforms as T
 
 from fastload import _convert
+from fastload._errors import DeviceError
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -212,7 +213,7 @@ def test_a_kernel_that_is_refused_is_an_error_with_its_name(
     kernels_on_the_host: Callable[[int, str], Kernels],
 ) -> None:
     kernels_on_the_host(700, "cudaErrorIllegalAddress")
-    with pytest.raises(RuntimeError) as caught:
+    with pytest.raises(DeviceError) as caught:
         _convert.convert(**arguments())
     assert str(caught.value) == (
         "conversion of 210 bytes of pixels to torch.float32 on cpu failed: cudaErrorIllegalAddress. "
