@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <initializer_list>
 
 #include "cuda/convert_loop.h"
 
@@ -33,24 +34,22 @@ __global__ void __launch_bounds__(kThreadsPerBlock) convert(BatchConversion batc
 
 using Kernel = void (*)(BatchConversion);
 
+// In the order of 2 * is_wide + channels_last.
 template <typename Element>
-Kernel choose_for_element(const BatchConversion& batch) noexcept {
-    constexpr int kWidth = 16 / kSize<Element>;
-    const bool is_wide = group_width(batch) == kWidth;
-    if (batch.channels_last) return is_wide ? convert<Element, kWidth, true> : convert<Element, 1, true>;
-    return is_wide ? convert<Element, kWidth, false> : convert<Element, 1, false>;
-}
+constexpr Kernel kKernels[4] = {convert<Element, 1, false>, convert<Element, 1, true>,
+                                convert<Element, 16 / kSize<Element>, false>,
+                                convert<Element, 16 / kSize<Element>, true>};
 
-Kernel choose_kernel(const BatchConversion& batch) noexcept {
-    switch (batch.element_size_bytes) {
+const Kernel* kernels_for(int element_size_bytes) noexcept {
+    switch (element_size_bytes) {
         case 1:
-            return choose_for_element<std::uint8_t>(batch);
+            return kKernels<std::uint8_t>;
         case 2:
-            return choose_for_element<std::uint16_t>(batch);
+            return kKernels<std::uint16_t>;
         case 4:
-            return choose_for_element<std::uint32_t>(batch);
+            return kKernels<std::uint32_t>;
         case 8:
-            return choose_for_element<std::uint64_t>(batch);
+            return kKernels<std::uint64_t>;
         default:
             return nullptr;
     }
@@ -83,19 +82,27 @@ DeviceStatus load_convert_kernels(int device) noexcept {
     if (const cudaError_t error = cudaSetDevice(device); error != cudaSuccess) {
         return status_of(error, "cudaSetDevice");
     }
-    cudaFuncAttributes attributes;
-    const cudaError_t error = cudaFuncGetAttributes(&attributes, convert<std::uint8_t, 1, false>);
-    return status_of(error, "cudaFuncGetAttributes");
+    // All of them: one that is loaded at its first launch may make the launch wait for the device.
+    for (const int element_size_bytes : {1, 2, 4, 8}) {
+        for (int i = 0; i < 4; ++i) {
+            cudaFuncAttributes attributes;
+            const cudaError_t error = cudaFuncGetAttributes(&attributes, kernels_for(element_size_bytes)[i]);
+            if (error != cudaSuccess) return status_of(error, "cudaFuncGetAttributes");
+        }
+    }
+    return {};
 }
 
 DeviceStatus launch_convert(const BatchConversion& batch, int device, StreamId stream) noexcept {
-    Kernel const kernel = choose_kernel(batch);
-    if (kernel == nullptr) return status_of(cudaErrorInvalidValue, "launch_convert");
+    const Kernel* const kernels = kernels_for(batch.element_size_bytes);
+    if (kernels == nullptr) return status_of(cudaErrorInvalidValue, "launch_convert");
     if (batch.images == 0 || batch.pixels_per_image == 0) return {};
     // This runtime has a device of its own for each thread; torch's runtime does not set it.
     if (const cudaError_t error = cudaSetDevice(device); error != cudaSuccess) {
         return status_of(error, "cudaSetDevice");
     }
+    const bool is_wide = group_width(batch) > 1;
+    Kernel const kernel = kernels[2 * is_wide + batch.channels_last];
     unsigned blocks = 0;
     if (const DeviceStatus counted = count_blocks(batch, device, &blocks); !counted.is_ok()) return counted;
     kernel<<<blocks, kThreadsPerBlock, 0, reinterpret_cast<cudaStream_t>(stream)>>>(batch);
