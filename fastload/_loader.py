@@ -253,6 +253,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
                 self._iterator = None
             if self._engine.native.is_forked:
                 self._engine = None  # the parent's; this process gets one of its own
+                self._device = None
         if isinstance(self._iterator, ThreadIterator) and not self._iterator.is_running:
             self._iterator = None
         return super().__iter__()
