@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fastload._device import Device, PinnedMemory, moved
+from fastload._device_order import holders
 
 
 @dataclass(frozen=True)
@@ -39,10 +40,12 @@ class Delivery:
             return moved(batch, self.device)
 
     def hand_over(self, batch: Any) -> Any:
-        """What the user gets for `batch`, which is on the device."""
+        """What the user gets for `batch`, which is on the device: see Note [device order]."""
         if self.device is None:
             return batch if self.transform is None else self.transform(batch)
         if self.transform is not None:
             batch = self.device.call(self.transform, batch)
-        self.device.hand_over(batch)
+        self.device.wait_event(self.device.recorded_event())
+        for holder in holders(batch, self.device.is_on_device):
+            self.device.record_stream(holder)
         return batch

@@ -22,7 +22,6 @@ from torch.utils.data._utils.pin_memory import pin_memory
 
 from fastload import _native
 from fastload._convert import convert
-from fastload._device_order import holders
 
 
 @dataclass(frozen=True)
@@ -151,8 +150,16 @@ class Device(Protocol):
     def call(self, function: Callable[[Any], Any], batch: Any) -> Any:
         """What `function`, in which the copy stream is current, makes of the batch."""
 
-    def hand_over(self, batch: Any) -> None:
-        """Lets the caller's current stream use the tensors in `batch`, as the copy stream has left them."""
+    def recorded_event(self) -> Any:
+        """A new event behind what is queued on the copy stream."""
+
+    def wait_event(self, event: Any) -> None:
+        """The caller's current stream goes on when the event is done. The host does not wait."""
+
+    def is_on_device(self, tensor: torch.Tensor) -> bool: ...
+
+    def record_stream(self, holder: Any) -> None:
+        """Memory of a tensor, or of an object with record_stream(), is in use by the caller's current stream."""
 
 
 class CudaDevice:
@@ -204,11 +211,18 @@ class CudaDevice:
         with self.on_copy_stream():
             return function(batch)
 
-    def hand_over(self, batch: Any) -> None:
-        consumer = torch.cuda.current_stream(self._device)
-        consumer.wait_event(self._stream.record_event())
-        for holder in holders(batch):
-            holder.record_stream(consumer)
+    def recorded_event(self) -> torch.cuda.Event:
+        event: torch.cuda.Event = self._stream.record_event()
+        return event
+
+    def wait_event(self, event: torch.cuda.Event) -> None:
+        torch.cuda.current_stream(self._device).wait_event(event)
+
+    def is_on_device(self, tensor: torch.Tensor) -> bool:
+        return tensor.device.type == "cuda"
+
+    def record_stream(self, holder: Any) -> None:
+        holder.record_stream(torch.cuda.current_stream(self._device))
 
 
 @functools.cache

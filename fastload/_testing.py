@@ -19,7 +19,6 @@ import torch
 from fastload import _native
 from fastload._convert import convert
 from fastload._device import PinnedMemory, moved
-from fastload._device_order import holders
 
 POISON = 0xCC
 
@@ -140,13 +139,21 @@ class EmulatedDevice:
             block.uses.append(recorded_event(self.backend, self.current_stream))
         return out
 
-    def hand_over(self, batch: Any) -> None:
-        consumer = self.current_stream
-        event = recorded_event(self.backend, self.copy_stream)
-        self.backend.wait_event(consumer, event)
+    def recorded_event(self) -> int:
+        return recorded_event(self.backend, self.copy_stream)
+
+    def wait_event(self, event: int) -> None:
+        self.backend.wait_event(self.current_stream, event)
         self.backend.destroy_event(event)
-        for tensor in holders(batch, lambda _: True):
-            self.record_stream(tensor, consumer)
+
+    def is_on_device(self, tensor: torch.Tensor) -> bool:
+        return self._memory.block_of(tensor) is not None
+
+    def record_stream(self, holder: torch.Tensor) -> None:
+        """When the tensor is let go of, its memory waits for what is queued on the current stream by then."""
+        block = self._memory.block_of(holder)
+        if block is not None and self.current_stream != block.home:
+            block.streams.add(self.current_stream)
 
     def call(self, function: Callable[[Any], Any], batch: Any) -> Any:
         """`function`, with operations of torch that work at once, sees the batch as the copy stream has left it."""
@@ -178,12 +185,6 @@ class EmulatedDevice:
         """Queues a kernel on the current stream that calls `use` with what lies in the tensor's memory by then."""
         raw = self._raw(tensor)
         self.launch(lambda: use(raw.clone()))
-
-    def record_stream(self, tensor: torch.Tensor, stream: int) -> None:
-        """When the tensor is let go of, its memory waits for what is queued on `stream` by then."""
-        block = self._memory.block_of(tensor)
-        if block is not None and stream != block.home:
-            block.streams.add(stream)
 
     @property
     def bytes_in_use(self) -> int:
