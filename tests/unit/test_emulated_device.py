@@ -8,6 +8,7 @@ import weakref
 
 import numpy as np
 import pytest
+from children import RunChild
 
 from fastload import _native
 
@@ -230,3 +231,27 @@ def test_destroyed_events_are_gone() -> None:
     assert device.num_events == 1
     device.destroy_event(event)
     assert device.num_events == 0
+
+
+def test_interpreter_ends_while_threads_play_the_device(run_child: RunChild) -> None:
+    child = run_child(
+        """
+        import random, threading
+        from fastload import _native
+
+        device = _native.EmulatedDevice()
+        streams = [device.create_stream() for _ in range(3)]
+
+        def play():
+            while True:
+                if device.wait_for_work(1):
+                    device.step_any(random.getrandbits(32))
+
+        for _ in range(2):
+            threading.Thread(target=play, daemon=True).start()
+        for i in range(5000):
+            device.enqueue(streams[i % 3], lambda: sum(range(100)))
+        print("the main thread ends")
+        """
+    )
+    assert (child.stdout, child.stderr) == ("the main thread ends\n", "")
