@@ -114,7 +114,8 @@ class BuildExtensions(Base):
 
 def new_extension(name: str, sources: list[str], **more: object) -> Extension:
     """Paths are relative to this folder, as an sdist's file list wants them."""
-    link_args = [f"-Wl,--version-script={EXPORTS}"] if sys.platform == "linux" else []
+    # -ldl: dlopen, which glibc has in its own library only since 2.34.
+    link_args = [f"-Wl,--version-script={EXPORTS}", "-ldl"] if sys.platform == "linux" else []
     headers = [str(path.relative_to(ROOT)) for path in sorted((ROOT / "csrc").rglob("*.h"))]
     return Extension(
         f"fastload.{name}",

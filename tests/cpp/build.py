@@ -59,7 +59,7 @@ def write_ninja_file(flavor: str, build_dir: Path) -> None:
         "  depfile = $out.d",
         "  deps = gcc",
         "rule link",
-        f"  command = {compiler} $flags $in -o $out",
+        f"  command = {compiler} $flags $in -o $out -ldl",
     ]
 
     def object_of(source: Path) -> str:
