@@ -177,7 +177,8 @@ class StagedMemory:
     def has_room(self) -> bool:
         """Raises DeviceError: the device does not say whether a copy is done."""
         if self._ring is not None and self._reserved is None:
-            taken = self._ring.take()
+            with self._device.on_copy_stream():  # leaves the thread's own device as it was
+                taken = self._ring.take()
             if isinstance(taken, dict):
                 raise _error(taken, "it is not known whether earlier copies are done", self._device)
             self._reserved = taken
@@ -231,13 +232,12 @@ class StagedMemory:
         """Lets `batch` be copied as soon as it is written: its memory on the device is there from now on."""
         if batch.copy is None:
             return
-        if batch.destinations is None:
-            with self._device.on_copy_stream():
+        with self._device.on_copy_stream():
+            if batch.destinations is None:
                 destinations = [self._destination(form, batch.batch_size) for form in self._forms]
-                destinations.append(self._device.empty(batch.batch_size, dtype=torch.int64))
-            batch.destinations = destinations
-        # An interrupt may have come here: the first call counts.
-        batch.copy.set_destinations([tensor.data_ptr() for tensor in batch.destinations])
+                batch.destinations = [*destinations, self._device.empty(batch.batch_size, dtype=torch.int64)]
+            # An interrupt may have come here: the first call counts.
+            batch.copy.set_destinations([tensor.data_ptr() for tensor in batch.destinations])
 
     def _destination(self, form: ViewForm, batch_size: int) -> torch.Tensor:
         if form.table is not None:
