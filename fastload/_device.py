@@ -21,7 +21,7 @@ import torch
 from torch.utils.data._utils.pin_memory import pin_memory
 
 from fastload import _native
-from fastload._convert import convert
+from fastload._convert import convert, is_fused
 
 
 @dataclass(frozen=True)
@@ -194,6 +194,7 @@ class CudaDevice:
         self.pinned = pinned
         self._stream = _stream_of_process(index)
         self.copy_stream: int = self._stream.cuda_stream
+        is_fused(self._device)  # loads the kernels now: no launch does it in the middle of an epoch, or of a capture
 
     def on_copy_stream(self) -> contextlib.AbstractContextManager[Any]:
         return torch.cuda.stream(self._stream)
