@@ -150,6 +150,9 @@ class Device(Protocol):
     def call(self, function: Callable[[Any], Any], batch: Any) -> Any:
         """What `function`, in which the copy stream is current, makes of the batch."""
 
+    def synchronize(self) -> None:
+        """Waits in the host for the caller's current stream."""
+
     def recorded_event(self) -> Any:
         """A new event behind what is queued on the copy stream."""
 
@@ -212,6 +215,9 @@ class CudaDevice:
         with self.on_copy_stream():
             return function(batch)
 
+    def synchronize(self) -> None:
+        torch.cuda.current_stream(self._device).synchronize()
+
     def recorded_event(self) -> torch.cuda.Event:
         event: torch.cuda.Event = self._stream.record_event()
         return event
@@ -265,7 +271,27 @@ def _named(device: Any) -> torch.device:
     return named
 
 
-def moved(value: Any, device: Device) -> Any:
+class _Host:
+    """As a place to move a batch to."""
+
+    name = "cpu"
+
+    def copy(self, tensor: torch.Tensor) -> torch.Tensor:
+        return tensor.cpu()
+
+
+HOST = _Host()
+
+
+class Place(Protocol):
+    """Where tensors can be copied to; see Device."""
+
+    @property
+    def name(self) -> str: ...
+    def copy(self, tensor: torch.Tensor, /) -> torch.Tensor: ...
+
+
+def moved(value: Any, device: Place) -> Any:
     """`value` with its tensors on the device: where torch's pin_memory() looks for them, and by ``to()`` of others."""
     if isinstance(value, torch.Tensor):
         return device.copy(value)

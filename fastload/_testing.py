@@ -139,6 +139,9 @@ class EmulatedDevice:
             block.uses.append(recorded_event(self.backend, self.current_stream))
         return out
 
+    def synchronize(self) -> None:
+        self.backend.synchronize(self.current_stream)
+
     def recorded_event(self) -> int:
         return recorded_event(self.backend, self.copy_stream)
 

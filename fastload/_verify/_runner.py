@@ -12,6 +12,7 @@ from typing import Any
 
 import torch.utils.data
 
+from fastload._device import HOST, Device, moved
 from fastload._errors import SampleError
 from fastload._loader import DataLoader
 from fastload._planning import Way
@@ -124,11 +125,20 @@ class LoaderRunner:
             except Exception as raised:  # noqa: BLE001 - what a loader raises is what is compared
                 # Without its frames, which hold the iterator and the loader.
                 batch, error = None, raised.with_traceback(None)
+        batch = self._on_host(batch)
         indices = self._clone.index_recorder.take()
         reports = self._new_reports(has_failed=error is not None)
         if reports is not None:
             indices = [report.index for report in reports]
         return Delivery(batch, error, indices, reports)
+
+    def _on_host(self, batch: Any) -> Any:
+        """Copies, where the loader delivers to a device."""
+        device: Device | None = getattr(self._clone, "_device", None)
+        if device is None or batch is None:
+            return batch
+        device.synchronize()
+        return moved(batch, HOST)
 
     def _new_reports(self, *, has_failed: bool) -> list[Any] | None:
         """What a native iterator reports, unless it still is what it said of the batch before."""

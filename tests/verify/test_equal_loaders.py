@@ -16,6 +16,7 @@ from torch.utils.data import BatchSampler, ConcatDataset, DataLoader, RandomSamp
 from torchvision.datasets import ImageFolder
 
 import fastload
+from fastload._testing import EmulatedDevice
 from fastload._verify._random_world import RandomWorlds
 from fastload._verify._runner import LoaderRunner
 
@@ -33,6 +34,25 @@ def test_torch_and_fastload_are_equal_on_evaluation(
     assert report.exit_code == 0
     assert (report.batches_compared, report.samples_compared) == (3, NUM_SAMPLES)
     assert report.bytes_compared == NUM_SAMPLES * (3 * 32 * 32 * 4 + 8)
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+@pytest.mark.parametrize("recipe", ["evaluation", "training"])
+def test_loader_that_delivers_to_a_device_is_compared_by_copies_on_the_host(
+    recipe: str, num_workers: int, request: pytest.FixtureRequest
+) -> None:
+    dataset = request.getfixturevalue(recipe)
+    arguments: dict[str, Any] = {"batch_size": 4, "shuffle": True, "num_workers": num_workers}
+    device = EmulatedDevice()
+    on_device = fastload.DataLoader(dataset, **arguments, device=device)
+    report = fastload.verify(DataLoader(dataset, **arguments), on_device)
+    assert report.is_equal, report
+    assert report.samples_compared == NUM_SAMPLES
+    assert device.backend.call_counts()["copy_to_device"] >= 6
+    changed = fastload.DataLoader(
+        dataset, **arguments, device=device, device_transform=lambda batch: [-batch[0], batch[1]]
+    )
+    assert not fastload.verify(DataLoader(dataset, **arguments), changed).is_equal
 
 
 def test_threads_may_be_the_old_loader_and_processes_the_new_one(evaluation: ImageFolder) -> None:
