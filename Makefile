@@ -1,6 +1,9 @@
 # make test   sets everything up in .venv, then lints, builds and tests. Arguments for pytest: make test ARGS="-k huffman"
 # make bench  sets everything up in .venv, then compares fastload with torch and draws a chart of it in benchmarks/results;
 #             DATA=folder takes your own images, a folder of images per class; ARGS="--rows all", see benchmarks/README.md
+# make test-gpu   on a machine with a GPU: builds with the CUDA kernels in PYTHON's own environment, which is to have the CUDA
+#                 torch you train with and tests/requirements.txt's pytest and hypothesis, then runs the tests that need a GPU
+# make bench-gpu  likewise: copies, waits and training against torch's loader; DATA and ARGS as of bench, ARGS=--quick
 # make build  compiles the extension in place
 # make format rewrites sources in the layout that make lint asks for
 # make test-torch TORCH=2.4.1  tests one wheel, built with the torch below, on another torch (downloads it)
@@ -21,7 +24,7 @@ torchvision_of = 0.$(shell expr $(word 2,$(subst ., ,$(1))) + 15).*
 CPP := $(shell find csrc tests/cpp fuzz benchmarks -name '*.h' -o -name '*.cpp' -o -name '*.cu' 2>/dev/null)
 NATIVE := $(shell find csrc -name '*.h' -o -name '*.cpp' -o -name '*.cu' -o -name '*.map')
 
-.PHONY: test bench build lint format clean test-torch
+.PHONY: test bench test-gpu bench-gpu build lint format clean test-torch
 .DELETE_ON_ERROR:
 
 test: lint $(VENV)/.built
@@ -30,6 +33,21 @@ test: lint $(VENV)/.built
 bench: $(VENV)/.built
 	$(BIN)/python -m benchmarks $(if $(DATA),--data "$(DATA)") $(ARGS)
 	$(BIN)/python -m benchmarks.chart benchmarks/results/latest.json
+
+# Nothing is installed here: a torch without CUDA must not take the place of the one that is there.
+build_on_gpu = FASTLOAD_CUDA=auto $(PYTHON) setup.py --quiet build_ext --inplace
+on_gpu = @if $(PYTHON) -m benchmarks._gpu_machine; then set -ex; $(build_on_gpu); $(1); else test $$? -eq 3; fi
+
+GPU_TESTS := tests/device tests/loader
+# Those among them for torch's own finder of races, which sees the operations that Python gives to the device.
+ORDER_TESTS := tests/device/test_on_gpu.py tests/loader/test_device_order.py
+
+test-gpu:
+	$(call on_gpu,FASTLOAD_REQUIRE_CUDA=1 $(PYTHON) -m pytest -m gpu $(GPU_TESTS) $(ARGS); \
+	    TORCH_CUDA_SANITIZER=1 $(PYTHON) -m pytest -m gpu $(ORDER_TESTS) $(ARGS))
+
+bench-gpu:
+	$(call on_gpu,$(PYTHON) -m benchmarks.gpu $(if $(DATA),--data "$(DATA)") $(ARGS))
 
 build: $(VENV)/.built
 

@@ -249,7 +249,7 @@ def test_an_error_of_the_device_comes_with_the_batch_and_ends_no_thread(
 # ---- on a real device ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+@pytest.mark.gpu
 @pytest.mark.parametrize("num_workers", [0, 2])
 def test_an_op_without_a_cpu_kernel_gives_in_threads_what_it_gives_without(num_workers: int) -> None:
     @torch.library.custom_op("fastload_tests::distance", mutates_args=(), device_types="cuda")

@@ -1,0 +1,97 @@
+"""Delivery to a GPU: copies against plain ones, waits, and training with torch's loader and with fastload's.
+
+    python -m benchmarks.gpu                    # on a GPU of today and 16 cores: less than 8 minutes
+    python -m benchmarks.gpu --quick            # 2 minutes
+    python -m benchmarks.gpu --data train       # your own images, a folder for each class
+
+The loaders' batches are compared first, byte for byte; then everyone takes a turn before anyone takes the next. Both
+have as many workers as there are cores and four batches ahead for each; torch's has pin_memory, persistent_workers and
+non_blocking copies. The ceiling is a batch that lies on the device. Training is SGD in bfloat16 autocast,
+channels_last, not compiled. Without a GPU it says so in one line.
+
+Exit status: 0, also without a GPU; 2 when the batches differ.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks._gpu_machine import Gpu, why_no_gpu
+
+DEFAULT_RECORD = Path("benchmarks/results/gpu-latest.json")
+
+
+def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.gpu", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    cores = len(os.sched_getaffinity(0))
+    add("--models", nargs="+", default=["resnet18", "resnet50"], help="of torchvision.models (default: %(default)s)")
+    add("--batch-size", type=int, default=256, help="default: %(default)s")
+    add("--workers", type=int, default=cores, help="processes or threads that load (default: cores, here %(default)s)")
+    add("--prefetch-factor", type=int, default=4, help="batches ahead for each worker (default: %(default)s)")
+    add("--rounds", type=int, help="of each loader; medians are shown (default: 3)")
+    add("--seconds", type=float, help="that the model alone takes for a timed stretch (default: 5)")
+    add("--data", type=Path, help="folder with one folder of images per class (default: the set that is made here)")
+    add("--json", type=Path, default=DEFAULT_RECORD, help="file of the record (default: %(default)s)")
+    add("--quick", action="store_true", help="one round of 3 seconds")
+    options = parser.parse_args(arguments)
+    options.rounds = options.rounds or (1 if options.quick else 3)
+    options.seconds = options.seconds or (3.0 if options.quick else 5.0)
+    return options
+
+
+def main(arguments: Sequence[str] | None = None, machine: Any = None) -> int:
+    """`machine` is a `_gpu_training.Machine`; None: the GPU, if there is one."""
+    options = parse_arguments(arguments)
+    if machine is None:
+        reason = why_no_gpu()
+        if reason is not None:
+            print(reason)
+            return 0
+        machine = Gpu()
+    # Not before it is known that there is a torch.
+    from benchmarks import _gpu_report, _report
+    from benchmarks._compare import ResultsDiffer
+    from benchmarks._gpu_training import GpuPlan, measure
+    from benchmarks._machine import describe_machine
+    from benchmarks._protocol import LoaderSettings
+    from benchmarks._sample_set import DEFAULT_FOLDER, ensure_sample_set
+    from benchmarks.contenders import load_contender
+
+    settings = LoaderSettings(
+        data=str(options.data or ensure_sample_set(DEFAULT_FOLDER).root),
+        mode="train",
+        batch_size=options.batch_size,
+        workers=options.workers,
+        image_count=0,
+        prefetch_factor=options.prefetch_factor,
+    )
+    plan = GpuPlan(settings, tuple(options.models), options.rounds, options.seconds)
+    contender = load_contender("fastload_loader")
+    names = ("models", "batch_size", "workers", "prefetch_factor", "rounds", "seconds")
+    environment = {
+        "machine": {**describe_machine(), **machine.describe()},
+        "versions": {**contender.versions(), **contender.details()},
+        "settings": {name: getattr(options, name) for name in names},
+        "data": f"own folder {options.data.name}" if options.data else "the set that is made here",
+    }
+    try:
+        found = measure(machine, plan, log=lambda line: print(line, flush=True))
+    except ResultsDiffer as error:
+        print(f"error: the results differ, so nothing was timed.\n{error}", file=sys.stderr)
+        return 2
+    record = _gpu_report.make_record(found, environment)
+    _report.write_record(record, options.json)
+    print(f"\n{_gpu_report.format_tables(record)}\n\nwritten: {options.json}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
