@@ -1,9 +1,9 @@
 # make test   sets everything up in .venv, then lints, builds and tests. Arguments for pytest: make test ARGS="-k huffman"
 # make bench  sets everything up in .venv, then compares fastload with torch and draws a chart of it in benchmarks/results;
 #             DATA=folder takes your own images, a folder of images per class; ARGS="--rows all", see benchmarks/README.md
-# make test-gpu   on a machine with a GPU: builds with the CUDA kernels in PYTHON's own environment, which is to have the CUDA
-#                 torch you train with and tests/requirements.txt's pytest and hypothesis, then runs the tests that need a GPU
-# make bench-gpu  likewise: copies, waits and training against torch's loader; DATA and ARGS as of bench, ARGS=--quick
+# make test-gpu   on a machine with a GPU: builds in PYTHON's own environment, which is to have the CUDA torch you train
+#                 with, torchvision and pytest, and runs the tests that need a GPU; installs nothing there
+# make bench-gpu  likewise, copies, waits and training against torch's loader; DATA=folder, ARGS=--quick
 # make build  compiles the extension in place
 # make format rewrites sources in the layout that make lint asks for
 # make test-torch TORCH=2.4.1  tests one wheel, built with the torch below, on another torch (downloads it)

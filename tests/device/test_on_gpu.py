@@ -123,14 +123,15 @@ def test_a_batch_on_another_stream_is_whole_when_that_stream_reads_it(folder: Pa
 # ---- the user's own work on the device -----------------------------------------------------------------------------
 
 
-def test_mixup_as_device_transform_gives_what_it_gives_in_the_loop(folder: Path) -> None:
+@pytest.mark.parametrize("mixing", [v2.MixUp, v2.CutMix])
+def test_mixing_as_device_transform_gives_what_it_gives_in_the_loop(folder: Path, mixing: Any) -> None:
     dataset = datasets.ImageFolder(str(folder), evaluation(72, 64))
-    mixup = v2.MixUp(num_classes=3)
+    mix = mixing(num_classes=3)
 
     torch.manual_seed(3)
     by_hand = torch.utils.data.DataLoader(dataset, BATCH_SIZE, shuffle=True, num_workers=2)
-    expected = [mixup(images.cuda(), labels.cuda()) for images, labels in by_hand]
-    found = batches_of_fastload(dataset, device="cuda", device_transform=lambda batch: mixup(*batch))
+    expected = [mix(images.cuda(), labels.cuda()) for images, labels in by_hand]
+    found = batches_of_fastload(dataset, device="cuda", device_transform=lambda batch: mix(*batch))
     assert len(found) == len(expected)
     for batch, other in zip(found, expected, strict=True):
         assert all(torch.equal(tensor, twin) for tensor, twin in zip(batch, other, strict=True))

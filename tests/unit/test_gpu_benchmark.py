@@ -263,11 +263,41 @@ def test_loaders_whose_batches_differ_are_not_timed(
     assert not (tmp_path / "gpu.json").exists()
 
 
-def run_make(goal: str, python: str) -> subprocess.CompletedProcess[str]:
+def run_make(goal: str, python: str, *settings: str) -> subprocess.CompletedProcess[str]:
     # Without what the make that runs the tests tells those below it.
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
-    command = ["make", "--no-print-directory", goal, f"PYTHON={python}"]
+    command = ["make", "--no-print-directory", goal, f"PYTHON={python}", *settings]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, env=environment)
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
+class TestMakeWhereThereIsAGpu:
+    @pytest.fixture
+    def python(self, tmp_path: Path) -> str:
+        """An interpreter that finds a GPU, does nothing, and fails where its arguments end in FAIL."""
+        script = tmp_path / "python"
+        script.write_text('#!/bin/sh\necho "ran $*"\ncase "$*" in *FAIL) exit 5 ;; esac\n')
+        script.chmod(0o755)
+        return str(script)
+
+    def test_it_builds_runs_the_tests_and_runs_those_of_order_again(self, python: str) -> None:
+        result = run_make("test-gpu", python, "ARGS=-k a,b")
+        assert result.returncode == 0, result.stderr
+        assert result.stdout.splitlines() == [
+            "ran -m benchmarks._gpu_machine",
+            "ran setup.py --quiet build_ext --inplace",
+            "ran -m pytest -m gpu tests/device tests/loader -k a,b",
+            "ran -m pytest -m gpu tests/device/test_on_gpu.py tests/loader/test_device_order.py -k a,b",
+        ]
+
+    def test_a_failure_ends_it(self, python: str) -> None:
+        result = run_make("test-gpu", python, "ARGS=FAIL")
+        assert result.returncode != 0
+        assert result.stdout.splitlines()[-1] == "ran -m pytest -m gpu tests/device tests/loader FAIL"
+
+    def test_the_benchmark_gets_the_users_folder(self, python: str) -> None:
+        result = run_make("bench-gpu", python, "DATA=my images", "ARGS=--quick")
+        assert result.stdout.splitlines()[-1] == "ran -m benchmarks.gpu --data my images --quick"
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
