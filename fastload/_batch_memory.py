@@ -56,10 +56,18 @@ class BatchMemory(Protocol):
     """Gives room to batches, in the order in which they are asked for."""
 
     def has_room(self) -> bool:
-        """Whether place() will not have to wait."""
+        """Whether there is room for another batch now."""
+
+    def wait_for_room(self) -> None:
+        """Returns when there is room for another batch.
+
+        Raises:
+            DeviceError: It is not known when there will be.
+            LoaderClosedError: The loader was closed meanwhile.
+        """
 
     def place(self, labels: torch.Tensor) -> PlacedBatch:
-        """Room for a batch with these labels, int64 [batch]."""
+        """Room for a batch with these labels, int64 [batch]; there must be room."""
 
     def place_again(self, batches: Sequence[torch.Tensor]) -> list[PlacedBatch]:
         """Room for batches, by their labels, whose first room may still be written to."""
@@ -102,6 +110,9 @@ class HostMemory:
 
     def has_room(self) -> bool:
         return True
+
+    def wait_for_room(self) -> None:
+        pass
 
     def place(self, labels: torch.Tensor) -> _HostBatch:
         batch_size = len(labels)
@@ -150,6 +161,7 @@ class StagedMemory:
         num_slots: So many batches may be under way.
         prefetch: So many of them may have memory on the device before they are asked for.
         count: Adds to the loader's counters.
+        check_open: Raises LoaderClosedError where the loader was closed.
     """
 
     def __init__(
@@ -159,9 +171,11 @@ class StagedMemory:
         num_slots: int,
         prefetch: int,
         count: Callable[[dict[str, Any]], None],
+        check_open: Callable[[], None],
     ) -> None:
         self._device = device
         self._count = count
+        self._check_open = check_open
         self._num_slots = num_slots
         self._prefetch = prefetch
         with device.on_copy_stream():
@@ -175,14 +189,26 @@ class StagedMemory:
     # ---- room ------------------------------------------------------------------------------------------------------
 
     def has_room(self) -> bool:
-        """Raises DeviceError: the device does not say whether a copy is done."""
-        if self._ring is not None and self._reserved is None:
-            with self._device.on_copy_stream():  # leaves the thread's own device as it was
-                taken = self._ring.take()
-            if isinstance(taken, dict):
-                raise _error(taken, "it is not known whether earlier copies are done", self._device)
-            self._reserved = taken
-        return self._ring is None or self._reserved is not None
+        return self._reserve() is None and (self._ring is None or self._reserved is not None)
+
+    def wait_for_room(self) -> None:
+        while not self.has_room():
+            self._check_open()
+            if (failure := self._reserve()) is not None:
+                what = f"the next batch waits for a slot of {self._slot_bytes} bytes, and which ones have been copied"
+                raise _error(failure, f"{what} is not known: copies", self._device)
+            time.sleep(_POLL_SECONDS)
+
+    def _reserve(self) -> _native.DeviceFailure | None:
+        """Takes a slot where one is free; why that is not known."""
+        if self._ring is None or self._reserved is not None:
+            return None
+        with self._device.on_copy_stream():  # leaves the thread's own device as it was
+            taken = self._ring.take()
+        if isinstance(taken, dict):
+            return taken
+        self._reserved = taken
+        return None
 
     def place(self, labels: torch.Tensor) -> _StagedBatch:
         batch_size = len(labels)
@@ -192,8 +218,7 @@ class StagedMemory:
         end = _offsets([*sizes, 0])[-1]
         if self._ring is None or end > self._slot_bytes:
             self._make_ring(end)
-        while not self.has_room():
-            time.sleep(_POLL_SECONDS)
+        self._reserve()
         slot, self._reserved = self._reserved, None
         assert slot is not None, "there is room"
         self._write_labels(slot, _offsets(sizes)[-1], labels)
@@ -226,7 +251,10 @@ class StagedMemory:
         """Those among the next ones for which there may be memory on the device get it."""
         self._ahead = [batch for batch in batches if isinstance(batch, _StagedBatch)][: self._prefetch]
         for batch in self._ahead:
-            self._send(batch)
+            try:
+                self._send(batch)
+            except RuntimeError:  # no memory there, say: this is not the batch at hand, and deliver() tries again
+                return
 
     def _send(self, batch: _StagedBatch) -> None:
         """Lets `batch` be copied as soon as it is written: its memory on the device is there from now on."""

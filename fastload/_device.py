@@ -13,7 +13,7 @@ import contextlib
 import copy
 import functools
 import warnings
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping, MutableSequence, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -245,11 +245,17 @@ def open_device(device: Any, pinned: PinnedMemory) -> Device | None:
         ValueError: It is neither a GPU nor the host.
         RuntimeError: There is no such device, or it cannot be used.
     """
-    if device is None or hasattr(device, "on_copy_stream"):
-        opened: Device | None = device
+    if is_host(device):
+        return None
+    if hasattr(device, "on_copy_stream"):
+        opened: Device = device
         return opened
-    named = _named(device)
-    return None if named.type == "cpu" else CudaDevice(named, pinned)
+    return CudaDevice(_named(device), pinned)
+
+
+def is_host(device: Any) -> bool:
+    """Whether `device`, as open_device() takes it, names the host."""
+    return device is None or (not hasattr(device, "on_copy_stream") and _named(device).type == "cpu")
 
 
 def check_device(device: Any) -> None:
@@ -298,20 +304,40 @@ def moved(value: Any, device: Place) -> Any:
     if isinstance(value, (str, bytes)):
         return value
     if isinstance(value, Mapping):
-        items = {key: moved(item, device) for key, item in value.items()}
-        if not isinstance(value, MutableMapping):
-            return items
-        clone = copy.copy(value)  # with what else it knows, a default factory say
-        clone.update(items)
-        return clone
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(moved(item, device) for item in value))
-    if isinstance(value, (list, tuple)):
-        elements = [moved(item, device) for item in value]
-        return elements if isinstance(value, list) else tuple(elements)
+        return _mapping_like(value, {key: moved(item, device) for key, item in value.items()})
+    # Before tuples: a PackedSequence is one, and knows which part of it stays on the host.
     if callable(getattr(value, "to", None)):
         return value.to(device.name, non_blocking=True)
+    if isinstance(value, Sequence):
+        return _sequence_like(value, [moved(item, device) for item in value])
     return value
+
+
+def _mapping_like(value: Mapping[Any, Any], items: dict[Any, Any]) -> Any:
+    """`items` in a mapping of the type of `value`, as torch's pin_memory() makes it."""
+    try:
+        if not isinstance(value, MutableMapping):
+            return type(value)(items)  # type: ignore[call-arg]
+        clone = copy.copy(value)  # with what else it knows, a default factory say
+        clone.update(items)
+    except TypeError:
+        return items
+    return clone
+
+
+def _sequence_like(value: Sequence[Any], items: list[Any]) -> Any:
+    """`items` in a sequence of the type of `value`, as torch's pin_memory() makes it."""
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*items)
+    try:
+        if not isinstance(value, MutableSequence):
+            return type(value)(items)  # type: ignore[call-arg]
+        clone = copy.copy(value)
+        for position, item in enumerate(items):
+            clone[position] = item
+    except TypeError:
+        return tuple(items) if isinstance(value, tuple) else items
+    return clone
 
 
 def _first_line(error: BaseException) -> str:

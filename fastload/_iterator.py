@@ -81,6 +81,12 @@ class LoaderEngine:
         if self.native.is_forked:
             raise ForkedProcessError(what, self.owner_pid)
 
+    def check_open(self) -> None:
+        """Raises LoaderClosedError where it was closed; for who waits for something else than its threads."""
+        exit_state.sleep_if_begun()
+        if not self.native.is_running:
+            raise LoaderClosedError("the loader was closed; iterate over it again to start anew")
+
     def close(self) -> None:
         """Ends every iterator and thread. Waits at most 0.2 s for native threads and 1 s for those inside Pillow."""
         if self.native.is_forked:
@@ -340,6 +346,7 @@ class NativeIterator(BaseIterator):
         with self._lock:
             self._redo_behind_failed()  # what an interrupt has left
             if self._stream.batches_in_flight == 0:  # else an interrupted wait has left its batch behind
+                self._memory.wait_for_room()
                 self._submit_next()
             if self._begun_key is not None:  # of the next epoch; this one is over
                 raise StopIteration

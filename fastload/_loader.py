@@ -17,7 +17,7 @@ from fastload import _config, _fallback, _native
 from fastload._batch_memory import BatchMemory, HostMemory, StagedMemory
 from fastload._decode import pil_loader
 from fastload._delivery import Delivery
-from fastload._device import Device, PinnedMemory, check_device, open_device
+from fastload._device import Device, PinnedMemory, check_device, is_host, open_device
 from fastload._distributed import warn_of_unsharded
 from fastload._iterator import EngineSettings, LoaderEngine, NativeIterator, NativePlan
 from fastload._planning import Way, examine, gil_advice, native_plan
@@ -156,6 +156,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         self.device_prefetch = device_prefetch
         self.device_transform = device_transform
         self._device: Device | None = None
+        self._opened: Any = None  # the value of `device` that it is
         self._pinned = PinnedMemory()
         self._staged: weakref.WeakSet[StagedMemory] = weakref.WeakSet()
         self.thread_safe = thread_safe
@@ -221,7 +222,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
 
     def _device_rows(self, way: Way) -> list[str]:
         rows = []
-        if self.device is not None:
+        if not is_host(self.device):
             how = "pixels are copied, and converted there" if way is Way.NATIVE else "batches are pinned and copied"
             rows.append(f"{'device':<10} {getattr(self.device, 'name', self.device)}: {how} on fastload's stream")
         if self.device_transform is not None:
@@ -253,7 +254,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
                 self._iterator = None
             if self._engine.native.is_forked:
                 self._engine = None  # the parent's; this process gets one of its own
-                self._device = None
+                self._device = self._opened = None
         if isinstance(self._iterator, ThreadIterator) and not self._iterator.is_running:
             self._iterator = None
         return super().__iter__()
@@ -283,8 +284,8 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
 
     def _delivery(self) -> Delivery:
         """Where batches go. The device is looked for now, not before: a process that forks must not have used it."""
-        if self.device is not None and self._device is None:
-            self._device = open_device(self.device, self._pinned)
+        if self.device != self._opened:
+            self._device, self._opened = open_device(self.device, self._pinned), self.device
         prefetch = 2 if self.device_prefetch is None else self.device_prefetch
         is_ahead = self._device is not None and self.num_workers > 0
         return Delivery(self._pinned_memory, self._device, prefetch if is_ahead else 0, self.device_transform)
@@ -300,7 +301,14 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             return HostMemory(engine, plan.forms, delivery.pinned if is_pinned else None)
         # One is held by the batch that is being handed over and one by the copy of the batch before.
         num_slots = self._max_batches_in_flight + 2
-        memory = StagedMemory(delivery.device, plan.forms, num_slots, delivery.prefetch, self._threads.counters.add)
+        memory = StagedMemory(
+            delivery.device,
+            plan.forms,
+            num_slots,
+            delivery.prefetch,
+            self._threads.counters.add,
+            self._running_engine().check_open,
+        )
         self._staged.add(memory)
         return memory
 
@@ -431,6 +439,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             "_lowered": None,
             "_iterator": None,
             "_device": None,
+            "_opened": None,
             "_pinned": None,
             "_staged": None,
         }

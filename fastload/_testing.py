@@ -8,6 +8,7 @@ that use a block anew as soon as torch's would.
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 import weakref
 from collections.abc import Callable, Iterator
@@ -15,6 +16,8 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils.data._utils.pin_memory import pin_memory
 
 from fastload import _native
 from fastload._convert import convert
@@ -43,6 +46,7 @@ class _Allocator:
     """Blocks of one kind of memory. Thread-safe; blocks are let go of by finalizers, in any thread."""
 
     def __init__(self, backend: _native.EmulatedDevice) -> None:
+        self._owner_pid = os.getpid()
         self._backend = backend
         self._lock = threading.RLock()  # a finalizer may run inside of this very code
         self._free: list[_Block] = []
@@ -75,6 +79,8 @@ class _Allocator:
             return block
 
     def _let_go(self, block: _Block) -> None:
+        if os.getpid() != self._owner_pid:
+            return  # a thread that has not come along may hold the lock
         with self._lock:
             del self._in_use[block.bytes.ctypes.data]
             block.uses += [recorded_event(self._backend, stream) for stream in block.streams]
@@ -115,8 +121,10 @@ class EmulatedDevice:
 
     # ---- as a Device -----------------------------------------------------------------------------------------------
 
-    def on_copy_stream(self) -> contextlib.AbstractContextManager[Any]:
-        return self.stream(self.copy_stream)
+    @contextlib.contextmanager
+    def on_copy_stream(self) -> Iterator[None]:
+        with self.stream(self.copy_stream), _EmulatedTorch(self):
+            yield
 
     def empty(self, *shape: int, **options: Any) -> torch.Tensor:
         return self._allocate(self._memory, shape, self.current_stream, **options)
@@ -129,8 +137,7 @@ class EmulatedDevice:
         """As torch's non_blocking copies: of pageable memory read at once, of page-locked memory when it is stepped."""
         if self._memory.block_of(host) is not None:
             return host
-        is_dense = host.is_contiguous(memory_format=torch.channels_last) and host.dim() == 4
-        out = self.empty(*host.shape, dtype=host.dtype, **({"memory_format": torch.channels_last} if is_dense else {}))
+        out = self.empty(*host.shape, dtype=host.dtype, memory_format=_format_of(host))
         target = self._raw(out)
         block = self._pinned_memory.block_of(host)
         source = host.clone() if block is None else self._raw(host)
@@ -214,12 +221,13 @@ class EmulatedDevice:
     def _empty_pinned(self, shape: Any, **options: Any) -> torch.Tensor:
         return self._allocate(self._pinned_memory, shape, None, **options)
 
-    def _pin(self, batch: Any, _: str | None = None) -> Any:
-        if isinstance(batch, torch.Tensor):
-            return self._empty_pinned(batch.shape, dtype=batch.dtype).copy_(batch)
-        if isinstance(batch, dict):
-            return {key: self._pin(item) for key, item in batch.items()}
-        return [self._pin(item) for item in batch] if isinstance(batch, (list, tuple)) else batch
+    def _pin(self, batch: Any, device: str | None) -> Any:
+        with _EmulatedTorch(self):
+            return pin_memory(batch, device)  # type: ignore[no-untyped-call]
+
+    def pinned_copy(self, tensor: torch.Tensor) -> torch.Tensor:
+        """As Tensor.pin_memory()."""
+        return self._empty_pinned(tensor.shape, dtype=tensor.dtype, memory_format=_format_of(tensor)).copy_(tensor)
 
     def _raw(self, tensor: torch.Tensor) -> torch.Tensor:
         """A tensor on the same memory that does not keep the allocator from using it anew."""
@@ -229,6 +237,27 @@ class EmulatedDevice:
         num_bytes = block.bytes.nbytes // tensor.element_size() * tensor.element_size()
         flat = torch.from_numpy(block.bytes)[:num_bytes].view(tensor.dtype)
         return flat.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
+
+
+class _EmulatedTorch(TorchFunctionMode):
+    """In it Tensor.pin_memory() and Tensor.to() know the emulated device, in this thread."""
+
+    def __init__(self, device: EmulatedDevice) -> None:
+        super().__init__()
+        self._device = device
+
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        with torch._C.DisableTorchFunction():
+            if function is torch.Tensor.pin_memory:
+                return self._device.pinned_copy(args[0])
+            if function is torch.Tensor.to and args[1] == self._device.name:
+                return self._device.copy(args[0])
+        return function(*args, **(kwargs or {}))
+
+
+def _format_of(tensor: torch.Tensor) -> torch.memory_format:
+    is_channels_last = tensor.dim() == 4 and tensor.is_contiguous(memory_format=torch.channels_last)
+    return torch.channels_last if is_channels_last and not tensor.is_contiguous() else torch.contiguous_format
 
 
 def recorded_event(backend: _native.EmulatedDevice, stream: int) -> int:

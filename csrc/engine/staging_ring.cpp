@@ -32,19 +32,20 @@ class StagingSlot::Memory {
     DeviceStatus hold_one(std::size_t* number) noexcept {
         const std::lock_guard<std::mutex> lock(mutex_);
         *number = slots_.size();
+        DeviceStatus failure;
         for (std::size_t i = 0; i < slots_.size(); ++i) {
             const std::size_t candidate = (next_ + i) % slots_.size();
             Slot& slot = slots_[candidate];
             if (slot.is_held) continue;
             const DeviceStatus status = look_at(&slot);
-            if (!status.is_ok()) return status;
+            if (!status.is_ok()) failure = status;
             if (slot.is_copying) continue;
             slot.is_held = true;
             next_ = (candidate + 1) % slots_.size();
             *number = candidate;
-            break;
+            return {};
         }
-        return {};
+        return failure;
     }
 
     std::size_t num_slots() const noexcept { return slots_.size(); }
@@ -65,13 +66,14 @@ class StagingSlot::Memory {
             if (!status.is_ok()) return status;
         }
         slot.is_copying = true;
+        slot.stream = stream;
         DeviceStatus status;
         for (const StagedPart& part : parts) {
             status = backend_->copy_to_device(part.to, slot_data(number) + part.offset, part.size_bytes, stream);
             if (!status.is_ok()) break;
         }
         const DeviceStatus recorded = backend_->record_event(slot.event, stream);
-        slot.is_lost = !recorded.is_ok();
+        slot.has_event = recorded.is_ok();
         return status.is_ok() ? recorded : status;
     }
 
@@ -79,8 +81,9 @@ class StagingSlot::Memory {
     struct Slot {
         bool is_held = false;
         bool is_copying = false;
-        bool is_lost = false;  // a copy may read from it for ever, as far as is known
+        bool has_event = false;  // behind its last copy; else it is not known when that ends
         EventId event = 0;
+        StreamId stream{};  // of its last copy
     };
 
     ~Memory() {
@@ -95,9 +98,14 @@ class StagingSlot::Memory {
 
     // Brings is_copying up to date. Under mutex_.
     DeviceStatus look_at(Slot* slot) noexcept {
-        if (!slot->is_copying || slot->is_lost) return {};
+        if (!slot->is_copying) return {};
         const DeviceScope scope(*backend_);
         if (!scope.status().is_ok()) return scope.status();
+        if (!slot->has_event) {  // one that is recorded later is behind the copy, too
+            const DeviceStatus recorded = backend_->record_event(slot->event, slot->stream);
+            if (!recorded.is_ok()) return recorded;
+            slot->has_event = true;
+        }
         bool is_done = false;
         const DeviceStatus status = backend_->query_event(slot->event, &is_done);
         if (status.is_ok() && is_done) slot->is_copying = false;

@@ -53,7 +53,8 @@ class StagingRing {
     StagingRing(std::shared_ptr<DeviceBackend> backend, std::uint8_t* data, std::size_t slot_bytes,
                 std::size_t num_slots, std::shared_ptr<void> owner);
 
-    // A slot that nobody writes to or copies from; *slot is null where there is none now. May throw std::bad_alloc.
+    // A slot that nobody writes to or copies from; *slot is null where there is none now. A failure where there is none
+    // and the device does not say of each copy whether it is done. May throw std::bad_alloc.
     DeviceStatus take(std::unique_ptr<StagingSlot>* slot);
 
   private:

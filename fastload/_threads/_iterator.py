@@ -121,7 +121,7 @@ class ThreadIterator(BaseIterator):
         pin = functools.partial(self._delivery.pinned.pin, device=self._pin_memory_device or None)
         self._pin = pin if self._pin_memory or self._delivery.device is not None else None
         # On their way to the device, or there; what came in the place of a batch comes last.
-        self._sent: collections.deque[Any] = collections.deque()
+        self._sent: collections.deque[_Sent] = collections.deque()
         self._error_behind_sent: Exception | None = None
         # Two threads may share an iterator: each batch goes to one of them.
         self._lock = threading.Lock()
@@ -251,7 +251,8 @@ class ThreadIterator(BaseIterator):
                 self._send_next(group)
             except Exception as error:  # noqa: BLE001 - what comes in the place of a batch comes in its turn
                 self._error_behind_sent = error
-        return self._sent.popleft()
+        self._sent[0].move(self._delivery)  # again, where an interrupt came before
+        return self._sent.popleft().batch
 
     def _raise_error_behind_sent(self) -> None:
         error, self._error_behind_sent = self._error_behind_sent, None
@@ -263,8 +264,12 @@ class ThreadIterator(BaseIterator):
 
     def _send_next(self, group: WorkerGroup) -> None:
         with self._delivery.on_copy_stream():  # what the batch's thread gave to the device comes before it
-            batch = self._next_of_threads(group)
-        self._sent.append(self._delivery.move(batch))
+            self._sent.append(_Sent(self._next_of_threads(group)))
+        try:
+            self._sent[-1].move(self._delivery)
+        except Exception:
+            self._sent.pop()  # the error comes in its place
+            raise
 
     def _next_of_threads(self, group: WorkerGroup) -> Any:
         # What an interrupt has cost is asked for again, and a batch that is done stays pending until it is returned.
@@ -281,6 +286,19 @@ class ThreadIterator(BaseIterator):
         if not self._persistent_workers:
             group.signal_end()
         raise StopIteration
+
+
+class _Sent:
+    """A batch that was taken from the threads: an interrupt finds it here, on its way to the device or not."""
+
+    def __init__(self, batch: Any) -> None:
+        self.batch = batch
+        self._is_moved = False
+
+    def move(self, delivery: Delivery) -> None:
+        if not self._is_moved:
+            self.batch = delivery.move(self.batch)
+            self._is_moved = True
 
 
 def _stream_of_caller(plan: ThreadPlan) -> RandomStream:

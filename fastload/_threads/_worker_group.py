@@ -475,11 +475,13 @@ def _split_of(task: Task) -> SplitBatch:
     return task.split
 
 
-def _setter_of_current_device() -> Callable[[], Any]:
-    """What makes another thread's current device that of this one."""
+def _setter_of_current_device() -> Callable[[], Any] | None:
+    """What makes another thread's current device that of this one; None where there is no device."""
     if hasattr(torch, "accelerator"):  # since torch 2.6
+        if not torch.accelerator.is_available():
+            return None
         return functools.partial(torch.accelerator.set_device_index, torch.accelerator.current_device_index())
-    return functools.partial(torch.cuda.set_device, torch.cuda.current_device())
+    return functools.partial(torch.cuda.set_device, torch.cuda.current_device()) if torch.cuda.is_available() else None
 
 
 @functools.cache
