@@ -43,7 +43,7 @@ class Copies:
         self._num_batches = num_batches
         self._labels = torch.zeros(batch_size, dtype=torch.int64)
         form = ViewForm(BatchLayout(CROP_SIZE, CROP_SIZE, torch.uint8, torch.channels_last))
-        self._memory = StagedMemory(device, [form], num_batches, prefetch=num_batches, count=lambda _: None)
+        self._memory = StagedMemory(device, [form], num_batches, num_batches, lambda _: None, lambda: None)
         self.batch_bytes = batch_size * form.sample_bytes + self._labels.nbytes
         self._hosts = [self._zeros(device.pinned.empty) for _ in range(num_batches)]
         with device.on_copy_stream():

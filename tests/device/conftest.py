@@ -1,0 +1,55 @@
+"""Devices and folders of the device tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import recipes
+from devices import Cuda, DeviceUnderTest, Emulated, played
+from image_folders import make_clean_folder, make_mixed_folder
+from torchvision.datasets import ImageFolder
+
+
+GPU = pytest.param("cuda", marks=pytest.mark.gpu)
+
+
+@pytest.fixture(params=["seed 1", "seed 2", GPU])
+def device(request: pytest.FixtureRequest) -> Iterator[DeviceUnderTest]:
+    """The emulated device, played by a thread in two ways, and a GPU where there is one."""
+    if request.param == "cuda":
+        yield Cuda()
+        return
+    with played(int(request.param.split()[1])) as emulated:
+        yield emulated
+
+
+@pytest.fixture
+def by_hand() -> Emulated:
+    """The emulated device, where nothing happens by itself."""
+    return Emulated()
+
+
+@pytest.fixture(scope="session")
+def clean_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """14 clean baseline JPEGs in three classes."""
+    return make_clean_folder(tmp_path_factory.mktemp("clean"), 14)
+
+
+@pytest.fixture(scope="session")
+def mixed_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Clean JPEGs and files of every other kind."""
+    return make_mixed_folder(tmp_path_factory.mktemp("mixed"))
+
+
+@pytest.fixture
+def images(clean_folder: Path) -> ImageFolder:
+    """Native, with random choices."""
+    return ImageFolder(str(clean_folder), recipes.training(32))
+
+
+@pytest.fixture
+def still_images(clean_folder: Path) -> ImageFolder:
+    """Native, without random choices."""
+    return ImageFolder(str(clean_folder), recipes.evaluation(40, 32))

@@ -1,0 +1,197 @@
+"""The devices under test: the emulated one, played by a thread or by hand, and a GPU. One face for both."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Protocol
+
+import torch
+
+import fastload
+from fastload._testing import EmulatedDevice
+
+
+class DeviceUnderTest(Protocol):
+    """What the contract tests need of a device.
+
+    Attributes:
+        handle: What DataLoader's `device` gets.
+    """
+
+    handle: Any
+
+    def read(self, tensor: torch.Tensor) -> Callable[[], torch.Tensor]:
+        """Queues a read on the current stream; what is returned gives the result after synchronize()."""
+
+    def stream(self) -> contextlib.AbstractContextManager[Any]:
+        """A new stream, current in the block."""
+
+    def synchronize(self) -> None:
+        """Waits for all that was queued."""
+
+
+class Emulated:
+    """The emulated device. Nothing happens on it before somebody steps it."""
+
+    def __init__(self, handle: EmulatedDevice | None = None) -> None:
+        self.handle = handle or EmulatedDevice()
+
+    def read(self, tensor: torch.Tensor) -> Callable[[], torch.Tensor]:
+        found: list[torch.Tensor] = []
+        self.handle.read(tensor, found.append)
+        return lambda: found[0]
+
+    def stream(self) -> contextlib.AbstractContextManager[Any]:
+        return self.handle.stream(self.handle.backend.create_stream())
+
+    def synchronize(self) -> None:
+        self.handle.backend.synchronize_all(0)
+
+
+class Played(Emulated):
+    """The emulated device with a thread that steps its streams in an order and at a pace drawn from `seed`."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        self._errors: list[BaseException] = []
+        self._is_over = False
+        self._thread = threading.Thread(target=self._play, args=(random.Random(seed),), daemon=True)
+        self._thread.start()
+
+    def _play(self, choose: random.Random) -> None:
+        backend = self.handle.backend
+        while not self._is_over:
+            if not backend.wait_for_work(0.02):
+                continue
+            if choose.random() < 0.3:
+                time.sleep(choose.random() * 0.002)
+            try:
+                backend.step_any(choose.getrandbits(32))
+            except BaseException as error:  # noqa: BLE001 - of a kernel; it is the test's
+                self._errors.append(error)
+
+    def end(self) -> None:
+        self._is_over = True
+        self._thread.join(10)
+        assert not self._thread.is_alive()
+        assert not self._errors, self._errors
+
+
+class Cuda:
+    """A GPU."""
+
+    def __init__(self) -> None:
+        self.handle = "cuda"
+
+    def read(self, tensor: torch.Tensor) -> Callable[[], torch.Tensor]:
+        assert tensor.device.type == "cuda"
+        copied = tensor.clone()
+        return lambda: copied.cpu()
+
+    def stream(self) -> contextlib.AbstractContextManager[Any]:
+        return torch.cuda.stream(torch.cuda.Stream())
+
+    def synchronize(self) -> None:
+        torch.cuda.synchronize()
+
+
+class Held:
+    """A batch of the user's own class: it moves itself, and counts how."""
+
+    def __init__(self, images: torch.Tensor, is_pinned: bool = False, device: str | None = None) -> None:
+        self.images = images
+        self.was_pinned = is_pinned
+        self.device = device
+
+    def pin_memory(self) -> Held:
+        return Held(self.images.pin_memory(), is_pinned=True)
+
+    def to(self, device: str, non_blocking: bool = False) -> Held:
+        assert non_blocking
+        return Held(self.images.to(device, non_blocking=True), self.was_pinned, device)
+
+
+Read = Callable[[], Any]
+
+
+def read_all(device: DeviceUnderTest, value: Any) -> Read:
+    """Queues reads of all tensors in `value`; what is returned does not keep them, and rebuilds it of the results."""
+    if isinstance(value, torch.Tensor):
+        return device.read(value)
+    if isinstance(value, Held):
+        images = device.read(value.images)
+        return lambda: Held(images())
+    if isinstance(value, Mapping):
+        return _rebuilt(type(value), {key: read_all(device, item) for key, item in value.items()})
+    if isinstance(value, (list, tuple)):
+        return _rebuilt(type(value), [read_all(device, item) for item in value])
+    return lambda: value
+
+
+def _rebuilt(kind: Any, parts: Any) -> Read:
+    """Apart from read_all(), whose result must not keep the batch alive."""
+    if isinstance(parts, dict):
+        return lambda: kind((key, part()) for key, part in parts.items())
+    if hasattr(kind, "_fields"):
+        return lambda: kind(*(part() for part in parts))
+    return lambda: kind(part() for part in parts)
+
+
+def host_batches(dataset: Any, num_epochs: int = 1, seed: int = 3, **arguments: Any) -> list[Any]:
+    """All batches of some epochs without a device."""
+    torch.manual_seed(seed)
+    loader = fastload.DataLoader(dataset, **arguments)
+    return [batch for _ in range(num_epochs) for batch in loader]
+
+
+def device_batches(
+    device: DeviceUnderTest, dataset: Any, num_epochs: int = 1, seed: int = 3, **arguments: Any
+) -> list[Any]:
+    """The same with one. A batch is dropped as soon as its reads are queued, as a training loop does."""
+    torch.manual_seed(seed)
+    loader = fastload.DataLoader(dataset, device=device.handle, **arguments)
+    reads = [read_all(device, batch) for _ in range(num_epochs) for batch in loader]
+    device.synchronize()
+    return [read() for read in reads]
+
+
+def assert_same(expected: Any, found: Any, where: str = "") -> None:
+    """Structure, types, shapes, strides and every bit."""
+    assert type(expected) is type(found), where
+    if isinstance(expected, torch.Tensor):
+        assert (expected.dtype, expected.shape) == (found.dtype, found.shape), where
+        assert expected.stride() == found.stride(), where
+        assert same_bits(expected, found), where
+    elif isinstance(expected, Held):
+        assert_same(expected.images, found.images, where)
+    elif isinstance(expected, Mapping):
+        assert list(expected) == list(found), where
+        for key in expected:
+            assert_same(expected[key], found[key], f"{where}[{key!r}]")
+    elif isinstance(expected, (list, tuple)):
+        assert len(expected) == len(found), where
+        for number, (one, other) in enumerate(zip(expected, found, strict=True)):
+            assert_same(one, other, f"{where}[{number}]")
+    else:
+        assert expected == found, where
+
+
+def same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
+    return bits(one) == bits(other)
+
+
+def bits(tensor: torch.Tensor) -> bytes:
+    return tensor.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
+
+
+@contextlib.contextmanager
+def played(seed: int) -> Iterator[Played]:
+    device = Played(seed)
+    try:
+        yield device
+    finally:
+        device.end()
