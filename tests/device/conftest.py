@@ -11,7 +11,6 @@ from devices import Cuda, DeviceUnderTest, Emulated, played
 from image_folders import make_clean_folder, make_mixed_folder
 from torchvision.datasets import ImageFolder
 
-
 GPU = pytest.param("cuda", marks=pytest.mark.gpu)
 
 
