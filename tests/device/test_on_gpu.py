@@ -16,7 +16,7 @@ import torch
 import torch.utils.data
 from image_folders import make_clean_folder, make_mixed_folder
 from recipes import MEAN, STD, PythonBlur, bytes_of, evaluation, training
-from torch.utils.data import Dataset
+from torch.utils.data import ConcatDataset, Dataset
 from torchvision import datasets, transforms
 from torchvision.transforms import v2
 
@@ -160,22 +160,28 @@ def test_a_cuda_op_in_a_dataset_gives_in_threads_what_it_gives_without(device: s
 
 
 def test_a_graph_is_captured_while_the_loader_copies(folder: Path) -> None:
-    dataset = datasets.ImageFolder(str(folder), training(64))
-    expected = bytes_of(batches_of_torch(dataset))
-    static = torch.arange(1000, device="cuda", dtype=torch.float32)
-    doubled = static * 2  # before the capture, as the guides say
-    graph = torch.cuda.CUDAGraph()
-
+    images = datasets.ImageFolder(str(folder), training(64))
+    dataset = ConcatDataset([images] * 24)  # enough work for the capture to begin before the first batches are there
+    batch_size = len(dataset) // 3
     torch.manual_seed(3)
-    loader = fastload.DataLoader(dataset, BATCH_SIZE, shuffle=True, num_workers=2, device="cuda")
+    expected = bytes_of(torch.utils.data.DataLoader(dataset, batch_size, shuffle=True, num_workers=1))
+
+    static = torch.arange(1000, device="cuda", dtype=torch.float32)
+    graph = torch.cuda.CUDAGraph()
+    torch.manual_seed(3)
+    loader = fastload.DataLoader(dataset, batch_size, shuffle=True, num_workers=1, device="cuda")
     torch.cuda.synchronize()
-    batches = iter(loader)
-    with torch.cuda.graph(graph, capture_error_mode="global"):
+    with torch.cuda.stream(torch.cuda.Stream()):
+        batches = iter(loader)
+        graph.capture_begin(capture_error_mode="global")
+        depth_at_begin = loader.stats().queue_depth
         doubled = static * 2
         deadline = time.monotonic() + 10
         while loader.stats().queue_depth < 2 and time.monotonic() < deadline:
-            time.sleep(0.001)  # native threads queue the copies of these batches now
-    assert loader.stats().queue_depth >= 2
+            time.sleep(0.001)
+        depth_at_end = loader.stats().queue_depth  # of batches whose copies the native thread has queued meanwhile
+        graph.capture_end()
+    assert depth_at_begin < 2 <= depth_at_end
     assert host_bytes(batches) == expected
     static.fill_(21)
     graph.replay()
