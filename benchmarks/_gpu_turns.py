@@ -11,7 +11,7 @@ import torch
 
 from benchmarks._harness import interleave
 from benchmarks.contenders._base import CROP_SIZE
-from fastload._batch_memory import StagedMemory, ViewForm
+from fastload._batch_memory import PlacedBatch, StagedMemory, ViewForm
 from fastload._device import BatchLayout, Device
 
 COPIES = ("plain", "staged")
@@ -43,7 +43,14 @@ class Copies:
         self._num_batches = num_batches
         self._labels = torch.zeros(batch_size, dtype=torch.int64)
         form = ViewForm(BatchLayout(CROP_SIZE, CROP_SIZE, torch.uint8, torch.channels_last))
-        self._memory = StagedMemory(device, [form], num_batches, num_batches, lambda _: None, lambda: None)
+        self._memory = StagedMemory(
+            device,
+            [form],
+            num_batches,
+            prefetch=num_batches,
+            count=lambda _: None,
+            check_open=lambda: None,
+        )
         self.batch_bytes = batch_size * form.sample_bytes + self._labels.nbytes
         self._hosts = [self._zeros(device.pinned.empty) for _ in range(num_batches)]
         with device.on_copy_stream():
@@ -64,7 +71,7 @@ class Copies:
         return self._timed(queue)
 
     def _staged(self) -> float:
-        placed = [self._memory.place(self._labels) for _ in range(self._num_batches)]
+        placed = [self._placed() for _ in range(self._num_batches)]
         self._memory.look_ahead(placed)  # destinations; the copies wait for the batches to be written
         copies = [batch.copy for batch in placed if batch.copy is not None]
 
@@ -77,6 +84,10 @@ class Copies:
             self._memory.deliver(batch, number)  # raises where a copy failed
         self._memory.look_ahead([])
         return taken
+
+    def _placed(self) -> PlacedBatch:
+        self._memory.wait_for_room()
+        return self._memory.place(self._labels)
 
     def _timed(self, queue: Callable[[], None]) -> float:
         with self._device.on_copy_stream():
