@@ -102,6 +102,10 @@ class PinnedMemory:
             self._count_pageable(error)
             return batch
 
+    def pin_host_tensors(self, batch: Any) -> Any:
+        """The same for a batch on its way to a device: what cannot be pinned, or is there already, stays as it is."""
+        return moved(batch, _PinnedPlace(self.pin))
+
     def _count_pageable(self, error: RuntimeError) -> None:
         self.num_pageable += 1
         if self._has_warned:
@@ -146,6 +150,9 @@ class Device(Protocol):
 
     def copy(self, host: torch.Tensor) -> torch.Tensor:
         """`host` on the device; from page-locked memory the copy is only queued. One that is there is returned."""
+
+    def copy_object(self, value: Any) -> Any:
+        """See Place."""
 
     def call(self, function: Callable[[Any], Any], batch: Any) -> Any:
         """What `function`, in which the copy stream is current, makes of the batch."""
@@ -210,6 +217,9 @@ class CudaDevice:
 
     def copy(self, host: torch.Tensor) -> torch.Tensor:
         return host.to(self._device, non_blocking=True)
+
+    def copy_object(self, value: Any) -> Any:
+        return object_to(value, self.name)
 
     def call(self, function: Callable[[Any], Any], batch: Any) -> Any:
         with self.on_copy_stream():
@@ -277,40 +287,58 @@ def _named(device: Any) -> torch.device:
     return named
 
 
+class Place(Protocol):
+    """Where the tensors of a batch can be copied to: a Device, the host, page-locked memory."""
+
+    def copy(self, tensor: torch.Tensor, /) -> torch.Tensor: ...
+    def copy_object(self, value: Any, /) -> Any:
+        """An object of the user's; None where it is none that copies itself."""
+
+
 class _Host:
-    """As a place to move a batch to."""
-
-    name = "cpu"
-
     def copy(self, tensor: torch.Tensor) -> torch.Tensor:
         return tensor.cpu()
 
-
-HOST = _Host()
-
-
-class Place(Protocol):
-    """Where tensors can be copied to; see Device."""
-
-    @property
-    def name(self) -> str: ...
-    def copy(self, tensor: torch.Tensor, /) -> torch.Tensor: ...
+    def copy_object(self, value: Any) -> Any:
+        return object_to(value, "cpu")
 
 
-def moved(value: Any, device: Place) -> Any:
-    """`value` with its tensors on the device: where torch's pin_memory() looks for them, and by ``to()`` of others."""
+HOST: Place = _Host()
+
+
+class _PinnedPlace:
+    def __init__(self, pin: Callable[[Any], Any]) -> None:
+        self._pin = pin
+
+    def copy(self, tensor: torch.Tensor) -> torch.Tensor:
+        if tensor.device.type != "cpu" or tensor.layout is not torch.strided:
+            return tensor
+        pinned: torch.Tensor = self._pin(tensor)
+        return pinned
+
+    def copy_object(self, value: Any) -> Any:
+        return self._pin(value) if callable(getattr(value, "pin_memory", None)) else None
+
+
+def moved(value: Any, place: Place) -> Any:
+    """`value` with its tensors in another place: where torch's pin_memory() looks for them, and other objects."""
     if isinstance(value, torch.Tensor):
-        return device.copy(value)
+        return place.copy(value)
     if isinstance(value, (str, bytes)):
         return value
     if isinstance(value, Mapping):
-        return _mapping_like(value, {key: moved(item, device) for key, item in value.items()})
+        return _mapping_like(value, {key: moved(item, place) for key, item in value.items()})
     # Before tuples: a PackedSequence is one, and knows which part of it stays on the host.
-    if callable(getattr(value, "to", None)):
-        return value.to(device.name, non_blocking=True)
+    if (copied := place.copy_object(value)) is not None:
+        return copied
     if isinstance(value, Sequence):
-        return _sequence_like(value, [moved(item, device) for item in value])
+        return _sequence_like(value, [moved(item, place) for item in value])
     return value
+
+
+def object_to(value: Any, name: str) -> Any:
+    """What ``value.to(name)`` gives; None where there is no such method."""
+    return value.to(name, non_blocking=True) if callable(getattr(value, "to", None)) else None
 
 
 def _mapping_like(value: Mapping[Any, Any], items: dict[Any, Any]) -> Any:

@@ -21,7 +21,7 @@ from torch.utils.data._utils.pin_memory import pin_memory
 
 from fastload import _native
 from fastload._convert import convert
-from fastload._device import PinnedMemory, moved
+from fastload._device import PinnedMemory, moved, object_to
 
 POISON = 0xCC
 
@@ -145,6 +145,10 @@ class EmulatedDevice:
         if block is not None:
             block.uses.append(recorded_event(self.backend, self.current_stream))
         return out
+
+    def copy_object(self, value: Any) -> Any:
+        with _EmulatedTorch(self):
+            return object_to(value, self.name)
 
     def synchronize(self) -> None:
         self.backend.synchronize(self.current_stream)

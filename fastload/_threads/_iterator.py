@@ -8,6 +8,7 @@ import itertools
 import os
 import threading
 import weakref
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -118,8 +119,12 @@ class ThreadIterator(BaseIterator):
         self._rng = plan.rng
         self._delivery = plan.delivery
         # Not a method of this: the threads get it, and must not know the iterator.
-        pin = functools.partial(self._delivery.pinned.pin, device=self._pin_memory_device or None)
-        self._pin = pin if self._pin_memory or self._delivery.device is not None else None
+        pinned = self._delivery.pinned
+        self._pin: Callable[[Any], Any] | None = None
+        if self._delivery.device is not None:
+            self._pin = pinned.pin_host_tensors
+        elif self._pin_memory:
+            self._pin = functools.partial(pinned.pin, device=self._pin_memory_device or None)
         # On their way to the device, or there; what came in the place of a batch comes last.
         self._sent: collections.deque[_Sent] = collections.deque()
         self._error_behind_sent: Exception | None = None
