@@ -151,6 +151,8 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
                 raise ValueError(f"device_prefetch must be None or an int >= 1, got {device_prefetch!r}")
             if device is None:
                 raise ValueError(f"device_prefetch={device_prefetch} needs a device: add device='cuda' or leave it out")
+        if device_transform is not None and not callable(device_transform):
+            raise TypeError(f"device_transform must be callable, got {device_transform!r}")
         check_device(device)
         self.device = device
         self.device_prefetch = device_prefetch

@@ -119,7 +119,7 @@ Read = Callable[[], Any]
 
 
 def read_all(device: DeviceUnderTest, value: Any) -> Read:
-    """Queues reads of all tensors in `value`; what is returned does not keep them, and rebuilds it of the results."""
+    """Queues reads of all tensors in `value`, which is not kept; what is returned rebuilds it of what was read."""
     if isinstance(value, torch.Tensor):
         return device.read(value)
     if isinstance(value, Held):
@@ -141,18 +141,16 @@ def _rebuilt(kind: Any, parts: Any) -> Read:
     return lambda: kind(part() for part in parts)
 
 
-def host_batches(dataset: Any, num_epochs: int = 1, seed: int = 3, **arguments: Any) -> list[Any]:
+def host_batches(dataset: Any, num_epochs: int = 1, **arguments: Any) -> list[Any]:
     """All batches of some epochs without a device."""
-    torch.manual_seed(seed)
+    torch.manual_seed(3)
     loader = fastload.DataLoader(dataset, **arguments)
     return [batch for _ in range(num_epochs) for batch in loader]
 
 
-def device_batches(
-    device: DeviceUnderTest, dataset: Any, num_epochs: int = 1, seed: int = 3, **arguments: Any
-) -> list[Any]:
+def device_batches(device: DeviceUnderTest, dataset: Any, num_epochs: int = 1, **arguments: Any) -> list[Any]:
     """The same with one. A batch is dropped as soon as its reads are queued, as a training loop does."""
-    torch.manual_seed(seed)
+    torch.manual_seed(3)
     loader = fastload.DataLoader(dataset, device=device.handle, **arguments)
     reads = [read_all(device, batch) for _ in range(num_epochs) for batch in loader]
     device.synchronize()

@@ -1,0 +1,131 @@
+"""device_transform: when, where and in which order it is called. And what is refused of the device's arguments."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+import torch
+from devices import DeviceUnderTest, Emulated, assert_same, host_batches, read_all
+from torch.utils.data import TensorDataset
+from torchvision.datasets import ImageFolder
+from torchvision.transforms import v2
+
+import fastload
+
+WORKERS = pytest.mark.parametrize("num_workers", [0, 2])
+KINDS = pytest.mark.parametrize("kind", ["native", "python"])
+
+
+@pytest.fixture
+def dataset(kind: str, still_images: ImageFolder) -> Any:
+    return still_images if kind == "native" else TensorDataset(torch.rand(14, 3, 8, 8), torch.arange(14) % 3)
+
+
+@KINDS
+@WORKERS
+def test_it_is_called_once_for_each_batch_in_order_by_who_asks_on_fastloads_stream(
+    by_hand: Emulated, dataset: Any, num_workers: int
+) -> None:
+    calls = []
+
+    def transform(batch: Any) -> Any:
+        calls.append((threading.get_ident(), by_hand.handle.current_stream, batch[1].tolist()))
+        return batch
+
+    arguments = {"batch_size": 4, "num_workers": num_workers}
+    expected = host_batches(dataset, **arguments)
+    loader = fastload.DataLoader(dataset, device=by_hand.handle, device_transform=transform, **arguments)
+    for number, _ in enumerate(loader):
+        assert len(calls) == number + 1  # not ahead
+    assert calls == [(threading.get_ident(), by_hand.handle.copy_stream, labels.tolist()) for _, labels in expected]
+    assert by_hand.handle.current_stream == by_hand.handle.default_stream
+
+
+@KINDS
+@WORKERS
+@pytest.mark.parametrize("kind_of_mix", [v2.MixUp, v2.CutMix])
+def test_mixup_and_cutmix_of_torchvision_give_what_they_give_on_the_host(
+    device: DeviceUnderTest, dataset: Any, num_workers: int, kind_of_mix: Any
+) -> None:
+    mix = kind_of_mix(alpha=0.7, num_classes=3)
+    arguments = {"batch_size": 4, "num_workers": num_workers}
+    torch.manual_seed(3)
+    expected = [list(mix(*batch)) for batch in fastload.DataLoader(dataset, **arguments)]
+    torch.manual_seed(3)
+    loader = fastload.DataLoader(
+        dataset, device=device.handle, device_transform=lambda batch: list(mix(*batch)), **arguments
+    )
+    reads = [read_all(device, batch) for batch in loader]
+    device.synchronize()
+    found = [read() for read in reads]
+    if isinstance(device, Emulated):
+        assert_same(expected, found)
+    else:  # the same draws; products and sums may be fused there
+        torch.testing.assert_close(found, expected)
+    assert found[0][1].shape == (4, 3)
+
+
+@KINDS
+@WORKERS
+@pytest.mark.parametrize("has_device", [False, True])
+def test_its_exception_is_nexts_and_the_next_batch_comes(
+    by_hand: Emulated, dataset: Any, num_workers: int, has_device: bool
+) -> None:
+    arguments = {"batch_size": 5, "num_workers": num_workers}
+    expected = host_batches(dataset, **arguments)
+    num_calls = 0
+
+    def transform(batch: Any) -> Any:
+        nonlocal num_calls
+        num_calls += 1
+        if num_calls == 2:
+            raise ZeroDivisionError("of the transform")
+        return batch
+
+    device = by_hand.handle if has_device else None
+    iterator = iter(fastload.DataLoader(dataset, device=device, device_transform=transform, **arguments))
+    first = read_all(by_hand, next(iterator))
+    with pytest.raises(ZeroDivisionError, match="of the transform"):
+        next(iterator)
+    assert by_hand.handle.current_stream == by_hand.handle.default_stream
+    last = read_all(by_hand, next(iterator))
+    by_hand.synchronize()
+    assert_same([expected[0], expected[2]], [first(), last()])
+    assert next(iterator, None) is None
+
+
+@KINDS
+@WORKERS
+@pytest.mark.parametrize("device", [None, "cpu"])
+def test_without_a_device_it_gets_the_batch_on_the_host(dataset: Any, num_workers: int, device: str | None) -> None:
+    arguments = {"batch_size": 5, "num_workers": num_workers}
+    expected = [{"sum": images.sum(), "labels": labels} for images, labels in host_batches(dataset, **arguments)]
+    loader = fastload.DataLoader(
+        dataset, device=device, device_transform=lambda batch: {"sum": batch[0].sum(), "labels": batch[1]}, **arguments
+    )
+    assert "device_transform: called with each batch" in loader.explain()
+    assert_same(expected, list(loader))
+
+
+@pytest.mark.parametrize("device", ["nonsense", "mps", "meta", True, 1.5, -1, "cuda:-2"])
+def test_what_is_no_device_is_refused_with_what_is_allowed(device: Any) -> None:
+    with pytest.raises(ValueError, match=r"device must be a GPU \('cuda', 'cuda:1', 1\) or the host .* got "):
+        fastload.DataLoader(TensorDataset(torch.rand(3)), device=device)
+
+
+@pytest.mark.parametrize("device_prefetch", [0, -1, True, 1.5, "2"])
+def test_a_bad_device_prefetch_is_refused(device_prefetch: Any) -> None:
+    with pytest.raises(ValueError, match=r"device_prefetch must be None or an int >= 1, got "):
+        fastload.DataLoader(TensorDataset(torch.rand(3)), device="cuda", device_prefetch=device_prefetch)
+
+
+def test_device_prefetch_needs_a_device() -> None:
+    with pytest.raises(ValueError, match=r"device_prefetch=2 needs a device: add device='cuda' or leave it out"):
+        fastload.DataLoader(TensorDataset(torch.rand(3)), device_prefetch=2)
+
+
+def test_a_device_transform_that_cannot_be_called_is_refused() -> None:
+    with pytest.raises(TypeError, match="device_transform must be callable, got 'mixup'"):
+        fastload.DataLoader(TensorDataset(torch.rand(3)), device_transform="mixup")  # type: ignore[arg-type]
