@@ -1,0 +1,244 @@
+"""Calls of the device that fail at any place, interrupts at any line, forks and exits during copies."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from typing import Any
+
+import pytest
+import torch
+from children import RunChild
+from devices import Emulated, Played, assert_same, bits, host_batches, played, read_all
+from torchvision.datasets import ImageFolder
+
+import fastload
+
+WORKERS = pytest.mark.parametrize("num_workers", [0, 2])
+CALLS = ["enter_thread", "create_event", "copy_to_device", "record_event", "query_event"]
+LAUNCH_FAILED = 719
+
+
+def outcomes(device: Played, dataset: Any, num_batches: int, **arguments: Any) -> list[Any]:
+    """Each batch of an epoch, or the error in its place. Errors do not take a batch with them if they come before."""
+    torch.manual_seed(3)
+    iterator = iter(fastload.DataLoader(dataset, device=device.handle, **arguments))
+    found: list[Any] = []
+    for _ in range(4 * num_batches):
+        try:
+            batch = next(iterator)
+        except StopIteration:
+            return found
+        except RuntimeError as error:
+            found.append(error)
+        else:
+            found.append(read_all(device, batch))
+    return found
+
+
+@WORKERS
+@pytest.mark.parametrize("n", [1, 2, 3, 5, 7])
+@pytest.mark.parametrize("call", CALLS)
+def test_a_call_that_fails_once_costs_one_batch_at_most(
+    still_images: ImageFolder, num_workers: int, call: str, n: int
+) -> None:
+    arguments = {"batch_size": 2, "num_workers": num_workers}
+    expected = host_batches(still_images, **arguments)
+    with played(n) as device:
+        device.handle.backend.fail_call(call, n, LAUNCH_FAILED)
+        try:
+            found = outcomes(device, still_images, len(expected), **arguments)
+        except RuntimeError:
+            return  # before the first batch
+        device.synchronize()
+    errors = [outcome for outcome in found if isinstance(outcome, RuntimeError)]
+    assert len(errors) <= 1
+    batches = [outcome() for outcome in found if not isinstance(outcome, RuntimeError)]
+    assert len(batches) >= len(expected) - len(errors)
+    right = [bits(images) + bits(labels) for images, labels in expected]
+    found_bits = [bits(images) + bits(labels) for images, labels in batches]
+    assert [batch for batch in right if batch in found_bits] == found_bits
+    if call == "copy_to_device":
+        assert isinstance(errors[0], fastload.DeviceError)
+
+
+@WORKERS
+@pytest.mark.parametrize("is_sticky", [False, True])
+def test_an_error_names_batch_bytes_stream_and_what_to_do(
+    still_images: ImageFolder, num_workers: int, is_sticky: bool
+) -> None:
+    num_bytes = 4 * (3 * 32 * 32 + 8)
+    expected = host_batches(still_images, batch_size=4, num_workers=num_workers)
+    with played(1) as device:
+        device.handle.backend.fail_call("copy_to_device", 3, LAUNCH_FAILED, is_sticky)  # the first of the second batch
+        iterator = iter(fastload.DataLoader(still_images, batch_size=4, num_workers=num_workers, device=device.handle))
+        first = None
+        try:
+            first = read_all(device, next(iterator))
+        except RuntimeError:
+            assert is_sticky  # a copy ahead has broken the device for all that comes
+        with pytest.raises(fastload.DeviceError) as raised:
+            next(iterator)
+        where = f"to emulated:0 on stream {device.handle.copy_stream:#x}"
+        what = f"batch 1 ({num_bytes} bytes) could not be copied {where}: cudaMemcpyAsync returned "
+        assert str(raised.value).startswith(what)
+        assert "719" in str(raised.value)
+        assert str(raised.value).endswith("start a new one")
+        if not is_sticky:
+            reads = [first, *(read_all(device, batch) for batch in iterator)]
+            device.synchronize()
+            assert_same(expected[:1] + expected[2:], [read() for read in reads])
+
+
+@WORKERS
+def test_a_device_that_is_broken_gives_errors_and_no_hang(still_images: ImageFolder, num_workers: int) -> None:
+    with played(1) as device:
+        iterator = iter(fastload.DataLoader(still_images, batch_size=1, num_workers=num_workers, device=device.handle))
+        next(iterator)
+        device.handle.backend.fail_call("copy_to_device", 1, LAUNCH_FAILED, is_sticky=True)
+        num_errors = 0
+        for _ in range(20):
+            try:
+                next(iterator)
+            except StopIteration:
+                break
+            except RuntimeError:
+                num_errors += 1
+        assert num_errors > 5
+
+
+@WORKERS
+def test_slots_whose_events_cannot_be_recorded_come_back(still_images: ImageFolder, num_workers: int) -> None:
+    """More often than there are slots."""
+    still_images.samples = still_images.samples * 2
+    with played(1) as device:
+        loader = fastload.DataLoader(still_images, batch_size=1, num_workers=num_workers, device=device.handle)
+        ended = threading.Event()
+
+        def consume() -> None:
+            iterator = iter(loader)
+            while True:
+                device.handle.backend.fail_call("record_event", 1, LAUNCH_FAILED)
+                try:
+                    next(iterator)
+                except StopIteration:
+                    break
+                except RuntimeError:
+                    pass
+            ended.set()
+
+        threading.Thread(target=consume, daemon=True).start()
+        assert ended.wait(20)
+
+
+def test_memory_that_cannot_be_had_for_a_batch_ahead_does_not_cost_the_batch_at_hand(
+    monkeypatch: pytest.MonkeyPatch, by_hand: Emulated, still_images: ImageFolder
+) -> None:
+    expected = host_batches(still_images, batch_size=5, num_workers=1)
+    iterator = iter(fastload.DataLoader(still_images, batch_size=5, num_workers=1, device=by_hand.handle))
+    empty = by_hand.handle.empty
+    num_left = 1
+
+    def full(*shape: int, **options: Any) -> torch.Tensor:
+        nonlocal num_left
+        if options["dtype"] is torch.uint8 and num_left > 0:
+            num_left -= 1
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return empty(*shape, **options)
+
+    monkeypatch.setattr(by_hand.handle, "empty", full)
+    reads = [read_all(by_hand, batch) for batch in iterator]
+    assert num_left == 0
+    by_hand.synchronize()
+    assert_same(expected, [read() for read in reads])
+
+
+PRELUDE = """
+import gc, os, sys, threading, time
+import torch
+import recipes
+from devices import Emulated, Played, assert_same, bits, host_batches, read_all
+from torchvision.datasets import ImageFolder
+import fastload
+images = ImageFolder(os.environ["FASTLOAD_TEST_FOLDER"], recipes.evaluation(40, 32))
+"""
+
+
+@pytest.fixture
+def run_device_child(run_child: RunChild, clean_folder: Any) -> RunChild:
+    """run_child with a dataset and the devices."""
+    import textwrap
+    from pathlib import Path
+
+    def run(code: str, **arguments: Any) -> Any:
+        variables = {"FASTLOAD_TEST_FOLDER": str(clean_folder)}
+        path = f"import sys; sys.path.append({str(Path(__file__).parent)!r})\n"
+        return run_child(path + PRELUDE + textwrap.dedent(code), env=variables, **arguments)
+
+    return run
+
+
+@pytest.mark.parametrize("device", ["Emulated()", "Played(1)"])
+def test_an_exit_with_copies_in_flight_is_silent(run_device_child: RunChild, device: str) -> None:
+    result = run_device_child(
+        f"""
+        device = {device}
+        kept = []
+        for num_workers in (0, 2):
+            loader = fastload.DataLoader(images, batch_size=2, num_workers=num_workers, device=device.handle)
+            iterator = iter(loader)
+            kept += [loader, iterator, next(iterator), next(iterator)]
+        reads = read_all(device, kept[2:4])
+        """
+    )
+    assert result.stderr == ""
+
+
+@WORKERS
+def test_a_forked_child_may_drop_what_it_inherits_and_make_loaders_of_its_own(
+    run_device_child: RunChild, num_workers: int
+) -> None:
+    result = run_device_child(
+        f"""
+        device = Emulated()
+        loader = fastload.DataLoader(images, batch_size=2, num_workers={num_workers}, device=device.handle)
+        iterator = iter(loader)
+        first = next(iterator)
+        read = read_all(device, first)
+        pid = os.fork()
+        if pid == 0:
+            try:
+                next(iterator)
+            except fastload.ForkedProcessError:
+                pass
+            else:
+                os._exit(3)
+            del iterator, loader, first
+            gc.collect()
+            other = Emulated()
+            batch = next(iter(fastload.DataLoader(images, batch_size=2, device=other.handle)))
+            found = read_all(other, batch)
+            other.synchronize()
+            same = bits(found()[0]) == bits(host_batches(images, batch_size=2)[0][0])
+            os._exit(0 if same else 4)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+        rest = [read] + [read_all(device, next(iterator))]
+        device.synchronize()
+        assert_same(host_batches(images, batch_size=2)[:2], [read() for read in rest])
+        """
+    )
+    assert result.stderr == ""
+
+
+def test_after_faults_no_event_is_left(still_images: ImageFolder) -> None:
+    device = Emulated()
+    list(fastload.DataLoader(still_images, batch_size=7, device=device.handle))
+    gc.collect()
+    device.synchronize()
+    handle = device.handle
+    before = handle.backend.num_events
+    for _ in range(5):
+        list(fastload.DataLoader(still_images, batch_size=7, device=handle))
+        gc.collect()
+        device.synchronize()
+    assert handle.backend.num_events <= before + 3  # of the last ring, looked after by the next one
