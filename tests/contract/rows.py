@@ -488,7 +488,7 @@ ROWS: tuple[Row, ...] = (
         "the same within 200 ms of any wait, and no batch is lost by it",
         "faults/test_lifecycle.py::test_ctrl_c_is_seen_within_200_ms_and_the_process_ends_within_a_second",
         "faults/test_tail_lifecycle.py::test_ctrl_c_in_next_is_seen_within_200_ms_and_the_process_ends_soon",
-        "faults/test_tail_lifecycle.py::test_interrupts_in_next_lose_no_batch",
+        "faults/test_tail_lifecycle.py::test_an_interrupt_at_any_line_of_next_loses_and_changes_no_batch",
     ),
     Row(
         ERRORS,
