@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import random
 import threading
@@ -61,6 +62,8 @@ class Played(Emulated):
         self._is_over = False
         self._thread = threading.Thread(target=self._play, args=(random.Random(seed),), daemon=True)
         self._thread.start()
+        # A process ends with "terminate called" where Python does while one of its threads is inside of torch.
+        atexit.register(self._stop)
 
     def _play(self, choose: random.Random) -> None:
         backend = self.handle.backend
@@ -74,9 +77,13 @@ class Played(Emulated):
             except BaseException as error:  # noqa: BLE001 - of a kernel; it is the test's
                 self._errors.append(error)
 
-    def end(self) -> None:
+    def _stop(self) -> None:
         self._is_over = True
         self._thread.join(10)
+
+    def end(self) -> None:
+        self._stop()
+        atexit.unregister(self._stop)
         assert not self._thread.is_alive()
         assert not self._errors, self._errors
 
