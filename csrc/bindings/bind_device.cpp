@@ -97,7 +97,11 @@ void enqueue(EmulatedDevice& device, StreamId stream, py::function function) {
     std::shared_ptr<void> token = make_token(std::move(function));
     device.enqueue(stream, [token = std::move(token)] {
         const WithGil gil;
-        object_of(token)();
+        try {
+            object_of(token)();
+        } catch (const abi::__forced_unwind&) {
+            for (;;) ::pause();  // the interpreter shuts down, and the function asked for the GIL again
+        }
     });
     release_dead_tokens();
 }
