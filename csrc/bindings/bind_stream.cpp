@@ -381,7 +381,8 @@ void bind_stream(py::module_& m) {
         .def("reports", &Batch::reports);
 
     py::class_<StreamHandle>(m, "Stream")
-        .def("submit", &StreamHandle::submit, py::arg("indices"), py::arg("memory"), py::arg("owner"), py::arg("copy"))
+        .def("submit", &StreamHandle::submit, py::arg("indices"), py::arg("memory"), py::arg("owner"),
+             py::arg("copy") = py::none())
         .def("owners_in_flight", &StreamHandle::owners_in_flight, py::arg("count"))
         .def("next", &StreamHandle::next, py::arg("timeout_seconds"))
         .def("owners_behind", &StreamHandle::owners_behind, py::arg("batch"))
