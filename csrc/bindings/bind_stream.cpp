@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "base/checked_math.h"
-#include "bindings/bind_staging.h"
 #include "bindings/bind_transform.h"
 #include "bindings/packed_pixels.h"
 #include "bindings/python_token.h"
@@ -159,7 +158,7 @@ struct Submission {
     IndexArray indices;
     Memory memory;
     py::object owner;
-    py::object copy;
+    std::shared_ptr<BatchCopy> copy;
 };
 
 class StreamHandle {
@@ -173,12 +172,13 @@ class StreamHandle {
         release_dead_tokens();
     }
 
-    void submit(const IndexArray& indices, const Memory& memory, const py::object& owner, const py::object& copy) {
+    void submit(const IndexArray& indices, const Memory& memory, const py::object& owner,
+                std::shared_ptr<BatchCopy> copy) {
         check_process(core());
         release_dead_tokens();
         check_submission(indices, memory);
         const std::vector<std::uint8_t*> images = pointers_of(memory);
-        streams().submit(span_of(indices), {images.data(), images.size()}, make_token(owner), batch_copy_of(copy));
+        streams().submit(span_of(indices), {images.data(), images.size()}, make_token(owner), std::move(copy));
     }
 
     // The next batch in order, or a FallbackTask (only without threads), or None when `timeout_seconds` > 0 has passed,
@@ -245,7 +245,7 @@ class StreamHandle {
         for (const Submission& submission : again) {
             const std::vector<std::uint8_t*> images = pointers_of(submission.memory);
             stream->submit(span_of(submission.indices), {images.data(), images.size()}, make_token(submission.owner),
-                           batch_copy_of(submission.copy));
+                           submission.copy);
         }
         release_dead_tokens();
     }
@@ -391,7 +391,8 @@ void bind_stream(py::module_& m) {
             [](StreamHandle& stream, const Batch& batch, const py::list& again) {
                 std::vector<Submission> submissions;
                 for (const py::handle& item : again) {
-                    const auto fields = item.cast<std::tuple<IndexArray, Memory, py::object, py::object>>();
+                    const auto fields =
+                        item.cast<std::tuple<IndexArray, Memory, py::object, std::shared_ptr<BatchCopy>>>();
                     submissions.push_back(
                         {std::get<0>(fields), std::get<1>(fields), std::get<2>(fields), std::get<3>(fields)});
                 }
