@@ -16,6 +16,7 @@ import repository_path  # noqa: F401
 import torch
 import torchvision_shim  # noqa: F401
 from children import RunChild
+from warm_python import WarmPython
 
 import fastload
 
@@ -51,8 +52,16 @@ def corpora() -> Path:
     return folder
 
 
+@pytest.fixture(scope="session")
+def warm_python() -> Iterator[WarmPython]:
+    """Started with the first child that may be warm."""
+    python = WarmPython()
+    yield python
+    python.close()
+
+
 @pytest.fixture
-def run_child(tmp_path: Path) -> RunChild:
+def run_child(tmp_path: Path, request: pytest.FixtureRequest) -> RunChild:
     """Runs Python code in a process of its own and returns it; a child that fails or hangs fails the test.
 
     Args of the returned function:
@@ -60,31 +69,46 @@ def run_child(tmp_path: Path) -> RunChild:
         timeout: seconds until the child and all it started are killed.
         env: variables to add to this process's; a value of None removes one.
         check: whether an exit status other than 0 fails the test.
+        warm: whether torch, torchvision and fastload may be imported already, which takes seconds; or the process in
+            which they are. Not for what an import or a new interpreter does, or for variables that are read then.
     """
 
     def run(
-        code: str, timeout: float = 20, env: dict[str, str | None] | None = None, check: bool = True
+        code: str,
+        timeout: float = 20,
+        env: dict[str, str | None] | None = None,
+        check: bool = True,
+        warm: bool | WarmPython = False,
     ) -> subprocess.CompletedProcess[str]:
         variables: dict[str, str | None] = {**os.environ, **(env or {})}
         paths = [variables.get("PYTHONPATH"), str(TESTS)]
         variables["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
-        process = subprocess.Popen(
-            [sys.executable, "-c", textwrap.dedent(code)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            cwd=tmp_path,
-            env={name: value for name, value in variables.items() if value is not None},
-            start_new_session=True,  # so that what the child started can be killed with it
-        )
+        environment = {name: value for name, value in variables.items() if value is not None}
+        python = request.getfixturevalue("warm_python") if warm is True else warm
+        start = python.run if python else run_python
+        try:
+            result = start(textwrap.dedent(code), tmp_path, timeout, environment)
+        except subprocess.TimeoutExpired as late:
+            pytest.fail(f"the child did not end within {timeout} s\nstdout: {late.output}\nstderr: {late.stderr}")
+        if check and result.returncode != 0:
+            pytest.fail(f"the child ended with {result.returncode}\nstdout: {result.stdout}\nstderr: {result.stderr}")
+        return result
+
+    return run
+
+
+def run_python(code: str, cwd: Path, timeout: float, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """The same as WarmPython.run, with an interpreter of its own."""
+    command = [sys.executable, "-c", code]
+    pipe = subprocess.PIPE
+    # A session, so that what the child started can be killed with it.
+    with subprocess.Popen(
+        command, stdout=pipe, stderr=pipe, text=True, cwd=cwd, env=env, start_new_session=True
+    ) as process:
         try:
             output, errors = process.communicate(timeout=timeout)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             output, errors = process.communicate()
-            pytest.fail(f"the child did not end within {timeout} s\nstdout: {output}\nstderr: {errors}")
-        if check and process.returncode != 0:
-            pytest.fail(f"the child ended with {process.returncode}\nstdout: {output}\nstderr: {errors}")
-        return subprocess.CompletedProcess(process.args, process.returncode, output, errors)
-
-    return run
+            raise subprocess.TimeoutExpired(command, timeout, output, errors) from None
+    return subprocess.CompletedProcess(command, process.returncode, output, errors)

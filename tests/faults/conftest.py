@@ -29,6 +29,7 @@ def run_loader_child(run_child: RunChild, child_folder: Path) -> RunChild:
     """run_child with the names of child_loader.py and the usual modules imported."""
 
     def run(code: str, **arguments: object) -> subprocess.CompletedProcess[str]:
-        return run_child(PRELUDE + textwrap.dedent(code), env={"FASTLOAD_TEST_FOLDER": str(child_folder)}, **arguments)
+        env = {"FASTLOAD_TEST_FOLDER": str(child_folder)}
+        return run_child(PRELUDE + textwrap.dedent(code), env=env, warm=True, **arguments)
 
     return run

@@ -10,11 +10,12 @@ import os
 import shutil
 import subprocess
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from warm_python import WarmPython
 
 SHIM = r"""
 #define _GNU_SOURCE
@@ -219,13 +220,22 @@ def shim(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return library
 
 
+@pytest.fixture(scope="module")
+def python_with_shim(shim: Path) -> Iterator[WarmPython]:
+    python = WarmPython(LD_PRELOAD=str(shim))
+    yield python
+    python.close()
+
+
 @pytest.fixture(params=[0, 2], ids=["num_workers=0", "num_workers=2"])
-def run_with_faults(request: pytest.FixtureRequest, run_child: Callable[..., Any], shim: Path) -> FaultChild:
+def run_with_faults(
+    request: pytest.FixtureRequest, run_child: Callable[..., Any], python_with_shim: WarmPython
+) -> FaultChild:
     """Runs code after PRELUDE with the shim in place, once per number of threads."""
-    variables = {"LD_PRELOAD": str(shim), "FAULTS_NUM_WORKERS": str(request.param)}
+    variables = {"FAULTS_NUM_WORKERS": str(request.param)}
 
     def run(code: str) -> subprocess.CompletedProcess[str]:
-        return run_child(PRELUDE + textwrap.dedent(code), env=variables, timeout=60)
+        return run_child(PRELUDE + textwrap.dedent(code), env=variables, timeout=60, warm=python_with_shim)
 
     return run
 
