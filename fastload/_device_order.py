@@ -11,9 +11,11 @@ stream it was handed to is done with it (record_stream).
 
 from __future__ import annotations
 
+import collections
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import FunctionType, ModuleType
 from typing import Any, Protocol
 
 import torch
@@ -109,17 +111,38 @@ def _is_on_gpu(tensor: torch.Tensor) -> bool:
 
 
 def holders(value: Any, is_on_device: Callable[[torch.Tensor], bool] = _is_on_gpu) -> Iterator[Any]:
-    """The device tensors in `value`, and objects of the user's that have ``record_stream``, as pin_memory looks."""
-    if isinstance(value, torch.Tensor):
-        if is_on_device(value):
-            yield value
-    elif isinstance(value, (str, bytes)):
-        return
-    elif isinstance(value, Mapping):
-        for item in value.values():
-            yield from holders(item, is_on_device)
-    elif isinstance(value, Sequence):
-        for item in value:
-            yield from holders(item, is_on_device)
-    elif callable(getattr(value, "record_stream", None)):
-        yield value
+    """The device tensors in `value`, in its mappings, sequences and the attributes of its objects.
+
+    An object of the user's that has ``record_stream`` stands for its tensors.
+    """
+    left = collections.deque([value])
+    seen: dict[int, Any] = {}  # with the objects, so that no other gets the place of one meanwhile
+    while left:
+        item = left.popleft()
+        if isinstance(item, torch.Tensor):
+            if is_on_device(item):
+                yield item
+        elif isinstance(item, _LEAVES) or id(item) in seen:
+            continue
+        elif isinstance(item, Mapping):
+            left.extend(item.values())
+        elif isinstance(item, Sequence):
+            left.extend(item)
+        elif callable(getattr(item, "record_stream", None)):
+            yield item
+        else:
+            left.extend(_attributes(item))
+        seen[id(item)] = item
+
+
+# Hold no tensors of a batch.
+_LEAVES = (str, bytes, int, float, type(None), type, range, FunctionType, ModuleType)
+
+
+def _attributes(item: Any) -> Iterator[Any]:
+    yield from getattr(item, "__dict__", {}).values()
+    for base in type(item).__mro__:
+        slots = base.__dict__.get("__slots__", ())
+        for name in [slots] if isinstance(slots, str) else slots:
+            if hasattr(item, name):
+                yield getattr(item, name)

@@ -8,6 +8,7 @@ import time
 import warnings
 import weakref
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import torch
 from devices import (
     DeviceUnderTest,
     Emulated,
+    Held,
     assert_same,
     device_batches,
     host_batches,
@@ -53,6 +55,34 @@ def test_all_batches_of_an_epoch_may_be_kept(device: DeviceUnderTest, dataset: A
     reads = [read_all(device, batch) for batch in kept]
     device.synchronize()
     assert_same(expected, [read() for read in reads])
+
+
+@dataclass
+class Box:
+    """Has neither ``to`` nor ``record_stream``."""
+
+    parts: list[Any]
+
+
+@SOME_WORKERS
+def test_batches_inside_of_objects_may_be_dropped_while_they_are_read(
+    device: DeviceUnderTest, images: ImageFolder, num_workers: int
+) -> None:
+    arguments = {"batch_size": 2, "num_workers": num_workers}
+    expected = host_batches(images, **arguments)
+    torch.manual_seed(3)
+    reads = []
+    for box in fastload.DataLoader(
+        images,
+        device=device.handle,
+        collate_fn=lambda samples: Held(torch.stack([image for image, _ in samples])),
+        device_transform=lambda held: Box([held]),
+        **arguments,
+    ):
+        reads.append(device.read(box.parts[0].images))
+        del box
+    device.synchronize()
+    assert_same([images for images, _ in expected], [read() for read in reads])
 
 
 @KINDS

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -60,6 +61,40 @@ class OwnBatch:
 
     def record_stream(self, stream: Any) -> None:
         self.tensor.record_stream(stream)
+
+
+@dataclass(slots=True)
+class InSlots:
+    first: Any
+    unset: Any = field(init=False)
+
+
+class WithAttributes:
+    def __init__(self, **attributes: Any) -> None:
+        vars(self).update(attributes)
+
+
+def test_tensors_are_found_wherever_a_batch_has_them() -> None:
+    ones = [torch.full((1,), float(number)) for number in range(7)]
+    own = OwnBatch(ones[6])
+    batch = [
+        ones[0],
+        {"a": (ones[1], "text", b"bytes", 3, None, range(3))},
+        InSlots([ones[2]]),
+        WithAttributes(a=ones[3], b=WithAttributes(c={"d": InSlots(ones[4])})),
+        own,
+        torch,
+        WithAttributes,
+    ]
+    batch.append(batch)
+    batch[3].itself = batch[3]
+    batch.append(WithAttributes(host=ones[5], own=own))
+    found = list(_device_order.holders(batch, lambda tensor: tensor is not ones[5]))
+    assert {id(holder) for holder in found} == {id(holder) for holder in (*ones[:5], own)}
+    deep = WithAttributes(tensor=ones[0])
+    for _ in range(5000):
+        deep = WithAttributes(next=deep)
+    assert list(_device_order.holders(deep, lambda tensor: True)) == ones[:1]
 
 
 @pytest.fixture
