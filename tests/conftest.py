@@ -14,6 +14,7 @@ import PIL
 import pytest
 import repository_path  # noqa: F401
 import torch
+import torch.utils.data
 import torchvision_shim  # noqa: F401
 from children import RunChild
 from warm_python import WarmPython
@@ -40,6 +41,14 @@ def _own_cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None
     """Keeps the tests' index files out of the user's cache folder."""
     with pytest.MonkeyPatch.context() as monkeypatch:
         monkeypatch.setenv("FASTLOAD_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _impatient_torch() -> Iterator[None]:
+    """torch waits 5 s for each worker process that does not end by itself, as those that have raised often do not."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr(torch.utils.data._utils, "MP_STATUS_CHECK_INTERVAL", 0.5)
         yield
 
 

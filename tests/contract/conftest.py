@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,14 +28,6 @@ class Pairs(Dataset[Any]):
 
     def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
         return torch.full((3, 2, 2), float(range(self.length)[index])), range(self.length)[index]
-
-
-@pytest.fixture(autouse=True, scope="package")
-def _impatient_torch() -> Iterator[None]:
-    """torch waits 5 s for each worker process that does not end by itself, as those that have raised often do not."""
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        monkeypatch.setattr(torch.utils.data._utils, "MP_STATUS_CHECK_INTERVAL", 0.5)
-        yield
 
 
 @pytest.fixture(scope="session")
