@@ -3,7 +3,8 @@
 #             DATA=folder takes your own images, a folder of images per class; ARGS="--rows all", see benchmarks/README.md
 # make test-gpu   on a machine with a GPU: builds in PYTHON's own environment, which is to have the CUDA torch you train
 #                 with, torchvision and pytest, and runs the tests that need a GPU; installs nothing there
-# make bench-gpu  likewise, copies, waits and training against torch's loader; DATA=folder, ARGS=--quick
+# make bench-gpu  likewise (it needs tabulate, not pytest), copies, waits and training against torch's loader;
+#                 DATA=folder, ARGS=--quick
 # make build  compiles the extension in place
 # make format rewrites sources in the layout that make lint asks for
 # make test-torch TORCH=2.4.1  tests one wheel, built with the torch below, on another torch (downloads it)

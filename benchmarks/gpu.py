@@ -9,13 +9,15 @@ have as many workers as there are cores and four batches ahead for each; torch's
 non_blocking copies. The ceiling is a batch that lies on the device. Training is SGD in bfloat16 autocast,
 channels_last, not compiled. Without a GPU it says so in one line.
 
-Exit status: 0, also without a GPU; 2 when the batches differ.
+Exit status: 0, also without a GPU; 2 when the batches differ or a run cannot be.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import os
+import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -47,6 +49,22 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     return options
 
 
+def why_not_measured(options: argparse.Namespace) -> str | None:
+    """One line on what a run would end with, or None."""
+    if importlib.util.find_spec("tabulate") is None:
+        return f"error: the tables need tabulate: {sys.executable} -m pip install tabulate"
+    batch_bytes = options.batch_size * (3 * 224 * 224 * 4 + 8)
+    needed = options.workers * options.prefetch_factor * batch_bytes
+    free = shutil.disk_usage("/dev/shm").free
+    if needed > free:
+        return (
+            f"error: torch's loader holds up to {needed / 2**30:.1f} GiB of batches in /dev/shm, where "
+            f"{free / 2**30:.1f} GiB are free: lower --prefetch-factor, --workers or --batch-size, or give the "
+            "container more (--shm-size)"
+        )
+    return None
+
+
 def main(arguments: Sequence[str] | None = None, machine: Any = None) -> int:
     """`machine` is a `_gpu_training.Machine`; None: the GPU, if there is one."""
     options = parse_arguments(arguments)
@@ -55,6 +73,10 @@ def main(arguments: Sequence[str] | None = None, machine: Any = None) -> int:
         if reason is not None:
             print(reason)
             return 0
+        problem = why_not_measured(options)
+        if problem is not None:
+            print(problem, file=sys.stderr)
+            return 2
         machine = Gpu()
     # Not before it is known that there is a torch.
     from benchmarks import _gpu_report, _report

@@ -11,7 +11,7 @@ import torch
 
 from fastload import _native
 from fastload._device import BatchLayout, Device, PinnedMemory, allocate
-from fastload._errors import DeviceError
+from fastload._device_errors import device_error, naming_batch
 
 # Parts of a slot begin at multiples of this, so that the device reads whole lines of memory.
 _ALIGNMENT = 256
@@ -143,6 +143,7 @@ class _StagedBatch:
 
     def __init__(self, slot: _native.StagingSlot | None, sizes: Sequence[int], batch_size: int, stream: int) -> None:
         self.batch_size = batch_size
+        self.num_bytes = sum(sizes)
         self.destinations: list[torch.Tensor] | None = None
         self.parts: list[tuple[int, int]] = []
         self.copy: _native.BatchCopy | None = None
@@ -196,7 +197,7 @@ class StagedMemory:
             self._check_open()
             if (failure := self._reserve()) is not None:
                 what = f"the next batch waits for a slot of {self._slot_bytes} bytes, and which ones have been copied"
-                raise _error(failure, f"{what} is not known: copies", self._device)
+                raise device_error(f"{what} is not known: copies", self._device, _cause(failure))
             time.sleep(_POLL_SECONDS)
 
     def _reserve(self) -> _native.DeviceFailure | None:
@@ -229,7 +230,9 @@ class StagedMemory:
         return [self.place(labels) for labels in batches]
 
     def _make_ring(self, slot_bytes: int) -> None:
-        self._reserved = None
+        # The memory of rings that have ended may be the new one's, this loader's own included.
+        self._reserved = self._ring = self._slab = None
+        _native.sweep_staging_rings()
         self._slot_bytes = -(-slot_bytes // _ALIGNMENT) * _ALIGNMENT
         self._slab = self._device.pinned.empty(self._slot_bytes * self._num_slots, dtype=torch.uint8)
         self._ring = _native.StagingRing(
@@ -278,16 +281,17 @@ class StagedMemory:
 
     def deliver(self, placed: PlacedBatch, number: int) -> tuple[list[torch.Tensor], torch.Tensor]:
         assert isinstance(placed, _StagedBatch)
-        self._send(placed)
+        with naming_batch(self._device, number, lambda: placed.num_bytes):
+            self._send(placed)
         assert placed.copy is not None, "an empty batch is an error"
         assert placed.destinations is not None, "sent"
         *views, labels = placed.destinations
         placed.destinations = []  # the memory of pixels is free again once they are converted
-        num_bytes = sum(view.nbytes for view in (*views, labels))
         if (failure := placed.copy.failure) is not None:
-            raise _error(failure, f"batch {number} ({num_bytes} bytes) could not be copied", self._device)
-        self._count({"bytes_copied": num_bytes})
-        with self._device.on_copy_stream():
+            what = f"batch {number} ({placed.num_bytes} bytes) could not be copied"
+            raise device_error(what, self._device, _cause(failure))
+        self._count({"bytes_copied": placed.num_bytes})
+        with naming_batch(self._device, number, lambda: placed.num_bytes), self._device.on_copy_stream():
             images = [
                 view if form.table is None else self._converted(form, view)
                 for form, view in zip(self._forms, views, strict=True)
@@ -319,10 +323,5 @@ def _on_device(form: ViewForm, device: Device) -> ViewForm:
     return form if form.table is None else ViewForm(form.layout, device.copy(form.table))
 
 
-def _error(failure: _native.DeviceFailure, what: str, device: Device) -> DeviceError:
-    return DeviceError(
-        f"{what} to {device.name} on stream {device.copy_stream:#x}: {failure['call']} returned {failure['name']} "
-        f"({failure['text']}, {failure['error']}). The cause may be a kernel queued earlier: run again with "
-        "CUDA_LAUNCH_BLOCKING=1 to see which. After most such errors a process cannot use the device any more: start "
-        "a new one"
-    )
+def _cause(failure: _native.DeviceFailure) -> str:
+    return f"{failure['call']} returned {failure['name']} ({failure['text']}, {failure['error']})"

@@ -78,8 +78,7 @@ def _launch(kernels: ModuleType, pixels: torch.Tensor, table: torch.Tensor, out:
         )
     if error:
         raise DeviceError(
-            f"conversion of {pixels.numel()} bytes of pixels to {out.dtype} on {pixels.device} failed: {name}. "
-            "Earlier work on the device may be its cause."
+            f"conversion of {pixels.numel()} bytes of pixels to {out.dtype} on {pixels.device} failed: {name}"
         )
 
 

@@ -7,7 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+
 from fastload._device import Device, PinnedMemory, moved
+from fastload._device_errors import naming_batch
 from fastload._device_order import holders
 
 
@@ -32,20 +35,34 @@ class Delivery:
         """What is done to batches on the device before they are handed over is done in it."""
         return contextlib.nullcontext() if self.device is None else self.device.on_copy_stream()
 
-    def move(self, batch: Any) -> Any:
-        """Queues the copies of `batch` to the device. From there on memory that nothing else refers to is kept."""
+    def move(self, batch: Any, number: int) -> Any:
+        """Queues the copies of `batch` to the device. From there on memory that nothing else refers to is kept.
+
+        Raises:
+            DeviceError: It failed; `number` counts the batches of an epoch.
+        """
         if self.device is None:
             return batch
-        with self.on_copy_stream():
+        with naming_batch(self.device, number, lambda: _num_bytes(batch)), self.on_copy_stream():
             return moved(batch, self.device)
 
-    def hand_over(self, batch: Any) -> Any:
-        """What the user gets for `batch`, which is on the device: see Note [device order]."""
+    def hand_over(self, batch: Any, number: int) -> Any:
+        """What the user gets for `batch`, which is on the device: see Note [device order].
+
+        Raises:
+            DeviceError: The device failed outside of the user's transform; `number` counts the batches of an epoch.
+        """
         if self.device is None:
             return batch if self.transform is None else self.transform(batch)
         if self.transform is not None:
             batch = self.device.call(self.transform, batch)
-        self.device.wait_event(self.device.recorded_event())
-        for holder in holders(batch, self.device.is_on_device):
-            self.device.record_stream(holder)
+        with naming_batch(self.device, number, lambda: _num_bytes(batch)):
+            self.device.wait_event(self.device.recorded_event())
+            for holder in holders(batch, self.device.is_on_device):
+                self.device.record_stream(holder)
         return batch
+
+
+def _num_bytes(batch: Any) -> int:
+    """Of the tensors in `batch`."""
+    return sum(tensor.nbytes for tensor in holders(batch, lambda _: True) if isinstance(tensor, torch.Tensor))

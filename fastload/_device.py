@@ -112,7 +112,7 @@ class PinnedMemory:
             return
         self._has_warned = True
         warnings.warn(
-            f"page-locked memory for a batch cannot be had ({_first_line(error)}). Such batches are in pageable "
+            f"page-locked memory for a batch cannot be had ({first_line(error)}). Such batches are in pageable "
             "memory, from where copies to the device are slower. Lower num_workers, prefetch_factor or the batch size, "
             "or raise the limit of locked memory (ulimit -l)",
             RuntimeWarning,
@@ -167,6 +167,9 @@ class Device(Protocol):
         """The caller's current stream goes on when the event is done. The host does not wait."""
 
     def is_on_device(self, tensor: torch.Tensor) -> bool: ...
+
+    def is_failure(self, error: RuntimeError) -> bool:
+        """Whether the device has failed, and not memory run out or a call been wrong."""
 
     def record_stream(self, holder: Any) -> None:
         """Memory of a tensor, or of an object with record_stream(), is in use by the caller's current stream."""
@@ -238,14 +241,34 @@ class CudaDevice:
     def is_on_device(self, tensor: torch.Tensor) -> bool:
         return tensor.device.type == "cuda"
 
+    def is_failure(self, error: RuntimeError) -> bool:
+        # torch.AcceleratorError since torch 2.8, a plain RuntimeError before.
+        return str(error).startswith(("CUDA error", "CUDA driver error"))
+
     def record_stream(self, holder: Any) -> None:
         holder.record_stream(torch.cuda.current_stream(self._device))
 
 
 @functools.cache
 def _stream_of_process(index: int) -> torch.cuda.Stream:
-    """torch hands out a pool of 32 streams for each device, so all loaders share one."""
-    return torch.cuda.Stream(index)  # type: ignore[no-untyped-call]
+    """torch hands out a pool of 32 streams for each device and priority, in turn, so all loaders share one.
+
+    Of high priority, because few programs have streams of that pool: copies on a stream on which a program captures a
+    graph, or trains, would become part of the graph, or wait for the training.
+    """
+    return torch.cuda.Stream(index, priority=-1)  # type: ignore[no-untyped-call]
+
+
+def leave_captures_alone(index: int) -> None:
+    """Lets the calling thread, which is fastload's own, work on GPU `index` while the program captures a graph.
+
+    To lock memory, or to look whether a copy is done, breaks the capture of another thread, unless this thread has said
+    that it knows what it does: the relaxed mode of cudaThreadExchangeStreamCaptureMode.
+    """
+    if torch.version.cuda is None:
+        return
+    with contextlib.suppress(RuntimeError):  # no runtime that is known: then captures are not safe
+        _native.open_cuda_device(int(torch.version.cuda.partition(".")[0]), index).stay_in_thread()
 
 
 def open_device(device: Any, pinned: PinnedMemory) -> Device | None:
@@ -281,7 +304,7 @@ def _named(device: Any) -> torch.device:
             raise TypeError("a bool is no device")
         named = torch.device("cuda", device) if isinstance(device, int) else torch.device(device)
     except (RuntimeError, TypeError) as error:
-        raise ValueError(f"{allowed}, got {device!r}: {_first_line(error)}") from None
+        raise ValueError(f"{allowed}, got {device!r}: {first_line(error)}") from None
     if named.type not in ("cuda", "cpu"):
         raise ValueError(f"{allowed}, got {device!r}")
     return named
@@ -368,5 +391,6 @@ def _sequence_like(value: Sequence[Any], items: list[Any]) -> Any:
     return clone
 
 
-def _first_line(error: BaseException) -> str:
+def first_line(error: BaseException) -> str:
+    """Of what it says; torch adds pages of advice."""
     return str(error).partition("\n")[0] or type(error).__name__

@@ -229,6 +229,7 @@ class NativeIterator(BaseIterator):
         """Begins another epoch on the same iterator; torch calls it for persistent_workers."""
         super()._reset(loader, first_iter)
         self._resets += 1
+        self._num_taken = 0
         begun_key, self._begun_key = self._begun_key, None
         if begun_key is not None and begun_key == sequential_key(loader.batch_sampler):
             self._last = None
@@ -360,7 +361,7 @@ class NativeIterator(BaseIterator):
                 self._settle_draws(batch, pending)
             if self._num_workers > 0:
                 self._submit_where_room()
-            self._num_taken += 1
+            number, self._num_taken = self._num_taken, self._num_taken + 1
         if pending.error is None:  # else no batch is reported: its indices ended in the middle
             self._last = pending.indices, batch
         if (failure := batch.error) is not None:
@@ -370,8 +371,8 @@ class NativeIterator(BaseIterator):
                 raise pending.error
             finally:
                 del pending  # its error's traceback has this frame
-        views, labels = self._memory.deliver(pending.place, self._num_taken - 1)
-        return self._delivery.hand_over([views if self._plan.is_multi_view else views[0], labels])
+        views, labels = self._memory.deliver(pending.place, number)
+        return self._delivery.hand_over([views if self._plan.is_multi_view else views[0], labels], number)
 
     def _settle_draws(self, batch: _native.Batch, pending: _PendingBatch) -> None:
         """Brings torch's generator to where it is after `batch`."""

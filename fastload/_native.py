@@ -60,6 +60,7 @@ gil_wait_seconds = _core.gil_wait_seconds
 has_fast_blur = _core.has_fast_blur
 list_directories = _core.list_directories
 open_cuda_device = _core.open_cuda_device
+sweep_staging_rings = _core.sweep_staging_rings
 if TYPE_CHECKING:
     DeviceFailure = _core.DeviceFailure
     FolderListing = _core.FolderListing

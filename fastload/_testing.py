@@ -172,6 +172,9 @@ class EmulatedDevice:
     def is_on_device(self, tensor: torch.Tensor) -> bool:
         return self._memory.block_of(tensor) is not None
 
+    def is_failure(self, error: RuntimeError) -> bool:
+        return " failed: cuda" in str(error)
+
     def record_stream(self, holder: torch.Tensor) -> None:
         """When the tensor is let go of, its memory waits for what is queued on the current stream by then."""
         block = self._memory.block_of(holder)

@@ -30,7 +30,10 @@ class _Counting(dataloader._BaseDataLoaderIter):
         return index
 
     def _next_data(self) -> Any:
-        return self._delivery.hand_over(self._delivery.move(super()._next_data()))
+        batch: Any = super()._next_data()
+        if self._delivery.device is not None:
+            batch = self._delivery.pinned.pin_host_tensors(batch)
+        return self._delivery.hand_over(self._delivery.move(batch, self._num_yielded), self._num_yielded)
 
 
 class _SingleProcessDataLoaderIter(_Counting, dataloader._SingleProcessDataLoaderIter):

@@ -43,6 +43,13 @@ std::shared_ptr<DeviceBackend> open_cuda_device(int runtime_major, int device) {
     return backend;
 }
 
+void stay_in_thread(DeviceBackend& backend) {
+    check(without_gil([&] {
+        DeviceBackend::ThreadState before;
+        return backend.enter_thread(&before);
+    }));
+}
+
 EventId create_event(DeviceBackend& backend) {
     EventId event = 0;
     call(backend, [&] { return backend.create_event(&event); });
@@ -127,6 +134,7 @@ void stepping_all(Body body) {
 
 void bind_device(py::module_& m) {
     py::class_<DeviceBackend, std::shared_ptr<DeviceBackend>>(m, "DeviceBackend")
+        .def("stay_in_thread", &stay_in_thread)
         .def("create_event", &create_event)
         .def("destroy_event", &destroy_event, py::arg("event"))
         .def("copy_to_device", &copy_to_device, py::arg("to_address"), py::arg("from_address"), py::arg("nbytes"),

@@ -52,6 +52,14 @@ RingHolder make_ring(std::shared_ptr<DeviceBackend> backend, std::uintptr_t addr
                                       num_slots, make_token(std::move(owner))));
 }
 
+void sweep_staging_rings() {
+    without_gil([] {
+        StagingRing::sweep();
+        return true;
+    });
+    release_dead_tokens();
+}
+
 // A slot, None where all are in use, or a failure.
 py::object take(StagingRing& ring) {
     std::unique_ptr<StagingSlot> slot;
@@ -112,6 +120,7 @@ void bind_staging(py::module_& m) {
         .def(py::init(&make_ring), py::arg("backend"), py::kw_only(), py::arg("address"), py::arg("slot_bytes"),
              py::arg("num_slots"), py::arg("owner"))
         .def("take", &take);
+    m.def("sweep_staging_rings", &sweep_staging_rings);
 
     py::class_<BatchCopy, std::shared_ptr<BatchCopy>>(m, "BatchCopy")
         .def(py::init(&make_copy), py::arg("slot"), py::arg("parts"), py::arg("stream"))

@@ -185,9 +185,9 @@ DeviceStatus StagingSlot::copy(Span<const StagedPart> parts, StreamId stream) no
 StagingRing::StagingRing(std::shared_ptr<DeviceBackend> backend, std::uint8_t* data, std::size_t slot_bytes,
                          std::size_t num_slots, std::shared_ptr<void> owner)
     : memory_(new StagingSlot::Memory(std::move(backend), data, slot_bytes, num_slots, std::move(owner)),
-              StagingSlot::Memory::let_go) {
-    StagingSlot::Memory::sweep();
-}
+              StagingSlot::Memory::let_go) {}
+
+void StagingRing::sweep() noexcept { StagingSlot::Memory::sweep(); }
 
 DeviceStatus StagingRing::take(std::unique_ptr<StagingSlot>* slot) {
     slot->reset();

@@ -14,7 +14,7 @@ namespace fastload {
 // free -> held -> copying -> free. A slot is held by whoever holds the StagingSlot: the batch whose samples are written
 // to it. When that lets go the slot is copying until the event recorded behind its last copy is done, and only then is
 // it given out again. Nobody waits for the event: while none is free, fewer batches are under way. A ring that is let
-// go of during a copy keeps its memory until the copy is done; at the end of the process it is the system's.
+// go of during a copy keeps its memory until a sweep finds the copy done; at the end of the process it is the system's.
 
 // From a place in a slot to one on the device.
 struct StagedPart {
@@ -52,6 +52,9 @@ class StagingRing {
     // `data` has room for all slots and stays valid through `owner`. May throw std::bad_alloc.
     StagingRing(std::shared_ptr<DeviceBackend> backend, std::uint8_t* data, std::size_t slot_bytes,
                 std::size_t num_slots, std::shared_ptr<void> owner);
+
+    // Lets go of the memory of rings that ended during a copy which is done by now.
+    static void sweep() noexcept;
 
     // A slot that nobody writes to or copies from; *slot is null where there is none now. A failure where there is none
     // and the device does not say of each copy whether it is done. May throw std::bad_alloc.

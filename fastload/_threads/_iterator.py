@@ -131,6 +131,7 @@ class ThreadIterator(BaseIterator):
         # Two threads may share an iterator: each batch goes to one of them.
         self._lock = threading.Lock()
         self._resets = 0
+        self._numbers = itertools.count()  # of batches
         exit_state.watch()
         if plan.num_threads == 0:
             self._maker = plan.make_maker(_stream_of_caller(plan), None)
@@ -194,6 +195,7 @@ class ThreadIterator(BaseIterator):
         # What the sampler gave last, until threads have it: an item or none.
         self._given: collections.deque[Any] = collections.deque()
         self._request: Request | None = None
+        self._numbers = itertools.count()
         self._submit_up_to(self._max_batches, self._group)
 
     def _random_key(self, loader: Any) -> RandomKey:
@@ -219,7 +221,7 @@ class ThreadIterator(BaseIterator):
     def _submit_given(self, group: WorkerGroup, done: Task | None) -> None:
         """Asks for the batch that the sampler gave last. Each step can be repeated."""
         if self._given and self._request is None:
-            self._request = Request(self._given[0], self._key)
+            self._request = Request(self._given[0], self._key, next(self._numbers))
         if self._request is not None and group.has_active_worker:
             group.submit(self._request, done)
         elif self._request is not None:
@@ -232,21 +234,24 @@ class ThreadIterator(BaseIterator):
             raise ForkedProcessError("this iterator", self._owner_pid)
         exit_state.sleep_if_begun()
         with self._lock:
-            batch = self._next_of_caller() if self._group is None else self._next_sent(self._group)
+            sent = self._next_of_caller() if self._group is None else self._next_sent(self._group)
         self._counters.add({"batches_delivered": 1})
-        return self._delivery.hand_over(batch)
+        return self._delivery.hand_over(sent.batch, sent.number)
 
-    def _next_of_caller(self) -> Any:
+    def _next_of_caller(self) -> _Sent:
         indices = self._next_index()  # type: ignore[no-untyped-call]
+        number = next(self._numbers)
         if self._threads.num_closes != self._num_closes:
             raise closed_error()
         try:
             batch = self._maker.make(indices, self._key, 0, lambda: False)
         except EndOfStreamError:
             raise StopIteration from None
-        return self._delivery.move(batch if self._pin is None else self._pin(batch))
+        sent = _Sent(batch if self._pin is None else self._pin(batch), number)
+        sent.move(self._delivery)
+        return sent
 
-    def _next_sent(self, group: WorkerGroup) -> Any:
+    def _next_sent(self, group: WorkerGroup) -> _Sent:
         """The next batch, on its way to the device; those behind it that are made already are sent there too."""
         if not self._sent:
             self._raise_error_behind_sent()
@@ -257,7 +262,7 @@ class ThreadIterator(BaseIterator):
             except Exception as error:  # noqa: BLE001 - what comes in the place of a batch comes in its turn
                 self._error_behind_sent = error
         self._sent[0].move(self._delivery)  # again, where an interrupt came before
-        return self._sent.popleft().batch
+        return self._sent.popleft()
 
     def _raise_error_behind_sent(self) -> None:
         error, self._error_behind_sent = self._error_behind_sent, None
@@ -269,14 +274,14 @@ class ThreadIterator(BaseIterator):
 
     def _send_next(self, group: WorkerGroup) -> None:
         with self._delivery.on_copy_stream():  # what the batch's thread gave to the device comes before it
-            self._sent.append(_Sent(self._next_of_threads(group)))
+            self._sent.append(self._next_of_threads(group))
         try:
             self._sent[-1].move(self._delivery)
         except Exception:
             self._sent.pop()  # the error comes in its place
             raise
 
-    def _next_of_threads(self, group: WorkerGroup) -> Any:
+    def _next_of_threads(self, group: WorkerGroup) -> _Sent:
         # What an interrupt has cost is asked for again, and a batch that is done stays pending until it is returned.
         self._submit_up_to(self._max_batches, group)
         while group.pending:
@@ -287,22 +292,23 @@ class ThreadIterator(BaseIterator):
             if not task.is_end_of_stream:
                 batch = task.take()
                 group.order.take_over(batch, task.mark)
-                return batch
+                return _Sent(batch, task.request.number)
         if not self._persistent_workers:
             group.signal_end()
         raise StopIteration
 
 
 class _Sent:
-    """A batch that was taken from the threads: an interrupt finds it here, on its way to the device or not."""
+    """A batch that was made: an interrupt finds it here, on its way to the device or not."""
 
-    def __init__(self, batch: Any) -> None:
+    def __init__(self, batch: Any, number: int) -> None:
         self.batch = batch
+        self.number = number
         self._is_moved = False
 
     def move(self, delivery: Delivery) -> None:
         if not self._is_moved:
-            self.batch = delivery.move(self.batch)
+            self.batch = delivery.move(self.batch, self.number)
             self._is_moved = True
 
 

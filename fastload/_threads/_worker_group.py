@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from fastload._device import leave_captures_alone
 from fastload._device_order import DeviceOrder, Mark
 from fastload._errors import LoaderClosedError
 from fastload._exit import EXIT_JOIN_SECONDS, DaemonThread, exit_state, join_threads
@@ -476,12 +477,22 @@ def _split_of(task: Task) -> SplitBatch:
 
 
 def _setter_of_current_device() -> Callable[[], Any] | None:
-    """What makes another thread's current device that of this one; None where there is no device."""
+    """What makes this thread's current device that of another, one of fastload's; None where there is no device."""
     if hasattr(torch, "accelerator"):  # since torch 2.6
         if not torch.accelerator.is_available():
             return None
-        return functools.partial(torch.accelerator.set_device_index, torch.accelerator.current_device_index())
-    return functools.partial(torch.cuda.set_device, torch.cuda.current_device()) if torch.cuda.is_available() else None
+        set_device: Callable[[int], None] = torch.accelerator.set_device_index
+        index = torch.accelerator.current_device_index()
+    elif torch.cuda.is_available():
+        set_device, index = torch.cuda.set_device, torch.cuda.current_device()
+    else:
+        return None
+
+    def set_device_of_thread() -> None:
+        set_device(index)
+        leave_captures_alone(index)
+
+    return set_device_of_thread
 
 
 @functools.cache

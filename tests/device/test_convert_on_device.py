@@ -83,7 +83,7 @@ def test_the_current_stream_is_used_and_the_host_does_not_wait() -> None:
     pinned, on_device = pixels.pin_memory(), torch.zeros_like(pixels, device="cuda")
     out = new_output(on_device, torch.float32, torch.channels_last)
     table_on_device = table.cuda()
-    _convert.is_fused()
+    _convert.convert(on_device, table_on_device, out=out)  # a kernel's first launch may wait for the device
     torch.cuda.synchronize()
     stream = torch.cuda.Stream()
     with torch.cuda.stream(stream):

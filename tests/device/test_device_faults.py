@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import re
 import threading
 from typing import Any
 
@@ -10,9 +11,11 @@ import pytest
 import torch
 from children import RunChild
 from devices import Emulated, Played, assert_same, bits, host_batches, played, read_all
+from torch.utils.data import TensorDataset
 from torchvision.datasets import ImageFolder
 
 import fastload
+from fastload._device import CudaDevice
 
 WORKERS = pytest.mark.parametrize("num_workers", [0, 2])
 CALLS = ["enter_thread", "create_event", "copy_to_device", "record_event", "query_event"]
@@ -90,21 +93,128 @@ def test_an_error_names_batch_bytes_stream_and_what_to_do(
             assert_same(expected[:1] + expected[2:], [read() for read in reads])
 
 
+def dataset_of(kind: str, images: ImageFolder) -> Any:
+    """Of 14 samples, loaded as `kind` says."""
+    return images if kind == "native" else TensorDataset(torch.arange(42.0).view(14, 3), torch.arange(14))
+
+
 @WORKERS
-def test_a_device_that_is_broken_gives_errors_and_no_hang(still_images: ImageFolder, num_workers: int) -> None:
+@pytest.mark.parametrize(
+    ("kind", "call"), [("native", "copy_to_device"), ("native", "record_event"), ("Python", "record_event")]
+)
+def test_a_device_that_is_broken_gives_errors_with_their_batch_and_no_hang(
+    still_images: ImageFolder, num_workers: int, kind: str, call: str
+) -> None:
+    dataset = dataset_of(kind, still_images)
     with played(1) as device:
-        iterator = iter(fastload.DataLoader(still_images, batch_size=1, num_workers=num_workers, device=device.handle))
+        iterator = iter(fastload.DataLoader(dataset, batch_size=1, num_workers=num_workers, device=device.handle))
         next(iterator)
-        device.handle.backend.fail_call("copy_to_device", 1, LAUNCH_FAILED, is_sticky=True)
-        num_errors = 0
+        device.handle.backend.fail_call(call, 1, LAUNCH_FAILED, is_sticky=True)
+        errors: list[RuntimeError] = []
         for _ in range(20):
             try:
                 next(iterator)
             except StopIteration:
                 break
-            except RuntimeError:
-                num_errors += 1
-        assert num_errors > 5
+            except RuntimeError as error:
+                errors.append(error)
+    assert len(errors) > 5
+    where = f"to emulated:0 on stream {device.handle.copy_stream:#x}: cuda"
+    for error in errors:
+        assert isinstance(error, fastload.DeviceError)
+        assert where in str(error)
+        assert re.match(
+            r"(batch \d+ \(\d+ bytes\) could not be|the next batch waits for a slot of \d+ bytes)", str(error)
+        )
+    numbers = [int(number) for number in re.findall(r"batch (\d+) \(", "\n".join(map(str, errors)))]
+    assert numbers == sorted(set(numbers))
+    assert numbers[0] in (1, 2)
+
+
+@WORKERS
+@pytest.mark.parametrize(
+    ("kind", "broken"),
+    [
+        ("native", "empty"),
+        ("native", "convert"),
+        ("native", "recorded_event"),
+        ("Python", "empty"),
+        ("Python", "copy"),
+        ("Python", "recorded_event"),
+    ],
+)
+def test_errors_of_torchs_own_calls_name_the_batch_and_a_full_memory_stays_torchs(
+    monkeypatch: pytest.MonkeyPatch,
+    by_hand: Emulated,
+    still_images: ImageFolder,
+    num_workers: int,
+    kind: str,
+    broken: str,
+) -> None:
+    device = by_hand.handle
+    ahead = {"device_prefetch": 1} if num_workers else {}
+    dataset = dataset_of(kind, still_images)
+    loader = fastload.DataLoader(dataset, batch_size=2, num_workers=num_workers, device=device, **ahead)
+    for problem, expected in [
+        (RuntimeError("cudaMalloc failed: cudaErrorLaunchFailure\nwith advice"), fastload.DeviceError),
+        (torch.OutOfMemoryError("CUDA out of memory"), torch.OutOfMemoryError),
+        (RuntimeError("shape is invalid"), RuntimeError),
+    ]:
+        iterator = iter(loader)
+        for _ in range(2):
+            next(iterator)
+        by_hand.synchronize()
+
+        def fail(*_: Any, problem: Exception = problem, **__: Any) -> None:
+            raise problem
+
+        with monkeypatch.context() as patch:
+            patch.setattr(device, broken, fail)
+            with pytest.raises(RuntimeError) as raised:
+                list(iterator)
+        assert type(raised.value) is expected
+        if expected is fastload.DeviceError:
+            assert re.match(
+                r"batch [2-4] \(\d{2,} bytes\) could not be brought to emulated:0 on stream", str(raised.value)
+            )
+            assert "cudaMalloc failed: cudaErrorLaunchFailure. The cause may be" in str(raised.value)
+            assert raised.value.__cause__ is problem
+
+
+def test_what_torch_says_of_a_broken_gpu_is_known() -> None:
+    gpu = object.__new__(CudaDevice)
+    assert gpu.is_failure(RuntimeError("CUDA error: unspecified launch failure"))
+    assert gpu.is_failure(RuntimeError("CUDA driver error: invalid argument"))
+    assert not gpu.is_failure(torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB"))
+    assert not gpu.is_failure(RuntimeError("expected a CUDA error"))
+
+
+@pytest.mark.gpu
+@WORKERS
+def test_a_gpu_that_a_kernel_has_broken_is_told_with_the_batch(run_device_child: RunChild, num_workers: int) -> None:
+    run_device_child(
+        f"""
+        iterator = iter(fastload.DataLoader(images, batch_size=1, num_workers={num_workers}, device="cuda"))
+        next(iterator)
+        torch.zeros(2, device="cuda")[torch.tensor([9], device="cuda")]
+        try:
+            torch.cuda.synchronize()
+        except RuntimeError:
+            pass
+        else:
+            raise AssertionError("the kernel was to fail")
+        errors = []
+        for _ in range(3):
+            try:
+                next(iterator)
+            except RuntimeError as error:
+                errors.append(error)
+        assert errors
+        assert {{type(error) for error in errors}} == {{fastload.DeviceError}}, errors
+        assert all("start a new one" in str(error) for error in errors), errors
+        """,
+        timeout=60,
+    )
 
 
 @WORKERS
@@ -157,7 +267,7 @@ PRELUDE = """
 import gc, os, sys, threading, time
 import torch
 import recipes
-from devices import Emulated, Played, assert_same, bits, host_batches, read_all
+from devices import Cuda, Emulated, Played, assert_same, bits, host_batches, read_all
 from torchvision.datasets import ImageFolder
 import fastload
 images = ImageFolder(os.environ["FASTLOAD_TEST_FOLDER"], recipes.evaluation(40, 32))
@@ -173,12 +283,12 @@ def run_device_child(run_child: RunChild, clean_folder: Any) -> RunChild:
     def run(code: str, **arguments: Any) -> Any:
         variables = {"FASTLOAD_TEST_FOLDER": str(clean_folder)}
         path = f"import sys; sys.path.append({str(Path(__file__).parent)!r})\n"
-        return run_child(path + PRELUDE + textwrap.dedent(code), env=variables, **arguments)
+        return run_child(path + PRELUDE + textwrap.dedent(code), env=variables, warm=True, **arguments)
 
     return run
 
 
-@pytest.mark.parametrize("device", ["Emulated()", "Played(1)"])
+@pytest.mark.parametrize("device", ["Emulated()", "Played(1)", pytest.param("Cuda()", marks=pytest.mark.gpu)])
 def test_an_exit_with_copies_in_flight_is_silent(run_device_child: RunChild, device: str) -> None:
     result = run_device_child(
         f"""
@@ -189,7 +299,8 @@ def test_an_exit_with_copies_in_flight_is_silent(run_device_child: RunChild, dev
             iterator = iter(loader)
             kept += [loader, iterator, next(iterator), next(iterator)]
         reads = read_all(device, kept[2:4])
-        """
+        """,
+        timeout=60,
     )
     assert result.stderr == ""
 
@@ -298,7 +409,7 @@ def test_an_interrupt_at_any_line_of_next_loses_only_a_batch_on_its_way_out(
                 lost.add(interrupt.where)
         assert number > 20 * len(expected), number
         taken = {{"_next_of_threads", "take", "take_over", "__init__"}}  # from the threads, and not kept yet
-        handed_over = {{"_next_data", "add", "add_counters", "hand_over", "holders", "__next__"}}
+        handed_over = {{"_next_data", "add", "add_counters", "hand_over", "naming_batch", "holders", "__next__"}}
         assert not {num_workers} or lost <= taken | handed_over, lost
         """,
         timeout=100,

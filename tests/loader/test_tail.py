@@ -20,7 +20,7 @@ from torchvision.datasets import ImageFolder
 from torchvision.transforms import v2
 
 import fastload
-from fastload import LoaderClosedError, SampleError
+from fastload import LoaderClosedError, SampleError, _native
 
 WORKERS = pytest.mark.parametrize("num_workers", [0, 1, 2])
 THREADS = pytest.mark.parametrize("num_workers", [1, 2])
@@ -552,6 +552,38 @@ def test_batches_are_pinned_where_there_is_an_accelerator(
     assert labels[0].tolist() == [1000] * 3 + [1001] * 3 + [1002] * 10
     assert list(labels[1]) == ["x"] * 16
     assert devices == [3] * num_workers
+
+
+@pytest.mark.skipif(
+    not hasattr(torch, "accelerator"), reason="torch before 2.6 has no torch.accelerator to make believe"
+)
+@pytest.mark.parametrize("is_known", [True, False])
+def test_threads_that_pin_leave_the_graph_alone_that_the_program_captures(
+    mixed_folder: Path, is_known: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a device that is made believe, whose runtime is known or not."""
+    in_threads: list[tuple[int, int, int]] = []
+
+    class Backend:
+        def __init__(self, runtime_major: int, device: int) -> None:
+            if not is_known:
+                raise RuntimeError("no runtime")
+            self.opened = runtime_major, device
+
+        def stay_in_thread(self) -> None:
+            in_threads.append((*self.opened, threading.get_ident()))
+
+    monkeypatch.setattr(_native, "open_cuda_device", Backend)
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    monkeypatch.setattr(torch.accelerator, "is_available", lambda: True)
+    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda: torch.device("cuda"))
+    monkeypatch.setattr(torch.accelerator, "current_device_index", lambda: 1)
+    monkeypatch.setattr(torch.accelerator, "set_device_index", lambda index: None)
+    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda tensor, *device: tensor)
+    dataset = dataset_of(mixed_folder, [transforms.CenterCrop(4), transforms.PILToTensor()])
+    assert len(list(TailLoader(dataset, 2, batch_size=4, num_workers=2, pin_memory=True))) == 4
+    assert [opened for *opened, _ in in_threads] == [[13, 1]] * (2 * is_known)
+    assert len({thread for *_, thread in in_threads} - {threading.get_ident()}) == 2 * is_known
 
 
 def test_the_counters_tell_who_did_what(mixed_folder: Path) -> None:

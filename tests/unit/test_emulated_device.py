@@ -193,6 +193,17 @@ def test_nth_call_fails_with_the_runtimes_words() -> None:
     assert device.num_threads_inside == 0
 
 
+def test_thread_that_stays_is_inside_for_good() -> None:
+    device = Device()
+    device.stay_in_thread()
+    record(device, 0)
+    counts = device.call_counts()
+    assert (counts["enter_thread"], counts["leave_thread"], device.num_threads_inside) == (3, 2, 1)
+    device.fail_call("enter_thread", 1, 100)
+    with pytest.raises(RuntimeError, match=r"^cudaSetDevice failed: "):
+        device.stay_in_thread()
+
+
 def test_sticky_error_ends_every_later_call() -> None:
     device = Device()
     event = record(device, 0)

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -298,6 +299,23 @@ class TestMakeWhereThereIsAGpu:
     def test_the_benchmark_gets_the_users_folder(self, python: str) -> None:
         result = run_make("bench-gpu", python, "DATA=my images", "ARGS=--quick")
         assert result.stdout.splitlines()[-1] == "ran -m benchmarks.gpu --data my images --quick"
+
+
+class TestARunThatCannotBe:
+    OPTIONS = gpu.parse_arguments(["--workers", "16", "--batch-size", "256", "--prefetch-factor", "4"])
+
+    def test_shared_memory_too_small_for_torchs_loader_is_one_line(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        free = 16 * 4 * 256 * (3 * 224 * 224 * 4 + 8)
+        monkeypatch.setattr(gpu.shutil, "disk_usage", lambda path: SimpleNamespace(free=free))
+        assert gpu.why_not_measured(self.OPTIONS) is None
+        monkeypatch.setattr(gpu.shutil, "disk_usage", lambda path: SimpleNamespace(free=2**26))
+        problem = gpu.why_not_measured(self.OPTIONS)
+        assert problem.startswith("error: torch's loader holds up to 9.2 GiB of batches in /dev/shm, where 0.1 GiB are")
+        assert "\n" not in problem
+
+    def test_a_missing_package_is_one_line(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(gpu.importlib.util, "find_spec", lambda name: None)
+        assert gpu.why_not_measured(self.OPTIONS).endswith("-m pip install tabulate")
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")

@@ -1,0 +1,33 @@
+"""How a batch that a device has failed is told."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+
+from fastload._device import Device, first_line
+from fastload._errors import DeviceError
+
+
+def device_error(what: str, device: Device, cause: str) -> DeviceError:
+    """An error that says `what` could not be done on fastload's stream, why, and what to do."""
+    return DeviceError(
+        f"{what} to {device.name} on stream {device.copy_stream:#x}: {cause}. The cause may be a kernel queued "
+        "earlier: run again with CUDA_LAUNCH_BLOCKING=1 to see which. After most such errors a process cannot use the "
+        "device any more: start a new one"
+    )
+
+
+@contextlib.contextmanager
+def naming_batch(device: Device, number: int, num_bytes: Callable[[], int]) -> Iterator[None]:
+    """What fails on the device in this block is raised as a DeviceError that names the batch.
+
+    A full memory stays the torch.OutOfMemoryError that programs look for.
+    """
+    try:
+        yield
+    except RuntimeError as error:
+        if not (isinstance(error, DeviceError) or device.is_failure(error)):
+            raise
+        what = f"batch {number} ({num_bytes()} bytes) could not be brought"
+        raise device_error(what, device, first_line(error)) from error
