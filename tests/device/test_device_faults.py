@@ -348,24 +348,7 @@ def test_an_interrupt_at_any_line_of_next_loses_only_a_batch_on_its_way_out(
     """And changes none. Without workers that is the batch which the call makes, as with torch."""
     run_device_child(
         f"""
-        import linecache
-        class Stop(BaseException):
-            pass
-
-        class InterruptAt:
-            def __init__(self, number):
-                self.left, self.where, self.line = number, None, ""
-            def __call__(self, frame, event, argument):
-                name = frame.f_code.co_filename
-                if "/fastload/" not in name or "/_testing.py" in name:
-                    return None
-                before, self.line = self.line, linecache.getline(name, frame.f_lineno).strip()
-                if event == "line" and not self.line.startswith("with ") and before != "try:":
-                    self.left -= 1
-                    if self.left == 0:
-                        self.where = frame.f_code.co_name
-                        raise Stop
-                return self
+        from line_interrupts import interrupt_at_every_line, next_of
 
         dataset = torch.utils.data.TensorDataset(torch.arange(42.0).view(14, 3), torch.arange(14))
 
@@ -379,35 +362,15 @@ def test_an_interrupt_at_any_line_of_next_loses_only_a_batch_on_its_way_out(
             )
             iterator = iter(loader)
             while True:
-                sys.settrace(interrupt)
                 try:
-                    batch = next(iterator)
-                except Stop:
-                    continue
+                    batch = next_of(iterator, interrupt)
                 except StopIteration:
-                    break
-                finally:
-                    sys.settrace(None)
+                    return [bits(one) + bits(labels) for one, labels in (read() for read in found)]
                 found.append(read_all(device, batch))
                 del batch
                 device.synchronize()
-            return [bits(one) + bits(labels) for one, labels in (read() for read in found)]
 
-        expected = epoch(None)
-        assert len(expected) == 3
-        lost = set()
-        number = 0
-        while True:
-            number += 1
-            interrupt = InterruptAt(number)
-            found = epoch(interrupt)
-            if interrupt.where is None:
-                break
-            if found != expected:
-                assert [batch for batch in expected if batch in found] == found, (number, interrupt.where)
-                assert len(found) == len(expected) - 1, (number, interrupt.where)
-                lost.add(interrupt.where)
-        assert number > 20 * len(expected), number
+        lost = interrupt_at_every_line(epoch)
         taken = {{"_next_of_threads", "take", "take_over", "__init__"}}  # from the threads, and not kept yet
         handed_over = {{"_next_data", "add", "add_counters", "hand_over", "naming_batch", "holders", "__next__"}}
         assert not {num_workers} or lost <= taken | handed_over, lost

@@ -1,0 +1,75 @@
+"""Imported by children of tests: interrupts in front of any line of fastload's that next() runs."""
+
+from __future__ import annotations
+
+import linecache
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+
+class InterruptAt:
+    """Raises KeyboardInterrupt in front of line `number` of those that run while this traces.
+
+    Not where Python itself looks for no signal: at a with, whose line comes again when its block ends, and behind a
+    try.
+
+    Attributes:
+        where: The function that was interrupted; None where there were fewer lines.
+    """
+
+    def __init__(self, number: int) -> None:
+        self.where: str | None = None
+        self._left = number
+        self._line = ""
+
+    def __call__(self, frame: FrameType, event: str, argument: Any) -> Any:
+        name = frame.f_code.co_filename
+        if "/fastload/" not in name or name.endswith("/_testing.py"):
+            return None
+        before, self._line = self._line, linecache.getline(name, frame.f_lineno).strip()
+        if event == "line" and not self._line.startswith("with ") and before != "try:":
+            self._left -= 1
+            if self._left == 0:
+                self.where = frame.f_code.co_name
+                raise KeyboardInterrupt
+        return self
+
+
+def next_of(iterator: Any, interrupt: InterruptAt | None) -> Any:
+    """The next batch, asked for again after an interrupt. Raises StopIteration at the end."""
+    while True:
+        sys.settrace(interrupt)
+        try:
+            return next(iterator)
+        except KeyboardInterrupt:
+            continue
+        finally:
+            sys.settrace(None)
+
+
+def interrupt_at_every_line(epoch: Callable[[InterruptAt | None], list[bytes]]) -> set[str]:
+    """Lets `epoch` be interrupted once, at a line further each time, until it ends before.
+
+    Returns:
+        The functions in which an interrupt has cost a batch.
+
+    Raises:
+        AssertionError: An interrupt has cost more than one batch, or changed any; or there were too few lines.
+    """
+    expected = epoch(None)
+    assert len(expected) >= 3, "one to lose, and one on each side"
+    lost = set()
+    number = 0
+    while True:
+        number += 1
+        interrupt = InterruptAt(number)
+        found = epoch(interrupt)
+        if interrupt.where is None:
+            assert number > 20 * len(expected), number
+            return lost
+        if found != expected:
+            assert [batch for batch in expected if batch in found] == found, (number, interrupt.where)
+            assert len(found) == len(expected) - 1, (number, interrupt.where)
+            lost.add(interrupt.where)
