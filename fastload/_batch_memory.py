@@ -307,7 +307,8 @@ class StagedMemory:
     def stats(self) -> dict[str, int]:
         """Memory held at this moment, by the names of LoaderStats."""
         held = sum(tensor.nbytes for batch in list(self._ahead) for tensor in batch.destinations or ())
-        return {"staging_bytes": 0 if self._slab is None else self._slab.nbytes, "device_bytes": held}
+        slab = self._slab  # another thread may let go of it now
+        return {"staging_bytes": 0 if slab is None else slab.nbytes, "device_bytes": held}
 
 
 def _offsets(sizes: Sequence[int]) -> list[int]:

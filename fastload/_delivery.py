@@ -35,28 +35,34 @@ class Delivery:
         """What is done to batches on the device before they are handed over is done in it."""
         return contextlib.nullcontext() if self.device is None else self.device.on_copy_stream()
 
+    def naming(self, batch: Any, number: int) -> contextlib.AbstractContextManager[Any]:
+        """What fails on the device in it is a DeviceError; `number` counts the batches of an epoch."""
+        if self.device is None:
+            return contextlib.nullcontext()
+        return naming_batch(self.device, number, lambda: _num_bytes(batch))
+
     def move(self, batch: Any, number: int) -> Any:
         """Queues the copies of `batch` to the device. From there on memory that nothing else refers to is kept.
 
         Raises:
-            DeviceError: It failed; `number` counts the batches of an epoch.
+            DeviceError: It failed.
         """
         if self.device is None:
             return batch
-        with naming_batch(self.device, number, lambda: _num_bytes(batch)), self.on_copy_stream():
+        with self.naming(batch, number), self.on_copy_stream():
             return moved(batch, self.device)
 
     def hand_over(self, batch: Any, number: int) -> Any:
         """What the user gets for `batch`, which is on the device: see Note [device order].
 
         Raises:
-            DeviceError: The device failed outside of the user's transform; `number` counts the batches of an epoch.
+            DeviceError: The device failed outside of the user's transform.
         """
         if self.device is None:
             return batch if self.transform is None else self.transform(batch)
         if self.transform is not None:
             batch = self.device.call(self.transform, batch)
-        with naming_batch(self.device, number, lambda: _num_bytes(batch)):
+        with self.naming(batch, number):
             self.device.wait_event(self.device.recorded_event())
             for holder in holders(batch, self.device.is_on_device):
                 self.device.record_stream(holder)
@@ -65,4 +71,5 @@ class Delivery:
 
 def _num_bytes(batch: Any) -> int:
     """Of the tensors in `batch`."""
-    return sum(tensor.nbytes for tensor in holders(batch, lambda _: True) if isinstance(tensor, torch.Tensor))
+    tensors = [tensor for tensor in holders(batch, lambda _: True) if isinstance(tensor, torch.Tensor)]
+    return sum(tensor.nbytes for tensor in tensors if tensor.layout is torch.strided)

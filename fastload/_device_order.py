@@ -12,13 +12,18 @@ stream it was handed to is done with it (record_stream).
 from __future__ import annotations
 
 import collections
+import contextlib
+import itertools
+import logging
+import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from types import FunctionType, ModuleType
+from types import FunctionType, MemberDescriptorType, ModuleType
 from typing import Any, Protocol
 
 import torch
+import torch.utils.data
 
 
 class DeviceApi(Protocol):
@@ -110,39 +115,64 @@ def _is_on_gpu(tensor: torch.Tensor) -> bool:
     return tensor.device.type == "cuda"
 
 
+# Hold no tensors of a batch, though some know those of a model or of all samples.
+_LEAVES = (
+    *(str, bytes, int, float, type(None), type, range, collections.UserString, FunctionType, ModuleType),
+    *(torch.utils.data.Dataset, torch.nn.Module, logging.Logger, threading.Thread),
+)
+# A sample may know all others: so many objects are looked into, the nearest first, and so many things in each.
+_MAX_OBJECTS = 1000
+_MAX_IN_OBJECT = 1000
+
+
 def holders(value: Any, is_on_device: Callable[[torch.Tensor], bool] = _is_on_gpu) -> Iterator[Any]:
-    """The device tensors in `value`, in its mappings, sequences and the attributes of its objects.
+    """The device tensors in `value`, in its mappings and sequences, and then in the attributes of its objects.
 
     An object of the user's that has ``record_stream`` stands for its tensors.
     """
-    left = collections.deque([value])
-    seen: dict[int, Any] = {}  # with the objects, so that no other gets the place of one meanwhile
-    while left:
+    objects: collections.deque[Any] = collections.deque()
+    seen: dict[int, Any] = {}  # with the things themselves, so that no other gets the address of one meanwhile
+    yield from _search([value], is_on_device, objects, seen, sys.maxsize)
+    for _ in range(_MAX_OBJECTS):
+        if not objects:
+            return
+        with contextlib.suppress(Exception):  # of a proxy of what is not there any more, say
+            yield from _search(_attributes(objects.popleft()), is_on_device, objects, seen, _MAX_IN_OBJECT)
+
+
+def _search(
+    items: Iterable[Any],
+    is_on_device: Callable[[torch.Tensor], bool],
+    objects: collections.deque[Any],
+    seen: dict[int, Any],
+    limit: int,
+) -> Iterator[Any]:
+    """Holders among `limit` of the items and what they contain; `objects` gets what else is not in `seen`."""
+    left = collections.deque(items)
+    while left and limit > 0:
+        limit -= 1
         item = left.popleft()
         if isinstance(item, torch.Tensor):
             if is_on_device(item):
                 yield item
-        elif isinstance(item, _LEAVES) or id(item) in seen:
             continue
-        elif isinstance(item, Mapping):
-            left.extend(item.values())
+        if isinstance(item, _LEAVES) or id(item) in seen:
+            continue
+        seen[id(item)] = item
+        if isinstance(item, Mapping):
+            left.extend(itertools.islice(item.values(), limit))
         elif isinstance(item, Sequence):
-            left.extend(item)
+            left.extend(itertools.islice(item, limit))
         elif callable(getattr(item, "record_stream", None)):
             yield item
         else:
-            left.extend(_attributes(item))
-        seen[id(item)] = item
-
-
-# Hold no tensors of a batch.
-_LEAVES = (str, bytes, int, float, type(None), type, range, FunctionType, ModuleType)
+            objects.append(item)
 
 
 def _attributes(item: Any) -> Iterator[Any]:
     yield from getattr(item, "__dict__", {}).values()
     for base in type(item).__mro__:
-        slots = base.__dict__.get("__slots__", ())
-        for name in [slots] if isinstance(slots, str) else slots:
-            if hasattr(item, name):
-                yield getattr(item, name)
+        for slot in vars(base).values():
+            if isinstance(slot, MemberDescriptorType):
+                with contextlib.suppress(AttributeError):
+                    yield slot.__get__(item)

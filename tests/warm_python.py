@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import importlib
 import json
@@ -11,6 +12,7 @@ import socket
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeoutError
 from pathlib import Path
 from types import CodeType
 from typing import Any
@@ -61,9 +63,10 @@ class WarmPython:
             try:
                 for text in texts:
                     text.result(timeout)
-            except TimeoutError:
+            except FutureTimeoutError:  # the built-in one only since Python 3.11
                 is_late = True
-                os.killpg(pid, signal.SIGKILL)
+                with contextlib.suppress(ProcessLookupError):  # it has ended by itself now
+                    os.killpg(pid, signal.SIGKILL)
         status = int(self._replies.readline())
         stdout, stderr = (text.result() for text in texts)
         if is_late:
@@ -71,6 +74,7 @@ class WarmPython:
         return subprocess.CompletedProcess(code, os.waitstatus_to_exitcode(status), stdout, stderr)
 
     def close(self) -> None:
+        self._socket.shutdown(socket.SHUT_RDWR)  # forks of this process may have the socket, too
         self._replies.close()
         self._socket.close()
         self._process.wait()
@@ -113,6 +117,9 @@ def _begin(request: dict[str, Any], fds: list[int]) -> CodeType:
 def _received(connection: socket.socket, num_bytes: int) -> bytes:
     parts = []
     while num_bytes:
-        parts.append(connection.recv(num_bytes))
-        num_bytes -= len(parts[-1])
+        part = connection.recv(num_bytes)
+        if not part:
+            sys.exit("a request broke off")
+        parts.append(part)
+        num_bytes -= len(part)
     return b"".join(parts)

@@ -221,7 +221,7 @@ class ThreadIterator(BaseIterator):
     def _submit_given(self, group: WorkerGroup, done: Task | None) -> None:
         """Asks for the batch that the sampler gave last. Each step can be repeated."""
         if self._given and self._request is None:
-            self._request = Request(self._given[0], self._key, next(self._numbers))
+            self._request = Request(self._given[0], self._key)
         if self._request is not None and group.has_active_worker:
             group.submit(self._request, done)
         elif self._request is not None:
@@ -261,7 +261,11 @@ class ThreadIterator(BaseIterator):
                 self._send_next(group)
             except Exception as error:  # noqa: BLE001 - what comes in the place of a batch comes in its turn
                 self._error_behind_sent = error
-        self._sent[0].move(self._delivery)  # again, where an interrupt came before
+        try:
+            self._sent[0].move(self._delivery)  # again, where an interrupt came before
+        except Exception:
+            self._sent.popleft()  # the error comes in its place
+            raise
         return self._sent.popleft()
 
     def _raise_error_behind_sent(self) -> None:
@@ -290,9 +294,11 @@ class ThreadIterator(BaseIterator):
             self._submit_up_to(self._max_batches + 1, group, task)
             group.pending.remove(task)
             if not task.is_end_of_stream:
+                number = next(self._numbers)
                 batch = task.take()
-                group.order.take_over(batch, task.mark)
-                return _Sent(batch, task.request.number)
+                with self._delivery.naming(batch, number):
+                    group.order.take_over(batch, task.mark)
+                return _Sent(batch, number)
         if not self._persistent_workers:
             group.signal_end()
         raise StopIteration

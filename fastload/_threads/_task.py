@@ -39,12 +39,10 @@ class Request:
     Attributes:
         indices: As the sampler gave them.
         key: Of this iteration's random numbers, where they depend on one.
-        number: Of the batch in its epoch.
     """
 
     indices: Any
     key: RandomKey
-    number: int
 
 
 class Task:

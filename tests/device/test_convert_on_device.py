@@ -83,10 +83,12 @@ def test_the_current_stream_is_used_and_the_host_does_not_wait() -> None:
     pinned, on_device = pixels.pin_memory(), torch.zeros_like(pixels, device="cuda")
     out = new_output(on_device, torch.float32, torch.channels_last)
     table_on_device = table.cuda()
-    _convert.convert(on_device, table_on_device, out=out)  # a kernel's first launch may wait for the device
-    torch.cuda.synchronize()
     stream = torch.cuda.Stream()
+    torch.cuda.synchronize()
     with torch.cuda.stream(stream):
+        # A kernel's first launch and a stream's first memory may wait for the device.
+        _convert.convert(on_device, table_on_device, out=out)
+        stream.synchronize()
         torch.cuda._sleep(200_000_000)
         on_device.copy_(pinned, non_blocking=True)
         _convert.convert(on_device, table_on_device, out=out)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import threading
+from collections import UserString
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -69,13 +70,28 @@ class InSlots:
     unset: Any = field(init=False)
 
 
+class InPrivateSlot:
+    __slots__ = ("__tensor",)
+
+    def __init__(self, tensor: Any) -> None:
+        self.__tensor = tensor
+
+
+class Absent:
+    """As a proxy of something that is not there any more."""
+
+    @property
+    def __class__(self) -> Any:
+        raise ReferenceError("it is gone")
+
+
 class WithAttributes:
     def __init__(self, **attributes: Any) -> None:
         vars(self).update(attributes)
 
 
 def test_tensors_are_found_wherever_a_batch_has_them() -> None:
-    ones = [torch.full((1,), float(number)) for number in range(7)]
+    ones = [torch.full((1,), float(number)) for number in range(8)]
     own = OwnBatch(ones[6])
     batch = [
         ones[0],
@@ -85,16 +101,37 @@ def test_tensors_are_found_wherever_a_batch_has_them() -> None:
         own,
         torch,
         WithAttributes,
+        WithAttributes(absent=Absent()),
+        UserString("text"),
+        WithAttributes(hidden=InPrivateSlot(ones[7])),
     ]
     batch.append(batch)
     batch[3].itself = batch[3]
     batch.append(WithAttributes(host=ones[5], own=own))
     found = list(_device_order.holders(batch, lambda tensor: tensor is not ones[5]))
-    assert {id(holder) for holder in found} == {id(holder) for holder in (*ones[:5], own)}
+    assert {id(holder) for holder in found} == {id(holder) for holder in (*ones[:5], own, ones[7])}
     deep = WithAttributes(tensor=ones[0])
-    for _ in range(5000):
+    for _ in range(900):
         deep = WithAttributes(next=deep)
     assert list(_device_order.holders(deep, lambda tensor: True)) == ones[:1]
+
+
+def test_what_a_sample_knows_of_all_others_is_not_searched() -> None:
+    tensor, others = torch.ones(1), [torch.zeros(1) for _ in range(100_000)]
+    looked_at = 0
+
+    def is_on_device(found: torch.Tensor) -> bool:
+        nonlocal looked_at
+        looked_at += 1
+        return found is tensor
+
+    dataset = torch.utils.data.TensorDataset(torch.ones(3))
+    sample = WithAttributes(dataset=dataset, all=others, image=tensor)
+    assert list(_device_order.holders([sample], is_on_device)) == [tensor]
+    assert looked_at < 2000
+    looked_at = 0
+    assert list(_device_order.holders([*others, tensor], is_on_device)) == [tensor]
+    assert looked_at == len(others) + 1
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import time
@@ -73,13 +74,14 @@ def test_one_that_does_not_end_is_killed_with_what_it_has_started(
     time.sleep(60)
     """
     begin = time.monotonic()
-    with pytest.raises(pytest.fail.Exception, match=r"(?s)did not end within 0\.5 s.*begun \d+") as failed:
-        run_child(code, timeout=0.5, warm=warm)
-    assert time.monotonic() - begin < 10
+    with pytest.raises(pytest.fail.Exception, match=r"(?s)did not end within 3 s.*begun \d+") as failed:
+        run_child(code, timeout=3, warm=warm)
+    assert time.monotonic() - begin < 20
     pid = int(str(failed.value).partition("begun ")[2].split()[0])
-    while (stat := Path(f"/proc/{pid}/stat")).exists() and stat.read_text().rpartition(")")[2].split()[0] != "Z":
-        time.sleep(0.01)
-        assert time.monotonic() - begin < 10
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        while Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z":
+            time.sleep(0.01)
+            assert time.monotonic() - begin < 20
     assert run_child("print('next')", warm=warm).stdout == "next\n"
 
 
@@ -100,7 +102,7 @@ def test_the_server_has_ended_after_close(tmp_path: Path) -> None:
     python = WarmPython()
     assert python.run("print(3)", tmp_path, 20, dict(os.environ)).stdout == "3\n"
     with pytest.raises(subprocess.TimeoutExpired) as late:
-        python.run("import time; print(5, flush=True); time.sleep(60)", tmp_path, 0.5, dict(os.environ))
+        python.run("import time; print(5, flush=True); time.sleep(60)", tmp_path, 3, dict(os.environ))
     assert late.value.output == "5\n"
     python.close()
     assert python._process.returncode == 0
