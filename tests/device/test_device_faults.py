@@ -381,6 +381,43 @@ def test_an_interrupt_at_any_line_of_next_loses_only_a_batch_on_its_way_out(
     )
 
 
+@WORKERS
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_a_batch_whose_copy_fails_behind_an_interrupt_costs_only_itself(
+    monkeypatch: pytest.MonkeyPatch, by_hand: Emulated, num_workers: int, number: int
+) -> None:
+    """The interrupt comes while it is sent, as one of those ahead where there are workers; then it is sent again."""
+    dataset = TensorDataset(torch.arange(42.0).view(14, 3), torch.arange(14))
+    arguments = {"batch_size": 4, "num_workers": num_workers}
+    expected = host_batches(dataset, **arguments)
+    copy = by_hand.handle.copy
+    failures: list[BaseException] = [KeyboardInterrupt(), RuntimeError("a copy failed: cudaErrorLaunchFailure")]
+
+    def failing(host: torch.Tensor) -> torch.Tensor:
+        if failures and torch.equal(host, expected[number][1]):
+            raise failures.pop(0)
+        return copy(host)
+
+    monkeypatch.setattr(by_hand.handle, "copy", failing)
+    torch.manual_seed(3)
+    iterator = iter(fastload.DataLoader(dataset, device=by_hand.handle, **arguments))
+    came: list[Any] = []
+    while True:
+        try:
+            came.append(read_all(by_hand, next(iterator)))
+        except StopIteration:
+            break
+        except (KeyboardInterrupt, RuntimeError) as error:
+            came.append(error)
+    by_hand.synchronize()
+    assert not failures or num_workers == 0  # without workers the interrupt has cost the batch, as with torch
+    assert [type(one) for one in came].count(KeyboardInterrupt) == 1
+    errors = [one for one in came if isinstance(one, fastload.DeviceError)]
+    assert [str(error).partition(" (")[0] for error in errors] == [f"batch {number}"] * (num_workers > 0)
+    found = [one for one in came if not isinstance(one, BaseException)]
+    assert_same(expected[:number] + expected[number + 1 :], [read() for read in found])
+
+
 def test_after_faults_no_event_is_left(still_images: ImageFolder) -> None:
     device = Emulated()
     list(fastload.DataLoader(still_images, batch_size=7, device=device.handle))
