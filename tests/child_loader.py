@@ -1,15 +1,18 @@
-"""Imported by the children of the fault tests: a loader that outlasts a test, and a look at the process."""
+"""Imported by the children of the fault tests: loaders that outlast a test, and a look at the process."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import recipes
 import torch
+from torchvision import transforms
 from torchvision.datasets import ImageFolder
 
 import fastload
@@ -19,9 +22,40 @@ torch.set_num_threads(1)
 
 def make_loader(num_workers: int, repeats: int = 200, batch_size: int = 16, **arguments: object) -> fastload.DataLoader:
     """A training loader over the folder named by FASTLOAD_TEST_FOLDER (12 images), each image `repeats` times."""
-    dataset = ImageFolder(os.environ["FASTLOAD_TEST_FOLDER"], recipes.training(224))
+    return fastload.DataLoader(
+        _images(recipes.training(224), repeats), batch_size=batch_size, num_workers=num_workers, **arguments
+    )
+
+
+def with_noise(image: torch.Tensor) -> torch.Tensor:
+    """A transform in Python that draws."""
+    return image + torch.randn(3, 1, 1)
+
+
+def make_tail_loader(
+    num_workers: int, function: Callable[[torch.Tensor], Any] = with_noise, repeats: int = 20, **arguments: object
+) -> fastload.DataLoader:
+    """The same for small images, with a transform in Python at the end."""
+    steps = [transforms.RandomResizedCrop(32), transforms.ToTensor(), function]
+    loader = fastload.DataLoader(_images(transforms.Compose(steps), repeats), num_workers=num_workers, **arguments)
+    assert loader.explain().startswith("partly native")
+    return loader
+
+
+def _images(transform: object, repeats: int) -> ImageFolder:
+    dataset = ImageFolder(os.environ["FASTLOAD_TEST_FOLDER"], transform)
     dataset.samples = dataset.samples * repeats
-    return fastload.DataLoader(dataset, batch_size=batch_size, num_workers=num_workers, **arguments)
+    return dataset
+
+
+def tail_threads() -> list[threading.Thread]:
+    """Threads of this process that run the user's Python for a loader."""
+    return [thread for thread in threading.enumerate() if thread.name.startswith("fastload-python")]
+
+
+def num_threads() -> int:
+    """Threads of this process that load."""
+    return num_native_threads() + len(tail_threads())
 
 
 def num_native_threads() -> int:

@@ -339,7 +339,7 @@ ROWS: tuple[Row, ...] = (
         "test_map_datasets.py::test_a_persistent_epoch_left_early_has_drawn_as_torch_has",
         "test_iterable_datasets.py::test_a_persistent_epoch_may_be_left_early",
         "faults/test_tail_lifecycle.py::test_an_iterator_that_is_dropped_ends_its_threads",
-        "faults/test_lifecycle.py::test_a_thousand_drops_leave_threads_and_memory_flat",
+        "faults/test_early_ends.py::test_a_thousand_dropped_iterators_leave_threads_descriptors_and_memory_flat",
         note="finalizers signal and never wait",
     ),
     held(
@@ -496,17 +496,14 @@ ROWS: tuple[Row, ...] = (
         "RuntimeError that a worker exited unexpectedly",
         NOT_APPLICABLE,
         "there is no process of its own that could die; what the system refuses to a thread is an error at iter()",
-        (
-            "faults/test_lifecycle.py::test_a_thread_the_system_refuses_is_an_error_and_close_returns",
-            "faults/test_tail_lifecycle.py::test_a_thread_the_system_refuses_is_an_error_and_leaves_no_other",
-        ),
+        ("faults/test_lifecycle.py::test_a_thread_the_system_refuses_is_an_error_that_leaves_no_other",),
     ),
     deviated(
         ERRORS,
         "fork while an iterator runs",
         "the child has queues whose other end is the parent's, and may wait for ever",
         "an iterator says at once that it is another process's; iter() on its loader gives the child one of its own",
-        "faults/test_lifecycle.py::test_a_forked_child_is_refused_at_once_and_the_parent_goes_on",
+        "faults/test_native_lifecycle.py::test_a_forked_child_is_refused_at_once_and_the_parent_goes_on",
         "faults/test_tail_lifecycle.py::test_a_child_process_cannot_use_the_iterator_but_one_of_its_own",
     ),
     held(
@@ -514,7 +511,6 @@ ROWS: tuple[Row, ...] = (
         "end of the interpreter",
         "persistent workers are ended",
         "faults/test_lifecycle.py::test_the_interpreter_exits_within_a_second_and_without_a_word",
-        "faults/test_tail_lifecycle.py::test_the_interpreter_exits_within_a_second_and_without_a_word",
         note="within a second, whatever the threads do",
     ),
     # ---- random numbers --------------------------------------------------------------------------------------------

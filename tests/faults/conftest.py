@@ -11,10 +11,12 @@ from children import RunChild
 from image_folders import make_clean_folder
 
 PRELUDE = """
-import atexit, gc, hashlib, os, resource, signal, sys, threading, time
+import atexit, gc, hashlib, itertools, os, resource, signal, sys, threading, time
 import torch
 import fastload
-from child_loader import make_loader, num_native_threads, resident_mib, wait_for
+from child_loader import (
+    make_loader, make_tail_loader, num_native_threads, num_threads, resident_mib, tail_threads, wait_for, with_noise
+)
 """
 
 

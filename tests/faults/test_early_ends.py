@@ -48,14 +48,15 @@ class StreamOfPictures(IterableDataset):
         return ((load(paths[number]), number) for number in range(info.id, len(paths), info.num_workers))
 
 
-def picture_folder(*steps):
-    dataset = ImageFolder(folder, transforms.Compose([transforms.RandomCrop(32), transforms.ToTensor(), *steps]))
+def picture_folder(*steps, root=folder):
+    dataset = ImageFolder(root, transforms.Compose([transforms.RandomCrop(32), transforms.ToTensor(), *steps]))
     dataset.samples = dataset.samples * 4
     return dataset
 
 
 MAKERS = {
     "native": picture_folder,
+    "native, JPEG": lambda: picture_folder(root=os.environ["FASTLOAD_TEST_FOLDER"]),
     "tail": lambda: picture_folder(lambda image: image * torch.rand(1)),
     "map": Pictures,
     "map, drawing": DrawnPictures,
@@ -127,7 +128,7 @@ def test_a_folder_of_png_files_is_closed_at_every_step(run_picture_child: RunChi
     )
 
 
-@pytest.mark.parametrize("kind", ["native", "map", "map, drawing", "iterable"])  # "tail": test_tail_lifecycle.py
+@pytest.mark.parametrize("kind", ["native", "native, JPEG", "tail", "map", "map, drawing", "iterable"])
 def test_a_thousand_dropped_iterators_leave_threads_descriptors_and_memory_flat(
     run_picture_child: RunChild, kind: str
 ) -> None:
@@ -143,7 +144,7 @@ def test_a_thousand_dropped_iterators_leave_threads_descriptors_and_memory_flat(
             is_at_rest = lambda: our_threads() == num_threads and loader.stats().batches_in_flight == 0
             assert wait_for(is_at_rest), (our_threads(), loader.stats())
         # Native threads, and the two that ask Pillow, belong to the loader; threads of Python to an iterator.
-        num_threads = 4 if {kind!r} == "native" else 0
+        num_threads = 4 if {kind!r}.startswith("native") else 0
         drop(100)
         before, mib = held(), resident_mib()
         drop(1000)

@@ -9,43 +9,12 @@ from children import RunChild
 
 WORKERS = pytest.mark.parametrize("num_workers", [0, 2])
 
-PRELUDE = """
-import threading
-from torchvision import transforms
-from torchvision.datasets import ImageFolder
-
-def tail_threads():
-    return [thread for thread in threading.enumerate() if thread.name.startswith("fastload-python")]
-
-def make_tail_loader(num_workers, function=lambda image: image + torch.randn(3, 1, 1), repeats=20, **arguments):
-    steps = [transforms.RandomResizedCrop(32), transforms.ToTensor(), function]
-    dataset = ImageFolder(os.environ["FASTLOAD_TEST_FOLDER"], transforms.Compose(steps))
-    dataset.samples = dataset.samples * repeats
-    loader = fastload.DataLoader(dataset, num_workers=num_workers, **arguments)
-    assert loader.explain().startswith("partly native")
-    return loader
-
-def bytes_of(batches):
-    return [images.numpy().tobytes() for images, _ in batches]
-"""
-
-
-@pytest.fixture
-def run_tail_child(run_loader_child: RunChild) -> RunChild:
-    def run(code: str, **arguments: object) -> object:
-        # The prelude of run_loader_child comes first; both are written without indentation.
-        import textwrap
-
-        return run_loader_child(PRELUDE + textwrap.dedent(code), **arguments)
-
-    return run  # type: ignore[return-value]
-
 
 @pytest.mark.parametrize("num_workers", [0, 2])
 def test_ctrl_c_in_next_is_seen_within_200_ms_and_the_process_ends_soon(
-    run_tail_child: RunChild, num_workers: int
+    run_loader_child: RunChild, num_workers: int
 ) -> None:
-    result = run_tail_child(
+    result = run_loader_child(
         f"""
         loader = make_tail_loader({num_workers}, lambda image: time.sleep(30))
         sent = []
@@ -68,22 +37,19 @@ def test_ctrl_c_in_next_is_seen_within_200_ms_and_the_process_ends_soon(
 
 @pytest.mark.parametrize(("num_workers", "prefetch_factor"), [(1, 1), (2, 1), (2, 3)])
 def test_an_interrupt_at_any_line_of_next_loses_and_changes_no_batch(
-    run_tail_child: RunChild, num_workers: int, prefetch_factor: int
+    run_loader_child: RunChild, num_workers: int, prefetch_factor: int
 ) -> None:
     """Only one that is on its way out of next() already may get lost."""
-    run_tail_child(
+    run_loader_child(
         f"""
         from line_interrupts import interrupt_at_every_line, next_of
-
-        def noisy(image):
-            return image + torch.randn(3, 1, 1)
 
         def epoch(interrupt):
             torch.manual_seed(3)
             # No generator, which an interrupt inside of it would end.
             batches = [[number, number + 1] for number in reversed(range({num_workers * prefetch_factor + 2}))]
             options = dict(batch_sampler=batches, prefetch_factor={prefetch_factor})
-            iterator, found = iter(make_tail_loader({num_workers}, noisy, 2, **options)), []
+            iterator, found = iter(make_tail_loader({num_workers}, with_noise, 2, **options)), []
             while True:
                 try:
                     images, _ = next_of(iterator, interrupt)
@@ -100,8 +66,8 @@ def test_an_interrupt_at_any_line_of_next_loses_and_changes_no_batch(
     )
 
 
-def test_an_iterator_that_is_dropped_ends_its_threads(run_tail_child: RunChild) -> None:
-    run_tail_child(
+def test_an_iterator_that_is_dropped_ends_its_threads(run_loader_child: RunChild) -> None:
+    run_loader_child(
         """
         loader = make_tail_loader(2)
         iterator = iter(loader)
@@ -116,8 +82,8 @@ def test_an_iterator_that_is_dropped_ends_its_threads(run_tail_child: RunChild) 
     )
 
 
-def test_an_epoch_that_is_over_ends_its_threads_unless_they_are_persistent(run_tail_child: RunChild) -> None:
-    run_tail_child(
+def test_an_epoch_that_is_over_ends_its_threads_unless_they_are_persistent(run_loader_child: RunChild) -> None:
+    run_loader_child(
         """
         loader, persistent = make_tail_loader(2), make_tail_loader(1, persistent_workers=True)
         iterator = iter(loader)
@@ -135,8 +101,8 @@ def test_an_epoch_that_is_over_ends_its_threads_unless_they_are_persistent(run_t
     )
 
 
-def test_close_waits_for_the_threads(run_tail_child: RunChild) -> None:
-    run_tail_child(
+def test_close_waits_for_the_threads(run_loader_child: RunChild) -> None:
+    run_loader_child(
         """
         loader = make_tail_loader(2)
         iterator = iter(loader)
@@ -152,8 +118,8 @@ def test_close_waits_for_the_threads(run_tail_child: RunChild) -> None:
     )
 
 
-def test_close_wakes_who_waits_for_a_batch(run_tail_child: RunChild) -> None:
-    run_tail_child(
+def test_close_wakes_who_waits_for_a_batch(run_loader_child: RunChild) -> None:
+    run_loader_child(
         """
         loader = make_tail_loader(1, lambda image: time.sleep(3))
         iterator = iter(loader)
@@ -175,8 +141,8 @@ def test_close_wakes_who_waits_for_a_batch(run_tail_child: RunChild) -> None:
 
 
 @pytest.mark.parametrize("kept", ["error.with_traceback(None)", "error.__cause__"])
-def test_an_exception_that_is_kept_does_not_keep_the_threads(run_tail_child: RunChild, kept: str) -> None:
-    run_tail_child(
+def test_an_exception_that_is_kept_does_not_keep_the_threads(run_loader_child: RunChild, kept: str) -> None:
+    run_loader_child(
         f"""
         def fail(image):
             raise ValueError("no")
@@ -193,9 +159,9 @@ def test_an_exception_that_is_kept_does_not_keep_the_threads(run_tail_child: Run
     )
 
 
-def test_an_iterator_may_be_collected_in_a_thread_of_its_own(run_tail_child: RunChild) -> None:
+def test_an_iterator_may_be_collected_in_a_thread_of_its_own(run_loader_child: RunChild) -> None:
     """A finalizer that waited there for the thread would wait for ever."""
-    run_tail_child(
+    run_loader_child(
         """
         gc.disable()
         may_collect = threading.Event()
@@ -217,9 +183,9 @@ def test_an_iterator_may_be_collected_in_a_thread_of_its_own(run_tail_child: Run
 @pytest.mark.parametrize(
     "where", ["thread = None", "thread = threading.Thread(target=take, daemon=True); thread.start()"]
 )
-def test_the_process_ends_quietly_while_batches_are_made(run_tail_child: RunChild, where: str) -> None:
+def test_the_process_ends_quietly_while_batches_are_made(run_loader_child: RunChild, where: str) -> None:
     begin = time.monotonic()
-    result = run_tail_child(
+    result = run_loader_child(
         f"""
         loader = make_tail_loader(2, repeats=2000, batch_size=4)
         iterator = iter(loader)
@@ -235,8 +201,8 @@ def test_the_process_ends_quietly_while_batches_are_made(run_tail_child: RunChil
     assert time.monotonic() - begin < 15
 
 
-def test_an_exit_handler_that_iterates_gets_an_error_and_does_not_hang(run_tail_child: RunChild) -> None:
-    result = run_tail_child(
+def test_an_exit_handler_that_iterates_gets_an_error_and_does_not_hang(run_loader_child: RunChild) -> None:
+    result = run_loader_child(
         """
         def iterate():
             try:
@@ -252,8 +218,8 @@ def test_an_exit_handler_that_iterates_gets_an_error_and_does_not_hang(run_tail_
     assert result.stdout == "closed\n"
 
 
-def test_a_child_process_cannot_use_the_iterator_but_one_of_its_own(run_tail_child: RunChild) -> None:
-    run_tail_child(
+def test_a_child_process_cannot_use_the_iterator_but_one_of_its_own(run_loader_child: RunChild) -> None:
+    run_loader_child(
         """
         loader = make_tail_loader(2, batch_size=8)
         iterator = iter(loader)
@@ -277,8 +243,8 @@ def test_a_child_process_cannot_use_the_iterator_but_one_of_its_own(run_tail_chi
     )
 
 
-def test_memory_does_not_grow_from_epoch_to_epoch(run_tail_child: RunChild) -> None:
-    run_tail_child(
+def test_memory_does_not_grow_from_epoch_to_epoch(run_loader_child: RunChild) -> None:
+    run_loader_child(
         """
         loader = make_tail_loader(2, repeats=10, batch_size=8)
         for _ in range(4):
@@ -292,66 +258,9 @@ def test_memory_does_not_grow_from_epoch_to_epoch(run_tail_child: RunChild) -> N
     )
 
 
-@WORKERS
-def test_ctrl_c_between_batches_is_seen_and_the_threads_go(run_tail_child: RunChild, num_workers: int) -> None:
-    run_tail_child(
-        f"""
-        loader = make_tail_loader({num_workers}, repeats=2000)
-        sent = []
-        def interrupt():
-            sent.append(time.monotonic())
-            os.kill(os.getpid(), signal.SIGINT)
-        threading.Timer(0.5, interrupt).start()
-        try:
-            for batch in loader:
-                time.sleep(10)
-        except KeyboardInterrupt:
-            assert time.monotonic() - sent[0] < 0.2
-        del loader
-        gc.collect()
-        assert wait_for(lambda: not tail_threads())
-        """
-    )
-
-
-@WORKERS
-def test_two_quick_interrupts_end_the_process(run_tail_child: RunChild, num_workers: int) -> None:
-    result = run_tail_child(
-        f"""
-        def interrupt_twice():
-            os.kill(os.getpid(), signal.SIGINT)
-            time.sleep(0.002)
-            os.kill(os.getpid(), signal.SIGINT)
-        threading.Timer(0.5, interrupt_twice).start()
-        for batch in make_tail_loader({num_workers}, repeats=2000):
-            pass
-        """,
-        check=False,
-    )
-    assert result.returncode != 0
-    assert "KeyboardInterrupt" in result.stderr
-
-
-@WORKERS
-def test_an_exception_in_user_code_leaves_the_loader_usable(run_tail_child: RunChild, num_workers: int) -> None:
-    run_tail_child(
-        f"""
-        loader = make_tail_loader({num_workers}, repeats=3)
-        try:
-            for images, labels in loader:
-                raise ValueError("mine")
-        except ValueError as error:
-            kept = error  # its traceback holds the iterator
-        assert len(list(loader)) == 36
-        del kept
-        assert len(list(loader)) == 36
-        """
-    )
-
-
 @pytest.mark.parametrize("is_in_cycle", [False, True])
-def test_dropping_an_iterator_is_quick(run_tail_child: RunChild, is_in_cycle: bool) -> None:
-    run_tail_child(
+def test_dropping_an_iterator_is_quick(run_loader_child: RunChild, is_in_cycle: bool) -> None:
+    run_loader_child(
         f"""
         may_end, entered = threading.Event(), []
         def linger(image):
@@ -378,126 +287,9 @@ def test_dropping_an_iterator_is_quick(run_tail_child: RunChild, is_in_cycle: bo
     )
 
 
-@pytest.mark.parametrize("is_early", [False, True])
-def test_two_hundred_dropped_iterators_leave_threads_files_and_memory_flat(
-    run_tail_child: RunChild, is_early: bool
-) -> None:
-    run_tail_child(
-        f"""
-        loader = make_tail_loader(2, repeats=2, batch_size=4)
-        def drop(count):
-            for _ in range(count):
-                iterator = iter(loader)
-                if not {is_early}:
-                    next(iterator)
-                del iterator
-            assert wait_for(lambda: not tail_threads())
-        def held():
-            return len(os.listdir("/proc/self/task")), len(os.listdir("/proc/self/fd"))
-        drop(50)
-        before, mib = held(), resident_mib()
-        drop(200)
-        assert wait_for(lambda: held() == before), (held(), before)
-        assert resident_mib() - mib < 16, (mib, resident_mib())
-        assert loader.stats().batches_in_flight == 0
-        """,
-        timeout=90,
-    )
-
-
-def test_dropping_the_loader_ends_the_threads_of_a_persistent_iterator(run_tail_child: RunChild) -> None:
-    run_tail_child(
-        """
-        for _ in range(5):
-            loader = make_tail_loader(2, persistent_workers=True)
-            next(iter(loader))
-            assert len(tail_threads()) == 2
-            del loader
-            gc.collect()
-            assert wait_for(lambda: not tail_threads())
-        """
-    )
-
-
-def test_an_iterator_needs_no_loader_with_a_name(run_tail_child: RunChild) -> None:
-    run_tail_child(
-        """
-        count = 0
-        for images, labels in make_tail_loader(2, repeats=3, batch_size=12):
-            gc.collect()
-            count += len(images)
-        assert count == 36
-        """
-    )
-
-
 @WORKERS
-def test_close_ends_iterators_with_a_clear_error_and_iter_starts_again(
-    run_tail_child: RunChild, num_workers: int
-) -> None:
-    run_tail_child(
-        f"""
-        for is_persistent in {{False, {num_workers} > 0}}:
-            loader = make_tail_loader({num_workers}, persistent_workers=is_persistent)
-            iterator = iter(loader)
-            next(iterator)
-            begin = time.monotonic()
-            loader.close()
-            assert time.monotonic() - begin < 0.5
-            assert not tail_threads()
-            for _ in range(2):
-                try:
-                    next(iterator)
-                except fastload.LoaderClosedError as error:
-                    assert "closed" in str(error)
-                else:
-                    raise AssertionError("a closed iterator gave a batch")
-            loader.close()
-            finished = iter(loader)
-            assert finished is not iterator
-            assert len(list(finished)) == 240
-            loader.close()
-            assert next(finished, None) is None
-        """
-    )
-
-
-@WORKERS
-@pytest.mark.parametrize(
-    ("body", "ending", "status"),
-    [
-        ("held = iter(loader); next(held)", "", 0),
-        ("held = iter(loader); next(held); held.me = held; del held", "", 0),
-        ("sys.held = list(make_tail_loader(2, repeats=1))", "", 0),
-        ("next(iter(loader))", "sys.exit(7)", 7),
-        ("next(iter(loader))", "os._exit(3)", 3),
-        ("threading.Thread(target=lambda: list(loader), daemon=True).start(); time.sleep(0.3)", "", 0),
-    ],
-)
-def test_the_interpreter_exits_within_a_second_and_without_a_word(
-    run_tail_child: RunChild, num_workers: int, body: str, ending: str, status: int
-) -> None:
-    def exit_seconds(body: str) -> float:
-        result = run_tail_child(
-            f"""
-            loader = make_tail_loader({num_workers}, repeats=2000)
-            {body}
-            print(time.time(), flush=True)
-            {ending}
-            """,
-            check=False,
-        )
-        assert result.stderr == ""
-        assert result.returncode == status
-        return time.time() - float(result.stdout)
-
-    limit = exit_seconds("") + 1
-    assert any(exit_seconds(body) < limit for _ in range(3))
-
-
-@WORKERS
-def test_a_forked_child_may_iterate_anew_and_ends_as_usual(run_tail_child: RunChild, num_workers: int) -> None:
-    result = run_tail_child(
+def test_a_forked_child_may_iterate_anew_and_ends_as_usual(run_loader_child: RunChild, num_workers: int) -> None:
+    result = run_loader_child(
         f"""
         loader = make_tail_loader({num_workers}, repeats=4, persistent_workers={num_workers} > 0)
         iterator = iter(loader)
@@ -519,8 +311,8 @@ def test_a_forked_child_may_iterate_anew_and_ends_as_usual(run_tail_child: RunCh
     assert result.stderr == ""
 
 
-def test_a_fork_while_threads_count_leaves_the_counters_usable(run_tail_child: RunChild) -> None:
-    run_tail_child(
+def test_a_fork_while_threads_count_leaves_the_counters_usable(run_loader_child: RunChild) -> None:
+    run_loader_child(
         """
         loader = make_tail_loader(2, repeats=2)
         lock = loader._threads.counters._lock
@@ -539,27 +331,5 @@ def test_a_fork_while_threads_count_leaves_the_counters_usable(run_tail_child: R
         may_end.set()
         holder.join()
         assert status == 0
-        """
-    )
-
-
-def test_a_thread_the_system_refuses_is_an_error_and_leaves_no_other(run_tail_child: RunChild) -> None:
-    run_tail_child(
-        """
-        import warnings
-        warnings.simplefilter("ignore")
-        loader = make_tail_loader(200)
-        next(iter(make_tail_loader(0)))
-        if os.getuid() == 0:
-            os.setuid(65534)  # the limit does not bind root
-        resource.setrlimit(resource.RLIMIT_NPROC, (20, 20))
-        try:
-            iter(loader)
-        except RuntimeError as error:
-            assert "thread" in str(error), error
-        else:
-            raise AssertionError("200 threads were allowed")
-        assert wait_for(lambda: not tail_threads())
-        loader.close()
         """
     )
