@@ -7,6 +7,7 @@ import functools
 import warnings
 import weakref
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any, Generic, Literal, TypeVar
 
 import torch
@@ -27,7 +28,7 @@ from fastload._tail._batch_maker import TailMaker
 from fastload._tail._plan import TailPlan
 from fastload._threads._batch_maker import MakerFactory
 from fastload._threads._counters import add_counters
-from fastload._threads._dataset import DatasetPlan, make_maker
+from fastload._threads._dataset import DatasetPlan, make_dataset_maker
 from fastload._threads._init_fn import init_native_workers
 from fastload._threads._iterator import LoaderThreads, ThreadIterator, ThreadPlan
 from fastload._threads._splitting import Splitting
@@ -55,7 +56,8 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         pin_memory: deliver page-locked batches, where there is an accelerator.
         multiprocessing_context: checked as torch does; threads do not use it.
         worker_init_fn: called in each thread. A generator of the whole program that it seeds (Python's random, NumPy's)
-            is put back, with a warning; torch's functions draw from a generator for each worker.
+            is put back, with a warning; torch's functions draw from a generator for each worker. What it sets on
+            get_worker_info().dataset is that worker's own.
         worker_method: only where torch's DataLoader has it, which it tells to use processes or threads; these are
             threads in any case.
         in_order: False: batches that Python makes come as they are done. Native batches always come in order: all
@@ -336,7 +338,13 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         )
 
     def _iterator_of_dataset(self) -> ThreadIterator:
-        plan = DatasetPlan(
+        plan = self._dataset_plan()
+        is_possible = plan.can_load_one_by_one and self.thread_safe and self.in_order and self.worker_init_fn is None
+        splitting = self._threads.splitting(is_possible=is_possible and self.num_workers > 1)
+        return self._thread_iterator(functools.partial(make_dataset_maker, plan), 0, splitting)
+
+    def _dataset_plan(self) -> DatasetPlan:
+        return DatasetPlan(
             self.dataset,
             self.collate_fn,
             self.batch_sampler is not None,
@@ -344,9 +352,6 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             self._threads.counters,
             self._lock_of_dataset(),
         )
-        is_possible = plan.can_load_one_by_one and self.thread_safe and self.in_order and self.worker_init_fn is None
-        splitting = self._threads.splitting(is_possible=is_possible and self.num_workers > 1)
-        return self._thread_iterator(functools.partial(make_maker, plan), 0, splitting)
 
     def _lock_of_dataset(self) -> contextlib.AbstractContextManager[Any] | None:
         """To be held by a thread that runs the user's code for a sample."""
@@ -354,8 +359,17 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
 
     def _thread_iterator(self, make_maker: MakerFactory, position: int, splitting: Splitting) -> ThreadIterator:
         num_threads = min(self.num_workers, self.num_streams or self.num_workers)
-        max_batches = self._max_batches_in_flight
-        plan = ThreadPlan(make_maker, self.rng, position, splitting, num_threads, max_batches, self._delivery())
+        dataset_plan = self._dataset_plan()
+        plan = ThreadPlan(
+            make_maker,
+            lambda dataset, *arguments: make_dataset_maker(replace(dataset_plan, dataset=dataset), *arguments),
+            self.rng,
+            position,
+            splitting,
+            num_threads,
+            self._max_batches_in_flight,
+            self._delivery(),
+        )
         return ThreadIterator(self, self._threads, plan)
 
     def _check_as_torch_does(self) -> None:

@@ -7,6 +7,7 @@ import functools
 import threading
 import time
 import warnings
+import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,6 +16,7 @@ from torch.utils.data import IterableDataset, Subset
 
 from fastload._threads._batch_maker import BatchMaker, EndOfStreamError
 from fastload._threads._counters import ThreadCounters
+from fastload._threads._own_dataset import attributes
 from fastload._threads._random_stream import RandomKey, RandomStream
 from fastload._threads._task import AbandonedError
 
@@ -67,7 +69,7 @@ class DatasetPlan:
         return self.is_batched and not isinstance(self.dataset, IterableDataset) and not self.takes_whole_batches
 
 
-def make_maker(plan: DatasetPlan, stream: RandomStream, worker_id: int | None) -> BatchMaker:
+def make_dataset_maker(plan: DatasetPlan, stream: RandomStream, worker_id: int | None) -> BatchMaker:
     """What one thread makes its batches with."""
     if isinstance(plan.dataset, IterableDataset):
         return IterableMaker(plan, stream, worker_id or 0)
@@ -174,8 +176,9 @@ class IterableMaker:
         self._worker_id = worker_id
         self._tally = _Tally(plan.counters)
         self._epoch: int | None = None
-        self._items = SharedIterator(iter(()))
+        self._items = SharedIterator(iter(()), -1)
         self._has_ended = False
+        self._has_begun = False  # with an item
 
     def make(self, indices: Any, key: RandomKey, epoch: int, is_abandoned: Callable[[], bool]) -> Any:
         """See BatchMaker; of `indices` only the number counts."""
@@ -196,7 +199,7 @@ class IterableMaker:
         except StopIteration as error:
             raise _silent_end("iter(dataset)") from error
         self._epoch = epoch
-        self._has_ended = False
+        self._has_ended = self._has_begun = False
 
     def _samples(self, indices: Any, is_abandoned: Callable[[], bool]) -> Any:
         if self._has_ended:
@@ -223,16 +226,21 @@ class IterableMaker:
         except StopIteration:
             self._has_ended = True
             raise EndOfStreamError from None
+        finally:
+            if not self._has_begun:
+                self._has_begun = True
+                self._plan.streams.look_for_own_attributes(self._plan.dataset, self._items.epoch)
         self._tally.add(1, begin)
         return item
 
 
 class SharedIterator:
-    """What ``iter(dataset)`` gave, and what one thread at a time holds while it is asked."""
+    """What ``iter(dataset)`` gave in an epoch, and what one thread at a time holds while it is asked."""
 
-    def __init__(self, iterator: Iterator[Any]) -> None:
+    def __init__(self, iterator: Iterator[Any], epoch: int, lock: threading.Lock | None = None) -> None:
         self.iterator = iterator
-        self.lock = threading.Lock()
+        self.epoch = epoch
+        self.lock = lock or threading.Lock()
 
 
 class SharedStreams:
@@ -244,35 +252,81 @@ class SharedStreams:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._epoch = -1
-        self._given: list[SharedIterator] = []
+        # The threads hold them, so that an iterator ends in the thread that has used it.
+        self._given: list[weakref.ref[SharedIterator]] = []
+        self._watched: _Watched | None = None
         self._has_warned = False
 
     def open(self, dataset: Any, epoch: int) -> SharedIterator:
         """A thread's iterator of `dataset`."""
         with self._lock:
-            if epoch != self._epoch:
-                self._epoch = epoch
-                self._given.clear()
-            iterator = iter(dataset)
-            for given in self._given:
-                if given.iterator is iterator:
-                    self._warn(dataset)
-                    return given
-            self._given.append(SharedIterator(iterator))
-            return self._given[-1]
+            given = [one for reference in self._given if (one := reference()) is not None]
+            of_epoch = [one for one in given if one.epoch == epoch]
+            if self._watched is None or self._watched.epoch < epoch:
+                self._watched = _Watched(dataset, epoch, attributes(dataset))
+            # Where the dataset is its own iterator, to ask it for one again may begin it anew.
+            shared = next((one for one in of_epoch if one.iterator is dataset), None)
+            iterator = dataset if shared is not None else iter(dataset)
+            shared = next((one for one in of_epoch if one.iterator is iterator), None)
+            if shared is not None:
+                self._warn(_one_iterator_text(dataset))
+                return shared
+            lock = next((one.lock for one in given if one.iterator is iterator), None)  # of an epoch that was left
+            opened = SharedIterator(iterator, epoch, lock)
+            self._given = [*map(weakref.ref, given), weakref.ref(opened)]
+            self._watched.num_streams += self._watched.is_of(dataset, epoch)
+            return opened
 
-    def _warn(self, dataset: Any) -> None:
-        if self._has_warned:
+    def look_for_own_attributes(self, dataset: Any, epoch: int) -> None:
+        """Warns, once, if threads have set attributes of a dataset that they share: see Note [own attributes]."""
+        watched = self._watched
+        if self._has_warned or watched is None or not watched.is_of(dataset, epoch) or watched.num_streams < 2:
             return
-        self._has_warned = True
-        warnings.warn(
-            f"{type(dataset).__qualname__}.__iter__ returns the same iterator each time, so the threads share it and "
-            "each item comes once. Each worker process would have a copy of the dataset and yield every item. Return a "
-            "new iterator, for example by writing __iter__ as a generator, or give num_streams=1 to say that it is one "
-            "stream.",
-            stacklevel=2,
-        )
+        now = attributes(dataset)
+        changed = [name for name in now if name not in watched.before or now[name] != watched.before[name]]
+        if changed:
+            self._warn(_own_attribute_text(dataset, changed[0]))
+
+    def _warn(self, text: str) -> None:
+        if not self._has_warned:
+            self._has_warned = True
+            warnings.warn(text, stacklevel=2)
+
+
+@dataclass
+class _Watched:
+    """The first dataset that was opened in an epoch; the others are workers' own copies.
+
+    Attributes:
+        before: Its attributes then.
+        num_streams: How many iterators it has given to threads.
+    """
+
+    dataset: Any
+    epoch: int
+    before: dict[str, Any]
+    num_streams: int = 0
+
+    def is_of(self, dataset: Any, epoch: int) -> bool:
+        return self.dataset is dataset and self.epoch == epoch
+
+
+def _one_iterator_text(dataset: Any) -> str:
+    return (
+        f"{type(dataset).__qualname__}.__iter__ returns the same iterator each time, so the threads share it and "
+        "each item comes once. Each worker process would have a copy of the dataset and yield every item. Return a "
+        "new iterator, for example by writing __iter__ as a generator, or give num_streams=1 to say that it is one "
+        "stream."
+    )
+
+
+def _own_attribute_text(dataset: Any, name: str) -> str:
+    return (
+        f"{type(dataset).__qualname__} sets its attribute {name!r} while it is iterated over. Threads share the "
+        "dataset, where each worker process has a copy, so that one may read what another has set, and items may come "
+        "twice or not at all. Keep it in local variables of __iter__, set it in worker_init_fn on "
+        "get_worker_info().dataset, which is each worker's own there, or give num_streams=1 to have one stream."
+    )
 
 
 def _wanted(indices: Any, is_abandoned: Callable[[], bool]) -> Iterator[Any]:

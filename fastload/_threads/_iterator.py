@@ -19,7 +19,7 @@ from fastload._base_iterator import BaseIterator
 from fastload._delivery import Delivery
 from fastload._errors import ForkedProcessError
 from fastload._exit import exit_state
-from fastload._threads._batch_maker import EndOfStreamError, MakerFactory
+from fastload._threads._batch_maker import BatchMaker, EndOfStreamError, MakerFactory
 from fastload._threads._counters import ThreadCounters
 from fastload._threads._dataset import IterableMaker
 from fastload._threads._random_stream import RandomKey, RandomStream, SampleStream, TorchStream
@@ -86,6 +86,7 @@ class ThreadPlan:
 
     Attributes:
         make_maker: Gives each thread what it makes batches with.
+        make_own_maker: The same for a thread with a dataset of its own, which it is given first.
         rng: "torch" or "sample", as of the loader.
         position: Of the first transform that runs in Python, in the user's pipeline.
         splitting: Whether threads may share the samples of a batch.
@@ -95,6 +96,7 @@ class ThreadPlan:
     """
 
     make_maker: MakerFactory
+    make_own_maker: Callable[[Any, RandomStream, int], BatchMaker]
     rng: str
     position: int
     splitting: Splitting
@@ -147,6 +149,7 @@ class ThreadIterator(BaseIterator):
     def _start_threads(self, loader: Any, plan: ThreadPlan) -> WorkerGroup:
         group_plan = GroupPlan(
             plan.make_maker,
+            plan.make_own_maker,
             loader.dataset,
             plan.rng,
             plan.position,

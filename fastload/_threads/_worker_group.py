@@ -22,6 +22,7 @@ from fastload._threads._batch_maker import BatchMaker, EndOfStreamError, MakerFa
 from fastload._threads._counters import ThreadCounters
 from fastload._threads._gil_watch import GilWatch
 from fastload._threads._init_fn import call_init_fn
+from fastload._threads._own_dataset import has_same_values, shallow_copy
 from fastload._threads._random_stream import RandomStream, SampleStream, TorchStream
 from fastload._threads._splitting import Splitting
 from fastload._threads._task import AbandonedError, NotYetError, Piece, Request, SplitBatch, Task, in_turn
@@ -40,6 +41,7 @@ class GroupPlan:
 
     Attributes:
         make_maker: Gives each thread what it makes batches with.
+        make_own_maker: The same for a thread with a dataset of its own, which it is given first.
         dataset: As get_worker_info() shows it.
         rng: "torch": each worker has a generator; "sample": draws depend on the sample alone.
         position: Of the first transform that runs in Python, in the user's pipeline; for rng="sample".
@@ -50,6 +52,7 @@ class GroupPlan:
     """
 
     make_maker: MakerFactory
+    make_own_maker: Callable[[Any, RandomStream, int], BatchMaker]
     dataset: Any
     rng: str
     position: int
@@ -65,9 +68,14 @@ class _Worker:
     def __init__(self, number: int, num_workers: int, seed: int, dataset: Any) -> None:
         self.number = number
         self.generator = torch.Generator().manual_seed(seed % 2**64)
-        self.info = worker_info(number, num_workers, seed, dataset, self.generator)
+        self._make_info = functools.partial(worker_info, number, num_workers, seed, generator=self.generator)
+        self.show(dataset)
         self.last_task: Task | None = None
         self.is_active = True  # its stream has not ended
+
+    def show(self, dataset: Any) -> None:
+        """From now on get_worker_info() has `dataset`."""
+        self.info = self._make_info(dataset=dataset)
 
 
 class WorkerGroup:
@@ -313,10 +321,22 @@ class _WorkerThread(DaemonThread):
                 self._group.set_device()
             if plan.init_fn is not None:
                 with self._group.init_lock, self._stream.mode():
-                    call_init_fn(plan.init_fn, self._worker.number)
+                    self._init(plan.init_fn)
         except BaseException as error:  # noqa: BLE001 - a thread has no caller
             return error
         return None
+
+    def _init(self, init_fn: Callable[[int], None]) -> None:
+        """Calls it, with a copy of the dataset to set attributes of: see Note [own attributes]."""
+        plan, worker = self._group.plan, self._worker
+        own = shallow_copy(plan.dataset)
+        before = dict(getattr(own, "__dict__", {}))
+        worker.show(own)
+        call_init_fn(init_fn, worker.number)
+        if own is plan.dataset or has_same_values(before, vars(own)):
+            worker.show(plan.dataset)
+        else:
+            self._maker = plan.make_own_maker(own, self._stream, worker.number)
 
     def _next_piece(self) -> Piece | None:
         self._gil_watch.look()

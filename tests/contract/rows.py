@@ -86,11 +86,22 @@ ROWS: tuple[Row, ...] = (
         ARGUMENTS,
         "a copy of dataset for each worker",
         "each worker process has its own: what the data set keeps is lost with it, and it has to be pickled to be sent",
-        "threads ask the one object that the program has; it is never copied or pickled. What cannot be shared: "
-        "`fastload.per_thread`, `thread_safe=False`",
+        "threads ask the one object that the program has; it is never pickled. What cannot be shared: "
+        "`fastload.per_thread`, `thread_safe=False`. In worker_init_fn, that of get_worker_info() is a shallow copy, "
+        "and a worker whose copy has other attributes behind it goes on with that",
         "test_deviations.py::test_the_dataset_is_not_copied_so_that_what_it_keeps_stays",
         "test_workers.py::test_per_thread_gives_each_thread_one_handle",
         "test_map_datasets.py::test_thread_safe_false_asks_the_dataset_from_one_thread_at_a_time",
+        "test_workers.py::test_what_an_init_function_sets_of_a_dataset_is_its_workers_own",
+        "test_iterable_datasets.py::test_an_init_function_may_leave_each_worker_its_part",
+    ),
+    deviated(
+        ARGUMENTS,
+        "samples that are a data set's own memory",
+        "copies in the main process, which may be changed in place; without workers the data set's own, too",
+        "as without workers: with batch_size=None, or a collate_fn that copies nothing, what is changed in a batch is "
+        "changed in the data set, and memory that must not be written stays so",
+        "test_deviations.py::test_samples_that_are_not_collated_are_the_datasets_own_memory_as_without_workers",
     ),
     held(
         ARGUMENTS,
@@ -338,6 +349,7 @@ ROWS: tuple[Row, ...] = (
         "test_draws.py::test_generators_are_where_torch_leaves_them_after_every_step",
         "test_map_datasets.py::test_a_persistent_epoch_left_early_has_drawn_as_torch_has",
         "test_iterable_datasets.py::test_a_persistent_epoch_may_be_left_early",
+        "test_iterable_datasets.py::test_a_stream_that_is_left_early_ends_in_the_thread_that_has_run_it",
         "faults/test_tail_lifecycle.py::test_an_iterator_that_is_dropped_ends_its_threads",
         "faults/test_early_ends.py::test_a_thousand_dropped_iterators_leave_threads_descriptors_and_memory_flat",
         note="finalizers signal and never wait",
@@ -384,6 +396,15 @@ ROWS: tuple[Row, ...] = (
         "threads share the one, taking turns, so that each item comes once; a warning names num_streams=1",
         "test_iterable_datasets.py::test_one_iterator_for_all_threads_is_shared_with_a_warning",
         "test_iterable_datasets.py::test_with_num_streams_it_is_run_once_without_a_warning",
+        "test_iterable_datasets.py::test_one_iterator_for_all_threads_is_begun_once_an_epoch",
+    ),
+    deviated(
+        ITERATION,
+        "an iterable data set that sets its attributes while it is iterated over",
+        "each worker sets those of its copy",
+        "threads set those of the one object, with a warning that names the attribute and what to do",
+        "test_iterable_datasets.py::test_attributes_that_threads_set_while_they_iterate_are_warned_of_once",
+        "test_iterable_datasets.py::test_attributes_that_nobody_else_reads_are_not_warned_of",
     ),
     held(
         ITERATION,

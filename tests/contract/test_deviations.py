@@ -60,6 +60,21 @@ def test_an_iterable_dataset_is_one_object_with_an_iterator_for_each_thread() ->
     assert len(mine) == 4, "each worker gives everything, unless it splits it"
 
 
+def test_samples_that_are_not_collated_are_the_datasets_own_memory_as_without_workers() -> None:
+    """A worker process sends copies."""
+
+    def run(kind: Any, num_workers: int) -> Any:
+        dataset = [torch.zeros(2) for _ in range(4)]
+        for sample in kind(dataset, batch_size=None, num_workers=num_workers):
+            sample += 1
+        return [sample.tolist() for sample in dataset]
+
+    theirs, mine = on_both(lambda kind: run(kind, 2))
+    without_workers = on_both(lambda kind: run(kind, 0))
+    assert theirs == [[0, 0]] * 4
+    assert mine == without_workers[0] == without_workers[1] == [[1, 1]] * 4
+
+
 class DrawingElsewhere(Numbered):
     def sample(self, index: int) -> Any:
         return random.random(), np.random.rand()

@@ -148,6 +148,140 @@ def test_with_num_streams_it_is_run_once_without_a_warning() -> None:
     assert batches == [[*range(first, first + 4)] for first in range(0, 40, 4)]
 
 
+class BeginningAnew(ItsOwnIterator):
+    """``__iter__`` returns the data set itself, at its beginning."""
+
+    def __iter__(self) -> Iterator[int]:
+        self.position = 0
+        return self
+
+
+@pytest.mark.parametrize("persistent", [False, True])
+@pytest.mark.filterwarnings("ignore:.*returns the same iterator:UserWarning")
+def test_one_iterator_for_all_threads_is_begun_once_an_epoch(persistent: bool) -> None:
+    loader = fastload.DataLoader(BeginningAnew(), batch_size=4, num_workers=3, persistent_workers=persistent)
+    for _ in range(3):
+        assert sorted(int(item) for batch in loader for item in batch) == list(range(40))
+
+
+class Range(IterableDataset[int]):
+    """Knows nothing of workers."""
+
+    def __init__(self, start: int, end: int) -> None:
+        self.start = start
+        self.end = end
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(self.start, self.end))
+
+
+def take_part(worker_id: int) -> None:
+    """A worker_init_fn that leaves its worker a part of the Range."""
+    info = torch.utils.data.get_worker_info()
+    assert info is not None
+    assert info.id == worker_id
+    dataset: Any = info.dataset
+    length = (dataset.end - dataset.start) // info.num_workers
+    dataset.start += info.id * length
+    dataset.end = dataset.start + length
+
+
+@pytest.mark.parametrize("persistent", [False, True])
+@pytest.mark.parametrize("num_workers", [1, 2, 4])
+def test_an_init_function_may_leave_each_worker_its_part(num_workers: int, persistent: bool) -> None:
+    def run(kind: Any) -> Any:
+        dataset = Range(0, 16)
+        arguments = {"num_workers": num_workers, "persistent_workers": persistent, "worker_init_fn": take_part}
+        loader = kind(dataset, batch_size=3, **arguments)
+        return [[batch.tolist() for batch in loader] for _ in range(2)], dataset.start, dataset.end
+
+    theirs, mine = on_both(run)
+    assert mine == theirs
+    assert sorted(number for batch in mine[0][1] for number in batch) == list(range(16))
+
+
+class Position:
+    def __init__(self) -> None:
+        self.value = 0
+
+
+class Shuffled(IterableDataset[int]):
+    """Sets what its `setter` says at the beginning of each iteration."""
+
+    def __init__(self, setter: Any) -> None:
+        self.setter = setter
+        self.epoch = 0
+        self.position = Position()
+
+    def __iter__(self) -> Iterator[int]:
+        self.setter(self)
+        yield from range(4)
+
+
+def set_epoch(dataset: Any) -> None:
+    dataset.epoch += 1
+
+
+def set_position(dataset: Any) -> None:
+    dataset.position.value += 1
+
+
+@pytest.mark.parametrize(("setter", "name"), [(set_epoch, "'epoch'"), (set_position, "'position.value'")])
+def test_attributes_that_threads_set_while_they_iterate_are_warned_of_once(setter: Any, name: str) -> None:
+    loader = fastload.DataLoader(Shuffled(setter), num_workers=2, persistent_workers=True)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for _ in range(3):
+            assert len(list(loader)) == 8
+    texts = [str(warning.message) for warning in caught]
+    assert len(texts) == 1
+    assert texts[0].startswith(f"Shuffled sets its attribute {name} while")
+    assert "num_streams=1" in texts[0]
+
+
+@pytest.mark.parametrize(
+    ("setter", "arguments"),
+    [
+        (set_epoch, {"num_workers": 0}),
+        (set_epoch, {"num_workers": 1}),
+        (set_epoch, {"num_workers": 2, "num_streams": 1}),
+        (id, {"num_workers": 2}),
+        (lambda dataset: setattr(dataset, "epoch", 0), {"num_workers": 2}),
+    ],
+    ids=["no worker", "one worker", "one stream", "nothing set", "nothing new set"],
+)
+def test_attributes_that_nobody_else_reads_are_not_warned_of(setter: Any, arguments: dict[str, Any]) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(2):
+            list(fastload.DataLoader(Shuffled(setter), **arguments))
+
+
+def test_a_stream_that_is_left_early_ends_in_the_thread_that_has_run_it() -> None:
+    """As an sqlite connection must be closed where it was opened."""
+    threads: list[tuple[int, int]] = []
+    begun, ended = threading.Semaphore(0), threading.Semaphore(0)
+
+    class Opening(IterableDataset[int]):
+        def __iter__(self) -> Iterator[int]:
+            opened = threading.get_ident()
+            begun.release()
+            try:
+                yield from range(1000)
+            finally:
+                threads.append((opened, threading.get_ident()))
+                ended.release()
+
+    iterator = iter(fastload.DataLoader(Opening(), num_workers=2))
+    for _ in range(2):
+        assert begun.acquire(timeout=20)
+    assert next(iterator).tolist() == [0]
+    del iterator
+    for _ in range(2):
+        assert ended.acquire(timeout=20)
+    assert [opened == closed for opened, closed in threads] == [True, True]
+
+
 @pytest.mark.parametrize("num_streams", [1, 2, 3])
 def test_num_streams_is_torch_with_as_many_workers(num_streams: int) -> None:
     torch.manual_seed(3)

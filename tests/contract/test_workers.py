@@ -14,16 +14,17 @@ import warnings
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 import recipes
 import torch
 import torch.utils.data
-from oracle import on_both, outcome
+from oracle import negated, on_both, outcome
 from torch import initial_seed, manual_seed
 from torch.utils.data import Dataset, IterableDataset, get_worker_info
+from torchvision import transforms
 from torchvision.datasets import ImageFolder
 from user_datasets import Drawing, Numbered, Stream, flat
 
@@ -253,6 +254,82 @@ def test_an_init_function_may_change_the_dataset_of_native_batches(folder: Path)
 
     with pytest.raises(RuntimeError, match="worker_init_fn has changed the dataset so that it is not native"):
         iter(fastload.DataLoader(dataset, 3, num_workers=2, worker_init_fn=spoil))
+
+
+class Shifted(Numbered):
+    shift = 0
+
+    def sample(self, index: int) -> int:
+        return index + self.shift
+
+
+def shift(worker_id: int) -> None:
+    info = torch.utils.data.get_worker_info()
+    assert info is not None
+    info.dataset.shift = 100 * (worker_id + 1)  # type: ignore[attr-defined]
+
+
+def test_what_an_init_function_sets_of_a_dataset_is_its_workers_own() -> None:
+    def run(kind: Any) -> Any:
+        dataset = Shifted()
+        batches = [batch.tolist() for batch in kind(dataset, batch_size=3, num_workers=2, worker_init_fn=shift)]
+        return batches, dataset.shift, vars(dataset).get("shift")
+
+    theirs, mine = on_both(run)
+    assert mine == theirs
+    assert mine[0][:2] == [[100, 101, 102], [203, 204, 205]]
+
+
+def test_what_an_init_function_sets_of_a_dataset_that_ends_in_python_is_its_workers_own(folder: Path) -> None:
+    dataset = ImageFolder(str(folder), transforms.Compose([*recipes.evaluation(40, 32).transforms, negated]))
+
+    def init(worker_id: int) -> None:
+        info = torch.utils.data.get_worker_info()
+        assert info is not None
+        info.dataset.transform = recipes.evaluation(48, 24 + worker_id)  # type: ignore[attr-defined]
+
+    assert fastload.DataLoader(dataset).explain().startswith("partly native")
+    theirs, mine = on_both(lambda kind: [flat(batch) for batch in kind(dataset, 3, num_workers=2, worker_init_fn=init)])
+    assert mine == theirs
+
+
+class Deleted(Numbered):
+    deletions: ClassVar[list[int]] = []
+
+    def __del__(self) -> None:
+        self.deletions.append(id(self))
+
+
+class Slotted:
+    __slots__ = ("__dict__", "shift")
+
+    def __len__(self) -> int:
+        return 4
+
+    def __getitem__(self, index: int) -> int:
+        return index
+
+
+@pytest.mark.parametrize("dataset", [Deleted(), Slotted(), [1, 2, 3]], ids=["__del__", "slots", "list"])
+def test_a_dataset_whose_copy_might_have_effects_is_not_copied_for_an_init_function(dataset: Any) -> None:
+    found: list[Any] = []
+    list(fastload.DataLoader(dataset, num_workers=2, worker_init_fn=lambda _: found.append(get_worker_info())))
+    assert all(info.dataset is dataset for info in found)
+    assert len(found) == 2
+
+
+def test_an_init_function_that_sets_nothing_leaves_the_dataset_itself_to_its_worker() -> None:
+    found: list[Any] = []
+
+    class Asking(Numbered):
+        def sample(self, index: int) -> int:
+            found.append((self, torch.utils.data.get_worker_info()))
+            return index
+
+    dataset = Asking(4)
+    list(fastload.DataLoader(dataset, num_workers=2, worker_init_fn=torch.manual_seed))
+    assert all(asked is dataset and info.dataset is dataset for asked, info in found)
+    assert len(found) >= 4
 
 
 def test_an_error_of_an_init_function_comes_with_the_first_native_batch(folder: Path) -> None:
