@@ -9,14 +9,18 @@ import threading
 import time
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import recipes
 import torch
 import torch.utils.data
-from oracle import on_both, outcome
+from oracle import negated, on_both, outcome
 from torch.utils.data import IterableDataset, get_worker_info
+from torchvision import transforms
+from torchvision.datasets import ImageFolder
 from user_datasets import Numbered, flat
 
 import fastload
@@ -73,6 +77,30 @@ def test_samples_that_are_not_collated_are_the_datasets_own_memory_as_without_wo
     without_workers = on_both(lambda kind: run(kind, 0))
     assert theirs == [[0, 0]] * 4
     assert mine == without_workers[0] == without_workers[1] == [[1, 1]] * 4
+
+
+@pytest.mark.parametrize("is_tail", [False, True])
+def test_a_transform_that_is_changed_in_an_epoch_without_workers_counts_from_the_next_one(
+    folder: Path, is_tail: bool
+) -> None:
+    """With workers it does so in torch, too."""
+
+    def steps(size: int) -> Any:
+        return transforms.Compose([*recipes.evaluation(48, size).transforms, *[negated] * is_tail])
+
+    def run(kind: Any, num_workers: int) -> list[list[int]]:
+        dataset = ImageFolder(str(folder), steps(32))
+        loader, sizes = kind(dataset, batch_size=4, num_workers=num_workers), []
+        for _ in range(2):
+            iterator = iter(loader)
+            found = [next(iterator)[0].shape[-1]]
+            dataset.transform = steps(24)
+            sizes.append(found + [images.shape[-1] for images, _ in iterator])
+        return sizes
+
+    theirs, mine = on_both(lambda kind: run(kind, 0))
+    assert theirs == [[32, 24, 24], [24, 24, 24]]
+    assert mine == run(torch.utils.data.DataLoader, 1) == [[32, 32, 32], [24, 24, 24]]
 
 
 class DrawingElsewhere(Numbered):
