@@ -109,7 +109,7 @@ def _decode_natively(path: str, contents: bytes | None, *, is_planar: bool) -> N
     """The pixels, or None where Pillow has to decide what they are."""
     if not _fallback.native_jpeg_is_exact().is_exact:
         return None
-    decoder = _thread_decoder.get(_fallback.pillow_info().max_image_pixels or _config.NO_PIXEL_LIMIT)
+    decoder = _thread_decoder.get(_fallback.pillow_info().max_pixels)
     if contents is not None:
         return decoder.decode_bytes(contents, is_planar)
     encoded = os.fsencode(path)

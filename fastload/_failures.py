@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from typing import TYPE_CHECKING
 
+from fastload._config import MAX_FILE_BYTES
 from fastload._errors import sample_error
 from fastload._fallback import classify_failure
 
@@ -22,13 +24,17 @@ def exception_of(failure: _native.SampleFailure, index: int) -> BaseException:
         return exception_of_pillow(exception, path, index)
     text = ": ".join(part for part in (failure["text"], failure["detail"]) if part)
     cause: Exception | str = text
+    next_step = None
     if number := failure["errno"]:
+        if stage == "limit" and number == errno.EFBIG:
+            limit = f"{MAX_FILE_BYTES >> 20} MiB"
+            next_step = f"Files of more than {limit} are not read. Replace it, or cut off what is behind the image."
         cause = OSError(number, os.strerror(number), os.fsdecode(path))
     elif stage in ("open", "read"):  # Python has OSError for a file that is none or shrank, too
         cause = OSError(text)
     elif stage == "transform":  # as torchvision and Pillow say that an image is too small
         cause = ValueError(text)
-    return sample_error(index, path, stage, cause, offset=failure["offset"] or None)
+    return sample_error(index, path, stage, cause, offset=failure["offset"] or None, next_step=next_step)
 
 
 def exception_of_pillow(exception: BaseException, path: bytes, index: int) -> BaseException:

@@ -11,10 +11,12 @@ import io
 import os
 import stat
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from pathlib import Path
+from typing import IO, Any, NamedTuple, Protocol
 
 from PIL import Image, UnidentifiedImageError, __version__, features
 
+from fastload._config import NO_PIXEL_LIMIT
 from fastload._errors import Stage
 from fastload._exit import EXIT_JOIN_SECONDS, DaemonThread, join_threads
 
@@ -41,12 +43,28 @@ def open_rgb(path: str | bytes) -> RgbImage:
     """
     # By path and not from bytes: Pillow's "cannot identify" message quotes the file object.
     with open(os.fsdecode(path), "rb", opener=_open_regular) as file:
-        return Image.open(file).convert("RGB")
+        return _identified(file).convert("RGB")
 
 
 def open_rgb_bytes(data: bytes) -> RgbImage:
     """Decode `data`, the contents of an image file, to an RGB image; raises what Pillow raises."""
-    return Image.open(io.BytesIO(data)).convert("RGB")
+    return _identified(io.BytesIO(data)).convert("RGB")
+
+
+def _identified(file: IO[bytes]) -> Image.Image:
+    """Image.open() that may be called by several threads in a new process.
+
+    Pillow loads the modules of rare formats when it meets the first such file. One thread that does so makes another,
+    which has asked all formats there were, believe that it has asked all there are.
+    """
+    num_formats = len(Image.ID)
+    try:
+        return Image.open(file)
+    except UnidentifiedImageError:
+        if len(Image.ID) == num_formats:
+            raise
+    file.seek(0)
+    return Image.open(file)
 
 
 def image_info(source: str | io.BytesIO) -> dict[str | tuple[int, int], Any]:
@@ -69,7 +87,12 @@ def rgb_image(pixels: Any, width: int, height: int) -> RgbImage:
 
 def _open_regular(path: str, flags: int) -> int:
     """Opener for ``open``: never waits for a writer of a FIFO. Folders pass: ``open`` words their error."""
-    descriptor = os.open(path, flags | os.O_NONBLOCK)
+    try:
+        descriptor = os.open(path, flags | os.O_NONBLOCK)
+    except BlockingIOError:  # another process has a lease on it, which the kernel asks for while open() waits
+        if not stat.S_ISREG(Path(path).stat().st_mode):
+            raise
+        descriptor = os.open(path, flags)
     try:
         mode = os.fstat(descriptor).st_mode
         if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
@@ -120,21 +143,29 @@ class PillowInfo:
         version: As text, for example "13.0.0".
         is_simd: Whether it is Pillow-SIMD, whose resize is not Pillow's arithmetic.
         libjpeg_turbo: Version of the libjpeg-turbo inside, or None where the JPEG decoder is another one.
-        max_image_pixels: Pillow warns above this many pixels and refuses above twice as many; None: no limit.
-            A module setting that users change, so ask at each epoch.
+        max_pixels: Pillow warns above this many pixels and refuses above twice as many. A module setting that users
+            change, so ask at each epoch.
     """
 
     version: str
     is_simd: bool
     libjpeg_turbo: str | None
-    max_image_pixels: int | None
+    max_pixels: int
 
 
 def pillow_info() -> PillowInfo:
     """Describe the Pillow that decodes here."""
     # Pillow-SIMD is Pillow-SIMD by its version only: 9.5.0.post1 of the former is built on 9.5.0 of the latter.
     turbo = None if _has_feature("mozjpeg") else features.version_feature("libjpeg_turbo")
-    return PillowInfo(__version__, ".post" in __version__, turbo, Image.MAX_IMAGE_PIXELS)
+    return PillowInfo(__version__, ".post" in __version__, turbo, _max_pixels())
+
+
+def _max_pixels() -> int:
+    """Image.MAX_IMAGE_PIXELS, which may be any number, or None: no limit."""
+    limit: float | None = Image.MAX_IMAGE_PIXELS
+    if limit is None or not limit < NO_PIXEL_LIMIT:
+        return NO_PIXEL_LIMIT
+    return max(0, int(limit))
 
 
 class Exactness(NamedTuple):

@@ -220,7 +220,10 @@ class NativeIterator(BaseIterator):
         self._resets = 0
         self._failed: _native.Batch | None = None  # with its like behind it still to be loaded again
         self._last: tuple[NDArray[np.int64], _native.Batch] | None = None  # the batch handed out last
-        self._begun_key: tuple[int, int, bool] | None = None  # of the next epoch, where that is under way already
+        self._begun_key: tuple[int, int, bool] | None = (
+            None  # of the next epoch, where this one is over and that begins
+        )
+        self._has_begun_next = False  # with all of its first batches
         self._stream = self._open_stream(loader)
         # With workers torch asks the sampler for an iterator twice, and uses the second; samplers may count on it.
         self._start(loader, self._sampler_iter if self._num_workers == 0 else None)
@@ -230,7 +233,8 @@ class NativeIterator(BaseIterator):
         super()._reset(loader, first_iter)
         self._resets += 1
         self._num_taken = 0
-        begun_key, self._begun_key = self._begun_key, None
+        begun_key = self._begun_key if self._has_begun_next else None
+        self._begun_key, self._has_begun_next = None, False
         if begun_key is not None and begun_key == sequential_key(loader.batch_sampler):
             self._last = None
             return
@@ -270,7 +274,11 @@ class NativeIterator(BaseIterator):
 
     def _begin_next_epoch(self) -> None:
         """Lets the threads begin the epoch that a persistent iterator is likely to be asked for, where that changes
-        nothing but the time: the batches are known and neither sampler nor transform draws."""
+        nothing but the time: the batches are known and neither sampler nor transform draws.
+
+        What is submitted must not be taken for more of this epoch, nor an interrupt or an error leave out batches of
+        the next one: unless all of it went well, that begins anew.
+        """
         key = sequential_key(self._index_sampler)
         if not (self._persistent_workers and self._num_workers > 0) or key is None or self._begun_key is not None:
             return
@@ -278,8 +286,12 @@ class NativeIterator(BaseIterator):
             return
         index_batches = lower_batch_sampler(SimpleNamespace(batch_sampler=self._index_sampler))
         assert index_batches is not None
-        self._submit_first(index_batches)
         self._begun_key = key
+        try:
+            self._submit_first(index_batches)
+        except Exception:  # noqa: BLE001 - of a batch that nobody has asked for yet
+            return
+        self._has_begun_next = True
 
     def _submit_first(self, index_batches: Iterator[NDArray[np.int64]]) -> None:
         self._index_batches = index_batches
@@ -345,12 +357,12 @@ class NativeIterator(BaseIterator):
         if self._init_error is not None:
             raise self._init_error
         with self._lock:
+            if self._begun_key is not None:  # what is in flight is the next epoch's
+                raise StopIteration
             self._redo_behind_failed()  # what an interrupt has left
             if self._stream.batches_in_flight == 0:  # else an interrupted wait has left its batch behind
                 self._memory.wait_for_room()
                 self._submit_next()
-            if self._begun_key is not None:  # of the next epoch; this one is over
-                raise StopIteration
             try:
                 batch = self._wait()
             except StopIteration:

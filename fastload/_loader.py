@@ -386,7 +386,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         settings = EngineSettings(
             num_threads=self.num_workers,
             max_batches=self._max_batches_in_flight,
-            max_pixels=_fallback.pillow_info().max_image_pixels or _config.NO_PIXEL_LIMIT,
+            max_pixels=_fallback.pillow_info().max_pixels,
             is_native_jpeg_exact=_fallback.native_jpeg_is_exact().is_exact,
         )
         if self._engine is None or not self._engine.can_run(settings):

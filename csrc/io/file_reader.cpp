@@ -16,6 +16,14 @@ namespace {
 
 Status failure(StatusCode code, int system_errno) noexcept { return {code, system_errno, 0, ""}; }
 
+int open_for_reading(const char* name, int flags) noexcept {
+    int fd = -1;
+    do {
+        fd = ::open(name, O_RDONLY | O_CLOEXEC | O_NOCTTY | flags);
+    } while (fd < 0 && errno == EINTR);
+    return fd;
+}
+
 Status open_file(ByteSpan path, UniqueFd* file) noexcept {
     char name[PATH_MAX];
     if (path.size() >= sizeof(name)) return failure(StatusCode::kOpenFailed, ENAMETOOLONG);
@@ -24,11 +32,12 @@ Status open_file(ByteSpan path, UniqueFd* file) noexcept {
         std::memcpy(name, path.data(), path.size());
     }
     name[path.size()] = '\0';
-    int fd = -1;
-    do {
-        // O_NONBLOCK: opening a FIFO without a writer must not wait.
-        fd = ::open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    } while (fd < 0 && errno == EINTR);
+    // O_NONBLOCK: opening a FIFO without a writer must not wait.
+    int fd = open_for_reading(name, O_NONBLOCK);
+    struct stat facts = {};
+    if (fd < 0 && errno == EAGAIN && ::stat(name, &facts) == 0 && S_ISREG(facts.st_mode)) {
+        fd = open_for_reading(name, 0);  // another process has a lease on it, which the kernel asks for meanwhile
+    }
     if (fd < 0) return failure(StatusCode::kOpenFailed, errno);
     *file = UniqueFd(fd);
     return Status::ok();

@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol
 import torch
 from torch.utils.data import DataLoader
 
-from fastload import _config, _fallback, _native, _torch_draws
+from fastload import _fallback, _native, _torch_draws
 from fastload.sources._lowering import LoweredSource
 from fastload.transforms._pillow_rules import resize_order
 
@@ -86,7 +86,7 @@ class TailPlan:
             image_type,
             loader.collate_fn,
             loader.batch_sampler is not None,
-            _fallback.pillow_info().max_image_pixels or _config.NO_PIXEL_LIMIT,
+            _fallback.pillow_info().max_pixels,
             _fallback.native_jpeg_is_exact().is_exact,
         )
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import errno
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import recipes
+import torch
 from image_folders import make_clean_folder
 from PIL import Image, UnidentifiedImageError
 from torchvision.datasets import ImageFolder
@@ -109,7 +112,38 @@ def test_a_link_loop_is_reported_with_its_errno(folder: Path, num_workers: int) 
 @WORKERS
 def test_a_huge_sparse_file_is_refused_before_it_is_read(folder: Path, num_workers: int) -> None:
     error = spoil_and_load(folder, num_workers, lambda path: os.truncate(path, 5 << 30))
-    assert error.stage == "limit"
+    assert (error.stage, error.errno) == ("limit", errno.EFBIG)
+    assert "Files of more than 1024 MiB are not read" in str(error)
+
+
+# Holds a lease on a file, as a file server does for a client, until half a second after the kernel asks for it.
+HOLD_LEASE = """
+import fcntl, signal, sys, time
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGIO])
+file = open(sys.argv[1], "r+b")
+fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+print("held", flush=True)
+signal.sigwait([signal.SIGIO])
+time.sleep(0.5)
+fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+"""
+
+
+@WORKERS
+@pytest.mark.parametrize("suffix", ["JPEG", "png"])
+def test_a_file_that_another_process_has_a_lease_on_is_waited_for(folder: Path, num_workers: int, suffix: str) -> None:
+    dataset = ImageFolder(str(folder), recipes.evaluation(64, 56))
+    path = Path(dataset.samples[5][0])
+    if suffix == "png":
+        Image.open(path).save(path, "PNG")
+    expected = recipes.bytes_of(torch.utils.data.DataLoader(dataset, batch_size=4))
+    command = [sys.executable, "-c", HOLD_LEASE, path]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout is not None
+        if holder.stdout.readline() != "held\n":
+            pytest.skip(f"no leases here: {holder.communicate()[1][-300:]}")
+        assert recipes.bytes_of(fastload.DataLoader(dataset, batch_size=4, num_workers=num_workers)) == expected
+    assert holder.returncode == 0
 
 
 @WORKERS

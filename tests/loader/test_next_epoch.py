@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -72,3 +74,53 @@ def test_closing_drops_the_epoch_that_was_begun(clean_folder: Path) -> None:
     first = recipes.bytes_of(loader)
     loader.close()
     assert recipes.bytes_of(loader) == first
+
+
+class Once:
+    """A trace that raises `error`, once, in front of line `number` of those that _begin_next_epoch() leads to."""
+
+    def __init__(self, number: int, error: BaseException) -> None:
+        self.error: BaseException | None = error
+        self._left = number
+
+    def __call__(self, frame: FrameType, event: str, argument: Any) -> Any:
+        if not is_inside(frame, "_begin_next_epoch"):
+            return None
+        if event == "line" and self.error is not None:
+            self._left -= 1
+            if self._left < 0:
+                error, self.error = self.error, None
+                raise error
+        return self
+
+
+def is_inside(frame: FrameType | None, function: str) -> bool:
+    while frame is not None and frame.f_code.co_name != function:
+        frame = frame.f_back
+    return frame is not None
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), MemoryError("no memory")])
+def test_what_fails_while_the_next_epoch_is_begun_changes_neither(clean_folder: Path, error: BaseException) -> None:
+    """At any line, and also where the user goes on with next() behind it."""
+    loader = make_loader(clean_folder, recipes.evaluation(48))
+    expected = recipes.bytes_of(loader)
+    for number in range(1000):
+        once = Once(number, error)
+        iterator, found = iter(loader), []
+        sys.settrace(once)
+        try:
+            while True:
+                try:
+                    found += recipes.bytes_of([next(iterator)])
+                except type(error):
+                    continue
+                except StopIteration:
+                    break
+        finally:
+            sys.settrace(None)
+        assert found == expected, number
+        assert recipes.bytes_of(loader) == expected, number
+        if once.error is not None:
+            assert number > 20
+            return

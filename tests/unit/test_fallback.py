@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import queue
@@ -13,12 +14,15 @@ import time
 import warnings
 import weakref
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import PIL
 import pytest
 from PIL import Image, UnidentifiedImageError, features
 from torchvision.datasets.folder import pil_loader
 
+import fastload
 from fastload import _fallback
 from fastload._errors import sample_error
 from fastload._fallback import (
@@ -27,6 +31,7 @@ from fastload._fallback import (
     classify_failure,
     decode_rgb,
     native_jpeg_is_exact,
+    open_rgb,
     pillow_info,
 )
 
@@ -170,7 +175,7 @@ def test_truncated_files_fail_in_decode_and_bombs_at_the_limit(
     assert classify_failure(failure_of(half), str(half)).stage == "decode"
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 37 * 23 // 3)
     assert classify_failure(failure_of(jpeg), str(jpeg)).stage == "limit"
-    assert pillow_info().max_image_pixels == 37 * 23 // 3
+    assert pillow_info().max_pixels == 37 * 23 // 3
 
 
 def test_read_errors_without_a_file_name_are_stage_read() -> None:
@@ -191,7 +196,58 @@ def test_pillow_info_describes_the_installed_pillow() -> None:
     info = pillow_info()
     assert info.version == PIL.__version__
     assert info.libjpeg_turbo == features.version_feature("libjpeg_turbo")
-    assert info.max_image_pixels == Image.MAX_IMAGE_PIXELS
+    assert info.max_pixels == Image.MAX_IMAGE_PIXELS
+
+
+@pytest.mark.parametrize("limit", [None, 0, -1, 1e9, 851.5, 850.5, float("inf"), float("nan"), 10**20, 1 << 63, True])
+def test_pillows_pixel_limit_may_be_any_number(jpeg: Path, monkeypatch: pytest.MonkeyPatch, limit: Any) -> None:
+    """The image has 851 pixels."""
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", limit)
+
+    def outcome(load: Any) -> Any:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            try:
+                return np.asarray(load(jpeg)).tobytes(), [warning.category for warning in caught]
+            except Image.DecompressionBombError:
+                return "refused"
+
+    expected = outcome(lambda path: Image.open(path).convert("RGB"))
+    assert outcome(lambda path: fastload.decode_image(path, output="pil")) == expected
+
+
+def test_a_file_with_a_lease_is_waited_for(jpeg: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    open_file, flags = os.open, []
+
+    def refuse_not_to_wait(path: str, given: int) -> int:
+        flags.append(given & os.O_NONBLOCK)
+        if flags[-1]:
+            raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable", path)
+        return open_file(path, given)
+
+    monkeypatch.setattr(os, "open", refuse_not_to_wait)
+    assert open_rgb(str(jpeg)).size == (37, 23)
+    assert flags == [os.O_NONBLOCK, 0]
+
+
+def test_a_format_that_another_thread_has_loaded_meanwhile_is_asked(
+    jpeg: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pillow compares with the formats there are now, not with those that it has asked."""
+    open_image, calls = Image.open, []
+
+    def open_too_early(file: Any) -> Any:
+        calls.append(file)
+        if len(calls) == 1:
+            file.read(9)
+            monkeypatch.setattr(Image, "ID", [*Image.ID, "NEW"])
+            raise UnidentifiedImageError("cannot identify image file")
+        return open_image(file)
+
+    expected = open_rgb(str(jpeg)).tobytes()
+    monkeypatch.setattr(Image, "open", open_too_early)
+    assert open_rgb(str(jpeg)).tobytes() == expected
+    assert len(calls) == 2
 
 
 @pytest.mark.parametrize(
