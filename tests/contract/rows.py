@@ -370,6 +370,21 @@ ROWS: tuple[Row, ...] = (
         "of images that are loaded natively from the next iter() in either case",
         "test_deviations.py::test_a_transform_that_is_changed_in_an_epoch_without_workers_counts_from_the_next_one",
     ),
+    deviated(
+        ITERATION,
+        "files that are rewritten between the epochs of persistent workers",
+        "are read as they are in the epoch",
+        "where neither sampler nor transform draws, the first `prefetch_factor * num_workers` native batches are read "
+        "when the epoch before ends",
+        "loader/test_next_epoch.py::test_evaluation_begins_its_next_epoch_when_one_ends",
+    ),
+    deviated(
+        ITERATION,
+        "the current directory, and so relative paths",
+        "of a worker is that in which it was started",
+        "is the program's, as without workers",
+        "test_deviations.py::test_the_current_directory_is_the_programs",
+    ),
     held(
         ITERATION,
         "batch_size=None",
@@ -634,6 +649,13 @@ ROWS: tuple[Row, ...] = (
                 "test_collation.py::test_errors_of_collation_have_torchs_words",
             ),
         )
+    ),
+    deviated(
+        COLLATION,
+        "storage of batches",
+        "without workers it may be resized in place, with them it may not",
+        "of native batches it may not",
+        "test_deviations.py::test_native_batches_cannot_be_resized_in_place_without_workers_either",
     ),
     deviated(
         COLLATION,

@@ -103,6 +103,34 @@ def test_a_transform_that_is_changed_in_an_epoch_without_workers_counts_from_the
     assert mine == run(torch.utils.data.DataLoader, 1) == [[32, 32, 32], [24, 24, 24]]
 
 
+def test_the_current_directory_is_the_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker process has its own, which the program does not change."""
+
+    class Looking(Numbered):
+        def sample(self, index: int) -> str:
+            return str(Path.cwd())
+
+    def run(kind: Any) -> list[str]:
+        monkeypatch.chdir("/")
+        loader = kind(Looking(1), batch_size=None, num_workers=1, persistent_workers=True)
+        found = list(loader)
+        monkeypatch.chdir(tmp_path)
+        return found + list(loader)
+
+    theirs, mine = on_both(run)
+    assert theirs == ["/", "/"]
+    assert mine == ["/", str(tmp_path)]
+
+
+def test_native_batches_cannot_be_resized_in_place_without_workers_either(folder: Path) -> None:
+    def run(kind: Any, num_workers: int) -> Any:
+        loader = kind(ImageFolder(str(folder), recipes.evaluation(40, 32)), batch_size=4, num_workers=num_workers)
+        return outcome(lambda: next(iter(loader))[0].resize_(400, 3, 32, 32).shape[0])
+
+    assert on_both(lambda kind: run(kind, 0)) == (("returned", 400), ("raised", RuntimeError))
+    assert on_both(lambda kind: run(kind, 1)) == (("raised", RuntimeError), ("raised", RuntimeError))
+
+
 class DrawingElsewhere(Numbered):
     def sample(self, index: int) -> Any:
         return random.random(), np.random.rand()
