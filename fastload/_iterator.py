@@ -22,7 +22,7 @@ from fastload._errors import ForkedProcessError, LoaderClosedError
 from fastload._exit import exit_state
 from fastload._failures import exception_of
 from fastload._fallback import FallbackThreads, serve
-from fastload._torch_draws import uniform_is_fused
+from fastload._torch_draws import uniform_rule
 from fastload.samplers._lowering import BadIndicesError, lower_batch_sampler, sequential_key
 from fastload.sources._lowering import LoweredSource
 
@@ -251,7 +251,7 @@ class NativeIterator(BaseIterator):
             # torch seeds each worker with the base seed and its number. Without workers it draws from its default
             # generator, whose state goes in before each batch and comes out after it.
             seeds = [(int(self._base_seed) + worker) % 2**64 for worker in range(max(1, self._num_workers))]
-            draws = [_native.TorchDraws(seed, is_fused=uniform_is_fused()) for seed in seeds]
+            draws = [_native.TorchDraws(seed, uniform_rule()) for seed in seeds]
             for worker, generator in zip(draws, self._generators or (), strict=False):
                 worker.load(generator.get_state().numpy())
             return engine.open_torch_stream(plan.index, plan.views, draws)
@@ -408,7 +408,7 @@ class NativeIterator(BaseIterator):
         self._look_ahead()
 
     def _default_draws(self) -> _native.TorchDraws:
-        draws = _native.TorchDraws(0, is_fused=uniform_is_fused())
+        draws = _native.TorchDraws(0, uniform_rule())
         draws.load(torch.get_rng_state().numpy())
         return draws
 

@@ -51,6 +51,7 @@ TorchDraws = _core.TorchDraws
 TorchExp = _core.TorchExp
 TorchGaussian = _core.TorchGaussian
 TransformPlan = _core.TransformPlan
+UniformRule = _core.UniformRule
 active_kernel_table = _core.active_kernel_table
 apply_transform = _core.apply_transform
 file_system_kind = _core.file_system_kind

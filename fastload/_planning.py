@@ -20,7 +20,7 @@ from fastload._batch_memory import ViewForm
 from fastload._device import BatchLayout
 from fastload._iterator import NativePlan
 from fastload._stats import LoaderStats
-from fastload._torch_draws import UnknownDrawsError, uniform_is_fused, with_torch_exp
+from fastload._torch_draws import UnknownDrawsError, uniform_rule, with_torch_exp
 from fastload.sources._lowering import LoweredSource, NotLowered
 from fastload.transforms._lowering import LoweredTransform, TransformStage, lower_transform, lower_views
 from fastload.transforms._lowering import NotLowered as TransformNotLowered
@@ -207,7 +207,7 @@ def _random_verdict(rng: str, num_workers: int) -> StageVerdict:
         return StageVerdict("random", "a counter for each sample")
     what = f"torch's numbers for num_workers={num_workers}"
     try:
-        uniform_is_fused()
+        uniform_rule()
     except UnknownDrawsError as error:
         return StageVerdict("random", what, str(error), Way.PYTHON)
     return StageVerdict("random", what)

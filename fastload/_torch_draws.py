@@ -1,12 +1,13 @@
 """What native code has to know of the installed torch to draw the same random numbers; found by asking torch.
 
 torch's CPU generator gives the same words everywhere, but builds differ in how they make numbers of them: ``uniform_``
-rounds once or twice, and ``exp`` comes from one mathematical library or another.
+rounds once or twice and may give its upper bound or not, and ``exp`` comes from one mathematical library or another.
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Iterable
 from typing import Any
 
@@ -19,6 +20,8 @@ from fastload._exit import exit_state
 _PROBED_SEEDS = 64
 _EXP_CHUNK = 1 << 18
 _EXP_PROBES = 256
+# Neighbours in float32: one draw in two is rounded up to the higher one.
+_NARROW = (0.5, 0.5 + 2**-24)
 
 
 class UnknownDrawsError(Exception):
@@ -26,22 +29,23 @@ class UnknownDrawsError(Exception):
 
 
 @functools.cache
-def uniform_is_fused() -> bool:
-    """Whether ``uniform_`` of this torch rounds once (a fused multiply-add); checks the other draws besides.
+def uniform_rule() -> _native.UniformRule:
+    """How ``uniform_`` of this torch rounds; checks the other draws besides.
 
     Raises:
         UnknownDrawsError: A draw is not made of the generator's words as native code makes it.
     """
-    for is_fused in (True, False):
-        if all(_draw_as_torch(seed, is_fused) for seed in range(_PROBED_SEEDS)):
-            return is_fused
+    for is_fused, excludes_to in itertools.product((True, False), repeat=2):
+        rule = _native.UniformRule(is_fused=is_fused, excludes_to=excludes_to)
+        if all(_draw_as_torch(seed, rule) for seed in range(_PROBED_SEEDS)):
+            return rule
     raise UnknownDrawsError(f"torch {torch.__version__} draws in a way that is not known here")
 
 
-def _draw_as_torch(seed: int, is_fused: bool) -> bool:
+def _draw_as_torch(seed: int, rule: _native.UniformRule) -> bool:
     """Whether native draws equal torch's from the same seed, and leave the generator in the same state."""
     generator = torch.Generator().manual_seed(seed)
-    draws = _native.TorchDraws(seed, is_fused=is_fused)
+    draws = _native.TorchDraws(seed, rule)
     theirs = [
         float(torch.empty(1).uniform_(0.08, 1.0, generator=generator).item()),
         int(torch.randint(65535, (1,), generator=generator).item()),
@@ -49,9 +53,10 @@ def _draw_as_torch(seed: int, is_fused: bool) -> bool:
         torch.randperm(4, generator=generator).tolist(),
         float(torch.empty(1).uniform_(-0.28, 0.31, generator=generator).item()),
         int(torch.randint(14, (), generator=generator).item()),
+        float(torch.empty(1).uniform_(*_NARROW, generator=generator).item()),
     ]
     ours: list[Any] = [draws.uniform(0.08, 1.0), draws.below(65535), draws.uniform(), draws.permutation(4)]
-    ours += [draws.uniform(-0.28, 0.31), draws.below(14)]
+    ours += [draws.uniform(-0.28, 0.31), draws.below(14), draws.uniform(*_NARROW)]
     state = torch.Generator().manual_seed(seed).get_state().numpy()
     draws.store(state)
     return theirs == ours and np.array_equal(state, generator.get_state().numpy())
@@ -65,7 +70,7 @@ def torch_exp(low: float, high: float) -> _native.TorchExp:
         UnknownDrawsError: torch.exp is off by more than one unit in the last place, or not the same for one element as
             for many.
     """
-    exp = _native.TorchExp(low, high, is_fused=uniform_is_fused())
+    exp = _native.TorchExp(low, high, uniform_rule())
     exit_state.watch()
     for first in range(0, 1 << 24, _EXP_CHUNK):
         exit_state.sleep_if_begun()

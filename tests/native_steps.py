@@ -65,7 +65,7 @@ def recorded_op(call: Callable[[], object]) -> Step:
 
 def native_draws(seed: int) -> _core.TorchDraws:
     """The draws that torch makes after torch.manual_seed(seed)."""
-    return _core.TorchDraws(seed, is_fused=_torch_draws.uniform_is_fused())
+    return _core.TorchDraws(seed, _torch_draws.uniform_rule())
 
 
 def state_after(draws: _core.TorchDraws, seed: int) -> bytes:
@@ -73,6 +73,22 @@ def state_after(draws: _core.TorchDraws, seed: int) -> bytes:
     state = torch.Generator().manual_seed(seed).get_state().numpy()
     draws.store(state)
     return state.tobytes()
+
+
+def state_that_draws(words: NDArray[np.uint32]) -> torch.Tensor:
+    """A state of torch's CPU generator that gives these 623 words next: mt19937's last step undone."""
+    words = words ^ (words >> np.uint32(18))
+    words ^= (words << np.uint32(15)) & np.uint32(0xEFC60000)
+    shifted = words
+    for _ in range(5):
+        shifted = words ^ ((shifted << np.uint32(7)) & np.uint32(0x9D2C5680))
+    words = shifted ^ (shifted >> np.uint32(11)) ^ (shifted >> np.uint32(22))
+    state = torch.Generator().manual_seed(0).get_state()
+    left, next_word = 624, 1
+    state.numpy()[8:12].view(np.int32)[:] = left
+    state.numpy()[16:24].view(np.uint64)[:] = next_word
+    state.numpy()[24 + 8 * next_word : 24 + 8 * 624].view(np.uint64)[:] = words
+    return state
 
 
 def noise(width: int, height: int, seed: int = 5) -> Image.Image:

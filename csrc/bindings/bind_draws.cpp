@@ -72,8 +72,14 @@ float draw_exp(DrawSource& draws, float from, float to, std::shared_ptr<TorchExp
 }  // namespace
 
 void bind_draws(py::module_& m) {
+    py::class_<UniformRule>(m, "UniformRule")
+        .def(py::init([](bool is_fused, bool excludes_to) { return UniformRule{is_fused, excludes_to}; }),
+             py::kw_only(), py::arg("is_fused"), py::arg("excludes_to"))
+        .def_readonly("is_fused", &UniformRule::is_fused)
+        .def_readonly("excludes_to", &UniformRule::excludes_to);
+
     py::class_<TorchExp, std::shared_ptr<TorchExp>>(m, "TorchExp")
-        .def(py::init<float, float, bool>(), py::arg("low"), py::arg("high"), py::kw_only(), py::arg("is_fused"))
+        .def(py::init<float, float, UniformRule>(), py::arg("low"), py::arg("high"), py::arg("rule"))
         .def("inputs", &exp_inputs, py::arg("first"), py::arg("count"))
         .def("add", &add_exp_values, py::arg("first"), py::arg("values"))
         .def("value", &exp_value, py::arg("draw"))
@@ -92,8 +98,8 @@ void bind_draws(py::module_& m) {
              py::arg("sample_index"));
 
     py::class_<TorchDraws, DrawSource>(m, "TorchDraws")
-        .def(py::init([](std::uint64_t seed, bool is_fused) { return TorchDraws(Mt19937Stream(seed), is_fused); }),
-             py::arg("seed"), py::kw_only(), py::arg("is_fused"))
+        .def(py::init([](std::uint64_t seed, UniformRule rule) { return TorchDraws(Mt19937Stream(seed), rule); }),
+             py::arg("seed"), py::arg("rule"))
         .def("load", &load_state, py::arg("state").noconvert())
         .def("store", &store_state, py::arg("state").noconvert());
 }

@@ -5,7 +5,7 @@
 
 namespace fastload {
 
-// Adds `TorchExp`, `DrawSource`, `CounterDraws` and `TorchDraws` to the module.
+// Adds `UniformRule`, `TorchExp`, `DrawSource`, `CounterDraws` and `TorchDraws` to the module.
 void bind_draws(pybind11::module_& m);
 
 }  // namespace fastload

@@ -7,7 +7,7 @@ namespace fastload {
 float DrawSource::uniform_exp(const LogRange& range) noexcept {
     const std::uint32_t bits24 = next_bits24();
     if (range.torch_exp != nullptr) return (*range.torch_exp)(bits24);
-    return rounded_exp(scaled_uniform(bits24, range.from, range.to, is_fused_));
+    return rounded_exp(scaled_uniform(bits24, range.from, range.to, rule_));
 }
 
 void DrawSource::permutation(std::uint8_t* out, std::size_t n) noexcept {

@@ -34,7 +34,7 @@ class DrawSource {
     float uniform() noexcept { return static_cast<float>(next_bits24()) * 0x1p-24F; }
 
     // torch.empty(1).uniform_(from, to).
-    float uniform(float from, float to) noexcept { return scaled_uniform(next_bits24(), from, to, is_fused_); }
+    float uniform(float from, float to) noexcept { return scaled_uniform(next_bits24(), from, to, rule_); }
 
     // torch.exp(torch.empty(1).uniform_(range.from, range.to)).
     float uniform_exp(const LogRange& range) noexcept;
@@ -43,21 +43,21 @@ class DrawSource {
     void permutation(std::uint8_t* out, std::size_t n) noexcept;
 
   protected:
-    explicit DrawSource(bool is_fused) noexcept : is_fused_(is_fused) {}
+    explicit DrawSource(UniformRule rule) noexcept : rule_(rule) {}
     DrawSource(const DrawSource&) = default;
     DrawSource& operator=(const DrawSource&) = default;
 
   private:
     virtual std::uint32_t next_bits24() noexcept = 0;
 
-    bool is_fused_;  // see scaled_uniform
+    UniformRule rule_;
 };
 
 // Draws named by (seed, epoch, sample, step): Note [counter layout].
 class CounterDraws final : public DrawSource {
   public:
     CounterDraws(std::uint64_t seed, std::uint64_t epoch, std::uint64_t sample_index) noexcept
-        : DrawSource(false),
+        : DrawSource(UniformRule{}),
           seed_(seed),
           epoch_(epoch),
           sample_index_(sample_index),
@@ -80,7 +80,7 @@ class CounterDraws final : public DrawSource {
 // Draws from a stream of torch's generator, one after the other.
 class TorchDraws final : public DrawSource {
   public:
-    TorchDraws(const Mt19937Stream& stream, bool is_fused) noexcept : DrawSource(is_fused), stream_(stream) {}
+    TorchDraws(const Mt19937Stream& stream, UniformRule rule) noexcept : DrawSource(rule), stream_(stream) {}
 
     void begin_step(std::uint32_t) noexcept override {}
     std::uint32_t below(std::uint32_t n) noexcept override { return stream_.next_uint32() % n; }

@@ -9,9 +9,14 @@
 
 namespace fastload {
 
-// Tensor.uniform_(from, to) of one float32 element, made of the low 24 bits of a word. Some builds of torch round once
-// (a fused multiply-add), others twice.
-float scaled_uniform(std::uint32_t bits24, float from, float to, bool is_fused) noexcept;
+// What builds of torch do differently in Tensor.uniform_(from, to).
+struct UniformRule {
+    bool is_fused = false;     // rounds once (a fused multiply-add), not twice
+    bool excludes_to = false;  // gives `from` where the result would be rounded up to `to`
+};
+
+// Tensor.uniform_(from, to) of one float32 element, made of the low 24 bits of a word.
+float scaled_uniform(std::uint32_t bits24, float from, float to, UniformRule rule) noexcept;
 
 // There are 2^24 such numbers. What torch.exp makes of a float32 depends on the library that torch was built with:
 // about one result in a hundred is a neighbour of the correctly rounded one. This keeps which, found by asking torch
@@ -20,7 +25,7 @@ class TorchExp {
   public:
     static constexpr std::uint32_t kNumDraws = 1U << 24;
 
-    TorchExp(float from, float to, bool is_fused) noexcept : from_(from), to_(to), is_fused_(is_fused) {}
+    TorchExp(float from, float to, UniformRule rule) noexcept : from_(from), to_(to), rule_(rule) {}
 
     // The drawn numbers first, first + 1, ... as floats.
     void fill_inputs(std::uint32_t first, std::size_t count, float* inputs) const noexcept;
@@ -37,7 +42,7 @@ class TorchExp {
   private:
     const float from_;
     const float to_;
-    const bool is_fused_;
+    const UniformRule rule_;
     std::vector<std::uint32_t> corrections_;  // rising: 2 * bits24, plus 1 where torch gives the next larger float
 };
 

@@ -82,7 +82,7 @@ class TorchStream(RandomStream):
     def native_draws(self) -> _native.DrawSource:
         """Raises UnknownDrawsError: the installed torch draws in a way that native code does not know."""
         if self._draws is None:
-            self._draws = _native.TorchDraws(0, is_fused=_torch_draws.uniform_is_fused())
+            self._draws = _native.TorchDraws(0, _torch_draws.uniform_rule())
         self._state = self._take_generator().get_state()
         self._draws.load(self._state.numpy())
         return self._draws

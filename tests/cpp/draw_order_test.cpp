@@ -207,7 +207,7 @@ void check_equals_torch(const Script& script, std::size_t num_threads, unsigned 
     for (unsigned i = 0; i < 2; ++i) decoders.emplace_back([&, i] { decode(engine.core(), script, seed + i); });
     SampleSource source;
     source.views = {random_view()};
-    source.torch_draws = TorchDraws(Mt19937Stream(seed), true);
+    source.torch_draws = TorchDraws(Mt19937Stream(seed), {true, true});
     const auto batches = make_batches(12);
     TorchDraws expected_draws = *source.torch_draws;
     Consumer consumer(engine, source, batches);
@@ -258,7 +258,7 @@ TEST_CASE(samples_that_wait_for_their_turn_are_let_go_of_by_cancel) {
     Engine engine(2, [&]() { return std::make_unique<ScriptedWorker>(script, 1U); });
     SampleSource source;
     source.views = {random_view()};
-    source.torch_draws = TorchDraws(Mt19937Stream(1), true);
+    source.torch_draws = TorchDraws(Mt19937Stream(1), {true, true});
     std::weak_ptr<Stream> watched;
     std::weak_ptr<void> memory;
     {
@@ -288,7 +288,7 @@ TEST_CASE(samples_that_wait_for_their_turn_allocate_nothing_once_warm) {
     Engine engine(3, [&]() { return std::make_unique<ScriptedWorker>(script, seed++); });
     SampleSource source;
     source.views = {random_view()};
-    source.torch_draws = TorchDraws(Mt19937Stream(1), true);
+    source.torch_draws = TorchDraws(Mt19937Stream(1), {true, true});
     const std::shared_ptr<Stream> stream = engine.open_stream(source);
     const std::vector<std::int64_t> indices(kSamples, 3);
     auto bytes = std::make_shared<std::vector<std::uint8_t>>(kSamples * source.views[0].sample_bytes);
@@ -325,7 +325,7 @@ TEST_CASE(an_image_that_changes_its_size_meanwhile_fails) {
     Engine engine(1, []() { return std::make_unique<ChangingWorker>(); });
     SampleSource source;
     source.views = {random_view()};
-    source.torch_draws = TorchDraws(Mt19937Stream(1), true);
+    source.torch_draws = TorchDraws(Mt19937Stream(1), {true, true});
     Consumer consumer(engine, source, {{0}, {1}});
     CHECK(consumer.next(0)->first_error->status.code == StatusCode::kInvalidGeometry);
 }

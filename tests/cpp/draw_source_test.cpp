@@ -62,8 +62,8 @@ TEST_CASE(what_is_no_generator_state_is_refused_and_changes_nothing) {
 
 TEST_CASE(numbers_are_made_of_words_as_torch_makes_them) {
     Mt19937Stream words(3);
-    TorchDraws plain(words, false);
-    TorchDraws fused(words, true);
+    TorchDraws plain(words, {false, false});
+    TorchDraws fused(words, {true, false});
     bool have_differed = false;
     for (int i = 0; i < 1000; ++i) {
         const float unit = std::ldexp(static_cast<float>(words.next_uint32() & 0xffffffU), -24);
@@ -78,8 +78,20 @@ TEST_CASE(numbers_are_made_of_words_as_torch_makes_them) {
     CHECK_EQUAL(plain.uniform(), std::ldexp(static_cast<float>(words.next_uint32() & 0xffffffU), -24));
 }
 
+TEST_CASE(a_number_that_is_rounded_up_to_the_upper_bound_is_the_lower_one_where_torch_makes_it_so) {
+    const std::uint32_t highest = TorchExp::kNumDraws - 1;
+    for (const bool is_fused : {false, true}) {
+        CHECK_EQUAL(scaled_uniform(highest, 0.9F, 1.0F, {is_fused, false}), 1.0F);
+        CHECK_EQUAL(scaled_uniform(highest, 0.9F, 1.0F, {is_fused, true}), 0.9F);
+        CHECK_EQUAL(scaled_uniform(highest - 100, 0.9F, 1.0F, {is_fused, true}),
+                    scaled_uniform(highest - 100, 0.9F, 1.0F, {is_fused, false}));
+        CHECK_EQUAL(TorchExp(0.9F, 1.0F, {is_fused, true})(highest), rounded_exp(0.9F));
+        CHECK_EQUAL(scaled_uniform(highest, 2.0F, 2.0F, {is_fused, true}), 2.0F);
+    }
+}
+
 TEST_CASE(a_permutation_has_every_number_once_and_takes_a_word_less_than_its_size) {
-    TorchDraws draws(Mt19937Stream(21), false);
+    TorchDraws draws(Mt19937Stream(21), UniformRule{});
     Mt19937Stream words(21);
     std::array<std::uint8_t, 100> order{};
     draws.permutation(order.data(), order.size());
@@ -105,7 +117,7 @@ TEST_CASE(counter_draws_are_named_by_the_step) {
 }
 
 TEST_CASE(torch_exp_gives_back_what_it_was_told) {
-    TorchExp exp(-0.3F, 0.3F, true);
+    TorchExp exp(-0.3F, 0.3F, {true, false});
     std::vector<float> values(1000);
     exp.fill_inputs(500, values.size(), values.data());
     for (std::size_t i = 0; i < values.size(); ++i) {
@@ -117,7 +129,7 @@ TEST_CASE(torch_exp_gives_back_what_it_was_told) {
     CHECK_EQUAL(exp.num_corrections(), 286U);  // positions 3 and 5 of each seven
     for (std::uint32_t i = 0; i < values.size(); ++i) CHECK_EQUAL(exp(500 + i), values[i]);
     values[0] *= 1.001F;
-    CHECK(!TorchExp(-0.3F, 0.3F, true).add(500, {values.data(), values.size()}));
+    CHECK(!TorchExp(-0.3F, 0.3F, {true, false}).add(500, {values.data(), values.size()}));
 }
 
 }  // namespace fastload

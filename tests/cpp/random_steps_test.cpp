@@ -23,7 +23,8 @@ using Version = TorchvisionVersion;
 // Answers in the order given, and remembers what was asked.
 class ScriptedDraws final : public DrawSource {
   public:
-    explicit ScriptedDraws(std::deque<std::uint32_t> answers) : DrawSource(false), answers_(std::move(answers)) {}
+    explicit ScriptedDraws(std::deque<std::uint32_t> answers)
+        : DrawSource(UniformRule{}), answers_(std::move(answers)) {}
 
     void begin_step(std::uint32_t position) noexcept override { asked_ += "@" + std::to_string(position) + " "; }
     std::uint32_t below(std::uint32_t n) noexcept override {

@@ -262,13 +262,13 @@ TEST_CASE(head_draws_in_the_order_of_samples_and_a_failed_one_can_be_rewound) {
     flip.position = 1;
     const auto plan = make_plan({sized(TransformKind::kRandomResizedCrop, 24, 24), flip});
     SampleHead head = make_head();
-    TorchDraws draws(Mt19937Stream(5), false);
+    TorchDraws draws(Mt19937Stream(5), UniformRule{});
     std::vector<HeadResult> expected(8);
     for (HeadResult& result : expected) CHECK(head.run(bytes_of(whole), *plan, &draws, &result).is_ok());
     CHECK(bytes_in(expected[0]) != bytes_in(expected[1]));
     const std::uint32_t next_word = draws.stream().next_uint32();
 
-    TorchDraws again(Mt19937Stream(5), false);
+    TorchDraws again(Mt19937Stream(5), UniformRule{});
     for (const HeadResult& wanted : expected) {
         const Mt19937Stream before = again.stream();
         HeadResult result;
@@ -356,7 +356,7 @@ TEST_CASE(heads_in_several_threads_share_a_plan) {
     const auto plan = make_plan({sized(TransformKind::kRandomResizedCrop, 24, 24)});
     const auto make_all = [&](std::vector<HeadResult>* results) {
         SampleHead head = make_head();
-        TorchDraws draws(Mt19937Stream(11), true);
+        TorchDraws draws(Mt19937Stream(11), {true, true});
         for (HeadResult& result : *results) {
             if (!head.run(bytes_of(path), *plan, &draws, &result).is_ok()) return;
         }

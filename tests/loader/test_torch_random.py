@@ -7,15 +7,18 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import recipes
 import torch
 from image_folders import save_jpeg
 from loader_epochs import LOADERS, NUM_EPOCHS, assert_epochs_equal, generator_state, outcomes, run_epochs
+from native_steps import state_that_draws
 from PIL import Image
 from torch.utils.data import Subset
 from torchvision import transforms
 from torchvision.datasets import ImageFolder
+from torchvision.transforms import v2
 
 import fastload
 from fastload._iterator import NativeIterator
@@ -56,6 +59,56 @@ def test_training_equals_torch_where_pillow_decodes_a_part(mixed_folder: Path, n
 def test_training_equals_torch_on_real_photographs(corpora: Path, num_workers: int) -> None:
     dataset = ImageFolder(str(corpora / "imagenet64"), recipes.training())
     assert_equal_to_torch(dataset, num_workers=num_workers)
+
+
+EDGE_RECIPES = {
+    "the share of a crop": [transforms.RandomResizedCrop(20, scale=(0.9, 1.0), ratio=(1.0, 1.0))],
+    "the aspect ratio of a crop": [transforms.RandomResizedCrop(20, scale=(0.2, 0.3))],
+    "the share of a crop, v2": [v2.RandomResizedCrop(20, scale=(0.8, 1.0))],
+    "jitter": [transforms.ColorJitter(0.1, 0.1, 0.1)],
+    "jitter, v2": [v2.ColorJitter((0.9, 1.2), (0.9, 1.2), (0.9, 1.2), (0.25, 0.3))],
+    "blur": [transforms.GaussianBlur(5, (1.0, 1.2))],
+    "blur, v2": [v2.GaussianBlur(5, (1.0, 1.2))],
+    "erasing": [transforms.ToTensor(), transforms.RandomErasing(1.0, scale=(0.02, 0.2), ratio=(1.0, 1.0))],
+    "erasing, v2": [v2.PILToTensor(), v2.RandomErasing(1.0, scale=(0.1, 0.2), ratio=(0.75, 4 / 3))],
+}
+
+
+@pytest.mark.parametrize("recipe", EDGE_RECIPES)
+@pytest.mark.parametrize("seed", range(3))
+def test_draws_at_the_upper_edge_of_their_range_equal_torchs(clean_folder: Path, recipe: str, seed: int) -> None:
+    """One draw in some million is rounded up to the upper bound; here it is every other one."""
+    steps = EDGE_RECIPES[recipe]
+    ends = [] if "erasing" in recipe else [transforms.PILToTensor()]
+    dataset = ImageFolder(str(clean_folder), transforms.Compose([transforms.Resize((40, 36)), *steps, *ends]))
+    random = np.random.default_rng(seed)
+    words = random.integers(0, 1 << 32, 623, dtype=np.uint32)
+    words = np.where(random.random(623) < 0.5, words | np.uint32(0xFFFFFF), words)
+    state = state_that_draws(words)
+
+    def run(kind: Any) -> Any:
+        torch.set_rng_state(state)
+        loader = kind(dataset, batch_size=4, generator=torch.Generator())
+        if kind is fastload.DataLoader:
+            assert loader.explain().startswith("native"), loader.explain()
+        return list(outcomes(loader)), generator_state()
+
+    theirs, mine = map(run, LOADERS)
+    assert mine == theirs
+
+
+def test_a_seed_whose_first_draw_is_at_the_upper_edge_equals_torchs(clean_folder: Path) -> None:
+    crop = transforms.RandomResizedCrop(20, scale=(0.9, 1.0), ratio=(1.0, 1.0))
+    dataset = ImageFolder(
+        str(clean_folder), transforms.Compose([transforms.Resize((32, 32)), crop, transforms.PILToTensor()])
+    )
+
+    def run(kind: Any) -> Any:
+        torch.manual_seed(988319)  # 2^24 - 3
+        return list(outcomes(kind(dataset, batch_size=1, generator=torch.Generator()))), generator_state()
+
+    theirs, mine = map(run, LOADERS)
+    assert mine == theirs
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])

@@ -9,6 +9,7 @@ import PIL
 import pytest
 import torch
 import torchvision_shim  # noqa: F401
+from native_steps import state_that_draws
 from PIL import Image
 from torchvision import transforms
 
@@ -20,7 +21,7 @@ RATIO = (3.0 / 4.0, 4.0 / 3.0)
 
 
 def native(seed: int) -> _core.TorchDraws:
-    return _core.TorchDraws(seed, is_fused=_torch_draws.uniform_is_fused())
+    return _core.TorchDraws(seed, _torch_draws.uniform_rule())
 
 
 def state_of(draws: _core.TorchDraws, seed: int) -> np.ndarray:
@@ -40,10 +41,13 @@ def test_exp_equals_torchs_for_every_number_that_can_be_drawn(ratio: tuple[float
     exp = _torch_draws.torch_exp(low, high)
     unit = np.arange(1 << 24, dtype=np.float32) * np.float32(2**-24)
     width = np.float32(high) - np.float32(low)
-    if _torch_draws.uniform_is_fused():  # exact in double: 24 by 24 bits, then one rounding
+    rule = _torch_draws.uniform_rule()
+    if rule.is_fused:  # exact in double: 24 by 24 bits, then one rounding
         inputs = (unit.astype(np.float64) * np.float64(width) + np.float64(np.float32(low))).astype(np.float32)
     else:
         inputs = unit * width + np.float32(low)
+    if rule.excludes_to:
+        inputs[inputs == np.float32(high)] = np.float32(low)
     assert np.array_equal(exp.inputs(0, 1 << 24), inputs)
     expected = torch.exp(torch.from_numpy(inputs)).numpy()
     # The lookup is the same code for one number and for all; one million of them in random order, then the odd ones.
@@ -62,7 +66,10 @@ def test_exp_of_one_number_is_exp_of_many() -> None:
         assert torch.exp(inputs[position : position + 1]).item() == together[position].item()
 
 
-@pytest.mark.parametrize(("low", "high"), [(0.0, 1.0), (0.08, 1.0), (-0.2876820725, 0.2876820725), (0.6, 1.4)])
+@pytest.mark.parametrize(
+    ("low", "high"),
+    [(0.0, 1.0), (0.08, 1.0), (-0.2876820725, 0.2876820725), (0.6, 1.4), (0.9, 0.900001), (0.5, 0.50000006)],
+)
 def test_a_million_uniform_numbers_equal_torchs(low: float, high: float) -> None:
     draws = native(17)
     generator = torch.Generator().manual_seed(17)
@@ -75,6 +82,50 @@ def test_a_million_uniform_numbers_equal_torchs(low: float, high: float) -> None
     ours = np.array([draws.uniform(low, high) for _ in range(MANY)], dtype=np.float32)
     assert np.array_equal(ours, expected)
     assert np.array_equal(state_of(draws, 17), generator.get_state().numpy())
+
+
+# Of the transforms: crops' and erased boxes' shares, jitters, hues, radii; then those that no one would set.
+UPPER_EDGES = [
+    *[(0.08, 1.0), (0.2, 1.0), (0.25, 1.0), (0.4, 1.0), (0.5, 1.0), (0.67, 1.0), (0.8, 1.0), (0.9, 1.0), (0.05, 0.4)],
+    *[(0.02, 0.33), (0.02, 0.2), (0.02, 0.1), (0.1, 0.2)],
+    *[(0.2, 1.8), (0.5, 1.5), (0.6, 1.4), (0.7, 1.3), (0.8, 1.2), (0.9, 1.1), (0.9, 1.2), (-0.1, 0.1), (-0.05, 0.05)],
+    *[(0.1, 2.0), (0.1, 5.0), (1.0, 2.0), (1.0, 1.2)],
+    *[(1.0, 1.0), (1.0, 1.0000001), (-1.0, -0.9999999), (-1e-7, 0.0), (0.3, 0.30000004), (1e-45, 3e-45), (0.0, 3e38)],
+]
+
+
+@pytest.mark.parametrize(("low", "high"), UPPER_EDGES)
+def test_the_highest_uniform_numbers_equal_torchs(low: float, high: float) -> None:
+    """About one draw in 2^24 is rounded up to the upper bound, which torch may not give."""
+    state = state_that_draws(np.arange(2**24 - 623, 2**24, dtype=np.uint32))
+    generator = torch.Generator()
+    generator.set_state(state)
+    draws = native(0)
+    draws.load(state.numpy())
+    expected = [torch.empty(1).uniform_(low, high, generator=generator).item() for _ in range(623)]
+    assert [draws.uniform(low, high) for _ in range(623)] == expected
+
+
+def test_a_range_of_two_numbers_shows_whether_torch_gives_the_upper_one() -> None:
+    drawn = {torch.empty(1).uniform_(0.5, 0.50000006).item() for _ in range(100)}
+    assert _torch_draws.uniform_rule().excludes_to == (len(drawn) == 1)
+
+
+def test_a_torch_that_gives_the_upper_bound_is_recognised(monkeypatch: pytest.MonkeyPatch) -> None:
+    inclusive = _core.UniformRule(is_fused=_torch_draws.uniform_rule().is_fused, excludes_to=False)
+
+    def uniform(self: torch.Tensor, low: float, high: float, *, generator: torch.Generator) -> torch.Tensor:
+        draws = _core.TorchDraws(0, inclusive)
+        state = generator.get_state()
+        draws.load(state.numpy())
+        self.fill_(draws.uniform(low, high))
+        draws.store(state.numpy())
+        generator.set_state(state)
+        return self
+
+    monkeypatch.setattr(torch.Tensor, "uniform_", uniform)
+    rule = _torch_draws.uniform_rule.__wrapped__()
+    assert (rule.is_fused, rule.excludes_to) == (inclusive.is_fused, False)
 
 
 def test_a_million_numbers_of_rand_equal_torchs() -> None:
@@ -183,6 +234,6 @@ def test_random_boxes_of_every_recipe_equal_torchvisions(
 def test_the_exp_table_says_where_torch_is_not_correctly_rounded() -> None:
     low, high = log_range()
     assert math.isclose(math.exp(high), 4 / 3, rel_tol=1e-6)
-    wrong = _core.TorchExp(low, high, is_fused=False)
+    wrong = _core.TorchExp(low, high, _torch_draws.uniform_rule())
     inputs = wrong.inputs(0, 100)
     assert not wrong.add(0, np.exp(inputs) * np.float32(1.01))

@@ -16,7 +16,7 @@ from PIL import Image
 from torchvision import transforms
 
 from fastload import _native
-from fastload._torch_draws import uniform_is_fused, with_torch_exp
+from fastload._torch_draws import uniform_rule, with_torch_exp
 from fastload.sources._path_table import PathTable
 from fastload.transforms._lowering import LoweredTransform, lower_transform
 
@@ -127,7 +127,7 @@ def test_draws_move_as_torchs_generator_and_a_failed_sample_can_be_rewound(photo
     plan, _ = plan_of(crop, transforms.PILToTensor(), channels_last=True)
     generator = torch.Generator().manual_seed(8)
     state = generator.get_state()
-    draws = _native.TorchDraws(0, is_fused=uniform_is_fused())
+    draws = _native.TorchDraws(0, uniform_rule())
     draws.load(state.numpy())
     one = head()
     assert one.run(index_of(photo, tmp_path / "cut.jpg"), plan, 1, draws) is None
