@@ -10,7 +10,7 @@ from fastload.transforms._stage import RunsInPythonError, Size, StageContext, St
 
 
 def lower_random_resized_crop(transform: Any, context: StageContext) -> list[Step]:
-    height, width = _parameters.height_width(transform.size)
+    height, width = _parameters.height_and_width(transform.size)
     scale = _parameters.interval(transform.scale, "scale")
     ratio = _parameters.interval(transform.ratio, "ratio")
     if scale[0] < 0 or ratio[0] <= 0:
@@ -48,7 +48,7 @@ def lower_resize(transform: Any, context: StageContext) -> list[Step]:
 
 
 def lower_center_crop(transform: Any, context: StageContext) -> list[Step]:
-    height, width = _parameters.height_width(transform.size)
+    height, width = _parameters.square_or_sides(transform.size)
     return [{"kind": "center_crop", "height": height, "width": width}]
 
 
@@ -61,7 +61,7 @@ def lower_pad(transform: Any, context: StageContext) -> list[Step]:
 
 
 def lower_random_crop(transform: Any, context: StageContext) -> list[Step]:
-    height, width = _parameters.height_width(transform.size)
+    height, width = _parameters.height_and_width(transform.size)
     fill = _parameters.fill_of(transform, context.family)
     mode = _parameters.padding_mode(transform.padding_mode)
     pad_if_needed = _parameters.flag(transform.pad_if_needed, "pad_if_needed")

@@ -34,7 +34,16 @@ def sizes(value: object) -> tuple[int, ...]:
     return tuple(map(side, value))
 
 
-def height_width(value: object) -> tuple[int, int]:
+def height_and_width(value: object) -> tuple[int, int]:
+    """Both sides, as constructors leave them; of one side torchvision makes something else, or an error."""
+    both = sizes(value)
+    if len(both) != 2:
+        raise RunsInPythonError(f"size {value!r}", "height and width")
+    return both[0], both[1]
+
+
+def square_or_sides(value: object) -> tuple[int, int]:
+    """Both sides, which are the same where there is one."""
     both = sizes(value)
     return both[0], both[-1]
 

@@ -132,6 +132,8 @@ def lower_random_erasing(transform: Any, family: Family, dtype: torch.dtype) -> 
     ratio = _parameters.interval(transform.ratio, "ratio")
     if scale[0] < 0 or ratio[0] <= 0:
         raise RunsInPythonError(f"scale {scale} or ratio {ratio} is not positive")
+    if family == "v2" and _parameters.is_number(transform.value):  # its constructor makes a list
+        raise RunsInPythonError(f"value {transform.value!r} was set on the object")
     return {
         "kind": "random_erasing",
         "probability": _parameters.probability(transform.p),

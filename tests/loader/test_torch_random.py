@@ -61,6 +61,37 @@ def test_training_equals_torch_on_real_photographs(corpora: Path, num_workers: i
     assert_equal_to_torch(dataset, num_workers=num_workers)
 
 
+def changed(transform: Any, **attributes: Any) -> Any:
+    for name, value in attributes.items():
+        setattr(transform, name, value)
+    return transform
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [changed(kind(24), size=size)]
+        for namespace in (transforms, v2)
+        for kind in (namespace.RandomResizedCrop, namespace.RandomCrop, namespace.CenterCrop)
+        for size in (32, (32,), [32], (32, 20))
+    ]
+    + [
+        [transforms.PILToTensor(), changed(kind(1.0, value=3), value=value)]
+        for kind in (transforms.RandomErasing, v2.RandomErasing)
+        for value in (5, [5], (1, 2, 3))
+    ],
+    ids=lambda steps: f"{type(steps[-1]).__module__}-{steps[-1]}",
+)
+def test_attributes_set_behind_the_constructors_back_mean_what_they_mean_in_torch(
+    clean_folder: Path, steps: list[Any]
+) -> None:
+    """Of a size of one side torch makes the shorter side, a square or an error, each class in its own way."""
+    ends = [] if len(steps) > 1 else [transforms.PILToTensor()]
+    dataset = ImageFolder(str(clean_folder), transforms.Compose([*steps, *ends]))
+    theirs, mine = (run_epochs(kind, dataset, 1, batch_size=1) for kind in LOADERS)
+    assert_epochs_equal(theirs, mine)
+
+
 EDGE_RECIPES = {
     "the share of a crop": [transforms.RandomResizedCrop(20, scale=(0.9, 1.0), ratio=(1.0, 1.0))],
     "the aspect ratio of a crop": [transforms.RandomResizedCrop(20, scale=(0.2, 0.3))],

@@ -203,11 +203,18 @@ def shrinking_erasing() -> Any:
     return transform
 
 
+def numbered_erasing() -> Any:
+    transform = v2.RandomErasing()
+    transform.value = 5
+    return transform
+
+
 @pytest.mark.parametrize(
     ("transform", "reason"),
     [
         (T.RandomErasing(value="random"), "value 'random'; native: a number, or one for each channel"),
         (v2.RandomErasing(value="random"), "value None"),
+        (numbered_erasing(), "value 5 was set on the object"),
         (T.RandomErasing(value=(1, 2)), "value (1, 2)"),
         (T.RandomErasing(value=256), "value 256 in torch.uint8; native: numbers from 0 to 255"),
         (T.RandomErasing(value=-1), "value -1 in torch.uint8"),
