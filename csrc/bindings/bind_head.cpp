@@ -65,6 +65,7 @@ class PythonSampleHead {
     }
 
     std::string fallback_reason() const { return fallback_reason_; }
+    bool keeps_info() const noexcept { return head_.keeps_info(); }
 
     py::dict take_counters() {
         const SampleTimings timings = head_.take_timings();
@@ -115,6 +116,8 @@ void bind_head(py::module_& m) {
         .def("run_pixels", &PythonSampleHead::run_pixels, py::arg("plan"), py::arg("pixels"), py::arg("width"),
              py::arg("height"), py::arg("draws"))
         .def_property_readonly("fallback_reason", &PythonSampleHead::fallback_reason)
+        .def_property_readonly("keeps_info", &PythonSampleHead::keeps_info,
+                               "Whether torchvision would still have Image.info behind what was last run.")
         .def("take_counters", &PythonSampleHead::take_counters, "bytes_read and stage_seconds since the last call.");
 }
 

@@ -39,6 +39,9 @@ class SampleHead {
     Status run_with_pixels(const PackedImageView& rgb, const TransformPlan& plan, DrawSource* draws,
                            HeadResult* result) noexcept;
 
+    // See ResolvedTransform; of what was run last.
+    bool keeps_info() const noexcept { return resolved_.keeps_info; }
+
     // Sums since the last call.
     SampleTimings take_timings() noexcept;
 

@@ -49,6 +49,7 @@ struct PaddedCrop {
 
     std::int32_t width() const noexcept { return pad_left + inside.width + pad_right; }
     std::int32_t height() const noexcept { return pad_top + inside.height + pad_bottom; }
+    bool is_padded() const noexcept { return pad_left != 0 || pad_top != 0 || pad_right != 0 || pad_bottom != 0; }
 };
 
 // CenterCrop: smaller images are padded, the odd pixel at the right and at the bottom; offsets are rounded half to

@@ -33,8 +33,9 @@ Status resize_shorter_side(const TransformStep& step, Resolver* resolver) noexce
 
 Status crop_randomly(const TransformStep& step, DrawSource* draws, Resolver* resolver) noexcept {
     const ImageSize crop = {step.width, step.height};
-    if (Status status = resolver->pad(padding_to_crop(resolver->size(), crop, step.crop_rule)); !status.is_ok()) {
-        return status;
+    const Padding padding = padding_to_crop(resolver->size(), crop, step.crop_rule);
+    if (!padding.is_empty()) {
+        if (Status status = resolver->pad(padding); !status.is_ok()) return status;
     }
     if (resolver->size().width < crop.width || resolver->size().height < crop.height) {
         return invalid_size("a random crop is larger than the image");

@@ -52,6 +52,9 @@ struct ResolvedTransform {
     ImageSize output_size;
     // The pixels of the source that the result depends on through crops; what the decoder must deliver. Never empty.
     Region source_region;
+    // Whether torchvision would still have Image.info, what the file says besides the pixels: some of its operations
+    // make another image, also where that has the same pixels.
+    bool keeps_info = true;
 
     Span<const ResolvedStep> steps() const noexcept { return {list.data(), list.size()}; }
 };

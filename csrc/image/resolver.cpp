@@ -10,12 +10,27 @@ Region some_pixel_of(const Region& region) noexcept {
     return region.width == 0 || region.height == 0 ? Region{0, 0, 1, 1} : region;
 }
 
+// Brightness and contrast are blends with a new image, saturation and sharpness with one made of this one. Hue and grey
+// go through NumPy.
+bool keeps_info(const PixelOp& op) noexcept {
+    switch (op.kind) {
+        case PixelOpKind::kBrightness:
+        case PixelOpKind::kContrast:
+        case PixelOpKind::kHue:
+        case PixelOpKind::kGrayscale:
+            return false;
+        default:
+            return true;
+    }
+}
+
 }  // namespace
 
 Resolver::Resolver(ImageSize source, ResolvedTransform* out) noexcept
     : out_(out), placement_(Placement::of_whole(source)) {
     out_->list.clear();
     out_->source_size = source;
+    out_->keeps_info = true;
 }
 
 void Resolver::crop(const PaddedCrop& crop) noexcept {
@@ -23,6 +38,7 @@ void Resolver::crop(const PaddedCrop& crop) noexcept {
                           crop.width() == size().width && crop.height() == size().height;
     if (is_whole) return;
     append(ResolvedKind::kCrop).crop = crop;
+    if (crop.is_padded()) out_->keeps_info = false;
     placement_.crop(crop);
 }
 
@@ -50,6 +66,7 @@ void Resolver::flip_vertically() noexcept {
 }
 
 Status Resolver::pad(const Padding& padding) noexcept {
+    out_->keeps_info = false;
     if (padding.is_empty()) return Status::ok();
     const std::int64_t width = std::int64_t{size().width} + padding.left + padding.right;
     const std::int64_t height = std::int64_t{size().height} + padding.top + padding.bottom;
@@ -68,6 +85,7 @@ Status Resolver::pad(const Padding& padding) noexcept {
 void Resolver::run(const PixelOp& op) noexcept {
     if (op.kind == PixelOpKind::kIdentity) return;
     append(ResolvedKind::kPixelOp).op = op;
+    if (!keeps_info(op)) out_->keeps_info = false;
     move_pixels(size_after(op, size()));
 }
 
@@ -75,6 +93,7 @@ Status Resolver::blur(const GaussianBlur& blur, float sigma) noexcept {
     if (!fits_blur(blur, size())) {
         return {StatusCode::kInvalidGeometry, 0, 0, "a blur reaches over more than the image"};
     }
+    out_->keeps_info = false;
     ResolvedStep& step = append(ResolvedKind::kGaussianBlur);
     step.blur = &blur;
     step.sigma = sigma;

@@ -90,7 +90,7 @@ class SampleHead:
         head = self._plan.head
         if head.sample == "pil":
             image = _fallback.rgb_image(pixels.data, pixels.shape[1], pixels.shape[0])
-            if self._has_info:
+            if self._has_info and self._native.keeps_info:
                 image.info = _fallback.image_info(os.fsdecode(path)) if info is None else info
             return image
         tensor = torch.from_numpy(pixels).view(head.dtype)

@@ -53,11 +53,9 @@ def lower_center_crop(transform: Any, context: StageContext) -> list[Step]:
 
 
 def lower_pad(transform: Any, context: StageContext) -> list[Step]:
-    return _pad_steps(
-        _parameters.paddings(transform.padding),
-        _parameters.fill_of(transform, context.family),
-        _parameters.padding_mode(transform.padding_mode),
-    )
+    paddings = _parameters.paddings(transform.padding)
+    fill = _parameters.fill_of(transform, context.family)
+    return [_pad_step(paddings, fill, _parameters.padding_mode(transform.padding_mode))]
 
 
 def lower_random_crop(transform: Any, context: StageContext) -> list[Step]:
@@ -65,7 +63,8 @@ def lower_random_crop(transform: Any, context: StageContext) -> list[Step]:
     fill = _parameters.fill_of(transform, context.family)
     mode = _parameters.padding_mode(transform.padding_mode)
     pad_if_needed = _parameters.flag(transform.pad_if_needed, "pad_if_needed")
-    pads = _pad_steps(_own_padding(transform.padding, context), fill, mode)
+    paddings = _own_padding(transform.padding, context)
+    pads = [] if paddings is None else [_pad_step(paddings, fill, mode)]
     if pads and pad_if_needed and context.family == "v2" and mode in ("reflect", "symmetric"):
         # v2 adds up both paddings and mirrors once, which is not the mirror image of a mirror image.
         raise RunsInPythonError(f"padding and pad_if_needed together with padding_mode {mode}")
@@ -81,24 +80,22 @@ def lower_random_crop(transform: Any, context: StageContext) -> list[Step]:
     return [*pads, crop]
 
 
-def _own_padding(padding: object, context: StageContext) -> tuple[int, int, int, int]:
-    """(left, top, right, bottom) of a RandomCrop."""
+def _own_padding(padding: object, context: StageContext) -> tuple[int, int, int, int] | None:
+    """(left, top, right, bottom) of a RandomCrop, or None where it does not pad: v2 pads only by more than nothing."""
     if padding is None:
-        return 0, 0, 0, 0
+        return None
     if context.family == "v1":
         return _parameters.paddings(padding)
     if not isinstance(padding, list) or len(padding) != 4:
         raise RunsInPythonError(f"padding {padding!r} was set on the object")
     left, right, top, bottom = _parameters.paddings(padding)  # v2 keeps them in this order
-    return left, top, right, bottom
+    return (left, top, right, bottom) if any((left, top, right, bottom)) else None
 
 
-def _pad_steps(paddings: tuple[int, int, int, int], fill: tuple[int, int, int], mode: str) -> list[Step]:
-    if not any(paddings):
-        return []
+def _pad_step(paddings: tuple[int, int, int, int], fill: tuple[int, int, int], mode: str) -> Step:
     left, top, right, bottom = paddings
     step = {"kind": "pad", "left": left, "top": top, "right": right, "bottom": bottom}
-    return [{**step, "fill": fill, "padding_mode": mode}]
+    return {**step, "fill": fill, "padding_mode": mode}
 
 
 def lower_horizontal_flip(transform: Any, context: StageContext) -> list[Step]:

@@ -76,7 +76,7 @@ STEPS: list[tuple[str, dict[str, Any], list[dict[str, Any]]]] = [
         {"padding": [1, 2, 3, 4], "fill": (1, 2.9, 255), "padding_mode": "reflect"},
         [{**PAD, "left": 1, "top": 2, "right": 3, "bottom": 4, "fill": (1, 2, 255), "padding_mode": "reflect"}],
     ),
-    ("Pad", {"padding": 0}, []),
+    ("Pad", {"padding": 0}, [{**PAD, "left": 0, "top": 0, "right": 0, "bottom": 0}]),  # another image, without info
     ("RandomCrop", {"size": 32}, [{**CROP, "height": 32, "width": 32}]),
     (
         "RandomCrop",
