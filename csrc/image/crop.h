@@ -8,10 +8,10 @@
 
 namespace fastload {
 
-// The largest width or height of a source, and of anything a user asks for: what a JPEG can say.
+// The largest width or height of anything a user asks for: what a JPEG can say.
 constexpr std::int32_t kMaxImageSide = 65535;
-// The largest side of an image between two steps. Resize(256) makes 76800 columns of a 300x1 image, and torchvision
-// takes that; beyond this it would take gigabytes.
+// The largest side of a source, which need not be a JPEG, and of an image between two steps. Resize(256) makes 76800
+// columns of a 300x1 image, and torchvision takes that; beyond this it would take gigabytes.
 constexpr std::int32_t kMaxResizedSide = 1 << 20;
 
 // Rounds a half to the even neighbour, as Python's round() does.

@@ -24,7 +24,8 @@ Status resize_random_box(const TransformStep& step, DrawSource* draws, Resolver*
 Status resize_shorter_side(const TransformStep& step, Resolver* resolver) noexcept {
     const LongSize size = resized_shorter_side(resolver->size(), step.size, step.max_size);
     if (!is_resized_side(size.width) || !is_resized_side(size.height)) {
-        return invalid_size("a side of the resized image is not in 1..1048576");
+        return invalid_size(
+            "a side of the resized image is not in 1..1048576, as native images need (docs/transforms.md)");
     }
     resolver->resize({static_cast<std::int32_t>(size.width), static_cast<std::int32_t>(size.height)},
                      step.interpolation);

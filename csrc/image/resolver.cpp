@@ -71,7 +71,8 @@ Status Resolver::pad(const Padding& padding) noexcept {
     const std::int64_t width = std::int64_t{size().width} + padding.left + padding.right;
     const std::int64_t height = std::int64_t{size().height} + padding.top + padding.bottom;
     if (!is_resized_side(width) || !is_resized_side(height)) {
-        return {StatusCode::kInvalidGeometry, 0, 0, "a side of the padded image is not in 1..1048576"};
+        return {StatusCode::kInvalidGeometry, 0, 0,
+                "a side of the padded image is not in 1..1048576, as native images need (docs/transforms.md)"};
     }
     append(ResolvedKind::kPad).padding = padding;
     if (padding.is_zeros()) {

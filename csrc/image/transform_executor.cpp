@@ -5,16 +5,10 @@
 #include "image/padding.h"
 #include "image/pixel_op.h"
 #include "image/random_erasing.h"
+#include "image/resolver.h"
 #include "image/rotation.h"
 
 namespace fastload {
-namespace {
-
-bool is_size(std::int32_t width, std::int32_t height) noexcept {
-    return width >= 1 && width <= kMaxImageSide && height >= 1 && height <= kMaxImageSide;
-}
-
-}  // namespace
 
 // The window of `image` that shows, through the last write. An empty window is written from nowhere.
 void TransformExecutor::write(const Image& image, ConvertJob job, void* destination) const noexcept {
@@ -217,8 +211,9 @@ Status TransformExecutor::run(const TransformPlan& plan, const ResolvedTransform
 }
 
 Status TransformExecutor::load_packed(const PackedImageView& rgb, StripImageView* strips) noexcept {
-    if (!is_size(rgb.width, rgb.height)) {
-        return {StatusCode::kInvalidGeometry, 0, 0, "a side of the image is not in 1..65535"};
+    if (!is_resized_side(rgb.width) || !is_resized_side(rgb.height)) {
+        return {StatusCode::kInvalidGeometry, 0, 0,
+                "a side of the image is not in 1..1048576, as native images need (docs/transforms.md)"};
     }
     WritableStrips target;
     if (Status status = reserve_strips({rgb.width, rgb.height}, &packed_strips_, &target); !status.is_ok()) {

@@ -61,8 +61,9 @@ bool TransformPlan::is_random() const noexcept {
 }
 
 Status TransformPlan::resolve(DrawSource* draws, ImageSize source, ResolvedTransform* out) const noexcept {
-    if (!is_side(source.width) || !is_side(source.height)) {
-        return {StatusCode::kInvalidGeometry, 0, 0, "a side of the image is not in 1..65535"};
+    if (!is_resized_side(source.width) || !is_resized_side(source.height)) {
+        return {StatusCode::kInvalidGeometry, 0, 0,
+                "a side of the image is not in 1..1048576, as native images need (docs/transforms.md)"};
     }
     try {
         reserve(out);

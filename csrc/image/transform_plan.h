@@ -64,8 +64,8 @@ class TransformPlan {
     bool is_random() const noexcept;
 
     // Makes the choices for one sample of `source` size with `draws`. Fails with kInvalidGeometry where a side of the
-    // source is not in 1..kMaxImageSide, one of a result between two steps not in 1..kMaxResizedSide, or a random crop
-    // is larger than the image; with kOutOfMemory where there was no room and no memory for the steps.
+    // source or of a result between two steps is not in 1..kMaxResizedSide, or a random crop is larger than the image;
+    // with kOutOfMemory where there was no room and no memory for the steps.
     Status resolve(DrawSource* draws, ImageSize source, ResolvedTransform* out) const noexcept;
 
   private:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 import recipes
 import torch
 import torch.utils.data
+from loader_epochs import LOADERS, assert_epochs_equal, run_epochs
+from PIL import Image
 from torch.utils.data import ConcatDataset, Subset
 from torchvision import transforms
 from torchvision.datasets import DatasetFolder, ImageFolder
 from torchvision.datasets.folder import IMG_EXTENSIONS, pil_loader
+from torchvision.transforms import v2
 
 import fastload
 
@@ -43,6 +47,55 @@ def test_evaluation_equals_torch_on_files_of_every_kind(mixed_folder: Path, drop
 def test_evaluation_equals_torch_on_real_photographs(corpora: Path, drop_last: bool) -> None:
     dataset = ImageFolder(str(corpora / "imagenet64"), recipes.evaluation())
     assert_equal_to_torch(dataset, batch_size=6, drop_last=drop_last)
+
+
+@pytest.fixture(scope="module")
+def long_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Images longer than any JPEG."""
+    folder = tmp_path_factory.mktemp("long")
+    (folder / "class").mkdir()
+    random = np.random.default_rng(0)
+    for number, (height, width) in enumerate([(3, 70_000), (70_000, 2), (1, 1_000_000)]):
+        Image.fromarray(random.integers(0, 256, (height, width, 3), np.uint8)).save(folder / "class" / f"{number}.png")
+    return folder
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [transforms.RandomResizedCrop(20)],
+        [transforms.RandomResizedCrop(20, ratio=(0.0001, 10000.0))],
+        [transforms.CenterCrop(20)],
+        [transforms.CenterCrop((80, 300)), v2.RandAugment()],
+        [transforms.Resize(1), transforms.CenterCrop(50)],
+        [transforms.Resize(3, max_size=5), transforms.CenterCrop(50)],
+        *([transforms.Resize((20, 20), interpolation=mode)] for mode in transforms.InterpolationMode),
+        [transforms.ColorJitter(0.5, 0.5, 0.5, 0.2), transforms.RandomCrop(20, pad_if_needed=True)],
+        [transforms.RandomHorizontalFlip(), transforms.RandomVerticalFlip(), transforms.RandomCrop((1, 60_000))],
+        [v2.RandomCrop(20, padding=2, pad_if_needed=True, padding_mode="edge")],
+    ],
+    ids=repr,
+)
+def test_images_longer_than_any_jpeg_equal_torch(long_folder: Path, steps: list[object]) -> None:
+    dataset = ImageFolder(str(long_folder), transforms.Compose([*steps, transforms.PILToTensor()]))
+    theirs, mine = (run_epochs(kind, dataset, 1, batch_size=1) for kind in LOADERS)
+    assert mine.loader.explain().startswith("native"), mine.loader.explain()
+    assert_epochs_equal(theirs, mine)
+
+
+def test_an_image_that_is_too_long_for_native_batches_says_so(long_folder: Path) -> None:
+    """Of 1.2 million columns; torchvision takes the memory for it."""
+    steps = [transforms.Resize(50), transforms.CenterCrop(20), transforms.PILToTensor()]
+    loader = fastload.DataLoader(Subset(ImageFolder(str(long_folder), transforms.Compose(steps)), [0]))
+    with pytest.raises(
+        fastload.SampleError, match=r"a side of the resized image is not in 1\.\.1048576, as native images need"
+    ) as raised:
+        next(iter(loader))
+    assert isinstance(raised.value, ValueError)
+    own = Subset(ImageFolder(str(long_folder), transforms.Compose([*steps, torch.Tensor.float])), [0])
+    theirs, mine = (run_epochs(kind, own, 1) for kind in LOADERS)
+    assert mine.loader.explain().startswith("partly native"), mine.loader.explain()
+    assert_epochs_equal(theirs, mine)
 
 
 @pytest.mark.parametrize("table", fastload.build_info().kernel_tables)
