@@ -38,7 +38,8 @@ def _attributes(owner: Any, names: Iterable[str]) -> list[_Function]:
 
 
 class GeneratorMode(TorchFunctionMode):
-    """While it is entered, random functions of torch that are called in this thread without a generator draw from it.
+    """While it is entered, random functions of torch that are called in this thread without a generator, or with
+    torch.default_generator, draw from it.
 
     Covered are the functions of the torch module and the methods of tensors that draw random numbers on the CPU, with
     ``torch.nn.init`` and whatever is written in Python on top of these (torchvision's transforms,
@@ -72,10 +73,13 @@ def _draw_on_device_of_arguments(
     """`func` of tensors (or of none, for torch.normal of numbers) with the generator, if all of it is on the CPU."""
     tensors = [value for value in (*args, *kwargs.values()) if isinstance(value, torch.Tensor)]
     is_elsewhere = any(tensor.device.type != "cpu" for tensor in tensors)
-    if is_elsewhere or not _is_cpu(kwargs.get("device")) or kwargs.get("generator") is not None:
+    given = kwargs.get("generator")
+    is_given = given is not None and given is not torch.default_generator
+    if is_elsewhere or not _is_cpu(kwargs.get("device")) or is_given:
         return func(*args, **kwargs)
     if any(isinstance(value, torch.Generator) for value in args):
-        return func(*args, **kwargs)
+        # torch's default is the worker's own one in torch's worker, too; random_split() hands it on, for example.
+        return func(*(take_generator() if value is torch.default_generator else value for value in args), **kwargs)
     return func(*args, **{**kwargs, "generator": take_generator()})
 
 

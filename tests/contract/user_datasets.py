@@ -54,6 +54,14 @@ class DrawingInCollate(Numbered):
     """Draws nothing itself; see `collate_with_noise`."""
 
 
+class DrawingByDefault(Numbered):
+    """Hands torch's default generator on, as random_split() does by itself."""
+
+    def sample(self, index: int) -> Any:
+        part, _ = torch.utils.data.random_split(range(6), [3, 3])  # type: ignore[arg-type, var-annotated]
+        return torch.tensor(part.indices), torch.rand(1, generator=torch.default_generator)
+
+
 class Seeding(Numbered):
     """Seeds torch to transform an image and its mask in the same way."""
 
@@ -147,6 +155,7 @@ MAP_DATASETS: dict[str, tuple[Callable[[], Any], dict[str, Any]]] = {
     ),
     "one that draws": (Drawing, {}),
     "one that draws now and then": (DrawingNowAndThen, {}),
+    "one that draws from torch's default generator": (DrawingByDefault, {}),
     "one whose collate_fn draws": (DrawingInCollate, {"collate_fn": collate_with_noise}),
     "one that seeds": (Seeding, {}),
     "one that forks the generator": (Forking, {}),

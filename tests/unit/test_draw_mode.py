@@ -144,6 +144,29 @@ def test_a_generator_of_none_counts_as_none_given(name: str) -> None:
         assert torch.equal(WITH_GENERATOR[name](generator=None), expected)
 
 
+@pytest.mark.parametrize("name", WITH_GENERATOR)
+def test_torchs_default_generator_counts_as_none_given(name: str) -> None:
+    expected, _ = drawn_from_process(ALL[name])
+    before = torch.get_rng_state()
+    with drawing_from(torch.Generator().manual_seed(5)):
+        assert torch.equal(WITH_GENERATOR[name](generator=torch.default_generator), expected)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_torchs_default_generator_by_position_counts_as_none_given() -> None:
+    def draw() -> list[torch.Tensor]:
+        given = torch.default_generator
+        return [torch.poisson(HALVES, given), torch.nn.init.normal_(empty(), 0, 1, given)]
+
+    expected, _ = drawn_from_process(draw)
+    before = torch.get_rng_state()
+    with drawing_from(torch.Generator().manual_seed(5)):
+        found = draw()
+    assert torch.equal(found[0], expected[0])
+    assert torch.equal(found[1], expected[1])
+    assert torch.equal(torch.get_rng_state(), before)
+
+
 def test_generators_given_by_position_are_used() -> None:
     """As poisson(values, generator) and nn.init.normal_(tensor, mean, std, generator) take them."""
     own = torch.Generator().manual_seed(9)
