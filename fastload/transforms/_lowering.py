@@ -43,9 +43,10 @@ class TransformStage:
         return f"position {self.position + 1} of {self.total}, {self.name}: {self.problem or 'native'}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LoweredTransform:
-    """A pipeline as a native head and a Python tail. Two of them are equal where they give the same bytes.
+    """A pipeline as a native head and a Python tail. Two of them are equal where they give the same bytes: with the
+    same steps, and a tail of the very same objects.
 
     Attributes:
         steps: The head's, in order; each a dict of "kind", "position" (that of its stage) and
@@ -83,6 +84,13 @@ class LoweredTransform:
     is_interleaved: bool
     tail: tuple[Any, ...]
     stages: tuple[TransformStage, ...]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, LoweredTransform) and self._identity() == other._identity()
+
+    def _identity(self) -> dict[str, Any]:
+        # What == of the tail's objects means is the user's own, and equal ones may each have a state.
+        return {**vars(self), "tail": [id(transform) for transform in self.tail]}
 
     @property
     def handover(self) -> SampleKind | None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import recipes
 import torch
@@ -181,6 +182,34 @@ def test_subsets_and_concatenations_equal_torch(mixed_folder: Path, num_workers:
     folder = dataset_of(mixed_folder, pipeline)
     dataset = ConcatDataset([Subset(folder, [4, 2, -1]), folder])
     assert_equals_torch(dataset, num_native, batch_size=4, num_workers=num_workers)
+
+
+class Counting:
+    """Equal to all others of its kind, as an array says it, and with a state of its own."""
+
+    def __init__(self) -> None:
+        self.num_calls = 0
+
+    def __eq__(self, other: object) -> Any:
+        return np.ones(3, bool)
+
+    def __call__(self, image: torch.Tensor) -> torch.Tensor:
+        self.num_calls += 1
+        return image * self.num_calls
+
+
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_parts_of_a_concatenation_use_each_their_own_transforms(mixed_folder: Path, is_shared: bool) -> None:
+    def run(kind: Any) -> Any:
+        countings = [Counting()] * 2 if is_shared else [Counting(), Counting()]
+        steps = transforms.CenterCrop(20), transforms.ToTensor()
+        dataset = ConcatDataset([dataset_of(mixed_folder, [*steps, counting]) for counting in countings])
+        loader = kind(dataset, batch_size=4)
+        if kind is fastload.DataLoader:
+            assert loader.explain().startswith("partly native" if is_shared else "not native"), loader.explain()
+        return [flat(batch) for batch in loader], [counting.num_calls for counting in countings]
+
+    assert run(fastload.DataLoader) == run(torch_loader)
 
 
 @WORKERS
