@@ -13,8 +13,6 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-import torch
-
 from fastload._base_iterator import BaseIterator
 from fastload._delivery import Delivery
 from fastload._errors import ForkedProcessError
@@ -25,6 +23,7 @@ from fastload._threads._dataset import IterableMaker
 from fastload._threads._random_stream import RandomKey, RandomStream, SampleStream, TorchStream
 from fastload._threads._splitting import Splitting
 from fastload._threads._task import Request, Task
+from fastload._threads._torch_globals import generator_of_thread
 from fastload._threads._worker_group import GroupPlan, WorkerGroup, closed_error
 
 
@@ -324,4 +323,4 @@ class _Sent:
 def _stream_of_caller(plan: ThreadPlan) -> RandomStream:
     if plan.rng == "sample":
         return SampleStream(plan.position)
-    return TorchStream(lambda: torch.default_generator, is_of_process=True)
+    return TorchStream(generator_of_thread, is_of_process=True)

@@ -51,6 +51,11 @@ def set_worker_globals(globals_of_worker: WorkerGlobals) -> None:
     _this_thread.worker = globals_of_worker
 
 
+def generator_of_thread() -> torch.Generator:
+    """What torch's functions draw from in the calling thread, where they are given no generator."""
+    return torch.default_generator if _this_thread.worker is None else _this_thread.worker.take_generator()
+
+
 def worker_info(worker_id: int, num_workers: int, seed: int, dataset: Any, generator: torch.Generator) -> Any:
     """torch's WorkerInfo, with what the installed version has of it."""
     fields: dict[str, Any] = {"id": worker_id, "num_workers": num_workers, "seed": seed, "dataset": dataset}

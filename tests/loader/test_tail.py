@@ -227,6 +227,32 @@ def test_a_target_transform_may_make_anything(mixed_folder: Path, num_workers: i
     assert_equals_torch(dataset, 2, batch_size=4, num_workers=num_workers)
 
 
+class Nesting(torch.utils.data.Dataset[Any]):
+    """Each sample begins an epoch of a loader that it has inside."""
+
+    def __init__(self, inner: Any) -> None:
+        self.inner = inner
+
+    def __len__(self) -> int:
+        return 5
+
+    def __getitem__(self, index: int) -> Any:
+        return next(iter(self.inner))
+
+
+@WORKERS
+def test_inside_of_a_worker_it_draws_from_the_workers_generator(mixed_folder: Path, num_workers: int) -> None:
+    pipeline, _ = PIPELINES["tensors"]
+
+    def run(inner: Any, outer: Any) -> Any:
+        torch.manual_seed(3)
+        dataset = Nesting(inner(dataset_of(mixed_folder, pipeline), batch_size=3, shuffle=True))
+        return [flat(batch) for batch in outer(dataset, batch_size=2, num_workers=num_workers)], torch.rand(1).item()
+
+    theirs = run(torch_loader, torch_loader)
+    assert run(lambda dataset, **others: TailLoader(dataset, 3, **others), fastload.DataLoader) == theirs
+
+
 @WORKERS
 def test_a_collate_function_may_draw(mixed_folder: Path, num_workers: int) -> None:
     def mix(samples: list[Any]) -> dict[str, Any]:
