@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
 import warnings
-import weakref
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any, Generic, Literal, TypeVar
@@ -18,9 +18,10 @@ from fastload import _config, _fallback, _native
 from fastload._batch_memory import BatchMemory, HostMemory, StagedMemory
 from fastload._decode import pil_loader
 from fastload._delivery import Delivery
-from fastload._device import Device, PinnedMemory, check_device, is_host, open_device
+from fastload._device import PinnedMemory, check_device, is_host, open_device
 from fastload._distributed import warn_of_unsharded
 from fastload._iterator import EngineSettings, LoaderEngine, NativeIterator, NativePlan
+from fastload._loader_state import LoaderSettings, LoaderState
 from fastload._planning import Way, examine, gil_advice, native_plan
 from fastload._processors import num_auto_workers, num_available
 from fastload._stats import LoaderStats
@@ -30,9 +31,9 @@ from fastload._threads._batch_maker import MakerFactory
 from fastload._threads._counters import add_counters
 from fastload._threads._dataset import DatasetPlan, make_dataset_maker
 from fastload._threads._init_fn import init_native_workers
-from fastload._threads._iterator import LoaderThreads, ThreadIterator, ThreadPlan
+from fastload._threads._iterator import ThreadIterator, ThreadPlan
 from fastload._threads._splitting import Splitting
-from fastload._torch_iterator import SampleCount, torch_iterator
+from fastload._torch_iterator import torch_iterator
 from fastload.sources._lowering import LoweredSource, NotLowered, lower_dataset
 from fastload.transforms._recognize import image_type
 
@@ -81,6 +82,8 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             for it, with fastload's stream current; what it returns is handed out. Without a device it is called with
             the batch on the host.
 
+    In a derived class attributes by the names of these arguments may be its own: there it counts what was given.
+
     The other arguments are torch's. Iterating yields what collate_fn makes of the samples; of native ones [images,
     labels]: images of shape [batch, 3, height, width] and the type the transform ends in, labels int64 [batch]. The
     tensors are yours: never overwritten.
@@ -96,6 +99,16 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         >>> for images, labels in loader:
         ...     train(images, labels)
     """
+
+    # These are set by way of vars(); see LoaderSettings.
+    thread_safe: bool
+    num_streams: int | None
+    rng: Literal["torch", "sample"]
+    seed: int | None
+    memory_format: torch.memory_format
+    device: Any
+    device_prefetch: int | None
+    device_transform: Callable[[Any], Any] | None
 
     def __init__(
         self,
@@ -156,23 +169,11 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         if device_transform is not None and not callable(device_transform):
             raise TypeError(f"device_transform must be callable, got {device_transform!r}")
         check_device(device)
-        self.device = device
-        self.device_prefetch = device_prefetch
-        self.device_transform = device_transform
-        self._device: Device | None = None
-        self._opened: Any = None  # the value of `device` that it is
-        self._pinned = PinnedMemory()
-        self._staged: weakref.WeakSet[StagedMemory] = weakref.WeakSet()
-        self.thread_safe = thread_safe
-        self.num_streams = num_streams
-        self.rng = rng
-        self.seed = seed
-        self.memory_format = memory_format
-        self._epoch = 0
-        self._engine: LoaderEngine | None = None
-        self._lowered: tuple[LoweredSource, _native.SampleIndex] | None = None
-        self._threads = LoaderThreads()
-        self._torch_samples = SampleCount()
+        settings = LoaderSettings(
+            thread_safe, num_streams, rng, seed, memory_format, device, device_prefetch, device_transform
+        )
+        self._fastload = LoaderState(settings)
+        self._show(settings)
         # torch before 2.6 has no in_order, and 2.13 no worker_method: it gets only what its signature has.
         newer_arguments: dict[str, Any] = {"in_order": in_order} if _config.torch_loader_has("in_order") else {}
         if _config.torch_loader_has("worker_method"):
@@ -203,6 +204,25 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         self.in_order = in_order
         self.worker_method = worker_method
 
+    # ---- settings --------------------------------------------------------------------------------------------------
+
+    def _show(self, settings: LoaderSettings) -> None:
+        """Makes attributes of them, for frameworks in vars(self), where a derived class has none of that name."""
+        for name, value in vars(settings).items():
+            if not hasattr(type(self), name):
+                vars(self).setdefault(name, value)
+
+    @property
+    def _settings(self) -> LoaderSettings:
+        """What counts now: the attributes, which may have been set since.
+
+        In a derived class they may be its own, with a meaning of its own, so there it is what was given.
+        """
+        given = self._fastload.settings
+        if type(self) is not DataLoader:
+            return given
+        return LoaderSettings(**{name: getattr(self, name) for name in vars(given)})
+
     # ---- what runs -------------------------------------------------------------------------------------------------
 
     def explain(self) -> str:
@@ -213,7 +233,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             native: batches are read, decoded and transformed by 8 threads
             ...
         """
-        findings = examine(self, self.rng, lower_dataset(self.dataset, (pil_loader,)))
+        findings = examine(self, self._settings.rng, lower_dataset(self.dataset, (pil_loader,)))
         by = {0: "in the calling thread", 1: "by one thread"}.get(self.num_workers, f"by {self.num_workers} threads")
         head = {
             Way.NATIVE: f"native: batches are read, decoded and transformed {by}",
@@ -221,44 +241,50 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             Way.PYTHON: f"not native: samples are loaded in Python, {by}",
             Way.TORCH: "not native: torch's own iterator runs, unchanged",
         }[findings.way]
-        rows = [*findings.verdicts, *self._device_rows(findings.way), *filter(None, [gil_advice(self.stats())])]
+        rows = [
+            *findings.verdicts,
+            *self._device_rows(findings.way),
+            *filter(None, [gil_advice(DataLoader.stats(self))]),
+        ]
         return "\n".join([head, *(f"  {row}" for row in rows)])
 
     def _device_rows(self, way: Way) -> list[str]:
-        rows = []
-        if not is_host(self.device):
+        rows, device = [], self._settings.device
+        if not is_host(device):
             how = "pixels are copied, and converted there" if way is Way.NATIVE else "batches are pinned and copied"
-            rows.append(f"{'device':<10} {getattr(self.device, 'name', self.device)}: {how} on fastload's stream")
-        if self.device_transform is not None:
+            rows.append(f"{'device':<10} {getattr(device, 'name', device)}: {how} on fastload's stream")
+        if self._settings.device_transform is not None:
             rows.append(f"{'device':<10} device_transform: called with each batch")
         return rows
 
     def _way(self) -> Way:
         """Who makes the batches."""
-        return examine(self, self.rng, lower_dataset(self.dataset, (pil_loader,))).way
+        return examine(self, self._settings.rng, lower_dataset(self.dataset, (pil_loader,))).way
 
     def _lower_source(self) -> tuple[LoweredSource, _native.SampleIndex] | NotLowered:
         """The dataset's compact form; made again only where the dataset has changed since."""
-        if self._lowered is not None and self._lowered[0].is_current():
-            return self._lowered
-        self._lowered = None
+        state = self._fastload
+        if state.lowered is not None and state.lowered[0].is_current():
+            return state.lowered
+        state.lowered = None
         source = lower_dataset(self.dataset, (pil_loader,))
         if not isinstance(source, LoweredSource):
             return source
-        self._lowered = source, source.table.index
-        return self._lowered
+        state.lowered = source, source.table.index
+        return state.lowered
 
     # ---- iteration -------------------------------------------------------------------------------------------------
 
     def __iter__(self) -> Any:
         """Starts an epoch; with persistent_workers the same iterator object each time, as torch gives it."""
         warn_of_unsharded(self)
-        if self._engine is not None:
-            if isinstance(self._iterator, NativeIterator) and not self._engine.native.is_running:
+        state = self._fastload
+        if state.engine is not None:
+            if isinstance(self._iterator, NativeIterator) and not state.engine.native.is_running:
                 self._iterator = None
-            if self._engine.native.is_forked:
-                self._engine = None  # the parent's; this process gets one of its own
-                self._device = self._opened = None
+            if state.engine.native.is_forked:
+                state.engine = None  # the parent's; this process gets one of its own
+                state.device = state.opened = None
         if isinstance(self._iterator, ThreadIterator) and not self._iterator.is_running:
             self._iterator = None
         return super().__iter__()
@@ -266,17 +292,18 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
     def _get_iterator(self) -> Any:
         lowered = self._lower_source()
         source = lowered if isinstance(lowered, NotLowered) else lowered[0]
-        findings = examine(self, self.rng, source)
-        if findings.way is not Way.NATIVE and self.memory_format is not torch.contiguous_format:
-            raise ValueError(f"memory_format={self.memory_format} needs native batches, but:\n{self.explain()}")
+        rng, memory_format = self._settings.rng, self._settings.memory_format
+        findings = examine(self, rng, source)
+        if findings.way is not Way.NATIVE and memory_format is not torch.contiguous_format:
+            raise ValueError(f"memory_format={memory_format} needs native batches, but:\n{self.explain()}")
         if findings.way is Way.TORCH:
-            return torch_iterator(self, self._torch_samples, self._delivery())
+            return torch_iterator(self, self._fastload.torch_samples, self._delivery())
         self._check_as_torch_does()
         if isinstance(lowered, NotLowered) or findings.way is Way.PYTHON:
             return self._iterator_of_dataset()
         if findings.way is Way.TAIL:
             (head,) = findings.views
-            return self._iterator_of_tail(TailPlan.of(self, *lowered, head, self.rng, image_type()))
+            return self._iterator_of_tail(TailPlan.of(self, *lowered, head, rng, image_type()))
         return self._native_iterator()
 
     def _native_iterator(self) -> NativeIterator:
@@ -288,15 +315,17 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
 
     def _delivery(self) -> Delivery:
         """Where batches go. The device is looked for now, not before: a process that forks must not have used it."""
-        if self.device != self._opened:
-            self._device, self._opened = open_device(self.device, self._pinned), self.device
-        prefetch = 2 if self.device_prefetch is None else self.device_prefetch
-        is_ahead = self._device is not None and self.num_workers > 0
-        return Delivery(self._pinned_memory, self._device, prefetch if is_ahead else 0, self.device_transform)
+        settings, state = self._settings, self._fastload
+        if settings.device != state.opened:
+            state.device, state.opened = open_device(settings.device, state.pinned), settings.device
+        prefetch = 2 if settings.device_prefetch is None else settings.device_prefetch
+        is_ahead = state.device is not None and self.num_workers > 0
+        return Delivery(self._pinned_memory, state.device, prefetch if is_ahead else 0, settings.device_transform)
 
     @property
     def _pinned_memory(self) -> PinnedMemory:
-        return self._pinned if self._device is None else self._device.pinned
+        state = self._fastload
+        return state.pinned if state.device is None else state.device.pinned
 
     def _batch_memory(self, plan: NativePlan, is_pinned: bool) -> BatchMemory:
         delivery = self._delivery()
@@ -310,10 +339,10 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             plan.forms,
             num_slots,
             delivery.prefetch,
-            self._threads.counters.add,
+            self._fastload.threads.counters.add,
             self._running_engine().check_open,
         )
-        self._staged.add(memory)
+        self._fastload.staged.add(memory)
         return memory
 
     def _init_native_workers(self, init_fn: Callable[[int], None], base_seed: int) -> list[torch.Generator]:
@@ -322,15 +351,16 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
     def _native_plan(self) -> NativePlan:
         """The plan as it is now: worker_init_fn may have changed the dataset."""
         lowered = self._lower_source()
-        findings = examine(self, self.rng, lowered if isinstance(lowered, NotLowered) else lowered[0])
+        settings = self._settings
+        findings = examine(self, settings.rng, lowered if isinstance(lowered, NotLowered) else lowered[0])
         if isinstance(lowered, NotLowered) or findings.way is not Way.NATIVE:
             why = self.explain()
             raise RuntimeError(f"worker_init_fn has changed the dataset so that it is not native any more:\n{why}")
         is_on_device = self._delivery().device is not None
-        return native_plan(findings, *lowered, self.rng, self.memory_format, is_converted_later=is_on_device)
+        return native_plan(findings, *lowered, settings.rng, settings.memory_format, is_converted_later=is_on_device)
 
     def _iterator_of_tail(self, plan: TailPlan) -> ThreadIterator:
-        counters, lock = self._threads.counters, self._lock_of_dataset()
+        counters, lock = self._fastload.threads.counters, self._lock_of_dataset()
         return self._thread_iterator(
             lambda stream, worker_id: TailMaker(plan, stream, counters, worker_id, lock),
             plan.tail_position,
@@ -339,8 +369,9 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
 
     def _iterator_of_dataset(self) -> ThreadIterator:
         plan = self._dataset_plan()
-        is_possible = plan.can_load_one_by_one and self.thread_safe and self.in_order and self.worker_init_fn is None
-        splitting = self._threads.splitting(is_possible=is_possible and self.num_workers > 1)
+        is_any_order = self._settings.thread_safe and self.in_order and self.worker_init_fn is None
+        is_possible = is_any_order and plan.can_load_one_by_one
+        splitting = self._fastload.threads.splitting(is_possible=is_possible and self.num_workers > 1)
         return self._thread_iterator(functools.partial(make_dataset_maker, plan), 0, splitting)
 
     def _dataset_plan(self) -> DatasetPlan:
@@ -349,28 +380,29 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             self.collate_fn,
             self.batch_sampler is not None,
             self.drop_last,
-            self._threads.counters,
+            self._fastload.threads.counters,
             self._lock_of_dataset(),
         )
 
     def _lock_of_dataset(self) -> contextlib.AbstractContextManager[Any] | None:
         """To be held by a thread that runs the user's code for a sample."""
-        return None if self.thread_safe else self._threads.dataset_lock
+        return None if self._settings.thread_safe else self._fastload.threads.dataset_lock
 
     def _thread_iterator(self, make_maker: MakerFactory, position: int, splitting: Splitting) -> ThreadIterator:
-        num_threads = min(self.num_workers, self.num_streams or self.num_workers)
+        settings = self._settings
+        num_threads = min(self.num_workers, settings.num_streams or self.num_workers)
         dataset_plan = self._dataset_plan()
         plan = ThreadPlan(
             make_maker,
             lambda dataset, *arguments: make_dataset_maker(replace(dataset_plan, dataset=dataset), *arguments),
-            self.rng,
+            settings.rng,
             position,
             splitting,
             num_threads,
             self._max_batches_in_flight,
             self._delivery(),
         )
-        return ThreadIterator(self, self._threads, plan)
+        return ThreadIterator(self, self._fastload.threads, plan)
 
     def _check_as_torch_does(self) -> None:
         """What torch refuses only when an iterator is made."""
@@ -389,9 +421,10 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             max_pixels=_fallback.pillow_info().max_pixels,
             is_native_jpeg_exact=_fallback.native_jpeg_is_exact().is_exact,
         )
-        if self._engine is None or not self._engine.can_run(settings):
-            self._engine = LoaderEngine(settings)
-        return self._engine
+        state = self._fastload
+        if state.engine is None or not state.engine.can_run(settings):
+            state.engine = LoaderEngine(settings)
+        return state.engine
 
     @property
     def _max_batches_in_flight(self) -> int:
@@ -405,10 +438,11 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
 
     def _random_key(self, base_seed: int, resets: int) -> tuple[int, int]:
         """(seed, epoch) of the iteration that begins; `resets` counts those of a persistent iterator."""
-        if self.seed is None:
+        seed, state = self._settings.seed, self._fastload
+        if seed is None:
             return base_seed % 2**64, resets
-        self._epoch += 1
-        return self.seed, self._epoch - 1
+        state.epoch += 1
+        return seed, state.epoch - 1
 
     def set_epoch(self, epoch: int) -> None:
         """Sets the epoch of the next iteration's random key; it counts up by itself with each iter().
@@ -417,26 +451,27 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         """
         if isinstance(epoch, bool) or not isinstance(epoch, int) or epoch < 0:
             raise ValueError(f"epoch must be an int >= 0, got {epoch!r}")
-        self._epoch = epoch
+        self._fastload.epoch = epoch
 
     # ---- looking at it and ending it -------------------------------------------------------------------------------
 
     def stats(self) -> LoaderStats:
         """Counts, times and memory of this loader's engine since it started; zeros before the first iteration."""
-        is_own = self._engine is not None and not self._engine.native.is_forked
-        native = self._engine.native.stats() if self._engine is not None and is_own else {}
+        state = self._fastload
+        is_own = state.engine is not None and not state.engine.native.is_forked
+        native = state.engine.native.stats() if state.engine is not None and is_own else {}
         others = {
-            "samples_python": self._torch_samples.count,
+            "samples_python": state.torch_samples.count,
             "pageable_allocations": self._pinned_memory.num_pageable,
         }
-        counters = functools.reduce(add_counters, (memory.stats() for memory in self._staged), others)
-        return LoaderStats.from_counters(add_counters(add_counters(native, self._threads.stats()), counters))
+        counters = functools.reduce(add_counters, (memory.stats() for memory in state.staged), others)
+        return LoaderStats.from_counters(add_counters(add_counters(native, state.threads.stats()), counters))
 
     def close(self) -> None:
         """Ends the threads, and with them every iterator of this loader that is theirs. iter() starts new ones."""
-        if self._engine is not None:
-            self._engine.close()
-        self._threads.close()
+        if self._fastload.engine is not None:
+            self._fastload.engine.close()
+        self._fastload.threads.close()
 
     def check_worker_number_rationality(self) -> None:
         """Warns where more threads than available processors are asked for; torch calls it at construction."""
@@ -450,19 +485,12 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickles and copies the settings; threads, plans, counters and a persistent iterator stay behind."""
-        fresh = {
-            "_engine": None,
-            "_lowered": None,
-            "_iterator": None,
-            "_device": None,
-            "_opened": None,
-            "_pinned": None,
-            "_staged": None,
-        }
-        # By name, because torch's formats cannot be pickled before protocol 4; torch.save uses 2.
-        named = {"memory_format": str(self.memory_format).removeprefix("torch.")}
-        return {**self.__dict__, **fresh, **named, "_threads": LoaderThreads(), "_torch_samples": SampleCount()}
+        settings = self._settings
+        shown = {name for name, value in vars(settings).items() if vars(self).get(name, settings) is value}
+        kept = {name: value for name, value in vars(self).items() if name not in shown}
+        return {**kept, "_fastload": LoaderState(settings, self._fastload.epoch), "_iterator": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        fresh = {"_pinned": PinnedMemory(), "_staged": weakref.WeakSet()}
-        self.__dict__.update(state, memory_format=getattr(torch, state["memory_format"]), **fresh)
+        # A derived class may have copied __dict__ as it is.
+        self.__dict__.update(state, _fastload=copy.copy(state["_fastload"]), _iterator=None)
+        self._show(self._fastload.settings)

@@ -91,7 +91,7 @@ class LoaderRunner:
     @property
     def rng(self) -> str:
         """Whose random numbers its samples get: "torch" or "sample"."""
-        return str(self.loader.rng) if self.is_fastloads else "torch"  # type: ignore[attr-defined]
+        return str(self.loader._settings.rng) if self.is_fastloads else "torch"  # type: ignore[attr-defined]
 
     def describe(self) -> str:
         """The loader in a line."""

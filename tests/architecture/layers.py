@@ -53,6 +53,7 @@ PYTHON_LEVELS = {
     "_threads": 6,
     "_torch_iterator": 6,
     "_tail": 7,
+    "_loader_state": 8,
     "_planning": 8,
     "_loader": 9,
     "_verify": 10,

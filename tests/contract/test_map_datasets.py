@@ -287,7 +287,7 @@ def test_what_was_found_out_of_a_dataset_is_remembered_in_the_next_epoch() -> No
     dataset = DrawingNowAndThen()
     loader = fastload.DataLoader(dataset, batch_size=4, num_workers=3)
     list(loader)
-    assert loader._threads.splitting(is_possible=True).is_possible is False
+    assert loader._fastload.threads.splitting(is_possible=True).is_possible is False
     torch.manual_seed(3)
     expected = [flat(batch) for batch in torch.utils.data.DataLoader(dataset, batch_size=4, num_workers=3)]
     torch.manual_seed(3)

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
+import pickle
 import warnings
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+import recipes
 import torch
 import torch.utils.data
 from children import RunChild
 from oracle import LOADERS, labels_of, on_both, outcome
+from torchvision.datasets import ImageFolder
 from user_datasets import Drawing, Numbered, Stream, flat
 
 import fastload
@@ -133,6 +138,128 @@ SUBCLASSES: dict[str, Callable[[Any], Any]] = {
     "guard undone": with_the_guard_undone,
     "context set later": with_context,
 }
+
+
+# Attributes of fastload.DataLoader that torch's has not, and that a class may have with a meaning of its own.
+OWN_NAMES = (
+    *("device", "device_prefetch", "device_transform", "thread_safe", "num_streams", "rng", "seed", "memory_format"),
+    *("stats", "_device", "_engine", "_epoch", "_threads"),
+)
+
+
+class Own:
+    """Of no type that fastload knows; has no == and no truth."""
+
+    def __bool__(self) -> bool:
+        raise TypeError("asked for its truth")
+
+    __eq__ = __hash__ = None  # type: ignore[assignment]
+
+
+def with_own_names_after(base: Any) -> Any:
+    class Owning(base):  # type: ignore[misc]
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            super().__init__(*args, **kwargs)
+            vars(self).update(dict.fromkeys(OWN_NAMES, Own()))
+
+    return Owning
+
+
+def with_own_names_before(base: Any) -> Any:
+    class Owning(base):  # type: ignore[misc]
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            vars(self).update(dict.fromkeys(OWN_NAMES, Own()))
+            super().__init__(*args, **kwargs)
+
+    return Owning
+
+
+def with_own_names_in_the_class(base: Any) -> Any:
+    return type("Owning", (base,), {name: Own() for name in OWN_NAMES})
+
+
+def with_own_properties(base: Any) -> Any:
+    return type("Owning", (base,), {name: property(lambda self: Own()) for name in OWN_NAMES})
+
+
+OWNING: dict[str, Callable[[Any], Any]] = {
+    "after": with_own_names_after,
+    "before": with_own_names_before,
+    "in the class": with_own_names_in_the_class,
+    "properties": with_own_properties,
+}
+
+
+class OwningAtTheTop(fastload.DataLoader[Any]):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.device, self.seed = "the class's own", 5
+
+
+class WithOwnState(fastload.DataLoader[Any]):
+    """Leaves an attribute behind, as mixins do that know of no other class's state."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.left_behind = iter(())
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = self.__dict__.copy()
+        del state["left_behind"]
+        return state
+
+
+DUPLICATES: dict[str, Callable[[Any], Any]] = {
+    "copy": copy.copy,
+    "deepcopy": copy.deepcopy,
+    "pickle": lambda loader: pickle.loads(pickle.dumps(loader)),
+}
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+@pytest.mark.parametrize("name", OWNING)
+def test_a_derived_class_may_own_attributes_of_fastloads_names(folder: Path, name: str, num_workers: int) -> None:
+    dataset = ImageFolder(str(folder), recipes.training(32))
+
+    def run(kind: Any) -> Any:
+        torch.manual_seed(1)
+        loader = OWNING[name](kind)(dataset, batch_size=4, num_workers=num_workers)
+        found = [flat(batch) for _ in range(2) for batch in loader]
+        return found, all(isinstance(getattr(loader, own), Own) for own in OWN_NAMES), torch.rand(1).item()
+
+    theirs, mine = on_both(run)
+    assert mine == theirs
+    assert mine[1]
+    assert OWNING[name](fastload.DataLoader)(dataset).explain().startswith("native:")
+
+
+@pytest.mark.parametrize("duplicate", DUPLICATES)
+def test_copies_of_a_derived_class_keep_its_attributes_and_the_settings(folder: Path, duplicate: str) -> None:
+    dataset = ImageFolder(str(folder), recipes.training(32))
+    loader = OwningAtTheTop(dataset, batch_size=4, rng="sample", seed=3, memory_format=torch.channels_last)
+    loader.set_epoch(4)
+    twin = DUPLICATES[duplicate](loader)
+    assert (twin.device, twin.seed, twin.rng, twin.memory_format) == (
+        "the class's own",
+        5,
+        "sample",
+        torch.channels_last,
+    )
+    assert [flat(batch) for batch in twin] == [flat(batch) for batch in loader]
+
+
+@pytest.mark.parametrize("duplicate", DUPLICATES)
+def test_a_derived_class_may_make_its_state_of_its_dict(folder: Path, duplicate: str) -> None:
+    dataset = ImageFolder(str(folder), recipes.training(32))
+    loader = WithOwnState(dataset, batch_size=4, num_workers=2, rng="sample", seed=3)
+    twin = DUPLICATES[duplicate](loader)
+    expected = [flat(batch) for batch in loader]
+    later = DUPLICATES[duplicate](loader)
+    assert later.stats().samples == 0
+    assert [flat(batch) for batch in twin] == expected
+    twin.close()
+    later.close()
+    assert len([flat(batch) for batch in later]) == len(list(loader)) == len(expected)
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])

@@ -175,7 +175,7 @@ def test_a_host_batch_that_is_dropped_while_it_is_copied_stays_as_it_was(
     expected = host_batches(dataset, batch_size=3)
     torch.manual_seed(3)
     loader = fastload.DataLoader(dataset, batch_size=3, pin_memory=True)
-    loader._pinned = handle.pinned
+    loader._fastload.pinned = handle.pinned
     reads = []
     for images, labels in loader:
         assert handle._pinned_memory.block_of(images) is not None

@@ -1,0 +1,73 @@
+"""What a loader has besides torch's own attributes: what it was given, and what it keeps between iterations."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+
+from fastload import _native
+from fastload._batch_memory import StagedMemory
+from fastload._device import Device, PinnedMemory
+from fastload._iterator import LoaderEngine
+from fastload._threads._iterator import LoaderThreads
+from fastload._torch_iterator import SampleCount
+from fastload.sources._lowering import LoweredSource
+
+
+@dataclass(frozen=True)
+class LoaderSettings:
+    """The arguments that torch's DataLoader does not have; fastload.DataLoader says what they are."""
+
+    thread_safe: bool
+    num_streams: int | None
+    rng: Literal["torch", "sample"]
+    seed: int | None
+    memory_format: torch.memory_format
+    device: Any
+    device_prefetch: int | None
+    device_transform: Callable[[Any], Any] | None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # By name, because torch's formats cannot be pickled before protocol 4; torch.save uses 2.
+        return _unpickled, ({**vars(self), "memory_format": str(self.memory_format).removeprefix("torch.")},)
+
+
+def _unpickled(values: dict[str, Any]) -> LoaderSettings:
+    return LoaderSettings(**{**values, "memory_format": getattr(torch, values["memory_format"])})
+
+
+class LoaderState:
+    """All of it in one attribute of the loader: more of them would meet those of derived classes.
+
+    A copy has the settings and the epoch; threads, plans and counters stay behind.
+
+    Attributes:
+        settings: As given.
+        epoch: Of the next iteration's random key, where there is a seed.
+        engine: The native one, while there is one.
+        lowered: The dataset's compact form.
+        threads: What iterations in threads of Python share.
+        torch_samples: Of torch's own iterators.
+        device, opened: What was opened last, and the value of `device` that it is.
+        pinned: Memory of batches that stay on the host.
+        staged: Memory of those that go to a device.
+    """
+
+    def __init__(self, settings: LoaderSettings, epoch: int = 0) -> None:
+        self.settings = settings
+        self.epoch = epoch
+        self.engine: LoaderEngine | None = None
+        self.lowered: tuple[LoweredSource, _native.SampleIndex] | None = None
+        self.threads = LoaderThreads()
+        self.torch_samples = SampleCount()
+        self.device: Device | None = None
+        self.opened: Any = None
+        self.pinned = PinnedMemory()
+        self.staged: weakref.WeakSet[StagedMemory] = weakref.WeakSet()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return LoaderState, (self.settings, self.epoch)
