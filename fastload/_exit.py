@@ -8,8 +8,31 @@ import time
 import weakref
 from abc import abstractmethod
 from collections.abc import Sequence
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
 
 EXIT_JOIN_SECONDS = 1.0
+
+
+class LiveObjects(Generic[T]):
+    """Objects as long as they live; knows them by identity, whatever their ``==``.
+
+    Thread-safe without a lock, so that finalizers may use it and a forked child finds it usable. A WeakSet is not: one
+    thread cannot look through it while another adds.
+    """
+
+    def __init__(self) -> None:
+        self._references: dict[int, weakref.ref[T]] = {}
+
+    def add(self, item: T) -> None:
+        number, references = id(item), self._references
+        references[number] = weakref.ref(item, lambda _: references.pop(number, None))
+
+    def all(self) -> list[T]:
+        """Those that live now."""
+        references = self._references.copy().values()  # in one step
+        return [item for reference in references if (item := reference()) is not None]
 
 
 class DaemonThread(threading.Thread):
@@ -83,7 +106,7 @@ class ExitState:
 
 exit_state = ExitState()
 
-_live_threads: weakref.WeakSet[DaemonThread] = weakref.WeakSet()
+_live_threads: LiveObjects[DaemonThread] = LiveObjects()
 _exit_hook = threading.Lock()
 
 
@@ -96,7 +119,7 @@ def _register_exit_hook() -> None:
 def _exit() -> None:
     """Put those that iterate to sleep, then end every daemon thread. In a forked child the parent's are not alive."""
     exit_state.begin()
-    threads = [thread for thread in _live_threads if thread.is_alive()]
+    threads = [thread for thread in _live_threads.all() if thread.is_alive()]
     for thread in threads:
         thread.signal_end()
     join_threads(threads, EXIT_JOIN_SECONDS)

@@ -464,7 +464,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             "samples_python": state.torch_samples.count,
             "pageable_allocations": self._pinned_memory.num_pageable,
         }
-        counters = functools.reduce(add_counters, (memory.stats() for memory in state.staged), others)
+        counters = functools.reduce(add_counters, (memory.stats() for memory in state.staged.all()), others)
         return LoaderStats.from_counters(add_counters(add_counters(native, state.threads.stats()), counters))
 
     def close(self) -> None:

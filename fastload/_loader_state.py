@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -12,6 +11,7 @@ import torch
 from fastload import _native
 from fastload._batch_memory import StagedMemory
 from fastload._device import Device, PinnedMemory
+from fastload._exit import LiveObjects
 from fastload._iterator import LoaderEngine
 from fastload._threads._iterator import LoaderThreads
 from fastload._torch_iterator import SampleCount
@@ -67,7 +67,7 @@ class LoaderState:
         self.device: Device | None = None
         self.opened: Any = None
         self.pinned = PinnedMemory()
-        self.staged: weakref.WeakSet[StagedMemory] = weakref.WeakSet()
+        self.staged: LiveObjects[StagedMemory] = LiveObjects()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return LoaderState, (self.settings, self.epoch)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import threading
-import weakref
 from collections.abc import Mapping
 from typing import Any
+
+from fastload._exit import LiveObjects
 
 
 class ThreadCounters:
@@ -43,11 +44,11 @@ def add_counters(left: Mapping[str, Any], right: Mapping[str, Any]) -> dict[str,
     return merged
 
 
-_live_counters: weakref.WeakSet[ThreadCounters] = weakref.WeakSet()
+_live_counters: LiveObjects[ThreadCounters] = LiveObjects()
 
 
 def _renew_locks() -> None:
-    for counters in list(_live_counters):
+    for counters in _live_counters.all():
         counters.after_fork()
 
 

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 from fastload._base_iterator import BaseIterator
 from fastload._delivery import Delivery
 from fastload._errors import ForkedProcessError
-from fastload._exit import exit_state
+from fastload._exit import LiveObjects, exit_state
 from fastload._threads._batch_maker import BatchMaker, EndOfStreamError, MakerFactory
 from fastload._threads._counters import ThreadCounters
 from fastload._threads._dataset import IterableMaker
@@ -35,7 +35,7 @@ class LoaderThreads:
         self.num_closes = 0
         self._dataset_lock = os.getpid(), threading.RLock()
         self._splitting: Splitting | None = None
-        self._groups: weakref.WeakSet[WorkerGroup] = weakref.WeakSet()
+        self._groups: LiveObjects[WorkerGroup] = LiveObjects()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A copy of a loader begins with none and nothing counted."""
@@ -65,7 +65,7 @@ class LoaderThreads:
     def close(self) -> None:
         """Ends every iteration and its threads; those that wait for a batch get LoaderClosedError."""
         self.num_closes += 1
-        groups = list(self._groups)
+        groups = self._groups.all()
         for group in groups:
             group.signal_end()
         for group in groups:
@@ -73,7 +73,7 @@ class LoaderThreads:
 
     def stats(self) -> dict[str, Any]:
         """Counters by the names of LoaderStats."""
-        running = [group for group in list(self._groups) if group.is_running]
+        running = [group for group in self._groups.all() if group.is_running]
         pending = [task for group in running for task in tuple(group.pending)]
         depth = sum(task.is_done for task in pending)
         return {**self.counters.snapshot(), "batches_in_flight": len(pending), "queue_depth": depth}
