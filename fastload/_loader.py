@@ -63,8 +63,10 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             threads in any case.
         in_order: False: batches that Python makes come as they are done. Native batches always come in order: all
             threads work on the oldest one.
-        thread_safe: False: one thread at a time asks the dataset, or runs the Python part of a transform; batches are
-            still collated in parallel. For a handle that cannot be shared; per_thread gives each thread its own.
+        thread_safe: False: one thread at a time asks the dataset, or runs the Python part of a transform, also where
+            several such loaders have it or Subsets of it (each a list, or what else cannot be weakly referenced, by
+            itself); batches are still collated in parallel. For a handle that cannot be shared; per_thread gives each
+            thread its own.
         num_streams: of an IterableDataset: how many threads iterate over it, each over its own iter(dataset) with its
             own get_worker_info(), as torch's worker processes do; default num_workers. 1 runs it once.
         rng: how random transforms draw. "torch": the numbers that torch's DataLoader with the same num_workers would
@@ -386,7 +388,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
 
     def _lock_of_dataset(self) -> contextlib.AbstractContextManager[Any] | None:
         """To be held by a thread that runs the user's code for a sample."""
-        return None if self._settings.thread_safe else self._fastload.threads.dataset_lock
+        return None if self._settings.thread_safe else self._fastload.threads.dataset_lock(self.dataset)
 
     def _thread_iterator(self, make_maker: MakerFactory, position: int, splitting: Splitting) -> ThreadIterator:
         settings = self._settings

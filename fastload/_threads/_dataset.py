@@ -51,10 +51,7 @@ class DatasetPlan:
 
         torch's own Subset only passes that on, so it counts as what is in it.
         """
-        dataset = self.dataset
-        while type(dataset) is Subset:
-            dataset = dataset.dataset
-        return bool(getattr(dataset, "__getitems__", None))
+        return bool(getattr(innermost(self.dataset), "__getitems__", None))
 
     def find_in_subsets(self, indices: Any) -> None:
         """Raises what a Subset of a Subset raises for a bad index: the outer one looks all of a batch up first."""
@@ -67,6 +64,13 @@ class DatasetPlan:
     def can_load_one_by_one(self) -> bool:
         """Whether the samples of a batch are asked for one by one, in any order."""
         return self.is_batched and not isinstance(self.dataset, IterableDataset) and not self.takes_whole_batches
+
+
+def innermost(dataset: Any) -> Any:
+    """What is in torch's own Subsets, of which there may be several around each other."""
+    while type(dataset) is Subset:
+        dataset = dataset.dataset
+    return dataset
 
 
 def make_dataset_maker(plan: DatasetPlan, stream: RandomStream, worker_id: int | None) -> BatchMaker:

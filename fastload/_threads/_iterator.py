@@ -19,7 +19,8 @@ from fastload._errors import ForkedProcessError
 from fastload._exit import LiveObjects, exit_state
 from fastload._threads._batch_maker import BatchMaker, EndOfStreamError, MakerFactory
 from fastload._threads._counters import ThreadCounters
-from fastload._threads._dataset import IterableMaker
+from fastload._threads._dataset import IterableMaker, innermost
+from fastload._threads._dataset_lock import lock_of
 from fastload._threads._random_stream import RandomKey, RandomStream, SampleStream, TorchStream
 from fastload._threads._splitting import Splitting
 from fastload._threads._task import Request, Task
@@ -33,7 +34,6 @@ class LoaderThreads:
     def __init__(self) -> None:
         self.counters = ThreadCounters()
         self.num_closes = 0
-        self._dataset_lock = os.getpid(), threading.RLock()
         self._splitting: Splitting | None = None
         self._groups: LiveObjects[WorkerGroup] = LiveObjects()
 
@@ -41,15 +41,16 @@ class LoaderThreads:
         """A copy of a loader begins with none and nothing counted."""
         return LoaderThreads, ()
 
-    @property
-    def dataset_lock(self) -> AbstractContextManager[Any]:
+    def dataset_lock(self, dataset: Any) -> AbstractContextManager[Any]:
         """Held by who asks a dataset that is not thread-safe.
 
-        A forked child has its own: a thread that has not come along may hold the parent's.
+        Loaders of the same one share it, also where they have Subsets of it; but for a dataset that cannot be weakly
+        referenced, as a list, this loader has one of its own.
         """
-        if self._dataset_lock[0] != os.getpid():
-            self._dataset_lock = os.getpid(), threading.RLock()
-        return self._dataset_lock[1]
+        try:
+            return lock_of(innermost(dataset))
+        except TypeError:
+            return lock_of(self)
 
     def add(self, group: WorkerGroup) -> None:
         self._groups.add(group)

@@ -92,6 +92,7 @@ ROWS: tuple[Row, ...] = (
         "test_deviations.py::test_the_dataset_is_not_copied_so_that_what_it_keeps_stays",
         "test_workers.py::test_per_thread_gives_each_thread_one_handle",
         "test_map_datasets.py::test_thread_safe_false_asks_the_dataset_from_one_thread_at_a_time",
+        "test_map_datasets.py::test_thread_safe_false_holds_for_all_loaders_of_a_dataset",
         "test_workers.py::test_what_an_init_function_sets_of_a_dataset_is_its_workers_own",
         "test_iterable_datasets.py::test_an_init_function_may_leave_each_worker_its_part",
     ),

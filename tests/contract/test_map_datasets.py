@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
 from collections.abc import Callable
@@ -26,6 +27,8 @@ from user_datasets import (
 )
 
 import fastload
+from fastload._threads import _dataset_lock
+from fastload._threads._dataset_lock import lock_of
 
 
 @pytest.mark.parametrize("num_workers", [0, 1, 2, 3])
@@ -318,6 +321,58 @@ def test_thread_safe_false_asks_the_dataset_from_one_thread_at_a_time(is_drawing
     assert [batch.tolist() for batch in loader] == [[*range(first, first + 4)] for first in range(0, 24, 4)]
     assert dataset.most == 1
     assert len(set(dataset.threads.values())) == 3
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        lambda dataset: (dataset, dataset),
+        lambda dataset: torch.utils.data.random_split(dataset, [24, 24]),
+        lambda dataset: (dataset, Subset(Subset(dataset, range(40)), range(24))),
+    ],
+    ids=["the data set", "random_split", "a Subset of a Subset"],
+)
+def test_thread_safe_false_holds_for_all_loaders_of_a_dataset(parts: Callable[[Any], Any]) -> None:
+    dataset = Watching(48)
+    loaders = [fastload.DataLoader(part, batch_size=4, num_workers=2, thread_safe=False) for part in parts(dataset)]
+    for _ in zip(*loaders, strict=False):
+        pass
+    assert dataset.most == 1
+
+
+def test_thread_safe_false_holds_in_a_loader_of_what_cannot_be_weakly_referenced() -> None:
+    class Slotted:
+        __slots__ = ("watching",)
+
+        def __init__(self, watching: Watching) -> None:
+            self.watching = watching
+
+        def __len__(self) -> int:
+            return len(self.watching)
+
+        def __getitem__(self, index: int) -> int:
+            return self.watching[index]
+
+    dataset = Slotted(Watching(24))
+    list(fastload.DataLoader(Subset(dataset, range(24)), batch_size=4, num_workers=3, thread_safe=False))
+    assert dataset.watching.most == 1
+
+
+def test_locks_of_datasets_are_told_apart_by_identity_and_end_with_them() -> None:
+    class Equal(Numbered):
+        def __eq__(self, other: object) -> bool:
+            raise AssertionError("compared")
+
+        __hash__ = None  # type: ignore[assignment]
+
+    first, second = Equal(), Equal()
+    gc.collect()
+    num_before = len(_dataset_lock._locks)
+    assert lock_of(first) is lock_of(first)
+    assert lock_of(first) is not lock_of(second)
+    del first, second
+    gc.collect()
+    assert len(_dataset_lock._locks) == num_before
 
 
 @pytest.mark.parametrize("kind", [WithSampleLists, lambda: Subset(WithSampleLists(), range(NUM_SAMPLES))])
