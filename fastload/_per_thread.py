@@ -5,9 +5,18 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from fastload._exit import LiveObjects
+
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, eq=False)
+class _Opened(Generic[T]):
+    handle: T
+    owner_pid: int
 
 
 class PerThread(Generic[T]):
@@ -28,11 +37,11 @@ class PerThread(Generic[T]):
 
     def __call__(self) -> T:
         """This thread's handle, opened at the first call in it. Raises what the factory raises, then tries again."""
-        opened: tuple[int, T] | None = getattr(self._local, "opened", None)
-        if opened is None or opened[0] != os.getpid():
-            self._local.inherited = opened  # of a forked child's parent; kept, because to close it may harm that
-            opened = self._local.opened = os.getpid(), self._factory()
-        return opened[1]
+        opened: _Opened[T] | None = getattr(self._local, "opened", None)
+        if opened is None or opened.owner_pid != os.getpid():
+            opened = self._local.opened = _Opened(self._factory(), os.getpid())
+            _live.add(opened)
+        return opened.handle
 
     def __reduce__(self) -> tuple[Any, ...]:
         return PerThread, (self._factory,)
@@ -67,3 +76,29 @@ def per_thread(factory: Callable[[], T]) -> PerThread[T]:
         ...         return self.database().execute("SELECT value FROM rows WHERE id = ?", (index,)).fetchone()
     """
     return PerThread(factory)
+
+
+# Note [handles in forked children]
+# Python takes a child's other threads apart, and what they alone have with them. To close a handle there may harm the
+# parent (a temporary file is removed, a lock is let go of), so all that are open at a fork are kept in the child. The
+# parent keeps them for the moment of the fork: one whose thread ends within it is closed by the thread that forks.
+_live: LiveObjects[_Opened[Any]] = LiveObjects()
+_kept: dict[int, list[_Opened[Any]]] = {}  # by each thread that forks just now
+_inherited: list[_Opened[Any]] = []
+
+
+def _keep() -> None:
+    _kept[threading.get_ident()] = _live.all()
+
+
+def _let_go() -> None:
+    _kept.pop(threading.get_ident(), None)
+
+
+def _inherit() -> None:
+    for handles in _kept.values():
+        _inherited.extend(handles)
+    _kept.clear()
+
+
+os.register_at_fork(before=_keep, after_in_parent=_let_go, after_in_child=_inherit)

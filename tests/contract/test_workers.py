@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 import inspect
 import os
 import pickle
@@ -459,6 +460,44 @@ def test_a_forked_child_opens_its_own_handle_and_leaves_its_parents_alone() -> N
         os._exit(0 if id(handles()) != mine and not closed else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
     assert id(handles()) == mine
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
+def test_a_forked_child_leaves_the_handles_of_all_threads_of_its_parents_alone() -> None:
+    closed: list[int] = []
+
+    class Handle:
+        def __del__(self) -> None:
+            closed.append(os.getpid())
+
+    handles = fastload.per_thread(Handle)
+    are_open, may_end = threading.Barrier(4), threading.Event()
+
+    def use() -> None:
+        handles()
+        are_open.wait()
+        may_end.wait()
+
+    threads = [threading.Thread(target=use, daemon=True) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    are_open.wait()
+    handles()
+    pid = os.fork()
+    if pid == 0:
+        handles()
+        grandchild = os.fork()
+        handles()
+        gc.collect()
+        if grandchild == 0:
+            os._exit(len(closed))
+        os._exit(os.waitstatus_to_exitcode(os.waitpid(grandchild, 0)[1]) or len(closed))
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert not closed
+    may_end.set()
+    for thread in threads:
+        thread.join()
+    assert closed == [os.getpid()] * 3
 
 
 # ---- the GIL -------------------------------------------------------------------------------------------------------
