@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import operator
 import threading
 import time
 import warnings
@@ -167,7 +168,7 @@ class MapMaker:
                 samples = self._plan.dataset.__getitems__(indices)
         except StopIteration as error:
             raise _silent_end(f"dataset.__getitems__({indices!r})") from error
-        self._tally.add(len(indices), begin)
+        self._tally.add(operator.length_hint(indices), begin)  # a slice has none
         return samples
 
 

@@ -22,6 +22,7 @@ from user_datasets import (
     Numbered,
     Slow,
     WithSampleLists,
+    as_they_are,
     flat,
     seeded_epochs,
 )
@@ -379,6 +380,30 @@ def test_locks_of_datasets_are_told_apart_by_identity_and_end_with_them() -> Non
 def test_sample_lists_are_asked_once_for_a_batch(kind: Any) -> None:
     for batch in fastload.DataLoader(kind(), batch_size=4, num_workers=2):
         assert batch[2].tolist() == [len(batch[0])] * len(batch[0])
+
+
+class Column(Dataset[Any]):
+    values = torch.arange(10)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __getitem__(self, key: Any) -> Any:
+        return self.values[key]
+
+    __getitems__ = __getitem__
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_a_batch_sampler_may_give_what_has_no_length(num_workers: int) -> None:
+    slices = [slice(0, 4), slice(4, 8), slice(8, 10)]
+
+    def run(kind: Any) -> Any:
+        loader = kind(Column(), batch_sampler=slices, collate_fn=as_they_are, num_workers=num_workers)
+        return [batch.tolist() for batch in loader]
+
+    theirs, mine = on_both(run)
+    assert mine == theirs == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
 
 
 def test_a_subset_of_a_dataset_without_sample_lists_is_loaded_by_all_threads() -> None:
