@@ -5,7 +5,9 @@ A worker of torch makes its batches one after the other, and the samples of each
 from one generator in that order. Here the samples of one batch may be loaded by several threads at once, each for the
 worker whose batch it is. One that draws, or asks which worker it is, needs its turn: all that the worker would have
 done before has to be over. It must not wait for that where it stands, inside of the user's code, which may hold a lock
-that those before it need. So it is left by way of NotYetError, waits outside, and begins anew.
+that those before it need. So it is left by way of NotYetError, waits outside, and begins anew. The user's code may
+catch even that, with a bare except say: whatever comes of a sample that was once refused its turn is discarded, and
+what it draws further comes from a stand-in of the worker.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ class AbandonedError(BaseException):
 
 
 class NotYetError(BaseException):
-    """The sample at hand draws, and it is not its turn. No Exception: the user's code is left by it."""
+    """The sample at hand draws, and it is not its turn. No Exception: most of the user's code is left by it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,12 +184,19 @@ class SplitBatch:
         return count
 
 
-def in_turn(action: Callable[[], T], wait_for_turn: Callable[[], None]) -> T:
-    """`action`, begun anew in its turn if it turns out to need one."""
+def in_turn(action: Callable[[], T], is_refused: Callable[[], bool], wait_for_turn: Callable[[], None]) -> T:
+    """`action`, begun anew in its turn if it turns out to need one. `is_refused`: whether it was refused one."""
     try:
-        return action()
+        result = action()
     except NotYetError:
         pass
+    except BaseException:
+        if not is_refused():
+            raise
+    else:
+        if not is_refused():
+            return result
+        del result
     wait_for_turn()
     return action()
 

@@ -67,15 +67,19 @@ class _Worker:
 
     def __init__(self, number: int, num_workers: int, seed: int, dataset: Any) -> None:
         self.number = number
+        self._identity = number, num_workers, seed
         self.generator = torch.Generator().manual_seed(seed % 2**64)
-        self._make_info = functools.partial(worker_info, number, num_workers, seed, generator=self.generator)
         self.show(dataset)
         self.last_task: Task | None = None
         self.is_active = True  # its stream has not ended
 
     def show(self, dataset: Any) -> None:
         """From now on get_worker_info() has `dataset`."""
-        self.info = self._make_info(dataset=dataset)
+        self.info = worker_info(*self._identity, dataset, self.generator)
+
+    def stand_in(self) -> _Worker:
+        """One of the same number and seed, whose draws do not count."""
+        return _Worker(*self._identity, self.info.dataset)
 
 
 class WorkerGroup:
@@ -285,6 +289,7 @@ class _WorkerThread(DaemonThread):
         self._task: Task | None = None
         self._position = 0
         self._has_turn = False
+        self._stand_in: _Worker | None = None  # for what goes on although it was refused its turn
 
     def _make_stream(self) -> RandomStream:
         plan = self._group.plan
@@ -364,9 +369,7 @@ class _WorkerThread(DaemonThread):
     def _make_batch(self, task: Task) -> None:
         self._begin(task, 0)
         try:
-            batch = in_turn(
-                lambda: self._maker.make(task.indices, task.key, task.epoch, self._is_abandoned), self._wait_for_turn
-            )
+            batch = self._in_turn(lambda: self._maker.make(task.indices, task.key, task.epoch, self._is_abandoned))
             self._finish(task, batch)
         except AbandonedError:
             pass
@@ -390,9 +393,8 @@ class _WorkerThread(DaemonThread):
             return self._sample_is_done(piece, position)
         self._begin(task, position)
         try:
-            sample = in_turn(
-                lambda: self._maker.load(task.indices[position], task.key),  # type: ignore[attr-defined]
-                self._wait_for_turn,
+            sample = self._in_turn(
+                lambda: self._maker.load(task.indices[position], task.key)  # type: ignore[attr-defined]
             )
             mark = self._group.order.mark(sample)
         except AbandonedError:
@@ -427,9 +429,8 @@ class _WorkerThread(DaemonThread):
         try:
             for sample, mark in zip(samples, split.marks, strict=True):
                 self._group.order.take_over(sample, mark)
-            batch = in_turn(
-                lambda: self._maker.collate(samples, task.indices, task.key),  # type: ignore[attr-defined]
-                self._wait_for_turn,
+            batch = self._in_turn(
+                lambda: self._maker.collate(samples, task.indices, task.key)  # type: ignore[attr-defined]
             )
             self._finish(task, batch)
         except AbandonedError:
@@ -458,23 +459,31 @@ class _WorkerThread(DaemonThread):
     # ---- what the sample at hand may know of its worker: Note [turns] ----------------------------------------------
 
     def _begin(self, task: Task, position: int) -> None:
-        self._task, self._position, self._has_turn = task, position, False
+        self._task, self._position, self._has_turn, self._stand_in = task, position, False, None
+
+    def _in_turn(self, action: Callable[[], Any]) -> Any:
+        return in_turn(action, lambda: self._stand_in is not None, self._wait_for_turn)
 
     def _wait_for_turn(self) -> None:
         assert self._task is not None, "something is being made"
         self._task.wait_for_turn(self._position, lambda: self._group.is_ending)
+        self._stand_in = None
 
     def _worker_at_turn(self) -> _Worker:
         task = self._task
         if task is None:  # worker_init_fn
             return self._worker
+        worker = self._group.workers[task.worker_id]
+        if self._stand_in is not None:  # not refused again: code that tries until it gets something would never end
+            return self._stand_in
         if not self._has_turn:
             if task.split is not None:
                 self._group.plan.splitting.forbid()
             if not task.has_turn(self._position):
+                self._stand_in = worker.stand_in()
                 raise NotYetError
             self._has_turn = True
-        return self._group.workers[task.worker_id]
+        return worker
 
     def _take_generator(self) -> torch.Generator:
         return self._worker_at_turn().generator

@@ -589,6 +589,7 @@ ROWS: tuple[Row, ...] = (
         "seeded with base seed + id",
         *_EPOCHS,
         "test_workers.py::test_init_functions_that_seed_torch_seed_the_workers_as_in_torch",
+        "test_map_datasets.py::test_what_is_caught_of_a_sample_that_draws_late_is_not_seen",
         "loader/test_torch_random.py::test_training_equals_torch_for_any_number_of_workers",
         note="torch's functions draw from it in its thread; those that take no generator in no way are listed in "
         "`fastload/_threads/_draw_mode.py`",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import threading
 import time
@@ -313,6 +314,71 @@ def test_a_sample_that_draws_late_may_hold_a_lock_of_the_users() -> None:
     for _ in range(20):
         torch.manual_seed(6)
         assert [flat(batch) for batch in fastload.DataLoader(Locking(), batch_size=8, num_workers=3)] == expected
+
+
+def returning_a_default(index: int) -> Any:
+    try:
+        return index, torch.rand(2)
+    except:  # noqa: E722 - as such code is written
+        return -index, torch.zeros(2)
+
+
+def raising_another(index: int) -> Any:
+    try:
+        noise = torch.rand(2)
+    except BaseException as error:
+        raise RuntimeError(f"sample {index} is broken") from error
+    return index, noise
+
+
+def going_on(index: int) -> Any:
+    noise = torch.zeros(2)
+    with contextlib.suppress(BaseException):
+        noise = noise + torch.rand(2)
+    return index, noise + torch.rand(2) + torch.randn(1)
+
+
+def trying_again(index: int) -> Any:
+    while True:
+        try:
+            drawn = torch.randint(6, (2,))
+            if bool(drawn[0] == 3):
+                return index, drawn
+        except:  # noqa: E722 - as such code is written
+            continue
+
+
+@pytest.mark.parametrize("load", [returning_a_default, raising_another, going_on, trying_again])
+def test_what_is_caught_of_a_sample_that_draws_late_is_not_seen(load: Callable[[int], Any]) -> None:
+    """It is left by an exception where it has to wait, and some code catches all of them."""
+
+    class Catching(Numbered):
+        def sample(self, index: int) -> Any:
+            time.sleep(0.001 * (index % 3))
+            return load(index) if index % 4 == 3 else (index, torch.zeros(2))
+
+    def run(kind: Any) -> Any:
+        return seeded_epochs(kind(Catching(32), batch_size=8, num_workers=4, collate_fn=list), 1)
+
+    theirs, mine = on_both(run)
+    assert mine == theirs
+
+
+def test_a_late_draw_that_collate_fn_catches_is_not_seen() -> None:
+    class SlowFirst(Numbered):
+        def sample(self, index: int) -> int:
+            time.sleep(0.02 * (index < 4))
+            return index
+
+    def collate(samples: list[int]) -> Any:
+        return returning_a_default(sum(samples))
+
+    def run(kind: Any) -> Any:
+        batches = [[*range(8)], [8, 9], [10], [11], [*range(12, 23)], [0]]
+        return seeded_epochs(kind(SlowFirst(), batch_sampler=batches, num_workers=2, collate_fn=collate), 1)
+
+    theirs, mine = on_both(run)
+    assert mine == theirs
 
 
 @pytest.mark.parametrize("is_drawing", [False, True])
