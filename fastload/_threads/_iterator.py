@@ -13,6 +13,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+from torch.utils.data import default_collate, default_convert
+
 from fastload._base_iterator import BaseIterator
 from fastload._delivery import Delivery
 from fastload._errors import ForkedProcessError
@@ -156,6 +158,7 @@ class ThreadIterator(BaseIterator):
             plan.splitting,
             loader.in_order,
             loader.worker_init_fn,
+            loader.collate_fn in (default_collate, default_convert),
             self._pin,
         )
         group = WorkerGroup(group_plan, plan.num_threads, int(self._base_seed), self._counters)

@@ -48,6 +48,7 @@ class GroupPlan:
         splitting: Whether threads may share the samples of a batch.
         in_order: False: whichever batch is done first is the next one.
         init_fn: worker_init_fn.
+        collates_as_torch: Whether collate_fn is torch's own, which changes no sample.
         pin: Called with each batch; None: batches stay in pageable memory.
     """
 
@@ -59,6 +60,7 @@ class GroupPlan:
     splitting: Splitting
     in_order: bool
     init_fn: Callable[[int], None] | None
+    collates_as_torch: bool
     pin: Callable[[Any], Any] | None
 
 
@@ -427,6 +429,10 @@ class _WorkerThread(DaemonThread):
         samples, split.samples = split.samples, []  # theirs now: collate_fn may return the list itself
         self._begin(task, len(samples))
         try:
+            if not self._group.plan.collates_as_torch:
+                # It cannot begin anew, as it may change the samples. The wait ends: each thread makes its part of the
+                # batches in the order in which they were asked for, so none has this one before what it waits for.
+                self._wait_for_turn()
             for sample, mark in zip(samples, split.marks, strict=True):
                 self._group.order.take_over(sample, mark)
             batch = self._in_turn(

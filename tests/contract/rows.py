@@ -156,6 +156,7 @@ ROWS: tuple[Row, ...] = (
         "test_arguments.py::test_default_collate_is_torchs_own_function",
         "test_collation.py::test_a_collate_function_of_ones_own_gets_the_list_of_samples",
         "test_deviations.py::test_collate_functions_run_in_the_worker_once_for_each_batch",
+        "test_map_datasets.py::test_a_collate_function_that_changes_its_samples_and_draws_is_called_once",
     ),
     held(
         ARGUMENTS,

@@ -381,6 +381,24 @@ def test_a_late_draw_that_collate_fn_catches_is_not_seen() -> None:
     assert mine == theirs
 
 
+def test_a_collate_function_that_changes_its_samples_and_draws_is_called_once() -> None:
+    class Labelled(Numbered):
+        def sample(self, index: int) -> Any:
+            time.sleep(0.02 * (index < 4))
+            return {"image": torch.tensor([index]), "label": index}
+
+    def collate(samples: list[Any]) -> Any:
+        labels = [sample.pop("label") for sample in samples]
+        return torch.stack([sample["image"] for sample in samples]) + torch.rand(()), labels
+
+    def run(kind: Any) -> Any:
+        batches = [[*range(8)], [8, 9], [10], [11], [*range(12, 23)], [0]]
+        return seeded_epochs(kind(Labelled(), batch_sampler=batches, num_workers=2, collate_fn=collate), 1)
+
+    theirs, mine = on_both(run)
+    assert mine == theirs
+
+
 @pytest.mark.parametrize("is_drawing", [False, True])
 def test_thread_safe_false_asks_the_dataset_from_one_thread_at_a_time(is_drawing: bool) -> None:
     dataset = (WatchingAndDrawing if is_drawing else Watching)(24, 0.001)
