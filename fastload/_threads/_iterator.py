@@ -149,13 +149,15 @@ class ThreadIterator(BaseIterator):
         self._begin(loader, first_iter=True)
 
     def _start_threads(self, loader: Any, plan: ThreadPlan) -> WorkerGroup:
+        # With a timeout each thread makes batches of its own, as in torch: what a slow sample holds up counts.
+        splitting = Splitting(is_possible=False) if loader.timeout else plan.splitting
         group_plan = GroupPlan(
             plan.make_maker,
             plan.make_own_maker,
             loader.dataset,
             plan.rng,
             plan.position,
-            plan.splitting,
+            splitting,
             loader.in_order,
             loader.worker_init_fn,
             loader.collate_fn in (default_collate, default_convert),

@@ -181,14 +181,14 @@ class WorkerGroup:
         """The next task that is done; it stays pending until it is removed. With 0 the wait has no limit.
 
         Raises:
-            RuntimeError: The time has passed; the batch is still pending.
+            RuntimeError: So much time has passed since a batch was done, be it the next one or another, as torch counts
+                it; the batch is still pending.
             LoaderClosedError: The threads have been told to end.
         """
         begin = time.monotonic()
         while (task := self._next_done()) is None:
-            left = begin + timeout_seconds - time.monotonic() if timeout_seconds > 0 else None
             try:
-                self._changed.get(timeout=None if left is None else max(left, 0.0))
+                self._changed.get(timeout=timeout_seconds or None)
             except queue.Empty:
                 raise RuntimeError(f"DataLoader timed out after {timeout_seconds} seconds") from None
         self.counters.add({"consumer_wait_seconds": time.monotonic() - begin})

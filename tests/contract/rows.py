@@ -180,6 +180,9 @@ ROWS: tuple[Row, ...] = (
         *_CHECKS,
         "test_deviations.py::test_a_timeout_has_torchs_words_and_costs_no_batch",
         "test_iteration.py::test_a_timeout_is_torchs_error_and_the_batch_comes_later",
+        "test_map_datasets.py::test_a_timeout_counts_from_the_batch_that_came_last_as_in_torch",
+        "test_map_datasets.py::test_with_a_timeout_no_batch_waits_for_the_samples_of_another_as_in_torch",
+        note="with one, threads do not share the samples of a batch",
     ),
     held(
         ARGUMENTS,

@@ -6,6 +6,7 @@ import contextlib
 import gc
 import threading
 import time
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -29,7 +30,7 @@ from user_datasets import (
 )
 
 import fastload
-from fastload._threads import _dataset_lock
+from fastload._threads import _dataset_lock, _worker_group
 from fastload._threads._dataset_lock import lock_of
 
 
@@ -535,6 +536,34 @@ def test_a_timeout_is_torchs_error_and_nothing_is_lost() -> None:
             found += step[1].tolist()
     assert found == list(range(NUM_SAMPLES))
     assert num_timeouts > 0
+
+
+def test_a_timeout_counts_from_the_batch_that_came_last_as_in_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also from one that is not the next. A clock that only the samples move takes the place of the real one."""
+    now = [0.0]
+    may_end = threading.Event()
+
+    class SlowFirst(Numbered):
+        def sample(self, index: int) -> int:
+            if index == 0:
+                assert may_end.wait(60)
+            elif index in (1, 3):  # all that the other worker is asked for ahead
+                now[0] += 50
+            if index == 3:
+                threading.Timer(0.2, may_end.set).start()
+            return index
+
+    monkeypatch.setattr(_worker_group, "time", types.SimpleNamespace(monotonic=lambda: now[0]))
+    loader = fastload.DataLoader(SlowFirst(), num_workers=2, timeout=60)
+    assert [int(batch) for batch in loader] == list(range(NUM_SAMPLES))
+
+
+def test_with_a_timeout_no_batch_waits_for_the_samples_of_another_as_in_torch() -> None:
+    dataset = Watching()
+    list(fastload.DataLoader(dataset, batch_size=8, num_workers=4, timeout=60))
+    of_batches = [{dataset.threads[index] for index in range(first, first + 8)} for first in range(0, 64, 8)]
+    assert all(len(threads) == 1 for threads in of_batches)
+    assert len(set.union(*of_batches)) == 4
 
 
 def test_stats_count_every_sample_by_the_time_its_batch_is_there() -> None:
