@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from fastload._threads._draw_mode import GeneratorMode
+from fastload._threads._inherited import inheriting
 from fastload._threads._torch_globals import WorkerGlobals, set_worker_globals, worker_info
 from fastload._threads._worker_error import as_worker_raises
 
@@ -31,7 +32,7 @@ def init_native_workers(
     for worker_id in range(num_workers):
         generator = torch.Generator().manual_seed((base_seed + worker_id) % 2**64)
         info = worker_info(worker_id, num_workers, base_seed + worker_id, dataset, generator)
-        call = _Call(init_fn, info, generator)
+        call = _Call(inheriting(init_fn), info, generator)
         call.start()
         call.join()
         if call.error is not None:

@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+import torch
 from torch.utils.data import default_collate, default_convert
 
 from fastload._base_iterator import BaseIterator
@@ -23,6 +24,7 @@ from fastload._threads._batch_maker import BatchMaker, EndOfStreamError, MakerFa
 from fastload._threads._counters import ThreadCounters
 from fastload._threads._dataset import IterableMaker, innermost
 from fastload._threads._dataset_lock import lock_of
+from fastload._threads._inherited import without_inference
 from fastload._threads._random_stream import RandomKey, RandomStream, SampleStream, TorchStream
 from fastload._threads._splitting import Splitting
 from fastload._threads._task import Request, Task
@@ -304,6 +306,8 @@ class ThreadIterator(BaseIterator):
             if not task.is_end_of_stream:
                 number = next(self._numbers)
                 batch = task.take()
+                if group.thread_state.is_inference and not torch.is_inference_mode_enabled():
+                    batch = without_inference(batch)
                 with self._delivery.naming(batch, number):
                     group.order.take_over(batch, task.mark)
                 return _Sent(batch, number)

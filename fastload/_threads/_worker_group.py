@@ -21,6 +21,7 @@ from fastload._exit import EXIT_JOIN_SECONDS, DaemonThread, exit_state, join_thr
 from fastload._threads._batch_maker import BatchMaker, EndOfStreamError, MakerFactory
 from fastload._threads._counters import ThreadCounters
 from fastload._threads._gil_watch import GilWatch
+from fastload._threads._inherited import ThreadState, own_context
 from fastload._threads._init_fn import call_init_fn
 from fastload._threads._own_dataset import has_same_values, shallow_copy
 from fastload._threads._random_stream import RandomStream, SampleStream, TorchStream
@@ -74,6 +75,7 @@ class _Worker:
         self.show(dataset)
         self.last_task: Task | None = None
         self.is_active = True  # its stream has not ended
+        self.context = own_context()
 
     def show(self, dataset: Any) -> None:
         """From now on get_worker_info() has `dataset`."""
@@ -103,6 +105,7 @@ class WorkerGroup:
         self.order = DeviceOrder()
         self.set_device = None if plan.pin is None else _setter_of_current_device()
         self.init_lock = threading.Lock()
+        self.thread_state = ThreadState()
         self._next_worker = 0
         self._submission: Task | None = None  # what was asked for last, perhaps not to the end
         self._epoch = 0
@@ -303,14 +306,18 @@ class _WorkerThread(DaemonThread):
         self._group.signal_end()
 
     def run(self) -> None:
-        problem = self._prepare()
+        with self._group.thread_state.entered():
+            self._work()
+
+    def _work(self) -> None:
+        problem = self._worker.context.run(self._prepare)
         self._group.thread_is_ready()
         try:
             while (piece := self._next_piece()) is not None:
                 if problem is not None:
                     self._refuse(piece, problem)
                 else:
-                    self._make(piece)
+                    self._worker.context.run(self._make, piece)
                 self._task = None
                 del piece
         finally:

@@ -472,6 +472,17 @@ ROWS: tuple[Row, ...] = (
         "loader/test_tail.py::test_torch_computes_with_one_thread_in_ours_and_as_before_in_others",
         note="where torch keeps that number for each thread; other threads keep theirs",
     ),
+    held(
+        WORKERS,
+        "modes and context of the thread that iterates",
+        "a forked worker begins with its grad mode, inference mode, autocast, NumPy's errstate, decimal context and "
+        "context variables, and changes its own copies",
+        "test_workers.py::test_workers_have_the_modes_and_the_context_of_the_thread_that_iterates",
+        "test_workers.py::test_init_functions_have_them_too",
+        "test_workers.py::test_what_a_worker_changes_of_them_is_its_own_and_stays",
+        "test_workers.py::test_batches_of_workers_begun_in_inference_mode_may_be_trained_with_outside_of_it",
+        note="not with its default device, which is the CPU in these threads",
+    ),
     deviated(
         WORKERS,
         "what a batch may hold",

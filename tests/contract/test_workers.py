@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import contextvars
 import copy
+import decimal
 import gc
 import inspect
 import os
@@ -27,7 +30,7 @@ from torch import initial_seed, manual_seed
 from torch.utils.data import Dataset, IterableDataset, get_worker_info
 from torchvision import transforms
 from torchvision.datasets import ImageFolder
-from user_datasets import Drawing, Numbered, Stream, flat
+from user_datasets import Drawing, Nested, Numbered, Stream, flat
 
 import fastload
 from fastload import _processors
@@ -118,6 +121,103 @@ def test_torchs_generator_for_threads_is_the_workers(num_workers: int) -> None:
 
     theirs, mine = on_both(run)
     assert mine == theirs
+
+
+# ---- what the thread that iterates has ---------------------------------------------------------------------------
+
+LANGUAGE = contextvars.ContextVar("LANGUAGE", default="none")
+STATES: dict[str, Callable[[], contextlib.AbstractContextManager[Any]]] = {
+    "nothing": contextlib.nullcontext,
+    "no_grad": torch.no_grad,
+    "inference_mode": torch.inference_mode,
+    "autocast": lambda: torch.autocast("cpu", dtype=torch.bfloat16),
+    "autocast to float16": lambda: torch.autocast("cpu", dtype=torch.float16, cache_enabled=False),
+    "errstate": lambda: np.errstate(divide="raise", under="call"),
+    "decimal": lambda: decimal.localcontext(decimal.Context(prec=50, rounding=decimal.ROUND_UP)),
+    "a context variable": lambda: setting(LANGUAGE, "nl"),
+}
+
+
+@contextlib.contextmanager
+def setting(variable: contextvars.ContextVar[str], value: str) -> Iterator[None]:
+    token = variable.set(value)
+    yield
+    variable.reset(token)
+
+
+def state_of_thread() -> Any:
+    modes = torch.is_grad_enabled(), torch.is_inference_mode_enabled()
+    devices = ("cpu", "cuda")
+    autocast = [(torch.is_autocast_enabled(device), torch.get_autocast_dtype(device)) for device in devices]
+    return modes, autocast, torch.is_autocast_cache_enabled(), np.geterr(), str(decimal.getcontext()), LANGUAGE.get()
+
+
+class Stateful(Numbered):
+    def sample(self, index: int) -> Any:
+        return state_of_thread()
+
+
+@pytest.mark.parametrize("name", STATES)
+def test_workers_have_the_modes_and_the_context_of_the_thread_that_iterates(name: str) -> None:
+    def run(kind: Any) -> Any:
+        loader = kind(Stateful(4), 2, num_workers=2, collate_fn=lambda batch: (batch, state_of_thread()))
+        with STATES[name]():
+            return list(loader), state_of_thread()
+
+    theirs, mine = on_both(run)
+    assert mine == theirs
+    assert [found for batch, found in mine[0]] == [mine[1]] * 2
+
+
+@pytest.mark.parametrize("is_native", [False, True])
+@pytest.mark.parametrize("name", STATES)
+def test_init_functions_have_them_too(name: str, is_native: bool, folder: Path) -> None:
+    found: list[Any] = []
+    dataset: Any = ImageFolder(str(folder), recipes.evaluation(40, 32)) if is_native else Numbered()
+    loader = fastload.DataLoader(dataset, num_workers=2, worker_init_fn=lambda _: found.append(state_of_thread()))
+    assert loader.explain().startswith("native:") is is_native
+    with STATES[name]():
+        expected = state_of_thread()
+        next(iter(loader))
+    assert found == [expected] * 2
+
+
+def test_what_a_worker_changes_of_them_is_its_own_and_stays() -> None:
+    class Changing(Numbered):
+        def sample(self, index: int) -> Any:
+            found = decimal.getcontext().prec, LANGUAGE.get(), torch.is_grad_enabled(), np.geterr()["over"]
+            decimal.getcontext().prec += 1
+            LANGUAGE.set(LANGUAGE.get() + "+")
+            torch.set_grad_enabled(False)
+            np.seterr(over="ignore")
+            torch.initial_seed()  # so that one thread makes a batch
+            return found
+
+    def run(kind: Any) -> Any:
+        return list(kind(Changing(8), 2, num_workers=2, collate_fn=list)), state_of_thread()
+
+    before = state_of_thread()
+    theirs, mine = on_both(run)
+    assert mine == theirs
+    assert mine[1] == before
+    assert mine[0][3][1][:2] == (decimal.getcontext().prec + 3, "none+++")
+
+
+def test_batches_of_workers_begun_in_inference_mode_may_be_trained_with_outside_of_it() -> None:
+    def run(kind: Any) -> Any:
+        loader = kind(Nested(4), 2, num_workers=1, persistent_workers=True)
+        with torch.inference_mode():
+            inside = [(batch["tensor"].is_inference(), flat(batch)) for batch in loader]
+        outside = list(loader)
+        for batch in outside:
+            batch["tensor"].add_(1)
+        weights = torch.ones(3, requires_grad=True)
+        sum((weights * batch["tensor"]).sum() for batch in outside).backward()
+        return inside, [flat(batch) for batch in outside], flat(weights.grad)
+
+    theirs, mine = on_both(run)
+    assert mine == theirs
+    assert all(is_inference for is_inference, _ in mine[0])
 
 
 # ---- worker_init_fn ------------------------------------------------------------------------------------------------
