@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from fastload._exit import LiveObjects
 from fastload._threads._draw_mode import GeneratorMode
 from fastload._threads._inherited import inheriting
 from fastload._threads._torch_globals import WorkerGlobals, set_worker_globals, worker_info
@@ -63,14 +64,18 @@ class _Call(threading.Thread):
 def call_init_fn(init_fn: Callable[[int], None], worker_id: int) -> None:
     """Calls it, puts back what it did to generators of the process, and warns of that.
 
-    Called by one thread at a time, while the thread that iterates waits.
+    Called by one thread at a time, while the thread that iterates waits. Threads of other loaders may draw from these
+    generators meanwhile: where they have work, nothing is put back, which would make them draw the same numbers again,
+    and nobody is blamed.
     """
-    before = _states()
+    work, before = _work(), _states()
     try:
         init_fn(worker_id)
     finally:
-        changed = [name for name, is_same in _compare(before, _states()).items() if not is_same]
-        _put_back(before)
+        changed: list[str] = []
+        if all(task.is_done for task in work) and work == _work():
+            changed = [name for name, is_same in _compare(before, _states()).items() if not is_same]
+            _put_back(before)
     if changed:
         warnings.warn(
             f"worker_init_fn has changed {' and '.join(changed)}. Threads do not have one each, as worker processes "
@@ -79,6 +84,15 @@ def call_init_fn(init_fn: Callable[[int], None], worker_id: int) -> None:
             "torch.utils.data.get_worker_info().rng.",
             stacklevel=2,
         )
+
+
+# Whose threads run Python.
+groups: LiveObjects[Any] = LiveObjects()
+
+
+def _work() -> list[Any]:
+    """What such threads were asked for and has not been taken. This loader's own have not been asked for anything."""
+    return [task for group in groups.all() if group.is_running for task in tuple(group.pending)]
 
 
 def _states() -> tuple[Any, Any, torch.Tensor]:

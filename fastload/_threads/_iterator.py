@@ -20,6 +20,7 @@ from fastload._base_iterator import BaseIterator
 from fastload._delivery import Delivery
 from fastload._errors import ForkedProcessError
 from fastload._exit import LiveObjects, exit_state
+from fastload._threads import _init_fn
 from fastload._threads._batch_maker import BatchMaker, EndOfStreamError, MakerFactory
 from fastload._threads._counters import ThreadCounters
 from fastload._threads._dataset import IterableMaker, innermost
@@ -58,6 +59,7 @@ class LoaderThreads:
 
     def add(self, group: WorkerGroup) -> None:
         self._groups.add(group)
+        _init_fn.groups.add(group)
 
     def splitting(self, *, is_possible: bool) -> Splitting:
         """What is known of the dataset from earlier iterations."""

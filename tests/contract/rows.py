@@ -196,8 +196,11 @@ ROWS: tuple[Row, ...] = (
         ARGUMENTS,
         "worker_init_fn that seeds random or NumPy",
         "seeds the generators of its own process",
-        "they are the whole program's here: they are put back, with a warning that names them",
+        "they are the whole program's here: they are put back, with a warning that names them, but not while threads "
+        "of another loader are at work, who would draw the same numbers again",
         "test_workers.py::test_an_init_function_that_seeds_the_whole_program_is_noticed_and_undone",
+        "test_workers.py::test_an_init_function_is_called_while_threads_of_another_loader_draw",
+        "test_workers.py::test_what_an_init_function_seeds_is_put_back_where_threads_of_another_loader_have_no_work",
     ),
     deviated(
         ARGUMENTS,

@@ -312,6 +312,49 @@ def test_an_init_function_that_seeds_the_whole_program_is_noticed_and_undone(
     assert torch.equal(torch.rand(1), expected[3])
 
 
+def test_an_init_function_is_called_while_threads_of_another_loader_draw() -> None:
+    """Their numbers must not come again, and it is not to blame for them."""
+    may_draw, has_drawn, is_over = threading.Event(), threading.Event(), threading.Event()
+
+    class FromNumPy(Numbered):
+        def sample(self, index: int) -> int:
+            (may_draw if index == 0 else is_over).wait()
+            number = np.random.randint(2**62)
+            has_drawn.set()
+            return int(number)
+
+    def init(worker_id: int) -> None:
+        may_draw.set()
+        has_drawn.wait()
+
+    np.random.seed(1)
+    expected = [np.random.randint(2**62) for _ in range(3)]
+    np.random.seed(1)
+    iterator = iter(fastload.DataLoader(FromNumPy(3), num_workers=1))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        list(fastload.DataLoader(Numbered(3), num_workers=1, worker_init_fn=init))
+    is_over.set()
+    assert [int(number) for number in iterator] == expected
+
+
+@pytest.mark.parametrize("end", ["exhausted", "closed", "all made"])
+def test_what_an_init_function_seeds_is_put_back_where_threads_of_another_loader_have_no_work(end: str) -> None:
+    other = fastload.DataLoader(Numbered(3), num_workers=1, persistent_workers=True)
+    iterator = iter(other)
+    next(iterator)
+    if end == "exhausted":
+        list(iterator)
+    elif end == "closed":
+        other.close()
+    while end == "all made" and other.stats().queue_depth < 2:
+        time.sleep(0.001)
+    before = random.getstate()
+    with pytest.warns(UserWarning, match="worker_init_fn has changed the generator of Python's random"):
+        list(fastload.DataLoader(Numbered(3), num_workers=1, worker_init_fn=lambda _: random.seed(3)))
+    assert random.getstate() == before
+
+
 @pytest.mark.parametrize("num_workers", [1, 2])
 @pytest.mark.parametrize("persistent", [False, True])
 def test_native_batches_draw_from_what_an_init_function_has_seeded(
