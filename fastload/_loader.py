@@ -58,8 +58,8 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         multiprocessing_context: checked as torch does; threads do not use it.
         worker_init_fn: called in each thread. A generator of the whole program that it seeds (Python's random, NumPy's)
             is put back, with a warning, unless threads of another loader are at work and may draw from it meanwhile;
-            torch's functions draw from a generator for each worker. What it sets on
-            get_worker_info().dataset is that worker's own.
+            torch's functions draw from a generator for each worker. What it sets on get_worker_info().dataset is that
+            worker's own.
         worker_method: only where torch's DataLoader has it, which it tells to use processes or threads; these are
             threads in any case.
         in_order: False: batches that Python makes come as they are done. Native batches always come in order: all
