@@ -168,7 +168,7 @@ class ThreadIterator(BaseIterator):
             self._pin,
         )
         group = WorkerGroup(group_plan, plan.num_threads, int(self._base_seed), self._counters)
-        weakref.finalize(self, group.signal_end).atexit = False
+        weakref.finalize(self, group.ender.signal_end).atexit = False
         self._threads.add(group)
         group.start()
         return group

@@ -45,8 +45,8 @@ class _ThisThread(threading.local):
 _this_thread = _ThisThread()
 
 
-def set_worker_globals(globals_of_worker: WorkerGlobals) -> None:
-    """The calling thread does a worker's work from now on."""
+def set_worker_globals(globals_of_worker: WorkerGlobals | None) -> None:
+    """The calling thread does a worker's work from now on; None: not any more."""
     _exchange()
     _this_thread.worker = globals_of_worker
 

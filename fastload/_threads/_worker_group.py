@@ -7,6 +7,7 @@ import os
 import queue
 import threading
 import time
+import weakref
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -34,6 +35,13 @@ from fastload._threads._worker_error import as_worker_raises
 # Finalizers run in any thread at any allocation, so that one which waits for a lock may wait for the thread it runs in.
 # Whatever close(), finalizers and threads share are therefore SimpleQueues, whose put() never waits, and plain
 # attributes that are set once. The locks here are taken by what no finalizer calls.
+
+# Note [who keeps whom]
+# The user's code often leads back to the iterator: collate_fn is a method of a trainer that keeps it, or of a loader
+# whose iterator is persistent. What lives as long as the threads do (they themselves, the iterator's finalizer, the
+# handler at exit) must not lead to that code, or the iterator would never be collected and the threads would never end.
+# So a group keeps its threads, and apart from them what makes their pieces; a thread keeps that only while it makes
+# one, and else what the finalizer keeps, the _Ender.
 
 
 @dataclass(frozen=True)
@@ -86,6 +94,24 @@ class _Worker:
         return _Worker(*self._identity, self.info.dataset)
 
 
+class _Ender:
+    """Ends the threads of a group. Leads to queues and nothing else: Note [who keeps whom]."""
+
+    def __init__(self, num_threads: int) -> None:
+        self.owner_pid = os.getpid()
+        self.is_ending = False
+        self.changed: queue.SimpleQueue[None] = queue.SimpleQueue()  # an item when a task is done or all is over
+        self.pieces: list[queue.SimpleQueue[Piece | None]] = [queue.SimpleQueue() for _ in range(num_threads)]
+
+    def signal_end(self) -> None:
+        if os.getpid() != self.owner_pid:  # a child has a copy of this object, but not the threads
+            return
+        self.is_ending = True
+        for pieces in self.pieces:
+            pieces.put(None)
+        self.changed.put(None)
+
+
 class WorkerGroup:
     """The threads of one iterator, and the batches they were asked for.
 
@@ -97,9 +123,8 @@ class WorkerGroup:
     """
 
     def __init__(self, plan: GroupPlan, num_threads: int, base_seed: int, counters: ThreadCounters) -> None:
-        self.owner_pid = os.getpid()
+        self.ender = _Ender(num_threads)
         self.plan = plan
-        self.is_ending = False
         self.pending: deque[Task] = deque()  # in the order in which they are delivered
         self.workers = [_Worker(number, num_threads, base_seed + number, plan.dataset) for number in range(num_threads)]
         self.order = DeviceOrder()
@@ -111,10 +136,10 @@ class WorkerGroup:
         self._epoch = 0
         self.counters = counters
         self._ready: queue.SimpleQueue[None] = queue.SimpleQueue()
-        self._changed: queue.SimpleQueue[None] = queue.SimpleQueue()  # an item when a task is done or all is over
         self._distribution = threading.Lock()
         self._held: list[Task] | None = None  # until the first sample has shown whether batches are split
-        self._threads = [_WorkerThread(self, worker) for worker in self.workers]
+        self._makers = [_PieceMaker(self, worker) for worker in self.workers]
+        self._threads = [_WorkerThread(self, maker, number) for number, maker in enumerate(self._makers)]
 
     def start(self) -> None:
         """Raises RuntimeError where the system refuses a thread."""
@@ -140,7 +165,11 @@ class WorkerGroup:
     @property
     def is_running(self) -> bool:
         """Whether the threads are of this process and have not been told to end."""
-        return os.getpid() == self.owner_pid and not self.is_ending
+        return os.getpid() == self.ender.owner_pid and not self.is_ending
+
+    @property
+    def is_ending(self) -> bool:
+        return self.ender.is_ending
 
     @property
     def has_active_worker(self) -> bool:
@@ -160,7 +189,7 @@ class WorkerGroup:
         if task is None or task.request is not request:
             is_free = done is not None and not self.plan.in_order and self.workers[done.worker_id].is_active
             worker = self.workers[done.worker_id] if done is not None and is_free else self._worker_in_turn()
-            wake = functools.partial(self._changed.put, None)
+            wake = functools.partial(self.ender.changed.put, None)
             next_worker = self._next_worker if is_free else (worker.number + 1) % len(self.workers)
             task = Task(request, self._epoch, worker.number, worker.last_task, wake, next_worker)
             self._submission = task
@@ -191,7 +220,7 @@ class WorkerGroup:
         begin = time.monotonic()
         while (task := self._next_done()) is None:
             try:
-                self._changed.get(timeout=timeout_seconds or None)
+                self.ender.changed.get(timeout=timeout_seconds or None)
             except queue.Empty:
                 raise RuntimeError(f"DataLoader timed out after {timeout_seconds} seconds") from None
         self.counters.add({"consumer_wait_seconds": time.monotonic() - begin})
@@ -207,17 +236,12 @@ class WorkerGroup:
 
     def signal_end(self) -> None:
         """Tells the threads to end after the sample at hand, and who waits for a batch. Waits for nothing."""
-        if os.getpid() != self.owner_pid:  # a child has a copy of this object, but not the threads
-            return
-        self.is_ending = True
-        for thread in self._threads:
-            thread.pieces.put(None)
-        self._changed.put(None)
+        self.ender.signal_end()
 
     def close(self) -> None:
         """Ends the threads and waits for them, at most a second. Never call it from a finalizer."""
         self.signal_end()
-        if os.getpid() == self.owner_pid:
+        if os.getpid() == self.ender.owner_pid:
             join_threads(self._threads, EXIT_JOIN_SECONDS)
 
     def thread_is_ready(self) -> None:
@@ -252,7 +276,7 @@ class WorkerGroup:
 
     def _send(self, task: Task) -> None:
         for piece in task.pieces or ():
-            self._threads[piece.thread].pieces.put(piece)
+            self.ender.pieces[piece.thread].put(piece)
 
     def _pieces(self, task: Task) -> list[Piece]:
         """The first batch may have been split, and its first sample loaded, to find out how the others are made."""
@@ -280,16 +304,61 @@ def closed_error() -> LoaderClosedError:
 
 
 class _WorkerThread(DaemonThread):
-    """Makes what it is given, piece after piece. Knows its group, never a loader or an iterator."""
+    """Has what it is given made, piece after piece. Keeps what that takes only as long as it lasts."""
+
+    def __init__(self, group: WorkerGroup, maker: _PieceMaker, number: int) -> None:
+        super().__init__(f"fastload-python-{number}")
+        self._ender = group.ender
+        self._pieces = group.ender.pieces[number]
+        self._state = group.thread_state
+        self._counters = group.counters
+        self._gil_watch = maker.gil_watch
+        self._maker = weakref.ref(maker)
+
+    def signal_end(self) -> None:
+        self._ender.signal_end()
+
+    def run(self) -> None:
+        with self._state.entered():
+            self._call(_PieceMaker.prepare)
+            while (piece := self._next_piece()) is not None:
+                self._call(_PieceMaker.make, piece)
+                del piece
+            self._call(_PieceMaker.let_go)
+
+    def _call(self, method: Callable[..., None], *arguments: Any) -> None:
+        """Calls it in what the worker has for itself. Nothing is left to be done where the group was collected."""
+        if (maker := self._maker()) is None:
+            return
+        set_worker_globals(maker.worker_globals)
+        try:
+            maker.context.run(method, maker, *arguments)
+        finally:
+            set_worker_globals(None)
+
+    def _next_piece(self) -> Piece | None:
+        self._gil_watch.look()
+        begin = time.monotonic()
+        while (piece := self._pieces.get()) is not None and piece.is_taken:
+            del piece
+        if piece is not None:
+            piece.is_taken = True
+        self._counters.add({"worker_wait_seconds": time.monotonic() - begin})
+        return None if self._ender.is_ending else piece
+
+
+class _PieceMaker:
+    """Makes the pieces that one thread is given. Kept by its group, which it knows."""
 
     def __init__(self, group: WorkerGroup, worker: _Worker) -> None:
-        super().__init__(f"fastload-python-{worker.number}")
-        self.pieces: queue.SimpleQueue[Piece | None] = queue.SimpleQueue()
+        self.context = worker.context
+        self.worker_globals = WorkerGlobals(self._take_info, self._take_global_generator)
+        self.gil_watch = GilWatch(group.counters)
         self._group = group
         self._worker = worker
         self._stream = self._make_stream()
         self._maker: BatchMaker = group.plan.make_maker(self._stream, worker.number)
-        self._gil_watch = GilWatch(group.counters)
+        self._problem: BaseException | None = None  # why no batch can be made
         # Of the sample at hand, for Note [turns].
         self._task: Task | None = None
         self._position = 0
@@ -302,43 +371,21 @@ class _WorkerThread(DaemonThread):
             return SampleStream(plan.position)
         return TorchStream(self._take_generator, is_of_process=False)
 
-    def signal_end(self) -> None:
-        self._group.signal_end()
-
-    def run(self) -> None:
-        with self._group.thread_state.entered():
-            self._work()
-
-    def _work(self) -> None:
-        problem = self._worker.context.run(self._prepare)
-        self._group.thread_is_ready()
-        try:
-            while (piece := self._next_piece()) is not None:
-                if problem is not None:
-                    self._refuse(piece, problem)
-                else:
-                    self._worker.context.run(self._make, piece)
-                self._task = None
-                del piece
-        finally:
-            del self._maker, self._stream  # with scratch memory
-
-    def _prepare(self) -> BaseException | None:
-        """Why no batch can be made in this thread, or None."""
+    def prepare(self) -> None:
+        """Called first, in the thread."""
         plan = self._group.plan
         try:
             if num_threads_is_of_thread():
                 torch.get_num_threads()  # at its first use in a thread torch takes the number set last anywhere
                 torch.set_num_threads(1)
-            set_worker_globals(WorkerGlobals(self._take_info, self._take_global_generator))
             if self._group.set_device is not None:
                 self._group.set_device()
             if plan.init_fn is not None:
                 with self._group.init_lock, self._stream.mode():
                     self._init(plan.init_fn)
         except BaseException as error:  # noqa: BLE001 - a thread has no caller
-            return error
-        return None
+            self._problem = error
+        self._group.thread_is_ready()
 
     def _init(self, init_fn: Callable[[int], None]) -> None:
         """Calls it, with a copy of the dataset to set attributes of: see Note [own attributes]."""
@@ -352,19 +399,16 @@ class _WorkerThread(DaemonThread):
         else:
             self._maker = plan.make_own_maker(own, self._stream, worker.number)
 
-    def _next_piece(self) -> Piece | None:
-        self._gil_watch.look()
-        begin = time.monotonic()
-        while (piece := self.pieces.get()) is not None and piece.is_taken:
-            pass
-        if piece is not None:
-            piece.is_taken = True
-        self._group.counters.add({"worker_wait_seconds": time.monotonic() - begin})
-        return None if self._group.is_ending else piece
+    def let_go(self) -> None:
+        """Called last."""
+        del self._maker, self._stream  # with scratch memory
 
     # ---- making ----------------------------------------------------------------------------------------------------
 
-    def _make(self, piece: Piece) -> None:
+    def make(self, piece: Piece) -> None:
+        if self._problem is not None:
+            self._refuse(piece, self._problem)
+            return
         try:
             self._group.order.enter()
         except BaseException as error:  # noqa: BLE001 - a thread has no caller
@@ -374,6 +418,7 @@ class _WorkerThread(DaemonThread):
             self._make_batch(piece.task)
         else:
             self._make_samples(piece)
+        self._task = None
 
     def _make_batch(self, task: Task) -> None:
         self._begin(task, 0)
@@ -466,7 +511,7 @@ class _WorkerThread(DaemonThread):
 
     def _is_abandoned(self) -> bool:
         """Asked between samples."""
-        self._gil_watch.look()
+        self.gil_watch.look()
         return self._group.is_ending
 
     # ---- what the sample at hand may know of its worker: Note [turns] ----------------------------------------------

@@ -364,6 +364,7 @@ ROWS: tuple[Row, ...] = (
         "test_iterable_datasets.py::test_a_persistent_epoch_may_be_left_early",
         "test_iterable_datasets.py::test_a_stream_that_is_left_early_ends_in_the_thread_that_has_run_it",
         "faults/test_tail_lifecycle.py::test_an_iterator_that_is_dropped_ends_its_threads",
+        "faults/test_tail_lifecycle.py::test_threads_end_with_an_iterator_that_the_users_code_leads_back_to",
         "faults/test_early_ends.py::test_a_thousand_dropped_iterators_leave_threads_descriptors_and_memory_flat",
         note="finalizers signal and never wait",
     ),

@@ -101,6 +101,73 @@ def test_an_epoch_that_is_over_ends_its_threads_unless_they_are_persistent(run_l
     )
 
 
+LEADING_BACK = {
+    "collate_fn": "self.of(list(range(80)), collate_fn=self.collate)",
+    "collate_fn, persistent": "self.of(list(range(80)), collate_fn=self.collate, persistent_workers=True)",
+    "dataset": "self.of(self)",
+    "iterable dataset": "self.of(Stream(self))",
+    "worker_init_fn": "self.of(list(range(80)), worker_init_fn=self.init)",
+    "worker_init_fn that fails": "self.of(list(range(80)), worker_init_fn=self.fail)",
+    "transform": "make_tail_loader(2, self.transform, persistent_workers=True)",
+    "context variable": "self.of(list(range(80)), persistent_workers=True)",
+}
+
+
+@pytest.mark.parametrize("is_at_end", [False, True])
+@pytest.mark.parametrize("name", LEADING_BACK)
+def test_threads_end_with_an_iterator_that_the_users_code_leads_back_to(
+    run_loader_child: RunChild, name: str, is_at_end: bool
+) -> None:
+    run_loader_child(
+        f"""
+        import contextlib, contextvars, weakref
+        from torch.utils.data import IterableDataset
+
+        CURRENT = contextvars.ContextVar("CURRENT")
+
+        class Stream(IterableDataset):
+            def __init__(self, trainer):
+                self.trainer = trainer
+            def __iter__(self):
+                for number in range(40):
+                    yield number, self
+
+        class Trainer:
+            def __init__(self):
+                self.loader = {LEADING_BACK[name]}
+                token = CURRENT.set(self)
+                self.iterator = iter(self.loader)
+                CURRENT.reset(token)
+            def of(self, dataset, collate_fn=list, **arguments):
+                return fastload.DataLoader(dataset, 2, num_workers=2, collate_fn=collate_fn, **arguments)
+            def __len__(self):
+                return 80
+            def __getitem__(self, index):
+                return index, self
+            def collate(self, samples):
+                return samples, self
+            def transform(self, image):
+                return image + torch.rand(1)
+            def init(self, worker_id):
+                self.worker_id = worker_id
+            def fail(self, worker_id):
+                raise ZeroDivisionError(self)
+
+        for _ in range(2):
+            trainer = Trainer()
+            with contextlib.suppress(ZeroDivisionError, StopIteration):
+                while True:
+                    next(trainer.iterator)
+                    if not {is_at_end}:
+                        break
+            is_collected = weakref.ref(trainer)
+            del trainer
+            assert wait_for(lambda: gc.collect() >= 0 and not tail_threads()), threading.enumerate()
+            assert is_collected() is None
+        """
+    )
+
+
 def test_close_waits_for_the_threads(run_loader_child: RunChild) -> None:
     run_loader_child(
         """
