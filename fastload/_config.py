@@ -14,10 +14,6 @@ import torch.utils.data
 MAX_FILE_BYTES = 1 << 30
 
 
-# Stands for "Pillow's limit is switched off"; larger than any image that can be.
-NO_PIXEL_LIMIT = 1 << 62
-
-
 @functools.cache
 def torch_loader_has(argument: str) -> bool:
     """Whether the installed torch's DataLoader knows `argument`; in_order, for example, came with torch 2.6."""

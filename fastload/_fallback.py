@@ -16,13 +16,14 @@ from typing import IO, Any, NamedTuple, Protocol
 
 from PIL import Image, UnidentifiedImageError, __version__, features
 
-from fastload._config import NO_PIXEL_LIMIT
 from fastload._errors import Stage
 from fastload._exit import EXIT_JOIN_SECONDS, DaemonThread, join_threads
 
 RgbImage = Image.Image
 
 _SHOWN_BYTES = 16
+# Larger than any image that can be.
+_NO_PIXEL_LIMIT = 1 << 62
 # Older versions smooth incomplete progressive scans over a smaller neighbourhood.
 _OLDEST_LIBJPEG_TURBO = (2, 1)
 
@@ -163,8 +164,8 @@ def pillow_info() -> PillowInfo:
 def _max_pixels() -> int:
     """Image.MAX_IMAGE_PIXELS, which may be any number, or None: no limit."""
     limit: float | None = Image.MAX_IMAGE_PIXELS
-    if limit is None or not limit < NO_PIXEL_LIMIT:
-        return NO_PIXEL_LIMIT
+    if limit is None or not limit < _NO_PIXEL_LIMIT:
+        return _NO_PIXEL_LIMIT
     return max(0, int(limit))
 
 
