@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from fastload import _fallback
 from fastload._errors import SampleError, sample_error
 from fastload._tail._head import NotApplicableError, SampleHead
 from fastload._tail._plan import TailPlan
@@ -85,7 +84,7 @@ class TailMaker:
         try:
             image = self._head.image(file, index)
         except NotApplicableError:  # torchvision finds out, from the beginning, what is to be said or done
-            image, tail = _fallback.open_rgb(source.table.path_bytes(file)), (source.transform,)
+            image, tail = self._head.opened(file, index), (source.transform,)
         try:
             with tally.timer("tail"), self._lock, self._stream.mode():
                 for transform in tail:

@@ -55,7 +55,7 @@ class SampleHead:
         result = self._native.run(plan.index, plan.transform, file, self._draws())
         if result is None:
             self.fallback_reason = self._native.fallback_reason
-            image = self._by_pillow(path, index)
+            image = self.opened(file, index)
             info = image.info
             pixels = image.tobytes()
             result = self._native.run_pixels(plan.transform, pixels, image.width, image.height, self._draws())
@@ -66,15 +66,11 @@ class SampleHead:
             raise exception_of({**result, "position": 0, "path": path}, index)
         if plan.transform.is_random:
             self._stream.end_native_draws()
-        return self._handed_over(result, path, info)
+        return self._handed_over(result, file, index, info)
 
-    def take_counters(self) -> dict[str, Any]:
-        """Bytes read and seconds by stage since the last call."""
-        seconds, self._fallback_seconds = self._fallback_seconds, 0.0
-        counters = self._native.take_counters()
-        return {**counters, "stage_seconds": {**counters["stage_seconds"], "fallback": seconds}}
-
-    def _by_pillow(self, path: bytes, index: int) -> _fallback.RgbImage:
+    def opened(self, file: int, index: int) -> _fallback.RgbImage:
+        """The image of file `file` as Pillow decodes it. Raises SampleError: it does not."""
+        path = self._plan.source.table.path_bytes(file)
         begin = time.perf_counter()
         try:
             return _fallback.open_rgb(path)
@@ -83,15 +79,28 @@ class SampleHead:
         finally:
             self._fallback_seconds += time.perf_counter() - begin
 
+    def take_counters(self) -> dict[str, Any]:
+        """Bytes read and seconds by stage since the last call."""
+        seconds, self._fallback_seconds = self._fallback_seconds, 0.0
+        counters = self._native.take_counters()
+        return {**counters, "stage_seconds": {**counters["stage_seconds"], "fallback": seconds}}
+
     def _draws(self) -> _native.DrawSource:
         return self._stream.native_draws() if self._plan.transform.is_random else _NO_DRAWS
 
-    def _handed_over(self, pixels: NDArray[np.uint8], path: bytes, info: dict[Any, Any] | None) -> Any:
+    def _info(self, file: int, index: int) -> dict[Any, Any]:
+        path = self._plan.source.table.path_bytes(file)
+        try:
+            return _fallback.image_info(os.fsdecode(path))
+        except Exception as error:  # the file has changed since
+            raise exception_of_pillow(error, path, index) from error
+
+    def _handed_over(self, pixels: NDArray[np.uint8], file: int, index: int, info: dict[Any, Any] | None) -> Any:
         head = self._plan.head
         if head.sample == "pil":
             image = _fallback.rgb_image(pixels.data, pixels.shape[1], pixels.shape[0])
             if self._has_info and self._native.keeps_info:
-                image.info = _fallback.image_info(os.fsdecode(path)) if info is None else info
+                image.info = self._info(file, index) if info is None else info
             return image
         tensor = torch.from_numpy(pixels).view(head.dtype)
         if head.is_interleaved:

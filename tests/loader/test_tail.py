@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -22,7 +23,7 @@ from torchvision.datasets import ImageFolder
 from torchvision.transforms import v2
 
 import fastload
-from fastload import LoaderClosedError, SampleError, _native
+from fastload import LoaderClosedError, SampleError, _fallback, _native
 
 WORKERS = pytest.mark.parametrize("num_workers", [0, 1, 2])
 THREADS = pytest.mark.parametrize("num_workers", [1, 2])
@@ -546,6 +547,34 @@ def test_images_too_small_for_a_crop_raise_what_torchvision_raises(mixed_folder:
     )
     ((batches, _), *_) = assert_equals_torch(dataset, 3, batch_size=1, num_workers=num_workers, shuffle=True)
     assert 0 < batches.count(ValueError) < 16
+
+
+@WORKERS
+def test_a_damaged_image_too_small_for_a_crop_is_an_error_that_names_it(tmp_path: Path, num_workers: int) -> None:
+    (tmp_path / "a").mkdir()
+    path = tmp_path / "a" / "0.jpg"
+    Image.effect_noise((20, 20), 50).convert("RGB").save(path)
+    path.write_bytes(path.read_bytes()[:-60])
+    dataset = dataset_of(tmp_path, [transforms.RandomCrop(32), transforms.ToTensor(), noisy])
+    with pytest.raises(OSError, match="truncated") as raised:
+        next(iter(fastload.DataLoader(dataset, num_workers=num_workers)))
+    assert isinstance(raised.value, fastload.SampleError)
+    assert (raised.value.index, raised.value.path, raised.value.stage) == (0, str(path), "decode")
+
+
+def test_a_file_that_vanishes_before_its_info_is_read_is_an_error_that_names_it(
+    mixed_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def vanished(path: str) -> Any:
+        raise FileNotFoundError(errno.ENOENT, "No such file or directory", path)
+
+    monkeypatch.setattr(_fallback, "image_info", vanished)
+    dataset = dataset_of(mixed_folder, [transforms.RandomHorizontalFlip(), np.asarray])
+    dataset.samples = [sample for sample in dataset.samples if sample[0].endswith(".JPEG")]
+    with pytest.raises(FileNotFoundError) as raised:
+        next(iter(fastload.DataLoader(dataset)))
+    assert isinstance(raised.value, fastload.SampleError)
+    assert (raised.value.index, raised.value.path, raised.value.stage) == (0, dataset.samples[0][0], "open")
 
 
 # ---- rng="sample" ---------------------------------------------------------------------------------------------------
