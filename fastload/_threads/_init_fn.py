@@ -69,11 +69,12 @@ def call_init_fn(init_fn: Callable[[int], None], worker_id: int) -> None:
     and nobody is blamed.
     """
     work, before = _work(), _states()
+    is_at_work = not all(task.is_done for task in work)
     try:
         init_fn(worker_id)
     finally:
         changed: list[str] = []
-        if all(task.is_done for task in work) and work == _work():
+        if not is_at_work and work == _work():
             changed = [name for name, is_same in _compare(before, _states()).items() if not is_same]
             _put_back(before)
     if changed:

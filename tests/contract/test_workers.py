@@ -312,25 +312,26 @@ def test_an_init_function_that_seeds_the_whole_program_is_noticed_and_undone(
     assert torch.equal(torch.rand(1), expected[3])
 
 
-def test_an_init_function_is_called_while_threads_of_another_loader_draw() -> None:
-    """Their numbers must not come again, and it is not to blame for them."""
-    may_draw, has_drawn, is_over = threading.Event(), threading.Event(), threading.Event()
+@pytest.mark.parametrize("num_drawn", [1, 2])
+def test_an_init_function_is_called_while_threads_of_another_loader_draw(num_drawn: int) -> None:
+    """Their numbers must not come again, and it is not to blame for them; two samples are all they were asked for."""
+    may_draw, is_over = threading.Event(), threading.Event()
 
     class FromNumPy(Numbered):
         def sample(self, index: int) -> int:
-            (may_draw if index == 0 else is_over).wait()
-            number = np.random.randint(2**62)
-            has_drawn.set()
-            return int(number)
+            (may_draw if index < num_drawn else is_over).wait()
+            return int(np.random.randint(2**62))
 
     def init(worker_id: int) -> None:
         may_draw.set()
-        has_drawn.wait()
+        while other.stats().queue_depth < num_drawn:
+            time.sleep(0.001)
 
     np.random.seed(1)
-    expected = [np.random.randint(2**62) for _ in range(3)]
+    expected = [np.random.randint(2**62) for _ in range(4)]
     np.random.seed(1)
-    iterator = iter(fastload.DataLoader(FromNumPy(3), num_workers=1))
+    other = fastload.DataLoader(FromNumPy(4), num_workers=1)
+    iterator = iter(other)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         list(fastload.DataLoader(Numbered(3), num_workers=1, worker_init_fn=init))
