@@ -134,7 +134,8 @@ class LoaderRunner:
 
     def _on_host(self, batch: Any) -> Any:
         """Copies, where the loader delivers to a device."""
-        device: Device | None = getattr(self._clone, "_device", None)
+        state = getattr(self._clone, "_fastload", None)
+        device: Device | None = None if state is None else state.device
         if device is None or batch is None:
             return batch
         device.synchronize()
