@@ -79,18 +79,19 @@ def test_closing_drops_the_epoch_that_was_begun(clean_folder: Path) -> None:
 class Once:
     """A trace that raises `error`, once, in front of line `number` of those that _begin_next_epoch() leads to."""
 
-    def __init__(self, number: int, error: BaseException) -> None:
-        self.error: BaseException | None = error
+    def __init__(self, number: int, error: type[BaseException]) -> None:
+        self.has_raised = False
+        self._error = error
         self._left = number
 
     def __call__(self, frame: FrameType, event: str, argument: Any) -> Any:
         if not is_inside(frame, "_begin_next_epoch"):
             return None
-        if event == "line" and self.error is not None:
+        if event == "line" and not self.has_raised:
             self._left -= 1
             if self._left < 0:
-                error, self.error = self.error, None
-                raise error
+                self.has_raised = True
+                raise self._error
         return self
 
 
@@ -100,8 +101,10 @@ def is_inside(frame: FrameType | None, function: str) -> bool:
     return frame is not None
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt(), MemoryError("no memory")])
-def test_what_fails_while_the_next_epoch_is_begun_changes_neither(clean_folder: Path, error: BaseException) -> None:
+@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
+def test_what_fails_while_the_next_epoch_is_begun_changes_neither(
+    clean_folder: Path, error: type[BaseException]
+) -> None:
     """At any line, and also where the user goes on with next() behind it."""
     loader = make_loader(clean_folder, recipes.evaluation(48))
     expected = recipes.bytes_of(loader)
@@ -113,7 +116,7 @@ def test_what_fails_while_the_next_epoch_is_begun_changes_neither(clean_folder: 
             while True:
                 try:
                     found += recipes.bytes_of([next(iterator)])
-                except type(error):
+                except error:
                     continue
                 except StopIteration:
                     break
@@ -121,6 +124,6 @@ def test_what_fails_while_the_next_epoch_is_begun_changes_neither(clean_folder: 
             sys.settrace(None)
         assert found == expected, number
         assert recipes.bytes_of(loader) == expected, number
-        if once.error is not None:
+        if not once.has_raised:
             assert number > 20
             return
