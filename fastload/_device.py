@@ -192,7 +192,7 @@ class CudaDevice:
         if not torch.cuda.is_available():
             raise RuntimeError(
                 f"device={str(device)!r} needs a GPU, and torch.cuda.is_available() is False: nvidia-smi says whether "
-                "there is one and a driver; CUDA_VISIBLE_DEVICES may hide it"
+                "there is one and a driver, and CUDA_VISIBLE_DEVICES may hide it: make one visible, or leave device out"
             )
         torch.cuda.init()  # type: ignore[no-untyped-call]
         index = torch.cuda.current_device() if device.index is None else device.index

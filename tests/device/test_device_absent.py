@@ -16,12 +16,19 @@ import fastload
 pytestmark = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 
 
+@pytest.mark.parametrize("cuda", [torch.version.cuda, "13.0"], ids=["this build", "a build with CUDA"])
 @pytest.mark.parametrize("num_workers", [0, 2])
 @pytest.mark.parametrize("name", ["cuda", "cuda:1", 0, torch.device("cuda")])
 @pytest.mark.parametrize("kind", ["native", "python"])
 def test_a_gpu_that_is_not_there_is_one_sentence_and_the_loader_goes_on_without(
-    still_images: ImageFolder, num_workers: int, name: object, kind: str
+    monkeypatch: pytest.MonkeyPatch,
+    still_images: ImageFolder,
+    num_workers: int,
+    name: object,
+    kind: str,
+    cuda: str | None,
 ) -> None:
+    monkeypatch.setattr(torch.version, "cuda", cuda)
     dataset = still_images if kind == "native" else TensorDataset(torch.rand(14, 3), torch.arange(14))
     loader = fastload.DataLoader(dataset, batch_size=4, num_workers=num_workers, device=name)
     for _ in range(2):
