@@ -52,6 +52,16 @@ def _impatient_torch() -> Iterator[None]:
         yield
 
 
+@pytest.fixture
+def believed_accelerator(monkeypatch: pytest.MonkeyPatch) -> None:
+    """torch says that there is a CUDA device. What is asked of the device itself is not answered."""
+    if not hasattr(torch, "accelerator"):
+        pytest.skip("torch before 2.6 has no torch.accelerator to make believe")
+    monkeypatch.setattr(torch.accelerator, "is_available", lambda: True)
+    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda: torch.device("cuda"))
+    monkeypatch.setattr(torch.accelerator, "current_device_index", lambda: 0)
+
+
 @pytest.fixture(scope="session")
 def corpora() -> Path:
     """The folder of test images made by others: $FASTLOAD_CORPORA, else shared/corpora beside the repository."""

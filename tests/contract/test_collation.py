@@ -317,13 +317,8 @@ class PinningFails(Pinnable):
 
 
 @pytest.fixture
-def accelerator(monkeypatch: pytest.MonkeyPatch) -> None:
+def accelerator(monkeypatch: pytest.MonkeyPatch, believed_accelerator: None) -> None:
     """torch believes in a device; a tensor that is pinned is a thousand more."""
-    if not hasattr(torch, "accelerator"):
-        pytest.skip("torch before 2.6 has no torch.accelerator to make believe")
-    monkeypatch.setattr(torch.accelerator, "is_available", lambda: True)
-    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda: torch.device("cuda"))
-    monkeypatch.setattr(torch.accelerator, "current_device_index", lambda: 0)
     monkeypatch.setattr(torch.accelerator, "set_device_index", lambda index: None)
     monkeypatch.setattr(torch.Tensor, "pin_memory", lambda tensor, *device: tensor + 1000)
 

@@ -164,14 +164,10 @@ def test_an_epoch_left_early_does_not_change_the_next(
 
 
 @KINDS
-def test_a_host_batch_that_is_dropped_while_it_is_copied_stays_as_it_was(
-    monkeypatch: pytest.MonkeyPatch, by_hand: Emulated, dataset: Any
-) -> None:
+@pytest.mark.usefixtures("believed_accelerator")
+def test_a_host_batch_that_is_dropped_while_it_is_copied_stays_as_it_was(by_hand: Emulated, dataset: Any) -> None:
     """pin_memory=True and the user's own .to(non_blocking=True)."""
     handle = by_hand.handle
-    monkeypatch.setattr(torch.accelerator, "is_available", lambda: True)
-    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda: torch.device("cuda"))
-    monkeypatch.setattr(torch.accelerator, "current_device_index", lambda: 0)
     expected = host_batches(dataset, batch_size=3)
     torch.manual_seed(3)
     loader = fastload.DataLoader(dataset, batch_size=3, pin_memory=True)

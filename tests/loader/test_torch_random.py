@@ -14,6 +14,7 @@ import torch
 from image_folders import save_jpeg
 from loader_epochs import LOADERS, NUM_EPOCHS, assert_epochs_equal, generator_state, outcomes, run_epochs
 from native_steps import state_that_draws
+from parity_recipes import HAS_FAST_BLUR, HAS_FAST_BLUR_V2
 from PIL import Image
 from torch.utils.data import Subset
 from torchvision import transforms
@@ -103,6 +104,10 @@ EDGE_RECIPES = {
     "erasing": [transforms.ToTensor(), transforms.RandomErasing(1.0, scale=(0.02, 0.2), ratio=(1.0, 1.0))],
     "erasing, v2": [v2.PILToTensor(), v2.RandomErasing(1.0, scale=(0.1, 0.2), ratio=(0.75, 4 / 3))],
 }
+# Those of them that are left to torch, on a machine or a torchvision that their kernels are not made for.
+BLURS_LEFT_TO_TORCH = {
+    name for name, is_native in (("blur", HAS_FAST_BLUR), ("blur, v2", HAS_FAST_BLUR_V2)) if not is_native
+}
 
 
 @pytest.mark.parametrize("recipe", EDGE_RECIPES)
@@ -120,7 +125,7 @@ def test_draws_at_the_upper_edge_of_their_range_equal_torchs(clean_folder: Path,
     def run(kind: Any) -> Any:
         torch.set_rng_state(state)
         loader = kind(dataset, batch_size=4, generator=torch.Generator())
-        if kind is fastload.DataLoader:
+        if kind is fastload.DataLoader and recipe not in BLURS_LEFT_TO_TORCH:
             assert loader.explain().startswith("native"), loader.explain()
         return list(outcomes(loader)), generator_state()
 

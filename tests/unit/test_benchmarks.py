@@ -458,7 +458,9 @@ def test_quick_run_compares_times_and_writes_the_record(
     assert timing["summary"]["images_per_second"]["median"] > 1
     assert timing["summary"]["cpu_ms_per_image"]["median"] > 0.3
     assert timing["options"]["num_workers"] == 1
-    assert record["contenders"]["torch_pil"]["versions"]["torch"] == torch.__version__
+    # Without what a build for CUDA adds to its version: packages say it or not.
+    version = record["contenders"]["torch_pil"]["versions"]["torch"]
+    assert version.partition("+")[0] == torch.__version__.partition("+")[0]
     assert "ratio" in capfd.readouterr().out
 
 
