@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fastload._device import Device
+    from fastload._delivery._device import Device
 
 NO_GPU_STATUS = 3
 
@@ -52,7 +52,7 @@ class Gpu:
 
     def staging_device(self) -> Device:
         """The same device, as fastload copies to it."""
-        from fastload._device import PinnedMemory, open_device
+        from fastload._delivery._device import PinnedMemory, open_device
 
         opened = open_device(self.device, PinnedMemory())
         assert opened is not None, "'cuda' is a device"

@@ -18,7 +18,7 @@ from benchmarks._harness import Log, interleave
 from benchmarks._protocol import LoaderSettings
 from benchmarks._torchvision import load_torchvision
 from benchmarks.contenders._torch_common import image_folder, open_loader, pil_transform
-from fastload._device import Device
+from fastload._delivery._device import Device
 
 LOADERS = ("torch", "fastload")
 RESIDENT = "resident"

@@ -11,8 +11,8 @@ import torch
 
 from benchmarks._harness import interleave
 from benchmarks.contenders._base import CROP_SIZE
-from fastload._batch_memory import PlacedBatch, StagedMemory, ViewForm
-from fastload._device import BatchLayout, Device
+from fastload._delivery._batch_memory import PlacedBatch, StagedMemory, ViewForm
+from fastload._delivery._device import BatchLayout, Device
 
 COPIES = ("plain", "staged")
 

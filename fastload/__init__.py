@@ -1,14 +1,14 @@
 """A drop-in for torch.utils.data.DataLoader that reads, decodes and transforms in native threads."""
 
-from fastload._decode import decode_image, pil_loader
 from fastload._errors import DeviceError, FastloadError, ForkedProcessError, LoaderClosedError, SampleError
-from fastload._iterator import SampleReport
 from fastload._loader import DataLoader
 from fastload._native import BuildInfo, build_info
 from fastload._native import version as __version__
+from fastload._native_batches._report import SampleReport
 from fastload._patch import TorchPatch, patch_torch
-from fastload._per_thread import PerThread, per_thread
+from fastload._pillow._decode_image import decode_image, pil_loader
 from fastload._stats import LoaderStats
+from fastload._threads._per_thread import PerThread, per_thread
 from fastload._verify import VerifyReport, verify
 from fastload.sources import ImageFiles, ImageFolder
 from fastload.transforms import MultiView

@@ -14,26 +14,30 @@ import torch
 import torch.utils.data
 from torch.utils.data import Dataset, IterableDataset, Sampler
 
-from fastload import _config, _fallback, _native
-from fastload._batch_memory import BatchMemory, HostMemory, StagedMemory
-from fastload._decode import pil_loader
-from fastload._delivery import Delivery
-from fastload._device import PinnedMemory, check_device, is_host, open_device
-from fastload._distributed import warn_of_unsharded
-from fastload._iterator import EngineSettings, LoaderEngine, NativeIterator, NativePlan
+from fastload import _native
+from fastload._delivery._batch_memory import BatchMemory, HostMemory, StagedMemory
+from fastload._delivery._device import PinnedMemory, check_device, is_host, open_device
+from fastload._delivery._hand_over import Delivery
+from fastload._delivery._torch_iterator import torch_iterator
 from fastload._loader_state import LoaderSettings, LoaderState
-from fastload._planning import Way, examine, gil_advice, native_plan
-from fastload._processors import num_auto_workers, num_available
+from fastload._native_batches._engine import EngineSettings, LoaderEngine
+from fastload._native_batches._iterator import NativeIterator
+from fastload._pillow import _pillow
+from fastload._pillow._decode_image import pil_loader
+from fastload._planning._native_part_plan import TailPlan
+from fastload._planning._native_plan import NativePlan
+from fastload._planning._plan import Way, examine, gil_advice, native_plan
+from fastload._process import _config
+from fastload._process._distributed import warn_of_unsharded
+from fastload._process._processors import num_auto_workers, num_available
 from fastload._stats import LoaderStats
-from fastload._tail._batch_maker import TailMaker
-from fastload._tail._plan import TailPlan
 from fastload._threads._batch_maker import MakerFactory
 from fastload._threads._counters import add_counters
 from fastload._threads._dataset import DatasetPlan, make_dataset_maker
 from fastload._threads._init_fn import init_native_workers
 from fastload._threads._iterator import ThreadIterator, ThreadPlan
+from fastload._threads._native_part_maker import TailMaker
 from fastload._threads._splitting import Splitting
-from fastload._torch_iterator import torch_iterator
 from fastload.sources._lowering import LoweredSource, NotLowered, lower_dataset
 from fastload.transforms._recognize import image_type
 
@@ -421,8 +425,8 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         settings = EngineSettings(
             num_threads=self.num_workers,
             max_batches=self._max_batches_in_flight,
-            max_pixels=_fallback.pillow_info().max_pixels,
-            is_native_jpeg_exact=_fallback.native_jpeg_is_exact().is_exact,
+            max_pixels=_pillow.pillow_info().max_pixels,
+            is_native_jpeg_exact=_pillow.native_jpeg_is_exact().is_exact,
         )
         state = self._fastload
         if state.engine is None or not state.engine.can_run(settings):

@@ -9,12 +9,12 @@ from typing import Any, Literal
 import torch
 
 from fastload import _native
-from fastload._batch_memory import StagedMemory
-from fastload._device import Device, PinnedMemory
-from fastload._exit import LiveObjects
-from fastload._iterator import LoaderEngine
+from fastload._delivery._batch_memory import StagedMemory
+from fastload._delivery._device import Device, PinnedMemory
+from fastload._delivery._torch_iterator import SampleCount
+from fastload._native_batches._engine import LoaderEngine
+from fastload._process._exit import LiveObjects
 from fastload._threads._iterator import LoaderThreads
-from fastload._torch_iterator import SampleCount
 from fastload.sources._lowering import LoweredSource
 
 

@@ -20,8 +20,8 @@ from torch.overrides import TorchFunctionMode
 from torch.utils.data._utils.pin_memory import pin_memory
 
 from fastload import _native
-from fastload._convert import convert
-from fastload._device import PinnedMemory, moved, object_to
+from fastload._delivery._convert import convert
+from fastload._delivery._device import PinnedMemory, moved, object_to
 
 POISON = 0xCC
 
@@ -109,7 +109,7 @@ class _Owned(np.ndarray[Any, Any]):
 
 
 class EmulatedDevice:
-    """A fastload._device.Device whose streams are stepped by the test.
+    """A fastload._delivery._device.Device whose streams are stepped by the test.
 
     Attributes:
         backend: The queues, to step and to make faults in.

@@ -12,7 +12,8 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
-from fastload import _core, _torch_draws
+from fastload import _core
+from fastload._planning import _torch_draws
 from fastload.transforms._pillow_rules import resize_order
 
 Step = dict[str, Any]

@@ -8,7 +8,7 @@ import torch.utils.data
 from torch.utils.data import Dataset
 
 import fastload
-from fastload._tail._plan import TailPlan
+from fastload._planning._native_part_plan import TailPlan
 from fastload._threads._iterator import ThreadIterator
 from fastload.sources._lowering import LoweredSource, lower_dataset
 from fastload.transforms._lowering import LoweredTransform, lower_transform

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from fastload._exit import LiveObjects
+from fastload._process._exit import LiveObjects
 
 
 class ThreadCounters:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from fastload._device import moved
+from fastload._delivery._device import moved
 
 
 class ThreadState:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from fastload._exit import LiveObjects
+from fastload._process._exit import LiveObjects
 from fastload._threads._draw_mode import GeneratorMode
 from fastload._threads._inherited import inheriting
 from fastload._threads._torch_globals import WorkerGlobals, set_worker_globals, worker_info

@@ -16,10 +16,10 @@ from typing import Any, NoReturn
 import torch
 from torch.utils.data import default_collate, default_convert
 
-from fastload._base_iterator import BaseIterator
-from fastload._delivery import Delivery
+from fastload._delivery._hand_over import Delivery
 from fastload._errors import ForkedProcessError
-from fastload._exit import LiveObjects, exit_state
+from fastload._process._base_iterator import BaseIterator
+from fastload._process._exit import LiveObjects, exit_state
 from fastload._threads import _init_fn
 from fastload._threads._batch_maker import BatchMaker, EndOfStreamError, MakerFactory
 from fastload._threads._counters import ThreadCounters

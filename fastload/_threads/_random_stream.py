@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from fastload import _native, _torch_draws
+from fastload import _native
+from fastload._planning import _torch_draws
 from fastload._threads._draw_mode import GeneratorMode
 from fastload._threads._torch_globals import TakeGenerator
 

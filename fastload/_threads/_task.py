@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from fastload._device_order import Mark
+from fastload._delivery._thread_order import Mark
 from fastload._threads._random_stream import RandomKey
 
 T = TypeVar("T")

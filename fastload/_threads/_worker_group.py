@@ -15,10 +15,10 @@ from typing import Any
 
 import torch
 
-from fastload._device import leave_captures_alone
-from fastload._device_order import DeviceOrder, Mark
+from fastload._delivery._device import leave_captures_alone
+from fastload._delivery._thread_order import DeviceOrder, Mark
 from fastload._errors import LoaderClosedError
-from fastload._exit import EXIT_JOIN_SECONDS, DaemonThread, exit_state, join_threads
+from fastload._process._exit import EXIT_JOIN_SECONDS, DaemonThread, exit_state, join_threads
 from fastload._threads._batch_maker import BatchMaker, EndOfStreamError, MakerFactory
 from fastload._threads._counters import ThreadCounters
 from fastload._threads._gil_watch import GilWatch

@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch.utils.data import default_collate, default_convert
 
-from fastload import _decode
 from fastload._errors import SampleError
-from fastload._fallback import classify_failure
+from fastload._pillow import _decode_image
+from fastload._pillow._pillow import classify_failure
 from fastload._verify._compare import Sample, ValueDifference, Where, difference, is_label
 from fastload._verify._origin import LoadFailed, Origin, Unknown, file_digest, find_origin, path_of
 from fastload._verify._pipeline import PipelineRun, StepPair, pair_steps, run_side_by_side, step_stage
@@ -263,7 +263,7 @@ def _pair_text(pair: StepPair, run: PipelineRun) -> str:
 
 def _decodes_otherwise(origin: Origin) -> bool:
     try:
-        pixels = _decode.decode_image(origin.path or "", output="pil")
+        pixels = _decode_image.decode_image(origin.path or "", output="pil")
     except Exception:  # noqa: BLE001 - the loader did decode it, so this is another fault
         return False
     return bool(pixels.tobytes() != origin.image.tobytes())

@@ -6,7 +6,7 @@ import os
 
 import torch
 
-from fastload._fallback import rgb_image
+from fastload._pillow._pillow import rgb_image
 
 _GAP_PIXELS = 4
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from fastload._fallback import RgbImage
+from fastload._pillow._pillow import RgbImage
 from fastload._verify._pipeline import flatten
 from fastload._verify._random_world import RandomWorlds
 from fastload.transforms import _recognize

@@ -12,10 +12,10 @@ from typing import Any
 
 import torch.utils.data
 
-from fastload._device import HOST, Device, moved
+from fastload._delivery._device import HOST, Device, moved
 from fastload._errors import SampleError
 from fastload._loader import DataLoader
-from fastload._planning import Way
+from fastload._planning._plan import Way
 from fastload._verify._random_world import RandomWorlds, World
 
 

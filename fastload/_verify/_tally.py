@@ -9,7 +9,8 @@ from typing import Any
 
 import torch
 
-from fastload import _fallback, _native
+from fastload import _native
+from fastload._pillow import _pillow
 from fastload._verify._attribute import Finding
 from fastload._verify._compare import Sample, ValueDifference, Where
 from fastload._verify._image import as_image
@@ -171,7 +172,7 @@ def _versions() -> dict[str, str]:
         versions["torchvision"] = importlib.metadata.version("torchvision")
     except importlib.metadata.PackageNotFoundError:
         versions["torchvision"] = "not installed"
-    pillow = _fallback.pillow_info()
+    pillow = _pillow.pillow_info()
     versions["Pillow-SIMD" if pillow.is_simd else "Pillow"] = pillow.version
     versions["fastload"] = _native.version
     versions["kernels"] = _native.build_info().active_kernel_table

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from fastload import _config
+from fastload._process import _config
 from fastload.sources._folder_scan import NUM_THREADS, FolderScan
 from fastload.sources._folder_table import (
     IS_ON_FUSE,

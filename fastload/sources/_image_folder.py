@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fastload._fallback import open_rgb
+from fastload._pillow._pillow import open_rgb
 from fastload.sources._folder_index import IndexMode, read_folder
 from fastload.sources._folder_scan import FolderScan
 from fastload.sources._folder_table import FolderTable, pack

@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch.utils.data import ConcatDataset, Subset
 
-from fastload._fallback import open_rgb
+from fastload._pillow._pillow import open_rgb
 from fastload.sources._image_folder import ImageFolder
 from fastload.sources._path_dataset import ImageFiles, PathDataset
 from fastload.sources._path_table import PathTable

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch.utils.data import Dataset
 
-from fastload._fallback import open_rgb
+from fastload._pillow._pillow import open_rgb
 from fastload.sources._path_table import PathTable
 from fastload.sources._sample_table import SampleTable
 

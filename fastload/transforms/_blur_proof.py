@@ -17,8 +17,8 @@ import torch
 from numpy.typing import NDArray
 
 from fastload import _native
-from fastload._exit import exit_state
-from fastload._fallback import rgb_image
+from fastload._pillow._pillow import rgb_image
+from fastload._process._exit import exit_state
 from fastload.transforms import _recognize
 from fastload.transforms._stage import Family, RunsInPythonError, Size, Step
 

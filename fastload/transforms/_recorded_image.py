@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from fastload._fallback import RgbImage
+from fastload._pillow._pillow import RgbImage
 from fastload.transforms._stage import Op, RunsInPythonError, Size
 
 _AFFINE = 0  # Pillow's integers

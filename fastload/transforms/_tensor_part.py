@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from fastload._fallback import rgb_image
+from fastload._pillow._pillow import rgb_image
 from fastload.transforms import _parameters, _recognize
 from fastload.transforms._stage import Family, RunsInPythonError, Step
 

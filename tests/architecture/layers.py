@@ -28,40 +28,25 @@ CPP_LEVELS = {
 }
 PYTHON_LEVELS = {
     "_errors": 0,
-    "_exit": 0,
-    "_config": 1,
-    "_native": 1,
-    "_fallback": 1,
+    "_native": 0,
+    "_process": 0,
+    "_stats": 0,
+    "samplers": 0,
+    "_delivery": 1,
+    "_pillow": 1,
     "sources": 2,
-    "samplers": 2,
     "transforms": 2,
-    "_base_iterator": 2,
-    "_stats": 2,
-    "_per_thread": 2,
-    "_processors": 2,
-    "_distributed": 2,
-    "_torch_draws": 2,
-    "_device_order": 2,
-    "_convert": 2,
-    "_decode": 2,
-    "_failures": 2,
-    "_device": 3,
-    "_device_errors": 4,
-    "_batch_memory": 5,
-    "_delivery": 5,
-    "_iterator": 6,
-    "_threads": 6,
-    "_torch_iterator": 6,
-    "_tail": 7,
-    "_loader_state": 8,
-    "_planning": 8,
-    "_loader": 9,
-    "_verify": 10,
-    "_patch": 10,
-    "_testing": 10,
-    "cli": 11,
-    "__main__": 12,
-    "__init__": 12,
+    "_planning": 3,
+    "_native_batches": 4,
+    "_threads": 4,
+    "_loader_state": 5,
+    "_loader": 6,
+    "_patch": 7,
+    "_testing": 7,
+    "_verify": 7,
+    "cli": 8,
+    "__init__": 9,
+    "__main__": 9,
 }
 # The engine knows devices by device/backend.h, though its level would allow more.
 FORBIDDEN_PAIRS = {("engine", "cuda")}
@@ -83,10 +68,10 @@ EXTENSION_MODULES = ("fastload._core", "fastload._cuda_kernels")
 # Module imported -> (files that may import it); relative to the folder that holds fastload.
 PYTHON_HOMES = {
     "torchvision": ["fastload/transforms/_recognize.py", "fastload/sources/_lowering.py"],
-    "PIL": ["fastload/_fallback.py"],
+    "PIL": ["fastload/_pillow/_pillow.py"],
     **{module: ["fastload/_native.py"] for module in EXTENSION_MODULES},
 }
-ENVIRONMENT_HOMES = ["fastload/_config.py", "setup.py"]
+ENVIRONMENT_HOMES = ["fastload/_process/_config.py", "setup.py"]
 
 # (file, what it uses) -> reason. Every row is a debt; an unused row is reported too.
 EXCEPTIONS: dict[tuple[str, str], str] = {}

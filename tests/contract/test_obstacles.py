@@ -16,8 +16,8 @@ from torchvision import transforms
 from torchvision.datasets import FakeData, ImageFolder
 
 import fastload
-from fastload import _fallback
-from fastload._iterator import NativeIterator
+from fastload._native_batches._iterator import NativeIterator
+from fastload._pillow import _pillow
 from fastload._threads._iterator import ThreadIterator
 
 
@@ -149,7 +149,7 @@ def test_a_loader_without_obstacles_says_native_in_every_row(images: ImageFolder
 def test_with_pillow_simd_a_row_says_whose_arithmetic_resizes(
     images: ImageFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_fallback, "__version__", "9.5.0.post1")
+    monkeypatch.setattr(_pillow, "__version__", "9.5.0.post1")
     (row,) = [row for row in fastload.DataLoader(images).explain().splitlines() if row.split()[0] == "resize"]
     assert "as plain Pillow" in row
 

@@ -33,7 +33,7 @@ from torchvision.datasets import ImageFolder
 from user_datasets import Drawing, Nested, Numbered, Stream, flat
 
 import fastload
-from fastload import _processors
+from fastload._process import _processors
 
 
 class Environment(Numbered):

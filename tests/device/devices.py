@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import torch
 
 import fastload
-from fastload._device import _stream_of_process
+from fastload._delivery._device import _stream_of_process
 from fastload._testing import EmulatedDevice
 
 

@@ -16,7 +16,8 @@ from conversions import (
     random_table,
 )
 
-from fastload import _convert, _native
+from fastload import _native
+from fastload._delivery import _convert
 
 pytestmark = pytest.mark.gpu
 

@@ -15,7 +15,7 @@ from torch.utils.data import TensorDataset
 from torchvision.datasets import ImageFolder
 
 import fastload
-from fastload._device import CudaDevice
+from fastload._delivery._device import CudaDevice
 
 WORKERS = pytest.mark.parametrize("num_workers", [0, 2])
 CALLS = ["enter_thread", "create_event", "copy_to_device", "record_event", "query_event"]

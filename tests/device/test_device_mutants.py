@@ -15,9 +15,9 @@ from torch.utils.data import TensorDataset
 from torchvision.datasets import ImageFolder
 
 import fastload
-from fastload import _delivery
-from fastload._batch_memory import StagedMemory
-from fastload._delivery import Delivery
+from fastload._delivery import _hand_over
+from fastload._delivery._batch_memory import StagedMemory
+from fastload._delivery._hand_over import Delivery
 from fastload._testing import POISON, EmulatedDevice, recorded_event
 
 NATIVE_AND_NOT = pytest.mark.parametrize("kind", ["native", "python"])
@@ -53,7 +53,7 @@ def exchange_in_hand_over(monkeypatch: pytest.MonkeyPatch, line: str, replacemen
     source = textwrap.dedent(inspect.getsource(Delivery.hand_over))
     assert source.count(line) == 1
     namespace: dict[str, Any] = {}
-    exec(source.replace(line, replacement), vars(_delivery), namespace)
+    exec(source.replace(line, replacement), vars(_hand_over), namespace)
     monkeypatch.setattr(Delivery, "hand_over", namespace["hand_over"])
 
 

@@ -30,7 +30,7 @@ from torchvision.datasets import ImageFolder
 
 import fastload
 from fastload import _native
-from fastload._device import PinnedMemory
+from fastload._delivery._device import PinnedMemory
 
 SOME_WORKERS = pytest.mark.parametrize("num_workers", [0, 2])
 KINDS = pytest.mark.parametrize("kind", ["native", "python"])

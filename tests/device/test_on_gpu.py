@@ -22,7 +22,8 @@ from torchvision import datasets, transforms
 from torchvision.transforms import v2
 
 import fastload
-from fastload import _convert, _native
+from fastload import _native
+from fastload._delivery import _convert
 
 pytestmark = pytest.mark.gpu
 

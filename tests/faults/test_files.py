@@ -17,7 +17,7 @@ from PIL import Image, UnidentifiedImageError
 from torchvision.datasets import ImageFolder
 
 import fastload
-from fastload import _fallback
+from fastload._pillow import _pillow
 
 WORKERS = pytest.mark.parametrize("num_workers", [0, 2])
 
@@ -216,7 +216,7 @@ def test_a_sample_the_fallback_thread_loses_is_an_error_of_the_loader(
     dataset = ImageFolder(str(folder), recipes.evaluation(64, 56))
     with Image.open(dataset.samples[5][0]) as image:
         image.save(dataset.samples[5][0], "PNG")
-    monkeypatch.setattr(_fallback, "serve", lambda task, kept: None)
+    monkeypatch.setattr(_pillow, "serve", lambda task, kept: None)
     iterator = iter(fastload.DataLoader(dataset, batch_size=4, num_workers=2))
     next(iterator)
     with pytest.raises(RuntimeError, match=r"sample 5 .*dropped the sample"):

@@ -21,7 +21,7 @@ from loopback import need_loopback
 from torch.utils.data import BatchSampler, RandomSampler, SequentialSampler, Subset
 
 import fastload
-from fastload import _distributed
+from fastload._process import _distributed
 
 JOB = Path(__file__).resolve().parents[1] / "distributed_job.py"
 PLAIN_PARTS = ["loaders", "processors", "DistributedDataParallel"]

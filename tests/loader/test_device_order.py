@@ -16,8 +16,8 @@ from emulated_device import EmulatedDevice, EmulatedTensor, OrderError
 from torch.utils.data import Dataset, IterableDataset
 
 import fastload
-from fastload import _device_order
-from fastload._device_order import DeviceOrder
+from fastload._delivery import _thread_order
+from fastload._delivery._thread_order import DeviceOrder
 from fastload._threads import _worker_group
 
 
@@ -108,12 +108,12 @@ def test_tensors_are_found_wherever_a_batch_has_them() -> None:
     batch.append(batch)
     batch[3].itself = batch[3]
     batch.append(WithAttributes(host=ones[5], own=own))
-    found = list(_device_order.holders(batch, lambda tensor: tensor is not ones[5]))
+    found = list(_thread_order.holders(batch, lambda tensor: tensor is not ones[5]))
     assert {id(holder) for holder in found} == {id(holder) for holder in (*ones[:5], own, ones[7])}
     deep = WithAttributes(tensor=ones[0])
     for _ in range(900):
         deep = WithAttributes(next=deep)
-    assert list(_device_order.holders(deep, lambda tensor: True)) == ones[:1]
+    assert list(_thread_order.holders(deep, lambda tensor: True)) == ones[:1]
 
 
 def test_what_a_sample_knows_of_all_others_is_not_searched() -> None:
@@ -127,10 +127,10 @@ def test_what_a_sample_knows_of_all_others_is_not_searched() -> None:
 
     dataset = torch.utils.data.TensorDataset(torch.ones(3))
     sample = WithAttributes(dataset=dataset, all=others, image=tensor)
-    assert list(_device_order.holders([sample], is_on_device)) == [tensor]
+    assert list(_thread_order.holders([sample], is_on_device)) == [tensor]
     assert looked_at < 2000
     looked_at = 0
-    assert list(_device_order.holders([*others, tensor], is_on_device)) == [tensor]
+    assert list(_thread_order.holders([*others, tensor], is_on_device)) == [tensor]
     assert looked_at == len(others) + 1
 
 
@@ -257,7 +257,7 @@ def test_a_program_without_a_device_does_nothing_for_one(monkeypatch: pytest.Mon
 
 class NoWait(DeviceOrder):
     def take_over(self, value: Any, mark: Any) -> None:
-        for holder in _device_order.holders(value):
+        for holder in _thread_order.holders(value):
             holder.record_stream(self._api.current_stream(self._device_of(holder)))
 
 
@@ -275,7 +275,7 @@ class NoStart(DeviceOrder):
     def begin(self) -> None:
         super().begin()
         if self._start is not None:
-            self._start = _device_order.Mark({})
+            self._start = _thread_order.Mark({})
 
 
 @pytest.mark.parametrize("mutant", [NoWait, NoRecord, NoMark, NoStart])

@@ -23,7 +23,8 @@ from torchvision.datasets import ImageFolder
 from torchvision.transforms import v2
 
 import fastload
-from fastload import LoaderClosedError, SampleError, _fallback, _native
+from fastload import LoaderClosedError, SampleError, _native
+from fastload._pillow import _pillow
 
 WORKERS = pytest.mark.parametrize("num_workers", [0, 1, 2])
 THREADS = pytest.mark.parametrize("num_workers", [1, 2])
@@ -568,7 +569,7 @@ def test_a_file_that_vanishes_before_its_info_is_read_is_an_error_that_names_it(
     def vanished(path: str) -> Any:
         raise FileNotFoundError(errno.ENOENT, "No such file or directory", path)
 
-    monkeypatch.setattr(_fallback, "image_info", vanished)
+    monkeypatch.setattr(_pillow, "image_info", vanished)
     dataset = dataset_of(mixed_folder, [transforms.RandomHorizontalFlip(), np.asarray])
     dataset.samples = [sample for sample in dataset.samples if sample[0].endswith(".JPEG")]
     with pytest.raises(FileNotFoundError) as raised:

@@ -22,7 +22,8 @@ from torchvision import transforms
 from torchvision.datasets import ImageFolder, folder
 
 import fastload
-from fastload import _fallback, _native
+from fastload import _native
+from fastload._pillow import _pillow
 
 
 @pytest.fixture(scope="module")
@@ -42,8 +43,8 @@ def no_pillow(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(source: object) -> None:
         raise AssertionError(f"{source!r} was left to Pillow")
 
-    monkeypatch.setattr(_fallback, "open_rgb", fail)
-    monkeypatch.setattr(_fallback, "open_rgb_bytes", fail)
+    monkeypatch.setattr(_pillow, "open_rgb", fail)
+    monkeypatch.setattr(_pillow, "open_rgb_bytes", fail)
 
 
 @pytest.fixture
@@ -139,7 +140,7 @@ def test_where_pillow_has_no_libjpeg_turbo_it_decodes_everything(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     save_jpeg(tmp_path / "a.jpg", 1, 57, 43)
-    monkeypatch.setattr(_fallback, "native_jpeg_is_exact", lambda: _fallback.Exactness(False, "another library"))
+    monkeypatch.setattr(_pillow, "native_jpeg_is_exact", lambda: _pillow.Exactness(False, "another library"))
     monkeypatch.setattr(_native, "ImageDecoder", None)
     assert np.array_equal(
         fastload.decode_image(tmp_path / "a.jpg", output="numpy"), np.array(Image.open(tmp_path / "a.jpg"))

@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from fastload import _core
-from fastload._fallback import pillow_info
+from fastload._pillow._pillow import pillow_info
 from fastload.transforms._pillow_rules import resize_order
 
 pytestmark = pytest.mark.skipif(

@@ -13,7 +13,8 @@ from native_steps import state_that_draws
 from PIL import Image
 from torchvision import transforms
 
-from fastload import _core, _torch_draws
+from fastload import _core
+from fastload._planning import _torch_draws
 from fastload.transforms._pillow_rules import resize_order
 
 MANY = 1_000_000

@@ -18,7 +18,7 @@ from torchvision.transforms import functional as F
 from torchvision.transforms import transforms as tv_module
 
 from fastload import _core
-from fastload._fallback import pillow_info
+from fastload._pillow._pillow import pillow_info
 from fastload.transforms._pillow_rules import resize_order
 
 pytestmark = pytest.mark.skipif(

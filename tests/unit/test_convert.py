@@ -24,7 +24,7 @@ from lowered_transforms import MEAN, STD, lowered
 from torch.utils._python_dispatch import TorchDispatchMode
 from torchvision import transforms as T
 
-from fastload import _convert
+from fastload._delivery import _convert
 from fastload._errors import DeviceError
 
 

@@ -23,9 +23,9 @@ from PIL import Image, UnidentifiedImageError, features
 from torchvision.datasets.folder import pil_loader
 
 import fastload
-from fastload import _fallback
 from fastload._errors import sample_error
-from fastload._fallback import (
+from fastload._pillow import _pillow
+from fastload._pillow._pillow import (
     DecodedPixels,
     FallbackThreads,
     classify_failure,
@@ -270,7 +270,7 @@ def test_mozjpeg_does_not_count_as_libjpeg_turbo(monkeypatch: pytest.MonkeyPatch
 
 
 def test_pillow_simd_is_recognised_by_its_version(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_fallback, "__version__", "9.5.0.post1")
+    monkeypatch.setattr(_pillow, "__version__", "9.5.0.post1")
     assert pillow_info().is_simd
 
 
@@ -305,7 +305,7 @@ def test_any_exception_goes_to_the_task_and_the_thread_goes_on(
     threads = FallbackThreads(engine, 1)
     threads.start()
     with monkeypatch.context() as patch:
-        patch.setattr(_fallback, "decode_rgb", explode)
+        patch.setattr(_pillow, "decode_rgb", explode)
         first = FakeTask(b"x")
         engine.tasks.put(first)
         assert first.done.wait(10)
@@ -355,7 +355,7 @@ def run_child(body: str, tmp_path: Path) -> tuple[subprocess.CompletedProcess[st
     script = tmp_path / "child.py"
     prelude = """
     import os, sys, threading, queue, time
-    from fastload._fallback import FallbackThreads
+    from fastload._pillow._pillow import FallbackThreads
     class Engine:
         def __init__(self):
             self.woken = threading.Event()

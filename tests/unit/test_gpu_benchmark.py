@@ -22,7 +22,7 @@ pytest.importorskip("tabulate", reason="benchmarks/requirements.txt is not insta
 
 from benchmarks import _gpu_report, _gpu_training, gpu
 from benchmarks._gpu_turns import Copies, Turn, gigabytes_per_second, take_turn
-from fastload._batch_memory import StagedMemory
+from fastload._delivery._batch_memory import StagedMemory
 from fastload._testing import EmulatedDevice
 
 ROOT = Path(__file__).resolve().parents[2]

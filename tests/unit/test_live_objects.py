@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 import fastload
-from fastload import _exit
-from fastload._exit import DaemonThread, ExitState, LiveObjects
+from fastload._process import _exit
+from fastload._process._exit import DaemonThread, ExitState, LiveObjects
 
 
 class Item:

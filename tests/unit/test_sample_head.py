@@ -16,7 +16,7 @@ from PIL import Image
 from torchvision import transforms
 
 from fastload import _native
-from fastload._torch_draws import uniform_rule, with_torch_exp
+from fastload._planning._torch_draws import uniform_rule, with_torch_exp
 from fastload.sources._path_table import PathTable
 from fastload.transforms._lowering import LoweredTransform, lower_transform
 

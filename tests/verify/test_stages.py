@@ -555,7 +555,7 @@ def test_transforms_that_raise_when_run_again_do_not_end_the_comparison(evaluati
 
 def test_a_fault_of_the_native_decoder_is_decode(evaluation: ImageFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     kind = type("Faulty", (_Faulty,), {"fault": staticmethod(_other_contrast)})
-    monkeypatch.setattr("fastload._decode.decode_image", lambda path, output: synthetic_image(1, 8, 8))
+    monkeypatch.setattr("fastload._pillow._decode_image.decode_image", lambda path, output: synthetic_image(1, 8, 8))
     report = fastload.verify(DataLoader(evaluation, 4), kind(evaluation, 4))
     assert dict(report.stages) == {"decode": 3}
     assert "the new loader's decoder gives other pixels than Pillow" in str(report)

@@ -16,7 +16,7 @@ from torchvision import transforms as v1
 from torchvision.datasets import ImageFolder
 
 import fastload
-from fastload._planning import Way
+from fastload._planning._plan import Way
 from fastload._verify._random_world import RandomWorlds
 from fastload._verify._runner import LoaderRunner
 

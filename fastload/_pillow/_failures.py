@@ -6,9 +6,9 @@ import errno
 import os
 from typing import TYPE_CHECKING
 
-from fastload._config import MAX_FILE_BYTES
 from fastload._errors import sample_error
-from fastload._fallback import classify_failure
+from fastload._pillow._pillow import classify_failure
+from fastload._process._config import MAX_FILE_BYTES
 
 if TYPE_CHECKING:
     from fastload import _native

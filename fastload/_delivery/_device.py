@@ -21,7 +21,7 @@ import torch
 from torch.utils.data._utils.pin_memory import pin_memory
 
 from fastload import _native
-from fastload._convert import convert, is_fused
+from fastload._delivery._convert import convert, is_fused
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ class Device(Protocol):
         """As torch.empty, on the device."""
 
     def convert(self, pixels: torch.Tensor, table: torch.Tensor, out: torch.Tensor) -> None:
-        """As fastload._convert.convert."""
+        """As fastload._delivery._convert.convert."""
 
     def copy(self, host: torch.Tensor) -> torch.Tensor:
         """`host` on the device; from page-locked memory the copy is only queued. One that is there is returned."""

@@ -9,7 +9,9 @@ from typing import Any, Literal, Protocol
 import torch
 from torch.utils.data import DataLoader
 
-from fastload import _fallback, _native, _torch_draws
+from fastload import _native
+from fastload._pillow import _pillow
+from fastload._planning import _torch_draws
 from fastload.sources._lowering import LoweredSource
 from fastload.transforms._pillow_rules import resize_order
 
@@ -86,8 +88,8 @@ class TailPlan:
             image_type,
             loader.collate_fn,
             loader.batch_sampler is not None,
-            _fallback.pillow_info().max_pixels,
-            _fallback.native_jpeg_is_exact().is_exact,
+            _pillow.pillow_info().max_pixels,
+            _pillow.native_jpeg_is_exact().is_exact,
         )
 
     @property
@@ -112,6 +114,6 @@ def native_transform(head: LoweredHead, rng: Rng) -> _native.TransformPlan:
         element_size=1 if head.sample == "pil" else head.element_size,
         channels_last=head.sample == "pil" or head.is_interleaved,
         table=None if head.sample == "pil" else head.table,
-        resize_order=resize_order(_fallback.pillow_info().version),
+        resize_order=resize_order(_pillow.pillow_info().version),
         allow_variable_size=True,
     )

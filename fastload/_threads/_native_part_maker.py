@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from fastload._errors import SampleError, sample_error
-from fastload._tail._head import NotApplicableError, SampleHead
-from fastload._tail._plan import TailPlan
+from fastload._planning._native_part_plan import TailPlan
 from fastload._threads._counters import ThreadCounters
+from fastload._threads._native_part import NotApplicableError, SampleHead
 from fastload._threads._random_stream import RandomKey, RandomStream
 from fastload._threads._task import AbandonedError
 

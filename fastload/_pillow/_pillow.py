@@ -17,7 +17,7 @@ from typing import IO, Any, NamedTuple, Protocol
 from PIL import Image, UnidentifiedImageError, __version__, features
 
 from fastload._errors import Stage
-from fastload._exit import EXIT_JOIN_SECONDS, DaemonThread, join_threads
+from fastload._process._exit import EXIT_JOIN_SECONDS, DaemonThread, join_threads
 
 RgbImage = Image.Image
 

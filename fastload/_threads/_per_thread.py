@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from fastload._exit import LiveObjects
+from fastload._process._exit import LiveObjects
 
 T = TypeVar("T")
 

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from fastload import _native
-from fastload._exit import exit_state
+from fastload._process._exit import exit_state
 
 _PROBED_SEEDS = 64
 _EXP_CHUNK = 1 << 18

@@ -10,8 +10,8 @@ from typing import Any, Protocol
 import torch
 
 from fastload import _native
-from fastload._device import BatchLayout, Device, PinnedMemory, allocate
-from fastload._device_errors import device_error, naming_batch
+from fastload._delivery._device import BatchLayout, Device, PinnedMemory, allocate
+from fastload._delivery._device_errors import device_error, naming_batch
 
 # Parts of a slot begin at multiples of this, so that the device reads whole lines of memory.
 _ALIGNMENT = 256

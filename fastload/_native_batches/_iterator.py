@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
@@ -14,149 +13,19 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from fastload import _config, _native
-from fastload._base_iterator import BaseIterator
-from fastload._batch_memory import BatchMemory, PlacedBatch, ViewForm
-from fastload._delivery import Delivery
-from fastload._errors import ForkedProcessError, LoaderClosedError
-from fastload._exit import exit_state
-from fastload._failures import exception_of
-from fastload._fallback import FallbackThreads, serve
-from fastload._torch_draws import uniform_rule
+from fastload import _native
+from fastload._delivery._batch_memory import BatchMemory, PlacedBatch
+from fastload._delivery._hand_over import Delivery
+from fastload._errors import LoaderClosedError
+from fastload._native_batches._engine import LoaderEngine
+from fastload._native_batches._report import SampleReport
+from fastload._pillow._failures import exception_of
+from fastload._pillow._pillow import serve
+from fastload._planning._native_plan import NativePlan
+from fastload._planning._torch_draws import uniform_rule
+from fastload._process._base_iterator import BaseIterator
+from fastload._process._exit import exit_state
 from fastload.samplers._lowering import BadIndicesError, lower_batch_sampler, sequential_key
-from fastload.sources._lowering import LoweredSource
-
-# How long close() and the interpreter's exit wait for native threads; one that hangs in a read is left behind.
-CLOSE_TIMEOUT_SECONDS = 0.2
-
-
-@dataclass(frozen=True)
-class EngineSettings:
-    """What an engine is made for.
-
-    Attributes:
-        num_threads: native threads; 0 means that the thread which asks for a batch does the work.
-        max_batches: the most batches in flight; as many unused buffers are kept.
-        max_pixels: larger images are left to Pillow.
-        is_native_jpeg_exact: False leaves every file to Pillow.
-    """
-
-    num_threads: int
-    max_batches: int
-    max_pixels: int
-    is_native_jpeg_exact: bool
-
-
-class LoaderEngine:
-    """The native engine of one loader with the Python threads that decode what it cannot. Kept between epochs.
-
-    Whoever iterates holds it, so that a loader made in the head of a for statement lives as long as its iterator. When
-    nobody holds it any more its threads are signalled, not waited for.
-
-    Raises:
-        RuntimeError: the system refuses a thread.
-    """
-
-    def __init__(self, settings: EngineSettings) -> None:
-        self.settings = settings
-        self.owner_pid = os.getpid()
-        self.native = _native.Engine(
-            num_threads=settings.num_threads,
-            max_free_buffers=settings.max_batches + 2,  # one at the consumer and one being let go of
-            max_file_bytes=_config.MAX_FILE_BYTES,
-            max_pixels=settings.max_pixels,
-            native_jpeg=settings.is_native_jpeg_exact,
-        )
-        self._fallback_threads = FallbackThreads(self.native, settings.num_threads)
-        self._fallback_threads.start()
-        weakref.finalize(self, _signal_end, self.native).atexit = False
-        exit_state.watch()
-
-    def can_run(self, settings: EngineSettings) -> bool:
-        """Whether new iterations with `settings` can use this engine: it has not ended and was made for them."""
-        return self.settings == settings and self.native.is_running
-
-    def check_process(self, what: str) -> None:
-        """Raises ForkedProcessError in a child of the process that made this engine: it has none of its threads."""
-        if self.native.is_forked:
-            raise ForkedProcessError(what, self.owner_pid)
-
-    def check_open(self) -> None:
-        """Raises LoaderClosedError where it was closed; for who waits for something else than its threads."""
-        exit_state.sleep_if_begun()
-        if not self.native.is_running:
-            raise LoaderClosedError("the loader was closed; iterate over it again to start anew")
-
-    def close(self) -> None:
-        """Ends every iterator and thread. Waits at most 0.2 s for native threads and 1 s for those inside Pillow."""
-        if self.native.is_forked:
-            return
-        self.native.close(CLOSE_TIMEOUT_SECONDS)
-        self._fallback_threads.close()
-
-
-def _signal_end(engine: _native.Engine) -> None:
-    if not engine.is_forked:
-        engine.close()
-
-
-@dataclass(frozen=True)
-class NativePlan:
-    """A loader's work in the form the engine takes.
-
-    Attributes:
-        source: the dataset as arrays.
-        index: its paths.
-        views: steps, output type and layout of what is made of each image.
-        forms: what is written for each view, and what the user gets.
-        is_multi_view: whether a sample has a list of views; else it has the one view itself.
-        draws_as_torch: whether random choices are those that torch would draw; else the counter makes them.
-    """
-
-    source: LoweredSource
-    index: _native.SampleIndex
-    views: tuple[_native.TransformPlan, ...]
-    forms: tuple[ViewForm, ...]
-    is_multi_view: bool
-    draws_as_torch: bool
-
-    @property
-    def has_ordered_draws(self) -> bool:
-        """Whether samples draw from torch's generators, one after the other."""
-        return self.draws_as_torch and any(view.is_random for view in self.views)
-
-
-@dataclass(frozen=True)
-class SampleReport:
-    """What was done to one sample of a batch.
-
-    Attributes:
-        index: in the dataset.
-        path: as given to the system.
-        source: "native", or "fallback" where Pillow decoded it.
-        source_size: (width, height) of the decoded image in pixels.
-        views: for each view of a MultiView, else for the one result, the transform with its random choices resolved, in
-            order. Positions and sizes are pixels, fills are (red, green, blue). Geometry:
-            ("crop", left, top, width, height, pad_left, pad_top, pad_right, pad_bottom),
-            pads being zeros around what was cropped; ("resize", width, height, interpolation); ("hflip",); ("vflip",);
-            ("pad", left, top, right, bottom, padding_mode, fill); ("affine", a, b, c, d, e, f, fill), the matrix as in
-            Pillow's Image.transform, to the nearest pixel; ("rotate90",), ("rotate180",), ("rotate270",). Colours:
-            ("brightness", factor), and in the same form "contrast", "saturation", "sharpness" and "hue";
-            ("posterize", bits); ("solarize", threshold); ("autocontrast",); ("equalize",); ("invert",);
-            ("grayscale",). Last, on the finished tensor: ("erase", left, top, width, height, value), value being the
-            bytes of three elements.
-    """
-
-    index: int
-    path: str
-    source: str
-    source_size: tuple[int, int]
-    views: list[list[tuple[Any, ...]]]
-
-    @property
-    def steps(self) -> list[tuple[Any, ...]]:
-        """Those of the first view."""
-        return self.views[0]
 
 
 @dataclass(frozen=True)

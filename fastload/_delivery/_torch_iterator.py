@@ -6,7 +6,7 @@ from typing import Any
 
 from torch.utils.data import DataLoader, dataloader
 
-from fastload._delivery import Delivery
+from fastload._delivery._hand_over import Delivery
 
 
 class SampleCount:

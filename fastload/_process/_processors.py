@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from fastload import _config
+from fastload._process import _config
 
 
 def num_available() -> int:

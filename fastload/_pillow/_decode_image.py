@@ -11,7 +11,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from fastload import _config, _fallback, _native
+from fastload import _native
+from fastload._pillow import _pillow
+from fastload._process import _config
 
 _OUTPUTS = ("tensor", "numpy", "pil")
 
@@ -27,7 +29,7 @@ def decode_image(
 @overload
 def decode_image(
     source: str | os.PathLike[str] | bytes | bytearray | memoryview, *, output: Literal["pil"]
-) -> _fallback.RgbImage: ...
+) -> _pillow.RgbImage: ...
 def decode_image(
     source: str | os.PathLike[str] | bytes | bytearray | memoryview,
     *,
@@ -64,16 +66,16 @@ def decode_image(
     path = "" if isinstance(source, bytes) else os.fspath(source)
     pixels = _decode_natively(path, contents, is_planar=output == "tensor")
     if pixels is None:
-        image = _fallback.open_rgb(path) if contents is None else _fallback.open_rgb_bytes(contents)
+        image = _pillow.open_rgb(path) if contents is None else _pillow.open_rgb_bytes(contents)
         return image if output == "pil" else _as_array(image, output)
     if output == "pil":
-        image = _fallback.rgb_image(pixels.data, pixels.shape[1], pixels.shape[0])
-        image.info = _fallback.image_info(path if contents is None else io.BytesIO(contents))
+        image = _pillow.rgb_image(pixels.data, pixels.shape[1], pixels.shape[0])
+        image.info = _pillow.image_info(path if contents is None else io.BytesIO(contents))
         return image
     return torch.from_numpy(pixels) if output == "tensor" else pixels
 
 
-def pil_loader(path: str) -> _fallback.RgbImage:
+def pil_loader(path: str) -> _pillow.RgbImage:
     """torchvision.datasets.folder.pil_loader with the native decoder: the RGB image of the file at `path`.
 
     Raises what pil_loader raises for the file, and OSError for a FIFO or device, where pil_loader would wait for ever.
@@ -84,7 +86,7 @@ def pil_loader(path: str) -> _fallback.RgbImage:
     return decode_image(path, output="pil")
 
 
-def _as_array(image: _fallback.RgbImage, output: str) -> Any:
+def _as_array(image: _pillow.RgbImage, output: str) -> Any:
     pixels = np.array(image)
     return torch.from_numpy(pixels).permute(2, 0, 1).contiguous() if output == "tensor" else pixels
 
@@ -107,9 +109,9 @@ _thread_decoder = _ThreadDecoder()
 
 def _decode_natively(path: str, contents: bytes | None, *, is_planar: bool) -> NDArray[np.uint8] | None:
     """The pixels, or None where Pillow has to decide what they are."""
-    if not _fallback.native_jpeg_is_exact().is_exact:
+    if not _pillow.native_jpeg_is_exact().is_exact:
         return None
-    decoder = _thread_decoder.get(_fallback.pillow_info().max_pixels)
+    decoder = _thread_decoder.get(_pillow.pillow_info().max_pixels)
     if contents is not None:
         return decoder.decode_bytes(contents, is_planar)
     encoded = os.fsencode(path)

@@ -10,9 +10,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from fastload import _config, _fallback, _native
-from fastload._failures import exception_of, exception_of_pillow
-from fastload._tail._plan import TailPlan
+from fastload import _native
+from fastload._pillow import _pillow
+from fastload._pillow._failures import exception_of, exception_of_pillow
+from fastload._planning._native_part_plan import TailPlan
+from fastload._process import _config
 from fastload._threads._random_stream import RandomStream
 
 # Transforms of torchvision that call the user's own code, which may look at an image's EXIF data.
@@ -68,12 +70,12 @@ class SampleHead:
             self._stream.end_native_draws()
         return self._handed_over(result, file, index, info)
 
-    def opened(self, file: int, index: int) -> _fallback.RgbImage:
+    def opened(self, file: int, index: int) -> _pillow.RgbImage:
         """The image of file `file` as Pillow decodes it. Raises SampleError: it does not."""
         path = self._plan.source.table.path_bytes(file)
         begin = time.perf_counter()
         try:
-            return _fallback.open_rgb(path)
+            return _pillow.open_rgb(path)
         except Exception as error:
             raise exception_of_pillow(error, path, index) from error
         finally:
@@ -91,14 +93,14 @@ class SampleHead:
     def _info(self, file: int, index: int) -> dict[Any, Any]:
         path = self._plan.source.table.path_bytes(file)
         try:
-            return _fallback.image_info(os.fsdecode(path))
+            return _pillow.image_info(os.fsdecode(path))
         except Exception as error:  # the file has changed since
             raise exception_of_pillow(error, path, index) from error
 
     def _handed_over(self, pixels: NDArray[np.uint8], file: int, index: int, info: dict[Any, Any] | None) -> Any:
         head = self._plan.head
         if head.sample == "pil":
-            image = _fallback.rgb_image(pixels.data, pixels.shape[1], pixels.shape[0])
+            image = _pillow.rgb_image(pixels.data, pixels.shape[1], pixels.shape[0])
             if self._has_info and self._native.keeps_info:
                 image.info = self._info(file, index) if info is None else info
             return image

@@ -9,9 +9,9 @@ from typing import Any
 
 import torch
 
-from fastload._device import Device, PinnedMemory, moved
-from fastload._device_errors import naming_batch
-from fastload._device_order import holders
+from fastload._delivery._device import Device, PinnedMemory, moved
+from fastload._delivery._device_errors import naming_batch
+from fastload._delivery._thread_order import holders
 
 
 @dataclass(frozen=True)

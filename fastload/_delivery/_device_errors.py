@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 
-from fastload._device import Device, first_line
+from fastload._delivery._device import Device, first_line
 from fastload._errors import DeviceError
 
 

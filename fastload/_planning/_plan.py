@@ -15,12 +15,13 @@ from torch.utils.data import DataLoader, IterDataPipe, MapDataPipe
 from torch.utils.data._utils import collate
 from torch.utils.data._utils.collate import default_collate
 
-from fastload import _fallback, _native
-from fastload._batch_memory import ViewForm
-from fastload._device import BatchLayout
-from fastload._iterator import NativePlan
+from fastload import _native
+from fastload._delivery._batch_memory import ViewForm
+from fastload._delivery._device import BatchLayout
+from fastload._pillow import _pillow
+from fastload._planning._native_plan import NativePlan
+from fastload._planning._torch_draws import UnknownDrawsError, uniform_rule, with_torch_exp
 from fastload._stats import LoaderStats
-from fastload._torch_draws import UnknownDrawsError, uniform_rule, with_torch_exp
 from fastload.sources._lowering import LoweredSource, NotLowered
 from fastload.transforms._lowering import LoweredTransform, TransformStage, lower_transform, lower_views
 from fastload.transforms._lowering import NotLowered as TransformNotLowered
@@ -95,7 +96,7 @@ def examine(loader: DataLoader[Any], rng: str, source: LoweredSource | NotLowere
     if source.target_transform is not None:
         verdicts.append(StageVerdict("labels", "target_transform", "it runs in Python", Way.TAIL))
     verdicts += [_random_verdict(rng, loader.num_workers), StageVerdict("decode", _decoder())]
-    if _fallback.pillow_info().is_simd:
+    if _pillow.pillow_info().is_simd:
         verdicts.append(StageVerdict("resize", "as plain Pillow, which Pillow-SIMD does not equal"))
     findings = Findings((*verdicts, *batching), tuple(views or [transform]), views is not None)
     if findings.way is Way.TAIL and views is not None:  # then Python calls the MultiView as it is
@@ -134,7 +135,7 @@ def _view_plan(view: LoweredTransform, rng: str, form: ViewForm) -> _native.Tran
         element_size=1 if is_pixels else view.element_size,
         channels_last=is_pixels or form.layout.memory_format is torch.channels_last,
         table=None if is_pixels else view.table,
-        resize_order=resize_order(_fallback.pillow_info().version),
+        resize_order=resize_order(_pillow.pillow_info().version),
     )
 
 
@@ -214,7 +215,7 @@ def _random_verdict(rng: str, num_workers: int) -> StageVerdict:
 
 
 def _decoder() -> str:
-    exactness = _fallback.native_jpeg_is_exact()
+    exactness = _pillow.native_jpeg_is_exact()
     return "clean JPEG, others by Pillow" if exactness.is_exact else f"all by Pillow: {exactness.reason}"
 
 

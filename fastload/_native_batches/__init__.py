@@ -1,0 +1,1 @@
+"""Batches made by native code: the engine and the iterator over its batches."""

@@ -1,0 +1,86 @@
+"""The engine of a native loader, and the threads of Python that decode what it does not."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from dataclasses import dataclass
+
+from fastload import _native
+from fastload._errors import ForkedProcessError, LoaderClosedError
+from fastload._pillow._pillow import FallbackThreads
+from fastload._process import _config
+from fastload._process._exit import exit_state
+
+# How long close() and the interpreter's exit wait for native threads; one that hangs in a read is left behind.
+CLOSE_TIMEOUT_SECONDS = 0.2
+
+
+@dataclass(frozen=True)
+class EngineSettings:
+    """What an engine is made for.
+
+    Attributes:
+        num_threads: native threads; 0 means that the thread which asks for a batch does the work.
+        max_batches: the most batches in flight; as many unused buffers are kept.
+        max_pixels: larger images are left to Pillow.
+        is_native_jpeg_exact: False leaves every file to Pillow.
+    """
+
+    num_threads: int
+    max_batches: int
+    max_pixels: int
+    is_native_jpeg_exact: bool
+
+
+class LoaderEngine:
+    """The native engine of one loader with the Python threads that decode what it cannot. Kept between epochs.
+
+    Whoever iterates holds it, so that a loader made in the head of a for statement lives as long as its iterator. When
+    nobody holds it any more its threads are signalled, not waited for.
+
+    Raises:
+        RuntimeError: the system refuses a thread.
+    """
+
+    def __init__(self, settings: EngineSettings) -> None:
+        self.settings = settings
+        self.owner_pid = os.getpid()
+        self.native = _native.Engine(
+            num_threads=settings.num_threads,
+            max_free_buffers=settings.max_batches + 2,  # one at the consumer and one being let go of
+            max_file_bytes=_config.MAX_FILE_BYTES,
+            max_pixels=settings.max_pixels,
+            native_jpeg=settings.is_native_jpeg_exact,
+        )
+        self._fallback_threads = FallbackThreads(self.native, settings.num_threads)
+        self._fallback_threads.start()
+        weakref.finalize(self, _signal_end, self.native).atexit = False
+        exit_state.watch()
+
+    def can_run(self, settings: EngineSettings) -> bool:
+        """Whether new iterations with `settings` can use this engine: it has not ended and was made for them."""
+        return self.settings == settings and self.native.is_running
+
+    def check_process(self, what: str) -> None:
+        """Raises ForkedProcessError in a child of the process that made this engine: it has none of its threads."""
+        if self.native.is_forked:
+            raise ForkedProcessError(what, self.owner_pid)
+
+    def check_open(self) -> None:
+        """Raises LoaderClosedError where it was closed; for who waits for something else than its threads."""
+        exit_state.sleep_if_begun()
+        if not self.native.is_running:
+            raise LoaderClosedError("the loader was closed; iterate over it again to start anew")
+
+    def close(self) -> None:
+        """Ends every iterator and thread. Waits at most 0.2 s for native threads and 1 s for those inside Pillow."""
+        if self.native.is_forked:
+            return
+        self.native.close(CLOSE_TIMEOUT_SECONDS)
+        self._fallback_threads.close()
+
+
+def _signal_end(engine: _native.Engine) -> None:
+    if not engine.is_forked:
+        engine.close()
