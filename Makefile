@@ -1,4 +1,9 @@
-# make test   sets everything up in .venv, then lints, builds and tests. Arguments for pytest: make test ARGS="-k huffman"
+# make test      sets everything up in .venv, then lints, builds and runs the tests that take minutes; tests/tiers.py says
+#                which. Arguments for pytest: make test ARGS="-k huffman"
+# make test-all  make test, then every other case and the slow suites: faults, frameworks, environments, builds, sanitizers
+# make campaign MINUTES=60   loaders, files and faults at random for so long; tests/campaign.py; a line in docs/campaigns.md
+# make check     lints the files that differ from the last commit
+# make unit      builds and runs tests/unit; make cpp the unit tests of the core; both take ARGS
 # make bench  sets everything up in .venv, then compares fastload with torch and draws a chart of it in benchmarks/results;
 #             DATA=folder takes your own images, a folder of images per class; ARGS="--rows all", see benchmarks/README.md
 # make test-gpu   on a machine with a GPU: builds in PYTHON's own environment, which is to have the CUDA torch you train
@@ -25,11 +30,40 @@ torchvision_of = 0.$(shell expr $(word 2,$(subst ., ,$(1))) + 15).*
 CPP := $(shell find csrc tests/cpp fuzz benchmarks -name '*.h' -o -name '*.cpp' -o -name '*.cu' 2>/dev/null)
 NATIVE := $(shell find csrc -name '*.h' -o -name '*.cpp' -o -name '*.cu' -o -name '*.map')
 
-.PHONY: test bench test-gpu bench-gpu build lint format clean test-torch
+.PHONY: test test-all test-rest campaign check unit cpp bench test-gpu bench-gpu build lint format clean test-torch
 .DELETE_ON_ERROR:
 
-test: lint $(VENV)/.built
-	$(BIN)/python -m pytest $(ARGS)
+# Two processes at least: some tests wait.
+PYTEST := $(BIN)/python -m pytest -n $(shell n=$$(nproc); echo $$((n > 2 ? n : 2))) --dist loadgroup
+
+# With arguments for pytest one wants to know about some tests soon.
+test: $(if $(ARGS),,lint) $(VENV)/.built
+	$(PYTEST) --tier test $(ARGS)
+
+test-all: test test-rest
+
+test-rest: $(VENV)/.built
+	$(PYTEST) --tier rest $(ARGS)
+
+MINUTES ?= 60
+campaign: $(VENV)/.built
+	$(BIN)/python tests/campaign.py --minutes $(MINUTES) $(ARGS)
+
+unit: $(VENV)/.built
+	$(PYTEST) tests/unit $(ARGS)
+
+cpp: $(VENV)/.tools
+	$(BIN)/python tests/cpp/build.py plain unit_tests
+	build/cpp/plain/unit_tests $(ARGS)
+
+CHANGED = $(shell git diff --name-only --diff-filter=d HEAD; git ls-files --others --exclude-standard)
+CHANGED_PYTHON = $(filter %.py %.pyi,$(CHANGED))
+CHANGED_CPP = $(filter $(CPP),$(CHANGED))
+check: $(VENV)/.tools
+	$(if $(CHANGED_PYTHON),$(BIN)/ruff check $(CHANGED_PYTHON))
+	$(if $(CHANGED_PYTHON),$(BIN)/ruff format --check $(CHANGED_PYTHON))
+	$(if $(filter fastload/% benchmarks/%,$(CHANGED_PYTHON)),$(BIN)/mypy)
+	$(if $(CHANGED_CPP),$(BIN)/clang-format --dry-run -Werror $(CHANGED_CPP))
 
 bench: $(VENV)/.built
 	$(BIN)/python -m benchmarks $(if $(DATA),--data "$(DATA)") $(ARGS)

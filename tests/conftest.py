@@ -13,6 +13,7 @@ from pathlib import Path
 import PIL
 import pytest
 import repository_path  # noqa: F401
+import tiers
 import torch
 import torch.utils.data
 import torchvision_shim  # noqa: F401
@@ -22,6 +23,18 @@ from warm_python import WarmPython
 import fastload
 
 TESTS = Path(__file__).resolve().parent
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--tier", default="all", help="one of " + ", ".join(tiers.TIERS) + "; see tests/tiers.py")
+
+
+@pytest.hookimpl(tryfirst=True)  # before -k and -m, so that the choice does not depend on them
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    tiers.select(config.getoption("--tier"), items, lambda left: config.hook.pytest_deselected(items=left))
+    for item in items:
+        if item.get_closest_marker("alone"):
+            item.add_marker(pytest.mark.xdist_group("alone"))
 
 
 def pytest_report_header() -> list[str]:

@@ -54,6 +54,7 @@ def replay(target: Path, folder: Path) -> None:
     assert f"{len(files)} inputs replayed" in run(target, *files)
 
 
+@pytest.mark.smoke
 def test_unit_tests_pass_under_address_and_undefined_behaviour_sanitizers(asan: Path) -> None:
     assert " passed, 0 failed" in run(asan / "unit_tests")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from notebook_kernel import Notebook
 
 CLASSES = '''
@@ -47,6 +48,7 @@ def num_threads_left(expected):
 '''
 
 
+@pytest.mark.smoke
 def test_cells_define_a_data_set_and_iterate_twice(notebook: Notebook) -> None:
     assert notebook.run(CLASSES) == ""
     notebook.run(

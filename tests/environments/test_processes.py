@@ -155,6 +155,7 @@ def test_a_daemonic_process_builds_loaders_and_iterates(run_script: RunChild, en
     )
 
 
+@pytest.mark.smoke
 def test_an_iterator_is_refused_in_a_forked_child_which_then_starts_its_own(
     run_child: RunChild, environment: dict[str, str]
 ) -> None:

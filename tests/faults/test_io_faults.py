@@ -298,6 +298,7 @@ def test_interrupted_calls_are_made_again(run_with_faults: FaultChild) -> None:
     """)
 
 
+@pytest.mark.smoke
 def test_short_reads_are_continued(run_with_faults: FaultChild) -> None:
     run_with_faults("""
         for call, path, size in itertools.product(("pread", "read"), (JPEG, PNG), (13, 1000)):

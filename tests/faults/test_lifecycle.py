@@ -68,6 +68,7 @@ def test_two_quick_interrupts_end_the_process(run_loader_child: RunChild, num_wo
     assert "KeyboardInterrupt" in result.stderr
 
 
+@pytest.mark.smoke
 @LOADERS
 @WORKERS
 def test_an_exception_in_user_code_leaves_the_loader_usable(
@@ -88,6 +89,7 @@ def test_an_exception_in_user_code_leaves_the_loader_usable(
     )
 
 
+@pytest.mark.smoke
 @LOADERS
 @pytest.mark.parametrize("is_persistent", [False, True])
 def test_dropping_the_loader_ends_its_threads(run_loader_child: RunChild, make: str, is_persistent: bool) -> None:

@@ -225,6 +225,7 @@ def test_a_loader_that_may_know_its_rank_is_not_warned_of(arguments: dict[str, A
     assert warnings_of(arguments) == []
 
 
+@pytest.mark.smoke
 @pytest.mark.usefixtures("four_ranks")
 def test_a_forked_child_is_warned_for_itself() -> None:
     assert len(warnings_of({})) == 1

@@ -41,6 +41,7 @@ def twice(title: str, names: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     return results[0], results[1]
 
 
+@pytest.mark.smoke
 def test_lightning_trains_on_the_batches_of_torchs_loader(dataset: Any) -> None:
     pytest.importorskip("lightning")
     mine, theirs = twice("Lightning", lambda: {"dataset": dataset, "model": lightning_module(), "options": LIGHTNING})

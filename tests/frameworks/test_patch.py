@@ -27,6 +27,8 @@ NAMES = {
 }
 SAMPLES = TensorDataset(torch.arange(10))
 
+pytestmark = pytest.mark.smoke  # all of it takes a second
+
 
 class Derived(torch.utils.data.DataLoader[Any]):
     """Calls torch's class by name, as old code does."""

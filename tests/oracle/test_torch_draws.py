@@ -146,6 +146,7 @@ def test_a_million_integers_equal_torchs(n: int) -> None:
     assert np.array_equal(state_of(draws, 19), generator.get_state().numpy())
 
 
+@pytest.mark.slow
 def test_a_million_permutations_equal_torchs() -> None:
     draws = native(20)
     generator = torch.Generator().manual_seed(20)
@@ -218,6 +219,7 @@ def assert_boxes_equal(count: int, scale: tuple[float, float], ratio: tuple[floa
     assert np.array_equal(state_of(draws, 21), state.numpy())
 
 
+@pytest.mark.slow
 @pytest.mark.slow
 def test_a_million_random_boxes_equal_torchvisions() -> None:
     assert_boxes_equal(MANY, (0.08, 1.0), RATIO)

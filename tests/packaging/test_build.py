@@ -90,6 +90,7 @@ def built(request: pytest.FixtureRequest) -> Built:
     return request.getfixturevalue(request.param)
 
 
+@pytest.mark.smoke
 def test_sdist_has_every_source_file_and_nothing_built(sdist: Path) -> None:
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}

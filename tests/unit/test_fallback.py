@@ -10,7 +10,6 @@ import subprocess
 import sys
 import textwrap
 import threading
-import time
 import warnings
 import weakref
 from pathlib import Path
@@ -351,7 +350,8 @@ def test_a_bomb_warning_stays_a_warning(jpeg: Path, monkeypatch: pytest.MonkeyPa
         assert decode_rgb(str(jpeg)).width == 37
 
 
-def run_child(body: str, tmp_path: Path) -> tuple[subprocess.CompletedProcess[str], float]:
+def run_child(body: str, tmp_path: Path) -> subprocess.CompletedProcess[str]:
+    """Runs a script that makes fallback threads; one that does not end within a minute fails the test."""
     script = tmp_path / "child.py"
     prelude = """
     import os, sys, threading, queue, time
@@ -366,20 +366,18 @@ def run_child(body: str, tmp_path: Path) -> tuple[subprocess.CompletedProcess[st
     """
     script.write_text(textwrap.dedent(prelude) + textwrap.dedent(body))
     root = str(Path(__file__).resolve().parents[2])
-    start = time.monotonic()
-    result = subprocess.run(
+    return subprocess.run(
         [sys.executable, str(script)],
         env={**os.environ, "PYTHONPATH": root},
         capture_output=True,
         text=True,
-        timeout=20,
+        timeout=60,
         check=False,
     )
-    return result, time.monotonic() - start
 
 
 def test_interpreter_exit_closes_waiting_threads(tmp_path: Path) -> None:
-    result, _ = run_child(
+    result = run_child(
         """
         import atexit
         engine = Engine()
@@ -395,22 +393,21 @@ def test_interpreter_exit_closes_waiting_threads(tmp_path: Path) -> None:
 
 
 def test_interpreter_exit_does_not_wait_for_a_stuck_decode(tmp_path: Path) -> None:
-    result, seconds = run_child(
+    result = run_child(
         """
         class Stuck(Engine):
             def next_fallback(self):
-                time.sleep(60)
+                time.sleep(600)
         threads = FallbackThreads(Stuck(), 2)
         threads.start()
         """,
         tmp_path,
     )
     assert (result.returncode, result.stderr) == (0, "")
-    assert seconds < 10
 
 
 def test_a_forked_child_exits_without_touching_the_parents_engine(tmp_path: Path) -> None:
-    result, _ = run_child(
+    result = run_child(
         """
         class Parent(Engine):
             def close(self):

@@ -539,6 +539,7 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_clean_folder(tmp_path_factory.mktemp("images"), 7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
 @pytest.mark.parametrize("is_mapped", [False, True])
 def test_torchs_workers_get_the_data_set_by_every_start_method(

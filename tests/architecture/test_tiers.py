@@ -1,0 +1,101 @@
+"""The tiers of tests: every case is in one, and the choice of cases is small and covers pairs of values."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import campaign
+import pytest
+import tiers
+
+
+def test_every_folder_with_tests_has_a_tier_and_no_other_has_one() -> None:
+    files = [path for folder in ("tests", "benchmarks") for path in (tiers.ROOT / folder).rglob("test_*.py")]
+    assert {path.relative_to(tiers.ROOT).parent.as_posix() for path in files} == set(tiers.SUITES)
+
+
+def test_a_folder_without_a_tier_ends_the_collection_with_its_name() -> None:
+    with pytest.raises(pytest.UsageError, match="tests/new has no tier; give it one in"):
+        tiers.suite_of(tiers.ROOT / "tests" / "new" / "test_thing.py")
+
+
+@pytest.mark.parametrize("shape", [(1,), (8,), (3, 3), (65,), (2, 3, 4), (4, 6, 12)])
+def test_a_choice_of_cases_is_small_and_has_every_value_that_fits(shape: tuple[int, ...]) -> None:
+    cases = list(itertools.product(*map(range, shape)))
+    chosen = tiers.choose_pairwise(cases, 8)
+    assert len(chosen) == len(set(chosen)) == min(8, len(cases))
+    for parameter, count in enumerate(shape):
+        assert len({cases[position][parameter] for position in chosen}) == min(8, count)
+
+
+def test_every_pair_of_two_small_parameters_is_chosen_where_there_is_room() -> None:
+    cases = list(itertools.product(range(2), range(2), range(2), range(2)))
+    chosen = [cases[position] for position in tiers.choose_pairwise(cases, 8)]
+    for one, other in itertools.combinations(range(4), 2):
+        assert {(case[one], case[other]) for case in chosen} == set(itertools.product(range(2), range(2)))
+
+
+class FakeItem:
+    """A collected case, as far as the tiers look at it."""
+
+    def __init__(self, name: str, folder: str, *marks: str) -> None:
+        self.name = self.originalname = name
+        self.path = tiers.ROOT / folder / "test_file.py"
+        self.marks = marks
+
+    def get_closest_marker(self, name: str) -> Any:
+        return name if name in self.marks else None
+
+
+def test_test_and_rest_are_all_and_have_nothing_in_common() -> None:
+    items: Any = [
+        FakeItem("plain", "tests/unit"),
+        FakeItem("slow", "tests/unit", "slow"),
+        FakeItem("gpu", "tests/device", "gpu"),
+        FakeItem("fault", "tests/faults"),
+        FakeItem("smoke", "tests/faults", "smoke"),
+        FakeItem("build", "tests/cpp", "slow", "smoke"),
+        *[FakeItem("many", "tests/oracle") for _ in range(20)],
+    ]
+    found: dict[str, list[str]] = {}
+    for tier in tiers.TIERS:
+        kept, left = list(items), []
+        tiers.select(tier, kept, left.extend)
+        assert len(kept) + len(left) == len(items)
+        found[tier] = [item.name for item in kept]
+    assert found["test"] == ["plain", "smoke", "build", *["many"] * 8]
+    assert found["rest"] == ["slow", "gpu", "fault", *["many"] * 12]
+    assert found["all"] == [item.name for item in items]
+
+
+def test_a_tier_that_is_none_is_named() -> None:
+    with pytest.raises(pytest.UsageError, match="--tier must be one of test, rest, all, got 'some'"):
+        tiers.select("some", [], list)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", campaign.CAMPAIGNS)
+def test_some_cases_of_every_campaign_find_nothing(name: str, run_child: Any) -> None:
+    result = run_child(
+        f"import sys, campaign; sys.argv[1:] = ['--only', {name!r}, '--first', '1', '--cases', '8']; campaign.main()",
+        timeout=300,
+    )
+    assert result.stdout.splitlines()[-1] == f"{name}: 8 cases from seed 1 on, 0 failed"
+
+
+def test_a_run_of_a_campaign_goes_on_where_the_last_one_ended_and_tells_what_it_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = tmp_path / "campaigns.md"
+    record.write_text("| 2026-01-02 | abc | 3 | files | 10..19 | 12 |\n")
+    monkeypatch.setattr(campaign, "RECORD", record)
+    first = campaign.next_seeds()
+    assert first == {"data sets": 10_000, "native loaders": 10_000, "files": 20}
+    monkeypatch.setitem(campaign.CAMPAIGNS, "files", lambda folder: lambda seed: 1 / (seed - 21))
+    found = campaign.run(["files"], 0, first, 3)
+    assert found == {"files": (3, [21])}
+    campaign.write_record(found, first, 7)
+    assert record.read_text().splitlines()[-1].endswith("| 7 | files | 20..22 | 21 |")
+    assert campaign.next_seeds()["files"] == 23

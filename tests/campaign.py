@@ -1,0 +1,159 @@
+"""Checks that could go on for ever, for as long as one likes: `make campaign MINUTES=60`.
+
+Each campaign makes its cases from seeds and compares fastload with torch or Pillow. They take turns; a run begins with
+the seed at which the run before has ended, so that no case comes twice. What was found is printed with its seed, and
+the run becomes a line of docs/campaigns.md, which is committed. `ARGS="--only files"` runs one of them, and
+`ARGS="--only files --first 1234 --cases 1"` one case again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import importlib
+import io
+import random
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+TESTS = Path(__file__).resolve().parent
+ROOT = TESTS.parent
+RECORD = ROOT / "docs" / "campaigns.md"
+sys.path[:0] = [str(ROOT), str(TESTS), str(TESTS / "contract"), str(TESTS / "loader")]
+
+Check = Callable[[int], None]
+
+
+def check_data_sets(_: Path) -> Check:
+    """Data sets that run in Python, with loaders made at random, against torch's loader."""
+    check: Check = importlib.import_module("random_datasets").assert_case
+    return check
+
+
+def check_native_loaders(folder: Path) -> Check:
+    """Loaders made at random over files of every kind, against torch's loader."""
+    module = importlib.import_module("test_random_loaders")
+    root = module.make_odd_folder(folder)
+    return lambda seed: module.assert_case(seed, root)
+
+
+def check_files(_: Path) -> Check:
+    """Damaged JPEGs: pixels, or type and text of the error, against Pillow."""
+    from image_folders import SUBSAMPLINGS, synthetic_image
+    from PIL import Image
+
+    import fastload
+
+    def jpeg(choose: random.Random) -> bytearray:
+        file = io.BytesIO()
+        image = synthetic_image(choose.getrandbits(20), choose.randint(1, 200), choose.randint(1, 200))
+        image.convert(choose.choice(["RGB", "RGB", "RGB", "L", "CMYK"])).save(
+            file,
+            "JPEG",
+            quality=choose.choice([1, 30, 75, 90, 95]),
+            subsampling=choose.choice(SUBSAMPLINGS),
+            progressive=choose.random() < 0.3,
+            optimize=choose.random() < 0.5,
+            restart_marker_blocks=choose.choice([0, 0, 1, 5]),
+        )
+        return bytearray(file.getvalue())
+
+    def outcome(decode: Callable[[], Image.Image]) -> tuple[Any, ...]:
+        try:
+            image = decode()
+        except Exception as error:  # noqa: BLE001 - it is compared
+            # "cannot identify" shows the address of the file object.
+            return type(error).__name__, re.sub(r"0x[0-9a-f]+", "", str(error))
+        return image.size, image.tobytes()
+
+    def check(seed: int) -> None:
+        choose = random.Random(seed)
+        data = jpeg(choose)
+        for _ in range(choose.choice([0, 1, 1, 2, 8])):
+            data[choose.randrange(len(data))] ^= 1 << choose.randrange(8)
+        if choose.random() < 0.3:
+            del data[choose.randrange(len(data)) :]
+        file = bytes(data)
+        theirs = outcome(lambda: Image.open(io.BytesIO(file)).convert("RGB"))
+        mine = outcome(lambda: fastload.decode_image(file, output="pil"))
+        assert mine == theirs, [part if len(str(part)) < 200 else "pixels" for part in (*theirs, *mine)]
+
+    return check
+
+
+CAMPAIGNS = {"data sets": check_data_sets, "native loaders": check_native_loaders, "files": check_files}
+# Cases in a turn: about a second.
+TURN = {"data sets": 5, "native loaders": 5, "files": 200}
+
+
+def run(names: list[str], seconds: float, first: dict[str, int], most: int | None) -> dict[str, tuple[int, list[int]]]:
+    """Number of cases and the seeds of those that failed, by campaign."""
+    found: dict[str, tuple[int, list[int]]] = {name: (0, []) for name in names}
+    deadline = time.monotonic() + seconds
+    with tempfile.TemporaryDirectory() as folder:
+        checks = {name: CAMPAIGNS[name](Path(folder) / name.replace(" ", "_")) for name in names}
+        is_over = False
+        while not is_over:
+            for name in names:
+                count, failed = found[name]
+                for seed in range(first[name] + count, first[name] + count + (most or TURN[name])):
+                    try:
+                        checks[name](seed)
+                    except Exception:  # noqa: BLE001 - whatever it is, it is a find
+                        failed.append(seed)
+                        print(f"{name}, seed {seed}:\n{traceback.format_exc()}", flush=True)
+                    count += 1
+                found[name] = count, failed
+            is_over = bool(most) or time.monotonic() > deadline
+    return found
+
+
+def next_seeds() -> dict[str, int]:
+    """For each campaign the seed behind those that the record tells of."""
+    text = RECORD.read_text()
+    ends = {name: re.findall(rf"\| {name} \| \d+\.\.(\d+) \|", text) for name in CAMPAIGNS}
+    return {name: max(map(int, found), default=9_999) + 1 for name, found in ends.items()}
+
+
+def write_record(found: dict[str, tuple[int, list[int]]], first: dict[str, int], minutes: float) -> None:
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True).stdout
+    today = datetime.date.today().isoformat()
+    with RECORD.open("a") as record:
+        for name, (count, failed) in found.items():
+            seeds = f"{first[name]}..{first[name] + count - 1}"
+            finds = ", ".join(map(str, failed)) or "none"
+            record.write(f"| {today} | {commit.strip()} | {minutes:.0f} | {name} | {seeds} | {finds} |\n")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--minutes", type=float, default=60)
+    parser.add_argument("--only", choices=CAMPAIGNS)
+    parser.add_argument("--first", type=int, help="seed; then nothing is recorded")
+    parser.add_argument("--cases", type=int, help="so many of each; then nothing is recorded")
+    arguments = parser.parse_args()
+    import repository_path  # noqa: F401
+    import torchvision_shim  # noqa: F401
+
+    warnings.simplefilter("ignore")
+    names = [arguments.only] if arguments.only else list(CAMPAIGNS)
+    first = dict.fromkeys(CAMPAIGNS, arguments.first) if arguments.first is not None else next_seeds()
+    begin = time.monotonic()
+    found = run(names, arguments.minutes * 60, first, arguments.cases)
+    if arguments.first is None and arguments.cases is None:
+        write_record(found, first, (time.monotonic() - begin) / 60)
+    for name, (count, failed) in found.items():
+        print(f"{name}: {count} cases from seed {first[name]} on, {len(failed)} failed")
+    return int(any(failed for _, failed in found.values()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
