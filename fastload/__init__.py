@@ -1,7 +1,7 @@
 """A drop-in for torch.utils.data.DataLoader that reads, decodes and transforms in native threads."""
 
 from fastload._errors import DeviceError, FastloadError, ForkedProcessError, LoaderClosedError, SampleError
-from fastload._loader import DataLoader
+from fastload._loader._loader import DataLoader
 from fastload._native import BuildInfo, build_info
 from fastload._native import version as __version__
 from fastload._native_batches._report import SampleReport

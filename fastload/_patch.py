@@ -10,7 +10,7 @@ from typing import Any
 
 import torch.utils.data
 
-from fastload._loader import DataLoader
+from fastload._loader._loader import DataLoader
 
 _TorchLoader = torch.utils.data.DataLoader
 

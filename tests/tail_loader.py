@@ -8,7 +8,7 @@ import torch.utils.data
 from torch.utils.data import Dataset
 
 import fastload
-from fastload._planning._native_part_plan import TailPlan
+from fastload._planning._plan import LoaderPlan
 from fastload._threads._iterator import ThreadIterator
 from fastload.sources._lowering import LoweredSource, lower_dataset
 from fastload.transforms._lowering import LoweredTransform, lower_transform
@@ -27,11 +27,11 @@ class TailLoader(fastload.DataLoader[Any]):
     def _get_iterator(self) -> ThreadIterator:
         source = lower_dataset(self.dataset, (fastload.pil_loader,))
         assert isinstance(source, LoweredSource), source
-        head = lower_transform(source.transform)
-        assert isinstance(head, LoweredTransform), head
-        assert sum(stage.problem is None for stage in head.stages) == self.num_native, head.stages
-        index = source.table.index
-        return self._iterator_of_tail(TailPlan.of(self, source, index, head, self.rng, image_type()))
+        lowered = lower_transform(source.transform)
+        assert isinstance(lowered, LoweredTransform), lowered
+        assert sum(stage.problem is None for stage in lowered.stages) == self.num_native, lowered.stages
+        plan = LoaderPlan((), self.rng, source, (lowered,))
+        return self._iterator_of_native_part(plan.native_part(source.table.index, image_type()))
 
 
 def torch_loader(dataset: Dataset[Any], **arguments: Any) -> torch.utils.data.DataLoader[Any]:

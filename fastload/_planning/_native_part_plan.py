@@ -1,56 +1,26 @@
-"""What every thread of an iteration with a Python tail shares."""
+"""What every thread of an iteration shares whose samples native code begins and the user's own Python ends."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
 
 import torch
-from torch.utils.data import DataLoader
 
 from fastload import _native
-from fastload._pillow import _pillow
-from fastload._planning import _torch_draws
 from fastload.sources._lowering import LoweredSource
-from fastload.transforms._pillow_rules import resize_order
-
-Rng = Literal["torch", "sample"]
-
-
-class LoweredHead(Protocol):
-    """The parts of a lowered transform that are needed here; see there."""
-
-    @property
-    def steps(self) -> Sequence[dict[str, Any]]: ...
-    @property
-    def dtype(self) -> torch.dtype: ...
-    @property
-    def element_size(self) -> int: ...
-    @property
-    def table(self) -> bytes | None: ...
-    @property
-    def sample(self) -> Literal["pil", "tensor", "tv_image"]: ...
-    @property
-    def is_interleaved(self) -> bool: ...
-    @property
-    def tail(self) -> Sequence[Callable[[Any], Any]]: ...
-    @property
-    def stages(self) -> Sequence[Any]: ...
+from fastload.transforms._lowering import LoweredTransform
 
 
 @dataclass(frozen=True)
-class TailPlan:
-    """How a sample is made, by native code and then by the user's own Python, and a batch of samples.
+class NativePartPlan:
+    """How the native part of a sample is made.
 
     Attributes:
         source: The dataset as arrays.
         index: Its paths.
         transform: The native steps and the form they end in.
-        head: What the steps were lowered from.
-        image_type: torchvision's tv_tensors.Image, where the head makes one.
-        collate_fn: Called with the list of samples, or with one sample where there are no batches.
-        is_batched: Whether the sampler gives lists of indices.
+        lowered: What the steps were lowered from, with the transforms that Python goes on with.
+        image_type: torchvision's tv_tensors.Image, where the native part ends in one.
         max_pixels: Larger images are left to Pillow.
         is_native_jpeg_exact: False leaves every file to Pillow.
     """
@@ -58,62 +28,18 @@ class TailPlan:
     source: LoweredSource
     index: _native.SampleIndex
     transform: _native.TransformPlan
-    head: LoweredHead
+    lowered: LoweredTransform
     image_type: type[torch.Tensor] | None
-    collate_fn: Callable[[Any], Any]
-    is_batched: bool
     max_pixels: int
     is_native_jpeg_exact: bool
-
-    @classmethod
-    def of(
-        cls,
-        loader: DataLoader[Any],
-        source: LoweredSource,
-        index: _native.SampleIndex,
-        head: LoweredHead,
-        rng: Rng,
-        image_type: type[torch.Tensor] | None = None,
-    ) -> TailPlan:
-        """The plan for one iteration of `loader`, whose dataset and transform were lowered to the other arguments.
-
-        Raises:
-            UnknownDrawsError: `rng` is "torch", whose draws native code does not know.
-        """
-        return cls(
-            source,
-            index,
-            native_transform(head, rng),
-            head,
-            image_type,
-            loader.collate_fn,
-            loader.batch_sampler is not None,
-            _pillow.pillow_info().max_pixels,
-            _pillow.native_jpeg_is_exact().is_exact,
-        )
 
     @property
     def has_python_part(self) -> bool:
         """Whether Python has a part in a sample, besides its batch."""
-        return bool(self.head.tail) or self.source.target_transform is not None
+        return bool(self.lowered.tail) or self.source.target_transform is not None
 
     @property
-    def tail_position(self) -> int:
+    def python_position(self) -> int:
         """Of the first transform that runs in Python, in the user's pipeline."""
-        return next((stage.position for stage in self.head.stages if stage.problem is not None), len(self.head.stages))
-
-
-def native_transform(head: LoweredHead, rng: Rng) -> _native.TransformPlan:
-    """The steps of `head` in the form and memory layout in which Python takes over.
-
-    Raises:
-        UnknownDrawsError: rng is "torch", whose draws native code does not know.
-    """
-    return _native.TransformPlan(
-        _torch_draws.with_torch_exp(head.steps) if rng == "torch" else list(head.steps),
-        element_size=1 if head.sample == "pil" else head.element_size,
-        channels_last=head.sample == "pil" or head.is_interleaved,
-        table=None if head.sample == "pil" else head.table,
-        resize_order=resize_order(_pillow.pillow_info().version),
-        allow_variable_size=True,
-    )
+        stages = self.lowered.stages
+        return next((stage.position for stage in stages if stage.problem is not None), len(stages))

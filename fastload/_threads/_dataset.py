@@ -15,13 +15,13 @@ from typing import Any
 
 from torch.utils.data import IterableDataset, Subset
 
-from fastload._threads._batch_maker import BatchMaker, EndOfStreamError
 from fastload._threads._counters import ThreadCounters
+from fastload._threads._fetcher import BatchFetcher, EndOfStreamError
 from fastload._threads._own_dataset import attributes
 from fastload._threads._random_stream import RandomKey, RandomStream
 from fastload._threads._task import AbandonedError
 
-_NO_LOCK = contextlib.nullcontext()
+NO_LOCK = contextlib.nullcontext()
 
 
 @dataclass(frozen=True)
@@ -74,11 +74,11 @@ def innermost(dataset: Any) -> Any:
     return dataset
 
 
-def make_dataset_maker(plan: DatasetPlan, stream: RandomStream, worker_id: int | None) -> BatchMaker:
+def make_dataset_fetcher(plan: DatasetPlan, stream: RandomStream, worker_id: int | None) -> BatchFetcher:
     """What one thread makes its batches with."""
     if isinstance(plan.dataset, IterableDataset):
-        return IterableMaker(plan, stream, worker_id or 0)
-    return MapMaker(plan, stream)
+        return IterableFetcher(plan, stream, worker_id or 0)
+    return MapFetcher(plan, stream)
 
 
 class _Tally:
@@ -99,7 +99,7 @@ class _Tally:
         self._num_samples, self._seconds = 0, 0.0
 
 
-class MapMaker:
+class MapFetcher:
     """Batches of a dataset with ``__getitem__``, in one thread."""
 
     def __init__(self, plan: DatasetPlan, stream: RandomStream) -> None:
@@ -107,8 +107,8 @@ class MapMaker:
         self._stream = stream
         self._tally = _Tally(plan.counters)
 
-    def make(self, indices: Any, key: RandomKey, epoch: int, is_abandoned: Callable[[], bool]) -> Any:
-        """See BatchMaker. StopIteration of the dataset, which would end the epoch, is a RuntimeError."""
+    def fetch(self, indices: Any, key: RandomKey, epoch: int, is_abandoned: Callable[[], bool]) -> Any:
+        """See BatchFetcher. StopIteration of the dataset, which would end the epoch, is a RuntimeError."""
         try:
             samples = self._samples(indices, key, is_abandoned)
         finally:
@@ -116,11 +116,11 @@ class MapMaker:
         return self.collate(samples, indices, key)
 
     def load(self, index: Any, key: RandomKey) -> Any:
-        """See SampleMaker."""
+        """See SampleFetcher."""
         self._stream.begin_sample(key, index)
         begin = time.perf_counter()
         try:
-            with self._plan.lock or _NO_LOCK, self._stream.mode():
+            with self._plan.lock or NO_LOCK, self._stream.mode():
                 sample = self._plan.dataset[index]
         except StopIteration as error:
             raise _silent_end(f"dataset[{index!r}]") from error
@@ -128,7 +128,7 @@ class MapMaker:
         return sample
 
     def collate(self, samples: Any, indices: Any, key: RandomKey) -> Any:
-        """See SampleMaker."""
+        """See SampleFetcher."""
         self._stream.begin_batch(key, indices)
         return _collated(self._plan, self._stream, samples)
 
@@ -143,7 +143,7 @@ class MapMaker:
             return self._load_all(indices, key)
         self._plan.find_in_subsets(indices)
         if self._plan.lock is not None or self._stream.begins_with_sample:
-            return [self.load(index, key) for index in _wanted(indices, is_abandoned)]
+            return [self.load(index, key) for index in wanted(indices, is_abandoned)]
         return self._load_each(indices, is_abandoned)
 
     def _load_each(self, indices: Any, is_abandoned: Callable[[], bool]) -> list[Any]:
@@ -152,7 +152,7 @@ class MapMaker:
         begin = time.perf_counter()
         try:
             with self._stream.mode():
-                for index in _wanted(indices, is_abandoned):
+                for index in wanted(indices, is_abandoned):
                     samples.append(dataset[index])
         except StopIteration as error:
             raise _silent_end(f"dataset[{index!r}]") from error
@@ -164,7 +164,7 @@ class MapMaker:
         self._stream.begin_batch(key, indices)
         begin = time.perf_counter()
         try:
-            with self._plan.lock or _NO_LOCK, self._stream.mode():
+            with self._plan.lock or NO_LOCK, self._stream.mode():
                 samples = self._plan.dataset.__getitems__(indices)
         except StopIteration as error:
             raise _silent_end(f"dataset.__getitems__({indices!r})") from error
@@ -172,7 +172,7 @@ class MapMaker:
         return samples
 
 
-class IterableMaker:
+class IterableFetcher:
     """Batches of one worker's part of an iterable dataset."""
 
     def __init__(self, plan: DatasetPlan, stream: RandomStream, worker_id: int) -> None:
@@ -185,8 +185,8 @@ class IterableMaker:
         self._has_ended = False
         self._has_begun = False  # with an item
 
-    def make(self, indices: Any, key: RandomKey, epoch: int, is_abandoned: Callable[[], bool]) -> Any:
-        """See BatchMaker; of `indices` only the number counts."""
+    def fetch(self, indices: Any, key: RandomKey, epoch: int, is_abandoned: Callable[[], bool]) -> Any:
+        """See BatchFetcher; of `indices` only the number counts."""
         if epoch != self._epoch:
             self.begin(key, epoch)
         try:
@@ -196,10 +196,10 @@ class IterableMaker:
         return _collated(self._plan, self._stream, samples)
 
     def begin(self, key: RandomKey, epoch: int) -> None:
-        """Asks the dataset for an iterator; make() does so where that has not been done for `epoch`."""
+        """Asks the dataset for an iterator; fetch() does so where that has not been done for `epoch`."""
         self._stream.begin_sample(key, self._worker_id)
         try:
-            with self._plan.lock or _NO_LOCK, self._stream.mode():
+            with self._plan.lock or NO_LOCK, self._stream.mode():
                 self._items = self._plan.streams.open(self._plan.dataset, epoch)
         except StopIteration as error:
             raise _silent_end("iter(dataset)") from error
@@ -226,7 +226,7 @@ class IterableMaker:
     def _next(self) -> Any:
         begin = time.perf_counter()
         try:
-            with self._plan.lock or _NO_LOCK, self._items.lock, self._stream.mode():
+            with self._plan.lock or NO_LOCK, self._items.lock, self._stream.mode():
                 item = next(self._items.iterator)
         except StopIteration:
             self._has_ended = True
@@ -334,7 +334,7 @@ def _own_attribute_text(dataset: Any, name: str) -> str:
     )
 
 
-def _wanted(indices: Any, is_abandoned: Callable[[], bool]) -> Iterator[Any]:
+def wanted(indices: Any, is_abandoned: Callable[[], bool]) -> Iterator[Any]:
     for index in indices:
         if is_abandoned():
             raise AbandonedError

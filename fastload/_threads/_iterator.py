@@ -21,10 +21,10 @@ from fastload._errors import ForkedProcessError
 from fastload._process._base_iterator import BaseIterator
 from fastload._process._exit import LiveObjects, exit_state
 from fastload._threads import _init_fn
-from fastload._threads._batch_maker import BatchMaker, EndOfStreamError, MakerFactory
 from fastload._threads._counters import ThreadCounters
-from fastload._threads._dataset import IterableMaker, innermost
+from fastload._threads._dataset import IterableFetcher, innermost
 from fastload._threads._dataset_lock import lock_of
+from fastload._threads._fetcher import BatchFetcher, EndOfStreamError, FetcherFactory
 from fastload._threads._inherited import without_inference
 from fastload._threads._random_stream import RandomKey, RandomStream, SampleStream, TorchStream
 from fastload._threads._splitting import Splitting
@@ -91,8 +91,8 @@ class ThreadPlan:
     """How an iteration makes its batches.
 
     Attributes:
-        make_maker: Gives each thread what it makes batches with.
-        make_own_maker: The same for a thread with a dataset of its own, which it is given first.
+        make_fetcher: Gives each thread what it makes batches with.
+        make_own_fetcher: The same for a thread with a dataset of its own, which it is given first.
         rng: "torch" or "sample", as of the loader.
         position: Of the first transform that runs in Python, in the user's pipeline.
         splitting: Whether threads may share the samples of a batch.
@@ -101,8 +101,8 @@ class ThreadPlan:
         delivery: To a device, or none.
     """
 
-    make_maker: MakerFactory
-    make_own_maker: Callable[[Any, RandomStream, int], BatchMaker]
+    make_fetcher: FetcherFactory
+    make_own_fetcher: Callable[[Any, RandomStream, int], BatchFetcher]
     rng: str
     position: int
     splitting: Splitting
@@ -142,11 +142,11 @@ class ThreadIterator(BaseIterator):
         self._numbers = itertools.count()  # of batches
         exit_state.watch()
         if plan.num_threads == 0:
-            self._maker = plan.make_maker(_stream_of_caller(plan), None)
+            self._fetcher = plan.make_fetcher(_stream_of_caller(plan), None)
             self._key = self._random_key(loader)
             self._group = None
-            if isinstance(self._maker, IterableMaker):  # torch asks the dataset now, not with the first batch
-                self._maker.begin(self._key, 0)
+            if isinstance(self._fetcher, IterableFetcher):  # torch asks the dataset now, not with the first batch
+                self._fetcher.begin(self._key, 0)
             return
         self._max_batches = plan.max_batches
         self._group = self._start_threads(loader, plan)
@@ -156,8 +156,8 @@ class ThreadIterator(BaseIterator):
         # With a timeout each thread makes batches of its own, as in torch: what a slow sample holds up counts.
         splitting = Splitting(is_possible=False) if loader.timeout else plan.splitting
         group_plan = GroupPlan(
-            plan.make_maker,
-            plan.make_own_maker,
+            plan.make_fetcher,
+            plan.make_own_fetcher,
             loader.dataset,
             plan.rng,
             plan.position,
@@ -256,7 +256,7 @@ class ThreadIterator(BaseIterator):
         if self._threads.num_closes != self._num_closes:
             raise closed_error()
         try:
-            batch = self._maker.make(indices, self._key, 0, lambda: False)
+            batch = self._fetcher.fetch(indices, self._key, 0, lambda: False)
         except EndOfStreamError:
             raise StopIteration from None
         sent = _Sent(batch if self._pin is None else self._pin(batch), number)

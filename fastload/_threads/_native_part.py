@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from fastload import _native
 from fastload._pillow import _pillow
 from fastload._pillow._failures import exception_of, exception_of_pillow
-from fastload._planning._native_part_plan import TailPlan
+from fastload._planning._native_part_plan import NativePartPlan
 from fastload._process import _config
 from fastload._threads._random_stream import RandomStream
 
@@ -25,22 +25,22 @@ class NotApplicableError(Exception):
     """The native steps cannot be applied to an image; what torchvision says to it is for the caller to find out."""
 
 
-class SampleHead:
+class NativePart:
     """Makes the images of samples in one thread. Not thread-safe."""
 
-    def __init__(self, plan: TailPlan, stream: RandomStream) -> None:
+    def __init__(self, plan: NativePartPlan, stream: RandomStream) -> None:
         self._plan = plan
         self._stream = stream
         self._native = _native.SampleHead(
             max_file_bytes=_config.MAX_FILE_BYTES, max_pixels=plan.max_pixels, native_jpeg=plan.is_native_jpeg_exact
         )
-        self._has_info = not plan.head.tail or not all(map(_ignores_info, plan.head.tail))
+        self._has_info = not plan.lowered.tail or not all(map(_ignores_info, plan.lowered.tail))
         # Why the image made last was decoded by Pillow, or has to be; None where it was not.
         self.fallback_reason: str | None = None
         self._fallback_seconds = 0.0
 
     def image(self, file: int, index: int) -> Any:
-        """The image of file `file`, transformed natively: as TailPlan.head.sample says.
+        """The image of file `file`, transformed natively: as NativePartPlan.lowered.sample says.
 
         Args:
             file: In the source's table.
@@ -98,18 +98,18 @@ class SampleHead:
             raise exception_of_pillow(error, path, index) from error
 
     def _handed_over(self, pixels: NDArray[np.uint8], file: int, index: int, info: dict[Any, Any] | None) -> Any:
-        head = self._plan.head
-        if head.sample == "pil":
+        lowered = self._plan.lowered
+        if lowered.sample == "pil":
             image = _pillow.rgb_image(pixels.data, pixels.shape[1], pixels.shape[0])
             if self._has_info and self._native.keeps_info:
                 image.info = self._info(file, index) if info is None else info
             return image
-        tensor = torch.from_numpy(pixels).view(head.dtype)
-        if head.is_interleaved:
+        tensor = torch.from_numpy(pixels).view(lowered.dtype)
+        if lowered.is_interleaved:
             tensor = tensor.permute(2, 0, 1)
-        if head.sample == "tensor":
+        if lowered.sample == "tensor":
             return tensor
-        assert self._plan.image_type is not None, "a head that makes tv_tensors comes with their type"
+        assert self._plan.image_type is not None, "a part that makes tv_tensors comes with their type"
         return tensor.as_subclass(self._plan.image_type)
 
 

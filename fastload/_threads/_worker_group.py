@@ -19,8 +19,8 @@ from fastload._delivery._device import leave_captures_alone
 from fastload._delivery._thread_order import DeviceOrder, Mark
 from fastload._errors import LoaderClosedError
 from fastload._process._exit import EXIT_JOIN_SECONDS, DaemonThread, exit_state, join_threads
-from fastload._threads._batch_maker import BatchMaker, EndOfStreamError, MakerFactory
 from fastload._threads._counters import ThreadCounters
+from fastload._threads._fetcher import BatchFetcher, EndOfStreamError, FetcherFactory
 from fastload._threads._gil_watch import GilWatch
 from fastload._threads._inherited import ThreadState, own_context
 from fastload._threads._init_fn import call_init_fn
@@ -49,8 +49,8 @@ class GroupPlan:
     """How an iterator's threads make batches.
 
     Attributes:
-        make_maker: Gives each thread what it makes batches with.
-        make_own_maker: The same for a thread with a dataset of its own, which it is given first.
+        make_fetcher: Gives each thread what it makes batches with.
+        make_own_fetcher: The same for a thread with a dataset of its own, which it is given first.
         dataset: As get_worker_info() shows it.
         rng: "torch": each worker has a generator; "sample": draws depend on the sample alone.
         position: Of the first transform that runs in Python, in the user's pipeline; for rng="sample".
@@ -61,8 +61,8 @@ class GroupPlan:
         pin: Called with each batch; None: batches stay in pageable memory.
     """
 
-    make_maker: MakerFactory
-    make_own_maker: Callable[[Any, RandomStream, int], BatchMaker]
+    make_fetcher: FetcherFactory
+    make_own_fetcher: Callable[[Any, RandomStream, int], BatchFetcher]
     dataset: Any
     rng: str
     position: int
@@ -357,7 +357,7 @@ class _PieceMaker:
         self._group = group
         self._worker = worker
         self._stream = self._make_stream()
-        self._maker: BatchMaker = group.plan.make_maker(self._stream, worker.number)
+        self._fetcher: BatchFetcher = group.plan.make_fetcher(self._stream, worker.number)
         self._problem: BaseException | None = None  # why no batch can be made
         # Of the sample at hand, for Note [turns].
         self._task: Task | None = None
@@ -397,11 +397,11 @@ class _PieceMaker:
         if own is plan.dataset or has_same_values(before, vars(own)):
             worker.show(plan.dataset)
         else:
-            self._maker = plan.make_own_maker(own, self._stream, worker.number)
+            self._fetcher = plan.make_own_fetcher(own, self._stream, worker.number)
 
     def let_go(self) -> None:
         """Called last."""
-        del self._maker, self._stream  # with scratch memory
+        del self._fetcher, self._stream  # with scratch memory
 
     # ---- making ----------------------------------------------------------------------------------------------------
 
@@ -423,7 +423,7 @@ class _PieceMaker:
     def _make_batch(self, task: Task) -> None:
         self._begin(task, 0)
         try:
-            batch = self._in_turn(lambda: self._maker.make(task.indices, task.key, task.epoch, self._is_abandoned))
+            batch = self._in_turn(lambda: self._fetcher.fetch(task.indices, task.key, task.epoch, self._is_abandoned))
             self._finish(task, batch)
         except AbandonedError:
             pass
@@ -448,7 +448,7 @@ class _PieceMaker:
         self._begin(task, position)
         try:
             sample = self._in_turn(
-                lambda: self._maker.load(task.indices[position], task.key)  # type: ignore[attr-defined]
+                lambda: self._fetcher.load(task.indices[position], task.key)  # type: ignore[attr-defined]
             )
             mark = self._group.order.mark(sample)
         except AbandonedError:
@@ -466,7 +466,7 @@ class _PieceMaker:
         error: BaseException | None = None,
     ) -> bool:
         if piece.positions is None or position == piece.positions[-1]:
-            self._maker.flush()  # type: ignore[attr-defined]  # before anyone can see the batch
+            self._fetcher.flush()  # type: ignore[attr-defined]  # before anyone can see the batch
         is_last = _split_of(piece.task).finish(position, sample, mark, error)
         piece.task.announce_progress()
         return is_last
@@ -488,7 +488,7 @@ class _PieceMaker:
             for sample, mark in zip(samples, split.marks, strict=True):
                 self._group.order.take_over(sample, mark)
             batch = self._in_turn(
-                lambda: self._maker.collate(samples, task.indices, task.key)  # type: ignore[attr-defined]
+                lambda: self._fetcher.collate(samples, task.indices, task.key)  # type: ignore[attr-defined]
             )
             self._finish(task, batch)
         except AbandonedError:

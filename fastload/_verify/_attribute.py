@@ -143,8 +143,8 @@ class Attributor:
         reasons = list(self._reasons)
         if not reasons and self._has_other_sample_before and self._can_go_on_elsewhere:
             reasons.append("a sample before it is another one, and torch's numbers go on from where that one left them")
-        ways = {runner.way for runner in self._runners if runner.loader.num_workers > 0}
-        if len(ways) > 1 and (owners := run.draws - {"torch"}):
+        modes = {runner.mode for runner in self._runners if runner.loader.num_workers > 0}
+        if len(modes) > 1 and (owners := run.draws - {"torch"}):
             reasons.append(
                 f"the transforms draw from the generator of {' and '.join(sorted(owners))}, which threads share and "
                 "processes have copies of"

@@ -14,8 +14,8 @@ import torch.utils.data
 
 from fastload._delivery._device import HOST, Device, moved
 from fastload._errors import SampleError
-from fastload._loader import DataLoader
-from fastload._planning._plan import Way
+from fastload._loader._loader import DataLoader
+from fastload._planning._verdicts import Mode
 from fastload._verify._random_world import RandomWorlds, World
 
 
@@ -36,7 +36,12 @@ class Delivery:
     reports: list[Any] | None
 
 
-_WAYS = {Way.NATIVE: "native", Way.TAIL: "partly native", Way.PYTHON: "in Python", Way.TORCH: "by torch's iterator"}
+_MODES = {
+    Mode.NATIVE: "native",
+    Mode.PARTLY_NATIVE: "partly native",
+    Mode.PYTHON: "in Python",
+    Mode.TORCH: "by torch's iterator",
+}
 
 
 class LoaderRunner:
@@ -69,24 +74,24 @@ class LoaderRunner:
         return self.loader.num_workers > 0 and not self.is_fastloads
 
     @functools.cached_property
-    def way(self) -> Way:
+    def mode(self) -> Mode:
         """Who does the work."""
-        return self.loader._way() if isinstance(self.loader, DataLoader) else Way.TORCH
+        return self.loader._mode() if isinstance(self.loader, DataLoader) else Mode.TORCH
 
     @property
     def is_native(self) -> bool:
         """Whether native code does all of the work, and so can say what it did."""
-        return self.way is Way.NATIVE
+        return self.mode is Mode.NATIVE
 
     @property
     def is_fastloads(self) -> bool:
         """Whether it runs in fastload's threads, native or of Python."""
-        return self.way is not Way.TORCH
+        return self.mode is not Mode.TORCH
 
     @property
     def has_native_part(self) -> bool:
         """Whether native code does at least a part of the work."""
-        return self.way in (Way.NATIVE, Way.TAIL)
+        return self.mode in (Mode.NATIVE, Mode.PARTLY_NATIVE)
 
     @property
     def rng(self) -> str:
@@ -100,7 +105,7 @@ class LoaderRunner:
         if type(loader) not in (DataLoader, torch.utils.data.DataLoader):
             kind = f"{type(loader).__qualname__} (a {kind})"
         workers = f"num_workers={loader.num_workers}"
-        way = f"{_WAYS[self.way]}, rng={self.rng!r}, " if self.is_fastloads else ""
+        way = f"{_MODES[self.mode]}, rng={self.rng!r}, " if self.is_fastloads else ""
         sampler = type(loader.sampler if loader.batch_size is not None else loader._index_sampler).__qualname__
         size = f"batch_size={loader.batch_size}, " if loader.batch_size is not None else ""
         data = type(loader.dataset).__qualname__

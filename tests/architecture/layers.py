@@ -39,14 +39,13 @@ PYTHON_LEVELS = {
     "_planning": 3,
     "_native_batches": 4,
     "_threads": 4,
-    "_loader_state": 5,
-    "_loader": 6,
-    "_patch": 7,
-    "_testing": 7,
-    "_verify": 7,
-    "cli": 8,
-    "__init__": 9,
-    "__main__": 9,
+    "_loader": 5,
+    "_patch": 6,
+    "_testing": 6,
+    "_verify": 6,
+    "cli": 7,
+    "__init__": 8,
+    "__main__": 8,
 }
 # The engine knows devices by device/backend.h, though its level would allow more.
 FORBIDDEN_PAIRS = {("engine", "cuda")}

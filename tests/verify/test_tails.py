@@ -16,7 +16,7 @@ from torchvision import transforms as v1
 from torchvision.datasets import ImageFolder
 
 import fastload
-from fastload._planning._plan import Way
+from fastload._planning._verdicts import Mode
 from fastload._verify._random_world import RandomWorlds
 from fastload._verify._runner import LoaderRunner
 
@@ -45,7 +45,7 @@ def test_indices_are_known_also_behind_errors(evaluation: ImageFolder, num_worke
     runner.start()
     deliveries = list(iter(runner.next, None))
     runner.close()
-    assert runner.way is Way.TAIL
+    assert runner.mode is Mode.PARTLY_NATIVE
     assert not runner.uses_processes
     assert [type(delivery.error) for delivery in deliveries] == [type(None), IndexError, type(None), type(None)]
     assert [delivery.indices for delivery in deliveries] == [[3, 1], [99], [2], [0, 5, 6]]

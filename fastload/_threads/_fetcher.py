@@ -12,10 +12,10 @@ class EndOfStreamError(Exception):
     """The iterable dataset has no more for this worker."""
 
 
-class BatchMaker(Protocol):
+class BatchFetcher(Protocol):
     """Makes batches, drawing from one stream. Not thread-safe."""
 
-    def make(self, indices: Any, key: RandomKey, epoch: int, is_abandoned: Callable[[], bool]) -> Any:
+    def fetch(self, indices: Any, key: RandomKey, epoch: int, is_abandoned: Callable[[], bool]) -> Any:
         """A whole batch, or one sample where there are no batches.
 
         Args:
@@ -31,7 +31,7 @@ class BatchMaker(Protocol):
         """
 
 
-class SampleMaker(BatchMaker, Protocol):
+class SampleFetcher(BatchFetcher, Protocol):
     """One that can also make the samples of a batch one by one, those of one batch in several threads."""
 
     def load(self, index: Any, key: RandomKey) -> Any:
@@ -45,4 +45,4 @@ class SampleMaker(BatchMaker, Protocol):
 
 
 # Makes the one of a thread, drawing from a stream. The number is the worker's; None where the caller does the work.
-MakerFactory = Callable[[RandomStream, "int | None"], BatchMaker]
+FetcherFactory = Callable[[RandomStream, "int | None"], BatchFetcher]

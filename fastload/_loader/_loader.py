@@ -12,31 +12,33 @@ from typing import Any, Generic, Literal, TypeVar
 
 import torch
 import torch.utils.data
-from torch.utils.data import Dataset, IterableDataset, Sampler
+from torch.utils.data import Dataset, Sampler
 
 from fastload import _native
 from fastload._delivery._batch_memory import BatchMemory, HostMemory, StagedMemory
-from fastload._delivery._device import PinnedMemory, check_device, is_host, open_device
+from fastload._delivery._device import PinnedMemory, is_host, open_device
 from fastload._delivery._hand_over import Delivery
 from fastload._delivery._torch_iterator import torch_iterator
-from fastload._loader_state import LoaderSettings, LoaderState
+from fastload._loader._settings import LoaderSettings, check_settings
+from fastload._loader._state import LoaderState
 from fastload._native_batches._engine import EngineSettings, LoaderEngine
 from fastload._native_batches._iterator import NativeIterator
 from fastload._pillow import _pillow
 from fastload._pillow._decode_image import pil_loader
-from fastload._planning._native_part_plan import TailPlan
+from fastload._planning._native_part_plan import NativePartPlan
 from fastload._planning._native_plan import NativePlan
-from fastload._planning._plan import Way, examine, gil_advice, native_plan
+from fastload._planning._plan import LoaderPlan, plan_loader
+from fastload._planning._verdicts import Mode, gil_advice
 from fastload._process import _config
 from fastload._process._distributed import warn_of_unsharded
 from fastload._process._processors import num_auto_workers, num_available
 from fastload._stats import LoaderStats
-from fastload._threads._batch_maker import MakerFactory
 from fastload._threads._counters import add_counters
-from fastload._threads._dataset import DatasetPlan, make_dataset_maker
+from fastload._threads._dataset import DatasetPlan, make_dataset_fetcher
+from fastload._threads._fetcher import FetcherFactory
 from fastload._threads._init_fn import init_native_workers
 from fastload._threads._iterator import ThreadIterator, ThreadPlan
-from fastload._threads._native_part_maker import TailMaker
+from fastload._threads._native_part_fetcher import NativePartFetcher
 from fastload._threads._splitting import Splitting
 from fastload.sources._lowering import LoweredSource, NotLowered, lower_dataset
 from fastload.transforms._recognize import image_type
@@ -147,38 +149,10 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         device_prefetch: int | None = None,
         device_transform: Callable[[Any], Any] | None = None,
     ) -> None:
-        if rng not in ("torch", "sample"):
-            raise ValueError(f"rng must be 'torch' or 'sample', got {rng!r}")
-        if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**64):
-            raise ValueError(f"seed must be None or an int in [0, 2**64), got {seed!r}")
-        if seed is not None and rng != "sample":
-            raise ValueError(
-                f"seed={seed} needs rng='sample'; torch's random numbers (rng='torch') are seeded by "
-                "torch.manual_seed() or by generator="
-            )
-        if memory_format not in (torch.contiguous_format, torch.channels_last):
-            raise ValueError(
-                f"memory_format must be torch.contiguous_format or torch.channels_last, got {memory_format!r}"
-            )
-        if num_streams is not None:
-            if isinstance(num_streams, bool) or not isinstance(num_streams, int) or num_streams < 1:
-                raise ValueError(f"num_streams must be None or an int >= 1, got {num_streams!r}")
-            if not isinstance(dataset, IterableDataset):
-                raise ValueError(
-                    f"num_streams={num_streams} is of an IterableDataset, and {type(dataset).__qualname__} is none; "
-                    "leave it out"
-                )
-        if device_prefetch is not None:
-            if isinstance(device_prefetch, bool) or not isinstance(device_prefetch, int) or device_prefetch < 1:
-                raise ValueError(f"device_prefetch must be None or an int >= 1, got {device_prefetch!r}")
-            if device is None:
-                raise ValueError(f"device_prefetch={device_prefetch} needs a device: add device='cuda' or leave it out")
-        if device_transform is not None and not callable(device_transform):
-            raise TypeError(f"device_transform must be callable, got {device_transform!r}")
-        check_device(device)
         settings = LoaderSettings(
             thread_safe, num_streams, rng, seed, memory_format, device, device_prefetch, device_transform
         )
+        check_settings(settings, dataset)
         self._fastload = LoaderState(settings)
         self._show(settings)
         # torch before 2.6 has no in_order, and 2.13 no worker_method: it gets only what its signature has.
@@ -240,33 +214,41 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             native: batches are read, decoded and transformed by 8 threads
             ...
         """
-        findings = examine(self, self._settings.rng, lower_dataset(self.dataset, (pil_loader,)))
+        return self._explain(self._plan_now())
+
+    def _explain(self, plan: LoaderPlan) -> str:
         by = {0: "in the calling thread", 1: "by one thread"}.get(self.num_workers, f"by {self.num_workers} threads")
-        head = {
-            Way.NATIVE: f"native: batches are read, decoded and transformed {by}",
-            Way.TAIL: f"partly native: samples are read, decoded and transformed natively, then ended in Python, {by}",
-            Way.PYTHON: f"not native: samples are loaded in Python, {by}",
-            Way.TORCH: "not native: torch's own iterator runs, unchanged",
-        }[findings.way]
+        verdict = {
+            Mode.NATIVE: f"native: batches are read, decoded and transformed {by}",
+            Mode.PARTLY_NATIVE: (
+                f"partly native: samples are read, decoded and transformed natively, then ended in Python, {by}"
+            ),
+            Mode.PYTHON: f"not native: samples are loaded in Python, {by}",
+            Mode.TORCH: "not native: torch's own iterator runs, unchanged",
+        }[plan.mode]
         rows = [
-            *findings.verdicts,
-            *self._device_rows(findings.way),
+            *plan.verdicts,
+            *self._device_rows(plan.mode),
             *filter(None, [gil_advice(DataLoader.stats(self))]),
         ]
-        return "\n".join([head, *(f"  {row}" for row in rows)])
+        return "\n".join([verdict, *(f"  {row}" for row in rows)])
 
-    def _device_rows(self, way: Way) -> list[str]:
+    def _device_rows(self, mode: Mode) -> list[str]:
         rows, device = [], self._settings.device
         if not is_host(device):
-            how = "pixels are copied, and converted there" if way is Way.NATIVE else "batches are pinned and copied"
+            how = "pixels are copied, and converted there" if mode is Mode.NATIVE else "batches are pinned and copied"
             rows.append(f"{'device':<10} {getattr(device, 'name', device)}: {how} on fastload's stream")
         if self._settings.device_transform is not None:
             rows.append(f"{'device':<10} device_transform: called with each batch")
         return rows
 
-    def _way(self) -> Way:
+    def _mode(self) -> Mode:
         """Who makes the batches."""
-        return examine(self, self._settings.rng, lower_dataset(self.dataset, (pil_loader,))).way
+        return self._plan_now().mode
+
+    def _plan_now(self) -> LoaderPlan:
+        """Of the dataset as it is; nothing is kept for iterations."""
+        return plan_loader(self, self._settings.rng, lower_dataset(self.dataset, (pil_loader,)))
 
     def _lower_source(self) -> tuple[LoweredSource, _native.SampleIndex] | NotLowered:
         """The dataset's compact form; made again only where the dataset has changed since."""
@@ -298,19 +280,17 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
 
     def _get_iterator(self) -> Any:
         lowered = self._lower_source()
-        source = lowered if isinstance(lowered, NotLowered) else lowered[0]
-        rng, memory_format = self._settings.rng, self._settings.memory_format
-        findings = examine(self, rng, source)
-        if findings.way is not Way.NATIVE and memory_format is not torch.contiguous_format:
-            raise ValueError(f"memory_format={memory_format} needs native batches, but:\n{self.explain()}")
-        if findings.way is Way.TORCH:
+        memory_format = self._settings.memory_format
+        plan = plan_loader(self, self._settings.rng, lowered if isinstance(lowered, NotLowered) else lowered[0])
+        if plan.mode is not Mode.NATIVE and memory_format is not torch.contiguous_format:
+            raise ValueError(f"memory_format={memory_format} needs native batches, but:\n{self._explain(plan)}")
+        if plan.mode is Mode.TORCH:
             return torch_iterator(self, self._fastload.torch_samples, self._delivery())
         self._check_as_torch_does()
-        if isinstance(lowered, NotLowered) or findings.way is Way.PYTHON:
+        if isinstance(lowered, NotLowered) or plan.mode is Mode.PYTHON:
             return self._iterator_of_dataset()
-        if findings.way is Way.TAIL:
-            (head,) = findings.views
-            return self._iterator_of_tail(TailPlan.of(self, *lowered, head, rng, image_type()))
+        if plan.mode is Mode.PARTLY_NATIVE:
+            return self._iterator_of_native_part(plan.native_part(lowered[1], image_type()))
         return self._native_iterator()
 
     def _native_iterator(self) -> NativeIterator:
@@ -359,18 +339,18 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         """The plan as it is now: worker_init_fn may have changed the dataset."""
         lowered = self._lower_source()
         settings = self._settings
-        findings = examine(self, settings.rng, lowered if isinstance(lowered, NotLowered) else lowered[0])
-        if isinstance(lowered, NotLowered) or findings.way is not Way.NATIVE:
-            why = self.explain()
+        plan = plan_loader(self, settings.rng, lowered if isinstance(lowered, NotLowered) else lowered[0])
+        if isinstance(lowered, NotLowered) or plan.mode is not Mode.NATIVE:
+            why = self._explain(plan)
             raise RuntimeError(f"worker_init_fn has changed the dataset so that it is not native any more:\n{why}")
         is_on_device = self._delivery().device is not None
-        return native_plan(findings, *lowered, settings.rng, settings.memory_format, is_converted_later=is_on_device)
+        return plan.native(lowered[1], settings.memory_format, is_converted_later=is_on_device)
 
-    def _iterator_of_tail(self, plan: TailPlan) -> ThreadIterator:
-        counters, lock = self._fastload.threads.counters, self._lock_of_dataset()
+    def _iterator_of_native_part(self, part: NativePartPlan) -> ThreadIterator:
+        plan = self._dataset_plan()
         return self._thread_iterator(
-            lambda stream, worker_id: TailMaker(plan, stream, counters, worker_id, lock),
-            plan.tail_position,
+            lambda stream, worker_id: NativePartFetcher(plan, part, stream, worker_id),
+            part.python_position,
             Splitting(is_possible=False),
         )
 
@@ -379,7 +359,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         is_any_order = self._settings.thread_safe and self.in_order and self.worker_init_fn is None
         is_possible = is_any_order and plan.can_load_one_by_one
         splitting = self._fastload.threads.splitting(is_possible=is_possible and self.num_workers > 1)
-        return self._thread_iterator(functools.partial(make_dataset_maker, plan), 0, splitting)
+        return self._thread_iterator(functools.partial(make_dataset_fetcher, plan), 0, splitting)
 
     def _dataset_plan(self) -> DatasetPlan:
         return DatasetPlan(
@@ -395,13 +375,13 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         """To be held by a thread that runs the user's code for a sample."""
         return None if self._settings.thread_safe else self._fastload.threads.dataset_lock(self.dataset)
 
-    def _thread_iterator(self, make_maker: MakerFactory, position: int, splitting: Splitting) -> ThreadIterator:
+    def _thread_iterator(self, make_fetcher: FetcherFactory, position: int, splitting: Splitting) -> ThreadIterator:
         settings = self._settings
         num_threads = min(self.num_workers, settings.num_streams or self.num_workers)
         dataset_plan = self._dataset_plan()
         plan = ThreadPlan(
-            make_maker,
-            lambda dataset, *arguments: make_dataset_maker(replace(dataset_plan, dataset=dataset), *arguments),
+            make_fetcher,
+            lambda dataset, *arguments: make_dataset_fetcher(replace(dataset_plan, dataset=dataset), *arguments),
             settings.rng,
             position,
             splitting,

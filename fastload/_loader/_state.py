@@ -1,43 +1,18 @@
-"""What a loader has besides torch's own attributes: what it was given, and what it keeps between iterations."""
+"""What a loader keeps between iterations."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Literal
-
-import torch
+from typing import Any
 
 from fastload import _native
 from fastload._delivery._batch_memory import StagedMemory
 from fastload._delivery._device import Device, PinnedMemory
 from fastload._delivery._torch_iterator import SampleCount
+from fastload._loader._settings import LoaderSettings
 from fastload._native_batches._engine import LoaderEngine
 from fastload._process._exit import LiveObjects
 from fastload._threads._iterator import LoaderThreads
 from fastload.sources._lowering import LoweredSource
-
-
-@dataclass(frozen=True)
-class LoaderSettings:
-    """The arguments that torch's DataLoader does not have; fastload.DataLoader says what they are."""
-
-    thread_safe: bool
-    num_streams: int | None
-    rng: Literal["torch", "sample"]
-    seed: int | None
-    memory_format: torch.memory_format
-    device: Any
-    device_prefetch: int | None
-    device_transform: Callable[[Any], Any] | None
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # By name, because torch's formats cannot be pickled before protocol 4; torch.save uses 2.
-        return _unpickled, ({**vars(self), "memory_format": str(self.memory_format).removeprefix("torch.")},)
-
-
-def _unpickled(values: dict[str, Any]) -> LoaderSettings:
-    return LoaderSettings(**{**values, "memory_format": getattr(torch, values["memory_format"])})
 
 
 class LoaderState:

@@ -1,0 +1,129 @@
+"""What native code can do at each stage of a loader, and why not where it cannot: the rows of explain()."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils.data import DataLoader
+from torch.utils.data._utils import collate
+from torch.utils.data._utils.collate import default_collate
+
+from fastload._pillow import _pillow
+from fastload._planning._torch_draws import UnknownDrawsError, uniform_rule
+from fastload._stats import LoaderStats
+from fastload.transforms._lowering import LoweredTransform, TransformStage
+
+
+class Mode(enum.IntEnum):
+    """Who makes the batches; a larger one needs more of Python."""
+
+    NATIVE = 0
+    PARTLY_NATIVE = 1  # native code begins the samples, the user's own Python ends them in threads
+    PYTHON = 2  # the user's dataset makes the samples in threads
+    TORCH = 3
+
+
+@dataclass(frozen=True)
+class StageVerdict:
+    """One row of explain().
+
+    Attributes:
+        stage: Of the flow.
+        what: Was found there.
+        reason: Why it is not native; None where it is.
+        mode: That it needs.
+    """
+
+    stage: str
+    what: str
+    reason: str | None = None
+    mode: Mode = Mode.NATIVE
+
+    def __str__(self) -> str:
+        return f"{self.stage:<10} {self.what}: {self.reason or 'native'}"
+
+
+def transform_verdicts(transform: LoweredTransform, where: str) -> list[StageVerdict]:
+    verdicts = [_stage_verdict(stage, where) for stage in transform.stages]
+    if all(verdict.mode is Mode.NATIVE for verdict in verdicts) and (reason := _result_obstacle(transform)):
+        verdicts.append(StageVerdict("transform", f"{where}as a whole", reason, Mode.PARTLY_NATIVE))
+    return verdicts
+
+
+def _stage_verdict(stage: TransformStage, where: str) -> StageVerdict:
+    what = f"{where}{stage.position + 1} of {stage.total}, {stage.name}"
+    return StageVerdict("transform", what, stage.problem, Mode.NATIVE if stage.problem is None else Mode.PARTLY_NATIVE)
+
+
+def _result_obstacle(transform: LoweredTransform) -> str | None:
+    """Why native code does not make batches of what native steps alone end in, or None."""
+    if not transform.stages:
+        return "there is no transform, so the samples are PIL images"
+    if transform.sample == "pil":
+        return "the result is a PIL image (native: with a PILToTensor or ToTensor)"
+    if transform.height is None:
+        return (
+            "the size of the result depends on the image (native: with a CenterCrop, a RandomResizedCrop or a Resize "
+            "to height and width)"
+        )
+    return None
+
+
+def random_verdict(rng: str, num_workers: int) -> StageVerdict:
+    if rng == "sample":
+        return StageVerdict("random", "a counter for each sample")
+    what = f"torch's numbers for num_workers={num_workers}"
+    try:
+        uniform_rule()
+    except UnknownDrawsError as error:
+        return StageVerdict("random", what, str(error), Mode.PYTHON)
+    return StageVerdict("random", what)
+
+
+def decoder() -> str:
+    exactness = _pillow.native_jpeg_is_exact()
+    return "clean JPEG, others by Pillow" if exactness.is_exact else f"all by Pillow: {exactness.reason}"
+
+
+def batching_verdicts(loader: DataLoader[Any]) -> list[StageVerdict]:
+    sampler = type(loader.sampler).__qualname__
+    if loader.batch_sampler is None:
+        verdicts = [StageVerdict("batches", f"sampler {sampler}", "batch_size=None runs in Python", Mode.PARTLY_NATIVE)]
+    else:
+        verdicts = [StageVerdict("batches", f"{type(loader.batch_sampler).__qualname__} over {sampler}")]
+        name = getattr(loader.collate_fn, "__qualname__", type(loader.collate_fn).__qualname__)
+        reason = _collate_obstacle(loader.collate_fn)
+        verdicts.append(StageVerdict("collate", name, reason, Mode.NATIVE if reason is None else Mode.PARTLY_NATIVE))
+    if loader.worker_init_fn is not None and loader.num_workers > 0:
+        verdicts.append(StageVerdict("workers", "worker_init_fn, called for each"))
+    return verdicts
+
+
+def _collate_obstacle(collate_fn: object) -> str | None:
+    """Why `collate_fn` is not what native batches are made as, or None."""
+    if collate_fn is not default_collate:
+        return "only default_collate is native"
+    for kind, function in collate.default_collate_fn_map.items():
+        is_torchs = getattr(function, "__module__", None) == collate.__name__
+        if not is_torchs and any(issubclass(part, kind) for part in (tuple, torch.Tensor, int)):
+            return f"default_collate_fn_map has a function of another module for {kind}"
+    return None
+
+
+# More than this, and a second thread gains less than half.
+_BUSY_GIL_SHARE = 0.7
+_ENOUGH_GIL_CHECKS = 10
+
+
+def gil_advice(stats: LoaderStats) -> str | None:
+    """A row of explain() on the GIL, where threads were seen to wait for one another; None where they were not."""
+    if stats.gil_checks < _ENOUGH_GIL_CHECKS or stats.gil_held_share < _BUSY_GIL_SHARE:
+        return None
+    return (
+        f"{'GIL':<10} held {stats.gil_held_share:.0%} of the time: the dataset's own Python keeps threads from running "
+        "in parallel. Move its work into functions that let go of the GIL (NumPy, PIL, torch, zlib, reading files), or "
+        "into native transforms; where that cannot be, torch.utils.data.DataLoader with worker processes is faster"
+    )

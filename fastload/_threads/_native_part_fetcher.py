@@ -1,0 +1,125 @@
+"""Samples that native code begins and the user's own Python ends, fetched as those of any map-style dataset."""
+
+from __future__ import annotations
+
+import contextlib
+import operator
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from fastload._errors import SampleError, sample_error
+from fastload._planning._native_part_plan import NativePartPlan
+from fastload._threads._dataset import NO_LOCK, DatasetPlan, MapFetcher, wanted
+from fastload._threads._native_part import NativePart, NotApplicableError
+from fastload._threads._random_stream import RandomKey, RandomStream
+
+
+class NativePartFetcher(MapFetcher):
+    """Batches of the native part and the Python part of samples, in one thread.
+
+    A sample that fails ends its batch: what would have come after it draws nothing, as in torch's workers. Random
+    numbers of rng="sample" belong to the files of the dataset's table, as in native batches.
+
+    Args:
+        plan: What is made of the samples.
+        part: What native code makes of each.
+        stream: Where all of it draws from.
+        worker_id: Number of the thread, as errors tell it; None where the caller does the work.
+    """
+
+    def __init__(self, plan: DatasetPlan, part: NativePartPlan, stream: RandomStream, worker_id: int | None) -> None:
+        super().__init__(plan, stream)
+        self._part = part
+        self._worker_id = worker_id
+        self._native = NativePart(part, stream)
+        self._counts = _Counts()
+        self._files: list[int] = []  # of the batch at hand
+
+    def collate(self, samples: Any, indices: Any, key: RandomKey) -> Any:
+        return super().collate(samples, self._files, key)
+
+    def flush(self) -> None:
+        counts, self._counts = self._counts, _Counts()
+        self._plan.counters.add(self._native.take_counters())
+        self._plan.counters.add(counts.counters(self._part.has_python_part))
+
+    def _samples(self, indices: Any, key: RandomKey, is_abandoned: Callable[[], bool]) -> Any:
+        """Raises SampleError: a sample cannot be read, decoded or transformed."""
+        self._files = []
+        samples = []
+        try:
+            for number, file in wanted(self._found(indices), is_abandoned):
+                self._files.append(file)
+                samples.append(self._sample(file, number, key))
+        except SampleError:
+            self._counts.failed += 1
+            raise
+        return samples if self._plan.is_batched else samples[0]
+
+    def _found(self, indices: Any) -> Iterable[tuple[int, int]]:
+        """Each index with its file: each when its turn comes, or all at once, as the dataset looks them up."""
+        source = self._part.source
+        numbers = map(operator.index, indices if self._plan.is_batched else [indices])
+        found = ((number, source.file(number)) for number in numbers)
+        return list(found) if source.finds_all_first and self._plan.is_batched else found
+
+    def _sample(self, file: int, index: int, key: RandomKey) -> tuple[Any, Any]:
+        source, python_part = self._part.source, self._part.lowered.tail
+        self._stream.begin_sample(key, file)
+        try:
+            image = self._native.image(file, index)
+        except NotApplicableError:  # torchvision finds out, from the beginning, what is to be said or done
+            image, python_part = self._native.opened(file, index), (source.transform,)
+        try:
+            with self._counts.timer("tail"), self._plan.lock or NO_LOCK, self._stream.mode():
+                for transform in python_part:
+                    image = transform(image)
+                label: Any = source.table.label(file)
+                if source.target_transform is not None:
+                    label = source.target_transform(label)
+        except Exception as error:
+            raise self._transform_error(error, file, index) from error
+        self._counts.count(self._native.fallback_reason)
+        return image, label
+
+    def _transform_error(self, error: Exception, file: int, index: int) -> SampleError:
+        next_step = "Run the transform on this file alone to see why."
+        if self._worker_id is not None:
+            next_step = f"Caught {type(error).__name__} in DataLoader worker thread {self._worker_id}. {next_step}"
+        path = self._part.source.table.path_bytes(file)
+        return sample_error(index, path, "transform", error, next_step=next_step)
+
+
+class _Counts:
+    """What a batch adds to the counters."""
+
+    def __init__(self) -> None:
+        self.native = self.failed = 0
+        self._reasons: dict[str, int] = {}
+        self._seconds: dict[str, float] = {}
+
+    def count(self, fallback_reason: str | None) -> None:
+        if fallback_reason is None:
+            self.native += 1
+        else:
+            self._reasons[fallback_reason] = self._reasons.get(fallback_reason, 0) + 1
+
+    @contextlib.contextmanager
+    def timer(self, stage: str) -> Iterator[None]:
+        begin = time.perf_counter()
+        try:
+            yield
+        finally:
+            self._seconds[stage] = self._seconds.get(stage, 0.0) + time.perf_counter() - begin
+
+    def counters(self, has_python_part: bool) -> dict[str, Any]:
+        by_fallback = sum(self._reasons.values())
+        return {
+            "samples_native": self.native,
+            "samples_fallback": by_fallback,
+            "samples_failed": self.failed,
+            "samples_python_tail": self.native + by_fallback if has_python_part else 0,
+            "fallback_reasons": self._reasons,
+            "stage_seconds": self._seconds,
+        }
