@@ -122,11 +122,9 @@ def replay(sample: SampleReport, output: str = "float32") -> NDArray[Any]:
     from PIL import Image
 
     from benchmarks.contenders._torch_common import to_output
+    from fastload._verify._replay import apply_steps
 
-    # Loads torchvision, which the next line needs.
-    conversion = to_output(output)
-    from benchmarks._replay import apply_steps
-
+    conversion = to_output(output)  # loads torchvision, which apply_steps looks for among the loaded modules
     with Image.open(sample.path) as file:
         image = conversion(apply_steps(file.convert("RGB"), sample.steps))
     array: NDArray[Any] = image.view(torch.uint16 if output == "bfloat16" else image.dtype).numpy()

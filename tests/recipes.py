@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import repository_path  # noqa: F401
 import torch
 import torchvision_shim  # noqa: F401
 from PIL import Image
 from torchvision import transforms
 
-from benchmarks._replay import apply_steps, erase_boxes
+from fastload._verify._replay import apply_steps, erase_boxes
 
 MEAN = (0.485, 0.456, 0.406)
 STD = (0.229, 0.224, 0.225)

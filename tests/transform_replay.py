@@ -1,7 +1,8 @@
 """What the steps and tables of a lowered transform mean, by Pillow, NumPy and torch alone.
 
 Random choices are drawn from torch's default generator in the order in which torchvision draws them. Nothing here
-calls torchvision's transforms, so that comparing with them says something.
+calls torchvision's transforms, or shares code with the replay of reported steps, which does: so comparing with them
+says something.
 """
 
 from __future__ import annotations

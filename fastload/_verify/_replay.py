@@ -1,12 +1,12 @@
 """What Pillow and torchvision make of an image by what a native loader reports to have done to it.
 
-torchvision's functions are those of the module that the caller has loaded; without it some steps stay unknown.
+The steps are done by them alone, so that comparing a loader with them says something. torchvision's functions are those
+of the module that the caller has loaded.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from types import ModuleType
 from typing import Any
 
 import torch
@@ -18,17 +18,12 @@ from fastload.transforms import _recognize
 from fastload.transforms._multi_view import views_of
 
 Step = tuple[Any, ...]
+_Action = Callable[..., RgbImage]
 
 # Pillow's numbers.
 _RESAMPLING = {"nearest": 0, "lanczos": 1, "bilinear": 2, "bicubic": 3, "box": 4, "hamming": 5}
 _TRANSPOSITIONS = {"hflip": 0, "vflip": 1, "rotate90": 2, "rotate180": 3, "rotate270": 4}
 _AFFINE, _NEAREST = 0, 0
-
-# Kind of a step -> the function of torchvision that does it to an image, the step's values being its arguments.
-_FUNCTIONS = {
-    **{name: f"adjust_{name}" for name in ("brightness", "contrast", "saturation", "sharpness", "hue")},
-    **{name: name for name in ("posterize", "solarize", "autocontrast", "equalize", "invert")},
-}
 
 
 def replay_sample(image: RgbImage, steps: Sequence[Any], views: Sequence[Sequence[Step]], worlds: RandomWorlds) -> Any:
@@ -56,9 +51,9 @@ def replay_sample(image: RgbImage, steps: Sequence[Any], views: Sequence[Sequenc
 def _replay_view(image: RgbImage, steps: list[Any], report: Sequence[Step], worlds: RandomWorlds) -> Any:
     """Images by the report; from the first transform on that makes a tensor, which draws nothing, by the transforms."""
     first = _first_on_tensor(steps, image, worlds)
-    value: Any = replay(image, [step for step in report if step[0] != "erase"])
-    if value is None or first is None:
+    if first is None:
         return None
+    value: Any = apply_steps(image, report)
     with worlds.scratch(0):
         before = worlds.states()
         for step in steps[first:]:
@@ -66,7 +61,7 @@ def _replay_view(image: RgbImage, steps: list[Any], report: Sequence[Step], worl
                 value = step(value)
         if worlds.drawn_since(before):
             return None  # a random step that the report does not resolve
-    return erase(value, report)
+    return erase_boxes(value, report)
 
 
 def _first_on_tensor(steps: list[Any], image: Any, worlds: RandomWorlds) -> int | None:
@@ -79,45 +74,30 @@ def _first_on_tensor(steps: list[Any], image: Any, worlds: RandomWorlds) -> int 
     return None
 
 
-def replay(image: RgbImage, steps: Iterable[Step]) -> RgbImage | None:
-    """What becomes of `image` by the steps of a `SampleReport`; None where one is of a kind not known here."""
+def apply_steps(image: RgbImage, steps: Iterable[Step]) -> RgbImage:
+    """Does the steps of a `SampleReport` in their order; "erase" is left to `erase_boxes`.
+
+    Raises:
+        ValueError: a step is of a kind not known here.
+        KeyError: a step is torchvision's, and nobody has loaded it.
+    """
     for kind, *values in steps:
-        action = _action(kind)
-        if action is None:
-            return None
-        image = action(image, *values)
+        if kind in _ACTIONS:
+            image = _ACTIONS[kind](image, *values)
+        elif kind != "erase":
+            raise ValueError(f"reported step of unknown kind {kind!r}")
     return image
 
 
-def _action(kind: str) -> Callable[..., RgbImage] | None:
-    if kind in _TRANSPOSITIONS:
-        return lambda image: image.transpose(_TRANSPOSITIONS[kind])
-    if kind in _BY_PILLOW:
-        return _BY_PILLOW[kind]
-    functions = _functions()
-    if functions is None:
-        return None
-    if kind == "pad":
-        return lambda image, left, top, right, bottom, mode, fill: functions.pad(
-            image, [left, top, right, bottom], fill, mode
-        )
-    if kind == "gaussian_blur":
-        return _gaussian_blur
-    name = _FUNCTIONS.get(kind)
-    return None if name is None else getattr(functions, name, None)
-
-
-def _functions() -> ModuleType | None:
-    try:
-        return _recognize.functional_v1()
-    except KeyError:
-        return None
-
-
-def _gaussian_blur(image: RgbImage, width: int, height: int, sigma: float, family: str) -> RgbImage:
-    functions = _recognize.functional_v1() if family == "v1" else _recognize.functional_v2()
-    blurred: RgbImage = functions.gaussian_blur(image, [width, height], [sigma, sigma])
-    return blurred
+def erase_boxes(tensor: torch.Tensor, steps: Iterable[Step]) -> torch.Tensor:
+    """`tensor` [3, height, width] with the boxes that the steps of a `SampleReport` erase."""
+    for kind, *values in steps:
+        if kind == "erase":
+            left, top, width, height, value = values
+            color = torch.frombuffer(bytearray(value), dtype=tensor.dtype)
+            tensor = tensor.clone()
+            tensor[:, top : top + height, left : left + width] = color[:, None, None]
+    return tensor
 
 
 def _crop(image: RgbImage, left: int, top: int, width: int, height: int, *pads: int) -> RgbImage:
@@ -129,6 +109,11 @@ def _resize(image: RgbImage, width: int, height: int, interpolation: str) -> Rgb
     return image.resize((width, height), _RESAMPLING[interpolation])
 
 
+def _pad(image: RgbImage, left: int, top: int, right: int, bottom: int, mode: str, fill: Any) -> RgbImage:
+    padded: RgbImage = _recognize.functional_v1().pad(image, [left, top, right, bottom], fill, mode)
+    return padded
+
+
 def _affine(image: RgbImage, *values: Any) -> RgbImage:
     *matrix, fill = values
     return image.transform(image.size, _AFFINE, matrix, _NEAREST, fillcolor=fill)  # type: ignore[arg-type]
@@ -138,20 +123,31 @@ def _grayscale(image: RgbImage) -> RgbImage:
     return image.convert("L").convert("RGB")
 
 
-_BY_PILLOW: dict[str, Callable[..., RgbImage]] = {
+def _gaussian_blur(image: RgbImage, width: int, height: int, sigma: float, family: str) -> RgbImage:
+    functions = _recognize.functional_v1() if family == "v1" else _recognize.functional_v2()
+    blurred: RgbImage = functions.gaussian_blur(image, [width, height], [sigma, sigma])
+    return blurred
+
+
+def _transposed(method: int) -> _Action:
+    return lambda image: image.transpose(method)
+
+
+def _by_torchvision(name: str) -> _Action:
+    return lambda image, *values: getattr(_recognize.functional_v1(), name)(image, *values)
+
+
+# Kind of a step -> what does it to an image, the step's values being its arguments.
+_ACTIONS: dict[str, _Action] = {
     "crop": _crop,
     "resize": _resize,
+    "pad": _pad,
     "affine": _affine,
     "grayscale": _grayscale,
+    "gaussian_blur": _gaussian_blur,
+    **{kind: _transposed(method) for kind, method in _TRANSPOSITIONS.items()},
+    **{
+        name: _by_torchvision(f"adjust_{name}") for name in ("brightness", "contrast", "saturation", "sharpness", "hue")
+    },
+    **{name: _by_torchvision(name) for name in ("posterize", "solarize", "autocontrast", "equalize", "invert")},
 }
-
-
-def erase(tensor: torch.Tensor, steps: Iterable[Step]) -> torch.Tensor:
-    """`tensor` [3, height, width] with the boxes that the steps of a `SampleReport` erase."""
-    for kind, *values in steps:
-        if kind == "erase":
-            left, top, width, height, value = values
-            color = torch.frombuffer(bytearray(value), dtype=tensor.dtype)
-            tensor = tensor.clone()
-            tensor[:, top : top + height, left : left + width] = color[:, None, None]
-    return tensor

@@ -20,7 +20,7 @@ from fastload._verify._attribute import _value_at
 from fastload._verify._compare import difference, split_batch
 from fastload._verify._origin import Origin, find_origin
 from fastload._verify._random_world import RandomWorlds
-from fastload._verify._replay import replay, replay_sample
+from fastload._verify._replay import apply_steps, replay_sample
 from fastload._verify._runner import LoaderRunner
 
 KINDS = {
@@ -127,9 +127,7 @@ def test_every_kind_of_step_is_among_those_done_again(mixed: Path) -> None:
             assert difference(delivered, replayed) is None, report
     assert kinds == KINDS - {"rotate180"}  # which no policy of torchvision's comes to
     image = ImageFolder(str(mixed))[0][0]
-    turned = replay(image, [("rotate180",)])
-    assert turned is not None
-    assert turned.tobytes() == image.rotate(180).tobytes()
+    assert apply_steps(image, [("rotate180",)]).tobytes() == image.rotate(180).tobytes()
 
 
 def test_what_cannot_be_done_again_is_unknown(mixed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,11 +136,15 @@ def test_what_cannot_be_done_again_is_unknown(mixed: Path, monkeypatch: pytest.M
     report = [("crop", 0, 0, 30, 30, 0, 0, 0, 0), ("resize", 56, 56, "bilinear")]
     assert replay_sample(image, steps, [report], worlds) is not None
     assert replay_sample(image, steps, [[*report, ("swirl", 3)]], worlds) is None
+    with pytest.raises(ValueError, match="reported step of unknown kind 'swirl'"):
+        apply_steps(image, [("swirl", 3)])
     assert replay_sample(image, steps, [[*report, ("resize", 56, 56, "sinc")]], worlds) is None
     assert replay_sample(image, steps, [report, report], worlds) is None
     assert replay_sample(image, steps[:2], [report], worlds) is None  # ends in an image
     drawing = [*steps, lambda tensor: tensor + torch.rand(1)]
     assert replay_sample(image, drawing, [report], worlds) is None
     monkeypatch.delitem(sys.modules, "torchvision.transforms.functional")
-    assert replay(image, [("hflip",), ("rotate90",)]) is not None
-    assert replay(image, [("brightness", 0.5)]) is None
+    assert apply_steps(image, [("hflip",), ("rotate90",)]).size == image.size[::-1]
+    assert replay_sample(image, steps, [[*report, ("brightness", 0.5)]], worlds) is None
+    with pytest.raises(KeyError, match="torchvision"):
+        apply_steps(image, [("brightness", 0.5)])
