@@ -14,7 +14,7 @@ from typing import Any, Literal
 import torch
 
 from fastload._verify._compare import ValueDifference, difference, raw_bytes
-from fastload._verify._random_world import RandomWorlds, seed_process
+from fastload._verify._rng_states import RandomWorlds, seed_process
 
 TransformStage = Literal["resize", "colour", "rounding", "random numbers"]
 

@@ -13,7 +13,7 @@ import torch
 
 from fastload._pillow._pillow import RgbImage
 from fastload._verify._pipeline import flatten
-from fastload._verify._random_world import RandomWorlds
+from fastload._verify._rng_states import RandomWorlds
 from fastload.transforms import _recognize
 from fastload.transforms._multi_view import views_of
 

@@ -16,7 +16,7 @@ from fastload._delivery._device import HOST, Device, moved
 from fastload._errors import SampleError
 from fastload._loader._loader import DataLoader
 from fastload._planning._verdicts import Mode
-from fastload._verify._random_world import RandomWorlds, World
+from fastload._verify._rng_states import RandomWorlds, World
 
 
 @dataclass(frozen=True)

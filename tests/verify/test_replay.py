@@ -18,10 +18,10 @@ from torchvision.transforms import v2
 import fastload
 from fastload._verify._attribute import _value_at
 from fastload._verify._compare import difference, split_batch
-from fastload._verify._origin import Origin, find_origin
-from fastload._verify._random_world import RandomWorlds
 from fastload._verify._replay import apply_steps, replay_sample
+from fastload._verify._rng_states import RandomWorlds
 from fastload._verify._runner import LoaderRunner
+from fastload._verify._sample_parts import Origin, find_origin
 
 KINDS = {
     *("crop", "resize", "hflip", "vflip", "pad", "affine", "rotate90", "rotate180", "rotate270", "brightness"),

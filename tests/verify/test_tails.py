@@ -17,7 +17,7 @@ from torchvision.datasets import ImageFolder
 
 import fastload
 from fastload._planning._verdicts import Mode
-from fastload._verify._random_world import RandomWorlds
+from fastload._verify._rng_states import RandomWorlds
 from fastload._verify._runner import LoaderRunner
 
 

@@ -20,10 +20,10 @@ from fastload._verify._compare import (
     split_batch,
     structure_difference,
 )
-from fastload._verify._random_world import RandomWorlds
+from fastload._verify._findings import BatchTally, Tally
 from fastload._verify._report import VerifyReport
+from fastload._verify._rng_states import RandomWorlds
 from fastload._verify._runner import Delivery, LoaderRunner, error_kind
-from fastload._verify._tally import BatchTally, Tally
 
 # A loader whose workers have died raises for ever.
 _MAX_ERRORS_IN_A_ROW = 100

@@ -21,7 +21,7 @@ from torch.utils.data import ConcatDataset, Subset
 
 from fastload._verify._compare import Where, difference
 from fastload._verify._pipeline import flatten
-from fastload._verify._random_world import RandomWorlds
+from fastload._verify._rng_states import RandomWorlds
 
 _READ_BYTES = 1 << 20
 
