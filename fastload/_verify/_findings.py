@@ -11,7 +11,7 @@ import torch
 
 from fastload import _native
 from fastload._pillow import _pillow
-from fastload._verify._attribute import Finding
+from fastload._verify._causes import Finding
 from fastload._verify._compare import Sample, ValueDifference, Where
 from fastload._verify._image import as_image
 from fastload._verify._report import STAGES, BatchDifference, SampleDifference, Stage, VerifyReport

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from fastload._verify._compare import difference
-from fastload._verify._pipeline import is_rounding
+from fastload._verify._settings import is_rounding
 
 # Of 2926 pairs of photographs the closest correlated by 0.72, a photograph with its JPEG of quality 5 by 0.88 or more.
 _SAME_PICTURE_CORRELATION = 0.8

@@ -12,8 +12,8 @@ from typing import Any
 import torch
 
 from fastload._pillow._pillow import RgbImage
-from fastload._verify._pipeline import flatten
 from fastload._verify._rng_states import RandomWorlds
+from fastload._verify._settings import flatten
 from fastload.transforms import _recognize
 from fastload.transforms._multi_view import views_of
 

@@ -20,8 +20,8 @@ from typing import Any
 from torch.utils.data import ConcatDataset, Subset
 
 from fastload._verify._compare import Where, difference
-from fastload._verify._pipeline import flatten
 from fastload._verify._rng_states import RandomWorlds
+from fastload._verify._settings import flatten
 
 _READ_BYTES = 1 << 20
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch.utils.data
 
-from fastload._verify._attribute import Attributor, DeliveredSample, Finding, same_index
+from fastload._verify._causes import Attributor, DeliveredSample, Finding, same_index
 from fastload._verify._compare import (
     ValueDifference,
     Where,

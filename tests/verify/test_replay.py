@@ -16,7 +16,7 @@ from torchvision.datasets import ImageFolder
 from torchvision.transforms import v2
 
 import fastload
-from fastload._verify._attribute import _value_at
+from fastload._verify._causes import _value_at
 from fastload._verify._compare import difference, split_batch
 from fastload._verify._replay import apply_steps, replay_sample
 from fastload._verify._rng_states import RandomWorlds

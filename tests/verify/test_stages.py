@@ -526,7 +526,7 @@ def test_a_fault_is_told_from_other_draws_where_the_report_cannot_be_replayed(
     training: ImageFolder, fault: Any, stage: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kind = type("Faulty", (_Faulty,), {"fault": staticmethod(fault)})
-    monkeypatch.setattr("fastload._verify._attribute.replay_sample", lambda *arguments: None)
+    monkeypatch.setattr("fastload._verify._causes.replay_sample", lambda *arguments: None)
     old = fastload.DataLoader(training, 4, rng="sample", seed=1)
     assert dict(fastload.verify(old, kind(training, 4, rng="sample", seed=1)).stages) == {stage: 3}
     other_draws = fastload.verify(old, fastload.DataLoader(training, 4, rng="sample", seed=2))

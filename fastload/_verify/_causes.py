@@ -13,13 +13,13 @@ from fastload._errors import SampleError
 from fastload._pillow import _decode_image
 from fastload._pillow._pillow import classify_failure
 from fastload._verify._compare import Sample, ValueDifference, Where, difference, is_label
-from fastload._verify._pipeline import PipelineRun, StepPair, pair_steps, run_side_by_side, step_stage
 from fastload._verify._pixels import is_same_picture, native_stage
 from fastload._verify._replay import replay_sample
 from fastload._verify._report import Stage
 from fastload._verify._rng_states import RandomWorlds
 from fastload._verify._runner import Delivery, LoaderRunner, error_kind
 from fastload._verify._sample_parts import LoadFailed, Origin, Unknown, file_digest, find_origin, path_of
+from fastload._verify._settings import PipelineRun, StepPair, pair_steps, run_side_by_side, step_stage
 
 _MAX_DETAIL = 300
 _CONFIRMED = "; its pixels follow from these draws"
