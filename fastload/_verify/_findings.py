@@ -5,21 +5,37 @@ from __future__ import annotations
 import importlib.metadata
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from fastload import _native
 from fastload._pillow import _pillow
-from fastload._verify._causes import Finding
 from fastload._verify._compare import Sample, ValueDifference, Where
 from fastload._verify._image import as_image
 from fastload._verify._report import STAGES, BatchDifference, SampleDifference, Stage, VerifyReport
 
 _MAX_EXAMPLES_PER_STAGE = 3
+_MAX_DETAIL = 300
 
 
-class BatchTally:
+@dataclass(frozen=True)
+class Finding:
+    """The stage of a sample, and a sentence's worth of what differs there."""
+
+    stage: Stage
+    detail: str
+
+
+def shortened(text: str, ending: str = "", limit: int = _MAX_DETAIL) -> str:
+    """`text` in one line and `ending`, together of at most `limit` characters."""
+    text = " ".join(text.split())
+    limit -= len(ending)
+    return f"{text if len(text) <= limit else f'{text[: limit - 3]}...'}{ending}"
+
+
+class BatchFindings:
     """The differing samples of one batch.
 
     Args:
@@ -83,7 +99,7 @@ class BatchTally:
         )
 
 
-class Tally:
+class Findings:
     """What the report will say; grows by one record per differing batch."""
 
     def __init__(self) -> None:
@@ -99,7 +115,7 @@ class Tally:
         self._twins: tuple[torch.Tensor, torch.Tensor] | None = None
         self._twins_of: SampleDifference | None = None
 
-    def add(self, batch: BatchTally, *, is_failed_alike: bool = False) -> None:
+    def add(self, batch: BatchFindings, *, is_failed_alike: bool = False) -> None:
         """Counts a batch, differing or not; `is_failed_alike`: both loaders raised the same kind of error for it."""
         self._batches += 1
         self._failed_alike += is_failed_alike

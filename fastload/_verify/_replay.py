@@ -12,8 +12,8 @@ from typing import Any
 import torch
 
 from fastload._pillow._pillow import RgbImage
-from fastload._verify._rng_states import RandomWorlds
-from fastload._verify._settings import flatten
+from fastload._verify._rng_states import Generators
+from fastload._verify._sample_parts import flatten
 from fastload.transforms import _recognize
 from fastload.transforms._multi_view import views_of
 
@@ -26,21 +26,23 @@ _TRANSPOSITIONS = {"hflip": 0, "vflip": 1, "rotate90": 2, "rotate180": 3, "rotat
 _AFFINE, _NEAREST = 0, 0
 
 
-def replay_sample(image: RgbImage, steps: Sequence[Any], views: Sequence[Sequence[Step]], worlds: RandomWorlds) -> Any:
+def replay_sample(
+    image: RgbImage, steps: Sequence[Any], views: Sequence[Sequence[Step]], generators: Generators
+) -> Any:
     """What a native loader should have made of `image` by its own account; None where that cannot be known.
 
     Args:
         image: what goes into the first transform.
         steps: the transforms in calling order.
         views: of a `SampleReport`.
-        worlds: to see whether a transform draws.
+        generators: to see whether a transform draws.
     """
     parts = views_of(steps[0]) if len(steps) == 1 else None
     pipelines = [list(steps)] if parts is None else [flatten(part) for part in parts]
     if len(pipelines) != len(views):
         return None
     try:
-        results = [_replay_view(image, *view, worlds) for view in zip(pipelines, views, strict=True)]
+        results = [_replay_view(image, *view, generators) for view in zip(pipelines, views, strict=True)]
     except Exception:  # noqa: BLE001 - a report or a transform that does not fit is one that cannot be replayed
         return None
     if any(result is None for result in results):
@@ -48,25 +50,25 @@ def replay_sample(image: RgbImage, steps: Sequence[Any], views: Sequence[Sequenc
     return results[0] if parts is None else results
 
 
-def _replay_view(image: RgbImage, steps: list[Any], report: Sequence[Step], worlds: RandomWorlds) -> Any:
+def _replay_view(image: RgbImage, steps: list[Any], report: Sequence[Step], generators: Generators) -> Any:
     """Images by the report; from the first transform on that makes a tensor, which draws nothing, by the transforms."""
-    first = _first_on_tensor(steps, image, worlds)
+    first = _first_on_tensor(steps, image, generators)
     if first is None:
         return None
     value: Any = apply_steps(image, report)
-    with worlds.scratch(0):
-        before = worlds.states()
+    with generators.scratch(0):
+        before = generators.states()
         for step in steps[first:]:
             if type(step).__name__ != "RandomErasing":
                 value = step(value)
-        if worlds.drawn_since(before):
+        if generators.have_drawn_since(before):
             return None  # a random step that the report does not resolve
     return erase_boxes(value, report)
 
 
-def _first_on_tensor(steps: list[Any], image: Any, worlds: RandomWorlds) -> int | None:
+def _first_on_tensor(steps: list[Any], image: Any, generators: Generators) -> int | None:
     """The number of the first transform whose result is a tensor."""
-    with worlds.scratch(0):
+    with generators.scratch(0):
         for number, step in enumerate(steps):
             image = step(image)
             if isinstance(image, torch.Tensor):

@@ -1,8 +1,8 @@
 """States of random generators, so that two loaders can run side by side without disturbing each other or the caller.
 
-Note [worlds]: each loader has a world: the states of the process's generators (torch's default CPU generator,
-``random``, NumPy's global one) and of every generator that either loader holds. A world is installed before its loader
-does anything and taken down afterwards, so two loaders that share a generator both begin at the state it was found in.
+Note [own states]: each loader has states of its own of the process's generators (torch's default CPU generator,
+``random``, NumPy's global one) and of every generator that either loader holds. They are installed before the loader
+does anything and taken out afterwards, so two loaders that share a generator both begin at the state it was found in.
 """
 
 from __future__ import annotations
@@ -26,22 +26,21 @@ _MAX_ITEMS = 64
 
 @dataclass(frozen=True)
 class _Generator:
-    """One generator: whose it is, in a word, and how its state is read and written."""
+    """One generator: how its state is read and written."""
 
-    owner: str
     get_state: Callable[[], Any]
     set_state: Callable[[Any], object]
 
 
 _GLOBAL = (
-    _Generator("torch", torch.default_generator.get_state, torch.default_generator.set_state),
-    _Generator("random", random.getstate, random.setstate),
-    _Generator("NumPy", np.random.get_state, np.random.set_state),
+    _Generator(torch.default_generator.get_state, torch.default_generator.set_state),
+    _Generator(random.getstate, random.setstate),
+    _Generator(np.random.get_state, np.random.set_state),
 )
 
 
-class RandomWorlds:
-    """The generators that matter to some loaders, and the way to swap their states. See Note [worlds].
+class Generators:
+    """The generators that matter to some loaders, and the way to swap their states. See Note [own states].
 
     Args:
         owners: loaders; their generators are found in them, their samplers, data sets and transforms.
@@ -62,12 +61,9 @@ class RandomWorlds:
         for generator, state in zip(self._generators, states, strict=True):
             generator.set_state(state)
 
-    def drawn_since(self, states: list[Any]) -> frozenset[str]:
-        """Whose generators have drawn since `states` were read: "torch", "random", "NumPy", "an object"."""
-        moved = [_key(now) != _key(then) for now, then in zip(self.states(), states, strict=True)]
-        return frozenset(
-            generator.owner for generator, has_moved in zip(self._generators, moved, strict=True) if has_moved
-        )
+    def have_drawn_since(self, states: list[Any]) -> bool:
+        """Whether one of them has given numbers since `states` were read."""
+        return any(_key(now) != _key(then) for now, then in zip(self.states(), states, strict=True))
 
     @contextmanager
     def scratch(self, seed: int) -> Iterator[None]:
@@ -80,16 +76,16 @@ class RandomWorlds:
             self.install(before)
 
 
-class World:
-    """One loader's states; `entered()` makes them the process's for as long as it lasts.
+class OwnStates:
+    """One loader's states; `entered()` makes them the process's for as long as it lasts. See Note [own states].
 
     Begins where the generators are found, the process's ones seeded with `seed`.
     """
 
-    def __init__(self, worlds: RandomWorlds, seed: int) -> None:
-        self._worlds = worlds
-        with worlds.scratch(seed):
-            self._states = worlds.states()
+    def __init__(self, generators: Generators, seed: int) -> None:
+        self._generators = generators
+        with generators.scratch(seed):
+            self._states = generators.states()
 
     def digests(self) -> list[bytes]:
         """A digest of each generator's present state."""
@@ -97,13 +93,13 @@ class World:
 
     @contextmanager
     def entered(self) -> Iterator[None]:
-        outside = self._worlds.states()
-        self._worlds.install(self._states)
+        outside = self._generators.states()
+        self._generators.install(self._states)
         try:
             yield
         finally:
-            self._states = self._worlds.states()
-            self._worlds.install(outside)
+            self._states = self._generators.states()
+            self._generators.install(outside)
 
 
 def seed_process(seed: int) -> None:
@@ -137,14 +133,14 @@ def _collect(owner: object, found: dict[int, _Generator], seen: set[int], depth:
 
 def _as_generator(value: object) -> _Generator | None:
     if isinstance(value, torch.Generator):
-        return _Generator("an object", value.get_state, value.set_state)
+        return _Generator(value.get_state, value.set_state)
     if isinstance(value, random.Random):
-        return _Generator("an object", value.getstate, value.setstate)
+        return _Generator(value.getstate, value.setstate)
     if isinstance(value, np.random.RandomState):
-        return _Generator("an object", value.get_state, value.set_state)
+        return _Generator(value.get_state, value.set_state)
     if isinstance(value, np.random.Generator):
         bits: Any = value.bit_generator
-        return _Generator("an object", lambda: bits.state, lambda state: setattr(bits, "state", state))
+        return _Generator(lambda: bits.state, lambda state: setattr(bits, "state", state))
     return None
 
 

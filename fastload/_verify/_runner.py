@@ -1,4 +1,4 @@
-"""One loader under comparison: run step by step in a world of its own, observed, and closed without a trace."""
+"""One loader under comparison: run step by step on random states of its own, observed, and closed without a trace."""
 
 from __future__ import annotations
 
@@ -6,21 +6,23 @@ import copy
 import functools
 import re
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import torch.utils.data
+from torch.utils.data import default_collate, default_convert
 
 from fastload._delivery._device import HOST, Device, moved
 from fastload._errors import SampleError
 from fastload._loader._loader import DataLoader
 from fastload._planning._verdicts import Mode
-from fastload._verify._rng_states import RandomWorlds, World
+from fastload._verify._compare import Sample
+from fastload._verify._rng_states import Generators, OwnStates
 
 
 @dataclass(frozen=True)
-class Delivery:
+class Outcome:
     """What one call of next() brought.
 
     Attributes:
@@ -36,6 +38,21 @@ class Delivery:
     reports: list[Any] | None
 
 
+@dataclass(frozen=True)
+class DeliveredSample:
+    """One sample as a loader delivered it.
+
+    Attributes:
+        index: in the data set, or None where unknown.
+        values: its part of the batch.
+        report: what a native loader says it did, or None.
+    """
+
+    index: Any
+    values: Sample
+    report: Any
+
+
 _MODES = {
     Mode.NATIVE: "native",
     Mode.PARTLY_NATIVE: "partly native",
@@ -47,19 +64,19 @@ _MODES = {
 class LoaderRunner:
     """Runs one epoch of a copy of `loader`: the copy has iterator, workers and threads of its own, nothing else.
 
-    The copy shares data set, samplers and generators; the states of the latter are kept in `world`.
+    The copy shares data set, samplers and generators; of the latter it has own states.
 
     Args:
         loader: a torch.utils.data.DataLoader, possibly fastload's.
-        worlds: of all loaders compared.
+        generators: of all loaders compared.
         seed: of the process's generators when the epoch begins.
     """
 
-    def __init__(self, loader: torch.utils.data.DataLoader[Any], worlds: RandomWorlds, seed: int) -> None:
+    def __init__(self, loader: torch.utils.data.DataLoader[Any], generators: Generators, seed: int) -> None:
         self.loader = loader
         is_in_order = loader.num_workers == 0 or self.is_native or getattr(loader, "in_order", True)
         self._clone = _observed_clone(loader, is_in_order=is_in_order)
-        self._world = World(worlds, seed)
+        self._states = OwnStates(generators, seed)
         self._iterator: Any = None
         self._last_reports: list[Any] = []
 
@@ -89,14 +106,21 @@ class LoaderRunner:
         return self.mode is not Mode.TORCH
 
     @property
-    def has_native_part(self) -> bool:
-        """Whether native code does at least a part of the work."""
-        return self.mode in (Mode.NATIVE, Mode.PARTLY_NATIVE)
-
-    @property
     def rng(self) -> str:
         """Whose random numbers its samples get: "torch" or "sample"."""
         return str(self.loader._settings.rng) if self.is_fastloads else "torch"  # type: ignore[attr-defined]
+
+    @property
+    def batch_functions(self) -> dict[str, Callable[[Any], Any] | None]:
+        """The functions that make a batch of samples, and change it, by the names of the loader's arguments."""
+        on_device = self.loader._settings.device_transform if isinstance(self.loader, DataLoader) else None
+        return {"collate_fn": self.loader.collate_fn, "device_transform": on_device}
+
+    @property
+    def has_torchs_batches(self) -> bool:
+        """Whether torch's own collate function alone makes its batches of samples."""
+        functions = self.batch_functions
+        return functions["collate_fn"] in (default_collate, default_convert) and functions["device_transform"] is None
 
     def describe(self) -> str:
         """The loader in a line."""
@@ -117,12 +141,12 @@ class LoaderRunner:
 
     def start(self) -> None:
         """Begins the epoch; raises what iter(loader) raises."""
-        with self._world.entered():
+        with self._states.entered():
             self._iterator = iter(self._clone)
 
-    def next(self) -> Delivery | None:
+    def next(self) -> Outcome | None:
         """The next batch or the error in its place; None at the end."""
-        with self._world.entered():
+        with self._states.entered():
             try:
                 batch, error = next(self._iterator), None
             except StopIteration:
@@ -135,7 +159,7 @@ class LoaderRunner:
         reports = self._new_reports(has_failed=error is not None)
         if reports is not None:
             indices = [report.index for report in reports]
-        return Delivery(batch, error, indices, reports)
+        return Outcome(batch, error, indices, reports)
 
     def _on_host(self, batch: Any) -> Any:
         """Copies, where the loader delivers to a device."""
@@ -155,7 +179,7 @@ class LoaderRunner:
 
     def final_states(self) -> list[bytes]:
         """Digests of the states in which the loader leaves the generators."""
-        return self._world.digests()
+        return self._states.digests()
 
     def close(self) -> None:
         """Ends workers and threads."""

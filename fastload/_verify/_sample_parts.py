@@ -1,4 +1,4 @@
-"""What lies behind a sample: its file, the image before the transforms, the transforms.
+"""What lies behind a sample: its file, the image before the transforms, the transforms and what they make of it.
 
 Found out by asking the data set for the sample with a transform that takes notes, and believed only where the stages
 put together again give what the data set gives. So it works for torchvision's data sets, for fastload's, and for any
@@ -17,17 +17,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch.utils.data import ConcatDataset, Subset
 
 from fastload._verify._compare import Where, difference
-from fastload._verify._rng_states import RandomWorlds
-from fastload._verify._settings import flatten
+from fastload._verify._rng_states import Generators
 
 _READ_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
-class Origin:
+class SampleParts:
     """A sample taken apart.
 
     Attributes:
@@ -35,12 +35,16 @@ class Origin:
         image: what goes into the first transform, usually a PIL image.
         steps: the transforms in calling order.
         where: of the transformed image in the sample.
+        result: the transformed image.
+        has_draws: whether a generator gave numbers for it, so that the data set may give another one.
     """
 
     path: str | None
     image: Any
     steps: list[Any]
     where: Where
+    result: Any
+    has_draws: bool
 
 
 @dataclass(frozen=True)
@@ -68,7 +72,7 @@ class LoadFailed(Exception):
         self.step = step
 
 
-def find_origin(dataset: Any, index: Any, worlds: RandomWorlds) -> Origin | Unknown:
+def find_parts(dataset: Any, index: Any, generators: Generators) -> SampleParts | Unknown:
     """Takes sample `index` of `dataset` apart; the data set and all generators stay as they are.
 
     Raises:
@@ -81,30 +85,32 @@ def find_origin(dataset: Any, index: Any, worlds: RandomWorlds) -> Origin | Unkn
     path = path_of(dataset, index)
     name = type(dataset).__qualname__
     if not hasattr(dataset, "transform"):
-        is_repeatable = _are_equal(*(_item(dataset, index, worlds, path) for _ in range(2)))
+        is_repeatable = _are_equal(*(_item(dataset, index, generators, path) for _ in range(2)))
         return Unknown(f"{name} has no attribute `transform` to look through", path, is_repeatable)
-    noting = _Noting(dataset.transform)
+    noting = _Noting(dataset.transform, generators)
     try:
         clone = copy.copy(dataset)
         clone.transform = noting
     except Exception as error:  # noqa: BLE001 - the data set's own code decides what is raised
         return Unknown(f"{name} cannot be copied: {error}", path)
-    item = _item(clone, index, worlds, path, noting)
-    if not _are_equal(item, again := _item(dataset, index, worlds, path)):
-        is_repeatable = _are_equal(again, _item(dataset, index, worlds, path))
+    item = _item(clone, index, generators, path, noting)
+    if not _are_equal(item, again := _item(dataset, index, generators, path)):
+        is_repeatable = _are_equal(again, _item(dataset, index, generators, path))
         return Unknown(f"the transforms of {name}, called one by one, do not give its sample", path, is_repeatable)
     if noting.num_calls != 1 or (where := _place_of(noting.result, item)) is None:
         return Unknown(f"the sample of {name} is not what its transform gave", path)
-    return Origin(path, noting.image, noting.steps, where)
+    return SampleParts(path, noting.image, noting.steps, where, noting.result, noting.has_draws)
 
 
 def _are_equal(one: Any, other: Any) -> bool:
     return difference(one, other) is None
 
 
-def _item(dataset: Any, index: Any, worlds: RandomWorlds, path: str | None, noting: _Noting | None = None) -> Any:
+def _item(dataset: Any, index: Any, generators: Generators, path: str | None, noting: _Noting | None = None) -> Any:
     """The sample, always from generators in the same states; LoadFailed for what the data set raises."""
-    with worlds.scratch(0):
+    with generators.scratch(0):
+        if noting is not None:
+            noting.begin()
         try:
             return dataset[index]
         except Exception as error:  # noqa: BLE001 - the data set's own code decides what is raised
@@ -114,12 +120,19 @@ def _item(dataset: Any, index: Any, worlds: RandomWorlds, path: str | None, noti
 class _Noting:
     """Stands for a data set's transform: runs its steps one by one and keeps what went in and what came out."""
 
-    def __init__(self, transform: Any) -> None:
+    def __init__(self, transform: Any, generators: Generators) -> None:
         self.steps = flatten(transform)
         self.num_calls = 0
         self.image: Any = None
         self.result: Any = None
+        self.has_draws = False
         self.failed_step: Any = None
+        self._generators = generators
+        self._states: list[Any] = []
+
+    def begin(self) -> None:
+        """From here on it is noted whether a generator gives numbers."""
+        self._states = self._generators.states()
 
     def __call__(self, image: Any) -> Any:
         self.num_calls += 1
@@ -129,8 +142,23 @@ class _Noting:
             self.failed_step = step
             value = step(value)
         self.failed_step = None
+        self.has_draws = self._generators.have_drawn_since(self._states)
         self.result = value
         return value
+
+
+def flatten(transform: Any) -> list[Any]:
+    """The transforms in calling order: Compose and torch.nn.Sequential taken apart, anything else one step."""
+    if transform is None:
+        return []
+    inner: Any = None
+    if type(transform).__name__ == "Compose":
+        inner = getattr(transform, "transforms", None)
+    elif type(transform) is torch.nn.Sequential:
+        inner = list(transform)
+    if not isinstance(inner, (list, tuple)):
+        return [transform]
+    return [step for part in inner for step in flatten(part)]
 
 
 def _innermost(dataset: Any, index: Any) -> tuple[Any, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch.utils.data
 
-from fastload._verify._causes import Attributor, DeliveredSample, Finding, same_index
+from fastload._verify._causes import Causes, same_index
 from fastload._verify._compare import (
     ValueDifference,
     Where,
@@ -20,10 +20,10 @@ from fastload._verify._compare import (
     split_batch,
     structure_difference,
 )
-from fastload._verify._findings import BatchTally, Tally
+from fastload._verify._findings import BatchFindings, Finding, Findings
 from fastload._verify._report import VerifyReport
-from fastload._verify._rng_states import RandomWorlds
-from fastload._verify._runner import Delivery, LoaderRunner, error_kind
+from fastload._verify._rng_states import Generators
+from fastload._verify._runner import DeliveredSample, LoaderRunner, Outcome, error_kind
 
 # A loader whose workers have died raises for ever.
 _MAX_ERRORS_IN_A_ROW = 100
@@ -36,7 +36,7 @@ def verify(
     batches: int | None = None,
     seed: int = 0,
 ) -> VerifyReport:
-    """Compares what two loaders give, bit for bit, and says of each differing sample at which stage they part.
+    """Compares what two loaders give, bit for bit, and says of each differing sample what can be proved of it.
 
     Both run one epoch from the same seed, one batch of each at a time; two batches and what the loaders prefetch are
     in memory. Each runs on a copy of itself: persistent workers, epochs and iterators of the loaders given are not
@@ -70,16 +70,16 @@ def verify(
         raise ValueError(f"batches must be None or a positive int, got {batches}")
     if not 0 <= _int(seed, "seed") < 2**64:
         raise ValueError(f"seed must be in [0, 2**64), got {seed}")
-    worlds = RandomWorlds([old_loader, new_loader])
+    generators = Generators([old_loader, new_loader])
     with ExitStack() as cleanup:
-        runners = [LoaderRunner(loader, worlds, seed) for loader in (old_loader, new_loader)]
-        comparison = _Comparison(runners[0], runners[1], worlds)
+        runners = [LoaderRunner(loader, generators, seed) for loader in (old_loader, new_loader)]
+        comparison = _Comparison(runners[0], runners[1], generators)
         # Processes first: a process should be forked before there are threads.
         for runner in sorted(runners, key=lambda runner: not runner.uses_processes):
             cleanup.callback(runner.close)
             runner.start()
         comparison.run(batches)
-    return comparison.tally.report(runners[0].describe(), runners[1].describe(), seed=seed, batches_limit=batches)
+    return comparison.findings.report(runners[0].describe(), runners[1].describe(), seed=seed, batches_limit=batches)
 
 
 def _int(value: object, name: str) -> int:
@@ -89,13 +89,13 @@ def _int(value: object, name: str) -> int:
 
 
 class _Comparison:
-    """Compares what two running loaders deliver, and tallies it."""
+    """Compares what two running loaders deliver, and keeps what it finds."""
 
-    def __init__(self, old: LoaderRunner, new: LoaderRunner, worlds: RandomWorlds) -> None:
+    def __init__(self, old: LoaderRunner, new: LoaderRunner, generators: Generators) -> None:
         self._old = old
         self._new = new
-        self._attributor = Attributor(old, new, worlds)
-        self.tally = Tally()
+        self._causes = Causes(old, new, generators)
+        self.findings = Findings()
 
     def run(self, limit: int | None) -> None:
         """Compares batch after batch until a loader ends or `limit` is reached."""
@@ -111,49 +111,49 @@ class _Comparison:
             self._compare(batch, old, new)
             errors = errors + 1 if old.error is not None or new.error is not None else 0
             if errors == _MAX_ERRORS_IN_A_ROW:
-                self.tally.notes.append(f"Stopped after {errors} errors in a row.")
+                self.findings.notes.append(f"Stopped after {errors} errors in a row.")
                 return
 
-    def _compare_ends(self, batch: int, old: Delivery | None, new: Delivery | None) -> None:
+    def _compare_ends(self, batch: int, old: Outcome | None, new: Outcome | None) -> None:
         given = old or new
         assert given is not None
         ended, goes_on, runner = ("new", "old", self._old) if new is None else ("old", "new", self._new)
         detail = f"the {ended} loader ends after {batch} batches, the {goes_on} one gives {_length(runner, batch)}"
-        record = BatchTally(batch, len(given.indices or [None]), 0)
+        record = BatchFindings(batch, len(given.indices or [None]), 0)
         for position, index in enumerate(given.indices or [None]):
             indices = (None, index) if old is None else (index, None)
-            record.add(Finding("order", detail), indices, self._attributor.paths(*indices), {}, position)
-        self.tally.add(record)
+            record.add(Finding("order", detail), indices, self._causes.paths(*indices), {}, position)
+        self.findings.add(record)
 
     def _compare_final_states(self) -> None:
         if self._old.final_states() != self._new.final_states():
-            self.tally.notes.append(
+            self.findings.notes.append(
                 "The loaders leave the random generators in different states: code after them draws other numbers."
             )
 
-    def _compare(self, batch: int, old: Delivery, new: Delivery) -> None:
+    def _compare(self, batch: int, old: Outcome, new: Outcome) -> None:
         if old.error is None and new.error is None:
             self._compare_batches(batch, old, new)
         elif old.error is not None and new.error is not None and error_kind(old.error) == error_kind(new.error):
             self._compare_failed_alike(batch, old.indices, new.indices)
         else:
-            finding, index = self._attributor.error_finding(old, new)
-            record = BatchTally(batch, len(old.indices or new.indices or [None]), 0)
-            record.add(finding, (index, index), self._attributor.paths(index, index), {}, None)
-            self.tally.add(record)
+            finding, index = self._causes.of_error(old, new)
+            record = BatchFindings(batch, len(old.indices or new.indices or [None]), 0)
+            record.add(finding, (index, index), self._causes.paths(index, index), {}, None)
+            self.findings.add(record)
 
     def _compare_failed_alike(self, batch: int, old: list[Any] | None, new: list[Any] | None) -> None:
         """Of batches that both failed only the indices are left to compare."""
-        record = BatchTally(batch, len(old or new or [None]), 0)
+        record = BatchFindings(batch, len(old or new or [None]), 0)
         if old is not None and new is not None:
             self._compare_samples(
                 record, *([DeliveredSample(index, {}, None) for index in side] for side in (old, new))
             )
-        self.tally.add(record, is_failed_alike=not record.samples)
+        self.findings.add(record, is_failed_alike=not record.samples)
 
-    def _compare_batches(self, batch: int, old: Delivery, new: Delivery) -> None:
+    def _compare_batches(self, batch: int, old: Outcome, new: Outcome) -> None:
         lefts, rights = _samples(self._old, old), _samples(self._new, new)
-        record = BatchTally(batch, max(len(lefts), len(rights)), count_bytes(old.batch))
+        record = BatchFindings(batch, max(len(lefts), len(rights)), count_bytes(old.batch))
         structure = structure_difference(old.batch, new.batch) if len(lefts) == len(rights) else None
         if structure is not None:
             finding = Finding("structure", structure)
@@ -164,9 +164,11 @@ class _Comparison:
             self._compare_samples(record, lefts, rights)
             if not record.samples:  # what the samples do not show, the batches do
                 record.add(Finding("structure", "the batches differ as a whole"), (None, None), (None, None), {}, None)
-        self.tally.add(record)
+        self.findings.add(record)
 
-    def _compare_samples(self, record: BatchTally, lefts: list[DeliveredSample], rights: list[DeliveredSample]) -> None:
+    def _compare_samples(
+        self, record: BatchFindings, lefts: list[DeliveredSample], rights: list[DeliveredSample]
+    ) -> None:
         elsewhere = _Elsewhere(lefts, rights)
         for position, (left, right) in enumerate(itertools.zip_longest(lefts, rights)):
             if left is None or right is None:
@@ -179,12 +181,12 @@ class _Comparison:
                     record, Finding("order", "the batch has it in another place"), left, right, differing, position
                 )
             elif differing or not same_index(left.index, right.index):
-                finding = self._attributor.stage_of(left, right, differing)
+                finding = self._causes.of_sample(left, right, differing)
                 self._add(record, finding, left, right, differing, position)
 
     def _add(
         self,
-        record: BatchTally,
+        record: BatchFindings,
         finding: Finding,
         left: DeliveredSample | None,
         right: DeliveredSample | None,
@@ -192,9 +194,9 @@ class _Comparison:
         position: int,
     ) -> None:
         indices = (left and left.index, right and right.index)
-        record.add(finding, indices, self._attributor.paths(*indices), differing, position)
+        record.add(finding, indices, self._causes.paths(*indices), differing, position)
         if left is not None and right is not None:
-            self.tally.offer_twins(record.last, left.values, right.values)
+            self.findings.offer_twins(record.last, left.values, right.values)
 
 
 class _Elsewhere:
@@ -215,7 +217,7 @@ class _Elsewhere:
         return fingerprint(left.values) in self._fingerprints[1] and fingerprint(right.values) in self._fingerprints[0]
 
 
-def _samples(runner: LoaderRunner, delivery: Delivery) -> list[DeliveredSample]:
+def _samples(runner: LoaderRunner, delivery: Outcome) -> list[DeliveredSample]:
     """The samples of a batch; the batch as one of no known index where it cannot be taken apart."""
     indices, reports = delivery.indices, delivery.reports
     if not runner.is_batched:

@@ -1,8 +1,10 @@
-"""A transform that fails for one image."""
+"""Transforms that fail for one image: of the user's own, and derived from one of torchvision's."""
 
 from __future__ import annotations
 
 from typing import Any
+
+from torchvision import transforms
 
 
 class Refusing:
@@ -15,3 +17,14 @@ class Refusing:
         if image.height == self.height:
             raise KeyError("refused")
         return image
+
+
+class RefusingCrop(transforms.CenterCrop):  # type: ignore[misc]
+    """A crop that keeps all of an image, and raises KeyError for images of one height."""
+
+    def __init__(self, height: int) -> None:
+        super().__init__(height)
+        self._refusing = Refusing(height)
+
+    def forward(self, image: Any) -> Any:
+        return self._refusing(image)

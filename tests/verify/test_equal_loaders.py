@@ -17,7 +17,7 @@ from torchvision.datasets import ImageFolder
 
 import fastload
 from fastload._testing import EmulatedDevice
-from fastload._verify._rng_states import RandomWorlds
+from fastload._verify._rng_states import Generators
 from fastload._verify._runner import LoaderRunner
 
 NUM_SAMPLES = 11  # of the folder
@@ -52,7 +52,10 @@ def test_loader_that_delivers_to_a_device_is_compared_by_copies_on_the_host(
     changed = fastload.DataLoader(
         dataset, **arguments, device=device, device_transform=lambda batch: [-batch[0], batch[1]]
     )
-    assert not fastload.verify(DataLoader(dataset, **arguments), changed).is_equal
+    report = fastload.verify(DataLoader(dataset, **arguments), changed)
+    assert dict(report.stages) == {"values": NUM_SAMPLES}
+    text = "the images differ, and the cause is not known; known to differ: device_transform None against "
+    assert all(example.detail.startswith(text) for example in report.examples)
 
 
 def test_threads_may_be_the_old_loader_and_processes_the_new_one(evaluation: ImageFolder) -> None:
@@ -199,7 +202,7 @@ def test_samples_need_not_be_collated(evaluation: ImageFolder) -> None:
 @pytest.mark.parametrize("num_workers", [0, 2])
 def test_indices_of_each_batch_are_those_of_the_sampler(evaluation: ImageFolder, kind: Any, num_workers: int) -> None:
     loader = kind(evaluation, batch_sampler=[[3, 1], [99], [2], [0, 5, 6]], num_workers=num_workers)
-    runner = LoaderRunner(loader, RandomWorlds([loader]), seed=0)
+    runner = LoaderRunner(loader, Generators([loader]), seed=0)
     runner.start()
     deliveries = list(iter(runner.next, None))
     runner.close()
@@ -211,7 +214,7 @@ def test_indices_of_each_batch_are_those_of_the_sampler(evaluation: ImageFolder,
 
 def test_closing_ends_workers_though_the_frames_of_an_interrupt_hold_the_iterator(evaluation: ImageFolder) -> None:
     loader = DataLoader(evaluation, 4, num_workers=2)
-    runner = LoaderRunner(loader, RandomWorlds([loader]), seed=0)
+    runner = LoaderRunner(loader, Generators([loader]), seed=0)
     runner.start()
     held = runner._iterator
     runner.close()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 from child_loader import num_native_threads, wait_for
-from refusing import Refusing
+from refusing import Refusing, RefusingCrop
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 from torchvision import transforms
 from torchvision.datasets import ImageFolder
@@ -68,16 +68,20 @@ def test_a_bad_file_in_one_only_names_stage_and_file(
     )
 
 
+@pytest.mark.parametrize(("kind", "stage"), [(Refusing, "values"), (RefusingCrop, "resize")])
 @pytest.mark.parametrize("num_workers", [0, 1])
-def test_a_transform_that_raises_is_blamed_itself(evaluation: ImageFolder, num_workers: int) -> None:
+def test_a_transform_that_raises_is_blamed_itself(
+    evaluation: ImageFolder, num_workers: int, kind: Any, stage: str
+) -> None:
     height = ImageFolder(evaluation.root)[BAD][0].height
-    steps = [Refusing(height), *evaluation.transform.transforms]
+    steps = [kind(height), *evaluation.transform.transforms]
     new = ImageFolder(evaluation.root, transforms.Compose(steps))
     report = fastload.verify(DataLoader(evaluation, 4), DataLoader(new, 4, num_workers=num_workers))
-    assert dict(report.stages) == {"colour": 1}
+    assert dict(report.stages) == {stage: 1}
     assert report.worst is not None
     assert report.worst.new_index == BAD
     assert "raises KeyError" in report.worst.detail
+    assert report.worst.detail.endswith(f"; raised by {kind.__name__}")
 
 
 class _Raising(Dataset[Any]):

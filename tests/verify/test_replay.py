@@ -16,12 +16,12 @@ from torchvision.datasets import ImageFolder
 from torchvision.transforms import v2
 
 import fastload
-from fastload._verify._causes import _value_at
 from fastload._verify._compare import difference, split_batch
+from fastload._verify._proofs import value_at
 from fastload._verify._replay import apply_steps, replay_sample
-from fastload._verify._rng_states import RandomWorlds
+from fastload._verify._rng_states import Generators
 from fastload._verify._runner import LoaderRunner
-from fastload._verify._sample_parts import Origin, find_origin
+from fastload._verify._sample_parts import SampleParts, find_parts
 
 KINDS = {
     *("crop", "resize", "hflip", "vflip", "pad", "affine", "rotate90", "rotate180", "rotate270", "brightness"),
@@ -83,8 +83,8 @@ PIPELINES |= {
 def delivered_and_replayed(dataset: Any, rng: Any) -> list[tuple[Any, Any, Any]]:
     """Of each sample: its report, what the loader gave and what the replay makes of the report."""
     loader = fastload.DataLoader(dataset, 4, rng=rng)
-    worlds = RandomWorlds([loader])
-    runner = LoaderRunner(loader, worlds, seed=3)
+    generators = Generators([loader])
+    runner = LoaderRunner(loader, generators, seed=3)
     assert runner.is_native, loader.explain()
     runner.start()
     results = []
@@ -92,10 +92,10 @@ def delivered_and_replayed(dataset: Any, rng: Any) -> list[tuple[Any, Any, Any]]
         assert delivery.error is None
         samples = split_batch(delivery.batch, len(delivery.reports or ()))
         for report, sample in zip(delivery.reports or (), samples or (), strict=True):
-            origin = find_origin(dataset, report.index, worlds)
-            assert isinstance(origin, Origin), origin
-            replayed = replay_sample(origin.image, origin.steps, report.views, worlds)
-            results.append((report, _value_at(sample, origin.where), replayed))
+            parts = find_parts(dataset, report.index, generators)
+            assert isinstance(parts, SampleParts), parts
+            replayed = replay_sample(parts.image, parts.steps, report.views, generators)
+            results.append((report, value_at(sample, parts.where), replayed))
     runner.close()
     return results
 
@@ -132,19 +132,19 @@ def test_every_kind_of_step_is_among_those_done_again(mixed: Path) -> None:
 
 def test_what_cannot_be_done_again_is_unknown(mixed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     dataset = ImageFolder(str(mixed), PIPELINES["resnet"]())
-    image, steps, worlds = ImageFolder(str(mixed))[0][0], dataset.transform.transforms, RandomWorlds([dataset])
+    image, steps, generators = ImageFolder(str(mixed))[0][0], dataset.transform.transforms, Generators([dataset])
     report = [("crop", 0, 0, 30, 30, 0, 0, 0, 0), ("resize", 56, 56, "bilinear")]
-    assert replay_sample(image, steps, [report], worlds) is not None
-    assert replay_sample(image, steps, [[*report, ("swirl", 3)]], worlds) is None
+    assert replay_sample(image, steps, [report], generators) is not None
+    assert replay_sample(image, steps, [[*report, ("swirl", 3)]], generators) is None
     with pytest.raises(ValueError, match="reported step of unknown kind 'swirl'"):
         apply_steps(image, [("swirl", 3)])
-    assert replay_sample(image, steps, [[*report, ("resize", 56, 56, "sinc")]], worlds) is None
-    assert replay_sample(image, steps, [report, report], worlds) is None
-    assert replay_sample(image, steps[:2], [report], worlds) is None  # ends in an image
+    assert replay_sample(image, steps, [[*report, ("resize", 56, 56, "sinc")]], generators) is None
+    assert replay_sample(image, steps, [report, report], generators) is None
+    assert replay_sample(image, steps[:2], [report], generators) is None  # ends in an image
     drawing = [*steps, lambda tensor: tensor + torch.rand(1)]
-    assert replay_sample(image, drawing, [report], worlds) is None
+    assert replay_sample(image, drawing, [report], generators) is None
     monkeypatch.delitem(sys.modules, "torchvision.transforms.functional")
     assert apply_steps(image, [("hflip",), ("rotate90",)]).size == image.size[::-1]
-    assert replay_sample(image, steps, [[*report, ("brightness", 0.5)]], worlds) is None
+    assert replay_sample(image, steps, [[*report, ("brightness", 0.5)]], generators) is None
     with pytest.raises(KeyError, match="torchvision"):
         apply_steps(image, [("brightness", 0.5)])
