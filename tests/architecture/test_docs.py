@@ -26,5 +26,7 @@ def test_every_status_code_has_its_row_in_order() -> None:
 
 def test_every_test_folder_is_in_the_contributors_map() -> None:
     text = (ROOT / "CONTRIBUTING.md").read_text()
-    folders = {path.parent.name for path in (ROOT / "tests").glob("*/*.*") if path.suffix in {".py", ".cpp"}}
-    assert [name for name in sorted(folders) if f"`tests/{name}`" not in text] == []
+    files = [path for pattern in ("tests/*/*.*", "benchmarks/tests/*.*") for path in ROOT.glob(pattern)]
+    folders = {path.parent.relative_to(ROOT).as_posix() for path in files if path.suffix in {".py", ".cpp"}}
+    assert "benchmarks/tests" in folders
+    assert [name for name in sorted(folders) if f"`{name}`" not in text] == []
