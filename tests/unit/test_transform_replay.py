@@ -30,6 +30,9 @@ PADDINGS = st.integers(0, 9) | st.tuples(st.integers(0, 5), st.integers(0, 5)) |
 class Noise:
     """A transform that nobody knows, with a draw of its own."""
 
+    def __repr__(self) -> str:
+        return "Noise()"
+
     def __call__(self, sample: Any) -> Any:
         if isinstance(sample, torch.Tensor):
             return sample + torch.rand(1).to(sample.dtype)
