@@ -101,12 +101,12 @@ def stage_of_step(step: Any, counterpart: Any = None) -> Stage:
     A class of torchvision's tells, also as a base class; a container is what it holds, or what differs in there.
     """
     held = [_steps_in(step), _steps_in(counterpart)]
-    if any(held):
-        if (found := _first_difference(*held)) is not None:
-            return found[0]
-        stages = set(map(stage_of_step, held[0]))
-    else:
-        stages = {_stage_of_class(type(part)) for part in (step, counterpart) if part is not None}
+    if all(held) and (found := _first_difference(*held)) is not None:
+        return found[0]
+    stages = set[Stage]()
+    for part, inner in zip((step, counterpart), held, strict=True):
+        if part is not None:
+            stages |= set(map(stage_of_step, inner)) or {_stage_of_class(type(part))}
     return stages.pop() if len(stages) == 1 else "values"
 
 

@@ -113,6 +113,22 @@ def test_a_transform_more_is_blamed_for_what_it_does(
     assert stages(*loaders) == {stage: 11}
 
 
+@pytest.mark.parametrize(
+    ("added", "stage"),
+    [
+        (transforms.RandomApply([transforms.Grayscale(3), transforms.RandomInvert(1.0)], p=1.0), "colour"),
+        (transforms.RandomApply([transforms.Grayscale(3), transforms.RandomVerticalFlip(1.0)], p=1.0), "values"),
+        (
+            transforms.RandomApply([transforms.RandomApply([transforms.RandomVerticalFlip(1.0)], p=1.0)], p=1.0),
+            "resize",
+        ),
+        (transforms.Lambda(lambda image: image.rotate(180)), "values"),
+    ],
+)
+def test_a_container_more_has_the_stage_of_all_that_it_holds(evaluation: ImageFolder, added: Any, stage: str) -> None:
+    assert stages(evaluation, with_transforms(evaluation, added, *evaluation.transform.transforms)) == {stage: 11}
+
+
 def test_a_rare_transform_is_found_by_its_probability(evaluation: ImageFolder) -> None:
     old, new = (
         Subset(with_transforms(evaluation, transforms.RandomInvert(p), *evaluation.transform.transforms), [0, 1] * 40)
