@@ -13,15 +13,14 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from layers import COMMENT_OR_STRING, ROOT, imported_modules, submodules
+from layers import COMMENT_OR_STRING, ROOT, imported_modules
 
 CPP_SUFFIXES = {".h", ".cpp", ".cu"}
 
 
 def rooms(root: Path) -> set[str]:
-    return {name for name in submodules(root) if (root / "fastload" / f"{name}.py").exists()} | {
-        path.name for path in (root / "fastload").iterdir() if (path / "__init__.py").exists()
-    }
+    entries = list((root / "fastload").iterdir())
+    return {path.stem for path in entries if path.suffix == ".py" or (path / "__init__.py").exists()}
 
 
 def arrows(root: Path) -> set[tuple[str, str]]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import fnmatch
+import os
 import re
 import sys
 from collections.abc import Iterator
@@ -14,7 +15,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# A file uses its own folder (C++) or module (Python), or one of a lower level: never one of its own level.
+# What lies in one folder has levels: a module (a Python file, a C++ source with its header, a folder of these) uses
+# what lies beside it, or beside a folder it is in, only where that has a lower level.
 CPP_LEVELS = {
     "base": 0,
     "kernels": 1,
@@ -46,6 +48,12 @@ PYTHON_LEVELS = {
     "cli": 7,
     "__init__": 8,
     "__main__": 8,
+}
+# A folder that has no row is flat: its modules may use each other.
+LEVELS = {
+    "csrc": CPP_LEVELS,
+    "csrc/codec": {"decoder": 0, "jpeg": 1, "probe": 1},
+    "fastload": PYTHON_LEVELS,
 }
 # The engine knows devices by device/backend.h, though its level would allow more.
 FORBIDDEN_PAIRS = {("engine", "cuda")}
@@ -83,13 +91,16 @@ def matches(path: str, patterns: list[str]) -> bool:
     return any(fnmatch.fnmatchcase(path, pattern) for pattern in patterns)
 
 
-def level_violation(own: str, used: str, levels: dict[str, int]) -> str | None:
-    """What is wrong with a use of `used` in `own` (names in `levels`), or None."""
+def level_violation(own_path: Path, used_path: Path) -> str | None:
+    """What is wrong with a use of one module in another, or None; paths are below the root, without suffix."""
+    folder = Path(os.path.commonpath([own_path, used_path]))
+    levels = LEVELS.get(folder.as_posix())
+    if levels is None or own_path == used_path:
+        return None
+    own, used = (path.relative_to(folder).parts[0] for path in (own_path, used_path))
     for name in (own, used):
         if name not in levels:
             return f"{name} has no level; give it one in tests/architecture/layers.py"
-    if own == used:
-        return None
     if levels[used] > levels[own]:
         return f"{own} (level {levels[own]}) uses {used}, which is above it (level {levels[used]})"
     if levels[used] == levels[own]:
@@ -108,7 +119,7 @@ def check_cpp_file(path: Path, csrc: Path) -> Iterator[tuple[str, str]]:
         if bracket == '"':
             if not (csrc / header).exists():
                 yield header, f'includes "{header}", which is not a path relative to csrc'
-            elif problem := level_violation(name.split("/")[0], header.split("/")[0], CPP_LEVELS):
+            elif problem := level_violation(Path("csrc", name).with_suffix(""), Path("csrc", header).with_suffix("")):
                 yield header, problem
     code = COMMENT_OR_STRING.sub("", text)
     for pattern, (homes, thing) in CPP_WORD_HOMES.items():
@@ -143,17 +154,14 @@ def check_python_file(path: Path, root: Path) -> Iterator[tuple[str, str]]:
     name = path.relative_to(root).as_posix()
     tree = ast.parse(path.read_text())
     package = list(path.relative_to(root).parts[:-1])
-    own = path.relative_to(root).with_suffix("").parts[1]
+    own = path.relative_to(root).with_suffix("")
     for module in imported_modules(tree, package):
         for thing, homes in PYTHON_HOMES.items():
             if is_or_lies_in(module, thing) and name not in homes:
                 yield thing, f"imports {module}; the home of {thing} is {' or '.join(homes)}"
-        parts = module.split(".")
-        if parts[0] != "fastload" or any(is_or_lies_in(module, name) for name in EXTENSION_MODULES):
+        if not is_or_lies_in(module, "fastload") or any(is_or_lies_in(module, name) for name in EXTENSION_MODULES):
             continue
-        # `import fastload` and `from fastload import DataLoader` go through __init__, the top.
-        used = parts[1] if len(parts) > 1 and parts[1] in submodules(root) else "__init__"
-        if problem := level_violation(own, used, PYTHON_LEVELS):
+        if problem := level_violation(own, module_path(module, root)):
             yield module, problem
     uses_environment = any(
         isinstance(node, (ast.Attribute, ast.Name)) and re.fullmatch(r"(os\.)?(environb?|getenvb?)", ast.unparse(node))
@@ -163,8 +171,17 @@ def check_python_file(path: Path, root: Path) -> Iterator[tuple[str, str]]:
         yield "environ", f"reads environment variables; their home is {' or '.join(ENVIRONMENT_HOMES)}"
 
 
-def submodules(root: Path) -> set[str]:
-    return {path.stem for path in (root / "fastload").iterdir() if path.suffix == ".py" or path.is_dir()}
+def module_path(module: str, root: Path) -> Path:
+    """Where the code of an imported name is, below the root and without suffix."""
+    path = Path()
+    for part in module.split("."):
+        if (root / path / f"{part}.py").exists():
+            return path / part
+        if not (root / path / part).is_dir():
+            break
+        path /= part
+    # `import fastload` and `from fastload import DataLoader` go through __init__.
+    return path / "__init__"
 
 
 def violations(root: Path, exceptions: dict[tuple[str, str], str] | None = None) -> list[str]:

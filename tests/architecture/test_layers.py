@@ -31,6 +31,23 @@ CLEAN_TREE = {
     "fastload/transforms/_recognize.py": "import sys\nsys.modules.get('torchvision.transforms')\n",
     "fastload/sources/__init__.py": "",
 }
+# A folder of each language whose modules have levels, with a folder among them.
+NESTED_LEVELS = {
+    **layers.LEVELS,
+    "csrc/engine": {"sample": 0, "batch": 1, "queues": 1, "engine": 2},
+    "fastload/_pillow": {"_pillow": 0, "formats": 1, "_failures": 1, "__init__": 2},
+}
+NESTED_TREE = {
+    **CLEAN_TREE,
+    "csrc/engine/sample/sample_task.h": '#include "base/status.h"\n',
+    "csrc/engine/sample/sample_file.cpp": '#include "engine/sample/sample_task.h"\n',
+    "csrc/engine/batch/slot.h": '#include "engine/sample/sample_task.h"\n',
+    "csrc/engine/queues/queue.h": "",
+    "csrc/engine/engine.cpp": '#include "engine/engine.h"\n#include "engine/batch/slot.h"\n',
+    "fastload/_pillow/formats/__init__.py": "from ._png import read\nfrom fastload._pillow import _pillow\n",
+    "fastload/_pillow/formats/_png.py": "from fastload._pillow._pillow import opened\n",
+    "fastload/_pillow/_failures.py": "from . import _pillow\n",
+}
 
 # What is added to which file of the clean tree, and a part of the sentence that reports it.
 SEEDS = [
@@ -61,6 +78,18 @@ SEEDS = [
 ]
 
 
+NESTED_SEEDS = [
+    ("csrc/engine/sample/sample_task.h", '#include "engine/batch/slot.h"\n', "sample (level 0) uses batch, which is"),
+    ("csrc/engine/batch/slot.h", '#include "engine/queues/queue.h"\n', "batch uses its sibling queues (both level 1)"),
+    ("csrc/engine/queues/queue.h", '#include "engine/engine.h"\n', "queues (level 1) uses engine, which is above it"),
+    ("csrc/engine/extra.h", '#include "engine/queues/queue.h"\n', "extra has no level"),
+    ("fastload/_pillow/_pillow.py", "from ._failures import f\n", "_pillow (level 0) uses _failures, which is above"),
+    ("fastload/_pillow/_failures.py", "from .formats import _png\n", "_failures uses its sibling formats"),
+    ("fastload/_pillow/formats/_png.py", "from fastload._pillow import f\n", "formats (level 1) uses __init__, which"),
+    ("fastload/_pillow/formats/_png.py", "import fastload._loader\n", "_pillow (level 1) uses _loader, which is"),
+]
+
+
 def plant(root: Path, tree: dict[str, str]) -> None:
     for name, text in tree.items():
         path = root / name
@@ -75,6 +104,12 @@ def test_this_repository_keeps_its_layers() -> None:
 def test_every_folder_of_this_repository_is_looked_at() -> None:
     folders = {path.name for path in (layers.ROOT / "csrc").iterdir() if path.is_dir()}
     assert {"base", "kernels", "bindings"} <= folders <= set(layers.CPP_LEVELS)
+
+
+@pytest.mark.parametrize("folder", layers.LEVELS)
+def test_every_level_is_of_something_that_is_there(folder: str) -> None:
+    there = {path.with_suffix("").name for path in (layers.ROOT / folder).iterdir()}
+    assert set(layers.LEVELS[folder]) <= there
 
 
 def test_every_exception_has_a_reason() -> None:
@@ -93,6 +128,17 @@ def test_seeded_violation_is_the_one_reported(tmp_path: Path, name: str, additio
     assert len(reports) == 1, reports
     assert reports[0].startswith(f"{name}: ")
     assert expected in reports[0]
+
+
+@pytest.mark.parametrize(("name", "addition", "expected"), [("csrc/base/status.h", "", ""), *SEEDS, *NESTED_SEEDS])
+def test_modules_inside_a_folder_have_levels_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, addition: str, expected: str
+) -> None:
+    monkeypatch.setattr(layers, "LEVELS", NESTED_LEVELS)
+    plant(tmp_path, {**NESTED_TREE, name: NESTED_TREE.get(name, "") + addition})
+    reports = layers.violations(tmp_path, exceptions={})
+    assert len(reports) == (1 if addition else 0), reports
+    assert all(report.startswith(f"{name}: ") and expected in report for report in reports)
 
 
 def test_exception_silences_its_row_and_an_unused_one_is_reported(tmp_path: Path) -> None:
