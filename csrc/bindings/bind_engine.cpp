@@ -17,10 +17,10 @@
 #include "bindings/bindings.h"
 #include "bindings/python_token.h"
 #include "bindings/without_gil.h"
-#include "engine/buffer_pool.h"
+#include "engine/batch/buffer_pool.h"
 #include "engine/engine.h"
 #include "engine/fork_guard.h"
-#include "engine/native_sample_worker.h"
+#include "engine/sample/native_sample_worker.h"
 
 namespace py = pybind11;
 

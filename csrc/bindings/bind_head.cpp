@@ -12,7 +12,7 @@
 #include "bindings/bindings.h"
 #include "bindings/packed_pixels.h"
 #include "bindings/without_gil.h"
-#include "engine/sample_head.h"
+#include "engine/sample/sample_head.h"
 #include "io/sample_index.h"
 
 namespace py = pybind11;

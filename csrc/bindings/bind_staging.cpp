@@ -12,8 +12,8 @@
 #include "bindings/bindings.h"
 #include "bindings/python_token.h"
 #include "bindings/without_gil.h"
-#include "engine/batch_copy.h"
-#include "engine/staging_ring.h"
+#include "engine/batch/batch_copy.h"
+#include "engine/batch/staging_ring.h"
 
 namespace py = pybind11;
 

@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "base/status.h"
-#include "engine/buffer_pool.h"
+#include "engine/batch/buffer_pool.h"
 #include "engine/stream_group.h"
 
 namespace fastload {

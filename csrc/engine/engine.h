@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "engine/engine_core.h"
-#include "engine/sample_task.h"
+#include "engine/sample/sample_task.h"
 #include "engine/stream.h"
 #include "engine/stream_group.h"
 

@@ -9,12 +9,12 @@
 #include <mutex>
 #include <vector>
 
-#include "engine/fallback_queue.h"
 #include "engine/fork_guard.h"
-#include "engine/sample_file.h"
-#include "engine/sample_task.h"
+#include "engine/queues/fallback_queue.h"
+#include "engine/queues/work_queue.h"
+#include "engine/sample/sample_file.h"
+#include "engine/sample/sample_task.h"
 #include "engine/stats.h"
-#include "engine/work_queue.h"
 
 namespace fastload {
 

@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "base/span.h"
-#include "engine/batch_slot.h"
-#include "engine/draw_order.h"
+#include "engine/batch/batch_slot.h"
 #include "engine/engine_core.h"
+#include "engine/queues/draw_order.h"
 
 namespace fastload {
 

@@ -32,8 +32,12 @@ DEVICE_ORDER = ROOT / "tests" / "cpp" / "device_order"
 
 # Mutants of the product: device_order_<name> has one line of one source exchanged.
 MUTANTS = {
-    "refill": ("engine/staging_ring.cpp", "if (!slot->is_copying) return {};", "slot->is_copying = false; return {};"),
-    "unwritten": ("engine/batch_copy.cpp", "!has_destinations_ || !is_written_", "!has_destinations_"),
+    "refill": (
+        "engine/batch/staging_ring.cpp",
+        "if (!slot->is_copying) return {};",
+        "slot->is_copying = false; return {};",
+    ),
+    "unwritten": ("engine/batch/batch_copy.cpp", "!has_destinations_ || !is_written_", "!has_destinations_"),
 }
 
 

@@ -1,6 +1,6 @@
 // torch's random numbers under threads: whatever the order in which sizes become known, every sample gets the choices
 // that one thread would have made for it.
-#include "engine/draw_order.h"
+#include "engine/queues/draw_order.h"
 
 #include <array>
 #include <atomic>

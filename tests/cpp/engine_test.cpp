@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "check.h"
-#include "engine/buffer_pool.h"
+#include "engine/batch/buffer_pool.h"
 #include "engine/dead_tokens.h"
 #include "failing_allocation.h"
 

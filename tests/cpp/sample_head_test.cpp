@@ -1,4 +1,4 @@
-#include "engine/sample_head.h"
+#include "engine/sample/sample_head.h"
 
 #include <sys/stat.h>
 

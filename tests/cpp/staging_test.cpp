@@ -6,8 +6,8 @@
 
 #include "check.h"
 #include "device/emulated_device.h"
-#include "engine/batch_copy.h"
-#include "engine/staging_ring.h"
+#include "engine/batch/batch_copy.h"
+#include "engine/batch/staging_ring.h"
 
 namespace fastload {
 namespace {

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "device_order/ring.h"
-#include "engine/batch_copy.h"
-#include "engine/staging_ring.h"
+#include "engine/batch/batch_copy.h"
+#include "engine/batch/staging_ring.h"
 
 namespace fastload::testing {
 

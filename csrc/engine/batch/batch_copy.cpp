@@ -1,4 +1,4 @@
-#include "engine/batch_copy.h"
+#include "engine/batch/batch_copy.h"
 
 #include <utility>
 

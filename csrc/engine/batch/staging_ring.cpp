@@ -1,4 +1,4 @@
-#include "engine/staging_ring.h"
+#include "engine/batch/staging_ring.h"
 
 #include <algorithm>
 #include <mutex>

@@ -1,4 +1,4 @@
-#include "engine/work_queue.h"
+#include "engine/queues/work_queue.h"
 
 #include <algorithm>
 #include <chrono>

@@ -10,7 +10,7 @@
 #include <mutex>
 #include <optional>
 
-#include "engine/batch_slot.h"
+#include "engine/batch/batch_slot.h"
 
 namespace fastload {
 

@@ -1,4 +1,4 @@
-#include "engine/sample_file.h"
+#include "engine/sample/sample_file.h"
 
 namespace fastload {
 

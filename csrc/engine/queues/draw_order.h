@@ -5,9 +5,9 @@
 #include <list>
 #include <memory>
 
-#include "engine/batch_slot.h"
-#include "engine/sample_task.h"
-#include "engine/work_queue.h"
+#include "engine/batch/batch_slot.h"
+#include "engine/queues/work_queue.h"
+#include "engine/sample/sample_task.h"
 
 namespace fastload {
 

@@ -1,4 +1,4 @@
-#include "engine/sample_task.h"
+#include "engine/sample/sample_task.h"
 
 #include <algorithm>
 

@@ -6,7 +6,7 @@
 #include <mutex>
 #include <optional>
 
-#include "engine/work_queue.h"
+#include "engine/queues/work_queue.h"
 
 namespace fastload {
 

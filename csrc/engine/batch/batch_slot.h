@@ -9,8 +9,8 @@
 
 #include "base/mt19937_stream.h"
 #include "base/status.h"
-#include "engine/batch_copy.h"
-#include "engine/sample_task.h"
+#include "engine/batch/batch_copy.h"
+#include "engine/sample/sample_task.h"
 
 namespace fastload {
 

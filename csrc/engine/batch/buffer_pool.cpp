@@ -1,4 +1,4 @@
-#include "engine/buffer_pool.h"
+#include "engine/batch/buffer_pool.h"
 
 #include <sys/mman.h>
 

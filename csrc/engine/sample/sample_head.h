@@ -9,7 +9,7 @@
 #include "base/span.h"
 #include "base/status.h"
 #include "codec/jpeg/jpeg_decoder.h"
-#include "engine/native_sample_worker.h"
+#include "engine/sample/native_sample_worker.h"
 #include "engine/stats.h"
 #include "image/draw_source.h"
 #include "image/transform_executor.h"

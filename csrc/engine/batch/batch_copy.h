@@ -6,7 +6,7 @@
 #include <mutex>
 #include <vector>
 
-#include "engine/staging_ring.h"
+#include "engine/batch/staging_ring.h"
 
 namespace fastload {
 

@@ -1,9 +1,9 @@
-#include "engine/sample_head.h"
+#include "engine/sample/sample_head.h"
 
 #include <new>
 #include <utility>
 
-#include "engine/stage_timer.h"
+#include "engine/sample/stage_timer.h"
 
 namespace fastload {
 

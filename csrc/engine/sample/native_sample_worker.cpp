@@ -1,6 +1,6 @@
-#include "engine/native_sample_worker.h"
+#include "engine/sample/native_sample_worker.h"
 
-#include "engine/stage_timer.h"
+#include "engine/sample/stage_timer.h"
 
 namespace fastload {
 namespace {

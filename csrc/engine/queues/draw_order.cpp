@@ -1,4 +1,4 @@
-#include "engine/draw_order.h"
+#include "engine/queues/draw_order.h"
 
 #include <algorithm>
 

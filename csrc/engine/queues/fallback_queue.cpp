@@ -1,4 +1,4 @@
-#include "engine/fallback_queue.h"
+#include "engine/queues/fallback_queue.h"
 
 #include <chrono>
 #include <utility>
