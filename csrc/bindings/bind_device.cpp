@@ -110,14 +110,14 @@ void enqueue(EmulatedDevice& device, StreamId stream, py::function function) {
             for (;;) ::pause();  // the interpreter shuts down, and the function asked for the GIL again
         }
     });
-    release_dead_tokens();
+    run_deferred_releases();
 }
 
 // Steps without the GIL, which kernels take, and lets go of the kernels that are over.
 template <typename Body>
 auto stepping(Body body) {
     struct Release {
-        ~Release() { release_dead_tokens(); }
+        ~Release() { run_deferred_releases(); }
     } const release;
     return without_gil(body);
 }

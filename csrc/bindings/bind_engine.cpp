@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "bindings/bind_stream.h"
+#include "bindings/bind_iteration.h"
 #include "bindings/bindings.h"
 #include "bindings/python_token.h"
 #include "bindings/without_gil.h"
@@ -48,22 +48,22 @@ class EngineHandle {
         return host_buffer;
     }
 
-    py::object open_stream(std::shared_ptr<SampleIndex> index, const Plans& views, std::uint64_t seed,
-                           std::uint64_t epoch) {
+    py::object open_iteration(std::shared_ptr<SampleIndex> index, const Plans& views, std::uint64_t seed,
+                              std::uint64_t epoch) {
         check_process(engine_.core());
         std::vector<SampleSource> sources{{std::move(index), views_of(views), std::nullopt, seed, epoch}};
-        return make_stream_object(engine_.open_streams(std::move(sources)));
+        return make_iteration_object(engine_.open_iteration(std::move(sources)));
     }
 
-    py::object open_torch_stream(const std::shared_ptr<SampleIndex>& index, const Plans& views,
-                                 const std::vector<TorchDraws>& draws) {
+    py::object open_torch_iteration(const std::shared_ptr<SampleIndex>& index, const Plans& views,
+                                    const std::vector<TorchDraws>& draws) {
         check_process(engine_.core());
-        if (draws.empty()) throw py::value_error("draws must hold the generator of at least one stream");
+        if (draws.empty()) throw py::value_error("draws must hold the generator of at least one lane");
         std::vector<SampleSource> sources;
         for (const TorchDraws& generator : draws) {
             sources.push_back({index, views_of(views), generator, 0, 0});
         }
-        return make_stream_object(engine_.open_streams(std::move(sources)));
+        return make_iteration_object(engine_.open_iteration(std::move(sources)));
     }
 
     py::object next_fallback() { return fastload::next_fallback(engine_.core()); }
@@ -73,7 +73,7 @@ class EngineHandle {
         const double seconds = timeout_seconds > 0 ? std::min(timeout_seconds, kLongestCloseSeconds) : 0;
         const auto timeout = std::chrono::milliseconds(std::llround(seconds * 1000));
         const bool are_all_gone = without_gil([&] { return engine_.close(timeout); });
-        release_dead_tokens();
+        run_deferred_releases();
         return are_all_gone;
     }
 
@@ -89,9 +89,9 @@ class EngineHandle {
         stages["fallback"] = seconds(counters.stages.fallback_ns);
         std::size_t in_flight = 0;
         std::size_t ready = 0;
-        for (const std::shared_ptr<Stream>& stream : engine_.core().streams()) {
-            in_flight += stream->batches_in_flight();
-            ready += stream->batches_ready();
+        for (const std::shared_ptr<Lane>& lane : engine_.core().lanes()) {
+            in_flight += lane->batches_in_flight();
+            ready += lane->batches_ready();
         }
         py::dict reasons;
         for (const auto& [reason, count] : counters.fallback_reasons) reasons[py::str(reason)] = count;
@@ -146,16 +146,16 @@ class EngineHandle {
 
 void bind_engine(py::module_& m) {
     if (!install_fork_counter()) throw std::bad_alloc();
-    bind_stream(m);
+    bind_iteration(m);
 
     py::class_<EngineHandle>(m, "Engine")
         .def(py::init<std::size_t, std::size_t, std::uint64_t, std::uint64_t, bool>(), py::kw_only(),
              py::arg("num_threads"), py::arg("max_free_buffers"), py::arg("max_file_bytes"), py::arg("max_pixels"),
              py::arg("native_jpeg"))
         .def("allocate", &EngineHandle::allocate, py::arg("nbytes"))
-        .def("open_stream", &EngineHandle::open_stream, py::arg("index"), py::arg("views"), py::arg("seed"),
+        .def("open_iteration", &EngineHandle::open_iteration, py::arg("index"), py::arg("views"), py::arg("seed"),
              py::arg("epoch"))
-        .def("open_torch_stream", &EngineHandle::open_torch_stream, py::arg("index"), py::arg("views"),
+        .def("open_torch_iteration", &EngineHandle::open_torch_iteration, py::arg("index"), py::arg("views"),
              py::arg("draws"))
         .def("next_fallback", &EngineHandle::next_fallback)
         .def("close", &EngineHandle::close, py::arg("timeout_seconds") = 0.0)

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "bindings/bind_stream.h"
+#include "bindings/bind_iteration.h"
 #include "bindings/bindings.h"
 #include "bindings/packed_pixels.h"
 #include "bindings/without_gil.h"

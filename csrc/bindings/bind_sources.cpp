@@ -24,7 +24,7 @@ namespace {
 
 // What an index keeps is released some time after its end; each new index sees to those before it.
 std::shared_ptr<void> keep(py::object arrays) {
-    release_dead_tokens();
+    run_deferred_releases();
     return make_token(std::move(arrays));
 }
 
@@ -75,7 +75,7 @@ std::shared_ptr<SampleIndex> make_joined_index(const std::vector<std::shared_ptr
 }
 
 std::shared_ptr<ListedIndex> make_listed_index(const py::list& samples) {
-    release_dead_tokens();
+    run_deferred_releases();
     if (!ListedIndex::can_hold(samples)) return nullptr;
     return std::make_shared<ListedIndex>(samples);
 }

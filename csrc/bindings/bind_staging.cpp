@@ -36,7 +36,7 @@ py::dict describe_device_failure(const DeviceStatus& status) {
 struct DeleteRing {
     void operator()(StagingRing* ring) const noexcept {
         delete ring;
-        release_dead_tokens();
+        run_deferred_releases();
     }
 };
 using RingHolder = std::unique_ptr<StagingRing, DeleteRing>;
@@ -57,7 +57,7 @@ void sweep_staging_rings() {
         StagingRing::sweep();
         return true;
     });
-    release_dead_tokens();
+    run_deferred_releases();
 }
 
 // A slot, None where all are in use, or a failure.

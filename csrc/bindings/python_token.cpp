@@ -3,7 +3,7 @@
 #include <new>
 #include <utility>
 
-#include "engine/dead_tokens.h"
+#include "engine/deferred_releases.h"
 
 namespace py = pybind11;
 
@@ -12,16 +12,16 @@ namespace {
 
 // The process's list. Touched under the GIL only; a forked child starts a new one. Never destroyed: threads may outlive
 // the module.
-std::shared_ptr<DeadTokens>& dead_tokens() {
-    static auto* list = new std::shared_ptr<DeadTokens>(std::make_shared<DeadTokens>());
-    if ((*list)->is_forked()) *list = std::make_shared<DeadTokens>();
+std::shared_ptr<DeferredReleases>& deferred_releases() {
+    static auto* list = new std::shared_ptr<DeferredReleases>(std::make_shared<DeferredReleases>());
+    if ((*list)->is_forked()) *list = std::make_shared<DeferredReleases>();
     return *list;
 }
 
 }  // namespace
 
 std::shared_ptr<void> make_token(py::object object) {
-    const auto leave_in_list = [list = dead_tokens()](void* token) noexcept { list->add(token); };
+    const auto leave_in_list = [list = deferred_releases()](void* token) noexcept { list->add(token); };
     return {object.release().ptr(), leave_in_list};
 }
 
@@ -29,9 +29,9 @@ py::object object_of(const std::shared_ptr<void>& token) {
     return py::reinterpret_borrow<py::object>(static_cast<PyObject*>(token.get()));
 }
 
-void release_dead_tokens() noexcept {
+void run_deferred_releases() noexcept {
     try {
-        for (void* token : dead_tokens()->take_all()) py::handle(static_cast<PyObject*>(token)).dec_ref();
+        for (void* token : deferred_releases()->take_all()) py::handle(static_cast<PyObject*>(token)).dec_ref();
     } catch (const std::bad_alloc&) {
         return;  // they stay in the list
     }

@@ -15,6 +15,6 @@ std::shared_ptr<void> make_token(pybind11::object object);
 pybind11::object object_of(const std::shared_ptr<void>& token);
 
 // Releases the objects whose last token is gone. Call with the GIL; runs whatever their ends run.
-void release_dead_tokens() noexcept;
+void run_deferred_releases() noexcept;
 
 }  // namespace fastload

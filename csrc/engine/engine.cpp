@@ -30,10 +30,10 @@ Engine::~Engine() {
     if (!core().is_forked()) core().signal_end();
 }
 
-std::shared_ptr<Stream> Engine::open_stream(SampleSource source) { return Stream::open(*core_, std::move(source)); }
+std::shared_ptr<Lane> Engine::open_lane(SampleSource source) { return Lane::open(*core_, std::move(source)); }
 
-std::unique_ptr<StreamGroup> Engine::open_streams(std::vector<SampleSource> sources) {
-    return std::make_unique<StreamGroup>(*core_, std::move(sources));
+std::unique_ptr<Iteration> Engine::open_iteration(std::vector<SampleSource> sources) {
+    return std::make_unique<Iteration>(*core_, std::move(sources));
 }
 
 bool Engine::close(std::chrono::milliseconds timeout) {

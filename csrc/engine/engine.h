@@ -1,4 +1,4 @@
-// The threads of a loader, and the streams they fill.
+// The threads of a loader, and the lanes they fill.
 #pragma once
 
 #include <chrono>
@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "engine/engine_core.h"
+#include "engine/iteration.h"
+#include "engine/lane.h"
 #include "engine/sample/sample_task.h"
-#include "engine/stream.h"
-#include "engine/stream_group.h"
 
 namespace fastload {
 
@@ -25,10 +25,10 @@ class Engine {
     Engine(const Engine&) = delete;  // one owner of the threads
     Engine& operator=(const Engine&) = delete;
 
-    std::shared_ptr<Stream> open_stream(SampleSource source);
-    std::unique_ptr<StreamGroup> open_streams(std::vector<SampleSource> sources);
+    std::shared_ptr<Lane> open_lane(SampleSource source);
+    std::unique_ptr<Iteration> open_iteration(std::vector<SampleSource> sources);
 
-    // Ends every stream and every wait, then waits for the threads, at most `timeout`. True when all are gone. A thread
+    // Ends every lane and every wait, then waits for the threads, at most `timeout`. True when all are gone. A thread
     // in a read that hangs stays, with its memory, until the read returns. Further calls do nothing.
     bool close(std::chrono::milliseconds timeout);
 

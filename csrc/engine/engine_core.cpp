@@ -5,7 +5,7 @@
 #include <new>
 #include <utility>
 
-#include "engine/stream.h"
+#include "engine/lane.h"
 
 namespace fastload {
 
@@ -30,20 +30,20 @@ void EngineCore::return_worker(std::unique_ptr<SampleWorker> worker) noexcept {
     }
 }
 
-void EngineCore::add_stream(const std::shared_ptr<Stream>& stream) {
+void EngineCore::add_lane(const std::shared_ptr<Lane>& lane) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (!fault_.is_ok()) stream->set_fault(fault_);
-    streams_.erase(std::remove_if(streams_.begin(), streams_.end(),
-                                  [](const std::weak_ptr<Stream>& candidate) { return candidate.expired(); }),
-                   streams_.end());
-    streams_.push_back(stream);
+    if (!fault_.is_ok()) lane->set_fault(fault_);
+    lanes_.erase(std::remove_if(lanes_.begin(), lanes_.end(),
+                                [](const std::weak_ptr<Lane>& candidate) { return candidate.expired(); }),
+                 lanes_.end());
+    lanes_.push_back(lane);
 }
 
-std::vector<std::shared_ptr<Stream>> EngineCore::streams() {
-    std::vector<std::shared_ptr<Stream>> alive;
+std::vector<std::shared_ptr<Lane>> EngineCore::lanes() {
+    std::vector<std::shared_ptr<Lane>> alive;
     const std::lock_guard<std::mutex> lock(mutex_);
-    for (const std::weak_ptr<Stream>& candidate : streams_) {
-        if (std::shared_ptr<Stream> stream = candidate.lock()) alive.push_back(std::move(stream));
+    for (const std::weak_ptr<Lane>& candidate : lanes_) {
+        if (std::shared_ptr<Lane> lane = candidate.lock()) alive.push_back(std::move(lane));
     }
     return alive;
 }
@@ -51,9 +51,9 @@ std::vector<std::shared_ptr<Stream>> EngineCore::streams() {
 void EngineCore::signal_end() noexcept {
     work_.close();
     fallback_.close();
-    const std::lock_guard<std::mutex> lock(mutex_);  // no stream takes it while it holds a lock of its own
-    for (const std::weak_ptr<Stream>& candidate : streams_) {
-        if (const std::shared_ptr<Stream> stream = candidate.lock()) stream->cancel();
+    const std::lock_guard<std::mutex> lock(mutex_);  // no lane takes it while it holds a lock of its own
+    for (const std::weak_ptr<Lane>& candidate : lanes_) {
+        if (const std::shared_ptr<Lane> lane = candidate.lock()) lane->cancel();
     }
 }
 
@@ -61,8 +61,8 @@ void EngineCore::set_fault(Status fault) noexcept {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (!fault_.is_ok()) return;
     fault_ = fault;
-    for (const std::weak_ptr<Stream>& candidate : streams_) {
-        if (const std::shared_ptr<Stream> stream = candidate.lock()) stream->set_fault(fault);
+    for (const std::weak_ptr<Lane>& candidate : lanes_) {
+        if (const std::shared_ptr<Lane> lane = candidate.lock()) lane->set_fault(fault);
     }
 }
 

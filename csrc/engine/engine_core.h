@@ -1,4 +1,4 @@
-// What an engine's threads and streams share. It lives until the last of them is gone, which may be after the engine.
+// What an engine's threads and lanes share. It lives until the last of them is gone, which may be after the engine.
 #pragma once
 
 #include <chrono>
@@ -38,16 +38,16 @@ class EngineCore {
     void return_worker(std::unique_ptr<SampleWorker> worker) noexcept;
     std::unique_ptr<SampleWorker> make_worker() const { return make_worker_(); }
 
-    // A stream of an engine that has lost a thread starts with that fault.
-    void add_stream(const std::shared_ptr<Stream>& stream);
+    // A lane of an engine that has lost a thread starts with that fault.
+    void add_lane(const std::shared_ptr<Lane>& lane);
 
-    // The streams that still exist.
-    std::vector<std::shared_ptr<Stream>> streams();
+    // The lanes that still exist.
+    std::vector<std::shared_ptr<Lane>> lanes();
 
-    // Ends every stream and every wait; threads leave after the sample in hand. May be called again.
+    // Ends every lane and every wait; threads leave after the sample in hand. May be called again.
     void signal_end() noexcept;
 
-    // A thread ended by an error: every wait of every stream, present or future, reports it. The first one counts.
+    // A thread ended by an error: every wait of every lane, present or future, reports it. The first one counts.
     void set_fault(Status fault) noexcept;
 
     // False once the engine was closed or has lost a thread.
@@ -72,7 +72,7 @@ class EngineCore {
     std::condition_variable thread_ended_;
     std::size_t num_running_threads_ = 0;
     std::vector<std::unique_ptr<SampleWorker>> idle_workers_;
-    std::vector<std::weak_ptr<Stream>> streams_;
+    std::vector<std::weak_ptr<Lane>> lanes_;
     Status fault_;
 };
 

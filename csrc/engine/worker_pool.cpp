@@ -13,7 +13,7 @@
 #include <thread>
 #include <utility>
 
-#include "engine/stream.h"
+#include "engine/lane.h"
 
 namespace fastload {
 namespace {
@@ -45,12 +45,12 @@ void read_samples_until_closed(const std::shared_ptr<EngineCore>& core) {
         std::optional<PendingSample> taken = core->work().take_to_read();
         if (!taken) return;
         sample.front() = std::move(*taken);
-        const std::shared_ptr<Stream> stream = sample.front().stream;
+        const std::shared_ptr<Lane> lane = sample.front().lane;
         std::uint64_t read_ns = 0;
-        if (stream->is_cancelled()) {
+        if (lane->is_cancelled()) {
             sample.clear();
         } else {
-            read_ns = stream->read_ahead(sample.front(), *worker);
+            read_ns = lane->read_ahead(sample.front(), *worker);
         }
         core->work().push_read(std::move(sample));
         core->work().note_read(read_ns, 0);
@@ -80,9 +80,9 @@ void fill_samples(const std::shared_ptr<EngineCore>& core) {
         std::uint64_t waited_ns = 0;
         std::optional<PendingSample> sample = core->work().take(&waited_ns);
         if (!sample) return;
-        // The stream is kept alive by this copy while the sample itself is moved along.
-        const std::shared_ptr<Stream> stream = sample->stream;
-        const std::uint64_t read_ns = stream->run_sample(std::move(*sample), *worker);
+        // The lane is kept alive by this copy while the sample itself is moved along.
+        const std::shared_ptr<Lane> lane = sample->lane;
+        const std::uint64_t read_ns = lane->run_sample(std::move(*sample), *worker);
         if (core->work().note_read(read_ns, 2 * count_readers(*core))) start_readers(core);
         const std::size_t scratch = worker->scratch_bytes();
         core->stats().update([&](EngineCounters& counters) {

@@ -93,7 +93,7 @@ class NativeIterator(BaseIterator):
             None  # of the next epoch, where this one is over and that begins
         )
         self._has_begun_next = False  # with all of its first batches
-        self._stream = self._open_stream(loader)
+        self._iteration = self._open_iteration(loader)
         # With workers torch asks the sampler for an iterator twice, and uses the second; samplers may count on it.
         self._start(loader, self._sampler_iter if self._num_workers == 0 else None)
 
@@ -110,11 +110,11 @@ class NativeIterator(BaseIterator):
         if self._plan.has_ordered_draws:
             self._finish_epoch()
         else:
-            self._stream.cancel()
-            self._stream = self._open_stream(loader)
+            self._iteration.cancel()
+            self._iteration = self._open_iteration(loader)
         self._start(loader, self._sampler_iter)
 
-    def _open_stream(self, loader: Any) -> _native.Stream:
+    def _open_iteration(self, loader: Any) -> _native.Iteration:
         plan, engine = self._plan, self._engine.native
         if plan.has_ordered_draws:
             # torch seeds each worker with the base seed and its number. Without workers it draws from its default
@@ -123,17 +123,17 @@ class NativeIterator(BaseIterator):
             draws = [_native.TorchDraws(seed, uniform_rule()) for seed in seeds]
             for worker, generator in zip(draws, self._generators or (), strict=False):
                 worker.load(generator.get_state().numpy())
-            return engine.open_torch_stream(plan.index, plan.views, draws)
+            return engine.open_torch_iteration(plan.index, plan.views, draws)
         seed, epoch = loader._random_key(int(self._base_seed), self._resets)
-        return engine.open_stream(plan.index, plan.views, seed, epoch)
+        return engine.open_iteration(plan.index, plan.views, seed, epoch)
 
     def _finish_epoch(self) -> None:
         """Lets the batches in flight end, as torch's workers do: they draw, and the next epoch goes on there."""
         self._redo_behind_failed()
-        while self._stream.batches_in_flight:
+        while self._iteration.batches_in_flight:
             self._wait()
             self._redo_behind_failed()
-        self._stream.begin_epoch()
+        self._iteration.begin_epoch()
 
     def _start(self, loader: Any, begun: Iterator[Any] | None) -> None:
         index_batches = lower_batch_sampler(loader, begun)
@@ -172,7 +172,7 @@ class NativeIterator(BaseIterator):
         """Asks for batches until as many are in flight as may be, or there is no room for another one now."""
         while (
             not self._is_exhausted
-            and self._stream.batches_in_flight < self._engine.settings.max_batches
+            and self._iteration.batches_in_flight < self._engine.settings.max_batches
             and self._memory.has_room()
         ):
             self._submit_next()
@@ -180,7 +180,7 @@ class NativeIterator(BaseIterator):
 
     def _look_ahead(self) -> None:
         if self._delivery.prefetch:
-            owners = self._stream.owners_in_flight(self._delivery.prefetch)
+            owners = self._iteration.owners_in_flight(self._delivery.prefetch)
             self._memory.look_ahead([pending.place for pending in owners])
 
     def _submit_next(self) -> None:
@@ -196,9 +196,9 @@ class NativeIterator(BaseIterator):
             return
         pending = self._pending_batch(indices, error)
         if self._num_workers == 0 and self._plan.has_ordered_draws:
-            self._stream.set_draws(self._default_draws())
+            self._iteration.set_draws(self._default_draws())
         # The engine keeps what belongs to a batch, so that an interrupt loses a batch as a whole or not at all.
-        self._stream.submit(*pending.submission())
+        self._iteration.submit(*pending.submission())
 
     def _pending_batch(self, indices: NDArray[np.int64], error: Exception | None) -> _PendingBatch:
         """The batch of `indices`, which ends in `error` if that is not None.
@@ -229,7 +229,7 @@ class NativeIterator(BaseIterator):
             if self._begun_key is not None:  # what is in flight is the next epoch's
                 raise StopIteration
             self._redo_behind_failed()  # what an interrupt has left
-            if self._stream.batches_in_flight == 0:  # else an interrupted wait has left its batch behind
+            if self._iteration.batches_in_flight == 0:  # else an interrupted wait has left its batch behind
                 self._memory.wait_for_room()
                 self._submit_next()
             try:
@@ -269,10 +269,10 @@ class NativeIterator(BaseIterator):
         behind it, which could not be known when the later batches began. After an interrupt it may be called again."""
         if self._failed is None:
             return
-        behind = self._stream.owners_behind(self._failed)
+        behind = self._iteration.owners_behind(self._failed)
         places = self._memory.place_again([pending.labels for pending in behind])
         again = [replace(pending, place=place) for pending, place in zip(behind, places, strict=True)]
-        self._stream.restart(self._failed, [pending.submission() for pending in again])
+        self._iteration.restart(self._failed, [pending.submission() for pending in again])
         self._failed = None
         self._look_ahead()
 
@@ -284,7 +284,7 @@ class NativeIterator(BaseIterator):
     def _wait(self) -> _native.Batch:
         """The oldest batch in flight; StopIteration where there is none."""
         while True:
-            result = self._stream.next(float(self._timeout))
+            result = self._iteration.next(float(self._timeout))
             exit_state.sleep_if_begun()
             if isinstance(result, _native.Batch):
                 if self._num_workers > 0 and self._plan.has_ordered_draws and result.error is not None:

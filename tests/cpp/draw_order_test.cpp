@@ -135,17 +135,17 @@ void decode(EngineCore& core, const Script& script, unsigned seed) {
             held.pop_back();
             const std::int64_t index = next.slot->sample_indices[next.position];
             if (script.fate(index) == Fate::kFailsInFallback) {
-                next.stream->fail(next, Status::irregular("scripted", 0), nullptr);
+                next.lane->fail(next, Status::irregular("scripted", 0), nullptr);
                 continue;
             }
             next.pixels = {pixel, 3, script.size(index).width, script.size(index).height};
             next.pixels_owner = std::make_shared<int>(0);
-            next.stream->complete(std::move(next));
+            next.lane->complete(std::move(next));
         }
     }
 }
 
-// Iterates as Python does: all batches in flight, and after a failed one a new stream for those behind it.
+// Iterates as Python does: all batches in flight, and after a failed one a new lane for those behind it.
 class Consumer {
   public:
     Consumer(Engine& engine, SampleSource source, std::vector<std::vector<std::int64_t>> batches)
@@ -156,14 +156,14 @@ class Consumer {
     std::shared_ptr<BatchSlot> next(std::size_t number) {
         PendingSample needs_python;
         for (int attempt = 0; attempt < 400; ++attempt) {
-            const WaitResult result = stream_->wait(milliseconds(50), &needs_python);
+            const WaitResult result = lane_->wait(milliseconds(50), &needs_python);
             if (result == WaitResult::kTimedOut) continue;
             CHECK(result == WaitResult::kReady);
             std::shared_ptr<void> memory;
-            std::shared_ptr<BatchSlot> slot = stream_->take_ready(&memory);
+            std::shared_ptr<BatchSlot> slot = lane_->take_ready(&memory);
             if (slot->first_error) {
-                source_.torch_draws = stream_->draws_after(*slot);
-                stream_->cancel();
+                source_.torch_draws = lane_->draws_after(*slot);
+                lane_->cancel();
                 open(number + 1);
             }
             return slot;
@@ -172,23 +172,23 @@ class Consumer {
         return nullptr;
     }
 
-    const Stream& stream() const { return *stream_; }
+    const Lane& lane() const { return *lane_; }
 
   private:
     void open(std::size_t first) {
-        stream_ = engine_.open_stream(source_);
+        lane_ = engine_.open_lane(source_);
         for (std::size_t number = first; number < batches_.size(); ++number) {
             auto bytes =
                 std::make_shared<std::vector<std::uint8_t>>(batches_[number].size() * source_.views[0].sample_bytes);
             std::uint8_t* const images = bytes->data();
-            stream_->submit({batches_[number].data(), batches_[number].size()}, {&images, 1}, bytes);
+            lane_->submit({batches_[number].data(), batches_[number].size()}, {&images, 1}, bytes);
         }
     }
 
     Engine& engine_;
     SampleSource source_;
     const std::vector<std::vector<std::int64_t>> batches_;
-    std::shared_ptr<Stream> stream_;
+    std::shared_ptr<Lane> lane_;
 };
 
 std::vector<std::vector<std::int64_t>> make_batches(std::size_t count) {
@@ -221,7 +221,7 @@ void check_equals_torch(const Script& script, std::size_t num_threads, unsigned 
             CHECK(choices_of(slot->reports[position].views[0]) == expected[position]);
         }
         if (failed) continue;
-        TorchDraws after = *consumer.stream().draws_after(*slot);
+        TorchDraws after = *consumer.lane().draws_after(*slot);
         TorchDraws wanted = expected_draws;
         CHECK_EQUAL(after.below(1U << 27), wanted.below(1U << 27));
     }
@@ -259,20 +259,20 @@ TEST_CASE(samples_that_wait_for_their_turn_are_let_go_of_by_cancel) {
     SampleSource source;
     source.views = {random_view()};
     source.torch_draws = TorchDraws(Mt19937Stream(1), {true, true});
-    std::weak_ptr<Stream> watched;
+    std::weak_ptr<Lane> watched;
     std::weak_ptr<void> memory;
     {
-        const std::shared_ptr<Stream> stream = engine.open_stream(source);
-        watched = stream;
+        const std::shared_ptr<Lane> lane = engine.open_lane(source);
+        watched = lane;
         auto bytes = std::make_shared<std::vector<std::uint8_t>>(3 * source.views[0].sample_bytes);
         memory = bytes;
         const std::vector<std::int64_t> indices = {0, 1, 2};
         std::uint8_t* const images = bytes->data();
-        stream->submit({indices.data(), indices.size()}, {&images, 1}, bytes);
+        lane->submit({indices.data(), indices.size()}, {&images, 1}, bytes);
         // Nobody decodes sample 0: the others have read their sizes and wait.
         PendingSample needs_python;
-        CHECK(stream->wait(milliseconds(100), &needs_python) == WaitResult::kTimedOut);
-        stream->cancel();
+        CHECK(lane->wait(milliseconds(100), &needs_python) == WaitResult::kTimedOut);
+        lane->cancel();
     }
     CHECK(engine.close(milliseconds(2000)));
     CHECK(watched.expired());
@@ -289,17 +289,17 @@ TEST_CASE(samples_that_wait_for_their_turn_allocate_nothing_once_warm) {
     SampleSource source;
     source.views = {random_view()};
     source.torch_draws = TorchDraws(Mt19937Stream(1), {true, true});
-    const std::shared_ptr<Stream> stream = engine.open_stream(source);
+    const std::shared_ptr<Lane> lane = engine.open_lane(source);
     const std::vector<std::int64_t> indices(kSamples, 3);
     auto bytes = std::make_shared<std::vector<std::uint8_t>>(kSamples * source.views[0].sample_bytes);
     std::uint8_t* const images = bytes->data();
     const auto run_batches = [&] {
         for (int k = 0; k < kBatches; ++k) {
-            stream->submit({indices.data(), indices.size()}, {&images, 1}, bytes);
+            lane->submit({indices.data(), indices.size()}, {&images, 1}, bytes);
             PendingSample needs_python;
-            while (stream->wait(milliseconds(50), &needs_python) == WaitResult::kTimedOut) continue;
+            while (lane->wait(milliseconds(50), &needs_python) == WaitResult::kTimedOut) continue;
             std::shared_ptr<void> memory;
-            stream->recycle(stream->take_ready(&memory));
+            lane->recycle(lane->take_ready(&memory));
         }
     };
     run_batches();

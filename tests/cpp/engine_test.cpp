@@ -16,7 +16,7 @@
 
 #include "check.h"
 #include "engine/batch/buffer_pool.h"
-#include "engine/dead_tokens.h"
+#include "engine/deferred_releases.h"
 #include "failing_allocation.h"
 
 namespace fastload {
@@ -108,21 +108,21 @@ SampleSource scripted_source() {
 // Memory of one batch, as a consumer would own it.
 using BatchBytes = std::shared_ptr<std::vector<std::uint8_t>>;
 
-BatchBytes submit(Stream& stream, const std::vector<std::int64_t>& indices) {
+BatchBytes submit(Lane& lane, const std::vector<std::int64_t>& indices) {
     auto bytes = std::make_shared<std::vector<std::uint8_t>>(indices.size() * kSampleBytes);
     std::uint8_t* const images = bytes->data();
-    stream.submit({indices.data(), indices.size()}, {&images, 1}, bytes);
+    lane.submit({indices.data(), indices.size()}, {&images, 1}, bytes);
     return bytes;
 }
 
-std::shared_ptr<BatchSlot> next(Stream& stream) {
+std::shared_ptr<BatchSlot> next(Lane& lane) {
     PendingSample needs_python;
     for (int attempt = 0; attempt < 1000; ++attempt) {
-        const WaitResult result = stream.wait(milliseconds(50), &needs_python);
+        const WaitResult result = lane.wait(milliseconds(50), &needs_python);
         if (result == WaitResult::kTimedOut) continue;
         if (result != WaitResult::kReady) return nullptr;
         std::shared_ptr<void> memory;
-        return stream.take_ready(&memory);
+        return lane.take_ready(&memory);
     }
     return nullptr;
 }
@@ -153,17 +153,17 @@ TEST_CASE(engine_reads_more_files_at_a_time_than_it_has_threads_where_reads_take
     Script script;
     script.read_time = milliseconds(5);
     Engine engine(2, factory_of(script));
-    const std::shared_ptr<Stream> stream = engine.open_stream(scripted_source());
+    const std::shared_ptr<Lane> lane = engine.open_lane(scripted_source());
     std::vector<std::vector<std::int64_t>> batches;
     std::vector<BatchBytes> bytes;
     for (std::int64_t first = 0; first < 200; first += 10) {
         std::vector<std::int64_t> indices;
         for (std::int64_t i = first; i < first + 10; ++i) indices.push_back(i);
-        bytes.push_back(submit(*stream, indices));
+        bytes.push_back(submit(*lane, indices));
         batches.push_back(std::move(indices));
     }
     for (std::size_t k = 0; k < batches.size(); ++k) {
-        CHECK(next(*stream) != nullptr);
+        CHECK(next(*lane) != nullptr);
         CHECK(is_filled_with(*bytes[k], batches[k]));
     }
     CHECK_EQUAL(script.num_read.load(), 200);
@@ -173,9 +173,9 @@ TEST_CASE(engine_reads_more_files_at_a_time_than_it_has_threads_where_reads_take
 TEST_CASE(engine_has_no_readers_where_reads_are_quick) {
     Script script;
     Engine engine(2, factory_of(script));
-    const std::shared_ptr<Stream> stream = engine.open_stream(scripted_source());
-    const BatchBytes bytes = submit(*stream, std::vector<std::int64_t>(100, 1));
-    CHECK(next(*stream) != nullptr);
+    const std::shared_ptr<Lane> lane = engine.open_lane(scripted_source());
+    const BatchBytes bytes = submit(*lane, std::vector<std::int64_t>(100, 1));
+    CHECK(next(*lane) != nullptr);
     CHECK_EQUAL(script.num_read.load(), 100);
     CHECK(script.num_made <= 2);
 }
@@ -184,8 +184,8 @@ TEST_CASE(engine_that_is_closed_while_readers_read_ends_all_its_threads) {
     Script script;
     script.read_time = milliseconds(5);
     Engine engine(2, factory_of(script));
-    const std::shared_ptr<Stream> stream = engine.open_stream(scripted_source());
-    const BatchBytes bytes = submit(*stream, std::vector<std::int64_t>(1000, 1));
+    const std::shared_ptr<Lane> lane = engine.open_lane(scripted_source());
+    const BatchBytes bytes = submit(*lane, std::vector<std::int64_t>(1000, 1));
     wait_until(script.num_read, 50);
     CHECK(engine.close(milliseconds(2000)));
     CHECK(script.num_read < 1000);
@@ -195,23 +195,23 @@ TEST_CASE(engine_delivers_filled_batches_in_order_for_any_number_of_threads) {
     for (const std::size_t num_threads : {0U, 1U, 2U, 8U}) {
         Script script;
         Engine engine(num_threads, factory_of(script));
-        const std::shared_ptr<Stream> stream = engine.open_stream(scripted_source());
+        const std::shared_ptr<Lane> lane = engine.open_lane(scripted_source());
         std::vector<std::vector<std::int64_t>> batches;
         for (std::int64_t batch = 0; batch < 20; ++batch) {
             batches.push_back({3 * batch, 3 * batch + 1, 3 * batch + 2});
         }
         std::vector<BatchBytes> memory;
-        for (const auto& indices : batches) memory.push_back(submit(*stream, indices));
+        for (const auto& indices : batches) memory.push_back(submit(*lane, indices));
         for (std::size_t batch = 0; batch < batches.size(); ++batch) {
-            const std::shared_ptr<BatchSlot> slot = next(*stream);
+            const std::shared_ptr<BatchSlot> slot = next(*lane);
             CHECK(slot != nullptr && slot->sample_indices == batches[batch]);
             CHECK(is_filled_with(*memory[batch], batches[batch]));
-            stream->recycle(slot);
+            lane->recycle(slot);
         }
         PendingSample unused;
-        CHECK(stream->wait(milliseconds(1), &unused) == WaitResult::kNothingInFlight);
-        stream->cancel();  // loses nothing
-        CHECK(stream->wait(milliseconds(1), &unused) == WaitResult::kNothingInFlight);
+        CHECK(lane->wait(milliseconds(1), &unused) == WaitResult::kNothingInFlight);
+        lane->cancel();  // loses nothing
+        CHECK(lane->wait(milliseconds(1), &unused) == WaitResult::kNothingInFlight);
         const EngineCounters counters = engine.core().stats().snapshot();
         CHECK_EQUAL(counters.samples_native, 60U);
         CHECK_EQUAL(counters.batches_delivered, 20U);
@@ -223,15 +223,15 @@ TEST_CASE(engine_reports_the_first_error_by_position_and_goes_on) {
     Script script;
     script.fail_from = 100;
     Engine engine(4, factory_of(script));
-    const std::shared_ptr<Stream> stream = engine.open_stream(scripted_source());
-    submit(*stream, {1, 105, 2, 103, 101});
-    const BatchBytes good = submit(*stream, {4, 5});
-    const std::shared_ptr<BatchSlot> failed = next(*stream);
+    const std::shared_ptr<Lane> lane = engine.open_lane(scripted_source());
+    submit(*lane, {1, 105, 2, 103, 101});
+    const BatchBytes good = submit(*lane, {4, 5});
+    const std::shared_ptr<BatchSlot> failed = next(*lane);
     CHECK(failed->first_error.has_value());
     CHECK_EQUAL(failed->first_error->position, 1U);
     CHECK_EQUAL(failed->first_error->sample_index, 105);
     CHECK_EQUAL(failed->first_error->status.system_errno, 5);
-    const std::shared_ptr<BatchSlot> following = next(*stream);
+    const std::shared_ptr<BatchSlot> following = next(*lane);
     CHECK(!following->first_error.has_value());
     CHECK(is_filled_with(*good, {4, 5}));
     CHECK(engine.close(milliseconds(5000)));
@@ -241,23 +241,23 @@ TEST_CASE(engine_passes_samples_to_the_reference_decoder_and_takes_its_pixels) {
     Script script;
     script.fallback_every = 2;
     Engine engine(3, factory_of(script));
-    const std::shared_ptr<Stream> stream = engine.open_stream(scripted_source());
+    const std::shared_ptr<Lane> lane = engine.open_lane(scripted_source());
     std::thread decoder([&engine] {
         while (std::optional<PendingSample> sample = engine.core().fallback().wait()) {
             const std::int64_t index = sample->slot->sample_indices[sample->position];
             if (index == 6) {
-                sample->stream->fail(*sample, Status::irregular("refused", 0), nullptr);
+                sample->lane->fail(*sample, Status::irregular("refused", 0), nullptr);
                 continue;
             }
             const auto pixel = static_cast<std::uint8_t>(index);
-            sample->stream->complete(with_pixel(*sample, &pixel));
+            sample->lane->complete(with_pixel(*sample, &pixel));
         }
     });
-    const BatchBytes first = submit(*stream, {1, 2, 3, 4});
-    submit(*stream, {5, 6});
-    CHECK(!next(*stream)->first_error.has_value());
+    const BatchBytes first = submit(*lane, {1, 2, 3, 4});
+    submit(*lane, {5, 6});
+    CHECK(!next(*lane)->first_error.has_value());
     CHECK(is_filled_with(*first, {1, 2, 3, 4}));
-    CHECK_EQUAL(next(*stream)->first_error->sample_index, 6);
+    CHECK_EQUAL(next(*lane)->first_error->sample_index, 6);
     const EngineCounters counters = engine.core().stats().snapshot();
     CHECK_EQUAL(counters.samples_native, 3U);
     CHECK_EQUAL(counters.samples_fallback, 2U);
@@ -271,14 +271,14 @@ TEST_CASE(engine_without_threads_hands_the_sample_to_the_caller_and_resumes) {
     Script script;
     script.fallback_every = 2;
     Engine engine(0, factory_of(script));
-    const std::shared_ptr<Stream> stream = engine.open_stream(scripted_source());
-    const BatchBytes bytes = submit(*stream, {1, 2, 3});
+    const std::shared_ptr<Lane> lane = engine.open_lane(scripted_source());
+    const BatchBytes bytes = submit(*lane, {1, 2, 3});
     PendingSample sample;
-    CHECK(stream->wait(milliseconds(1000), &sample) == WaitResult::kNeedsPython);
+    CHECK(lane->wait(milliseconds(1000), &sample) == WaitResult::kNeedsPython);
     CHECK_EQUAL(sample.position, 1U);
     const std::uint8_t pixel = 2;
-    stream->complete(with_pixel(sample, &pixel));
-    CHECK(stream->wait(milliseconds(1000), &sample) == WaitResult::kReady);
+    lane->complete(with_pixel(sample, &pixel));
+    CHECK(lane->wait(milliseconds(1000), &sample) == WaitResult::kReady);
     CHECK(is_filled_with(*bytes, {1, 2, 3}));
 }
 
@@ -286,19 +286,19 @@ TEST_CASE(cancel_returns_at_once_and_memory_lives_until_the_thread_has_left) {
     Script script;
     script.is_gate_closed = true;
     Engine engine(1, factory_of(script));
-    std::shared_ptr<Stream> stream = engine.open_stream(scripted_source());
-    std::weak_ptr<std::vector<std::uint8_t>> in_work = submit(*stream, {1, 2});
-    std::weak_ptr<std::vector<std::uint8_t>> waiting = submit(*stream, {3, 4});
+    std::shared_ptr<Lane> lane = engine.open_lane(scripted_source());
+    std::weak_ptr<std::vector<std::uint8_t>> in_work = submit(*lane, {1, 2});
+    std::weak_ptr<std::vector<std::uint8_t>> waiting = submit(*lane, {3, 4});
     wait_until(script.num_at_gate, 1);
-    stream->cancel();
+    lane->cancel();
     PendingSample unused;
-    CHECK(stream->wait(milliseconds(1000), &unused) == WaitResult::kClosed);
+    CHECK(lane->wait(milliseconds(1000), &unused) == WaitResult::kClosed);
     CHECK(waiting.expired());
     CHECK(!in_work.expired());
     CHECK(!engine.close(milliseconds(10)));  // the thread is still at the gate
     script.is_gate_closed = false;
     CHECK(engine.close(milliseconds(5000)));
-    stream.reset();
+    lane.reset();
     CHECK(in_work.expired());
     CHECK_EQUAL(script.num_run.load(), 1);
 }
@@ -306,8 +306,8 @@ TEST_CASE(cancel_returns_at_once_and_memory_lives_until_the_thread_has_left) {
 TEST_CASE(streams_of_one_engine_are_independent) {
     Script script;
     Engine engine(2, factory_of(script));
-    const std::shared_ptr<Stream> first = engine.open_stream(scripted_source());
-    const std::shared_ptr<Stream> second = engine.open_stream(scripted_source());
+    const std::shared_ptr<Lane> first = engine.open_lane(scripted_source());
+    const std::shared_ptr<Lane> second = engine.open_lane(scripted_source());
     const BatchBytes kept = submit(*second, {7, 8});
     submit(*first, {1, 2});
     first->cancel();
@@ -320,11 +320,11 @@ TEST_CASE(a_stream_opened_after_close_refuses_its_batches) {
     Script script;
     Engine engine(1, factory_of(script));
     CHECK(engine.close(milliseconds(5000)));
-    const std::shared_ptr<Stream> stream = engine.open_stream(scripted_source());
+    const std::shared_ptr<Lane> lane = engine.open_lane(scripted_source());
     PendingSample unused;
-    CHECK(stream->wait(milliseconds(5000), &unused) == WaitResult::kNothingInFlight);
-    stream->submit({}, {}, nullptr);
-    CHECK(stream->wait(milliseconds(5000), &unused) == WaitResult::kClosed);
+    CHECK(lane->wait(milliseconds(5000), &unused) == WaitResult::kNothingInFlight);
+    lane->submit({}, {}, nullptr);
+    CHECK(lane->wait(milliseconds(5000), &unused) == WaitResult::kClosed);
     CHECK(!engine.core().fallback().wait().has_value());
 }
 
@@ -332,16 +332,16 @@ TEST_CASE(a_thread_that_throws_becomes_a_fault_of_every_wait_and_close_returns) 
     Script script;
     script.fail_making_worker = 0;
     Engine engine(1, factory_of(script));
-    const std::shared_ptr<Stream> stream = engine.open_stream(scripted_source());
-    submit(*stream, {1});
+    const std::shared_ptr<Lane> lane = engine.open_lane(scripted_source());
+    submit(*lane, {1});
     PendingSample unused;
     WaitResult result = WaitResult::kTimedOut;
     for (int attempt = 0; attempt < 100 && result == WaitResult::kTimedOut; ++attempt) {
-        result = stream->wait(milliseconds(50), &unused);
+        result = lane->wait(milliseconds(50), &unused);
     }
     CHECK(result == WaitResult::kFault);
-    CHECK(stream->fault().code == StatusCode::kOutOfMemory);
-    const std::shared_ptr<Stream> later = engine.open_stream(scripted_source());
+    CHECK(lane->fault().code == StatusCode::kOutOfMemory);
+    const std::shared_ptr<Lane> later = engine.open_lane(scripted_source());
     submit(*later, {1});
     CHECK(later->wait(milliseconds(5000), &unused) == WaitResult::kFault);
     CHECK(engine.close(milliseconds(5000)));
@@ -351,13 +351,13 @@ TEST_CASE(destroying_the_engine_wakes_a_waiting_consumer_and_its_threads) {
     Script script;
     script.is_gate_closed = true;
     auto engine = std::make_unique<Engine>(2, factory_of(script));
-    const std::shared_ptr<Stream> stream = engine->open_stream(scripted_source());
-    submit(*stream, {1});
+    const std::shared_ptr<Lane> lane = engine->open_lane(scripted_source());
+    submit(*lane, {1});
     std::atomic<bool> is_closed{false};
     std::thread consumer([&] {
         PendingSample unused;
         WaitResult result = WaitResult::kTimedOut;
-        while (result == WaitResult::kTimedOut) result = stream->wait(milliseconds(50), &unused);
+        while (result == WaitResult::kTimedOut) result = lane->wait(milliseconds(50), &unused);
         is_closed = result == WaitResult::kClosed;
     });
     wait_until(script.num_at_gate, 1);
@@ -365,42 +365,42 @@ TEST_CASE(destroying_the_engine_wakes_a_waiting_consumer_and_its_threads) {
     script.is_gate_closed = false;
     consumer.join();
     CHECK(is_closed.load());
-    CHECK(stream->core().wait_for_threads_to_end(milliseconds(5000)));
+    CHECK(lane->core().wait_for_threads_to_end(milliseconds(5000)));
 }
 
 TEST_CASE(dropping_a_thousand_streams_leaves_nothing_behind) {
     Script script;
     Engine engine(2, factory_of(script));
     for (int i = 0; i < 1000; ++i) {
-        const std::shared_ptr<Stream> stream = engine.open_stream(scripted_source());
-        submit(*stream, {1, 2, 3});
-        submit(*stream, {4, 5, 6});
-        if (i % 3 == 0) CHECK(next(*stream) != nullptr);
-        stream->cancel();
+        const std::shared_ptr<Lane> lane = engine.open_lane(scripted_source());
+        submit(*lane, {1, 2, 3});
+        submit(*lane, {4, 5, 6});
+        if (i % 3 == 0) CHECK(next(*lane) != nullptr);
+        lane->cancel();
     }
     CHECK(engine.close(milliseconds(5000)));
-    CHECK(engine.core().streams().empty());
+    CHECK(engine.core().lanes().empty());
 }
 
 TEST_CASE(slots_are_reused_once_recycled) {
     Script script;
     Engine engine(1, factory_of(script));
-    const std::shared_ptr<Stream> stream = engine.open_stream(scripted_source());
-    submit(*stream, {1});
-    std::shared_ptr<BatchSlot> slot = next(*stream);
+    const std::shared_ptr<Lane> lane = engine.open_lane(scripted_source());
+    submit(*lane, {1});
+    std::shared_ptr<BatchSlot> slot = next(*lane);
     const BatchSlot* const address = slot.get();
-    stream->recycle(std::move(slot));
-    submit(*stream, {2});
-    CHECK(next(*stream).get() == address);
+    lane->recycle(std::move(slot));
+    submit(*lane, {2});
+    CHECK(next(*lane).get() == address);
     CHECK(engine.close(milliseconds(5000)));
 }
 
 TEST_CASE(an_empty_batch_is_ready_at_once) {
     Script script;
     Engine engine(1, factory_of(script));
-    const std::shared_ptr<Stream> stream = engine.open_stream(scripted_source());
-    submit(*stream, {});
-    CHECK(next(*stream) != nullptr);
+    const std::shared_ptr<Lane> lane = engine.open_lane(scripted_source());
+    submit(*lane, {});
+    CHECK(next(*lane) != nullptr);
     CHECK(engine.close(milliseconds(5000)));
 }
 
@@ -435,8 +435,8 @@ TEST_CASE(buffer_pool_does_not_waste_a_large_buffer_on_a_small_batch) {
     CHECK(pool.allocate(SIZE_MAX) == nullptr);
 }
 
-TEST_CASE(dead_tokens_come_out_once) {
-    DeadTokens tokens;
+TEST_CASE(deferred_releases_come_out_once) {
+    DeferredReleases tokens;
     int object = 0;
     tokens.add(&object);
     CHECK_EQUAL(tokens.take_all().size(), 1U);
@@ -455,9 +455,9 @@ int use_engine(std::size_t num_threads, Script& script) {
     const auto serve = [&](const PendingSample& sample) {
         try {
             const std::uint8_t pixel = pixel_of(sample);
-            sample.stream->complete(with_pixel(sample, &pixel));
+            sample.lane->complete(with_pixel(sample, &pixel));
         } catch (const std::bad_alloc&) {
-            sample.stream->fail(sample, {StatusCode::kOutOfMemory, 0, 0, "scripted"}, nullptr);
+            sample.lane->fail(sample, {StatusCode::kOutOfMemory, 0, 0, "scripted"}, nullptr);
         }
     };
     struct Decoder {
@@ -472,7 +472,7 @@ int use_engine(std::size_t num_threads, Script& script) {
         while (std::optional<PendingSample> sample = engine.core().fallback().wait()) serve(*sample);
     });
     for (int epoch = 0; epoch < 2; ++epoch) {
-        const std::shared_ptr<Stream> stream = engine.open_stream(scripted_source());
+        const std::shared_ptr<Lane> lane = engine.open_lane(scripted_source());
         std::deque<std::pair<std::vector<std::int64_t>, BatchBytes>> pending;
         const auto submit_next = [&] {
             std::vector<std::int64_t> indices = {1, 2, 3, 4, 5, 6};
@@ -480,7 +480,7 @@ int use_engine(std::size_t num_threads, Script& script) {
             pending.emplace_back(std::move(indices), bytes);
             try {
                 std::uint8_t* const images = bytes->data();
-                stream->submit({pending.back().first.data(), 6}, {&images, 1}, bytes);
+                lane->submit({pending.back().first.data(), 6}, {&images, 1}, bytes);
             } catch (const std::bad_alloc&) {
                 pending.pop_back();  // nothing was queued
             }
@@ -493,7 +493,7 @@ int use_engine(std::size_t num_threads, Script& script) {
             while (result == WaitResult::kTimedOut || result == WaitResult::kNeedsPython) {
                 if (std::chrono::steady_clock::now() > end) return num_wrong + 1;  // it never becomes ready
                 try {
-                    result = stream->wait(milliseconds(20), &needs_python);
+                    result = lane->wait(milliseconds(20), &needs_python);
                 } catch (const std::bad_alloc&) {
                     if (++num_refused == 3) return num_wrong;
                     continue;
@@ -504,14 +504,14 @@ int use_engine(std::size_t num_threads, Script& script) {
             if (result == WaitResult::kFault) break;
             num_wrong += result != WaitResult::kReady;
             std::shared_ptr<void> memory;
-            std::shared_ptr<BatchSlot> slot = stream->take_ready(&memory);
+            std::shared_ptr<BatchSlot> slot = lane->take_ready(&memory);
             num_wrong +=
                 slot == nullptr || (!slot->first_error && !is_filled_with(*pending.front().second, {1, 2, 3, 4, 5, 6}));
             pending.pop_front();
-            stream->recycle(std::move(slot));
+            lane->recycle(std::move(slot));
             submit_next();
         }
-        stream->cancel();
+        lane->cancel();
     }
     return num_wrong;
 }
@@ -549,10 +549,10 @@ TEST_CASE(a_cancelled_sample_is_not_a_failed_one) {
     script.is_gate_closed = true;
     script.fail_from = 0;
     Engine engine(1, factory_of(script));
-    const std::shared_ptr<Stream> stream = engine.open_stream(scripted_source());
-    submit(*stream, {1});
+    const std::shared_ptr<Lane> lane = engine.open_lane(scripted_source());
+    submit(*lane, {1});
     wait_until(script.num_at_gate, 1);
-    stream->cancel();
+    lane->cancel();
     script.is_gate_closed = false;
     CHECK(engine.close(milliseconds(5000)));
     CHECK_EQUAL(engine.core().stats().snapshot().samples_failed, 0U);
@@ -562,16 +562,16 @@ TEST_CASE(a_sample_the_caller_dropped_is_handed_out_again) {
     Script script;
     script.fallback_every = 2;
     Engine engine(0, factory_of(script));
-    const std::shared_ptr<Stream> stream = engine.open_stream(scripted_source());
-    const BatchBytes bytes = submit(*stream, {1, 2});
+    const std::shared_ptr<Lane> lane = engine.open_lane(scripted_source());
+    const BatchBytes bytes = submit(*lane, {1, 2});
     PendingSample sample;
-    CHECK(stream->wait(milliseconds(1000), &sample) == WaitResult::kNeedsPython);
+    CHECK(lane->wait(milliseconds(1000), &sample) == WaitResult::kNeedsPython);
     sample = {};  // an interrupt came before anybody could decode it
-    CHECK(stream->wait(milliseconds(1000), &sample) == WaitResult::kNeedsPython);
+    CHECK(lane->wait(milliseconds(1000), &sample) == WaitResult::kNeedsPython);
     CHECK_EQUAL(sample.position, 1U);
     const std::uint8_t pixel = 2;
-    stream->complete(with_pixel(sample, &pixel));
-    CHECK(stream->wait(milliseconds(1000), &sample) == WaitResult::kReady);
+    lane->complete(with_pixel(sample, &pixel));
+    CHECK(lane->wait(milliseconds(1000), &sample) == WaitResult::kReady);
     CHECK(is_filled_with(*bytes, {1, 2}));
 }
 
@@ -579,11 +579,11 @@ TEST_CASE(a_sample_the_reference_decoder_dropped_fails) {
     Script script;
     script.fallback_every = 2;
     Engine engine(1, factory_of(script));
-    const std::shared_ptr<Stream> stream = engine.open_stream(scripted_source());
-    submit(*stream, {1, 2});
+    const std::shared_ptr<Lane> lane = engine.open_lane(scripted_source());
+    submit(*lane, {1, 2});
     const std::optional<PendingSample> sample = engine.core().fallback().wait();
-    stream->drop(*sample);
-    CHECK_EQUAL(next(*stream)->first_error->position, 1U);
+    lane->drop(*sample);
+    CHECK_EQUAL(next(*lane)->first_error->position, 1U);
     CHECK(engine.close(milliseconds(5000)));
 }
 

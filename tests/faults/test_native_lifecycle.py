@@ -26,7 +26,7 @@ def test_interrupts_in_next_lose_no_sample(run_loader_child: RunChild, is_native
         expected = [images for images, labels in loader]
         def interrupt(number, frame):
             # Only while the batch is in the engine: elsewhere nobody can tell which line of Python was the last.
-            if iterator._stream.batches_in_flight == 1:
+            if iterator._iteration.batches_in_flight == 1:
                 while frame is not None:
                     if frame.f_code is _iterator.NativeIterator._wait.__code__:
                         raise KeyboardInterrupt

@@ -29,7 +29,7 @@ def lowered(clean_folder: Path) -> tuple[LoweredSource, LoweredTransform]:
     return source, transform
 
 
-def open_stream(engine: _native.Engine, lowered: tuple[LoweredSource, LoweredTransform]) -> _native.Stream:
+def open_iteration(engine: _native.Engine, lowered: tuple[LoweredSource, LoweredTransform]) -> _native.Iteration:
     source, transform = lowered
     plan = _native.TransformPlan(
         list(transform.steps),
@@ -39,7 +39,7 @@ def open_stream(engine: _native.Engine, lowered: tuple[LoweredSource, LoweredTra
         resize_order="pillow13",
     )
     index = source.table.index
-    return engine.open_stream(index, [plan], 0, 0)
+    return engine.open_iteration(index, [plan], 0, 0)
 
 
 @pytest.fixture
@@ -49,21 +49,21 @@ def engine() -> _native.Engine:
     )
 
 
-def submit(stream: _native.Stream, indices: list[int]) -> torch.Tensor:
+def submit(iteration: _native.Iteration, indices: list[int]) -> torch.Tensor:
     images = torch.zeros(len(indices), 3, 56, 56)
-    stream.submit(np.array(indices), [(images.data_ptr(), images.numel() * 4)], images)
+    iteration.submit(np.array(indices), [(images.data_ptr(), images.numel() * 4)], images)
     return images
 
 
 def test_a_tensor_of_torch_is_filled_and_then_only_the_users(
     engine: _native.Engine, lowered: tuple[LoweredSource, LoweredTransform]
 ) -> None:
-    stream = open_stream(engine, lowered)
-    images = submit(stream, [0, 1, 2])
-    assert isinstance(stream.next(0.0), _native.Batch)
+    iteration = open_iteration(engine, lowered)
+    images = submit(iteration, [0, 1, 2])
+    assert isinstance(iteration.next(0.0), _native.Batch)
     assert bool((images.abs().amax(dim=(1, 2, 3)) > 0).all())
     reference = weakref.ref(images)
-    stream.cancel()  # a call that lets go of what threads have left behind
+    iteration.cancel()  # a call that lets go of what threads have left behind
     del images
     gc.collect()
     assert reference() is None
@@ -73,12 +73,12 @@ def test_a_cancelled_batch_keeps_its_tensor_until_no_thread_writes_and_then_lets
     engine: _native.Engine, lowered: tuple[LoweredSource, LoweredTransform]
 ) -> None:
     for _ in range(20):
-        stream = open_stream(engine, lowered)
-        references = [weakref.ref(submit(stream, list(range(22)))) for _ in range(3)]
+        iteration = open_iteration(engine, lowered)
+        references = [weakref.ref(submit(iteration, list(range(22)))) for _ in range(3)]
         assert all(reference() is not None for reference in references)  # nobody here holds them
-        stream.cancel()
+        iteration.cancel()
         assert engine.stats()["batches_in_flight"] == 0
-        del stream
+        del iteration
     assert engine.close(5.0)
     gc.collect()
     assert [reference() for reference in references] == [None, None, None]
@@ -87,20 +87,20 @@ def test_a_cancelled_batch_keeps_its_tensor_until_no_thread_writes_and_then_lets
 def test_dropping_a_stream_lets_go_of_its_tensors_at_once(
     engine: _native.Engine, lowered: tuple[LoweredSource, LoweredTransform]
 ) -> None:
-    stream = open_stream(engine, lowered)
-    reference = weakref.ref(submit(stream, [0, 1, 2]))
-    while stream.batches_ready == 0:
+    iteration = open_iteration(engine, lowered)
+    reference = weakref.ref(submit(iteration, [0, 1, 2]))
+    while iteration.batches_ready == 0:
         time.sleep(0.001)
-    del stream
+    del iteration
     assert reference() is None
 
 
 def test_a_batch_handed_over_is_not_kept_by_the_engine(
     engine: _native.Engine, lowered: tuple[LoweredSource, LoweredTransform]
 ) -> None:
-    stream = open_stream(engine, lowered)
-    images = submit(stream, [0, 1, 2])
-    batch = stream.next(0.0)
+    iteration = open_iteration(engine, lowered)
+    images = submit(iteration, [0, 1, 2])
+    batch = iteration.next(0.0)
     assert isinstance(batch, _native.Batch)
     assert batch.take_owner() is images
     reference = weakref.ref(images)
@@ -126,12 +126,12 @@ def test_pixels_for_a_fallback_task_must_be_contiguous_and_come_once(tmp_path: P
         table=transform.table,
         resize_order="pillow13",
     )
-    stream = engine.open_stream(index, [plan], 0, 0)
-    images = submit(stream, [0])
-    dropped = stream.next(0.0)
+    iteration = engine.open_iteration(index, [plan], 0, 0)
+    images = submit(iteration, [0])
+    dropped = iteration.next(0.0)
     assert isinstance(dropped, _native.FallbackTask)
     del dropped  # as an interrupt does; the sample comes again
-    task = stream.next(0.0)
+    task = iteration.next(0.0)
     assert isinstance(task, _native.FallbackTask)
     pixels = np.ones((70, 80, 3), np.uint8)
     with pytest.raises(ValueError, match="one after the other"):
@@ -139,7 +139,7 @@ def test_pixels_for_a_fallback_task_must_be_contiguous_and_come_once(tmp_path: P
     task.complete(pixels, 80, 70)
     with pytest.raises(RuntimeError, match="already finished"):
         task.complete(pixels, 80, 70)
-    batch = stream.next(0.0)
+    batch = iteration.next(0.0)
     assert isinstance(batch, _native.Batch)
     assert batch.error is None
     assert task.sample_index == 0
@@ -149,13 +149,13 @@ def test_pixels_for_a_fallback_task_must_be_contiguous_and_come_once(tmp_path: P
 def test_bad_submissions_are_refused_with_their_numbers(
     engine: _native.Engine, lowered: tuple[LoweredSource, LoweredTransform]
 ) -> None:
-    stream = open_stream(engine, lowered)
+    iteration = open_iteration(engine, lowered)
     images = torch.zeros(1, 3, 56, 56)
     with pytest.raises(IndexError, match=r"sample index 22 is not in \[0, 22\)"):
-        stream.submit(np.array([22]), [(images.data_ptr(), images.numel() * 4)], images)
+        iteration.submit(np.array([22]), [(images.data_ptr(), images.numel() * 4)], images)
     with pytest.raises(ValueError, match=r"exactly 1 samples of 37632 bytes, got 100 bytes"):
-        stream.submit(np.array([0]), [(images.data_ptr(), 100)], images)
+        iteration.submit(np.array([0]), [(images.data_ptr(), 100)], images)
     with pytest.raises(ValueError, match=r"memory for 1 views, got 2"):
-        stream.submit(np.array([0]), [(images.data_ptr(), images.numel() * 4)] * 2, images)
+        iteration.submit(np.array([0]), [(images.data_ptr(), images.numel() * 4)] * 2, images)
     with pytest.raises(ValueError, match="offsets must begin at 0"):
         _native.SampleIndex(np.zeros(3, np.uint8), np.array([0, 4]))

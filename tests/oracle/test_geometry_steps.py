@@ -150,7 +150,7 @@ def test_an_engine_refuses_a_plan_of_variable_size() -> None:
     engine = _core.Engine(num_threads=1, max_free_buffers=1, max_file_bytes=1, max_pixels=1, native_jpeg=True)
     index = _core.SampleIndex(np.zeros(1, np.uint8), np.array([0, 1], np.int64))
     with pytest.raises(ValueError, match="plan must give samples of one size"):
-        engine.open_stream(index, [make_plan([])], 0, 0)
+        engine.open_iteration(index, [make_plan([])], 0, 0)
     assert engine.close(10.0)
 
 

@@ -17,7 +17,7 @@ namespace fastload {
 // Note [slot lifetime]
 // free -> filling -> ready -> handed over -> free. A slot is filling from submit() until its last sample has finished,
 // ready until the consumer takes it in order, and handed over while the consumer may still ask for its report; then the
-// stream reuses it, so that a warm epoch allocates nothing here. `memory` keeps the batch's bytes alive while tasks may
+// lane reuses it, so that a warm epoch allocates nothing here. `memory` keeps the batch's bytes alive while tasks may
 // write to them: it leaves the slot when the batch is handed over, or, after a cancel, when the last thread lets go of
 // the slot. A thread that hangs in a read therefore keeps its memory for as long as it hangs.
 enum class SlotState : std::uint8_t { kFree, kFilling, kReady, kHandedOver };
@@ -52,11 +52,11 @@ struct BatchSlot {
     // Guarded by the work queue's mutex; not used where there are no threads.
     std::size_t next_position = 0;
 
-    // Guarded by the stream's mutex.
+    // Guarded by the lane's mutex.
     SlotState state = SlotState::kFree;
     std::size_t samples_left = 0;
     std::optional<SampleError> first_error;  // the lowest position wins, whatever the order of events
-    // Where the draws of a stream have an order.
+    // Where the draws of a lane have an order.
     std::vector<SampleTurn> turns;
     std::size_t num_drawn = 0;   // of the samples from the first one on
     Mt19937Stream draws_before;  // torch's generator before the first sample, once that has drawn

@@ -1,4 +1,4 @@
-// The random numbers of a stream's samples, drawn in the order in which a worker of torch draws them.
+// The random numbers of a lane's samples, drawn in the order in which a worker of torch draws them.
 #pragma once
 
 #include <cstddef>
@@ -18,10 +18,10 @@ namespace fastload {
 // this one. A sample that has to wait is parked, and its thread takes another one; whoever makes its turn come queues
 // it to be begun again, from its file (which the system has in memory by then) or from the pixels Pillow gave. A sample
 // that fails draws nothing, and in torch neither do those behind it in its batch; later batches begin where it stopped.
-// Here those have drawn by the time a failure may show. So whoever is handed a batch with an error cancels the stream
+// Here those have drawn by the time a failure may show. So whoever is handed a batch with an error cancels the lane
 // and opens another one with draws_after() that batch, for the batches behind it.
 //
-// Not thread-safe: the stream's mutex guards it, with the slots.
+// Not thread-safe: the lane's mutex guards it, with the slots.
 class DrawOrder {
   public:
     // `source` outlives this object.

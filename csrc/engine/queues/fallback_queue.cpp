@@ -24,12 +24,12 @@ std::optional<PendingSample> FallbackQueue::wait() {
     return sample;
 }
 
-void FallbackQueue::remove(const Stream* stream) noexcept {
+void FallbackQueue::remove(const Lane* lane) noexcept {
     std::list<PendingSample> removed;  // destroyed after the lock
     const std::lock_guard<std::mutex> lock(mutex_);
     for (auto sample = samples_.begin(); sample != samples_.end();) {
         const auto candidate = sample++;
-        if (candidate->stream.get() == stream) removed.splice(removed.end(), samples_, candidate);
+        if (candidate->lane.get() == lane) removed.splice(removed.end(), samples_, candidate);
     }
 }
 

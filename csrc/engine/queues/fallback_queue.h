@@ -19,7 +19,7 @@ class FallbackQueue {
     // Waits without a limit; nullopt after close().
     std::optional<PendingSample> wait();
 
-    void remove(const Stream* stream) noexcept;
+    void remove(const Lane* lane) noexcept;
 
     // Wakes every waiter once. Afterwards wait() returns at once and nothing wakes anybody: a thread woken while the
     // interpreter shuts down would end the process.

@@ -48,7 +48,7 @@ void WorkQueue::push_again(std::list<PendingSample> samples) noexcept {
 
 PendingSample WorkQueue::take_next() {
     Entry& oldest = entries_.front();
-    PendingSample sample{oldest.stream, oldest.slot, oldest.slot->next_position++, {}, {}, {}, {}};
+    PendingSample sample{oldest.lane, oldest.slot, oldest.slot->next_position++, {}, {}, {}, {}};
     if (oldest.slot->next_position == oldest.slot->sample_indices.size()) entries_.pop_front();
     return sample;
 }
@@ -105,17 +105,17 @@ bool WorkQueue::note_read(std::uint64_t read_ns, std::size_t max_samples) noexce
     return is_first;
 }
 
-void WorkQueue::remove(const Stream* stream) noexcept {
+void WorkQueue::remove(const Lane* lane) noexcept {
     std::list<Entry> removed;  // destroyed after the lock: their last reference may free a batch
     std::list<PendingSample> removed_again;
     const std::lock_guard<std::mutex> lock(mutex_);
     for (auto sample = again_.begin(); sample != again_.end();) {
         const auto candidate = sample++;
-        if (candidate->stream.get() == stream) removed_again.splice(removed_again.end(), again_, candidate);
+        if (candidate->lane.get() == lane) removed_again.splice(removed_again.end(), again_, candidate);
     }
     for (auto entry = entries_.begin(); entry != entries_.end();) {
         const auto candidate = entry++;
-        if (candidate->stream.get() == stream) removed.splice(removed.end(), entries_, candidate);
+        if (candidate->lane.get() == lane) removed.splice(removed.end(), entries_, candidate);
     }
 }
 

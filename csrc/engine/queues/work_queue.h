@@ -14,11 +14,11 @@
 
 namespace fastload {
 
-class Stream;
+class Lane;
 
 // A sample on its way, with what keeps its memory alive.
 struct PendingSample {
-    std::shared_ptr<Stream> stream;
+    std::shared_ptr<Lane> lane;
     std::shared_ptr<BatchSlot> slot;
     std::size_t position = 0;
     // For samples that the native decoder left: why, when the reference decoder took it, and the pixels it gave, which
@@ -36,12 +36,12 @@ struct PendingSample {
 // the queue, read them, and give them back to be decoded. Nobody waits for them: a thread that finds no sample read
 // takes the next one itself.
 //
-// Thread-safe. Several streams share it: their batches are served in the order of submission. Lists, because their
+// Thread-safe. Several lanes share it: their batches are served in the order of submission. Lists, because their
 // nodes are made before anything is queued: afterwards nothing can fail.
 class WorkQueue {
   public:
     struct Entry {
-        std::shared_ptr<Stream> stream;
+        std::shared_ptr<Lane> lane;
         std::shared_ptr<BatchSlot> slot;
     };
 
@@ -70,8 +70,8 @@ class WorkQueue {
     // readers, which may be `max_samples` ahead. True only once.
     bool note_read(std::uint64_t read_ns, std::size_t max_samples) noexcept;
 
-    // Forgets the samples of `stream` that no thread has taken.
-    void remove(const Stream* stream) noexcept;
+    // Forgets the samples of `lane` that no thread has taken.
+    void remove(const Lane* lane) noexcept;
 
     // Wakes every thread and lets take() return nullopt from now on.
     void close() noexcept;

@@ -1,4 +1,4 @@
-#include "bindings/bind_stream.h"
+#include "bindings/bind_iteration.h"
 
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
@@ -29,9 +29,9 @@ using IndexArray = py::array_t<std::int64_t, py::array::c_style>;
 // How long a wait stays away from Python's signal handlers: a Ctrl-C is seen within this time.
 constexpr std::chrono::milliseconds kSignalPollInterval{50};
 
-py::bytes path_of(const Stream& stream, std::int64_t sample_index) {
+py::bytes path_of(const Lane& lane, std::int64_t sample_index) {
     PathBuffer buffer;
-    const ByteSpan path = stream.source().index->path(sample_index, &buffer);
+    const ByteSpan path = lane.source().index->path(sample_index, &buffer);
     return {reinterpret_cast<const char*>(path.data()), path.size()};
 }
 
@@ -43,12 +43,12 @@ class FallbackTask {
     FallbackTask(const FallbackTask&) = delete;  // a sample is finished once
     FallbackTask& operator=(const FallbackTask&) = delete;
     ~FallbackTask() {
-        if (!is_finished_ && !core().is_forked()) pending().stream->drop(pending());
+        if (!is_finished_ && !core().is_forked()) pending().lane->drop(pending());
     }
 
     std::int64_t sample_index() const { return sample_index_; }
 
-    py::bytes path() const { return path_of(*pending().stream, sample_index_); }
+    py::bytes path() const { return path_of(*pending().lane, sample_index_); }
 
     std::string reason() const { return pending().reason.detail; }
 
@@ -60,7 +60,7 @@ class FallbackTask {
             sample.pixels = rgb;
             sample.pixels_owner = make_token(pixels);
             without_gil([&] {
-                sample.stream->complete(std::move(sample));
+                sample.lane->complete(std::move(sample));
                 return true;
             });
         } catch (const std::exception&) {
@@ -73,12 +73,12 @@ class FallbackTask {
         std::shared_ptr<void> token = make_token(std::move(exception));
         begin_finishing();
         const Status status{StatusCode::kIrregular, 0, 0, "the reference decoder raised"};
-        pending().stream->fail(pending(), status, std::move(token));
+        pending().lane->fail(pending(), status, std::move(token));
     }
 
   private:
     const PendingSample& pending() const noexcept { return *sample_; }
-    const EngineCore& core() const noexcept { return pending().stream->core(); }
+    const EngineCore& core() const noexcept { return pending().lane->core(); }
 
     // Before the GIL is released, so that of two threads one is refused.
     void begin_finishing() {
@@ -95,30 +95,30 @@ class FallbackTask {
 // A finished batch.
 class Batch {
   public:
-    explicit Batch(std::shared_ptr<Stream> stream) : stream_(std::move(stream)) {}
+    explicit Batch(std::shared_ptr<Lane> lane) : lane_(std::move(lane)) {}
     Batch(const Batch&) = delete;  // its slot is recycled once
     Batch& operator=(const Batch&) = delete;
     ~Batch() {
-        if (slot_ == nullptr || stream().core().is_forked()) return;
-        stream().recycle(std::move(slot_));
-        release_dead_tokens();
+        if (slot_ == nullptr || lane().core().is_forked()) return;
+        lane().recycle(std::move(slot_));
+        run_deferred_releases();
     }
 
     // Takes the next batch; false where another thread was faster. Cannot fail, so that no batch is lost.
-    bool take_ready(StreamGroup& streams) noexcept {
-        slot_ = streams.take_ready(&owner_);
+    bool take_ready(Iteration& iteration) noexcept {
+        slot_ = iteration.take_ready(&owner_);
         return slot_ != nullptr;
     }
 
-    Stream& stream() const noexcept { return **stream_; }
-    std::optional<TorchDraws> draws_after() const { return stream().draws_after(*slot_); }
+    Lane& lane() const noexcept { return **lane_; }
+    std::optional<TorchDraws> draws_after() const { return lane().draws_after(*slot_); }
 
     // What submit() was given as the owner of this batch's memory; once, then it is the caller's alone.
     py::object take_owner() {
         if (owner_ == nullptr) throw std::logic_error("the owner of this batch was taken before");
         py::object owner = object_of(owner_);
         owner_.reset();
-        release_dead_tokens();
+        run_deferred_releases();
         return owner;
     }
 
@@ -127,7 +127,7 @@ class Batch {
         const SampleError& error = *slot_->first_error;
         py::dict fields = describe_failure(error.status);
         fields["position"] = error.position;
-        fields["path"] = path_of(stream(), error.sample_index);
+        fields["path"] = path_of(lane(), error.sample_index);
         if (error.python_error != nullptr) fields["exception"] = object_of(error.python_error);
         return std::move(fields);
     }
@@ -139,14 +139,14 @@ class Batch {
             const SampleReport& report = slot_->reports[position];
             py::list views;
             for (const ResolvedTransform& view : report.views) views.append(describe_steps(view));
-            reports.append(py::make_tuple(path_of(stream(), slot_->sample_indices[position]), report.is_by_fallback,
+            reports.append(py::make_tuple(path_of(lane(), slot_->sample_indices[position]), report.is_by_fallback,
                                           py::make_tuple(report.source_size.width, report.source_size.height), views));
         }
         return reports;
     }
 
   private:
-    LeakedAfterFork<std::shared_ptr<Stream>> stream_;
+    LeakedAfterFork<std::shared_ptr<Lane>> lane_;
     std::shared_ptr<BatchSlot> slot_;
     std::shared_ptr<void> owner_;
 };
@@ -161,42 +161,42 @@ struct Submission {
     std::shared_ptr<BatchCopy> copy;
 };
 
-class StreamHandle {
+class IterationHandle {
   public:
-    explicit StreamHandle(std::unique_ptr<StreamGroup> streams) : streams_(std::move(streams)) {}
-    StreamHandle(const StreamHandle&) = delete;  // one owner cancels
-    StreamHandle& operator=(const StreamHandle&) = delete;
-    ~StreamHandle() {
+    explicit IterationHandle(std::unique_ptr<Iteration> iteration) : iteration_(std::move(iteration)) {}
+    IterationHandle(const IterationHandle&) = delete;  // one owner cancels
+    IterationHandle& operator=(const IterationHandle&) = delete;
+    ~IterationHandle() {
         if (is_forked()) return;
-        streams().cancel();
-        release_dead_tokens();
+        iteration().cancel();
+        run_deferred_releases();
     }
 
     void submit(const IndexArray& indices, const Memory& memory, const py::object& owner,
                 std::shared_ptr<BatchCopy> copy) {
         check_process(core());
-        release_dead_tokens();
+        run_deferred_releases();
         check_submission(indices, memory);
         const std::vector<std::uint8_t*> images = pointers_of(memory);
-        streams().submit(span_of(indices), {images.data(), images.size()}, make_token(owner), std::move(copy));
+        iteration().submit(span_of(indices), {images.data(), images.size()}, make_token(owner), std::move(copy));
     }
 
     // The next batch in order, or a FallbackTask (only without threads), or None when `timeout_seconds` > 0 has passed,
     // or a sentence when the engine was closed. StopIteration when every submitted batch was taken.
     py::object next(double timeout_seconds) {
         check_process(core());
-        release_dead_tokens();
+        run_deferred_releases();
         const auto begin = std::chrono::steady_clock::now();
         for (;;) {
             PendingSample needs_python;
-            const std::shared_ptr<Stream> stream = streams().current();
-            const WaitResult result = without_gil([&] { return stream->wait(kSignalPollInterval, &needs_python); });
+            const std::shared_ptr<Lane> lane = iteration().current();
+            const WaitResult result = without_gil([&] { return lane->wait(kSignalPollInterval, &needs_python); });
             if (PyErr_CheckSignals() != 0) throw py::error_already_set();
             switch (result) {
                 case WaitResult::kReady: {
-                    py::object batch = py::cast(std::make_unique<Batch>(stream));
-                    if (batch.cast<Batch&>().take_ready(streams())) {
-                        release_dead_tokens();
+                    py::object batch = py::cast(std::make_unique<Batch>(lane));
+                    if (batch.cast<Batch&>().take_ready(iteration())) {
+                        run_deferred_releases();
                         return batch;
                     }
                     break;
@@ -208,7 +208,7 @@ class StreamHandle {
                 case WaitResult::kClosed:
                     return py::str("the loader was closed; iterate over it again to start anew");
                 case WaitResult::kFault:
-                    throw std::runtime_error(std::string("a loader thread failed: ") + stream->fault().detail);
+                    throw std::runtime_error(std::string("a loader thread failed: ") + lane->fault().detail);
                 case WaitResult::kTimedOut:
                     break;
             }
@@ -221,7 +221,7 @@ class StreamHandle {
     py::list owners_behind(const Batch& batch) const {
         check_process(core());
         py::list owners;
-        for (const std::shared_ptr<void>& token : batch.stream().memory_in_flight()) owners.append(object_of(token));
+        for (const std::shared_ptr<void>& token : batch.lane().memory_in_flight()) owners.append(object_of(token));
         return owners;
     }
 
@@ -229,7 +229,7 @@ class StreamHandle {
     py::list owners_in_flight(std::size_t count) const {
         check_process(core());
         py::list owners;
-        for (const std::shared_ptr<void>& token : streams().memory_in_flight(count)) owners.append(object_of(token));
+        for (const std::shared_ptr<void>& token : iteration().memory_in_flight(count)) owners.append(object_of(token));
         return owners;
     }
 
@@ -240,48 +240,48 @@ class StreamHandle {
         const std::optional<TorchDraws> draws = batch.draws_after();
         if (!draws) return;
         for (const Submission& submission : again) check_submission(submission.indices, submission.memory);
-        const std::shared_ptr<Stream> stream = streams().restart(batch.stream(), *draws);
-        if (stream == nullptr) return;
+        const std::shared_ptr<Lane> lane = iteration().restart(batch.lane(), *draws);
+        if (lane == nullptr) return;
         for (const Submission& submission : again) {
             const std::vector<std::uint8_t*> images = pointers_of(submission.memory);
-            stream->submit(span_of(submission.indices), {images.data(), images.size()}, make_token(submission.owner),
-                           submission.copy);
+            lane->submit(span_of(submission.indices), {images.data(), images.size()}, make_token(submission.owner),
+                         submission.copy);
         }
-        release_dead_tokens();
+        run_deferred_releases();
     }
 
     void begin_epoch() {
         check_process(core());
-        if (streams().batches_in_flight() != 0) throw std::logic_error("batches are in flight");
-        streams().begin_epoch();
+        if (iteration().batches_in_flight() != 0) throw std::logic_error("batches are in flight");
+        iteration().begin_epoch();
     }
 
     void set_draws(const TorchDraws& draws) {
         check_process(core());
-        streams().front().set_draws(draws);
+        iteration().front().set_draws(draws);
     }
 
     void cancel() {
         check_process(core());
-        streams().cancel();
-        release_dead_tokens();
+        iteration().cancel();
+        run_deferred_releases();
     }
 
     bool is_forked() const { return core().is_forked(); }
 
     std::size_t batches_in_flight() const {
         check_process(core());
-        return streams().batches_in_flight();
+        return iteration().batches_in_flight();
     }
 
     std::size_t batches_ready() const {
         check_process(core());
-        return streams().batches_ready();
+        return iteration().batches_ready();
     }
 
   private:
-    StreamGroup& streams() const noexcept { return **streams_; }
-    const EngineCore& core() const noexcept { return streams().front().core(); }
+    Iteration& iteration() const noexcept { return **iteration_; }
+    const EngineCore& core() const noexcept { return iteration().front().core(); }
 
     static Span<const std::int64_t> span_of(const IndexArray& indices) {
         return {indices.data(), static_cast<std::size_t>(indices.size())};
@@ -294,7 +294,7 @@ class StreamHandle {
     }
 
     void check_submission(const IndexArray& indices, const Memory& memory) const {
-        const SampleSource& source = streams().front().source();
+        const SampleSource& source = iteration().front().source();
         const std::int64_t num_samples = source.index->num_samples();
         for (const std::int64_t index : span_of(indices)) {
             if (index < 0 || index >= num_samples) {
@@ -317,7 +317,7 @@ class StreamHandle {
         }
     }
 
-    LeakedAfterFork<std::unique_ptr<StreamGroup>> streams_;
+    LeakedAfterFork<std::unique_ptr<Iteration>> iteration_;
 };
 
 }  // namespace
@@ -341,8 +341,8 @@ void check_process(const EngineCore& core) {
         "in the child.");
 }
 
-py::object make_stream_object(std::unique_ptr<StreamGroup> streams) {
-    return py::cast(std::make_unique<StreamHandle>(std::move(streams)));
+py::object make_iteration_object(std::unique_ptr<Iteration> iteration) {
+    return py::cast(std::make_unique<IterationHandle>(std::move(iteration)));
 }
 
 py::object next_fallback(EngineCore& core) {
@@ -357,7 +357,7 @@ py::object next_fallback(EngineCore& core) {
     }
 }
 
-void bind_stream(py::module_& m) {
+void bind_iteration(py::module_& m) {
     py::class_<HostBuffer>(m, "HostBuffer", py::buffer_protocol())
         .def_buffer([](HostBuffer& host) {
             return py::buffer_info(host.buffer->data, 1, py::format_descriptor<std::uint8_t>::format(), 1,
@@ -380,15 +380,15 @@ void bind_stream(py::module_& m) {
         .def("draws_after", &Batch::draws_after)
         .def("reports", &Batch::reports);
 
-    py::class_<StreamHandle>(m, "Stream")
-        .def("submit", &StreamHandle::submit, py::arg("indices"), py::arg("memory"), py::arg("owner"),
+    py::class_<IterationHandle>(m, "Iteration")
+        .def("submit", &IterationHandle::submit, py::arg("indices"), py::arg("memory"), py::arg("owner"),
              py::arg("copy") = py::none())
-        .def("owners_in_flight", &StreamHandle::owners_in_flight, py::arg("count"))
-        .def("next", &StreamHandle::next, py::arg("timeout_seconds"))
-        .def("owners_behind", &StreamHandle::owners_behind, py::arg("batch"))
+        .def("owners_in_flight", &IterationHandle::owners_in_flight, py::arg("count"))
+        .def("next", &IterationHandle::next, py::arg("timeout_seconds"))
+        .def("owners_behind", &IterationHandle::owners_behind, py::arg("batch"))
         .def(
             "restart",
-            [](StreamHandle& stream, const Batch& batch, const py::list& again) {
+            [](IterationHandle& iteration, const Batch& batch, const py::list& again) {
                 std::vector<Submission> submissions;
                 for (const py::handle& item : again) {
                     const auto fields =
@@ -396,15 +396,15 @@ void bind_stream(py::module_& m) {
                     submissions.push_back(
                         {std::get<0>(fields), std::get<1>(fields), std::get<2>(fields), std::get<3>(fields)});
                 }
-                stream.restart(batch, submissions);
+                iteration.restart(batch, submissions);
             },
             py::arg("batch"), py::arg("again"))
-        .def("begin_epoch", &StreamHandle::begin_epoch)
-        .def("set_draws", &StreamHandle::set_draws, py::arg("draws"))
-        .def("cancel", &StreamHandle::cancel)
-        .def_property_readonly("is_forked", &StreamHandle::is_forked)
-        .def_property_readonly("batches_in_flight", &StreamHandle::batches_in_flight)
-        .def_property_readonly("batches_ready", &StreamHandle::batches_ready);
+        .def("begin_epoch", &IterationHandle::begin_epoch)
+        .def("set_draws", &IterationHandle::set_draws, py::arg("draws"))
+        .def("cancel", &IterationHandle::cancel)
+        .def_property_readonly("is_forked", &IterationHandle::is_forked)
+        .def_property_readonly("batches_in_flight", &IterationHandle::batches_in_flight)
+        .def_property_readonly("batches_ready", &IterationHandle::batches_ready);
 }
 
 }  // namespace fastload

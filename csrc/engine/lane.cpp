@@ -1,4 +1,4 @@
-#include "engine/stream.h"
+#include "engine/lane.h"
 
 #include <algorithm>
 #include <new>
@@ -38,44 +38,44 @@ class BorrowedWorker {
 
 }  // namespace
 
-class Stream::Choices final : public SampleChoices {
+class Lane::Choices final : public SampleChoices {
   public:
-    Choices(Stream& stream, const PendingSample& sample) noexcept : stream_(stream), sample_(sample) {}
+    Choices(Lane& lane, const PendingSample& sample) noexcept : lane_(lane), sample_(sample) {}
 
     Status resolve(const SampleTask& task, ImageSize source_size) noexcept override {
-        if (stream_.draw_order_.is_needed()) return stream_.resolve_in_order(sample_, source_size);
-        const SampleSource& source = stream_.source_;
+        if (lane_.draw_order_.is_needed()) return lane_.resolve_in_order(sample_, source_size);
+        const SampleSource& source = lane_.source_;
         CounterDraws draws(source.seed, source.epoch, static_cast<std::uint64_t>(task.sample_index));
         return source.resolve(&draws, source_size, task.report);
     }
 
   private:
-    Stream& stream_;
+    Lane& lane_;
     const PendingSample& sample_;
 };
 
-Stream::Stream(std::shared_ptr<EngineCore> core, SampleSource source)
+Lane::Lane(std::shared_ptr<EngineCore> core, SampleSource source)
     : core_(std::move(core)), source_(std::move(source)), draw_order_(source_) {}
 
-Stream::~Stream() = default;
+Lane::~Lane() = default;
 
-std::shared_ptr<Stream> Stream::open(std::shared_ptr<EngineCore> core, SampleSource source) {
-    auto stream = std::make_shared<Stream>(std::move(core), std::move(source));
-    stream->core().add_stream(stream);
-    // The end of the engine reaches the streams it sees; one that is added later sees that the queue is closed.
-    if (stream->core().work().is_closed()) stream->cancel();
-    return stream;
+std::shared_ptr<Lane> Lane::open(std::shared_ptr<EngineCore> core, SampleSource source) {
+    auto lane = std::make_shared<Lane>(std::move(core), std::move(source));
+    lane->core().add_lane(lane);
+    // The end of the engine reaches the lanes it sees; one that is added later sees that the queue is closed.
+    if (lane->core().work().is_closed()) lane->cancel();
+    return lane;
 }
 
-std::vector<std::shared_ptr<void>> Stream::memory_in_flight() const {
+std::vector<std::shared_ptr<void>> Lane::memory_in_flight() const {
     std::vector<std::shared_ptr<void>> memory;
     const std::lock_guard<std::mutex> lock(mutex_);
     for (const std::shared_ptr<BatchSlot>& slot : in_flight_) memory.push_back(slot->memory);
     return memory;
 }
 
-void Stream::submit(Span<const std::int64_t> indices, Span<std::uint8_t* const> images, std::shared_ptr<void> memory,
-                    std::shared_ptr<BatchCopy> copy) {
+void Lane::submit(Span<const std::int64_t> indices, Span<std::uint8_t* const> images, std::shared_ptr<void> memory,
+                  std::shared_ptr<BatchCopy> copy) {
     std::shared_ptr<BatchSlot> slot = free_slot();
     slot->sample_indices.assign(indices.begin(), indices.end());
     slot->reports.resize(indices.size());
@@ -107,7 +107,7 @@ void Stream::submit(Span<const std::int64_t> indices, Span<std::uint8_t* const> 
     if (is_cancelled_.load(std::memory_order_relaxed)) core_->work().remove(this);
 }
 
-std::shared_ptr<BatchSlot> Stream::free_slot() {
+std::shared_ptr<BatchSlot> Lane::free_slot() {
     {
         const std::lock_guard<std::mutex> lock(mutex_);
         // A thread may still hold a reference to the slot it finished last, but it does not look at it any more.
@@ -120,20 +120,18 @@ std::shared_ptr<BatchSlot> Stream::free_slot() {
     return std::make_shared<BatchSlot>();
 }
 
-WaitResult Stream::wait(std::chrono::milliseconds budget, PendingSample* needs_python) {
+WaitResult Lane::wait(std::chrono::milliseconds budget, PendingSample* needs_python) {
     const Clock::time_point begin = Clock::now();
     const WaitResult result = core_->num_threads() > 0 ? wait_for_threads(budget) : run_in_caller(budget, needs_python);
     core_->stats().update([&](EngineCounters& counters) { counters.consumer_wait_ns += nanoseconds_since(begin); });
     return result;
 }
 
-bool Stream::is_front_ready() const { return !in_flight_.empty() && in_flight_.front()->state == SlotState::kReady; }
+bool Lane::is_front_ready() const { return !in_flight_.empty() && in_flight_.front()->state == SlotState::kReady; }
 
-WaitResult Stream::result_of_close() const {
-    return is_cut_short_ ? WaitResult::kClosed : WaitResult::kNothingInFlight;
-}
+WaitResult Lane::result_of_close() const { return is_cut_short_ ? WaitResult::kClosed : WaitResult::kNothingInFlight; }
 
-WaitResult Stream::wait_for_threads(std::chrono::milliseconds budget) {
+WaitResult Lane::wait_for_threads(std::chrono::milliseconds budget) {
     std::unique_lock<std::mutex> lock(mutex_);
     const auto is_over = [this] {
         return is_cancelled_.load(std::memory_order_relaxed) || !fault_.is_ok() || in_flight_.empty() ||
@@ -146,7 +144,7 @@ WaitResult Stream::wait_for_threads(std::chrono::milliseconds budget) {
     return is_done ? WaitResult::kReady : WaitResult::kTimedOut;
 }
 
-WaitResult Stream::run_in_caller(std::chrono::milliseconds budget, PendingSample* needs_python) {
+WaitResult Lane::run_in_caller(std::chrono::milliseconds budget, PendingSample* needs_python) {
     const Clock::time_point end = Clock::now() + budget;
     const BorrowedWorker worker(*core_);
     for (;;) {
@@ -179,7 +177,7 @@ WaitResult Stream::run_in_caller(std::chrono::milliseconds budget, PendingSample
     }
 }
 
-std::shared_ptr<BatchSlot> Stream::take_ready(std::shared_ptr<void>* memory) {
+std::shared_ptr<BatchSlot> Lane::take_ready(std::shared_ptr<void>* memory) {
     std::shared_ptr<BatchSlot> slot;
     std::shared_ptr<BatchCopy> copy;  // let go of after the lock
     {
@@ -195,7 +193,7 @@ std::shared_ptr<BatchSlot> Stream::take_ready(std::shared_ptr<void>* memory) {
     return slot;
 }
 
-void Stream::recycle(std::shared_ptr<BatchSlot> slot) noexcept {
+void Lane::recycle(std::shared_ptr<BatchSlot> slot) noexcept {
     slot->first_error.reset();
     const std::lock_guard<std::mutex> lock(mutex_);
     slot->state = SlotState::kFree;
@@ -206,7 +204,7 @@ void Stream::recycle(std::shared_ptr<BatchSlot> slot) noexcept {
     }
 }
 
-void Stream::cancel() noexcept {
+void Lane::cancel() noexcept {
     std::list<std::shared_ptr<BatchSlot>> dropped;  // destroyed after the lock
     std::list<PendingSample> dropped_samples;
     {
@@ -221,16 +219,16 @@ void Stream::cancel() noexcept {
     core_->fallback().remove(this);
 }
 
-void Stream::ensure_file(const PendingSample& sample) {
+void Lane::ensure_file(const PendingSample& sample) {
     std::unique_ptr<SampleFile>& file = sample.slot->files[sample.position];
     if (file == nullptr) file = core_->files().take();
 }
 
-void Stream::give_file_back(const PendingSample& sample) noexcept {
+void Lane::give_file_back(const PendingSample& sample) noexcept {
     core_->files().give_back(std::move(sample.slot->files[sample.position]));
 }
 
-SampleTask Stream::task_of(const PendingSample& sample, SampleChoices* choices) const {
+SampleTask Lane::task_of(const PendingSample& sample, SampleChoices* choices) const {
     BatchSlot& slot = *sample.slot;
     SampleTask task;
     task.source = &source_;
@@ -246,7 +244,7 @@ SampleTask Stream::task_of(const PendingSample& sample, SampleChoices* choices) 
 }
 
 // See Note [draw order].
-Status Stream::resolve_in_order(const PendingSample& sample, ImageSize source_size) noexcept {
+Status Lane::resolve_in_order(const PendingSample& sample, ImageSize source_size) noexcept {
     std::list<PendingSample> place;  // where the sample waits; made without the lock, and only where it has to
     std::list<PendingSample> resumed;
     Status status;
@@ -290,18 +288,18 @@ Status Stream::resolve_in_order(const PendingSample& sample, ImageSize source_si
     return status;
 }
 
-void Stream::set_draws(const TorchDraws& draws) noexcept {
+void Lane::set_draws(const TorchDraws& draws) noexcept {
     const std::lock_guard<std::mutex> lock(mutex_);
     draw_order_.set_draws(draws);
 }
 
-std::optional<TorchDraws> Stream::draws_after(const BatchSlot& slot) const {
+std::optional<TorchDraws> Lane::draws_after(const BatchSlot& slot) const {
     if (!draw_order_.is_needed()) return std::nullopt;
     const std::lock_guard<std::mutex> lock(mutex_);
     return draw_order_.draws_after(slot);
 }
 
-std::uint64_t Stream::run_sample(PendingSample sample, SampleWorker& worker) noexcept {
+std::uint64_t Lane::run_sample(PendingSample sample, SampleWorker& worker) noexcept {
     if (is_cancelled_.load(std::memory_order_relaxed)) return 0;
     SampleTimings timings;
     try {
@@ -321,7 +319,7 @@ std::uint64_t Stream::run_sample(PendingSample sample, SampleWorker& worker) noe
     return timings.read_ns;
 }
 
-Status Stream::load(const PendingSample& sample, SampleWorker& worker, SampleTimings* timings) {
+Status Lane::load(const PendingSample& sample, SampleWorker& worker, SampleTimings* timings) {
     Choices choices(*this, sample);
     if (sample.pixels_owner != nullptr) {
         return worker.run_with_pixels(task_of(sample, &choices), sample.pixels, timings);
@@ -330,7 +328,7 @@ Status Stream::load(const PendingSample& sample, SampleWorker& worker, SampleTim
     return worker.run(task_of(sample, &choices), timings);
 }
 
-void Stream::leave_to_fallback(const PendingSample& sample, Status reason) {
+void Lane::leave_to_fallback(const PendingSample& sample, Status reason) {
     std::list<PendingSample> left{sample};
     left.back().reason = reason;
     core_->fallback().push(std::move(left));
@@ -338,7 +336,7 @@ void Stream::leave_to_fallback(const PendingSample& sample, Status reason) {
     if (is_cancelled_.load(std::memory_order_relaxed)) core_->fallback().remove(this);
 }
 
-std::uint64_t Stream::read_ahead(const PendingSample& sample, SampleWorker& worker) noexcept {
+std::uint64_t Lane::read_ahead(const PendingSample& sample, SampleWorker& worker) noexcept {
     SampleTimings timings;
     try {
         ensure_file(sample);
@@ -352,7 +350,7 @@ std::uint64_t Stream::read_ahead(const PendingSample& sample, SampleWorker& work
     return timings.read_ns;
 }
 
-void Stream::complete(PendingSample sample) {
+void Lane::complete(PendingSample sample) {
     if (is_cancelled_.load(std::memory_order_relaxed)) return;
     SampleTimings timings;
     timings.fallback_ns = nanoseconds_since(sample.taken_at);
@@ -366,26 +364,26 @@ void Stream::complete(PendingSample sample) {
     if (status.code != StatusCode::kWaitsForDraws) finish(sample, status, nullptr);
 }
 
-void Stream::fail(const PendingSample& sample, Status status, std::shared_ptr<void> python_error) noexcept {
+void Lane::fail(const PendingSample& sample, Status status, std::shared_ptr<void> python_error) noexcept {
     SampleTimings timings;
     timings.fallback_ns = nanoseconds_since(sample.taken_at);
     count_run(timings, Status::ok());
     finish(sample, status, std::move(python_error));
 }
 
-void Stream::drop(const PendingSample& sample) noexcept {
+void Lane::drop(const PendingSample& sample) noexcept {
     if (core_->num_threads() == 0) return;
     finish(sample, {StatusCode::kCancelled, 0, 0, "the fallback decoder dropped the sample"}, nullptr);
 }
 
-void Stream::count_run(const SampleTimings& timings, Status status) {
+void Lane::count_run(const SampleTimings& timings, Status status) {
     core_->stats().update([&](EngineCounters& counters) {
         add(timings, &counters.stages);
         if (is_for_fallback(status.code)) ++counters.fallback_reasons[status.detail];
     });
 }
 
-void Stream::finish(const PendingSample& sample, Status status, std::shared_ptr<void> python_error) noexcept {
+void Lane::finish(const PendingSample& sample, Status status, std::shared_ptr<void> python_error) noexcept {
     if (is_cancelled_.load(std::memory_order_relaxed)) return;  // nobody will ask for the batch
     const bool is_by_fallback = !sample.reason.is_ok();
     // Before the batch can be seen as complete, so that a consumer's stats() include its last batch.
@@ -422,7 +420,7 @@ void Stream::finish(const PendingSample& sample, Status status, std::shared_ptr<
     if (is_batch_complete) batch_ready_.notify_all();
 }
 
-void Stream::set_fault(Status status) noexcept {
+void Lane::set_fault(Status status) noexcept {
     {
         const std::lock_guard<std::mutex> lock(mutex_);
         if (fault_.is_ok()) fault_ = status;
@@ -430,17 +428,17 @@ void Stream::set_fault(Status status) noexcept {
     batch_ready_.notify_all();
 }
 
-Status Stream::fault() const {
+Status Lane::fault() const {
     const std::lock_guard<std::mutex> lock(mutex_);
     return fault_;
 }
 
-std::size_t Stream::batches_in_flight() const {
+std::size_t Lane::batches_in_flight() const {
     const std::lock_guard<std::mutex> lock(mutex_);
     return in_flight_.size();
 }
 
-std::size_t Stream::batches_ready() const {
+std::size_t Lane::batches_ready() const {
     const std::lock_guard<std::mutex> lock(mutex_);
     return static_cast<std::size_t>(
         std::count_if(in_flight_.begin(), in_flight_.end(),

@@ -1,4 +1,4 @@
-// One iteration over a dataset: batches go in as lists of sample indices and come out filled, in order.
+// The batches of an iteration that draw from one generator: all of them, or those of one of torch's workers.
 #pragma once
 
 #include <atomic>
@@ -29,19 +29,19 @@ enum class WaitResult : std::uint8_t {
 };
 
 // Thread-safe, except that without threads one caller at a time may be inside wait().
-class Stream : public std::enable_shared_from_this<Stream> {
+class Lane : public std::enable_shared_from_this<Lane> {
   public:
-    Stream(std::shared_ptr<EngineCore> core, SampleSource source);
+    Lane(std::shared_ptr<EngineCore> core, SampleSource source);
 
-    // A stream that ends with its engine. One of an engine that was closed is cancelled.
-    static std::shared_ptr<Stream> open(std::shared_ptr<EngineCore> core, SampleSource source);
-    ~Stream();
-    Stream(const Stream&) = delete;  // tasks point to it
-    Stream& operator=(const Stream&) = delete;
+    // A lane that ends with its engine. One of an engine that was closed is cancelled.
+    static std::shared_ptr<Lane> open(std::shared_ptr<EngineCore> core, SampleSource source);
+    ~Lane();
+    Lane(const Lane&) = delete;  // tasks point to it
+    Lane& operator=(const Lane&) = delete;
 
     // Queues a batch. `images` has, for each view of the source, room for indices.size() samples, and that stays valid
     // through `memory` until the batch is taken or no thread works on it any more. Every index lies in [0,
-    // num_samples()). A closed stream queues nothing. May throw std::bad_alloc, and has queued nothing then. `copy`, if
+    // num_samples()). A closed lane queues nothing. May throw std::bad_alloc, and has queued nothing then. `copy`, if
     // there is one, is told when all samples are written, before the batch can be taken; not where one has failed.
     void submit(Span<const std::int64_t> indices, Span<std::uint8_t* const> images, std::shared_ptr<void> memory,
                 std::shared_ptr<BatchCopy> copy = nullptr);

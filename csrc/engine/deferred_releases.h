@@ -13,7 +13,7 @@ namespace fastload {
 // Batch memory that torch allocated is kept alive by an opaque token. Its last reference may fall in a native thread,
 // which must not touch Python; it leaves the token here, and the next Python thread that calls into the engine takes
 // and releases it. Thread-safe. What is left at exit is the process's.
-class DeadTokens {
+class DeferredReleases {
   public:
     // Never throws: where there is no memory for the list the token is leaked. Does nothing in a forked child.
     void add(void* token) noexcept {

@@ -1,0 +1,66 @@
+#include "engine/iteration.h"
+
+#include <utility>
+
+namespace fastload {
+
+Iteration::Iteration(std::shared_ptr<EngineCore> core, std::vector<SampleSource> sources) {
+    lanes_.reserve(sources.size());
+    for (SampleSource& source : sources) lanes_.push_back(Lane::open(core, std::move(source)));
+}
+
+void Iteration::submit(Span<const std::int64_t> indices, Span<std::uint8_t* const> images, std::shared_ptr<void> memory,
+                       std::shared_ptr<BatchCopy> copy) {
+    lanes_[num_submitted_ % lanes_.size()]->submit(indices, images, std::move(memory), std::move(copy));
+    ++num_submitted_;
+}
+
+std::shared_ptr<BatchSlot> Iteration::take_ready(std::shared_ptr<void>* memory) {
+    std::shared_ptr<BatchSlot> slot = current()->take_ready(memory);
+    if (slot != nullptr) ++num_taken_;
+    return slot;
+}
+
+std::shared_ptr<Lane> Iteration::restart(const Lane& lane, const TorchDraws& draws) {
+    for (std::shared_ptr<Lane>& candidate : lanes_) {
+        if (candidate.get() != &lane || lane.is_cancelled()) continue;
+        SampleSource source = lane.source();
+        source.torch_draws = draws;
+        std::shared_ptr<Lane> fresh = Lane::open(lane.shared_core(), std::move(source));
+        candidate->cancel();
+        candidate = fresh;
+        return fresh;
+    }
+    return nullptr;
+}
+
+void Iteration::cancel() noexcept {
+    for (const std::shared_ptr<Lane>& lane : lanes_) lane->cancel();
+}
+
+std::size_t Iteration::batches_in_flight() const {
+    std::size_t count = 0;
+    for (const std::shared_ptr<Lane>& lane : lanes_) count += lane->batches_in_flight();
+    return count;
+}
+
+std::vector<std::shared_ptr<void>> Iteration::memory_in_flight(std::size_t count) const {
+    std::vector<std::vector<std::shared_ptr<void>>> by_lane;
+    for (const std::shared_ptr<Lane>& lane : lanes_) by_lane.push_back(lane->memory_in_flight());
+    std::vector<std::shared_ptr<void>> memory;
+    for (std::size_t i = 0; i < count; ++i) {
+        const std::vector<std::shared_ptr<void>>& of_lane = by_lane[(num_taken_ + i) % lanes_.size()];
+        const std::size_t position = i / lanes_.size();
+        if (position >= of_lane.size()) break;
+        memory.push_back(of_lane[position]);
+    }
+    return memory;
+}
+
+std::size_t Iteration::batches_ready() const {
+    std::size_t count = 0;
+    for (const std::shared_ptr<Lane>& lane : lanes_) count += lane->batches_ready();
+    return count;
+}
+
+}  // namespace fastload

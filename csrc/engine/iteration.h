@@ -1,0 +1,57 @@
+// One iteration over a dataset: batches go in as lists of sample indices and come out filled, in order.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/span.h"
+#include "engine/lane.h"
+
+namespace fastload {
+
+// It has one lane; or with torch's random numbers one for each worker that torch would have: batch k belongs to lane
+// k mod N, as in torch. Not thread-safe, except where a lane is: one thread at a time submits, takes or restarts.
+class Iteration {
+  public:
+    // Opens a lane for each source, at least one.
+    Iteration(std::shared_ptr<EngineCore> core, std::vector<SampleSource> sources);
+
+    // Queues the next batch: Lane::submit.
+    void submit(Span<const std::int64_t> indices, Span<std::uint8_t* const> images, std::shared_ptr<void> memory,
+                std::shared_ptr<BatchCopy> copy = nullptr);
+
+    // The lane of the batch whose turn it is.
+    const std::shared_ptr<Lane>& current() const noexcept { return lanes_[num_taken_ % lanes_.size()]; }
+
+    // Takes the batch whose turn it is after current()->wait() returned kReady: Lane::take_ready. Null where another
+    // thread was faster.
+    std::shared_ptr<BatchSlot> take_ready(std::shared_ptr<void>* memory);
+
+    // Replaces `lane`, one of these, by a new one that draws from `draws` on, and returns that. Batches in flight are
+    // dropped: submit them to the new one, in order. Null where `lane` is none of these any more, or is cancelled:
+    // then it stays, to say what was lost.
+    std::shared_ptr<Lane> restart(const Lane& lane, const TorchDraws& draws);
+
+    // The next batch belongs to the first lane again. Nothing may be in flight.
+    void begin_epoch() noexcept { num_submitted_ = num_taken_ = 0; }
+
+    void cancel() noexcept;
+
+    // Any of them: what they share is the same.
+    Lane& front() const noexcept { return *lanes_.front(); }
+    std::size_t batches_in_flight() const;
+    std::size_t batches_ready() const;
+
+    // The owners of the memory of the first `count` batches in flight, in the order in which they are taken.
+    std::vector<std::shared_ptr<void>> memory_in_flight(std::size_t count) const;
+
+  private:
+    std::vector<std::shared_ptr<Lane>> lanes_;
+    std::size_t num_submitted_ = 0;
+    std::size_t num_taken_ = 0;
+};
+
+}  // namespace fastload
