@@ -89,9 +89,9 @@ class EngineHandle {
         stages["fallback"] = seconds(counters.stages.fallback_ns);
         std::size_t in_flight = 0;
         std::size_t ready = 0;
-        for (const std::shared_ptr<Lane>& lane : engine_.core().lanes()) {
-            in_flight += lane->batches_in_flight();
-            ready += lane->batches_ready();
+        for (const std::shared_ptr<EngineClient>& client : engine_.core().clients()) {
+            in_flight += client->batches_in_flight();
+            ready += client->batches_ready();
         }
         py::dict reasons;
         for (const auto& [reason, count] : counters.fallback_reasons) reasons[py::str(reason)] = count;

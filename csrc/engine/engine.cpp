@@ -1,20 +1,149 @@
 #include "engine/engine.h"
 
+#include <pthread.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <list>
 #include <new>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <system_error>
+#include <thread>
 #include <utility>
 
-#include "engine/worker_pool.h"
-
 namespace fastload {
+namespace {
+
+// New threads inherit the mask of the thread that makes them. Not blocked are the signals of a thread's own faults:
+// blocked, they would end the process past every handler that says where (faulthandler, sanitizers).
+class SignalsBlocked {
+  public:
+    SignalsBlocked() {
+        sigset_t blocked;
+        sigfillset(&blocked);
+        for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS}) sigdelset(&blocked, fault);
+        pthread_sigmask(SIG_SETMASK, &blocked, &previous_);
+    }
+    ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &previous_, nullptr); }
+    SignalsBlocked(const SignalsBlocked&) = delete;  // a scope, not a value
+    SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+
+  private:
+    sigset_t previous_;
+};
+
+// See Note [reading ahead].
+void read_samples_until_closed(const std::shared_ptr<EngineCore>& core) {
+    const std::unique_ptr<SampleWorker> worker = core->make_worker();
+    for (;;) {
+        // Its place before the sample is taken: behind that nothing may fail.
+        std::list<PendingSample> sample = core->work().list_of({});
+        std::optional<PendingSample> taken = core->work().take_to_read();
+        if (!taken) return;
+        sample.front() = std::move(*taken);
+        const std::shared_ptr<Lane> lane = sample.front().lane;
+        std::uint64_t read_ns = 0;
+        if (lane->is_cancelled()) {
+            sample.clear();
+        } else {
+            read_ns = lane->read_ahead(sample.front(), *worker);
+        }
+        core->work().push_read(std::move(sample));
+        core->work().note_read(read_ns, 0);
+    }
+}
+
+// Without memory a reader ends, and threads read for themselves.
+void read_samples(const std::shared_ptr<EngineCore>& core) noexcept {
+    try {
+        read_samples_until_closed(core);
+    } catch (const std::bad_alloc&) {
+        return;
+    }
+}
+
+void start_readers(const std::shared_ptr<EngineCore>& core) noexcept;
+
+// Several for each thread that decodes, so that storage sees many requests at a time; they sleep where it needs none.
+std::size_t count_readers(const EngineCore& core) noexcept {
+    return std::clamp<std::size_t>(2 * core.num_threads(), 4, 32);
+}
+
+void fill_samples(const std::shared_ptr<EngineCore>& core) {
+    const std::unique_ptr<SampleWorker> worker = core->make_worker();
+    std::size_t counted_scratch = 0;
+    for (;;) {
+        std::uint64_t waited_ns = 0;
+        std::optional<PendingSample> sample = core->work().take(&waited_ns);
+        if (!sample) return;
+        // The lane is kept alive by this copy while the sample itself is moved along.
+        const std::shared_ptr<Lane> lane = sample->lane;
+        const std::uint64_t read_ns = lane->run_sample(std::move(*sample), *worker);
+        if (core->work().note_read(read_ns, 2 * count_readers(*core))) start_readers(core);
+        const std::size_t scratch = worker->scratch_bytes();
+        core->stats().update([&](EngineCounters& counters) {
+            counters.worker_wait_ns += waited_ns;
+            counters.scratch_bytes += scratch - counted_scratch;
+        });
+        counted_scratch = scratch;
+    }
+}
+
+using ThreadBody = void (*)(const std::shared_ptr<EngineCore>& core);
+
+void thread_main(const std::shared_ptr<EngineCore>& core, ThreadBody body) noexcept {
+    Status fault;
+    try {
+        body(core);
+    } catch (const std::bad_alloc&) {
+        fault = {StatusCode::kOutOfMemory, 0, 0, "a loader thread ran out of memory"};
+    } catch (...) {
+        fault = {StatusCode::kOutOfMemory, 0, 0, "a loader thread ended by an unexpected exception"};
+    }
+    if (!fault.is_ok()) core->set_fault(fault);
+    core->thread_ended();
+}
+
+// The thread blocks signals, which are the interpreter's, carries the name "fastload-<kind><number>" and never ends by
+// an exception: what it catches becomes a fault of every lane. Throws std::system_error where the system has no thread,
+// std::bad_alloc where there is no memory.
+void start_thread(const std::shared_ptr<EngineCore>& core, ThreadBody body, const char* kind, std::size_t number) {
+    const SignalsBlocked scope;
+    core->thread_started();
+    try {
+        std::thread thread([core, body] { thread_main(core, body); });
+        char name[16];  // the system's limit, terminator included
+        std::snprintf(name, sizeof(name), "fastload-%s%zu", kind, number);
+        pthread_setname_np(thread.native_handle(), name);
+        // Detached, because a thread stuck in a read cannot be joined in bounded time; the core counts them instead.
+        thread.detach();
+    } catch (...) {
+        core->thread_ended();
+        throw;
+    }
+}
+
+void start_readers(const std::shared_ptr<EngineCore>& core) noexcept {
+    try {
+        for (std::size_t number = 0; number < count_readers(*core); ++number) {
+            start_thread(core, read_samples, "r", number);
+        }
+    } catch (...) {
+        return;  // the system has no more threads: those there are will do
+    }
+}
+
+}  // namespace
 
 Engine::Engine(std::size_t num_threads, SampleWorkerFactory make_worker)
     : core_(std::make_shared<EngineCore>(num_threads, std::move(make_worker))) {
     std::size_t number = 0;
     try {
-        for (; number < num_threads; ++number) start_worker_thread(*core_, number);
+        for (; number < num_threads; ++number) start_thread(*core_, fill_samples, "w", number);
     } catch (const std::system_error& error) {
         close(std::chrono::milliseconds(200));
         throw std::runtime_error("cannot start loader thread " + std::to_string(number + 1) + " of " +

@@ -5,8 +5,6 @@
 #include <new>
 #include <utility>
 
-#include "engine/lane.h"
-
 namespace fastload {
 
 std::unique_ptr<SampleWorker> EngineCore::borrow_worker() {
@@ -30,20 +28,20 @@ void EngineCore::return_worker(std::unique_ptr<SampleWorker> worker) noexcept {
     }
 }
 
-void EngineCore::add_lane(const std::shared_ptr<Lane>& lane) {
+void EngineCore::add_client(const std::shared_ptr<EngineClient>& client) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (!fault_.is_ok()) lane->set_fault(fault_);
-    lanes_.erase(std::remove_if(lanes_.begin(), lanes_.end(),
-                                [](const std::weak_ptr<Lane>& candidate) { return candidate.expired(); }),
-                 lanes_.end());
-    lanes_.push_back(lane);
+    if (!fault_.is_ok()) client->set_fault(fault_);
+    clients_.erase(std::remove_if(clients_.begin(), clients_.end(),
+                                  [](const std::weak_ptr<EngineClient>& candidate) { return candidate.expired(); }),
+                   clients_.end());
+    clients_.push_back(client);
 }
 
-std::vector<std::shared_ptr<Lane>> EngineCore::lanes() {
-    std::vector<std::shared_ptr<Lane>> alive;
+std::vector<std::shared_ptr<EngineClient>> EngineCore::clients() {
+    std::vector<std::shared_ptr<EngineClient>> alive;
     const std::lock_guard<std::mutex> lock(mutex_);
-    for (const std::weak_ptr<Lane>& candidate : lanes_) {
-        if (std::shared_ptr<Lane> lane = candidate.lock()) alive.push_back(std::move(lane));
+    for (const std::weak_ptr<EngineClient>& candidate : clients_) {
+        if (std::shared_ptr<EngineClient> client = candidate.lock()) alive.push_back(std::move(client));
     }
     return alive;
 }
@@ -51,9 +49,9 @@ std::vector<std::shared_ptr<Lane>> EngineCore::lanes() {
 void EngineCore::signal_end() noexcept {
     work_.close();
     fallback_.close();
-    const std::lock_guard<std::mutex> lock(mutex_);  // no lane takes it while it holds a lock of its own
-    for (const std::weak_ptr<Lane>& candidate : lanes_) {
-        if (const std::shared_ptr<Lane> lane = candidate.lock()) lane->cancel();
+    const std::lock_guard<std::mutex> lock(mutex_);  // no client takes it while it holds a lock of its own
+    for (const std::weak_ptr<EngineClient>& candidate : clients_) {
+        if (const std::shared_ptr<EngineClient> client = candidate.lock()) client->cancel();
     }
 }
 
@@ -61,8 +59,8 @@ void EngineCore::set_fault(Status fault) noexcept {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (!fault_.is_ok()) return;
     fault_ = fault;
-    for (const std::weak_ptr<Lane>& candidate : lanes_) {
-        if (const std::shared_ptr<Lane> lane = candidate.lock()) lane->set_fault(fault);
+    for (const std::weak_ptr<EngineClient>& candidate : clients_) {
+        if (const std::shared_ptr<EngineClient> client = candidate.lock()) client->set_fault(fault);
     }
 }
 

@@ -18,6 +18,20 @@
 
 namespace fastload {
 
+// One who waits for an engine's threads, as the engine sees it. Thread-safe.
+class EngineClient {
+  public:
+    virtual ~EngineClient() = default;
+
+    // The engine ends: what is in flight is dropped.
+    virtual void cancel() noexcept = 0;
+    // The engine lost a thread: every wait reports it.
+    virtual void set_fault(Status status) noexcept = 0;
+
+    virtual std::size_t batches_in_flight() const = 0;
+    virtual std::size_t batches_ready() const = 0;
+};
+
 class EngineCore {
   public:
     EngineCore(std::size_t num_threads, SampleWorkerFactory make_worker)
@@ -38,16 +52,16 @@ class EngineCore {
     void return_worker(std::unique_ptr<SampleWorker> worker) noexcept;
     std::unique_ptr<SampleWorker> make_worker() const { return make_worker_(); }
 
-    // A lane of an engine that has lost a thread starts with that fault.
-    void add_lane(const std::shared_ptr<Lane>& lane);
+    // A client of an engine that has lost a thread is told so at once.
+    void add_client(const std::shared_ptr<EngineClient>& client);
 
-    // The lanes that still exist.
-    std::vector<std::shared_ptr<Lane>> lanes();
+    // Those that still exist.
+    std::vector<std::shared_ptr<EngineClient>> clients();
 
-    // Ends every lane and every wait; threads leave after the sample in hand. May be called again.
+    // Cancels every client; threads leave after the sample in hand. May be called again.
     void signal_end() noexcept;
 
-    // A thread ended by an error: every wait of every lane, present or future, reports it. The first one counts.
+    // A thread ended by an error: every client, present or future, is told. The first one counts.
     void set_fault(Status fault) noexcept;
 
     // False once the engine was closed or has lost a thread.
@@ -72,7 +86,7 @@ class EngineCore {
     std::condition_variable thread_ended_;
     std::size_t num_running_threads_ = 0;
     std::vector<std::unique_ptr<SampleWorker>> idle_workers_;
-    std::vector<std::weak_ptr<Lane>> lanes_;
+    std::vector<std::weak_ptr<EngineClient>> clients_;
     Status fault_;
 };
 

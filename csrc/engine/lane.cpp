@@ -13,15 +13,6 @@ std::uint64_t nanoseconds_since(Clock::time_point begin) {
     return static_cast<std::uint64_t>((Clock::now() - begin).count());
 }
 
-void add(const SampleTimings& sample, SampleTimings* sum) {
-    sum->read_ns += sample.read_ns;
-    sum->header_ns += sample.header_ns;
-    sum->decode_ns += sample.decode_ns;
-    sum->transform_ns += sample.transform_ns;
-    sum->fallback_ns += sample.fallback_ns;
-    sum->bytes_read += sample.bytes_read;
-}
-
 // A worker lent by the core for the length of a scope.
 class BorrowedWorker {
   public:
@@ -61,7 +52,7 @@ Lane::~Lane() = default;
 
 std::shared_ptr<Lane> Lane::open(std::shared_ptr<EngineCore> core, SampleSource source) {
     auto lane = std::make_shared<Lane>(std::move(core), std::move(source));
-    lane->core().add_lane(lane);
+    lane->core().add_client(lane);
     // The end of the engine reaches the lanes it sees; one that is added later sees that the queue is closed.
     if (lane->core().work().is_closed()) lane->cancel();
     return lane;
@@ -378,7 +369,7 @@ void Lane::drop(const PendingSample& sample) noexcept {
 
 void Lane::count_run(const SampleTimings& timings, Status status) {
     core_->stats().update([&](EngineCounters& counters) {
-        add(timings, &counters.stages);
+        counters.stages.add(timings);
         if (is_for_fallback(status.code)) ++counters.fallback_reasons[status.detail];
     });
 }

@@ -29,13 +29,13 @@ enum class WaitResult : std::uint8_t {
 };
 
 // Thread-safe, except that without threads one caller at a time may be inside wait().
-class Lane : public std::enable_shared_from_this<Lane> {
+class Lane final : public EngineClient, public std::enable_shared_from_this<Lane> {
   public:
     Lane(std::shared_ptr<EngineCore> core, SampleSource source);
 
     // A lane that ends with its engine. One of an engine that was closed is cancelled.
     static std::shared_ptr<Lane> open(std::shared_ptr<EngineCore> core, SampleSource source);
-    ~Lane();
+    ~Lane() override;
     Lane(const Lane&) = delete;  // tasks point to it
     Lane& operator=(const Lane&) = delete;
 
@@ -58,7 +58,7 @@ class Lane : public std::enable_shared_from_this<Lane> {
     void recycle(std::shared_ptr<BatchSlot> slot) noexcept;
 
     // Drops everything in flight. Never waits: samples being worked on end by themselves, unseen.
-    void cancel() noexcept;
+    void cancel() noexcept override;
     bool is_cancelled() const noexcept { return is_cancelled_.load(std::memory_order_relaxed); }
 
     // For threads: the work of one sample, then its bookkeeping. A sample for which there is no memory fails.
@@ -77,7 +77,7 @@ class Lane : public std::enable_shared_from_this<Lane> {
     void drop(const PendingSample& sample) noexcept;
 
     // The engine lost a thread: every wait ends with kFault.
-    void set_fault(Status status) noexcept;
+    void set_fault(Status status) noexcept override;
     Status fault() const;
 
     const SampleSource& source() const noexcept { return source_; }
@@ -85,8 +85,8 @@ class Lane : public std::enable_shared_from_this<Lane> {
     const std::shared_ptr<EngineCore>& shared_core() const noexcept { return core_; }
     // The owners of the memory of the batches in flight, in order.
     std::vector<std::shared_ptr<void>> memory_in_flight() const;
-    std::size_t batches_in_flight() const;
-    std::size_t batches_ready() const;
+    std::size_t batches_in_flight() const override;
+    std::size_t batches_ready() const override;
 
     // With torch's random numbers, without threads and with nothing in flight: the generator for the next batch.
     void set_draws(const TorchDraws& draws) noexcept;

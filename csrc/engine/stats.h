@@ -7,17 +7,9 @@
 #include <mutex>
 #include <string>
 
-namespace fastload {
+#include "engine/sample/sample_timings.h"
 
-// Nanoseconds one sample spent in each stage.
-struct SampleTimings {
-    std::uint64_t read_ns = 0;
-    std::uint64_t header_ns = 0;
-    std::uint64_t decode_ns = 0;
-    std::uint64_t transform_ns = 0;
-    std::uint64_t fallback_ns = 0;  // in the reference decoder
-    std::uint64_t bytes_read = 0;
-};
+namespace fastload {
 
 struct EngineCounters {
     std::uint64_t samples_native = 0;    // decoded by the native decoder

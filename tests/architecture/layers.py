@@ -53,6 +53,18 @@ PYTHON_LEVELS = {
 LEVELS = {
     "csrc": CPP_LEVELS,
     "csrc/codec": {"decoder": 0, "jpeg": 1, "probe": 1},
+    "csrc/engine": {
+        "fork_guard": 0,
+        "sample": 0,
+        "batch": 1,
+        "deferred_releases": 1,
+        "stats": 1,
+        "queues": 2,
+        "engine_core": 3,
+        "lane": 4,
+        "iteration": 5,
+        "engine": 6,
+    },
     "fastload": PYTHON_LEVELS,
 }
 # The engine knows devices by device/backend.h, though its level would allow more.

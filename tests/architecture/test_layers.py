@@ -106,6 +106,13 @@ def test_every_folder_of_this_repository_is_looked_at() -> None:
     assert {"base", "kernels", "bindings"} <= folders <= set(layers.CPP_LEVELS)
 
 
+def test_every_folder_with_folders_in_it_has_levels_for_what_is_there() -> None:
+    for kind in ("csrc/**/*.h", "csrc/**/*.cpp", "fastload/**/*.py"):
+        for path in layers.ROOT.glob(kind):
+            if (folder := path.parent.parent) != layers.ROOT:
+                assert path.parent.name in layers.LEVELS[folder.relative_to(layers.ROOT).as_posix()]
+
+
 @pytest.mark.parametrize("folder", layers.LEVELS)
 def test_every_level_is_of_something_that_is_there(folder: str) -> None:
     there = {path.with_suffix("").name for path in (layers.ROOT / folder).iterdir()}

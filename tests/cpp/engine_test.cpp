@@ -303,7 +303,7 @@ TEST_CASE(cancel_returns_at_once_and_memory_lives_until_the_thread_has_left) {
     CHECK_EQUAL(script.num_run.load(), 1);
 }
 
-TEST_CASE(streams_of_one_engine_are_independent) {
+TEST_CASE(lanes_of_one_engine_are_independent) {
     Script script;
     Engine engine(2, factory_of(script));
     const std::shared_ptr<Lane> first = engine.open_lane(scripted_source());
@@ -316,7 +316,7 @@ TEST_CASE(streams_of_one_engine_are_independent) {
     CHECK(engine.close(milliseconds(5000)));
 }
 
-TEST_CASE(a_stream_opened_after_close_refuses_its_batches) {
+TEST_CASE(a_lane_opened_after_close_refuses_its_batches) {
     Script script;
     Engine engine(1, factory_of(script));
     CHECK(engine.close(milliseconds(5000)));
@@ -368,7 +368,7 @@ TEST_CASE(destroying_the_engine_wakes_a_waiting_consumer_and_its_threads) {
     CHECK(lane->core().wait_for_threads_to_end(milliseconds(5000)));
 }
 
-TEST_CASE(dropping_a_thousand_streams_leaves_nothing_behind) {
+TEST_CASE(dropping_a_thousand_lanes_leaves_nothing_behind) {
     Script script;
     Engine engine(2, factory_of(script));
     for (int i = 0; i < 1000; ++i) {
@@ -379,7 +379,7 @@ TEST_CASE(dropping_a_thousand_streams_leaves_nothing_behind) {
         lane->cancel();
     }
     CHECK(engine.close(milliseconds(5000)));
-    CHECK(engine.core().lanes().empty());
+    CHECK(engine.core().clients().empty());
 }
 
 TEST_CASE(slots_are_reused_once_recycled) {

@@ -1,6 +1,6 @@
 #include "engine/sample/native_sample_worker.h"
 
-#include "engine/sample/stage_timer.h"
+#include "engine/sample/sample_timings.h"
 
 namespace fastload {
 namespace {

@@ -3,7 +3,7 @@
 #include <new>
 #include <utility>
 
-#include "engine/sample/stage_timer.h"
+#include "engine/sample/sample_timings.h"
 
 namespace fastload {
 

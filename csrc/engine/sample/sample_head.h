@@ -10,7 +10,7 @@
 #include "base/status.h"
 #include "codec/jpeg/jpeg_decoder.h"
 #include "engine/sample/native_sample_worker.h"
-#include "engine/stats.h"
+#include "engine/sample/sample_timings.h"
 #include "image/draw_source.h"
 #include "image/transform_executor.h"
 #include "image/transform_plan.h"

@@ -12,7 +12,7 @@
 #include "base/image_view.h"
 #include "base/status.h"
 #include "engine/sample/sample_file.h"
-#include "engine/stats.h"
+#include "engine/sample/sample_timings.h"
 #include "image/draw_source.h"
 #include "image/transform_plan.h"
 #include "io/sample_index.h"

@@ -1,10 +1,29 @@
-// How long a stage takes.
+// How long the stages of a sample take.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
 
 namespace fastload {
+
+// Nanoseconds that samples spent in each stage.
+struct SampleTimings {
+    std::uint64_t read_ns = 0;
+    std::uint64_t header_ns = 0;
+    std::uint64_t decode_ns = 0;
+    std::uint64_t transform_ns = 0;
+    std::uint64_t fallback_ns = 0;  // in the reference decoder
+    std::uint64_t bytes_read = 0;
+
+    void add(const SampleTimings& sample) noexcept {
+        read_ns += sample.read_ns;
+        header_ns += sample.header_ns;
+        decode_ns += sample.decode_ns;
+        transform_ns += sample.transform_ns;
+        fallback_ns += sample.fallback_ns;
+        bytes_read += sample.bytes_read;
+    }
+};
 
 // Adds the time from its construction to its destruction to *sum_ns.
 class StageTimer {
