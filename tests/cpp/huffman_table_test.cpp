@@ -6,6 +6,7 @@
 #include <random>
 #include <vector>
 
+#include "base/aligned_buffer.h"
 #include "check.h"
 #include "codec/jpeg/entropy_baseline.h"
 #include "kernel_variants.h"
@@ -245,10 +246,10 @@ TEST_CASE(huffman_steps_stay_within_their_bit_budget) {
             CHECK(step.tail_position == kNoTailPosition || step.tail_shift >= 64 - kMaxAcSize);
         }
     }
-    // See decode_ac: two steps and an index, or a step and a slow symbol, between refills.
+    // See Note [bits between refills]: what comes behind a refill, and the index before the next one.
     CHECK(2 * kMaxStepBits + kLookupBits <= 56);
-    CHECK(kMaxStepBits + 16 + kMaxAcSize <= 56);
-    CHECK(16 + kMaxDcSize <= 56);
+    CHECK(kMaxStepBits + 16 + kMaxAcSize + kLookupBits <= 56);
+    CHECK(16 + kMaxDcSize + kLookupBits <= 56);
 }
 
 TEST_CASE(entropy_round_trip_of_random_blocks_and_tables) {
@@ -300,6 +301,63 @@ TEST_CASE(entropy_round_trip_of_blocks_that_end_at_63_in_the_middle_of_a_step) {
         blocks.push_back(block);
     }
     check_round_trip(blocks, dc, ac);
+}
+
+// Every third block or so has a DC coefficient alone. The scan is decoded in runs of one to nine blocks, each time
+// behind one that ends with an error somewhere else.
+TEST_CASE(entropy_samples_reach_their_places_whatever_the_runs_and_the_scan_before) {
+    std::mt19937 random(8);
+    const HuffmanSpec dc_spec = random_spec(all_dc_symbols(), random);
+    const HuffmanSpec ac_spec = random_spec(all_ac_symbols(), random);
+    const auto dc = std::make_unique<DcTable>();
+    const auto ac = std::make_unique<AcTable>();
+    CHECK(dc->build(dc_spec) && ac->build(ac_spec));
+    alignas(64) std::uint16_t quantization[64];
+    for (std::uint16_t& entry : quantization) entry = static_cast<std::uint16_t>(1 + random() % 9);
+    std::vector<Block> blocks;
+    BitWriter writer;
+    for (int i = 0; i < 300; ++i) {
+        blocks.push_back(random() % 3 == 0 ? Block(64) : random_block(random, 20));
+        blocks.back()[0] = static_cast<int>(random() % 1000) - 500;
+        write_block(blocks.back(), i == 0 ? 0 : blocks[blocks.size() - 2][0], codes_of(dc_spec), codes_of(ac_spec),
+                    &writer);
+    }
+    const std::vector<std::uint8_t> data = writer.padded();
+
+    std::vector<std::uint8_t> expected;
+    for (const Block& block : blocks) {
+        alignas(64) std::int16_t coefficients[64];
+        alignas(64) std::uint8_t samples[64];
+        std::copy(block.begin(), block.end(), coefficients);
+        inverse_dct_scalar(coefficients, quantization, samples);
+        expected.insert(expected.end(), samples, samples + 64);
+    }
+    const auto count = static_cast<std::uint32_t>(blocks.size());
+    for_each_kernel_table([&](const KernelTable& kernels) {
+        AlignedBuffer output;
+        CHECK(output.reserve(expected.size()).is_ok());
+        EntropyScan scan;
+        const auto begin = [&](const std::vector<std::uint8_t>& bytes) {
+            scan.begin({bytes.data(), writer.size(), {}}, count, 0, kernels, 0);
+            scan.add_block({dc.get(), ac.get(), quantization, 0, output.data(), 64});
+        };
+        for (std::size_t damage = 1; damage < 10; ++damage) {
+            std::vector<std::uint8_t> damaged = data;
+            const std::size_t offset = writer.size() * damage / 10;
+            std::fill_n(damaged.begin() + static_cast<std::ptrdiff_t>(offset), 64, std::uint8_t{0xFF});
+            begin(damaged);
+            CHECK(!scan.decode(count).is_ok());
+            begin(data);
+            for (std::uint32_t done = 0; done < count;) {
+                const auto part = std::min(1 + static_cast<std::uint32_t>(random() % 9), count - done);
+                scan.blocks()[0].output = output.data() + std::size_t{done} * 64;
+                CHECK(scan.decode(part).is_ok());
+                done += part;
+            }
+            CHECK(scan.finish().is_ok());
+            CHECK(std::equal(expected.begin(), expected.end(), output.data()));
+        }
+    });
 }
 
 TEST_CASE(entropy_scan_refuses_bad_segments) {

@@ -23,7 +23,7 @@ constexpr std::size_t kReaderPaddingBytes = 4096;
 // 63, without a branch. Between two refills the decoder uses at most what the proofs beside it add up to.
 struct BitReader {
     std::uint64_t bits = 0;
-    int count = 0;
+    std::int64_t count = 0;
     const std::uint8_t* next = nullptr;
 
     BitReader() = default;

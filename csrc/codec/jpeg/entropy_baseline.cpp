@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "codec/jpeg/dc_block.h"
 #include "kernels/target_region.h"
@@ -33,13 +34,37 @@ __attribute__((noinline)) SlowSymbol decode_slowly(const CanonicalCode& code, st
 
 // Result of a block: the zigzag position at which it ended, or kBadBlock. kDcOnly is the position of an EOB that
 // follows the DC coefficient directly.
-constexpr int kBadBlock = 0;
-constexpr int kDcOnly = 1 + kEndOfBlock;
+constexpr std::uint64_t kBadBlock = 0;
+constexpr std::uint64_t kDcOnly = 1 + kEndOfBlock;
 
-// Bit budget: at most 16 + 11 bits, and 56 are there after refill.
+// Where the steps of a block end, for k from 64 on: a step that took in an EOB leaves k in 129..191, and k == 64 means
+// that coefficient 63 was its last. One comparison, because a branch for each would often be predicted wrongly.
+constexpr bool is_block_end(std::uint64_t k) { return static_cast<std::uint8_t>((k ^ 64) - 1) >= 192; }
+
+constexpr bool is_block_end_right_for_all_steps() {
+    for (std::uint64_t k = 64; k <= 63 + 255; ++k) {
+        if (is_block_end(k) != (k == 64 || (k > kEndOfBlock && k < kEndOfBlock + 64))) return false;
+    }
+    return true;
+}
+static_assert(is_block_end_right_for_all_steps());
+
+// Note [bits between refills]
+// An index is taken before the refill that comes next, which leaves refills off the serial chain from lookup to lookup.
+// A refill leaves at least 56 bits; each index finds its 9 bits, and each symbol its own, among those left:
+// - A refill, a DC symbol of at most 16 + 11 = 27 bits: 29 are left for the index of the first step.
+// - A refill, two steps of at most 19 bits: 18 are left for the next index, of a step or of a DC symbol. A symbol
+//   decoded by itself in place of the second takes up to 16 + 10 = 26: then 11 are left.
+// So 11 bits are there at the end of every block; for the first one of a run of MCUs the run begins with a refill.
+static_assert(56 - 16 - kMaxDcSize >= kLookupBits);
+static_assert(56 - 2 * kMaxStepBits >= kLookupBits);
+static_assert(56 - kMaxStepBits - 16 - kMaxAcSize >= kLookupBits);
+
+FASTLOAD_ALWAYS_INLINE std::uint64_t lookup_index(const BitReader& reader) { return reader.bits >> (64 - kLookupBits); }
+
 FASTLOAD_ALWAYS_INLINE bool decode_dc(BitReader& reader, const DcTable& table, std::uint32_t* prediction) {
+    const Symbol symbol = table.lookup[lookup_index(reader)];
     reader.refill();
-    const Symbol symbol = table.lookup[reader.bits >> (64 - kLookupBits)];
     if (__builtin_expect(symbol.length == 0, 0)) {
         const SlowSymbol slow = decode_slowly(table.code, reader.bits);
         if (slow.bits == 0) return false;
@@ -54,67 +79,84 @@ FASTLOAD_ALWAYS_INLINE bool decode_dc(BitReader& reader, const DcTable& table, s
     return true;
 }
 
-// The AC coefficients of a block from zigzag position 1 on. See Note [AC steps] for the tables.
-//
-// Bit budget: refill leaves at least 56 bits. Two steps take at most 2 * 19 = 38; the index of the third needs 9 more,
-// 47 in all. A symbol decoded slowly takes at most 16 + 10 = 26 and is followed by a refill; when it is the second of a
-// pair, 19 + 26 = 45 are needed. So no step reads a bit that is not there, and the next index is looked up before the
-// refill, which leaves the refill off the serial chain.
-//
-// Ends: a step that took in an EOB leaves k in 129..191, and k == 64 means that coefficient 63 was its last. Everything
-// else from 64 on is a step that cannot be used as it is: no code of up to 9 bits; or the block ended inside of it, so
-// that its other symbols belong to the next block; or a run that leaves the block. Then the state before the step is
-// restored and one symbol decoded by itself, which tells the three apart.
+// Takes the step `index` at position *k: Note [AC steps].
 template <bool kIsKept>
-FASTLOAD_ALWAYS_INLINE int decode_ac(BitReader& reader, const AcTable& table, std::int16_t* block) {
-    std::uint64_t bits = 0;
-    int count = 0;
-    int k = 1;
-    reader.refill();
-    std::uint64_t index = reader.bits >> (64 - kLookupBits);
-    bool is_second = false;
+FASTLOAD_ALWAYS_INLINE void take_step(BitReader& reader, const AcTable& table, std::uint64_t index, std::int16_t* block,
+                                      std::uint64_t* k) {
+    const AcStep& step = table.steps[index];
+    if (kIsKept) {
+        std::memcpy(block + *k, table.patterns[index], sizeof(table.patterns[0]));
+        const std::uint64_t tail = reader.bits << step.tail_offset;
+        const std::uint64_t negative = (tail >> 63) - 1;
+        const std::uint64_t magnitude = (tail ^ negative) >> step.tail_shift;
+        block[*k + step.tail_position] = static_cast<std::int16_t>((magnitude ^ negative) - negative);
+    }
+    *k += step.advance;
+    reader.skip(step.total_bits);
+}
+
+// Takes back the step that led from `bits` to position k and decodes one symbol by itself in its place. Returns the
+// position behind that symbol; kBadBlock and positions from 64 on are the block's result.
+template <bool kIsKept>
+FASTLOAD_ALWAYS_INLINE std::uint64_t replace_step(BitReader& reader, const AcTable& table, std::uint64_t bits,
+                                                  std::int16_t* block, std::uint64_t k) {
+    const AcStep& step = table.steps[bits >> (64 - kLookupBits)];
+    k -= step.advance;
+    reader.bits = bits;
+    reader.count += step.total_bits;
+    const SlowSymbol slow = decode_slowly(table.code, bits);
+    if (slow.bits == 0) return kBadBlock;
+    reader.skip(slow.bits);
+    if (slow.size == 0) {
+        if (slow.run == 0) return k + kEndOfBlock;
+        k += 16;
+    } else {
+        k += static_cast<unsigned>(slow.run);
+        if (k > 63) return kBadBlock;
+        if (kIsKept) block[k] = static_cast<std::int16_t>(slow.value);
+        ++k;
+    }
+    return k > 64 ? kBadBlock : k;
+}
+
+// The AC coefficients of a block from zigzag position 1 on, in pairs of steps with a refill before each pair.
+//
+// A step that leaves k at 64 or more, but not where a block ends, cannot be used as it is: no code of up to 9 bits; or
+// the block ended inside of it, so that its other symbols belong to the next block; or a run that leaves the block.
+// One symbol decoded by itself tells the three apart.
+template <bool kIsKept>
+FASTLOAD_ALWAYS_INLINE std::uint64_t decode_ac(BitReader& reader, const AcTable& table, std::int16_t* block) {
+    std::uint64_t k = 1;
     while (true) {
-        const AcStep& step = table.steps[index];
-        bits = reader.bits;
-        count = reader.count;
-        if (kIsKept) {
-            std::memcpy(block + k, table.patterns[index], sizeof(table.patterns[0]));
-            const std::uint64_t tail = bits << step.tail_offset;
-            const std::uint64_t negative = (tail >> 63) - 1;
-            const std::uint64_t magnitude = (tail ^ negative) >> step.tail_shift;
-            block[k + step.tail_position] = static_cast<std::int16_t>((magnitude ^ negative) - negative);
+        const std::uint64_t first = lookup_index(reader);
+        reader.refill();
+        std::uint64_t bits = reader.bits;
+        take_step<kIsKept>(reader, table, first, block, &k);
+        if (__builtin_expect(k < 64, 1)) {
+            bits = reader.bits;
+            take_step<kIsKept>(reader, table, lookup_index(reader), block, &k);
+            if (__builtin_expect(k < 64, 1)) continue;
         }
-        k += step.advance;
-        reader.skip(step.total_bits);
-        if (__builtin_expect(k >= 64, 0)) {
-            if (k == 64 || (k > kEndOfBlock && k < kEndOfBlock + 64)) return k;
-            k -= step.advance;
-            const SlowSymbol slow = decode_slowly(table.code, bits);
-            if (slow.bits == 0) return kBadBlock;
-            reader.bits = bits;
-            reader.count = count;
-            reader.skip(slow.bits);
-            if (slow.size == 0) {
-                if (slow.run == 0) return k + kEndOfBlock;
-                k += 16;
-            } else {
-                k += slow.run;
-                if (k > 63) return kBadBlock;
-                if (kIsKept) block[k] = static_cast<std::int16_t>(slow.value);
-                ++k;
-            }
-            if (k == 64) return k;
-            if (k > 64) return kBadBlock;
-            reader.refill();
-            index = reader.bits >> (64 - kLookupBits);
-            is_second = false;
-            continue;
-        }
-        index = reader.bits >> (64 - kLookupBits);
-        if (is_second) reader.refill();
-        is_second = !is_second;
+        if (__builtin_expect(is_block_end(k), 1)) return k;
+        k = replace_step<kIsKept>(reader, table, bits, block, k);
+        if (k == kBadBlock || k >= 64) return k;
     }
 }
+
+// Note [one block behind]
+// The inverse DCT of a block runs behind the DC symbol of the next one. Its loads are wider than the stores of the
+// entropy decoder, so they wait until those have reached the cache, and right behind the end of a block, which is often
+// predicted wrongly, nothing else is there to do. So the blocks of a run of MCUs take turns in two buffers, and the run
+// ends with the last one's transform. A block that is still pending when a run fails is dropped with the scan.
+struct PendingBlock {
+    std::int16_t* coefficients = nullptr;  // none pending
+    const std::uint16_t* quantization = nullptr;
+    std::uint8_t* output = nullptr;
+
+    FASTLOAD_ALWAYS_INLINE void reconstruct(InverseDctFunction inverse_dct) const {
+        if (coefficients != nullptr) inverse_dct(coefficients, quantization, output);
+    }
+};
 
 }  // namespace
 
@@ -132,7 +174,7 @@ void EntropyScan::begin(const ScanData& data, std::uint32_t mcu_count, std::uint
     is_in_segment_ = false;
     reader_ = BitReader(data.bytes);
     block_count_ = 0;
-    std::memset(block_, 0, sizeof(block_));
+    std::memset(buffers_, 0, sizeof(buffers_));
 }
 
 Status EntropyScan::irregular(const char* detail) const noexcept {
@@ -200,26 +242,33 @@ Status EntropyScan::run(std::uint32_t count) noexcept {
 template <bool kIsKept>
 FASTLOAD_ALWAYS_INLINE bool EntropyScan::run_mcus_inline(std::uint32_t first, std::uint32_t count) noexcept {
     BitReader reader = reader_;
+    reader.refill();
     const std::uint8_t* const limit = data_.bytes + data_.size + sizeof(std::uint64_t);
-    std::int16_t* const block = block_;
+    std::int16_t* block = buffers_[0].coefficients;
+    std::int16_t* other = buffers_[1].coefficients;
+    PendingBlock pending;
     for (std::uint32_t mcu = first; mcu < first + count; ++mcu) {
         for (int b = 0; b < block_count_; ++b) {
             const ScanBlock& plan = blocks_[b];
             if (!decode_dc(reader, *plan.dc, &predictions_[plan.prediction])) return false;
-            const int end = decode_ac<kIsKept>(reader, *plan.ac, block);
+            if (kIsKept) pending.reconstruct(inverse_dct_);
+            const std::uint64_t end = decode_ac<kIsKept>(reader, *plan.ac, block);
             if (end == kBadBlock) return false;
             if (!kIsKept) continue;
             block[0] = static_cast<std::int16_t>(predictions_[plan.prediction]);
             std::uint8_t* const output = plan.output + mcu * plan.mcu_stride_bytes;
             if (end == kDcOnly) {
                 fill_from_dc(block[0], plan.quantization[0], output);
+                pending = {};
             } else {
-                inverse_dct_(block, plan.quantization, output);
+                pending = {block, plan.quantization, output};
+                std::swap(block, other);
             }
         }
         // See Note [padding]: beyond this point a further MCU might read outside.
         if (reader.next > limit) return false;
     }
+    if (kIsKept) pending.reconstruct(inverse_dct_);
     reader_ = reader;
     return true;
 }

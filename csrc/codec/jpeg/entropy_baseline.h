@@ -1,4 +1,4 @@
-// Decodes the entropy-coded blocks of one scan of a sequential file, with the inverse DCT right behind each block.
+// Decodes the entropy-coded blocks of one scan of a sequential file, with the inverse DCT one block behind.
 #pragma once
 
 #include <cstddef>
@@ -46,6 +46,11 @@ class EntropyScan {
     Status finish() const noexcept;
 
   private:
+    // Zeros where the next block is decoded.
+    struct alignas(64) BlockBuffer {
+        std::int16_t coefficients[kBlockBufferSize];
+    };
+
     template <bool kIsKept>
     Status run(std::uint32_t count) noexcept;
     template <bool kIsKept>
@@ -72,7 +77,7 @@ class EntropyScan {
     ScanBlock blocks_[kMaxScanBlocks];
     int block_count_ = 0;
     std::uint32_t predictions_[kMaxScanBlocks] = {};
-    alignas(64) std::int16_t block_[kBlockBufferSize] = {};
+    BlockBuffer buffers_[2] = {};  // Note [one block behind]
 };
 
 }  // namespace fastload::jpeg
