@@ -27,7 +27,7 @@ import torch.utils.data
 
 
 class DeviceApi(Protocol):
-    """The part of torch.cuda that is needed; tests have an emulated one."""
+    """The part of torch.cuda that is needed; tests have another."""
 
     def is_initialized(self) -> bool: ...
     def current_device(self) -> int: ...

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import torch
 import torch.utils.data
-from emulated_device import EmulatedDevice, EmulatedTensor, OrderError
 from torch.utils.data import Dataset, IterableDataset
+from vector_clocks import ClockedCuda, ClockedTensor, OrderError
 
 import fastload
 from fastload._delivery import _thread_order
@@ -24,7 +24,7 @@ from fastload._threads import _worker_group
 class OnDevice(Dataset[Any]):
     """Each sample is computed from a table that the program has made on the device."""
 
-    def __init__(self, device: EmulatedDevice, length: int = 24) -> None:
+    def __init__(self, device: ClockedCuda, length: int = 24) -> None:
         self.device = device
         self.length = length
         self.table = device.write("table")
@@ -40,7 +40,7 @@ class OnDevice(Dataset[Any]):
 
 
 class StreamOnDevice(IterableDataset[Any]):
-    def __init__(self, device: EmulatedDevice) -> None:
+    def __init__(self, device: ClockedCuda) -> None:
         self.device = device
 
     def __iter__(self) -> Iterator[Any]:
@@ -48,7 +48,7 @@ class StreamOnDevice(IterableDataset[Any]):
             yield {"image": self.device.write(number), "label": number}
 
 
-def stacked(device: EmulatedDevice, samples: list[Any]) -> Any:
+def stacked(device: ClockedCuda, samples: list[Any]) -> Any:
     """A collate_fn that computes on the device, too."""
     values = [device.read(sample["image"]) for sample in samples]
     return [{"images": device.write(values)}, "text", (sample["label"] for sample in samples)]
@@ -57,7 +57,7 @@ def stacked(device: EmulatedDevice, samples: list[Any]) -> Any:
 class OwnBatch:
     """An object of the user's with device memory in it."""
 
-    def __init__(self, tensor: EmulatedTensor) -> None:
+    def __init__(self, tensor: ClockedTensor) -> None:
         self.tensor = tensor
 
     def record_stream(self, stream: Any) -> None:
@@ -135,20 +135,20 @@ def test_what_a_sample_knows_of_all_others_is_not_searched() -> None:
 
 
 @pytest.fixture
-def device(monkeypatch: pytest.MonkeyPatch) -> EmulatedDevice:
-    emulated = EmulatedDevice(num_devices=2)
-    monkeypatch.setattr(_worker_group, "DeviceOrder", functools.partial(DeviceOrder, emulated))
-    return emulated
+def device(monkeypatch: pytest.MonkeyPatch) -> ClockedCuda:
+    cuda = ClockedCuda(num_devices=2)
+    monkeypatch.setattr(_worker_group, "DeviceOrder", functools.partial(DeviceOrder, cuda))
+    return cuda
 
 
-def images_of(device: EmulatedDevice, loader: Any) -> list[Any]:
+def images_of(device: ClockedCuda, loader: Any) -> list[Any]:
     return [device.read(batch[0]["images"]) for batch in loader]
 
 
 @pytest.mark.parametrize("num_workers", [0, 1, 3])
 @pytest.mark.parametrize("persistent", [False, True])
 def test_a_batch_is_behind_all_that_its_threads_have_given_to_the_device(
-    device: EmulatedDevice, num_workers: int, persistent: bool
+    device: ClockedCuda, num_workers: int, persistent: bool
 ) -> None:
     dataset = OnDevice(device)
     loader = fastload.DataLoader(
@@ -163,7 +163,7 @@ def test_a_batch_is_behind_all_that_its_threads_have_given_to_the_device(
         dataset.table = device.write("a new table, made between the epochs")
 
 
-def test_every_thread_has_a_stream_of_its_own_and_the_consumer_keeps_its(device: EmulatedDevice) -> None:
+def test_every_thread_has_a_stream_of_its_own_and_the_consumer_keeps_its(device: ClockedCuda) -> None:
     seen: dict[int, set[int]] = {}
 
     class Noting(OnDevice):
@@ -180,7 +180,7 @@ def test_every_thread_has_a_stream_of_its_own_and_the_consumer_keeps_its(device:
     assert len(set.union(*seen.values(), {before.number})) == 4
 
 
-def test_the_stream_that_is_current_at_next_is_the_one_that_waits(device: EmulatedDevice) -> None:
+def test_the_stream_that_is_current_at_next_is_the_one_that_waits(device: ClockedCuda) -> None:
     loader = fastload.DataLoader(OnDevice(device), 4, num_workers=2, collate_fn=functools.partial(stacked, device))
     default = device.current_stream()
     for number, batch in enumerate(loader):
@@ -192,7 +192,7 @@ def test_the_stream_that_is_current_at_next_is_the_one_that_waits(device: Emulat
         device.read(batch[0]["images"])
 
 
-def test_threads_work_on_the_device_of_the_thread_that_iterates(device: EmulatedDevice) -> None:
+def test_threads_work_on_the_device_of_the_thread_that_iterates(device: ClockedCuda) -> None:
     device.set_device(1)
     dataset = OnDevice(device)
     loader = fastload.DataLoader(dataset, 4, num_workers=2, collate_fn=functools.partial(stacked, device))
@@ -203,7 +203,7 @@ def test_threads_work_on_the_device_of_the_thread_that_iterates(device: Emulated
     device.set_device(0)
 
 
-def test_a_sample_may_be_on_another_device_than_the_current_one(device: EmulatedDevice) -> None:
+def test_a_sample_may_be_on_another_device_than_the_current_one(device: ClockedCuda) -> None:
     class OnSecond(OnDevice):
         def __getitem__(self, index: int) -> Any:
             return self.device.write(index, device=1)
@@ -212,7 +212,7 @@ def test_a_sample_may_be_on_another_device_than_the_current_one(device: Emulated
     assert [device.read(tensor) for batch in loader for tensor in batch] == list(range(24))
 
 
-def test_objects_of_the_users_may_have_device_memory(device: EmulatedDevice) -> None:
+def test_objects_of_the_users_may_have_device_memory(device: ClockedCuda) -> None:
     def own(samples: list[Any]) -> OwnBatch:
         return OwnBatch(device.write([device.read(sample["image"]) for sample in samples]))
 
@@ -220,14 +220,14 @@ def test_objects_of_the_users_may_have_device_memory(device: EmulatedDevice) -> 
     assert sum(len(device.read(batch.tensor)) for batch in loader) == 24
 
 
-def test_iterable_datasets_are_ordered_as_well(device: EmulatedDevice) -> None:
+def test_iterable_datasets_are_ordered_as_well(device: ClockedCuda) -> None:
     loader = fastload.DataLoader(
         StreamOnDevice(device), 4, num_workers=2, collate_fn=functools.partial(stacked, device)
     )
     assert sorted(map(sum, images_of(device, loader))) == sorted([6, 22, 38] * 2)
 
 
-def test_a_device_that_comes_into_use_later_is_used_on_its_default_stream(device: EmulatedDevice) -> None:
+def test_a_device_that_comes_into_use_later_is_used_on_its_default_stream(device: ClockedCuda) -> None:
     device.is_in_use = False
     streams: set[int] = set()
 
@@ -252,7 +252,7 @@ def test_a_program_without_a_device_does_nothing_for_one(monkeypatch: pytest.Mon
     assert len(list(fastload.DataLoader(list(range(10)), num_workers=2))) == 10
 
 
-# ---- what the emulation finds --------------------------------------------------------------------------------------
+# ---- what the clocks find --------------------------------------------------------------------------------------
 
 
 class NoWait(DeviceOrder):
@@ -281,7 +281,7 @@ class NoStart(DeviceOrder):
 @pytest.mark.parametrize("mutant", [NoWait, NoRecord, NoMark, NoStart])
 @pytest.mark.parametrize("num_workers", [1, 3])
 def test_an_order_that_is_left_out_is_found_in_every_run(
-    device: EmulatedDevice, monkeypatch: pytest.MonkeyPatch, mutant: Callable[..., Any], num_workers: int
+    device: ClockedCuda, monkeypatch: pytest.MonkeyPatch, mutant: Callable[..., Any], num_workers: int
 ) -> None:
     monkeypatch.setattr(_worker_group, "DeviceOrder", functools.partial(mutant, device))
     for _ in range(5):
@@ -293,7 +293,7 @@ def test_an_order_that_is_left_out_is_found_in_every_run(
 
 
 def test_an_error_of_the_device_comes_with_the_batch_and_ends_no_thread(
-    device: EmulatedDevice, monkeypatch: pytest.MonkeyPatch
+    device: ClockedCuda, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Failing(DeviceOrder):
         num_marks = 0

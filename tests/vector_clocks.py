@@ -1,4 +1,4 @@
-"""A device that computes nothing and knows what may happen at the same time.
+"""A torch.cuda that computes nothing and knows what may happen at the same time.
 
 Streams, events and tensors with the functions of torch.cuda that order work between threads. Every stream has a vector
 clock; work given to it is a tick of its own. One thing comes before another if the clock of the later one has seen it.
@@ -18,11 +18,11 @@ class OrderError(AssertionError):
 
 
 @dataclass(frozen=True)
-class EmulatedIndex:
+class ClockedIndex:
     index: int
 
 
-class EmulatedStream:
+class ClockedStream:
     def __init__(self, number: int, device: int) -> None:
         self.number = number
         self.device_index = device
@@ -31,7 +31,7 @@ class EmulatedStream:
     def tick(self) -> None:
         self.clock[self.number] += 1
 
-    def wait_event(self, event: EmulatedEvent) -> None:
+    def wait_event(self, event: ClockedEvent) -> None:
         for number, time in event.clock.items():
             self.clock[number] = max(self.clock.get(number, 0), time)
 
@@ -39,32 +39,32 @@ class EmulatedStream:
         return all(self.clock.get(number, 0) >= time for number, time in clock.items())
 
 
-class EmulatedEvent:
+class ClockedEvent:
     def __init__(self) -> None:
         self.clock: Clock = {}
 
-    def record(self, stream: EmulatedStream) -> None:
+    def record(self, stream: ClockedStream) -> None:
         self.clock = dict(stream.clock)
 
 
 @dataclass
-class EmulatedTensor:
+class ClockedTensor:
     """What was written on one stream; `users` are the streams its memory waits for before it is used anew."""
 
-    home: EmulatedStream
+    home: ClockedStream
     written: Clock
     value: Any
     users: set[int] = field(default_factory=set)
 
     @property
-    def device(self) -> EmulatedIndex:
-        return EmulatedIndex(self.home.device_index)
+    def device(self) -> ClockedIndex:
+        return ClockedIndex(self.home.device_index)
 
-    def record_stream(self, stream: EmulatedStream) -> None:
+    def record_stream(self, stream: ClockedStream) -> None:
         self.users.add(stream.number)
 
 
-class EmulatedDevice:
+class ClockedCuda:
     """The part of torch.cuda that fastload's ordering uses, and work to give to it."""
 
     def __init__(self, num_devices: int = 1) -> None:
@@ -74,10 +74,10 @@ class EmulatedDevice:
         self._this_thread = threading.local()
         self.defaults = [self._new_stream(device) for device in range(num_devices)]
 
-    def _new_stream(self, device: int) -> EmulatedStream:
+    def _new_stream(self, device: int) -> ClockedStream:
         with self.lock:
             self._num_streams += 1
-            return EmulatedStream(self._num_streams, device)
+            return ClockedStream(self._num_streams, device)
 
     # ---- as torch.cuda ---------------------------------------------------------------------------------------------
 
@@ -90,33 +90,33 @@ class EmulatedDevice:
     def set_device(self, device: int) -> None:
         self._this_thread.device = device
 
-    def _streams(self) -> dict[int, EmulatedStream]:
+    def _streams(self) -> dict[int, ClockedStream]:
         if not hasattr(self._this_thread, "streams"):
             self._this_thread.streams = dict(enumerate(self.defaults))
-        streams: dict[int, EmulatedStream] = self._this_thread.streams
+        streams: dict[int, ClockedStream] = self._this_thread.streams
         return streams
 
-    def current_stream(self, device: int | None = None) -> EmulatedStream:
+    def current_stream(self, device: int | None = None) -> ClockedStream:
         return self._streams()[self.current_device() if device is None else device]
 
-    def set_stream(self, stream: EmulatedStream) -> None:
+    def set_stream(self, stream: ClockedStream) -> None:
         self._streams()[stream.device_index] = stream
 
-    def Stream(self) -> EmulatedStream:
+    def Stream(self) -> ClockedStream:
         return self._new_stream(self.current_device())
 
-    def Event(self) -> EmulatedEvent:
-        return EmulatedEvent()
+    def Event(self) -> ClockedEvent:
+        return ClockedEvent()
 
     # ---- work ------------------------------------------------------------------------------------------------------
 
-    def write(self, value: Any, device: int | None = None) -> EmulatedTensor:
+    def write(self, value: Any, device: int | None = None) -> ClockedTensor:
         """A kernel on the current stream that makes a tensor."""
         stream = self.current_stream(device)
         stream.tick()
-        return EmulatedTensor(stream, {stream.number: stream.clock[stream.number]}, value)
+        return ClockedTensor(stream, {stream.number: stream.clock[stream.number]}, value)
 
-    def read(self, tensor: EmulatedTensor) -> Any:
+    def read(self, tensor: ClockedTensor) -> Any:
         """A kernel on the current stream of the tensor's device that reads it.
 
         Raises:
