@@ -27,7 +27,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 # torchvision 0.x belongs to torch 2.(x - 15). Without its dependencies, so that it cannot exchange torch.
 torchvision_of = 0.$(shell expr $(word 2,$(subst ., ,$(1))) + 15).*
 
-CPP := $(shell find csrc tests/cpp fuzz benchmarks -name '*.h' -o -name '*.cpp' -o -name '*.cu' 2>/dev/null)
+CPP := $(shell find csrc tests/cpp tests/fake_cuda fuzz benchmarks -name '*.h' -o -name '*.cpp' -o -name '*.cu' 2>/dev/null)
 NATIVE := $(shell find csrc -name '*.h' -o -name '*.cpp' -o -name '*.cu' -o -name '*.map')
 
 .PHONY: test test-all test-rest campaign check unit cpp bench test-gpu bench-gpu build lint format clean test-torch

@@ -36,7 +36,6 @@ BatchCopy = _core.BatchCopy
 CounterDraws = _core.CounterDraws
 DeviceBackend = _core.DeviceBackend
 DrawSource = _core.DrawSource
-EmulatedDevice = _core.EmulatedDevice
 Engine = _core.Engine
 FallbackTask = _core.FallbackTask
 FolderIndex = _core.FolderIndex

@@ -5,8 +5,13 @@ from __future__ import annotations
 import linecache
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from types import FrameType
 from typing import Any
+
+import fastload
+
+_PACKAGE = str(Path(fastload.__file__).parent) + "/"
 
 
 class InterruptAt:
@@ -26,7 +31,7 @@ class InterruptAt:
 
     def __call__(self, frame: FrameType, event: str, argument: Any) -> Any:
         name = frame.f_code.co_filename
-        if "/fastload/" not in name or name.endswith("/_testing.py"):
+        if not name.startswith(_PACKAGE):
             return None
         before, self._line = self._line, linecache.getline(name, frame.f_lineno).strip()
         if event == "line" and not self._line.startswith("with ") and before != "try:":

@@ -18,7 +18,7 @@ from types import CodeType
 from typing import Any
 
 # What children of the tests import. Nothing of it starts a thread, which would be lost by the fork.
-IMPORTS = ["numpy", "torch", "torchvision_shim", "fastload", "fastload._testing", "recipes"]
+IMPORTS = ["numpy", "torch", "torchvision_shim", "fastload", "fake_cuda", "recipes"]
 
 
 class WarmPython:

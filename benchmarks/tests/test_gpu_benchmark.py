@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 import torch
+from fake_cuda import FakeDevice
 from image_folders import make_clean_folder
 
 pytest.importorskip("tabulate", reason="benchmarks/requirements.txt is not installed")
@@ -23,18 +24,17 @@ pytest.importorskip("tabulate", reason="benchmarks/requirements.txt is not insta
 from benchmarks import _gpu_report, _gpu_training, gpu
 from benchmarks._gpu_turns import Copies, Turn, gigabytes_per_second, take_turn
 from fastload._delivery._batch_memory import StagedMemory
-from fastload._testing import EmulatedDevice
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 class HostMachine:
-    """The processor in the place of a GPU, and copies to the emulated device."""
+    """The processor in the place of a GPU, and copies to a fake GPU."""
 
     device = "cpu"
 
     def __init__(self) -> None:
-        self.emulated = EmulatedDevice()
+        self._fake = FakeDevice()
 
     def mark(self) -> float:
         return time.perf_counter()
@@ -43,10 +43,10 @@ class HostMachine:
         return 1000 * (end - begin)
 
     def wait(self) -> None:
-        self.emulated.backend.synchronize(self.emulated.copy_stream)
+        self._fake.gpu.synchronize(self._fake.copy_stream)
 
-    def staging_device(self) -> EmulatedDevice:
-        return self.emulated
+    def staging_device(self) -> FakeDevice:
+        return self._fake
 
     def describe(self) -> dict[str, Any]:
         return {"gpu": "none"}
@@ -188,7 +188,7 @@ def test_a_goal_that_is_missed_or_does_not_apply_says_so() -> None:
 
 def test_staged_copies_are_the_loaders_own_and_their_slots_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
     machine = HostMachine()
-    copies = Copies(machine, machine.emulated, batch_size=2, num_batches=3)
+    copies = Copies(machine, machine.staging_device(), batch_size=2, num_batches=3)
     assert copies.batch_bytes == 2 * (3 * 224 * 224 + 8)
     copies.milliseconds("staged")
     slab = copies._memory._slab

@@ -120,133 +120,83 @@ class PinnedMemory:
         )
 
 
-class Device(Protocol):
-    """A device that batches are delivered to; see Note [device order]. The tests have an emulated one."""
+class Device:
+    """A GPU that batches are delivered to; see Note [device order].
 
-    @property
-    def name(self) -> str:
-        """As errors and explain() say it: "cuda:0"."""
+    Args:
+        backend: What queues copies in threads that do not run Python.
+        stream: fastload's own, on that GPU.
+        pinned: Memory of the host that copies are queued from; the loader's.
+        cuda: torch.cuda; tests have another.
 
-    @property
-    def backend(self) -> _native.DeviceBackend:
-        """What queues copies in threads that do not run Python."""
+    Attributes:
+        name: As errors and explain() say it: "cuda:0".
+        copy_stream: The stream, as `backend` takes it.
+    """
 
-    @property
-    def copy_stream(self) -> int:
-        """fastload's stream, as `backend` takes it."""
-
-    @property
-    def pinned(self) -> PinnedMemory:
-        """Memory of the host that copies are queued from; the loader's."""
+    def __init__(
+        self, backend: _native.DeviceBackend, stream: torch.cuda.Stream, pinned: PinnedMemory, cuda: Any = torch.cuda
+    ) -> None:
+        self.backend = backend
+        self._cuda = cuda
+        self._stream = stream
+        self._device = stream.device
+        self.name = str(self._device)
+        self.pinned = pinned
+        self.copy_stream: int = stream.cuda_stream
 
     def on_copy_stream(self) -> contextlib.AbstractContextManager[Any]:
         """In it, the functions below and the user's own operations work on the copy stream."""
+        stream: contextlib.AbstractContextManager[Any] = self._cuda.stream(self._stream)
+        return stream
 
     def empty(self, *shape: int, **options: Any) -> torch.Tensor:
         """As torch.empty, on the device."""
-
-    def convert(self, pixels: torch.Tensor, table: torch.Tensor, out: torch.Tensor) -> None:
-        """As fastload._delivery._convert.convert."""
-
-    def copy(self, host: torch.Tensor) -> torch.Tensor:
-        """`host` on the device; from page-locked memory the copy is only queued. One that is there is returned."""
-
-    def copy_object(self, value: Any) -> Any:
-        """See Place."""
-
-    def call(self, function: Callable[[Any], Any], batch: Any) -> Any:
-        """What `function`, in which the copy stream is current, makes of the batch."""
-
-    def synchronize(self) -> None:
-        """Waits in the host for the caller's current stream."""
-
-    def recorded_event(self) -> Any:
-        """A new event behind what is queued on the copy stream."""
-
-    def wait_event(self, event: Any) -> None:
-        """The caller's current stream goes on when the event is done. The host does not wait."""
-
-    def is_on_device(self, tensor: torch.Tensor) -> bool: ...
-
-    def is_failure(self, error: RuntimeError) -> bool:
-        """Whether the device has failed, and not memory run out or a call been wrong."""
-
-    def record_stream(self, holder: Any) -> None:
-        """Memory of a tensor, or of an object with record_stream(), is in use by the caller's current stream."""
-
-
-class CudaDevice:
-    """A GPU, by torch.cuda.
-
-    Raises:
-        RuntimeError: There is none, or it cannot be used: says why and what to do.
-    """
-
-    def __init__(self, device: torch.device, pinned: PinnedMemory) -> None:
-        if torch.version.cuda is None:
-            raise RuntimeError(
-                f"device={str(device)!r} needs a torch that is built with CUDA, and this one ({torch.__version__}) is "
-                "not: install one, or leave device out"
-            )
-        # First, because torch loads the runtime that copies go through.
-        if not torch.cuda.is_available():
-            raise RuntimeError(
-                f"device={str(device)!r} needs a GPU, and torch.cuda.is_available() is False: nvidia-smi says whether "
-                "there is one and a driver, and CUDA_VISIBLE_DEVICES may hide it: make one visible, or leave device out"
-            )
-        torch.cuda.init()  # type: ignore[no-untyped-call]
-        index = torch.cuda.current_device() if device.index is None else device.index
-        if index >= torch.cuda.device_count():
-            raise RuntimeError(
-                f"device={str(device)!r}: there are {torch.cuda.device_count()} GPUs, numbered from 0; "
-                "CUDA_VISIBLE_DEVICES may hide others"
-            )
-        self._device = torch.device("cuda", index)
-        self.name = str(self._device)
-        self.backend = _native.open_cuda_device(int(torch.version.cuda.partition(".")[0]), index)
-        self.pinned = pinned
-        self._stream = _stream_of_process(index)
-        self.copy_stream: int = self._stream.cuda_stream
-        is_fused(self._device)  # loads the kernels now: no launch does it in the middle of an epoch, or of a capture
-
-    def on_copy_stream(self) -> contextlib.AbstractContextManager[Any]:
-        return torch.cuda.stream(self._stream)
-
-    def empty(self, *shape: int, **options: Any) -> torch.Tensor:
         return torch.empty(shape, device=self._device, **options)
 
     def convert(self, pixels: torch.Tensor, table: torch.Tensor, out: torch.Tensor) -> None:
+        """As fastload._delivery._convert.convert."""
         convert(pixels, table, out=out)
 
     def copy(self, host: torch.Tensor) -> torch.Tensor:
+        """`host` on the device; from page-locked memory the copy is only queued. One that is there is returned."""
         return host.to(self._device, non_blocking=True)
 
     def copy_object(self, value: Any) -> Any:
+        """See Place."""
         return object_to(value, self.name)
 
     def call(self, function: Callable[[Any], Any], batch: Any) -> Any:
+        """What `function`, in which the copy stream is current, makes of the batch."""
         with self.on_copy_stream():
             return function(batch)
 
     def synchronize(self) -> None:
-        torch.cuda.current_stream(self._device).synchronize()
+        """Waits in the host for the caller's current stream."""
+        self._current_stream().synchronize()
 
-    def recorded_event(self) -> torch.cuda.Event:
-        event: torch.cuda.Event = self._stream.record_event()
-        return event
+    def recorded_event(self) -> Any:
+        """A new event behind what is queued on the copy stream."""
+        return self._stream.record_event()
 
-    def wait_event(self, event: torch.cuda.Event) -> None:
-        torch.cuda.current_stream(self._device).wait_event(event)
+    def wait_event(self, event: Any) -> None:
+        """The caller's current stream goes on when the event is done. The host does not wait."""
+        self._current_stream().wait_event(event)
 
     def is_on_device(self, tensor: torch.Tensor) -> bool:
         return tensor.device.type == "cuda"
 
     def is_failure(self, error: RuntimeError) -> bool:
+        """Whether the device has failed, and not memory run out or a call been wrong."""
         # torch.AcceleratorError since torch 2.8, a plain RuntimeError before.
         return str(error).startswith(("CUDA error", "CUDA driver error"))
 
     def record_stream(self, holder: Any) -> None:
-        holder.record_stream(torch.cuda.current_stream(self._device))
+        """Memory of a tensor, or of an object with record_stream(), is in use by the caller's current stream."""
+        holder.record_stream(self._current_stream())
+
+    def _current_stream(self) -> Any:
+        return self._cuda.current_stream(self._device)
 
 
 @functools.cache
@@ -268,7 +218,7 @@ def leave_captures_alone(index: int) -> None:
     if torch.version.cuda is None:
         return
     with contextlib.suppress(RuntimeError):  # no runtime that is known: then captures are not safe
-        _native.open_cuda_device(int(torch.version.cuda.partition(".")[0]), index).stay_in_thread()
+        _native.open_cuda_device(_runtime_major(torch.version.cuda), index).stay_in_thread()
 
 
 def open_device(device: Any, pinned: PinnedMemory) -> Device | None:
@@ -280,20 +230,46 @@ def open_device(device: Any, pinned: PinnedMemory) -> Device | None:
     """
     if is_host(device):
         return None
-    if hasattr(device, "on_copy_stream"):
-        opened: Device = device
-        return opened
-    return CudaDevice(_named(device), pinned)
+    return device if isinstance(device, Device) else _opened(_named(device), pinned)
+
+
+def _opened(device: torch.device, pinned: PinnedMemory) -> Device:
+    if torch.version.cuda is None:
+        raise RuntimeError(
+            f"device={str(device)!r} needs a torch that is built with CUDA, and this one ({torch.__version__}) is "
+            "not: install one, or leave device out"
+        )
+    # First, because torch loads the runtime that copies go through.
+    if not torch.cuda.is_available():
+        raise RuntimeError(
+            f"device={str(device)!r} needs a GPU, and torch.cuda.is_available() is False: nvidia-smi says whether "
+            "there is one and a driver, and CUDA_VISIBLE_DEVICES may hide it: make one visible, or leave device out"
+        )
+    torch.cuda.init()  # type: ignore[no-untyped-call]
+    index = torch.cuda.current_device() if device.index is None else device.index
+    if index >= torch.cuda.device_count():
+        raise RuntimeError(
+            f"device={str(device)!r}: there are {torch.cuda.device_count()} GPUs, numbered from 0; "
+            "CUDA_VISIBLE_DEVICES may hide others"
+        )
+    backend = _native.open_cuda_device(_runtime_major(torch.version.cuda), index)
+    opened = Device(backend, _stream_of_process(index), pinned)
+    is_fused(f"cuda:{index}")  # loads the kernels now: no launch does it in the middle of an epoch, or of a capture
+    return opened
+
+
+def _runtime_major(version: str) -> int:
+    return int(version.partition(".")[0])
 
 
 def is_host(device: Any) -> bool:
     """Whether `device`, as open_device() takes it, names the host."""
-    return device is None or (not hasattr(device, "on_copy_stream") and _named(device).type == "cpu")
+    return device is None or (not isinstance(device, Device) and _named(device).type == "cpu")
 
 
 def check_device(device: Any) -> None:
     """Raises ValueError where open_device() would, and looks for no device."""
-    if device is not None and not hasattr(device, "on_copy_stream"):
+    if device is not None and not isinstance(device, Device):
         _named(device)
 
 

@@ -43,7 +43,6 @@ PYTHON_LEVELS = {
     "_threads": 4,
     "_loader": 5,
     "_patch": 6,
-    "_testing": 6,
     "_verify": 6,
     "cli": 7,
     "__init__": 8,
@@ -76,7 +75,7 @@ CPP_HOMES = {
     r"(cuda|cuda_runtime|cuda_runtime_api|driver_types)\.h|dlfcn\.h": (["cuda/*"], "the CUDA runtime"),
     r"\w*intrin\.h|arm_\w+\.h|cpuid\.h": (["kernels/*_avx2.*", "kernels/*_avx512.*"], "intrinsics"),
     r"thread|mutex|shared_mutex|condition_variable|atomic|future|pthread\.h|semaphore\.h": (
-        ["engine/*", "device/emulated_*"],
+        ["engine/*"],
         "threads, locks, atomics",
     ),
     r"(torch|ATen|c10|caffe2)/.*": ([], "torch"),

@@ -10,7 +10,6 @@ from architecture import layers
 CLEAN_TREE = {
     "csrc/base/status.h": "#pragma once\n#include <cstdint>\n",
     "csrc/device/backend.h": '#include "base/status.h"\n',
-    "csrc/device/emulated_backend.cpp": "#include <thread>\n",
     "csrc/cuda/cuda_backend.h": '#include <dlfcn.h>\n#include "device/backend.h"\n',
     "csrc/kernels/dispatch.cpp": 'const char* value = std::getenv("FASTLOAD_SIMD");\n',
     "csrc/kernels/idct_avx2.cpp": "#include <immintrin.h>\n",

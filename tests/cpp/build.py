@@ -26,11 +26,16 @@ FLAVORS = {
     "tsan": "-O1 -g -fsanitize=thread -fno-builtin",
 }
 
-# Tells the thread sanitizer what CUDA orders, so it must not be seen itself: tests/cpp/fiber_device.h.
-FIBER_DEVICE = ROOT / "tests" / "cpp" / "fiber_device.cpp"
-DEVICE_ORDER = ROOT / "tests" / "cpp" / "device_order"
+# The runtime whose GPUs are stepped, for the product to find by its name.
+FAKE_CUDA = ROOT / "tests" / "fake_cuda"
+FAKE_RUNTIME = "fake_cuda/libcudart.so.12"
 
-# Mutants of the product: device_order_<name> has one line of one source exchanged.
+DEVICE_ORDER = ROOT / "tests" / "cpp" / "device_order"
+# Tells the thread sanitizer what CUDA orders, so it must not be seen itself.
+FIBERS = DEVICE_ORDER / "fiber_cudart.cpp"
+FIBER_RUNTIME = "fibers/libcudart.so.12"
+
+# Mutants of the product: device_order_<name> has one place of one source exchanged.
 MUTANTS = {
     "refill": (
         "engine/batch/staging_ring.cpp",
@@ -38,6 +43,12 @@ MUTANTS = {
         "slot->is_copying = false; return {};",
     ),
     "unwritten": ("engine/batch/batch_copy.cpp", "!has_destinations_ || !is_written_", "!has_destinations_"),
+    "early": ("cuda/cuda_backend.cpp", "*is_done = error == 0;", "*is_done = true;"),
+    "other_stream": (
+        "cuda/cuda_backend.cpp",
+        "kHostToDevice, pointer_of(stream)",
+        "kHostToDevice, pointer_of(0 * stream)",
+    ),
 }
 
 
@@ -45,33 +56,46 @@ def write_ninja_file(flavor: str, build_dir: Path) -> None:
     build_dir.mkdir(parents=True, exist_ok=True)
     mutants = " ".join(f"device_order_{name}" for name in MUTANTS)
     core = [p for p in sorted((ROOT / "csrc").rglob("*.cpp")) if "bindings" not in p.parts]
-    tests = sorted(p for p in (ROOT / "tests" / "cpp").glob("*.cpp") if p != FIBER_DEVICE)
-    device_order = DEVICE_ORDER / ("fiber_main.cpp" if flavor == "tsan" else "emulated_main.cpp")
-    fibers = [FIBER_DEVICE] if flavor == "tsan" else []
+    tests = sorted((ROOT / "tests" / "cpp").glob("*.cpp"))
+    fake_cuda = [FAKE_CUDA / "cudart.cpp", FAKE_CUDA / "fake_gpu.cpp"]
+    device_order = DEVICE_ORDER / ("fiber_main.cpp" if flavor == "tsan" else "stepped_main.cpp")
     targets = sorted((ROOT / "fuzz").glob("fuzz_*.cpp"))
     replayer = ROOT / "fuzz" / "replay_main.cpp"
     benchmark = sorted((ROOT / "benchmarks" / "kernels").glob("*.cpp"))
     compiler = os.environ.get("CXX", "g++")
     lines = [
-        f"flags = -std=c++17 {FLAVORS[flavor]} {WARNINGS} -I{ROOT}/csrc -I{ROOT}/tests/cpp -pthread",
+        f"flags = -std=c++17 {FLAVORS[flavor]} {WARNINGS} -I{ROOT}/csrc -I{ROOT}/tests -I{ROOT}/tests/cpp -pthread",
         "rule compile",
         f"  command = {compiler} $flags -MMD -MF $out.d -c $in -o $out",
         "  depfile = $out.d",
         "  deps = gcc",
         "rule link",
-        f"  command = {compiler} $flags $in -o $out -ldl",
+        f"  command = {compiler} $flags $in -o $out -ldl $rpath",
+        "rule link_runtime",
+        f"  command = {compiler} $flags -shared -Wl,-soname,libcudart.so.12 $in -o $out",
     ]
 
     def object_of(source: Path) -> str:
         return str(source.relative_to(ROOT).with_suffix(".o"))
 
+    def with_runtime(library: str) -> str:
+        """The last of what a program is linked of."""
+        return f"{library}\n  rpath = -Wl,-rpath,{(build_dir / library).parent}"
+
     sources = core + tests + targets + ([replayer] if targets else []) + benchmark + [device_order]
     lines += [f"build {object_of(s)}: compile {s}" for s in sources]
     core_objects = " ".join(object_of(s) for s in core)
-    lines.append(f"build unit_tests: link {core_objects} {' '.join(object_of(s) for s in tests)}")
+    lines += [f"build {object_of(s)}: compile {s}\n  flags = $flags -fPIC" for s in fake_cuda]
+    lines.append(f"build {FAKE_RUNTIME}: link_runtime {' '.join(object_of(s) for s in fake_cuda)}")
+    lines.append(
+        f"build unit_tests: link {core_objects} {' '.join(object_of(s) for s in tests)} {with_runtime(FAKE_RUNTIME)}"
+    )
     lines += [f"build {t.stem}: link {core_objects} {object_of(t)} {object_of(replayer)}" for t in targets]
-    lines += [f"build {object_of(s)}: compile {s}\n  flags = $flags -fno-sanitize=thread" for s in fibers]
-    order_objects = " ".join(object_of(s) for s in [device_order, *fibers])
+    if flavor == "tsan":
+        lines.append(f"build {object_of(FIBERS)}: compile {FIBERS}\n  flags = $flags -fPIC -fno-sanitize=thread")
+        lines.append(f"build {FIBER_RUNTIME}: link_runtime {object_of(FIBERS)}")
+    order_runtime = FIBER_RUNTIME if flavor == "tsan" else FAKE_RUNTIME
+    order_objects = f"{object_of(device_order)} {with_runtime(order_runtime)}"
     lines.append(f"build device_order: link {core_objects} {order_objects}")
     for name, (source, line, replacement) in MUTANTS.items():
         original = ROOT / "csrc" / source

@@ -1,13 +1,13 @@
-// Staging slots and the copies out of them, on the emulated device.
+// Staging slots and the copies out of them, on a fake GPU.
 #include <cstring>
 #include <memory>
 #include <utility>
 #include <vector>
 
 #include "check.h"
-#include "device/emulated_device.h"
 #include "engine/batch/batch_copy.h"
 #include "engine/batch/staging_ring.h"
+#include "opened_gpu.h"
 
 namespace fastload {
 namespace {
@@ -17,13 +17,14 @@ constexpr std::size_t kNumSlots = 2;
 
 // A ring in memory that tells when it is let go of.
 struct Rig {
-    std::shared_ptr<EmulatedDevice> device = std::make_shared<EmulatedDevice>();
-    StreamId stream = device->create_stream();
+    testing::OpenedGpu device;
+    fake_cuda::FakeGpu& gpu = device.gpu;
+    StreamId stream = device.create_stream();
     std::shared_ptr<std::vector<std::uint8_t>> memory =
         std::make_shared<std::vector<std::uint8_t>>(kSlotBytes * kNumSlots);
     std::weak_ptr<std::vector<std::uint8_t>> watched = memory;
     std::unique_ptr<StagingRing> ring =
-        std::make_unique<StagingRing>(device, memory->data(), kSlotBytes, kNumSlots, memory);
+        std::make_unique<StagingRing>(device.backend, memory->data(), kSlotBytes, kNumSlots, memory);
 
     Rig() { memory.reset(); }
 
@@ -56,12 +57,12 @@ TEST_CASE(staging_slot_is_given_out_again_only_when_its_copy_is_done) {
     rig.send(1, first);
     rig.send(2, second);
     CHECK(rig.take() == nullptr);
-    CHECK(rig.device->step(rig.stream));  // the first copy; its event is not done yet
-    while (rig.take() == nullptr) CHECK(rig.device->step(rig.stream));
+    CHECK(rig.gpu.step(rig.stream));  // the first copy; its event is not done yet
+    while (rig.take() == nullptr) CHECK(rig.gpu.step(rig.stream));
     CHECK_EQUAL(first[kSlotBytes - 1], 1);
-    CHECK_EQUAL(second[0], EmulatedDevice::kPoison);
+    CHECK_EQUAL(second[0], fake_cuda::FakeGpu::kPoison);
     std::memset(rig.take()->data(), 9, kSlotBytes);
-    rig.device->synchronize_all();
+    rig.gpu.synchronize_all();
     CHECK_EQUAL(second[0], 2);
 }
 
@@ -81,12 +82,12 @@ TEST_CASE(staging_memory_outlives_its_ring_until_the_last_copy_is_done) {
     rig.send(3, to);
     rig.ring.reset();
     CHECK(!rig.watched.expired());
-    rig.device->synchronize_all();
+    rig.gpu.synchronize_all();
     CHECK_EQUAL(to[0], 3);
     CHECK(!rig.watched.expired());
     StagingRing::sweep();
     CHECK(rig.watched.expired());
-    CHECK_EQUAL(rig.device->num_events(), 0U);
+    CHECK_EQUAL(rig.gpu.num_events(), 0U);
 }
 
 TEST_CASE(staging_memory_of_a_ring_without_copies_is_let_go_of_at_once) {
@@ -114,11 +115,11 @@ TEST_CASE(batch_copy_is_queued_by_whoever_comes_second) {
         };
         step(is_written_first);
         CHECK(!copy->is_queued());
-        CHECK_EQUAL(rig.device->num_pending(rig.stream), 0U);
+        CHECK_EQUAL(rig.gpu.num_pending(rig.stream), 0U);
         step(!is_written_first);
         CHECK(copy->is_queued());
         CHECK(copy->status().is_ok());
-        rig.device->synchronize_all();
+        rig.gpu.synchronize_all();
         CHECK_EQUAL(low[3], 3);
         CHECK_EQUAL(high[0], 4);
     }
@@ -136,15 +137,16 @@ TEST_CASE(batch_copy_is_queued_once) {
     copy->set_destinations({others, 2});
     copy->set_written();
     copy->set_written();
-    CHECK_EQUAL(rig.device->call_counts().at("copy_to_device"), 2U);
-    rig.device->synchronize_all();
+    CHECK_EQUAL(rig.gpu.call_count("cudaMemcpyAsync"), 2U);
+    rig.gpu.synchronize_all();
     CHECK_EQUAL(elsewhere[0], 7);
 }
 
 TEST_CASE(batch_copy_tells_what_the_device_said) {
-    for (const char* const function : {"enter_thread", "create_event", "copy_to_device", "record_event"}) {
+    for (const char* const function : {"cudaSetDevice", "cudaThreadExchangeStreamCaptureMode",
+                                       "cudaEventCreateWithFlags", "cudaMemcpyAsync", "cudaEventRecord"}) {
         Rig rig;
-        rig.device->fail_call(function, 1, 700, false);
+        rig.gpu.fail_call(function, 1, 700, false);
         std::uint8_t low[4] = {};
         std::uint8_t high[4] = {};
         void* const to[] = {low, high};
@@ -153,11 +155,11 @@ TEST_CASE(batch_copy_tells_what_the_device_said) {
         copy->set_written();
         CHECK_EQUAL(copy->status().error, 700);
         copy.reset();
-        rig.device->synchronize_all();
+        rig.gpu.synchronize_all();
         // Where no event could be recorded behind the copy, one is recorded by who looks for a slot.
         const std::shared_ptr<StagingSlot> first = rig.take();
         rig.take();  // records the event
-        rig.device->synchronize_all();
+        rig.gpu.synchronize_all();
         const std::shared_ptr<StagingSlot> second = rig.take();
         CHECK(first != nullptr);
         CHECK(second != nullptr);
@@ -169,7 +171,7 @@ TEST_CASE(staging_ring_tells_that_the_device_does_not_answer) {
     std::uint8_t to[kSlotBytes] = {};
     rig.send(1, to);
     rig.send(2, to);
-    rig.device->fail_call("query_event", 1, 719, true);
+    rig.gpu.fail_call("cudaEventQuery", 1, 719, true);
     std::unique_ptr<StagingSlot> slot;
     CHECK_EQUAL(rig.ring->take(&slot).error, 719);
     CHECK(slot == nullptr);

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import recipes
-from devices import Cuda, DeviceUnderTest, Emulated, played
+from devices import Cuda, DeviceUnderTest, Fake, played
 from image_folders import make_clean_folder, make_mixed_folder
 from torchvision.datasets import ImageFolder
 
@@ -16,18 +16,18 @@ GPU = pytest.param("cuda", marks=pytest.mark.gpu)
 
 @pytest.fixture(params=["seed 1", "seed 2", GPU])
 def device(request: pytest.FixtureRequest) -> Iterator[DeviceUnderTest]:
-    """The emulated device, played by a thread in two ways, and a GPU where there is one."""
+    """A device with a fake GPU, played by a thread in two ways, and a GPU where there is one."""
     if request.param == "cuda":
         yield Cuda()
         return
-    with played(int(request.param.split()[1])) as emulated:
-        yield emulated
+    with played(int(request.param.split()[1])) as fake:
+        yield fake
 
 
 @pytest.fixture
-def by_hand() -> Emulated:
-    """The emulated device, where nothing happens by itself."""
-    return Emulated()
+def by_hand() -> Fake:
+    """A device with a fake GPU, where nothing happens by itself."""
+    return Fake()
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""The devices under test: the emulated one, played by a thread or by hand, and a GPU. One face for both."""
+"""The devices under test: one with a fake GPU, played by a thread or by hand, and a GPU. One face for both."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
 import torch
+from fake_cuda import FakeDevice
 
 import fastload
 from fastload._delivery._device import _stream_of_process
-from fastload._testing import EmulatedDevice
 
 
 class DeviceUnderTest(Protocol):
@@ -36,11 +36,11 @@ class DeviceUnderTest(Protocol):
         """Waits for all that was queued."""
 
 
-class Emulated:
-    """The emulated device. Nothing happens on it before somebody steps it."""
+class Fake:
+    """A device with a fake GPU. Nothing happens on it before somebody steps it."""
 
-    def __init__(self, handle: EmulatedDevice | None = None) -> None:
-        self.handle = handle or EmulatedDevice()
+    def __init__(self, handle: FakeDevice | None = None) -> None:
+        self.handle = handle or FakeDevice()
 
     def read(self, tensor: torch.Tensor) -> Callable[[], torch.Tensor]:
         found: list[torch.Tensor] = []
@@ -48,14 +48,14 @@ class Emulated:
         return lambda: found[0]
 
     def stream(self) -> contextlib.AbstractContextManager[Any]:
-        return self.handle.stream(self.handle.backend.create_stream())
+        return self.handle.stream(self.handle.gpu.create_stream())
 
     def synchronize(self) -> None:
-        self.handle.backend.synchronize_all(0)
+        self.handle.gpu.synchronize_all(0)
 
 
-class Played(Emulated):
-    """The emulated device with a thread that steps its streams in an order and at a pace drawn from `seed`."""
+class Played(Fake):
+    """The same with a thread that steps its streams in an order and at a pace drawn from `seed`."""
 
     def __init__(self, seed: int) -> None:
         super().__init__()
@@ -67,14 +67,14 @@ class Played(Emulated):
         atexit.register(self._stop)
 
     def _play(self, choose: random.Random) -> None:
-        backend = self.handle.backend
+        gpu = self.handle.gpu
         while not self._is_over:
-            if not backend.wait_for_work(0.02):
+            if not gpu.wait_for_work(0.02):
                 continue
             if choose.random() < 0.3:
                 time.sleep(choose.random() * 0.002)
             try:
-                backend.step_any(choose.getrandbits(32))
+                gpu.step_any(choose.getrandbits(32))
             except BaseException as error:  # noqa: BLE001 - of a kernel; it is the test's
                 self._errors.append(error)
 

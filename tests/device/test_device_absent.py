@@ -59,7 +59,7 @@ def test_importing_and_making_a_loader_uses_no_device_and_loads_no_library(run_c
         calls = []
         for name in ("init", "_lazy_init", "is_available", "device_count", "current_device", "Stream"):
             setattr(torch.cuda, name, lambda *_, name=name, **__: calls.append(name))
-        import fastload, fastload._testing
+        import fastload
         dataset = torch.utils.data.TensorDataset(torch.rand(3))
         fastload.DataLoader(dataset, device="cuda", device_prefetch=1)
         assert not calls, calls

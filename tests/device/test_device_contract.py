@@ -1,4 +1,4 @@
-"""Every batch on the device has the bytes, the types and the layout of the host's. On the emulated device and a GPU."""
+"""Every batch on the device has the bytes, the types and the layout of the host's. On a fake GPU and a GPU."""
 
 from __future__ import annotations
 

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 import torch
-from devices import Emulated, assert_same, bits, host_batches, read_all
+from devices import Fake, assert_same, bits, host_batches, read_all
+from fake_cuda import POISON, FakeDevice
 from torch.utils.data import TensorDataset
 from torchvision.datasets import ImageFolder
 
@@ -18,7 +19,6 @@ import fastload
 from fastload._delivery import _hand_over
 from fastload._delivery._batch_memory import StagedMemory
 from fastload._delivery._hand_over import Delivery
-from fastload._testing import POISON, EmulatedDevice, recorded_event
 
 NATIVE_AND_NOT = pytest.mark.parametrize("kind", ["native", "python"])
 
@@ -31,19 +31,19 @@ def is_poisoned(batch: Any) -> bool:
     return any(set(bits(tensor)) == {POISON} for tensor in batch)
 
 
-def read_first_batch_before_its_copy(device: Emulated, dataset: Any) -> tuple[Any, Any]:
+def read_first_batch_before_its_copy(device: Fake, dataset: Any) -> tuple[Any, Any]:
     """The consumer's stream is stepped as far as it goes, and nothing else is; then all."""
     expected = host_batches(dataset, batch_size=4)[0]
     batch = next(iter(fastload.DataLoader(dataset, batch_size=4, device=device.handle)))
     read = read_all(device, batch)
-    while device.handle.backend.step(device.handle.default_stream):
+    while device.handle.gpu.step(device.handle.default_stream):
         pass
     device.synchronize()
     return expected, read()
 
 
 @NATIVE_AND_NOT
-def test_a_consumer_that_runs_first_reads_the_batch(by_hand: Emulated, still_images: ImageFolder, kind: str) -> None:
+def test_a_consumer_that_runs_first_reads_the_batch(by_hand: Fake, still_images: ImageFolder, kind: str) -> None:
     expected, found = read_first_batch_before_its_copy(by_hand, dataset_of(kind, still_images))
     assert_same(expected, found)
 
@@ -59,7 +59,7 @@ def exchange_in_hand_over(monkeypatch: pytest.MonkeyPatch, line: str, replacemen
 
 @NATIVE_AND_NOT
 def test_a_hand_over_that_waits_for_no_event_is_found(
-    monkeypatch: pytest.MonkeyPatch, by_hand: Emulated, still_images: ImageFolder, kind: str
+    monkeypatch: pytest.MonkeyPatch, by_hand: Fake, still_images: ImageFolder, kind: str
 ) -> None:
     exchange_in_hand_over(monkeypatch, "self.device.wait_event(self.device.recorded_event())", "pass")
     _, found = read_first_batch_before_its_copy(by_hand, dataset_of(kind, still_images))
@@ -68,37 +68,34 @@ def test_a_hand_over_that_waits_for_no_event_is_found(
 
 @NATIVE_AND_NOT
 def test_a_hand_over_that_waits_for_an_event_of_the_wrong_stream_is_found(
-    monkeypatch: pytest.MonkeyPatch, by_hand: Emulated, still_images: ImageFolder, kind: str
+    monkeypatch: pytest.MonkeyPatch, by_hand: Fake, still_images: ImageFolder, kind: str
 ) -> None:
-    monkeypatch.setattr(
-        EmulatedDevice, "recorded_event", lambda device: recorded_event(device.backend, device.current_stream)
-    )
+    monkeypatch.setattr(FakeDevice, "recorded_event", lambda device: device.cuda.current_stream().record_event())
     _, found = read_first_batch_before_its_copy(by_hand, dataset_of(kind, still_images))
     assert is_poisoned(found)
 
 
-def read_each_batch_after_the_copies_behind_it(device: Emulated, dataset: Any) -> tuple[list[Any], list[Any]]:
+def read_each_batch_after_the_copies_behind_it(device: Fake, dataset: Any) -> tuple[list[Any], list[Any]]:
     """The consumer's stream is slow: batches are dropped when their reads are queued, and read when all is copied."""
     expected = host_batches(dataset, batch_size=4)
     reads = []
-    backend, copy_stream = device.handle.backend, device.handle.copy_stream
     for batch in fastload.DataLoader(dataset, batch_size=4, device=device.handle):
         reads.append(read_all(device, batch))
         del batch
-        while backend.step(copy_stream):
+        while device.handle.gpu.step(device.handle.copy_stream):
             pass
     device.synchronize()
     return expected, [read() for read in reads]
 
 
 @NATIVE_AND_NOT
-def test_a_slow_consumer_reads_each_batch(by_hand: Emulated, still_images: ImageFolder, kind: str) -> None:
+def test_a_slow_consumer_reads_each_batch(by_hand: Fake, still_images: ImageFolder, kind: str) -> None:
     assert_same(*read_each_batch_after_the_copies_behind_it(by_hand, dataset_of(kind, still_images)))
 
 
 @NATIVE_AND_NOT
 def test_a_hand_over_that_does_not_record_the_consumers_stream_is_found(
-    monkeypatch: pytest.MonkeyPatch, by_hand: Emulated, still_images: ImageFolder, kind: str
+    monkeypatch: pytest.MonkeyPatch, by_hand: Fake, still_images: ImageFolder, kind: str
 ) -> None:
     exchange_in_hand_over(monkeypatch, "self.device.record_stream(holder)", "pass")
     expected, found = read_each_batch_after_the_copies_behind_it(by_hand, dataset_of(kind, still_images))
@@ -108,16 +105,16 @@ def test_a_hand_over_that_does_not_record_the_consumers_stream_is_found(
 
 
 class WithoutStream:
-    """A device whose on_copy_stream() does nothing."""
+    """A device whose on_copy_stream() leaves the current stream as it is."""
 
-    def __init__(self, device: EmulatedDevice) -> None:
+    def __init__(self, device: FakeDevice) -> None:
         self._device = device
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._device, name)
 
     def on_copy_stream(self) -> contextlib.AbstractContextManager[None]:
-        return contextlib.nullcontext()
+        return self._device.stream(self._device.current_stream)
 
 
 def with_device_without_stream(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -131,31 +128,32 @@ def with_device_without_stream(function: Callable[..., Any]) -> Callable[..., An
     return mutant
 
 
-def memory_freed_by_a_consumer_that_still_reads_it(device: Emulated, dataset: Any) -> tuple[torch.Tensor, torch.Tensor]:
+def memory_freed_by_a_consumer_that_still_reads_it(device: Fake, dataset: Any) -> tuple[torch.Tensor, torch.Tensor]:
     """What the consumer reads of a tensor of its own, that it lets go of before a batch is sent, and what it wrote."""
     handle = device.handle
     loader = fastload.DataLoader(dataset, batch_size=4, device=handle)
     iterator = iter(loader)
     next(iterator)
     device.synchronize()
-    own = handle.copy(torch.full((4, 32, 32, 3), 7, dtype=torch.uint8))  # of the size of the pixels, on its stream
+    with handle.stream(handle.default_stream):
+        own = handle.copy(torch.full((4, 32, 32, 3), 7, dtype=torch.uint8))  # of the size of the pixels
     device.synchronize()
     read = device.read(own)
     del own
     batch = next(iterator)
-    while handle.backend.step(handle.copy_stream):
+    while handle.gpu.step(handle.copy_stream):
         pass
     device.synchronize()
     del batch
     return torch.full((4, 32, 32, 3), 7, dtype=torch.uint8), read()
 
 
-def test_what_the_consumer_lets_go_of_is_not_overwritten(by_hand: Emulated, still_images: ImageFolder) -> None:
+def test_what_the_consumer_lets_go_of_is_not_overwritten(by_hand: Fake, still_images: ImageFolder) -> None:
     assert_same(*memory_freed_by_a_consumer_that_still_reads_it(by_hand, still_images))
 
 
 def test_memory_allocated_on_the_consumers_stream_is_found(
-    monkeypatch: pytest.MonkeyPatch, by_hand: Emulated, still_images: ImageFolder
+    monkeypatch: pytest.MonkeyPatch, by_hand: Fake, still_images: ImageFolder
 ) -> None:
     monkeypatch.setattr(StagedMemory, "_send", with_device_without_stream(StagedMemory._send))
     expected, found = memory_freed_by_a_consumer_that_still_reads_it(by_hand, still_images)
@@ -163,7 +161,7 @@ def test_memory_allocated_on_the_consumers_stream_is_found(
 
 
 def test_a_conversion_on_the_consumers_stream_is_found(
-    monkeypatch: pytest.MonkeyPatch, by_hand: Emulated, still_images: ImageFolder
+    monkeypatch: pytest.MonkeyPatch, by_hand: Fake, still_images: ImageFolder
 ) -> None:
     monkeypatch.setattr(StagedMemory, "deliver", with_device_without_stream(StagedMemory.deliver))
     expected, found = read_first_batch_before_its_copy(by_hand, still_images)
@@ -180,7 +178,7 @@ class SlotAgain:
         return self._slot
 
 
-def late_copies(device: Emulated, dataset: Any) -> tuple[list[Any], list[Any]]:
+def late_copies(device: Fake, dataset: Any) -> tuple[list[Any], list[Any]]:
     """Two batches are taken before anything is copied."""
     expected = host_batches(dataset, batch_size=4)[:2]
     iterator = iter(fastload.DataLoader(dataset, batch_size=4, device=device.handle))
@@ -189,12 +187,12 @@ def late_copies(device: Emulated, dataset: Any) -> tuple[list[Any], list[Any]]:
     return expected, [read() for read in reads]
 
 
-def test_batches_copied_late_are_the_hosts(by_hand: Emulated, still_images: ImageFolder) -> None:
+def test_batches_copied_late_are_the_hosts(by_hand: Fake, still_images: ImageFolder) -> None:
     assert_same(*late_copies(by_hand, still_images))
 
 
 def test_a_slot_given_out_before_its_event_is_found(
-    monkeypatch: pytest.MonkeyPatch, by_hand: Emulated, still_images: ImageFolder
+    monkeypatch: pytest.MonkeyPatch, by_hand: Fake, still_images: ImageFolder
 ) -> None:
     make_ring = StagedMemory._make_ring
 
@@ -207,19 +205,17 @@ def test_a_slot_given_out_before_its_event_is_found(
     assert bits(found[0][0]) == bits(expected[1][0]) != bits(expected[0][0])
 
 
-def test_page_locked_memory_used_anew_before_its_copy_is_found(
-    monkeypatch: pytest.MonkeyPatch, by_hand: Emulated
-) -> None:
+def test_page_locked_memory_used_anew_before_its_copy_is_found(monkeypatch: pytest.MonkeyPatch, by_hand: Fake) -> None:
     dataset = TensorDataset(torch.rand(14, 3), torch.arange(14))
-    assert_same(*late_copies(Emulated(), dataset))
-    copy = EmulatedDevice.copy
+    assert_same(*late_copies(Fake(), dataset))
+    copy = FakeDevice.copy
 
-    def mutant(device: EmulatedDevice, host: torch.Tensor) -> torch.Tensor:
+    def mutant(device: FakeDevice, host: torch.Tensor) -> torch.Tensor:
         out = copy(device, host)
-        if (block := device._pinned_memory.block_of(host)) is not None:
+        if (block := device.cuda.pinned_memory.block_of(host)) is not None:
             block.uses.clear()
         return out
 
-    monkeypatch.setattr(EmulatedDevice, "copy", mutant)
+    monkeypatch.setattr(FakeDevice, "copy", mutant)
     expected, found = late_copies(by_hand, dataset)
     assert bits(found[0][0]) == bits(expected[1][0]) != bits(expected[0][0])

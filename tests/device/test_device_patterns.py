@@ -17,7 +17,7 @@ import recipes
 import torch
 from devices import (
     DeviceUnderTest,
-    Emulated,
+    Fake,
     Held,
     assert_same,
     device_batches,
@@ -165,7 +165,7 @@ def test_an_epoch_left_early_does_not_change_the_next(
 
 @KINDS
 @pytest.mark.usefixtures("believed_accelerator")
-def test_a_host_batch_that_is_dropped_while_it_is_copied_stays_as_it_was(by_hand: Emulated, dataset: Any) -> None:
+def test_a_host_batch_that_is_dropped_while_it_is_copied_stays_as_it_was(by_hand: Fake, dataset: Any) -> None:
     """pin_memory=True and the user's own .to(non_blocking=True)."""
     handle = by_hand.handle
     expected = host_batches(dataset, batch_size=3)
@@ -174,22 +174,23 @@ def test_a_host_batch_that_is_dropped_while_it_is_copied_stays_as_it_was(by_hand
     loader._fastload.pinned = handle.pinned
     reads = []
     for images, labels in loader:
-        assert handle._pinned_memory.block_of(images) is not None
-        reads.append(read_all(by_hand, [handle.copy(images), handle.copy(labels)]))
+        assert handle.cuda.pinned_memory.block_of(images) is not None
+        with handle.stream(handle.default_stream):
+            reads.append(read_all(by_hand, [handle.copy(images), handle.copy(labels)]))
         del images, labels
     by_hand.synchronize()
     assert_same(expected, [read() for read in reads])
 
 
 def test_what_the_user_does_to_a_batch_does_not_change_another(device: DeviceUnderTest, images: ImageFolder) -> None:
-    if not isinstance(device, Emulated):
-        pytest.skip("kernels of the emulated device are Python functions")
+    if not isinstance(device, Fake):
+        pytest.skip("kernels of a fake GPU are Python functions")
     expected = host_batches(images, batch_size=3, num_workers=2)
     torch.manual_seed(3)
     reads = []
     for batch in fastload.DataLoader(images, batch_size=3, num_workers=2, device=device.handle):
         reads.append(read_all(device, batch))
-        raw = device.handle._raw(batch[0])
+        raw = device.handle.cuda.raw(batch[0])
         device.handle.launch(lambda raw=raw: raw.zero_())
     device.synchronize()
     assert_same(expected, [read() for read in reads])
@@ -225,7 +226,7 @@ class SlabToken:
 @SOME_WORKERS
 @pytest.mark.parametrize("ends_by", ["drop", "close"])
 def test_the_slab_of_a_loader_that_ends_during_copies_lives_until_they_are_done(
-    monkeypatch: pytest.MonkeyPatch, by_hand: Emulated, images: ImageFolder, num_workers: int, ends_by: str
+    monkeypatch: pytest.MonkeyPatch, by_hand: Fake, images: ImageFolder, num_workers: int, ends_by: str
 ) -> None:
     token = SlabToken(monkeypatch)
     expected = host_batches(images, batch_size=4, num_workers=num_workers)
@@ -249,7 +250,7 @@ def test_the_slab_of_a_loader_that_ends_during_copies_lives_until_they_are_done(
 
 @SOME_WORKERS
 def test_memory_on_the_device_is_let_go_of_with_the_loader(
-    by_hand: Emulated, images: ImageFolder, num_workers: int
+    by_hand: Fake, images: ImageFolder, num_workers: int
 ) -> None:
     loader = fastload.DataLoader(images, batch_size=2, num_workers=num_workers, device=by_hand.handle)
     iterator = iter(loader)
@@ -270,7 +271,7 @@ def test_memory_on_the_device_is_let_go_of_with_the_loader(
 
 
 @SOME_WORKERS
-def test_who_waits_for_a_slot_is_woken_by_close(by_hand: Emulated, images: ImageFolder, num_workers: int) -> None:
+def test_who_waits_for_a_slot_is_woken_by_close(by_hand: Fake, images: ImageFolder, num_workers: int) -> None:
     loader = fastload.DataLoader(images, batch_size=1, num_workers=num_workers, device=by_hand.handle)
     taken, ended = [], threading.Event()
 
@@ -293,9 +294,7 @@ def test_who_waits_for_a_slot_is_woken_by_close(by_hand: Emulated, images: Image
 
 
 @SOME_WORKERS
-def test_a_wait_for_a_slot_ends_when_the_device_goes_on(
-    by_hand: Emulated, images: ImageFolder, num_workers: int
-) -> None:
+def test_a_wait_for_a_slot_ends_when_the_device_goes_on(by_hand: Fake, images: ImageFolder, num_workers: int) -> None:
     expected = host_batches(images, batch_size=1, num_workers=num_workers)
     torch.manual_seed(3)
     loader = fastload.DataLoader(images, batch_size=1, num_workers=num_workers, device=by_hand.handle)
@@ -311,9 +310,9 @@ def test_a_wait_for_a_slot_ends_when_the_device_goes_on(
         before = len(reads)
         time.sleep(0.03)
         if len(reads) == before:  # only now, one operation
-            by_hand.handle.backend.step(by_hand.handle.copy_stream)
-            by_hand.handle.backend.step(by_hand.handle.copy_stream)
-            by_hand.handle.backend.step(by_hand.handle.copy_stream)
+            by_hand.handle.gpu.step(by_hand.handle.copy_stream)
+            by_hand.handle.gpu.step(by_hand.handle.copy_stream)
+            by_hand.handle.gpu.step(by_hand.handle.copy_stream)
     by_hand.synchronize()
     assert_same(expected, [read() for read in reads])
 
@@ -324,7 +323,7 @@ def test_a_wait_for_a_slot_ends_when_the_device_goes_on(
 @pytest.mark.parametrize("device_prefetch", [1, 2, 5])
 @pytest.mark.parametrize("num_workers", [1, 2])
 def test_memory_on_the_device_is_bounded_by_the_batches_ahead(
-    by_hand: Emulated, images: ImageFolder, num_workers: int, device_prefetch: int
+    by_hand: Fake, images: ImageFolder, num_workers: int, device_prefetch: int
 ) -> None:
     handle = by_hand.handle
     images.samples = images.samples * 3
@@ -350,7 +349,7 @@ def test_memory_on_the_device_is_bounded_by_the_batches_ahead(
 
 
 @pytest.mark.parametrize("device_prefetch", [1, 2, 5])
-def test_so_many_batches_of_python_are_ahead_on_the_device(by_hand: Emulated, device_prefetch: int) -> None:
+def test_so_many_batches_of_python_are_ahead_on_the_device(by_hand: Fake, device_prefetch: int) -> None:
     dataset = TensorDataset(torch.rand(40, 250))
     loader = fastload.DataLoader(
         dataset, num_workers=2, device=by_hand.handle, device_prefetch=device_prefetch, prefetch_factor=4
@@ -364,7 +363,7 @@ def test_so_many_batches_of_python_are_ahead_on_the_device(by_hand: Emulated, de
     assert 2000 <= max(used) <= (1 + device_prefetch) * 1000
 
 
-def test_stats_say_what_travels(by_hand: Emulated, still_images: ImageFolder) -> None:
+def test_stats_say_what_travels(by_hand: Fake, still_images: ImageFolder) -> None:
     loader = fastload.DataLoader(still_images, batch_size=4, num_workers=2, device=by_hand.handle)
     for batch in loader:
         del batch
@@ -389,7 +388,7 @@ def test_without_page_locked_memory_batches_are_the_same_after_one_warning(
     device: DeviceUnderTest, dataset: Any, num_workers: int
 ) -> None:
     expected = host_batches(dataset, batch_size=4, num_workers=num_workers)
-    if not isinstance(device, Emulated):
+    if not isinstance(device, Fake):
         pytest.skip("a GPU's page-locked memory does not run out")
     device.handle.pinned = PinnedMemory(empty=refusing, pin=refusing)
     torch.manual_seed(3)
@@ -409,7 +408,7 @@ def test_without_page_locked_memory_batches_are_the_same_after_one_warning(
 # ---- samples that fail ---------------------------------------------------------------------------------------------
 
 
-def outcomes(device: Emulated | None, loader: Any) -> Iterator[Any]:
+def outcomes(device: Fake | None, loader: Any) -> Iterator[Any]:
     iterator = iter(loader)
     while True:
         try:
@@ -483,7 +482,7 @@ def test_an_error_of_the_dataset_comes_in_its_turn(
     assert_same(expected, run(device, device=device.handle, device_prefetch=device_prefetch))
 
 
-def test_batches_that_grow_use_a_larger_slab_only_where_they_must(by_hand: Emulated, images: ImageFolder) -> None:
+def test_batches_that_grow_use_a_larger_slab_only_where_they_must(by_hand: Fake, images: ImageFolder) -> None:
     batches = [[0], [1, 2], [3, 4, 5, 6, 7], [8], list(range(14)), [9, 10]]
     loader = fastload.DataLoader(images, batch_sampler=batches, device=by_hand.handle)
     sizes = []
@@ -497,7 +496,7 @@ def test_batches_that_grow_use_a_larger_slab_only_where_they_must(by_hand: Emula
 
 @KINDS
 def test_a_loader_can_be_given_another_device_between_epochs(dataset: Any, kind: str) -> None:
-    first, second = Emulated(), Emulated()
+    first, second = Fake(), Fake()
     expected = host_batches(dataset, 3, batch_size=7)
     torch.manual_seed(3)
     loader = fastload.DataLoader(dataset, batch_size=7, device=first.handle)
@@ -513,7 +512,7 @@ def test_a_loader_can_be_given_another_device_between_epochs(dataset: Any, kind:
     assert_same(expected, found)
 
 
-def test_steps_of_the_pipeline_alone_do_not_keep_batches(by_hand: Emulated, clean_folder: Path) -> None:
+def test_steps_of_the_pipeline_alone_do_not_keep_batches(by_hand: Fake, clean_folder: Path) -> None:
     dataset = ImageFolder(str(clean_folder), transforms.Compose([*recipes.training(16).transforms, noisy]))
     device_batches(by_hand, dataset, batch_size=7, num_workers=2)
     gc.collect()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from devices import DeviceUnderTest, Emulated, assert_same, host_batches, read_all
+from devices import DeviceUnderTest, Fake, assert_same, host_batches, read_all
 from torch.utils.data import TensorDataset
 from torchvision.datasets import ImageFolder
 from torchvision.transforms import v2
@@ -26,7 +26,7 @@ def dataset(kind: str, still_images: ImageFolder) -> Any:
 @KINDS
 @WORKERS
 def test_it_is_called_once_for_each_batch_in_order_by_who_asks_on_fastloads_stream(
-    by_hand: Emulated, dataset: Any, num_workers: int
+    by_hand: Fake, dataset: Any, num_workers: int
 ) -> None:
     calls = []
 
@@ -60,7 +60,7 @@ def test_mixup_and_cutmix_of_torchvision_give_what_they_give_on_the_host(
     reads = [read_all(device, batch) for batch in loader]
     device.synchronize()
     found = [read() for read in reads]
-    if isinstance(device, Emulated):
+    if isinstance(device, Fake):
         assert_same(expected, found)
     else:  # the same draws; products and sums may be fused there
         torch.testing.assert_close(found, expected)
@@ -71,7 +71,7 @@ def test_mixup_and_cutmix_of_torchvision_give_what_they_give_on_the_host(
 @WORKERS
 @pytest.mark.parametrize("has_device", [False, True])
 def test_its_exception_is_nexts_and_the_next_batch_comes(
-    by_hand: Emulated, dataset: Any, num_workers: int, has_device: bool
+    by_hand: Fake, dataset: Any, num_workers: int, has_device: bool
 ) -> None:
     arguments = {"batch_size": 5, "num_workers": num_workers}
     expected = host_batches(dataset, **arguments)

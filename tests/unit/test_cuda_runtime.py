@@ -5,17 +5,13 @@ The runtime is a fake one, built here, in child processes: what a process has lo
 
 from __future__ import annotations
 
-import os
-import shlex
-import subprocess
-from pathlib import Path
+from dataclasses import dataclass
 
 import pytest
 from children import RunChild
+from fake_cuda import library
 
 from fastload import _native
-
-SOURCE = Path(__file__).with_name("fake_cudart.cpp")
 
 # `core` is the extension module alone: importing the package imports torch, which may bring a runtime of its own.
 CHILD = """
@@ -29,18 +25,19 @@ def load_core():
     spec.loader.exec_module(core)
     return core
 
-def number(name):
-    return ctypes.c_int.in_dll(cuda, name)
-
 def fail(function, error):
-    (ctypes.c_char * 64).in_dll(cuda, "fake_failing").value = function
-    number("fake_error").value = error
+    cuda.fake_fail_call(0, function, ctypes.c_uint64(1), error, 0)
 
 def take_log():
-    log = (ctypes.c_char * 4096).in_dll(cuda, "fake_log")
-    calls = log.value.decode().split()
-    log[0] = b"\\0"
-    return calls
+    log = ctypes.create_string_buffer(4096)
+    cuda.fake_take_log(log, ctypes.c_size_t(len(log)))
+    return log.value.decode()
+
+def state_of_thread():
+    device, mode = ctypes.c_int(), ctypes.c_int()
+    cuda.cudaGetDevice(ctypes.byref(device))
+    cuda.cudaThreadExchangeStreamCaptureMode(ctypes.byref(mode))
+    return device.value, mode.value
 
 def problem(major, device):
     try:
@@ -48,84 +45,109 @@ def problem(major, device):
     except RuntimeError as error:
         return str(error)
 
-libraries = {libraries!r}
-cuda, = [ctypes.CDLL(path) for path in libraries] or [None]
+def copy_of(device, memory, to):
+    ring = core.StagingRing(device, address=ctypes.addressof(memory), slot_bytes=8, num_slots=1, owner=memory)
+    copy = core.BatchCopy(ring.take(), [(0, 6)], 0)
+    copy.set_destinations([ctypes.addressof(to)])
+    return ring, copy
+
+library, version, num_gpus = {library!r}, {version}, {num_gpus}
+if library:
+    cuda = ctypes.CDLL(library)
+    cuda.fake_set_versions(version, 99000)
+    for _ in range(num_gpus):
+        cuda.fake_add_gpu()
+    take_log()
 core = load_core()
 """
 
 
-def build_fake(folder: Path, name: str, version: int, *options: str) -> Path:
-    library = folder / name
-    compiler = shlex.split(os.environ.get("CXX", "g++"))
-    command = [*compiler, "-shared", "-fPIC", f"-DFAKE_VERSION={version}", f"-Wl,-soname,{name}", *options]
-    subprocess.run([*command, str(SOURCE), "-o", str(library)], check=True)
-    return library
+@dataclass(frozen=True)
+class Build:
+    """A fake runtime."""
+
+    path: str
+    version: int
 
 
 @pytest.fixture(scope="module")
-def fakes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Paths of runtimes by name: of CUDA 12 and 13, under another name, and without one function."""
+def fakes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Build]:
+    """By name: of CUDA 12 and 13, under another name, and without one function."""
+    without_query = tmp_path_factory.mktemp("script") / "without_query"
+    without_query.write_text("{ local: cudaEventQuery; };")
     builds = {
         "12": ("libcudart.so.12", 12040, ()),
         "13": ("libcudart.so.13", 13000, ()),
         "renamed": ("libcudart-0a1b2c3d.so.12.8.90", 12080, ()),
-        "incomplete": ("libcudart.so.12", 12040, ("-DFAKE_WITHOUT_QUERY",)),
+        "incomplete": ("libcudart.so.12", 12040, (f"-Wl,--version-script={without_query}",)),
     }
     return {
-        name: str(build_fake(tmp_path_factory.mktemp(name), *build[:2], *build[2])) for name, build in builds.items()
+        name: Build(str(library.build(tmp_path_factory.mktemp(name), soname, *options)), version)
+        for name, (soname, version, options) in builds.items()
     }
 
 
 @pytest.fixture
-def run_with(run_child: RunChild, fakes: dict[str, str]):
+def run_with(run_child: RunChild, fakes: dict[str, Build]):
     """Runs lines in a child that has loaded the fake runtime of this name, or none; returns the lines it printed."""
 
-    def run(name: str | None, lines: str) -> list[str]:
-        preamble = CHILD.format(core=_native._core.__file__, libraries=[fakes[name]] if name else [])
+    def run(name: str | None, lines: str, num_gpus: int = 2) -> list[str]:
+        build = fakes[name] if name else Build("", 0)
+        preamble = CHILD.format(
+            core=_native._core.__file__, library=build.path, version=build.version, num_gpus=num_gpus
+        )
         return run_child(preamble + lines).stdout.splitlines()
 
     return run
 
 
-def problem_with(run_with, name: str | None, setup: str, major: int = 12, device: int = 0) -> str:
-    (sentence,) = run_with(name, f"{setup}\nprint(problem({major}, {device}))")
+def problem_with(run_with, name: str | None, setup: str, major: int = 12, device: int = 0, num_gpus: int = 2) -> str:
+    (sentence,) = run_with(name, f"{setup}\nprint(problem({major}, {device}))", num_gpus)
     return sentence
 
 
 def test_loading_the_module_makes_no_call(run_with) -> None:
-    assert run_with("12", "print(take_log())") == ["[]"]
+    assert run_with("12", "print(take_log())") == [""]
 
 
 @pytest.mark.parametrize(("name", "major"), [("12", 12), ("13", 13), ("renamed", 12)])
 def test_runtime_is_found_and_only_asked_for_its_version_and_devices(run_with, name: str, major: int) -> None:
-    lines = f"device = core.open_cuda_device({major}, 1)\nprint(type(device).__name__, *sorted(set(take_log())))"
-    assert run_with(name, lines) == ["DeviceBackend cudaGetDeviceCount cudaRuntimeGetVersion"]
+    lines = (
+        f"device = core.open_cuda_device({major}, 1)\nprint(type(device).__name__, *sorted(set(take_log().split())))"
+    )
+    assert run_with(name, lines) == ["DeviceBackend cudaGetDeviceCount() cudaRuntimeGetVersion()"]
 
 
 def test_calls_are_made_at_the_device_and_the_threads_state_is_put_back(run_with) -> None:
     lines = """
 device = core.open_cuda_device(12, 1)
-number("fake_mode").value = 1
+cuda.cudaThreadExchangeStreamCaptureMode(ctypes.byref(ctypes.c_int(1)))
 take_log()
-event = device.create_event()
-print(event, *take_log())
-print(number("fake_device").value, number("fake_mode").value)
-source, to = ctypes.create_string_buffer(b"bytes"), ctypes.create_string_buffer(6)
-device.copy_to_device(ctypes.addressof(to), ctypes.addressof(source), 6, 0)
-print(to.value.decode(), take_log()[3])
-device.record_event(event, 0)
-print(device.query_event(event))
-fail(b"cudaEventQuery", 600)
-print(device.query_event(event), number("fake_last_error").value)
+to = ctypes.create_string_buffer(6)
+ring, copy = copy_of(device, ctypes.create_string_buffer(b"bytes", 8), to)
+copy.set_written()
+print(copy.failure, take_log())
+del copy
+print(ring.take(), take_log())
+print(cuda.cudaGetLastError(), to.value[:1])
+cuda.fake_synchronize_all(1, ctypes.c_uint64(0))
+print(type(ring.take()).__name__, to.value.decode())
+take_log()
+del ring
+print(take_log())
+print(*state_of_thread())
 """
-    enter = "cudaGetDevice cudaSetDevice cudaThreadExchangeStreamCaptureMode"
-    leave = "cudaThreadExchangeStreamCaptureMode cudaSetDevice"
+    enter = "cudaGetDevice() cudaSetDevice(1) cudaThreadExchangeStreamCaptureMode(2)"
+    leave = "cudaThreadExchangeStreamCaptureMode(1) cudaSetDevice(0)"
+    # An event without timing, which is 2, and a copy from the host to the device, which is 1.
+    copy = "cudaEventCreateWithFlags(2) cudaMemcpyAsync(6,1,0) cudaEventRecord(0)"
     assert run_with("12", lines) == [
-        f"1002 {enter} cudaEventCreateWithFlags {leave}",  # 2: without timing
+        f"None {enter} {copy} {leave}",
+        f"None {enter} cudaEventQuery() {leave}",
+        "0 b'\\xcc'",
+        "StagingSlot bytes",
+        f"{enter} cudaEventDestroy() {leave}",
         "0 1",
-        "bytes cudaMemcpyAsync",
-        "True",
-        "False 0",
     ]
 
 
@@ -133,14 +155,24 @@ def test_failing_call_is_named_and_leaves_no_error_behind(run_with) -> None:
     lines = """
 device = core.open_cuda_device(12, 0)
 fail(b"cudaMemcpyAsync", 3)
+ring, copy = copy_of(device, ctypes.create_string_buffer(8), ctypes.create_string_buffer(8))
+copy.set_written()
+print(*sorted(copy.failure.items()))
+print(cuda.cudaGetLastError())
+fail(b"cudaGetDevice", 3)
 try:
-    device.copy_to_device(0, 0, 0, 0)
+    device.stay_in_thread()
 except RuntimeError as error:
     print(error)
-print(number("fake_last_error").value)
+print(cuda.cudaGetLastError())
 """
-    failure = "cudaMemcpyAsync failed: cudaErrorInitializationError (initialization error)"
-    assert run_with("12", lines) == [failure, "0"]
+    assert run_with("12", lines) == [
+        "('call', 'cudaMemcpyAsync') ('error', 3) ('name', 'cudaErrorInitializationError') "
+        "('text', 'initialization error')",
+        "0",
+        "cudaGetDevice failed: cudaErrorInitializationError (initialization error)",
+        "0",
+    ]
 
 
 @pytest.mark.parametrize("major", [12, 13])
@@ -153,9 +185,9 @@ def test_missing_runtime_is_named_and_none_is_loaded(run_with, major: int) -> No
     ]
 
 
-def test_runtime_of_another_version_is_named(run_with, fakes: dict[str, str]) -> None:
+def test_runtime_of_another_version_is_named(run_with, fakes: dict[str, Build]) -> None:
     assert problem_with(run_with, "12", "", major=13) == (
-        f"No CUDA 13 runtime is loaded in this process, only {fakes['12']} (12.4), though torch is built for it. "
+        f"No CUDA 13 runtime is loaded in this process, only {fakes['12'].path} (12.4), though torch is built for it. "
         "Check that LD_PRELOAD and LD_LIBRARY_PATH name no other CUDA."
     )
 
@@ -181,7 +213,7 @@ def test_unknown_version_of_cuda_is_named(run_with, major: int) -> None:
     ],
 )
 def test_old_driver_is_named_with_both_versions(run_with, version: int, cure: str) -> None:
-    setup = f"fail(b'cudaGetDeviceCount', 35)\nnumber('fake_driver_version').value = {version}"
+    setup = f"fail(b'cudaGetDeviceCount', 35)\ncuda.fake_set_versions(13000, {version})"
     expected = f"torch brings CUDA runtime 13.0, but the NVIDIA driver is older: {cure}"
     assert problem_with(run_with, "13", setup, major=13) == expected
 
@@ -189,9 +221,9 @@ def test_old_driver_is_named_with_both_versions(run_with, version: int, cure: st
 def test_missing_driver_is_named_and_the_error_is_cleared(run_with) -> None:
     lines = """
 fail(b"cudaGetDeviceCount", 35)
-number("fake_driver_version").value = 0
+cuda.fake_set_versions(13000, 0)
 print(problem(13, 0))
-print(number("fake_last_error").value)
+print(cuda.cudaGetLastError())
 """
     assert run_with("13", lines) == [
         "torch brings CUDA runtime 13.0, but no NVIDIA driver (libcuda.so.1) can be used here. Install the driver for "
@@ -200,16 +232,16 @@ print(number("fake_last_error").value)
     ]
 
 
-@pytest.mark.parametrize("setup", ["fail(b'cudaGetDeviceCount', 100)", "number('fake_device_count').value = 0"])
-def test_no_device_is_a_sentence(run_with, setup: str) -> None:
-    assert problem_with(run_with, "12", setup) == (
+@pytest.mark.parametrize(("setup", "num_gpus"), [("fail(b'cudaGetDeviceCount', 100)", 2), ("", 0)])
+def test_no_device_is_a_sentence(run_with, setup: str, num_gpus: int) -> None:
+    assert problem_with(run_with, "12", setup, num_gpus=num_gpus) == (
         "CUDA runtime 12.4 finds no GPU. Check nvidia-smi and CUDA_VISIBLE_DEVICES, or leave out device=."
     )
 
 
 @pytest.mark.parametrize(("count", "found"), [(1, "one GPU, cuda:0"), (3, "3 GPUs, cuda:0 to cuda:2")])
 def test_device_that_is_not_there_is_named_with_those_that_are(run_with, count: int, found: str) -> None:
-    sentence = problem_with(run_with, "12", f"number('fake_device_count').value = {count}", device=3)
+    sentence = problem_with(run_with, "12", "", device=3, num_gpus=count)
     assert sentence == (
         f"cuda:3 is not there: CUDA runtime 12.4 finds {found}. Name one of these, or check CUDA_VISIBLE_DEVICES."
     )

@@ -12,11 +12,11 @@ import pytest
 import recipes
 import torch
 from child_loader import num_native_threads, wait_for
+from fake_cuda import FakeDevice
 from torch.utils.data import BatchSampler, ConcatDataset, DataLoader, RandomSampler, Sampler, Subset
 from torchvision.datasets import ImageFolder
 
 import fastload
-from fastload._testing import EmulatedDevice
 from fastload._verify._rng_states import Generators
 from fastload._verify._runner import LoaderRunner
 
@@ -43,12 +43,12 @@ def test_loader_that_delivers_to_a_device_is_compared_by_copies_on_the_host(
 ) -> None:
     dataset = request.getfixturevalue(recipe)
     arguments: dict[str, Any] = {"batch_size": 4, "shuffle": True, "num_workers": num_workers}
-    device = EmulatedDevice()
+    device = FakeDevice()
     on_device = fastload.DataLoader(dataset, **arguments, device=device)
     report = fastload.verify(DataLoader(dataset, **arguments), on_device)
     assert report.is_equal, report
     assert report.samples_compared == NUM_SAMPLES
-    assert device.backend.call_counts()["copy_to_device"] >= 6
+    assert device.gpu.call_count("cudaMemcpyAsync") >= 6
     changed = fastload.DataLoader(
         dataset, **arguments, device=device, device_transform=lambda batch: [-batch[0], batch[1]]
     )

@@ -1,27 +1,32 @@
 // device_order right|refill|overwrite|consume|staged: two rings of two threads, on fibers of the thread sanitizer,
 // which reports what is forgotten and ends with its own exit status, 66.
 #include <iostream>
+#include <memory>
+#include <string>
 #include <string_view>
 #include <thread>
 
+#include "cuda/cuda_backend.h"
+#include "device_order/fiber_cudart.h"
 #include "device_order/ring.h"
 #include "device_order/staged.h"
-#include "fiber_device.h"
 
 namespace {
 
+using fastload::DeviceBackend;
 using fastload::EventId;
 using fastload::StreamId;
-using fastload::testing::FiberDevice;
 using fastload::testing::Forgotten;
 using fastload::testing::RingMemory;
 using fastload::testing::Slot;
 
 class Player {
   public:
-    explicit Player(FiberDevice& device) : device_(device) {}
+    explicit Player(DeviceBackend& device) : device_(device) {}
 
-    void consume(StreamId stream, const Slot& buffer, int) { device_.read(stream, &buffer, sizeof buffer); }
+    void consume(StreamId stream, const Slot& buffer, int) {
+        fiber_read(reinterpret_cast<void*>(stream), &buffer, sizeof buffer);
+    }
     void finish(EventId event) {
         for (bool is_done = false; !is_done && device_.query_event(event, &is_done).is_ok();) continue;
     }
@@ -29,7 +34,7 @@ class Player {
     void pause() {}
 
   private:
-    FiberDevice& device_;
+    DeviceBackend& device_;
 };
 
 }  // namespace
@@ -41,13 +46,18 @@ int main(int argc, char** argv) {
         std::cerr << "usage: device_order right|refill|overwrite|consume|staged\n";
         return 2;
     }
-    FiberDevice device;
+    std::string problem;
+    const std::shared_ptr<DeviceBackend> device = fastload::open_cuda_backend(12, 0, &problem);
+    if (device == nullptr) {
+        std::cerr << problem << "\n";
+        return 2;
+    }
     static RingMemory memories[2];
     bool are_ok[2] = {};
     const auto run = [&](int i) {
-        Player player(device);
+        Player player(*device);
         are_ok[i] = is_staged ? fastload::testing::run_staged(device, player, &memories[i])
-                              : fastload::testing::run_ring(device, player, forgotten, &memories[i]);
+                              : fastload::testing::run_ring(*device, player, forgotten, &memories[i]);
     };
     std::thread other(run, 1);
     run(0);

@@ -1,4 +1,4 @@
-// A ring of host slots and device buffers, used rightly or with one thing forgotten: the test of the test devices.
+// A ring of host slots and device buffers, used rightly or with one thing forgotten: the test of the test runtimes.
 #pragma once
 
 #include <array>
@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "device/backend.h"
+#include "fake_cuda/cudart.h"
 
 namespace fastload::testing {
 
@@ -43,11 +44,23 @@ struct RingMemory {
     Slot buffers[kNumSlots];
 };
 
-// `device` is a DeviceBackend with create_stream() and wait_event(), and `Player` what the test does with it:
-// consume(stream, buffer, batch) enqueues a kernel, finish(event) waits in the host, pause() comes after each batch.
-// False where a call failed.
-template <typename Device, typename Player>
-bool run_ring(Device& device, Player& player, Forgotten forgotten, RingMemory* memory) {
+// As torch makes streams and lets them wait, in a DeviceScope.
+inline bool create_stream(StreamId* stream) {
+    constexpr unsigned int kNonBlocking = 1;
+    void* handle = nullptr;
+    const int error = cudaStreamCreateWithFlags(&handle, kNonBlocking);
+    *stream = reinterpret_cast<StreamId>(handle);
+    return error == 0;
+}
+
+inline bool wait_event(StreamId stream, EventId event) {
+    return cudaStreamWaitEvent(reinterpret_cast<void*>(stream), reinterpret_cast<void*>(event), 0) == 0;
+}
+
+// `Player` is what the test does with the device: consume(stream, buffer, batch) enqueues a kernel, finish(event) waits
+// in the host, pause() comes after each batch. False where a call failed.
+template <typename Player>
+bool run_ring(DeviceBackend& device, Player& player, Forgotten forgotten, RingMemory* memory) {
     Slot* const host = memory->host;
     Slot* const buffers = memory->buffers;
     EventId copied[kNumSlots];
@@ -57,16 +70,17 @@ bool run_ring(Device& device, Player& player, Forgotten forgotten, RingMemory* m
     for (int slot = 0; slot < kNumSlots; ++slot) {
         is_ok = is_ok && device.create_event(&copied[slot]).is_ok() && device.create_event(&consumed[slot]).is_ok();
     }
-    const StreamId copies = device.create_stream();
-    const StreamId compute = device.create_stream();
+    StreamId copies = 0;
+    StreamId compute = 0;
+    is_ok = is_ok && create_stream(&copies) && create_stream(&compute);
     for (int batch = 0; batch < kNumBatches && is_ok; ++batch) {
         const int slot = batch % kNumSlots;
         if (forgotten != Forgotten::kRefill) player.finish(copied[slot]);
         host[slot] = batch_data(batch);
-        if (forgotten != Forgotten::kOverwrite) device.wait_event(copies, consumed[slot]);
-        is_ok = device.copy_to_device(&buffers[slot], &host[slot], sizeof(Slot), copies).is_ok() &&
+        if (forgotten != Forgotten::kOverwrite) is_ok = wait_event(copies, consumed[slot]);
+        is_ok = is_ok && device.copy_to_device(&buffers[slot], &host[slot], sizeof(Slot), copies).is_ok() &&
                 device.record_event(copied[slot], copies).is_ok();
-        if (forgotten != Forgotten::kConsume) device.wait_event(compute, copied[slot]);
+        if (forgotten != Forgotten::kConsume) is_ok = is_ok && wait_event(compute, copied[slot]);
         player.consume(compute, buffers[slot], batch);
         is_ok = is_ok && device.record_event(consumed[slot], compute).is_ok();
         player.pause();

@@ -16,18 +16,19 @@ namespace fastload::testing {
 
 // As run_ring; besides, player.wait_for_slot(copies) lets the device go on while no slot is free. The last batches are
 // still under way when it returns.
-template <typename Device, typename Player>
-bool run_staged(Device& device, Player& player, RingMemory* memory) {
+template <typename Player>
+bool run_staged(const std::shared_ptr<DeviceBackend>& backend, Player& player, RingMemory* memory) {
+    DeviceBackend& device = *backend;
     Slot* const buffers = memory->buffers;
     EventId copied = 0;
     EventId consumed[kNumSlots];
     const DeviceScope scope(device);
     bool is_ok = scope.status().is_ok() && device.create_event(&copied).is_ok();
     for (EventId& event : consumed) is_ok = is_ok && device.create_event(&event).is_ok();
-    const StreamId copies = device.create_stream();
-    const StreamId compute = device.create_stream();
-    StagingRing ring(std::shared_ptr<DeviceBackend>(&device, [](DeviceBackend*) {}),
-                     reinterpret_cast<std::uint8_t*>(memory->host), sizeof(Slot), kNumSlots, nullptr);
+    StreamId copies = 0;
+    StreamId compute = 0;
+    is_ok = is_ok && create_stream(&copies) && create_stream(&compute);
+    StagingRing ring(backend, reinterpret_cast<std::uint8_t*>(memory->host), sizeof(Slot), kNumSlots, nullptr);
     for (int batch = 0; batch < kNumBatches && is_ok; ++batch) {
         Slot* const buffer = &buffers[batch % kNumSlots];
         std::unique_ptr<StagingSlot> slot;
@@ -40,12 +41,12 @@ bool run_staged(Device& device, Player& player, RingMemory* memory) {
             std::memcpy(data, &bytes, sizeof(Slot));
             copy.set_written();
         });
-        device.wait_event(copies, consumed[batch % kNumSlots]);
+        is_ok = wait_event(copies, consumed[batch % kNumSlots]);
         void* const to = buffer;
         copy.set_destinations({&to, 1});
         writer.join();
-        is_ok = copy.is_queued() && copy.status().is_ok() && device.record_event(copied, copies).is_ok();
-        device.wait_event(compute, copied);
+        is_ok = is_ok && copy.is_queued() && copy.status().is_ok() && device.record_event(copied, copies).is_ok();
+        is_ok = is_ok && wait_event(compute, copied);
         player.consume(compute, *buffer, batch);
         is_ok = is_ok && device.record_event(consumed[batch % kNumSlots], compute).is_ok();
         player.pause();

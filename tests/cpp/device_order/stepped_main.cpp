@@ -1,5 +1,5 @@
-// device_order right|refill|overwrite|consume|staged: a ring on the emulated device, under several schedules. Prints
-// the batches with wrong data of each; exit status 1 where there is one.
+// device_order right|refill|overwrite|consume|staged: a ring on fake GPUs, under several schedules. Prints the
+// batches with wrong data of each; exit status 1 where there is one.
 #include <cstdint>
 #include <functional>
 #include <iostream>
@@ -7,40 +7,40 @@
 #include <string_view>
 #include <utility>
 
-#include "device/emulated_device.h"
 #include "device_order/ring.h"
 #include "device_order/staged.h"
+#include "opened_gpu.h"
 
 namespace {
 
-using fastload::EmulatedDevice;
+using fake_cuda::FakeGpu;
 using fastload::EventId;
 using fastload::StreamId;
 using fastload::testing::Forgotten;
+using fastload::testing::OpenedGpu;
 using fastload::testing::RingMemory;
 using fastload::testing::Slot;
 
 class CheckingPlayer {
   public:
     // `pause` steps what the schedule wants to have stepped after each batch.
-    CheckingPlayer(EmulatedDevice& device, std::function<void(StreamId compute)> pause)
-        : device_(device), pause_(std::move(pause)) {}
+    CheckingPlayer(FakeGpu& gpu, std::function<void(StreamId compute)> pause) : gpu_(gpu), pause_(std::move(pause)) {}
 
     void consume(StreamId stream, const Slot& buffer, int batch) {
         compute_ = stream;
-        device_.enqueue(
-            stream, [this, &buffer, batch] { num_wrong_ += buffer != fastload::testing::batch_data(batch) ? 1 : 0; });
+        gpu_.enqueue(stream,
+                     [this, &buffer, batch] { num_wrong_ += buffer != fastload::testing::batch_data(batch) ? 1 : 0; });
     }
-    void finish(EventId event) { device_.run_until(event); }
+    void finish(EventId event) { gpu_.run_until(event); }
     void wait_for_slot(StreamId copies) {
-        if (!device_.step(copies)) device_.step_any(0);
+        if (!gpu_.step(copies)) gpu_.step_any(0);
     }
     void pause() { pause_(compute_); }
 
     int num_wrong() const { return num_wrong_; }
 
   private:
-    EmulatedDevice& device_;
+    FakeGpu& gpu_;
     const std::function<void(StreamId)> pause_;
     StreamId compute_ = 0;
     int num_wrong_ = 0;
@@ -49,33 +49,36 @@ class CheckingPlayer {
 // Without `forgotten` the product's own ring.
 using What = std::optional<Forgotten>;
 
-int wrong_batches(What forgotten, EmulatedDevice& device, std::function<void(StreamId)> pause) {
+int wrong_batches(What forgotten, OpenedGpu& device, std::function<void(StreamId)> pause) {
     static RingMemory memory;
-    CheckingPlayer player(device, std::move(pause));
-    const bool is_ok = forgotten ? fastload::testing::run_ring(device, player, *forgotten, &memory)
-                                 : fastload::testing::run_staged(device, player, &memory);
-    if (!is_ok) return fastload::testing::kNumBatches;
-    device.synchronize_all();
+    CheckingPlayer player(device.gpu, std::move(pause));
+    const bool is_ok = forgotten ? fastload::testing::run_ring(*device.backend, player, *forgotten, &memory)
+                                 : fastload::testing::run_staged(device.backend, player, &memory);
+    if (!is_ok) {
+        std::cerr << "a call failed\n";
+        return fastload::testing::kNumBatches;
+    }
+    device.gpu.synchronize_all();
     return player.num_wrong();
 }
 
 int wrong_as_late_as_possible(What forgotten) {
-    EmulatedDevice device;
+    OpenedGpu device;
     return wrong_batches(forgotten, device, [](StreamId) {});
 }
 
 int wrong_with_kernels_first(What forgotten) {
-    EmulatedDevice device;
+    OpenedGpu device;
     return wrong_batches(forgotten, device, [&](StreamId compute) {
-        while (device.step(compute)) continue;
+        while (device.gpu.step(compute)) continue;
     });
 }
 
 int wrong_at_random(What forgotten, std::uint64_t seed) {
-    EmulatedDevice device;
+    OpenedGpu device;
     return wrong_batches(forgotten, device, [&, seed](StreamId) mutable {
         for (seed = seed * 6364136223846793005U + 1442695040888963407U; seed >> 62 != 0; seed <<= 2) {
-            if (!device.step_any(seed >> 33)) return;
+            if (!device.gpu.step_any(seed >> 33)) return;
         }
     });
 }

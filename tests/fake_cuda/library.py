@@ -1,0 +1,107 @@
+"""Builds the fake runtime, where its sources are new, and loads it."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import hashlib
+import os
+import shlex
+import subprocess
+import tempfile
+import threading
+from pathlib import Path
+
+import torch
+
+FOLDER = Path(__file__).resolve().parent
+BUILDS = FOLDER.parents[1] / "build" / "fake_cuda"
+FLAGS = ["-std=c++17", "-O1", "-fPIC", "-pthread"]
+
+# fastload looks for the runtime of torch's version of CUDA, so this is the other one of those that it knows: a torch
+# with CUDA and this runtime are not taken for each other in one process.
+MAJOR = 13 if (torch.version.cuda or "").startswith("12.") else 12
+
+
+def build(folder: Path, name: str, *link_options: str) -> Path:
+    """Links the runtime as folder/name, which is its soname, too."""
+    library = folder / name
+    # Within itself it calls its own functions, whatever other runtime is loaded.
+    options = ["-shared", "-pthread", "-Wl,-Bsymbolic", f"-Wl,-soname,{name}", *link_options]
+    with tempfile.NamedTemporaryFile(dir=folder, delete=False) as linked:
+        subprocess.run([*_compiler(), *map(str, _objects()), *options, "-o", linked.name], check=True)
+    Path(linked.name).replace(library)
+    return library
+
+
+def _compiler() -> list[str]:
+    return shlex.split(os.environ.get("CXX", "g++"))
+
+
+@functools.cache
+def _objects() -> list[Path]:
+    """The compiled sources, kept by what is in them."""
+    sources = sorted(FOLDER.glob("*.cpp"))
+    parts = [" ".join([*_compiler(), *FLAGS]), *(path.read_text() for path in [*sorted(FOLDER.glob("*.h")), *sources])]
+    folder = BUILDS / hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+    if not folder.exists():
+        BUILDS.mkdir(parents=True, exist_ok=True)
+        fresh = tempfile.mkdtemp(dir=BUILDS)
+        subprocess.run([*_compiler(), *FLAGS, "-c", *map(str, sources)], cwd=fresh, check=True)
+        try:
+            Path(fresh).rename(folder)
+        except OSError:
+            if not folder.exists():  # by another process
+                raise
+    return sorted(folder.glob("*.o"))
+
+
+_HANDLE = ctypes.c_size_t
+# The arguments of control.cpp's functions that have results, which are long, and of the runtime's.
+_CONTROLS = {
+    "fake_enqueue": [_HANDLE, ctypes.c_void_p, ctypes.c_size_t],
+    "fake_enqueue_fault": [_HANDLE, ctypes.c_int],
+    "fake_step": [_HANDLE],
+    "fake_step_any": [ctypes.c_int, ctypes.c_uint64],
+    "fake_wait_for_work": [ctypes.c_int, ctypes.c_double],
+    "fake_run_until": [_HANDLE],
+    "fake_synchronize": [_HANDLE],
+    "fake_synchronize_all": [ctypes.c_int, ctypes.c_uint64],
+    "fake_num_pending": [_HANDLE],
+    "fake_num_events": [ctypes.c_int],
+    "fake_fail_call": [ctypes.c_int, ctypes.c_char_p, ctypes.c_uint64, ctypes.c_int, ctypes.c_int],
+    "fake_call_count": [ctypes.c_int, ctypes.c_char_p],
+}
+_RUNTIME = {
+    "cudaStreamCreateWithFlags": [ctypes.POINTER(_HANDLE), ctypes.c_uint],
+    "cudaStreamWaitEvent": [_HANDLE, _HANDLE, ctypes.c_uint],
+    "cudaEventCreateWithFlags": [ctypes.POINTER(_HANDLE), ctypes.c_uint],
+    "cudaEventDestroy": [_HANDLE],
+    "cudaEventRecord": [_HANDLE, _HANDLE],
+    "cudaEventQuery": [_HANDLE],
+}
+
+
+_loading = threading.Lock()
+
+
+@functools.cache
+def _library() -> ctypes.CDLL:
+    name = f"libcudart.so.{MAJOR}"
+    folder = _objects()[0].parent
+    loaded = ctypes.CDLL(str(folder / name if (folder / name).exists() else build(folder, name)))
+    for function, arguments in _CONTROLS.items():
+        getattr(loaded, function).argtypes = arguments
+        getattr(loaded, function).restype = ctypes.c_long
+    for function, arguments in _RUNTIME.items():
+        getattr(loaded, function).argtypes = arguments
+    loaded.fake_problem.restype = loaded.cudaGetErrorString.restype = ctypes.c_char_p
+    loaded.fake_set_versions(1000 * MAJOR, 99000)
+    loaded.fake_add_gpu()  # where every thread begins; nobody uses it, so whoever does not choose a device is found
+    return loaded
+
+
+def library() -> ctypes.CDLL:
+    """The one of this process."""
+    with _loading:
+        return _library()

@@ -1,0 +1,143 @@
+"""torch.cuda of a fake GPU: what fastload's Device and its tests use of it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from fake_cuda.gpu import FakeGpu
+from fake_cuda.memory import Allocator, on_block
+
+
+def device_of(gpu: FakeGpu) -> torch.device:
+    """The GPU by torch's name, which has room for 128 of them."""
+    return torch.device("cuda", gpu.number % 128)
+
+
+class FakeEvent:
+    """Destroyed with the object, as torch's."""
+
+    def __init__(self, gpu: FakeGpu, handle: int) -> None:
+        self._gpu = gpu
+        self._owner_pid = os.getpid()
+        self.handle = handle
+
+    def __del__(self) -> None:
+        if os.getpid() == self._owner_pid:
+            with contextlib.suppress(RuntimeError):  # of a fault that a test has made
+                self._gpu.destroy_event(self.handle)
+
+
+class FakeStream:
+    """As torch.cuda.Stream."""
+
+    def __init__(self, gpu: FakeGpu, handle: int) -> None:
+        self._gpu = gpu
+        self.device = device_of(gpu)
+        self.cuda_stream = handle
+
+    def record_event(self) -> FakeEvent:
+        return FakeEvent(self._gpu, self._gpu.recorded_event(self.cuda_stream))
+
+    def wait_event(self, event: FakeEvent) -> None:
+        self._gpu.wait_event(self.cuda_stream, event.handle)
+
+    def synchronize(self) -> None:
+        self._gpu.synchronize(self.cuda_stream)
+
+
+class FakeTorchCuda:
+    """Of one GPU: streams are current in threads, tensors lie in its memory.
+
+    Attributes:
+        memory: Of the GPU.
+        pinned_memory: Page-locked memory of the host.
+        default_stream: Current where nothing else is said.
+    """
+
+    def __init__(self, gpu: FakeGpu) -> None:
+        self.gpu = gpu
+        self.device = device_of(gpu)
+        self.memory = Allocator(gpu)
+        self.pinned_memory = Allocator(gpu)
+        self.default_stream = self.Stream()
+        self._this_thread = threading.local()
+
+    def Stream(self) -> FakeStream:
+        return FakeStream(self.gpu, self.gpu.create_stream())
+
+    def current_stream(self, device: torch.device | None = None) -> FakeStream:
+        """Of this thread."""
+        assert device in (None, self.device)
+        return getattr(self._this_thread, "stream", self.default_stream)
+
+    @contextlib.contextmanager
+    def stream(self, stream: FakeStream) -> Iterator[None]:
+        """In it `stream` is this thread's current one, and torch knows the GPU."""
+        before, self._this_thread.stream = self.current_stream(), stream
+        try:
+            with self.tensors():
+                yield
+        finally:
+            self._this_thread.stream = before
+
+    def tensors(self) -> TorchFunctionMode:
+        """In it torch.empty(), Tensor.to() and Tensor.pin_memory() know the GPU, in this thread."""
+        return _Tensors(self)
+
+    # ---- tensors ---------------------------------------------------------------------------------------------------
+
+    def empty(self, shape: Any, **options: Any) -> torch.Tensor:
+        """As torch.empty on the GPU."""
+        return self.memory.empty(shape, self.current_stream().cuda_stream, **options)
+
+    def copied(self, host: torch.Tensor) -> torch.Tensor:
+        """As torch's non_blocking copies: of pageable memory read at once, of page-locked memory when it is stepped."""
+        if self.memory.block_of(host) is not None:
+            return host
+        stream = self.current_stream().cuda_stream
+        out = self.memory.empty_like(host, stream)
+        target = self.raw(out)
+        block = self.pinned_memory.block_of(host)
+        source = host.clone() if block is None else self.raw(host)
+        self.gpu.enqueue(stream, lambda: target.copy_(source))
+        if block is not None:
+            block.uses.append(self.gpu.recorded_event(stream))
+        return out
+
+    def pinned(self, tensor: torch.Tensor) -> torch.Tensor:
+        """As Tensor.pin_memory()."""
+        return self.pinned_memory.empty_like(tensor, None).copy_(tensor)
+
+    def raw(self, tensor: torch.Tensor) -> torch.Tensor:
+        """A tensor on the same memory that does not keep the allocators from using it anew."""
+        block = self.memory.block_of(tensor) or self.pinned_memory.block_of(tensor)
+        return tensor if block is None else on_block(tensor, block)
+
+
+class _Tensors(TorchFunctionMode):
+    def __init__(self, cuda: FakeTorchCuda) -> None:
+        super().__init__()
+        self._cuda = cuda
+
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = dict(kwargs or {})
+        with torch._C.DisableTorchFunction():
+            if function is torch.Tensor.pin_memory:
+                return self._cuda.pinned(args[0])
+            if function is torch.Tensor.to and self._is_ours(args[1]):
+                return self._cuda.copied(args[0])
+            if function is torch.empty and self._is_ours(kwargs.get("device")):
+                del kwargs["device"]
+                return self._cuda.empty(*args, **kwargs)
+        return function(*args, **kwargs)
+
+    def _is_ours(self, place: Any) -> bool:
+        is_place = isinstance(place, (str, torch.device))
+        return is_place and torch.device(place) == self._cuda.device
