@@ -59,7 +59,7 @@ void convert_padding_scalar(ImageSize window, const ConvertJob& job, void* desti
 void convert_rows_avx2(const PlanarImageView& source, const ConvertJob& job, void* destination) noexcept;
 void convert_strips_avx2(const StripImageView& source, const ConvertJob& job, void* destination) noexcept;
 
-void convert_rows_avx512vnni(const PlanarImageView& source, const ConvertJob& job, void* destination) noexcept;
-void convert_strips_avx512vnni(const StripImageView& source, const ConvertJob& job, void* destination) noexcept;
+void convert_rows_avx512(const PlanarImageView& source, const ConvertJob& job, void* destination) noexcept;
+void convert_strips_avx512(const StripImageView& source, const ConvertJob& job, void* destination) noexcept;
 
 }  // namespace fastload

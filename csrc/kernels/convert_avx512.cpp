@@ -7,7 +7,7 @@
 
 #include <immintrin.h>
 
-FASTLOAD_BEGIN_TARGET(FASTLOAD_AVX512VNNI_FEATURES)
+FASTLOAD_BEGIN_TARGET(FASTLOAD_AVX512_FEATURES)
 namespace fastload {
 namespace {
 
@@ -233,12 +233,12 @@ bool is_left_to_avx2(const ConvertJob& job) noexcept {
 
 }  // namespace
 
-void convert_rows_avx512vnni(const PlanarImageView& source, const ConvertJob& job, void* destination) noexcept {
+void convert_rows_avx512(const PlanarImageView& source, const ConvertJob& job, void* destination) noexcept {
     if (is_left_to_avx2(job)) return convert_rows_avx2(source, job, destination);
     convert(source, job, destination);
 }
 
-void convert_strips_avx512vnni(const StripImageView& source, const ConvertJob& job, void* destination) noexcept {
+void convert_strips_avx512(const StripImageView& source, const ConvertJob& job, void* destination) noexcept {
     if (is_left_to_avx2(job)) return convert_strips_avx2(source, job, destination);
     convert(source, job, destination);
 }

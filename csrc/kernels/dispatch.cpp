@@ -61,27 +61,10 @@ constexpr KernelTable kAvx512Table = {
     upsample_h1v2_avx2,
     upsample_h2v2_avx2,
     ycc_to_rgb_avx2,
-    resize_scratch_bytes_avx2,
-    resize_avx2,
-    convert_rows_avx2,
-    convert_strips_avx2,
-    blur_avx2,
-};
-
-constexpr KernelTable kAvx512VnniTable = {
-    "avx512vnni",
-    true,
-    true,
-    unstuff_avx2,
-    inverse_dct_avx512,
-    upsample_h2v1_avx2,
-    upsample_h1v2_avx2,
-    upsample_h2v2_avx2,
-    ycc_to_rgb_avx2,
-    resize_scratch_bytes_avx512vnni,
-    resize_avx512vnni,
-    convert_rows_avx512vnni,
-    convert_strips_avx512vnni,
+    resize_scratch_bytes_avx512,
+    resize_avx512,
+    convert_rows_avx512,
+    convert_strips_avx512,
     blur_avx2,
 };
 
@@ -92,23 +75,19 @@ bool has_avx2() noexcept {
 
 bool has_avx512() noexcept {
     return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-}
-
-bool has_avx512vnni() noexcept {
-    return has_avx512() && __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512vbmi2") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+           __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512vbmi2") &&
            __builtin_cpu_supports("avx512vnni");
 }
 
 #endif
 
 struct RunnableTables {
-    const KernelTable* tables[4] = {};
+    const KernelTable* tables[3] = {};
     std::size_t count = 0;
 
     RunnableTables() noexcept {
 #if FASTLOAD_HAS_X86_KERNELS
-        if (has_avx512vnni()) tables[count++] = &kAvx512VnniTable;
         if (has_avx512()) tables[count++] = &kAvx512Table;
         if (has_avx2()) tables[count++] = &kAvx2Table;
 #endif

@@ -14,7 +14,7 @@ namespace fastload {
 // Function pointers, so that a plan picks a table once and the hot loops do not ask again. Each member's contract
 // stands in the header named after the operation.
 struct KernelTable {
-    const char* name;  // "scalar", "avx2", "avx512", "avx512vnni"
+    const char* name;  // "scalar", "avx2", "avx512"
     bool has_bmi2;     // for code elsewhere that is portable and compiled a second time with these instructions
     bool has_fma;      // the fused multiply-add of `blur` is an instruction, not a function
     UnstuffFunction unstuff;

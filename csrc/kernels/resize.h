@@ -51,8 +51,8 @@ bool resize_scratch_bytes_avx2(ImageSize source, const ResizeJob& job, std::size
 void resize_avx2(const StripImageView& source, const ResizeJob& job, std::uint8_t* scratch,
                  const PlanarImageView& destination) noexcept;
 
-bool resize_scratch_bytes_avx512vnni(ImageSize source, const ResizeJob& job, std::size_t* scratch_bytes) noexcept;
-void resize_avx512vnni(const StripImageView& source, const ResizeJob& job, std::uint8_t* scratch,
-                       const PlanarImageView& destination) noexcept;
+bool resize_scratch_bytes_avx512(ImageSize source, const ResizeJob& job, std::size_t* scratch_bytes) noexcept;
+void resize_avx512(const StripImageView& source, const ResizeJob& job, std::uint8_t* scratch,
+                   const PlanarImageView& destination) noexcept;
 
 }  // namespace fastload

@@ -7,7 +7,7 @@
 
 #include <cstring>
 
-FASTLOAD_BEGIN_TARGET(FASTLOAD_AVX512VNNI_FEATURES)
+FASTLOAD_BEGIN_TARGET(FASTLOAD_AVX512_FEATURES)
 namespace fastload {
 namespace {
 
@@ -515,15 +515,15 @@ struct PlaneResize {
 
 }  // namespace
 
-bool resize_scratch_bytes_avx512vnni(ImageSize source, const ResizeJob& job, std::size_t* scratch_bytes) noexcept {
+bool resize_scratch_bytes_avx512(ImageSize source, const ResizeJob& job, std::size_t* scratch_bytes) noexcept {
     ScratchCutter scratch(nullptr);
     const Workspace workspace(source, job, &scratch);
     *scratch_bytes = scratch.size();
     return !scratch.has_overflowed();
 }
 
-void resize_avx512vnni(const StripImageView& source, const ResizeJob& job, std::uint8_t* scratch,
-                       const PlanarImageView& destination) noexcept {
+void resize_avx512(const StripImageView& source, const ResizeJob& job, std::uint8_t* scratch,
+                   const PlanarImageView& destination) noexcept {
     ScratchCutter cutter(scratch);
     Workspace workspace({source.width, source.height}, job, &cutter);
     if (job.horizontal != nullptr) {

@@ -32,5 +32,5 @@
 
 // What each table of kernels asks of the processor.
 #define FASTLOAD_AVX2_FEATURES "avx2,fma,bmi,bmi2,popcnt"
-#define FASTLOAD_AVX512_FEATURES FASTLOAD_AVX2_FEATURES ",avx512f,avx512bw,avx512dq,avx512vl"
-#define FASTLOAD_AVX512VNNI_FEATURES FASTLOAD_AVX512_FEATURES ",avx512vbmi,avx512vbmi2,avx512vnni"
+#define FASTLOAD_AVX512_FEATURES \
+    FASTLOAD_AVX2_FEATURES ",avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx512vnni"
