@@ -23,13 +23,13 @@ constexpr std::size_t kPairBytes = 8;
 constexpr std::size_t kBlock = 16;        // outputs of the horizontal filter that are made together
 constexpr std::size_t kColumns = 32;      // of the vertical one
 constexpr std::size_t kPackOverrun = 32;  // bytes that packing writes behind the last pair at most
-constexpr std::int32_t kMostUnrolledPairs = 4;
 
 struct PackedTaps {
     std::int32_t* first;
     std::uint8_t* pairs;  // [output][pair_count][8]
     std::int32_t pair_count;
 
+    std::size_t columns() const noexcept { return 2 * static_cast<std::size_t>(pair_count); }
     std::size_t output_bytes() const noexcept { return static_cast<std::size_t>(pair_count) * kPairBytes; }
 };
 
@@ -188,20 +188,14 @@ void filter_row(const std::uint8_t* rows, std::size_t row_stride_bytes, const st
     }
 }
 
+// The number of pairs that a filter is made for; 0 is the one that takes any.
+constexpr std::int32_t unrolled(std::int32_t pair_count) noexcept { return pair_count <= 4 ? pair_count : 0; }
+
 void filter_strip(const std::uint8_t* strip, const PackedTaps& taps, std::size_t width,
                   const StripRows& output) noexcept {
-    switch (taps.pair_count) {
-        case 1:
-            return filter_strip<1>(strip, taps, width, output);
-        case 2:
-            return filter_strip<2>(strip, taps, width, output);
-        case 3:
-            return filter_strip<3>(strip, taps, width, output);
-        case kMostUnrolledPairs:
-            return filter_strip<kMostUnrolledPairs>(strip, taps, width, output);
-        default:
-            return filter_strip<0>(strip, taps, width, output);
-    }
+    constexpr decltype(&filter_strip<0>) kFilters[] = {filter_strip<0>, filter_strip<1>, filter_strip<2>,
+                                                       filter_strip<3>, filter_strip<4>};
+    kFilters[unrolled(taps.pair_count)](strip, taps, width, output);
 }
 
 // Rows of one plane; rows behind the last may be read as far as whole pairs go.
@@ -217,20 +211,10 @@ struct Rows {
 
 void filter_row(const Rows& rows, const PackedTaps& taps, std::size_t y, std::size_t width,
                 std::uint8_t* output) noexcept {
-    const std::uint8_t* first = rows.row(taps.first[y]);
-    const std::uint8_t* pairs = taps.pairs + y * taps.output_bytes();
-    switch (taps.pair_count) {
-        case 1:
-            return filter_row<1>(first, rows.stride_bytes, pairs, taps.pair_count, width, output);
-        case 2:
-            return filter_row<2>(first, rows.stride_bytes, pairs, taps.pair_count, width, output);
-        case 3:
-            return filter_row<3>(first, rows.stride_bytes, pairs, taps.pair_count, width, output);
-        case kMostUnrolledPairs:
-            return filter_row<kMostUnrolledPairs>(first, rows.stride_bytes, pairs, taps.pair_count, width, output);
-        default:
-            return filter_row<0>(first, rows.stride_bytes, pairs, taps.pair_count, width, output);
-    }
+    constexpr decltype(&filter_row<0>) kFilters[] = {filter_row<0>, filter_row<1>, filter_row<2>, filter_row<3>,
+                                                     filter_row<4>};
+    kFilters[unrolled(taps.pair_count)](rows.row(taps.first[y]), rows.stride_bytes,
+                                        taps.pairs + y * taps.output_bytes(), taps.pair_count, width, output);
 }
 
 // Everything that lies in the scratch memory.
@@ -248,7 +232,7 @@ struct Workspace {
         if (job.horizontal != nullptr) {
             horizontal = take_taps(*job.horizontal, job.width, scratch);
             const std::size_t source_columns = padded_width(source.width);
-            const std::size_t pair_columns = 2 * static_cast<std::size_t>(horizontal.pair_count);
+            const std::size_t pair_columns = horizontal.columns();
             strip = scratch->take(source_columns > pair_columns ? source_columns : pair_columns, kStripRows);
             unused_row = scratch->take(padded_width(job.width), 1);
         }
@@ -291,7 +275,7 @@ struct PlaneResize {
     // The same with as many columns as whole pairs ask for.
     const std::uint8_t* wide_strip(std::size_t index) const noexcept {
         const auto columns = static_cast<std::size_t>(source.width);
-        const std::size_t needed = 2 * static_cast<std::size_t>(workspace.horizontal.pair_count);
+        const std::size_t needed = workspace.horizontal.columns();
         if (columns >= needed) return strip(index);
         std::memcpy(workspace.strip, strip(index), kStripRows * columns);
         std::memset(workspace.strip + kStripRows * columns, 0, kStripRows * (needed - columns));
@@ -378,27 +362,12 @@ struct PlaneResize {
 }  // namespace
 
 bool resize_scratch_bytes_avx2(ImageSize source, const ResizeJob& job, std::size_t* scratch_bytes) noexcept {
-    ScratchCutter scratch(nullptr);
-    const Workspace workspace(source, job, &scratch);
-    *scratch_bytes = scratch.size();
-    return !scratch.has_overflowed();
+    return scratch_bytes_of<Workspace>(source, job, scratch_bytes);
 }
 
 void resize_avx2(const StripImageView& source, const ResizeJob& job, std::uint8_t* scratch,
                  const PlanarImageView& destination) noexcept {
-    ScratchCutter cutter(scratch);
-    Workspace workspace({source.width, source.height}, job, &cutter);
-    if (job.horizontal != nullptr) {
-        const std::int32_t pair_columns = 2 * workspace.horizontal.pair_count;
-        const std::int32_t columns = source.width > pair_columns ? source.width : pair_columns;
-        pack_taps(*job.horizontal, job.width, columns, &workspace.horizontal);
-    }
-    if (job.vertical != nullptr) pack_taps(*job.vertical, job.height, INT32_MAX, &workspace.vertical);
-    const StripRange range = needed_strips(source, job);
-    const std::ptrdiff_t first_row = static_cast<std::ptrdiff_t>(range.first_strip * kStripRows) - source.top;
-    for (int plane = 0; plane < 3; ++plane) {
-        PlaneResize{source, job, workspace, destination, range, first_row, plane}.run();
-    }
+    resize_planes<Workspace, PlaneResize>(source, job, scratch, destination);
 }
 
 }  // namespace fastload

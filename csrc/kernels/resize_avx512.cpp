@@ -32,6 +32,7 @@ struct PackedTaps {
     std::uint8_t* digits;  // [output][quad_count][16]
     std::int32_t quad_count;
 
+    std::size_t columns() const noexcept { return 4 * static_cast<std::size_t>(quad_count); }
     std::size_t output_bytes() const noexcept { return static_cast<std::size_t>(quad_count) * kQuadBytes; }
 };
 
@@ -170,6 +171,9 @@ struct RowWriter {
     }
 };
 
+// The number of quads that a filter is made for; 0 is the one that takes any.
+constexpr std::int32_t unrolled(std::int32_t quad_count) noexcept { return quad_count <= 3 ? quad_count : 0; }
+
 // Two strips, 16 rows, each from its first column on, through the horizontal filter.
 template <int kQuads, typename Writer>
 void filter_strip_pair(const std::uint8_t* upper, const std::uint8_t* lower, const PackedTaps& taps, std::size_t width,
@@ -201,16 +205,10 @@ void filter_strip_pair(const std::uint8_t* upper, const std::uint8_t* lower, con
 template <typename Writer>
 void filter_strip_pair(const std::uint8_t* upper, const std::uint8_t* lower, const PackedTaps& taps, std::size_t width,
                        const Writer& writer) noexcept {
-    switch (taps.quad_count) {
-        case 1:
-            return filter_strip_pair<1>(upper, lower, taps, width, writer);
-        case 2:
-            return filter_strip_pair<2>(upper, lower, taps, width, writer);
-        case 3:
-            return filter_strip_pair<3>(upper, lower, taps, width, writer);
-        default:
-            return filter_strip_pair<0>(upper, lower, taps, width, writer);
-    }
+    constexpr decltype(&filter_strip_pair<0, Writer>) kFilters[] = {
+        filter_strip_pair<0, Writer>, filter_strip_pair<1, Writer>, filter_strip_pair<2, Writer>,
+        filter_strip_pair<3, Writer>};
+    kFilters[unrolled(taps.quad_count)](upper, lower, taps, width, writer);
 }
 
 // Rows of one plane in groups of four: dword x of a group is column x.
@@ -277,16 +275,8 @@ void filter_rows(const Groups& groups, const PackedTaps& taps, std::int32_t widt
 
 void filter_rows(const Groups& groups, const PackedTaps& taps, std::int32_t width, std::int32_t height,
                  std::uint8_t* output, std::size_t output_stride_bytes) noexcept {
-    switch (taps.quad_count) {
-        case 1:
-            return filter_rows<1>(groups, taps, width, height, output, output_stride_bytes);
-        case 2:
-            return filter_rows<2>(groups, taps, width, height, output, output_stride_bytes);
-        case 3:
-            return filter_rows<3>(groups, taps, width, height, output, output_stride_bytes);
-        default:
-            return filter_rows<0>(groups, taps, width, height, output, output_stride_bytes);
-    }
+    constexpr decltype(&filter_rows<0>) kFilters[] = {filter_rows<0>, filter_rows<1>, filter_rows<2>, filter_rows<3>};
+    kFilters[unrolled(taps.quad_count)](groups, taps, width, height, output, output_stride_bytes);
 }
 
 // Four output rows of 16 columns; in lane k, four rows of column 4k, then of column 4k + 1 and so on.
@@ -325,16 +315,9 @@ void filter_rows_to_strip(const Groups& groups, const PackedTaps& taps, std::siz
 
 void filter_rows_to_strip(const Groups& groups, const PackedTaps& taps, std::size_t y, std::size_t columns,
                           std::uint8_t* strip) noexcept {
-    switch (taps.quad_count) {
-        case 1:
-            return filter_rows_to_strip<1>(groups, taps, y, columns, strip);
-        case 2:
-            return filter_rows_to_strip<2>(groups, taps, y, columns, strip);
-        case 3:
-            return filter_rows_to_strip<3>(groups, taps, y, columns, strip);
-        default:
-            return filter_rows_to_strip<0>(groups, taps, y, columns, strip);
-    }
+    constexpr decltype(&filter_rows_to_strip<0>) kFilters[] = {filter_rows_to_strip<0>, filter_rows_to_strip<1>,
+                                                               filter_rows_to_strip<2>, filter_rows_to_strip<3>};
+    kFilters[unrolled(taps.quad_count)](groups, taps, y, columns, strip);
 }
 
 // A strip of `width` columns to two groups, without reading columns behind the window.
@@ -368,7 +351,7 @@ struct Workspace {
         const std::size_t source_columns = padded_to(static_cast<std::size_t>(source.width), kBlock);
         if (job.horizontal != nullptr) {
             horizontal = take_taps(*job.horizontal, job.width, scratch);
-            const std::size_t quad_columns = 4 * static_cast<std::size_t>(horizontal.quad_count);
+            const std::size_t quad_columns = horizontal.columns();
             strip_columns = source_columns > quad_columns ? source_columns : quad_columns;
             for (std::uint8_t*& strip : strips) strip = scratch->take(strip_columns, kStripRows);
             unused_row = scratch->take(padded_width(job.width), 1);
@@ -410,7 +393,7 @@ class SourceStrips {
     // Copies a strip that is too narrow to one of the workspace's, which `slot` chooses.
     const std::uint8_t* wide_strip(std::size_t index, std::size_t slot) const noexcept {
         const std::size_t columns = static_cast<std::size_t>(source_.width);
-        const std::size_t needed = 4 * static_cast<std::size_t>(workspace_.horizontal.quad_count);
+        const std::size_t needed = workspace_.horizontal.columns();
         if (columns >= needed) return strip(index);
         std::memcpy(workspace_.strips[slot], strip(index), kStripRows * columns);
         std::memset(workspace_.strips[slot] + kStripRows * columns, 0, kStripRows * (needed - columns));
@@ -516,27 +499,12 @@ struct PlaneResize {
 }  // namespace
 
 bool resize_scratch_bytes_avx512(ImageSize source, const ResizeJob& job, std::size_t* scratch_bytes) noexcept {
-    ScratchCutter scratch(nullptr);
-    const Workspace workspace(source, job, &scratch);
-    *scratch_bytes = scratch.size();
-    return !scratch.has_overflowed();
+    return scratch_bytes_of<Workspace>(source, job, scratch_bytes);
 }
 
 void resize_avx512(const StripImageView& source, const ResizeJob& job, std::uint8_t* scratch,
                    const PlanarImageView& destination) noexcept {
-    ScratchCutter cutter(scratch);
-    Workspace workspace({source.width, source.height}, job, &cutter);
-    if (job.horizontal != nullptr) {
-        const std::int32_t quad_columns = 4 * workspace.horizontal.quad_count;
-        const std::int32_t columns = source.width > quad_columns ? source.width : quad_columns;
-        pack_taps(*job.horizontal, job.width, columns, &workspace.horizontal);
-    }
-    if (job.vertical != nullptr) pack_taps(*job.vertical, job.height, INT32_MAX, &workspace.vertical);
-    const StripRange range = needed_strips(source, job);
-    const std::ptrdiff_t first_row = static_cast<std::ptrdiff_t>(range.first_strip * kStripRows) - source.top;
-    for (int plane = 0; plane < 3; ++plane) {
-        PlaneResize{source, job, workspace, destination, range, first_row, plane}.run();
-    }
+    resize_planes<Workspace, PlaneResize>(source, job, scratch, destination);
 }
 
 }  // namespace fastload

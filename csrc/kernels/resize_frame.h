@@ -1,6 +1,7 @@
 // What every resize kernel needs to know about a job before it touches pixels.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -68,5 +69,34 @@ class ScratchCutter {
     std::size_t size_ = 0;
     bool has_overflowed_ = false;
 };
+
+// What the vector kernels do around their passes, with parts of their own:
+// - Workspace(size of the window, job, cutter) cuts the scratch memory; its `horizontal` and `vertical` are the taps of
+//   an axis in the kernel's form, and horizontal.columns() says how many source columns that reads at least;
+// - pack_taps(taps, outputs, length, packed) brings taps into that form;
+// - Plane{source, job, workspace, destination, range, first row of the needed strips, plane}.run() resizes a plane.
+
+template <typename Workspace>
+bool scratch_bytes_of(ImageSize source, const ResizeJob& job, std::size_t* scratch_bytes) noexcept {
+    ScratchCutter scratch(nullptr);
+    const Workspace workspace(source, job, &scratch);
+    *scratch_bytes = scratch.size();
+    return !scratch.has_overflowed();
+}
+
+template <typename Workspace, typename Plane>
+void resize_planes(const StripImageView& source, const ResizeJob& job, std::uint8_t* scratch,
+                   const PlanarImageView& destination) noexcept {
+    ScratchCutter cutter(scratch);
+    Workspace workspace({source.width, source.height}, job, &cutter);
+    if (job.horizontal != nullptr) {
+        const auto columns = static_cast<std::int32_t>(workspace.horizontal.columns());
+        pack_taps(*job.horizontal, job.width, std::max(source.width, columns), &workspace.horizontal);
+    }
+    if (job.vertical != nullptr) pack_taps(*job.vertical, job.height, INT32_MAX, &workspace.vertical);
+    const StripRange range = needed_strips(source, job);
+    const std::ptrdiff_t first_row = static_cast<std::ptrdiff_t>(range.first_strip * kStripRows) - source.top;
+    for (int plane = 0; plane < 3; ++plane) Plane{source, job, workspace, destination, range, first_row, plane}.run();
+}
 
 }  // namespace fastload
