@@ -118,6 +118,7 @@ $(VENV)/.tools: tests/requirements.txt benchmarks/requirements.txt Makefile | $(
 # In place, so that ninja compiles only what changed; tests/packaging builds and installs as users do.
 $(VENV)/.built: $(VENV)/.tools setup.py setup_cuda.py pyproject.toml $(NATIVE)
 	$(BIN)/python setup.py --quiet build_ext --inplace
+	# Not an editable install, which compiles everything each time.
 	echo "$(CURDIR)" > "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/fastload-source.pth"
 	@touch $@
 

@@ -1,4 +1,8 @@
-"""patch_torch(): code that makes torch's DataLoader by its name gets fastload's."""
+"""patch_torch(): code that makes torch's DataLoader by its name gets fastload's.
+
+The class itself is told to make the other one. To exchange its name in modules would miss those that have imported it
+already, or import it in a function, and would break isinstance() for loaders made before.
+"""
 
 from __future__ import annotations
 

@@ -10,7 +10,8 @@
 namespace fastload {
 namespace {
 
-constexpr const char* kVersion = FASTLOAD_STRINGIFY(FASTLOAD_VERSION);  // the build passes it as a bare token
+// Of the code that runs, also where Python files and an older binary disagree. The build passes it as a bare token.
+constexpr const char* kVersion = FASTLOAD_STRINGIFY(FASTLOAD_VERSION);
 
 #if defined(__clang__)
 constexpr const char* kCompiler = "Clang " FASTLOAD_STRINGIFY(__clang_major__) "." FASTLOAD_STRINGIFY(

@@ -47,7 +47,7 @@ class Listing:
     """What is in one directory.
 
     Attributes:
-        state: mtime and ctime in ns, inode.
+        state: mtime and ctime in ns, inode; no device number, which changes with each mount of a network file system.
         flags: As of a directory of FolderTable.
         directories: (name, is a link) of each, in any order.
         names: uint8, of the files that are samples, sorted, one after the other.
