@@ -11,9 +11,9 @@
 #include "codec/jpeg/jpeg_decoder.h"
 #include "engine/native_sample_worker.h"
 #include "engine/stats.h"
-#include "image/draw_source.h"
-#include "image/transform_executor.h"
-#include "image/transform_plan.h"
+#include "image/plan/transform_executor.h"
+#include "image/plan/transform_plan.h"
+#include "image/random/draw_source.h"
 #include "io/file_reader.h"
 #include "kernels/kernel_table.h"
 

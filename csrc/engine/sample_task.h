@@ -13,8 +13,8 @@
 #include "base/status.h"
 #include "engine/sample_file.h"
 #include "engine/stats.h"
-#include "image/draw_source.h"
-#include "image/transform_plan.h"
+#include "image/plan/transform_plan.h"
+#include "image/random/draw_source.h"
 #include "io/sample_index.h"
 
 namespace fastload {
