@@ -35,6 +35,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.get_closest_marker("alone"):
             item.add_marker(pytest.mark.xdist_group("alone"))
+        elif item.get_closest_marker("slow") or item.path.parent.name == "tests":
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))  # what they build, they build once
 
 
 def pytest_report_header() -> list[str]:
