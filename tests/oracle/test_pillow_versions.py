@@ -25,6 +25,9 @@ PILLOW_OF_SIMD = REQUIREMENT.removeprefix("pillow-simd==").removesuffix(".post0"
 ORACLES = [f"tests/oracle/test_{name}.py" for name in ("resize", "transforms", "pixel_ops", "geometry_steps")]
 
 
+pytestmark = pytest.mark.slow  # each version runs suites of its own
+
+
 @pytest.fixture
 def clean_folder(tmp_path: Path) -> Path:
     return make_clean_folder(tmp_path / "clean", 22)
@@ -102,7 +105,6 @@ print("as plain Pillow" in loader.explain(), file=sys.stderr)
 """
 
 
-@pytest.mark.slow
 def test_with_pillow_simd_native_batches_are_those_of_plain_pillow_of_the_same_version(clean_folder: Path) -> None:
     simd, problem = ensure_pillow_simd(ROOT / "build")
     if problem is not None:
