@@ -10,8 +10,8 @@ namespace fastload {
 Span<const KernelTable* const> runnable_kernel_tables() noexcept;
 
 // The table to use in this process: the best one, or the one named by the environment variable FASTLOAD_SIMD. Returns
-// nullptr where that names a table that this build or processor does not have: an error where kernels are asked for, not
-// at import, which must work in a process whose environment was set for another version.
+// nullptr where that names a table that this build or processor does not have: an error where kernels are asked for,
+// not at import, which must work in a process whose environment was set for another version.
 const KernelTable* select_kernel_table() noexcept;
 
 // The value of FASTLOAD_SIMD, "" where it is unset.

@@ -5,16 +5,26 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from architecture.layers import CPP_LEVELS
+from architecture.layers import CPP_LEVELS, PYTHON_LEVELS
 
 ROOT = Path(__file__).resolve().parents[2]
 DESIGN = (ROOT / "docs" / "design.md").read_text()
 
 
+def levels_in(section: str) -> dict[str, int]:
+    """The rows of a section's table whose second column is a level; a row may be of several folders."""
+    text = DESIGN.partition(f"## {section}\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| (`[^|]*`) \| (\d) \|", text, re.MULTILINE)
+    return {name: int(level) for names, level in rows for name in re.findall(r"`(\w+)`", names)}
+
+
 def test_every_folder_of_the_core_has_its_row_and_level() -> None:
-    rows = {name: int(level) for name, level in re.findall(r"^\| `(\w+)` \| (\d) \|", DESIGN, re.MULTILINE)}
     folders = {path.name for path in (ROOT / "csrc").iterdir() if path.is_dir()}
-    assert rows == {name: CPP_LEVELS[name] for name in folders}
+    assert levels_in("Folders of the core") == {name: CPP_LEVELS[name] for name in folders}
+
+
+def test_every_python_package_has_its_row_and_level() -> None:
+    assert levels_in("Python packages") == {k: v for k, v in PYTHON_LEVELS.items() if not k.endswith("__")}
 
 
 def test_every_status_code_has_its_row_in_order() -> None:
