@@ -57,7 +57,7 @@ def choose_pairwise(cases: Sequence[tuple[int, ...]], most: int) -> list[int]:
     if len(cases) <= most:
         return list(range(len(cases)))
     # Where several bring as many new pairs, those that lie evenly among the cases.
-    order = [number * (len(cases) - 1) // (most - 1 or 1) for number in range(most)] if cases else []
+    order = [number * (len(cases) - 1) // (most - 1 or 1) for number in range(most)]
     order += [position for position in range(len(cases)) if position not in order]
     chosen: list[int] = []
     seen: set[Any] = set()

@@ -212,6 +212,7 @@ class SlowAtFirst(Numbered):
         return index
 
 
+@pytest.mark.alone
 @pytest.mark.skipif("in_order" not in inspect.signature(torch.utils.data.DataLoader).parameters, reason="torch < 2.6")
 @pytest.mark.parametrize("in_order", [False, True])
 def test_order_is_given_up_as_in_torch_and_only_where_that_is_asked_for(in_order: bool) -> None:
@@ -222,6 +223,7 @@ def test_order_is_given_up_as_in_torch_and_only_where_that_is_asked_for(in_order
     assert (mine[0] == 0) == (theirs[0] == 0) == in_order
 
 
+@pytest.mark.alone
 def test_a_timeout_has_torchs_words_and_costs_no_batch() -> None:
     def run(kind: Any) -> Any:
         iterator = iter(kind(SlowAtFirst(3), num_workers=1, timeout=0.15))

@@ -7,6 +7,8 @@ import textwrap
 import pytest
 from children import RunChild
 
+pytestmark = pytest.mark.alone
+
 PRELUDE = """
 import warnings
 from pathlib import Path

@@ -10,6 +10,8 @@ import time
 import pytest
 from children import RunChild
 
+pytestmark = pytest.mark.alone
+
 WORKERS = pytest.mark.parametrize("num_workers", [0, 2])
 LOADERS = pytest.mark.parametrize("make", ["make_loader", "make_tail_loader"])
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from children import RunChild
 
+pytestmark = pytest.mark.alone
+
 
 @pytest.mark.parametrize("num_workers", [0, 2])
 def test_batches_cause_no_page_faults_once_warm(run_loader_child: RunChild, num_workers: int) -> None:

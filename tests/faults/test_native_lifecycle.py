@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from children import RunChild
 
+pytestmark = pytest.mark.alone
+
 WORKERS = pytest.mark.parametrize("num_workers", [0, 2])
 
 

@@ -7,6 +7,8 @@ import time
 import pytest
 from children import RunChild
 
+pytestmark = pytest.mark.alone
+
 WORKERS = pytest.mark.parametrize("num_workers", [0, 2])
 
 
