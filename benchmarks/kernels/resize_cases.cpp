@@ -2,7 +2,7 @@
 #include <memory>
 
 #include "base/aligned_buffer.h"
-#include "image/resize_plan.h"
+#include "image/resize/resize_plan.h"
 #include "kernel_case.h"
 #include "test_images.h"
 

@@ -15,9 +15,9 @@
 #include "bindings/dict_reader.h"
 #include "bindings/read_steps.h"
 #include "bindings/step_names.h"
-#include "image/gaussian_blur.h"
-#include "image/step_checks.h"
-#include "image/torch_gaussian.h"
+#include "image/blur/gaussian_blur.h"
+#include "image/blur/torch_gaussian.h"
+#include "image/steps/step_checks.h"
 #include "kernels/dispatch.h"
 
 namespace fastload {

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "image/draw_source.h"
-#include "image/torch_exp.h"
+#include "image/random/draw_source.h"
+#include "image/random/torch_exp.h"
 
 namespace fastload {
 namespace {

@@ -11,8 +11,8 @@
 #include "bindings/dict_reader.h"
 #include "bindings/read_steps.h"
 #include "bindings/step_names.h"
-#include "image/transform_executor.h"
-#include "image/transform_plan.h"
+#include "image/plan/transform_executor.h"
+#include "image/plan/transform_plan.h"
 
 namespace fastload {
 namespace {

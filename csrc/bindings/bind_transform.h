@@ -3,7 +3,7 @@
 
 #include <pybind11/pybind11.h>
 
-#include "image/transform_plan.h"
+#include "image/plan/transform_plan.h"
 
 namespace fastload {
 

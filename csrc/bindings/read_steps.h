@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "image/transform_step.h"
+#include "image/steps/transform_step.h"
 
 namespace fastload {
 

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <utility>
 
-#include "image/transform_step.h"
+#include "image/steps/transform_step.h"
 
 namespace fastload {
 

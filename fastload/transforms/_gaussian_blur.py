@@ -11,7 +11,7 @@ from fastload.transforms import _parameters, _recognize
 from fastload.transforms._blur_proof import BlurKernel, prove
 from fastload.transforms._stage import RunsInPythonError, Size, StageContext, Step
 
-_MAX_KERNEL_SIZE = 127  # kMaxBlurSize of csrc/image/gaussian_blur.h
+_MAX_KERNEL_SIZE = 127  # kMaxBlurSize of csrc/image/blur/gaussian_blur.h
 _MAX_SIGMA = 64.0  # a table of torch.exp grows with its logarithm
 
 

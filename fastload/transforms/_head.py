@@ -15,7 +15,7 @@ from fastload.transforms._tensor_part import TensorForm, TensorProbe, lower_rand
 
 _TO_TENSOR = "PILToTensor, ToTensor or v2.ToImage"
 _BEFORE_TENSORS = f"before {_TO_TENSOR}"
-# The native plan (csrc/image/resolved_transform.h) takes one more, and a RandomErasing may follow.
+# The native plan (csrc/image/plan/resolved_transform.h) takes one more, and a RandomErasing may follow.
 _MAX_RESOLVED_STEPS = 31
 
 

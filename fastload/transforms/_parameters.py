@@ -11,7 +11,7 @@ import torch
 from fastload.transforms import _recognize
 from fastload.transforms._stage import Family, RunsInPythonError
 
-MAX_SIDE = 65535  # kMaxImageSide of csrc/image/transform_plan.h
+MAX_SIDE = 65535  # kMaxImageSide of csrc/image/plan/transform_plan.h
 
 _INTERPOLATIONS = {0: "nearest", 1: "lanczos", 2: "bilinear", 3: "bicubic", 4: "box", 5: "hamming"}  # Pillow's integers
 _PADDING_MODES = ("constant", "edge", "reflect", "symmetric")

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "check.h"
-#include "image/normalization.h"
+#include "image/plan/normalization.h"
 #include "kernel_variants.h"
 #include "readable_window.h"
 #include "test_images.h"

@@ -1,9 +1,9 @@
-#include "image/crop.h"
+#include "image/steps/crop.h"
 
 #include <limits>
 
 #include "check.h"
-#include "image/placement.h"
+#include "image/plan/placement.h"
 
 namespace fastload {
 namespace {

@@ -17,7 +17,7 @@
 #include "check.h"
 #include "engine/engine.h"
 #include "failing_allocation.h"
-#include "image/transform_plan.h"
+#include "image/plan/transform_plan.h"
 
 namespace fastload {
 namespace {

@@ -1,4 +1,4 @@
-#include "image/draw_source.h"
+#include "image/random/draw_source.h"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "image/pixel_op.h"
+#include "image/steps/pixel_op.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "check.h"
-#include "image/nearest_axis.h"
-#include "image/padding.h"
-#include "image/rotation.h"
+#include "image/pixels/nearest_axis.h"
+#include "image/pixels/padding.h"
+#include "image/pixels/rotation.h"
 
 namespace fastload {
 namespace {

@@ -5,12 +5,12 @@
 #include <vector>
 
 #include "check.h"
-#include "image/augment_policy.h"
-#include "image/color_jitter.h"
-#include "image/random_crop.h"
-#include "image/random_erasing.h"
-#include "image/transform_executor.h"
-#include "image/transform_plan.h"
+#include "image/plan/transform_executor.h"
+#include "image/plan/transform_plan.h"
+#include "image/steps/augment_policy.h"
+#include "image/steps/color_jitter.h"
+#include "image/steps/random_crop.h"
+#include "image/steps/random_erasing.h"
 #include "kernels/dispatch.h"
 #include "test_images.h"
 

@@ -8,7 +8,7 @@
 
 #include "base/aligned_buffer.h"
 #include "check.h"
-#include "image/resize_plan.h"
+#include "image/resize/resize_plan.h"
 #include "kernel_variants.h"
 #include "readable_window.h"
 #include "test_images.h"

@@ -1,4 +1,4 @@
-#include "image/transform_plan.h"
+#include "image/plan/transform_plan.h"
 
 #include <cstring>
 #include <random>
@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "check.h"
-#include "image/transform_executor.h"
+#include "image/plan/transform_executor.h"
 #include "kernel_variants.h"
 #include "test_images.h"
 

@@ -7,7 +7,7 @@
 #include "codec/decoder.h"
 #include "codec/jpeg/jpeg_decoder.h"
 #include "engine/sample/sample_task.h"
-#include "image/transform_executor.h"
+#include "image/plan/transform_executor.h"
 #include "io/sample_index.h"
 #include "kernels/kernel_table.h"
 

@@ -11,9 +11,9 @@
 #include "codec/jpeg/jpeg_decoder.h"
 #include "engine/sample/native_sample_worker.h"
 #include "engine/sample/sample_timings.h"
-#include "image/draw_source.h"
-#include "image/transform_executor.h"
-#include "image/transform_plan.h"
+#include "image/random/draw_source.h"
+#include "image/plan/transform_executor.h"
+#include "image/plan/transform_plan.h"
 #include "io/file_reader.h"
 #include "kernels/kernel_table.h"
 

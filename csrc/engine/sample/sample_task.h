@@ -13,8 +13,8 @@
 #include "base/status.h"
 #include "engine/sample/sample_file.h"
 #include "engine/sample/sample_timings.h"
-#include "image/draw_source.h"
-#include "image/transform_plan.h"
+#include "image/random/draw_source.h"
+#include "image/plan/transform_plan.h"
 #include "io/sample_index.h"
 
 namespace fastload {

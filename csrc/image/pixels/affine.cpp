@@ -1,0 +1,118 @@
+#include "image/pixels/affine.h"
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+
+#include "image/pixels/fill_image.h"
+#include "image/pixels/nearest_axis.h"
+
+namespace fastload {
+namespace {
+
+using Matrix = std::array<double, 6>;
+
+// Scaling and translation: every row reads the same columns.
+Status scale_image(const Matrix& m, const PlanarImageView& source, const PlanarImageView& destination,
+                   AlignedBuffer* scratch) noexcept {
+    AxisPositions positions;
+    if (Status status = reserve_positions({destination.width, destination.height}, scratch, &positions);
+        !status.is_ok()) {
+        return status;
+    }
+    find_nearest_positions(m[2] + m[0] * 0.5, m[0], source.width, destination.width, positions.columns);
+    find_nearest_positions(m[5] + m[4] * 0.5, m[4], source.height, destination.height, positions.rows);
+    gather_pixels(source, positions, destination);
+    return Status::ok();
+}
+
+void copy_pixel(const PlanarImageView& source, std::int32_t from_x, std::int32_t from_y,
+                const PlanarImageView& destination, std::size_t to) noexcept {
+    const std::size_t from =
+        static_cast<std::size_t>(from_y) * source.row_stride_bytes + static_cast<std::size_t>(from_x);
+    for (int plane = 0; plane < 3; ++plane) destination.planes[plane][to] = source.planes[plane][from];
+}
+
+// True where a corner lands in the range of 16.16 fixed point.
+bool is_in_fixed_range(const Matrix& m, std::int32_t x, std::int32_t y) noexcept {
+    return std::fabs(x * m[0] + y * m[1] + m[2]) < 32768.0 && std::fabs(x * m[3] + y * m[4] + m[5]) < 32768.0;
+}
+
+bool fits_fixed_point(const Matrix& m, const PlanarImageView& image) noexcept {
+    return is_in_fixed_range(m, 0, 0) && is_in_fixed_range(m, image.width, image.height) &&
+           is_in_fixed_range(m, 0, image.height) && is_in_fixed_range(m, image.width, 0);
+}
+
+// A number in 16.16 fixed point, rounded half up. Unsigned, as it may wrap like the machine's integers do in Pillow.
+std::uint32_t to_fixed(double value) noexcept {
+    const double scaled = std::floor(value * 65536.0 + 0.5);
+    const bool fits =
+        scaled >= std::numeric_limits<std::int32_t>::min() && scaled <= std::numeric_limits<std::int32_t>::max();
+    // Beyond, x86 converts to the smallest integer.
+    return static_cast<std::uint32_t>(fits ? static_cast<std::int32_t>(scaled)
+                                           : std::numeric_limits<std::int32_t>::min());
+}
+
+std::int32_t whole_part(std::uint32_t fixed) noexcept { return static_cast<std::int32_t>(fixed) >> 16; }
+
+void transform_in_fixed_point(const Matrix& m, const PlanarImageView& source,
+                              const PlanarImageView& destination) noexcept {
+    const std::uint32_t x_step = to_fixed(m[0]);
+    const std::uint32_t y_step = to_fixed(m[3]);
+    std::uint32_t row_x = to_fixed(m[2] + m[0] * 0.5 + m[1] * 0.5);
+    std::uint32_t row_y = to_fixed(m[5] + m[3] * 0.5 + m[4] * 0.5);
+    for (std::int32_t y = 0; y < destination.height; ++y) {
+        const std::size_t row = static_cast<std::size_t>(y) * destination.row_stride_bytes;
+        std::uint32_t fixed_x = row_x;
+        std::uint32_t fixed_y = row_y;
+        for (std::int32_t x = 0; x < destination.width; ++x) {
+            const std::int32_t from_x = whole_part(fixed_x);
+            const std::int32_t from_y = whole_part(fixed_y);
+            const bool is_inside = from_x >= 0 && from_x < source.width && from_y >= 0 && from_y < source.height;
+            if (is_inside) copy_pixel(source, from_x, from_y, destination, row + static_cast<std::size_t>(x));
+            fixed_x += x_step;
+            fixed_y += y_step;
+        }
+        row_x += to_fixed(m[1]);
+        row_y += to_fixed(m[4]);
+    }
+}
+
+void transform_in_floating_point(const Matrix& m, const PlanarImageView& source,
+                                 const PlanarImageView& destination) noexcept {
+    double row_x = m[2] + m[1] * 0.5 + m[0] * 0.5;
+    double row_y = m[5] + m[4] * 0.5 + m[3] * 0.5;
+    for (std::int32_t y = 0; y < destination.height; ++y) {
+        const std::size_t row = static_cast<std::size_t>(y) * destination.row_stride_bytes;
+        double from_x = row_x;
+        double from_y = row_y;
+        for (std::int32_t x = 0; x < destination.width; ++x) {
+            const bool is_inside = from_x >= 0.0 && from_x < source.width && from_y >= 0.0 && from_y < source.height;
+            if (is_inside) {
+                copy_pixel(source, static_cast<std::int32_t>(from_x), static_cast<std::int32_t>(from_y), destination,
+                           row + static_cast<std::size_t>(x));
+            }
+            from_x += m[0];
+            from_y += m[3];
+        }
+        row_x += m[1];
+        row_y += m[4];
+    }
+}
+
+}  // namespace
+
+Status transform_affine(const std::array<double, 6>& matrix, const RgbFill& fill, const PlanarImageView& source,
+                        const PlanarImageView& destination, AlignedBuffer* scratch) noexcept {
+    fill_image(fill, destination);
+    if (matrix[1] == 0.0 && matrix[3] == 0.0) return scale_image(matrix, source, destination, scratch);
+    if (fits_fixed_point(matrix, destination)) {
+        transform_in_fixed_point(matrix, source, destination);
+    } else {
+        transform_in_floating_point(matrix, source, destination);
+    }
+    return Status::ok();
+}
+
+}  // namespace fastload

@@ -1,0 +1,22 @@
+// One colour everywhere.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "base/image_view.h"
+#include "image/steps/pixel_op.h"
+
+namespace fastload {
+
+inline void fill_image(const RgbFill& fill, const PlanarImageView& image) noexcept {
+    for (std::size_t plane = 0; plane < 3; ++plane) {
+        for (std::int32_t y = 0; y < image.height; ++y) {
+            std::memset(image.planes[plane] + static_cast<std::size_t>(y) * image.row_stride_bytes, fill[plane],
+                        static_cast<std::size_t>(image.width));
+        }
+    }
+}
+
+}  // namespace fastload

@@ -1,0 +1,166 @@
+#include "image/pixels/point_ops.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <numeric>
+
+#include "image/pixels/blend.h"
+#include "image/pixels/luma.h"
+
+namespace fastload {
+namespace {
+
+using Table = std::array<std::uint8_t, 256>;
+using Histogram = std::array<std::uint64_t, 256>;
+
+std::uint8_t* row_of(const PlanarImageView& pixels, std::size_t plane, std::int32_t y) noexcept {
+    return pixels.planes[plane] + static_cast<std::size_t>(y) * pixels.row_stride_bytes;
+}
+
+template <typename MakeValue>
+Table make_table(MakeValue make_value) noexcept {
+    Table table;
+    for (std::size_t value = 0; value < 256; ++value) {
+        table[value] = static_cast<std::uint8_t>(make_value(static_cast<std::int32_t>(value)));
+    }
+    return table;
+}
+
+// Bound by loads and stores, so eight pixels are loaded and stored at a time.
+void look_up(const Table& table, std::uint8_t* values, std::size_t count) noexcept {
+    std::size_t i = 0;
+    for (; i + 8 <= count; i += 8) {
+        std::uint64_t word = 0;
+        std::memcpy(&word, values + i, 8);
+        std::uint64_t result = 0;
+        for (int shift = 0; shift < 64; shift += 8) result |= std::uint64_t{table[(word >> shift) & 255U]} << shift;
+        std::memcpy(values + i, &result, 8);
+    }
+    for (; i < count; ++i) values[i] = table[values[i]];
+}
+
+void apply(const Table& table, const PlanarImageView& pixels, std::size_t plane) noexcept {
+    for (std::int32_t y = 0; y < pixels.height; ++y) {
+        look_up(table, row_of(pixels, plane, y), static_cast<std::size_t>(pixels.width));
+    }
+}
+
+void apply(const Table& table, const PlanarImageView& pixels) noexcept {
+    for (std::size_t plane = 0; plane < 3; ++plane) apply(table, pixels, plane);
+}
+
+// Counts in four histograms: neighbours are often equal, and one counter would wait for itself.
+Histogram count_values(const PlanarImageView& pixels, std::size_t plane) noexcept {
+    std::array<std::array<std::uint32_t, 256>, 4> counts{};
+    Histogram histogram{};
+    const auto width = static_cast<std::size_t>(pixels.width);
+    for (std::int32_t y = 0; y < pixels.height; ++y) {
+        const std::uint8_t* row = row_of(pixels, plane, y);
+        for (std::size_t x = 0; x < width; ++x) ++counts[x % 4][row[x]];
+        if (y % 1024 != 1023 && y + 1 != pixels.height) continue;  // before 2^10 rows of 2^20 pixels fill a counter
+        for (auto& part : counts) {
+            for (std::size_t value = 0; value < 256; ++value) histogram[value] += part[value];
+            part.fill(0);
+        }
+    }
+    return histogram;
+}
+
+std::int32_t rounded_mean_luma(const PlanarImageView& pixels) noexcept {
+    std::uint64_t sum = 0;
+    for (std::int32_t y = 0; y < pixels.height; ++y) {
+        const std::uint8_t* red = row_of(pixels, 0, y);
+        const std::uint8_t* green = row_of(pixels, 1, y);
+        const std::uint8_t* blue = row_of(pixels, 2, y);
+        std::uint32_t row_sum = 0;  // 2^20 columns fit
+        for (std::int32_t x = 0; x < pixels.width; ++x) row_sum += luma(red[x], green[x], blue[x]);
+        sum += row_sum;
+    }
+    const double count = static_cast<double>(pixels.width) * pixels.height;
+    return static_cast<std::int32_t>(static_cast<double>(sum) / count + 0.5);
+}
+
+struct Extremes {
+    std::uint8_t lowest = 255;
+    std::uint8_t highest = 0;
+};
+
+Extremes find_extremes(const PlanarImageView& pixels, std::size_t plane) noexcept {
+    Extremes found;
+    for (std::int32_t y = 0; y < pixels.height; ++y) {
+        const std::uint8_t* row = row_of(pixels, plane, y);
+        std::uint8_t lowest = 255;
+        std::uint8_t highest = 0;
+        for (std::int32_t x = 0; x < pixels.width; ++x) {
+            lowest = std::min(lowest, row[x]);
+            highest = std::max(highest, row[x]);
+        }
+        found = {std::min(found.lowest, lowest), std::max(found.highest, highest)};
+    }
+    return found;
+}
+
+// `histogram` has at least one pixel. False where there is nothing to even out.
+bool make_equalizing_table(const Histogram& histogram, Table* table) noexcept {
+    const auto last =
+        std::find_if(histogram.rbegin(), histogram.rend(), [](std::uint64_t count) { return count != 0; });
+    const std::uint64_t total = std::accumulate(histogram.begin(), histogram.end(), std::uint64_t{0});
+    const std::uint64_t step = (total - *last) / 255;
+    if (step == 0) return false;
+    std::uint64_t below = step / 2;
+    for (std::size_t value = 0; value < 256; ++value) {
+        // Small images reach more than 255, and Pillow clips tables.
+        (*table)[value] = static_cast<std::uint8_t>(std::min<std::uint64_t>(below / step, 255));
+        below += histogram[value];
+    }
+    return true;
+}
+
+}  // namespace
+
+void adjust_brightness(float factor, const PlanarImageView& pixels) noexcept {
+    apply(make_table([&](std::int32_t value) { return blend(0, value, factor); }), pixels);
+}
+
+void adjust_contrast(float factor, const PlanarImageView& pixels) noexcept {
+    const std::int32_t mean = rounded_mean_luma(pixels);
+    apply(make_table([&](std::int32_t value) { return blend(mean, value, factor); }), pixels);
+}
+
+void posterize(int bits, const PlanarImageView& pixels) noexcept {
+    const std::int32_t mask = ~((1 << (8 - bits)) - 1);
+    apply(make_table([&](std::int32_t value) { return value & mask; }), pixels);
+}
+
+void solarize(double threshold, const PlanarImageView& pixels) noexcept {
+    apply(make_table([&](std::int32_t value) { return value < threshold ? value : 255 - value; }), pixels);
+}
+
+void invert(const PlanarImageView& pixels) noexcept {
+    apply(make_table([](std::int32_t value) { return 255 - value; }), pixels);
+}
+
+void autocontrast(const PlanarImageView& pixels) noexcept {
+    for (std::size_t plane = 0; plane < 3; ++plane) {
+        const Extremes range = find_extremes(pixels, plane);
+        if (range.highest <= range.lowest) continue;
+        const double scale = 255.0 / (range.highest - range.lowest);
+        const double offset = -range.lowest * scale;
+        const auto stretch = [&](std::int32_t value) {
+            return std::clamp(static_cast<std::int32_t>(value * scale + offset), 0, 255);
+        };
+        apply(make_table(stretch), pixels, plane);
+    }
+}
+
+void equalize(const PlanarImageView& pixels) noexcept {
+    for (std::size_t plane = 0; plane < 3; ++plane) {
+        Table table;
+        if (make_equalizing_table(count_values(pixels, plane), &table)) apply(table, pixels, plane);
+    }
+}
+
+}  // namespace fastload

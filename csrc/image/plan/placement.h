@@ -1,0 +1,38 @@
+// Where stored pixels are on the image that the transforms so far have made.
+#pragma once
+
+#include <cstdint>
+
+#include "base/image_view.h"
+#include "image/steps/crop.h"
+
+namespace fastload {
+
+// An image of `size` of which only `source` (a part of some stored pixels) is not zero: it lies with its top left
+// corner at (left, top), mirrored or not. Crops, padding and flips only move this description; pixels move once, at the
+// next resize or in the last write. Example: a stored 500x375 image, center-cropped to 224x224 and flipped, is source
+// {138, 76, 224, 224} at (0, 0), mirrored; another crop to columns [0, 100) makes source {262, 76, 100, 224}.
+struct Placement {
+    ImageSize size;
+    Region source;
+    std::int32_t left = 0;
+    std::int32_t top = 0;
+    bool is_mirrored = false;
+
+    static Placement of_whole(ImageSize image) noexcept {
+        return {image, {0, 0, image.width, image.height}, 0, 0, false};
+    }
+
+    void crop(const PaddedCrop& crop) noexcept;
+    void flip() noexcept;
+
+    // The stored pixels that `region` of the image shows, where all of it is stored and not mirrored.
+    bool find(const Region& region, Region* stored) const noexcept;
+
+    // True where the stored pixels, cropped to `source`, are the image.
+    bool is_plain() const noexcept {
+        return !is_mirrored && source.width == size.width && source.height == size.height;
+    }
+};
+
+}  // namespace fastload

@@ -1,0 +1,81 @@
+// A pipeline of transforms of images with its last write.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/image_view.h"
+#include "base/span.h"
+#include "base/status.h"
+#include "image/plan/normalization.h"
+#include "image/plan/output_layout.h"
+#include "image/plan/resolved_transform.h"
+#include "image/random/draw_source.h"
+#include "image/resize/resize_plan.h"
+#include "image/steps/transform_step.h"
+
+namespace fastload {
+
+struct PlanOptions {
+    ResizeOrder resize_order = ResizeOrder::kHorizontalFirst;
+    // Take steps behind which the size depends on the image; none at all are the decoded image.
+    bool is_variable_size_allowed = false;
+};
+
+// Immutable after creation; shared by all threads.
+class TransformPlan {
+    struct OnlyInCreate {};  // make_shared needs a public constructor that nobody else can call
+
+  public:
+    explicit TransformPlan(OnlyInCreate) noexcept {}
+
+    // Returns null and says in *problem which argument is wrong, its value and what is allowed, where the steps or the
+    // layout make no sense, where a sample could need more than kMaxResolvedSteps, or where the size of the result
+    // would depend on the source and `options` do not allow that.
+    static std::shared_ptr<TransformPlan> create(std::vector<TransformStep> steps, OutputLayout layout,
+                                                 const PlanOptions& options, std::string* problem);
+
+    // Whether all results have the same size. If not, each sample's is in its ResolvedTransform, and the two below are
+    // 0.
+    bool has_fixed_size() const noexcept { return sample_bytes_ != 0; }
+    ImageSize output_size() const noexcept { return output_size_; }
+    std::size_t sample_bytes() const noexcept { return sample_bytes_; }
+
+    // Bytes of a result of `size`, sides in 1..kMaxResizedSide; false where they do not fit into the address space.
+    bool count_bytes(ImageSize size, std::size_t* bytes) const noexcept;
+
+    const OutputLayout& layout() const noexcept { return layout_; }
+
+    // Of the layout's table, for ConvertJob.
+    const Normalization* normalizations() const noexcept {
+        return normalizations_.has_value() ? normalizations_->channels : nullptr;
+    }
+    ResizeOrder resize_order() const noexcept { return resize_order_; }
+    Span<const TransformStep> steps() const noexcept { return {steps_.data(), steps_.size()}; }
+
+    // Makes room for the steps of any sample, so that resolve() allocates nothing. May throw std::bad_alloc.
+    void reserve(ResolvedTransform* out) const { out->list.reserve(max_steps_); }
+
+    // True where resolve() draws.
+    bool is_random() const noexcept;
+
+    // Makes the choices for one sample of `source` size with `draws`. Fails with kInvalidGeometry where a side of the
+    // source or of a result between two steps is not in 1..kMaxResizedSide, or a random crop is larger than the image;
+    // with kOutOfMemory where there was no room and no memory for the steps.
+    Status resolve(DrawSource* draws, ImageSize source, ResolvedTransform* out) const noexcept;
+
+  private:
+    std::vector<TransformStep> steps_;
+    OutputLayout layout_;
+    std::optional<Normalizations> normalizations_;
+    ResizeOrder resize_order_ = ResizeOrder::kHorizontalFirst;
+    ImageSize output_size_;
+    std::size_t sample_bytes_ = 0;
+    std::size_t max_steps_ = 0;
+};
+
+}  // namespace fastload

@@ -1,0 +1,97 @@
+// Where random transforms take their numbers from: torch's generator, or a counter.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "base/counter_rng.h"
+#include "base/mt19937_stream.h"
+#include "image/random/torch_exp.h"
+
+namespace fastload {
+
+// The bounds of a log aspect ratio, and torch's own exp between them (null: the correctly rounded one).
+struct LogRange {
+    float from = 0.0F;
+    float to = 0.0F;
+    std::shared_ptr<const TorchExp> torch_exp;
+};
+
+// Draws as torch's functions make them of one element, float32. The caller asks for them in the order in which
+// torchvision does. Not thread-safe.
+class DrawSource {
+  public:
+    virtual ~DrawSource() = default;
+
+    // The draws that follow are those of the step at `position` of the user's pipeline.
+    virtual void begin_step(std::uint32_t position) noexcept = 0;
+
+    // torch.randint(n, (1,)), 0 < n < 2^28 (from there on torch takes two words).
+    virtual std::uint32_t below(std::uint32_t n) noexcept = 0;
+
+    // torch.rand(1).
+    float uniform() noexcept { return static_cast<float>(next_bits24()) * 0x1p-24F; }
+
+    // torch.empty(1).uniform_(from, to).
+    float uniform(float from, float to) noexcept { return scaled_uniform(next_bits24(), from, to, rule_); }
+
+    // torch.exp(torch.empty(1).uniform_(range.from, range.to)).
+    float uniform_exp(const LogRange& range) noexcept;
+
+    // torch.randperm(n), n < 256: a forward Fisher-Yates shuffle.
+    void permutation(std::uint8_t* out, std::size_t n) noexcept;
+
+  protected:
+    explicit DrawSource(UniformRule rule) noexcept : rule_(rule) {}
+    DrawSource(const DrawSource&) = default;
+    DrawSource& operator=(const DrawSource&) = default;
+
+  private:
+    virtual std::uint32_t next_bits24() noexcept = 0;
+
+    UniformRule rule_;
+};
+
+// Draws named by (seed, epoch, sample, step): Note [counter layout].
+class CounterDraws final : public DrawSource {
+  public:
+    CounterDraws(std::uint64_t seed, std::uint64_t epoch, std::uint64_t sample_index) noexcept
+        : DrawSource(UniformRule{}),
+          seed_(seed),
+          epoch_(epoch),
+          sample_index_(sample_index),
+          rng_(seed, epoch, sample_index, 0) {}
+
+    void begin_step(std::uint32_t position) noexcept override {
+        rng_ = CounterRng(seed_, epoch_, sample_index_, position);
+    }
+    std::uint32_t below(std::uint32_t n) noexcept override { return rng_.below(n); }
+
+  private:
+    std::uint32_t next_bits24() noexcept override { return rng_.next_uint32() >> 8; }
+
+    std::uint64_t seed_;
+    std::uint64_t epoch_;
+    std::uint64_t sample_index_;
+    CounterRng rng_;
+};
+
+// Draws from a stream of torch's generator, one after the other.
+class TorchDraws final : public DrawSource {
+  public:
+    TorchDraws(const Mt19937Stream& stream, UniformRule rule) noexcept : DrawSource(rule), stream_(stream) {}
+
+    void begin_step(std::uint32_t) noexcept override {}
+    std::uint32_t below(std::uint32_t n) noexcept override { return stream_.next_uint32() % n; }
+
+    Mt19937Stream& stream() noexcept { return stream_; }
+    const Mt19937Stream& stream() const noexcept { return stream_; }
+
+  private:
+    std::uint32_t next_bits24() noexcept override { return stream_.next_uint32() & 0xffffffU; }
+
+    Mt19937Stream stream_;
+};
+
+}  // namespace fastload
