@@ -27,6 +27,11 @@ def lowered(transform: object) -> LoweredTransform:
     return result
 
 
+def lowered_step(transform: object) -> Any:
+    """The first step of a native form; which one it is, the test knows."""
+    return lowered(transform).steps[0][1]
+
+
 def is_native(transform: object) -> bool:
     result = lowered(transform)
     return not result.tail and not any(stage.problem for stage in result.stages)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 from unittest import mock
 
@@ -16,13 +16,16 @@ from fastload import _core
 from fastload._planning import _torch_draws
 from fastload.transforms._pillow_rules import resize_order
 
-Step = dict[str, Any]
+Step = _core.Step
 Pixels = NDArray[np.uint8]
 
 
 def make_plan(steps: Iterable[Step], **changes: Any) -> _core.TransformPlan:
-    """A plan that gives uint8 [height, width, 3] of any size; `changes` to its arguments. Positions are filled in."""
-    numbered = [{"position": index} | step for index, step in enumerate(steps)]
+    """A plan that gives uint8 [height, width, 3] of any size; `changes` to its arguments. Positions are indices."""
+    return make_placed_plan(enumerate(steps), **changes)
+
+
+def make_placed_plan(steps: Iterable[tuple[int, Step]], **changes: Any) -> _core.TransformPlan:
     arguments: dict[str, Any] = {
         "element_size": 1,
         "channels_last": True,
@@ -30,29 +33,53 @@ def make_plan(steps: Iterable[Step], **changes: Any) -> _core.TransformPlan:
         "resize_order": resize_order(PIL.__version__),
         "allow_variable_size": True,
     }
-    return _core.TransformPlan(_torch_draws.with_torch_exp(numbered), **arguments | changes)
+    return _core.TransformPlan(_torch_draws.with_torch_exp(steps), **arguments | changes)
 
 
 def run_steps(steps: Iterable[Step], image: Image.Image, draws: _core.DrawSource | None = None) -> bytes:
     """What the steps make of an image, as Image.tobytes() gives it."""
-    return _core.apply_transform(make_plan(steps), np.asarray(image), draws or _core.CounterDraws(0, 0, 0))
+    return make_plan(steps).apply(np.asarray(image), draws or _core.CounterDraws(0, 0, 0))
 
 
-def run_op(op: Step, image: Image.Image) -> bytes:
-    return run_steps([{"kind": "pixel_op", "probability": None, "op": op}], image)
+def run_op(op: _core.PixelOp, image: Image.Image) -> bytes:
+    return run_steps([always(op)], image)
 
 
-def recorded_op(call: Callable[[], object]) -> Step:
+def always(op: _core.PixelOp) -> Step:
+    return _core.ApplyOp(op=op, probability=None)
+
+
+def log_of(ratio: Sequence[float]) -> list[float]:
+    """The bounds that torchvision draws logarithms between."""
+    return torch.log(torch.tensor(ratio)).tolist()
+
+
+def random_resized_crop(
+    height: int,
+    width: int,
+    scale: Sequence[float] = (0.08, 1.0),
+    ratio: Sequence[float] = (3.0 / 4.0, 4.0 / 3.0),
+    interpolation: str = "bilinear",
+) -> Step:
+    return _core.RandomResizedCrop(
+        height=height, width=width, scale=scale, ratio=ratio, log_ratio=log_of(ratio), interpolation=interpolation
+    )
+
+
+ROTATIONS = {"ROTATE_90": _core.Rotate90, "ROTATE_180": _core.Rotate180, "ROTATE_270": _core.Rotate270}
+
+
+def recorded_op(call: Callable[[], object]) -> _core.PixelOp:
     """What torchvision asks Pillow to do in `call`, an affine transform or a rotation, as an operation."""
-    ops: list[Step] = []
+    ops: list[_core.PixelOp] = []
     transform, transpose = Image.Image.transform, Image.Image.transpose
 
     def record_transform(self: Image.Image, size: Any, method: Any, data: Any, *args: Any, **kwargs: Any) -> Any:
-        ops.append({"op": "affine", "matrix": [float(number) for number in data], "fill": kwargs["fillcolor"]})
+        ops.append(_core.Affine(matrix=[float(number) for number in data], fill=kwargs["fillcolor"]))
         return transform(self, size, method, data, *args, **kwargs)
 
     def record_transpose(self: Image.Image, method: Image.Transpose) -> Image.Image:
-        ops.append({"op": method.name.lower().replace("_", "")})
+        ops.append(ROTATIONS[method.name]())
         return transpose(self, method)
 
     with (
@@ -61,7 +88,7 @@ def recorded_op(call: Callable[[], object]) -> Step:
     ):
         call()
     assert len(ops) <= 1, ops
-    return ops[0] if ops else {"op": "identity"}
+    return ops[0] if ops else _core.Identity()
 
 
 def native_draws(seed: int) -> _core.TorchDraws:

@@ -11,13 +11,13 @@
 #include <utility>
 #include <vector>
 
+#include "bindings/bind_fields.h"
+#include "bindings/bind_steps.h"
 #include "bindings/bindings.h"
-#include "bindings/dict_reader.h"
-#include "bindings/read_steps.h"
-#include "bindings/step_names.h"
-#include "image/blur/gaussian_blur.h"
+#include "bindings/step_casters.h"
 #include "image/blur/torch_gaussian.h"
-#include "image/steps/step_checks.h"
+#include "image/plan/image_sides.h"
+#include "image/steps/gaussian_blur.h"
 #include "kernels/dispatch.h"
 
 namespace fastload {
@@ -48,16 +48,10 @@ bool add_gaussian_values(TorchGaussian& table, std::size_t first, const FloatArr
     return table.add(first, span);
 }
 
-FloatArray weights_of(const std::vector<float>& positions, const FloatArray& sigmas, const py::str& version,
-                      std::size_t sum_lanes, std::shared_ptr<TorchGaussian> torch_gaussian) {
-    GaussianBlur blur;
-    blur.version = choose("weights", kDrawsNames, version);
-    blur.sigma_from = blur.sigma_to = 1.0F;
-    blur.columns = blur.rows = positions;
-    blur.sum_lanes = sum_lanes;
-    blur.torch_gaussian = std::move(torch_gaussian);
-    const std::string problem = check_blur("blur", blur);
-    if (!problem.empty()) throw py::value_error(problem);
+FloatArray weights_of(const GaussianBlur& blur, const std::vector<float>& positions, const FloatArray& sigmas) {
+    if (positions.empty() || positions.size() > kMaxBlurSize) {
+        throw py::value_error("there must be 1..127 positions, got " + std::to_string(positions.size()));
+    }
     FloatArray weights({sigmas.size(), static_cast<py::ssize_t>(positions.size())});
     for (py::ssize_t i = 0; i < sigmas.size(); ++i) {
         compute_gaussian_weights(blur, positions, sigmas.data()[i], weights.mutable_data(i, 0));
@@ -67,20 +61,14 @@ FloatArray weights_of(const std::vector<float>& positions, const FloatArray& sig
 
 using PlanesArray = py::array_t<std::uint8_t, py::array::c_style>;
 
-// Of the blur that a list of one step describes.
-FloatArray sums_of(const py::list& steps, float sigma, const PlanesArray& planes) {
+FloatArray sums_of(const GaussianBlur& blur, float sigma, const PlanesArray& planes) {
     if (planes.ndim() != 3 || planes.shape(0) != 3 || planes.shape(1) > kMaxImageSide ||
         planes.shape(2) > kMaxImageSide) {
         throw py::value_error("planes must be a contiguous uint8 array of shape [3, height, width]");
     }
-    const std::vector<TransformStep> read = read_steps("steps", steps);
-    if (read.size() != 1 || read[0].kind != TransformKind::kGaussianBlur)
-        throw py::value_error("not one gaussian_blur");
     const auto height = static_cast<std::int32_t>(planes.shape(1));
     const auto width = static_cast<std::int32_t>(planes.shape(2));
-    std::string problem = check_blur("steps[0]", read[0].blur);
-    if (problem.empty() && !fits_blur(read[0].blur, {width, height})) problem = "the image is too small";
-    if (!problem.empty()) throw py::value_error(problem);
+    if (!fits_blur(blur, {width, height})) throw py::value_error("the image is too small");
     PlanarImageView source;
     source.row_stride_bytes = static_cast<std::size_t>(width);
     source.width = width;
@@ -91,7 +79,7 @@ FloatArray sums_of(const py::list& steps, float sigma, const PlanesArray& planes
                                static_cast<py::ssize_t>(kBlurColumnAlignment);
     FloatArray sums({py::ssize_t{3}, py::ssize_t{height}, stride});
     AlignedBuffer scratch;
-    const Status status = blur_unrounded(read[0].blur, sigma, active_kernel_table().blur, source, sums.mutable_data(),
+    const Status status = blur_unrounded(blur, sigma, active_kernel_table().blur, source, sums.mutable_data(),
                                          static_cast<std::size_t>(stride), &scratch);
     if (!status.is_ok()) throw std::bad_alloc();
     return sums;
@@ -107,11 +95,15 @@ void bind_blur(py::module_& m) {
         .def("add", &add_gaussian_values, py::arg("first"), py::arg("values"))
         .def("value", &TorchGaussian::operator(), py::arg("number"))
         .def_property_readonly("num_corrections", &TorchGaussian::num_corrections);
-    m.def("gaussian_weights", &weights_of, py::arg("positions"), py::arg("sigmas"), py::kw_only(), py::arg("weights"),
-          py::arg("sum_lanes"), py::arg("torch_gaussian").none(true),
+    bind_fields(StepClass<GaussianBlur>(m, "GaussianBlur"), field<&GaussianBlur::sigma>("sigma"),
+                field<&GaussianBlur::columns>("columns"), field<&GaussianBlur::rows>("rows"),
+                field<&GaussianBlur::family>("family"), field<&GaussianBlur::sum_lanes>("sum_lanes"),
+                field<&GaussianBlur::torch_gaussian>("torch_gaussian"));
+    m.attr("MAX_BLUR_SIZE") = kMaxBlurSize;
+    m.def("gaussian_weights", &weights_of, py::arg("blur"), py::arg("positions"), py::arg("sigmas"),
           "The weights of one axis for each sigma, float32 [sigma, position].");
-    m.def("gaussian_sums", &sums_of, py::arg("steps"), py::arg("sigma"), py::arg("planes"),
-          "What the blur of `steps` comes to before it is rounded: float32 [3, height, at least width].");
+    m.def("gaussian_sums", &sums_of, py::arg("blur"), py::arg("sigma"), py::arg("planes"),
+          "What the blur comes to before it is rounded: float32 [3, height, at least width].");
     m.def(
         "has_fast_blur",
         [] {

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/checked_math.h"
-#include "bindings/bind_transform.h"
+#include "bindings/bind_steps.h"
 #include "bindings/packed_pixels.h"
 #include "bindings/python_token.h"
 #include "bindings/without_gil.h"
@@ -138,7 +138,7 @@ class Batch {
         for (std::size_t position = 0; position < slot_->sample_indices.size(); ++position) {
             const SampleReport& report = slot_->reports[position];
             py::list views;
-            for (const ResolvedTransform& view : report.views) views.append(describe_steps(view));
+            for (const ResolvedTransform& view : report.views) views.append(list_reports(view.operations));
             reports.append(py::make_tuple(path_of(lane(), slot_->sample_indices[position]), report.is_by_fallback,
                                           py::make_tuple(report.source_size.width, report.source_size.height), views));
         }

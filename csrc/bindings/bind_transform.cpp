@@ -3,14 +3,14 @@
 #include <pybind11/numpy.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "bindings/bind_steps.h"
 #include "bindings/bindings.h"
-#include "bindings/dict_reader.h"
-#include "bindings/read_steps.h"
-#include "bindings/step_names.h"
+#include "bindings/step_casters.h"
 #include "image/plan/transform_executor.h"
 #include "image/plan/transform_plan.h"
 
@@ -19,21 +19,20 @@ namespace {
 
 namespace py = pybind11;
 
-std::shared_ptr<TransformPlan> create_plan(const py::list& steps, int element_size, bool channels_last,
-                                           const py::object& table, const py::str& resize_order,
+std::shared_ptr<TransformPlan> create_plan(Steps steps, int element_size, bool channels_last,
+                                           const std::optional<py::bytes>& table, ResizeOrder resize_order,
                                            bool allow_variable_size) {
     OutputLayout layout;
     layout.element_size_bytes = element_size;
     layout.channels_last = channels_last;
-    if (!table.is_none()) {
-        if (!py::isinstance<py::bytes>(table)) reject("table", "bytes or None", table);
-        const auto bytes = table.cast<std::string>();
-        if (bytes.empty()) reject("table", "None or not empty", table);
+    if (table) {
+        const auto bytes = table->cast<std::string>();
+        if (bytes.empty()) throw py::value_error("table must be None or not empty");
         layout.table.assign(bytes.begin(), bytes.end());
     }
-    const PlanOptions options = {choose("resize_order", kResizeOrderNames, resize_order), allow_variable_size};
     std::string problem;
-    auto plan = TransformPlan::create(read_steps("steps", steps), std::move(layout), options, &problem);
+    auto plan =
+        TransformPlan::create(std::move(steps), std::move(layout), {resize_order, allow_variable_size}, &problem);
     if (plan == nullptr) throw py::value_error(problem);
     return plan;
 }
@@ -47,21 +46,21 @@ void check(const Status& status) {
 py::list resolve(const TransformPlan& plan, DrawSource& draws, std::int32_t width, std::int32_t height) {
     ResolvedTransform resolved;
     check(plan.resolve(&draws, {width, height}, &resolved));
-    return describe_steps(resolved);
+    return list_reports(resolved.operations);
 }
 
 using RgbArray = py::array_t<std::uint8_t>;
 
-PackedImageView view_rgb(const RgbArray& rgb) {
-    const bool is_hwc = rgb.ndim() == 3 && rgb.shape(2) == 3 && (rgb.flags() & py::array::c_style) != 0;
-    if (!is_hwc || rgb.shape(0) > kMaxImageSide || rgb.shape(1) > kMaxImageSide) {
+PackedImageView view_rgb(const RgbArray& pixels) {
+    const bool is_hwc = pixels.ndim() == 3 && pixels.shape(2) == 3 && (pixels.flags() & py::array::c_style) != 0;
+    if (!is_hwc || pixels.shape(0) > kMaxImageSide || pixels.shape(1) > kMaxImageSide) {
         throw py::value_error(
-            "rgb must be a contiguous uint8 array of shape [height, width, 3] with sides up to 65535, "
+            "pixels must be a contiguous uint8 array of shape [height, width, 3] with sides up to 65535, "
             "got shape " +
-            std::string(py::repr(rgb.attr("shape"))));
+            std::string(py::repr(pixels.attr("shape"))));
     }
-    return {rgb.data(), static_cast<std::size_t>(3 * rgb.shape(1)), static_cast<std::int32_t>(rgb.shape(1)),
-            static_cast<std::int32_t>(rgb.shape(0))};
+    return {pixels.data(), static_cast<std::size_t>(3 * pixels.shape(1)), static_cast<std::int32_t>(pixels.shape(1)),
+            static_cast<std::int32_t>(pixels.shape(0))};
 }
 
 // A sample of any size, aligned for every element size.
@@ -83,9 +82,9 @@ Status transform_packed(const TransformPlan& plan, const PackedImageView& rgb, D
     return executor.run(plan, resolved, strips.crop(resolved.source_region), sample->words.data());
 }
 
-py::bytes apply_transform(const TransformPlan& plan, const RgbArray& rgb, DrawSource& draws) {
+py::bytes apply(const TransformPlan& plan, const RgbArray& pixels, DrawSource& draws) {
     const KernelTable& kernels = active_kernel_table();
-    const PackedImageView view = view_rgb(rgb);
+    const PackedImageView view = view_rgb(pixels);
     Sample sample;
     Status status;
     {
@@ -119,9 +118,9 @@ void bind_transform(py::module_& m) {
                                [](const TransformPlan& plan) { return if_fixed(plan, plan.sample_bytes()); })
         .def_property_readonly("is_random", &TransformPlan::is_random)
         .def("resolve", &resolve, py::arg("draws"), py::arg("width"), py::arg("height"),
-             "The concrete steps for one sample, as fastload.SampleReport.steps describes them.");
-    m.def("apply_transform", &apply_transform, py::arg("plan"), py::arg("rgb").noconvert(), py::arg("draws"),
-          "The bytes of one sample made from a whole decoded image (uint8 [height, width, 3]).");
+             "What is done to one sample, as fastload.SampleReport.steps tells it.")
+        .def("apply", &apply, py::arg("pixels").noconvert(), py::arg("draws"),
+             "The bytes of one sample made from a whole decoded image (uint8 [height, width, 3]).");
 }
 
 }  // namespace fastload

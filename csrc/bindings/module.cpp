@@ -7,17 +7,19 @@
 #include "bindings/bind_head.h"
 #include "bindings/bind_sources.h"
 #include "bindings/bind_staging.h"
+#include "bindings/bind_steps.h"
 #include "bindings/bind_transform.h"
 #include "bindings/bindings.h"
 
 PYBIND11_MODULE(_core, module) {
     module.doc() = "The native part of fastload. Private: import fastload instead.";
     fastload::bind_build_info(module);
-    fastload::bind_blur(module);
     fastload::bind_codec(module);
     fastload::bind_device(module);
     fastload::bind_staging(module);
     fastload::bind_draws(module);
+    fastload::bind_steps(module);
+    fastload::bind_blur(module);
     fastload::bind_transform(module);
     fastload::bind_sources(module);
     fastload::bind_engine(module);

@@ -154,7 +154,7 @@ def _view_form(view: LoweredTransform, memory_format: torch.memory_format, *, is
     assert view.width is not None
     layout = BatchLayout(view.height, view.width, view.dtype, memory_format)
     # RandomErasing writes elements that no pixel may become.
-    is_erased = any(step["kind"] == "random_erasing" for step in view.steps)
+    is_erased = any(isinstance(step, _native.RandomErasing) for _, step in view.steps)
     if not is_converted_later or view.table is None or is_erased:
         return ViewForm(layout)
     return ViewForm(layout, torch.frombuffer(bytearray(view.table), dtype=view.dtype).view(3, 256))

@@ -84,14 +84,6 @@ def torch_exp(low: float, high: float) -> _native.TorchExp:
     return exp
 
 
-def with_torch_exp(steps: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The steps, with torch's own exp wherever one draws a logarithm."""
-    completed = []
-    for step in steps:
-        step = dict(step)
-        if "log_ratio" in step:
-            step["torch_exp"] = torch_exp(*step["log_ratio"])
-        if "steps" in step:
-            step["steps"] = with_torch_exp(step["steps"])
-        completed.append(step)
-    return completed
+def with_torch_exp(steps: Iterable[tuple[int, _native.Step]]) -> list[tuple[int, _native.Step]]:
+    """The steps of a plan, with torch's own exp wherever one draws a logarithm."""
+    return [(position, step.with_torch_exp(torch_exp)) for position, step in steps]

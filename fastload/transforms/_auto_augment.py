@@ -11,19 +11,29 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from fastload import _native
 from fastload.transforms import _parameters, _recognize
 from fastload.transforms._color import posterize_op
 from fastload.transforms._recorded_image import RecordedImage
-from fastload.transforms._stage import Family, Op, RunsInPythonError, Size, StageContext, Step
+from fastload.transforms._stage import Family, RunsInPythonError, Size, StageContext
 
 # Operation -> (its magnitudes, None where it has none, and whether a sign is drawn for them).
 _Space = dict[str, tuple[tuple[float, ...] | None, bool]]
 
 _MOVES = frozenset({"ShearX", "ShearY", "TranslateX", "TranslateY", "Rotate"})
-_BLENDS = {"Brightness": "brightness", "Color": "saturation", "Contrast": "contrast", "Sharpness": "sharpness"}
-_PLAIN = {"Identity": "identity", "AutoContrast": "autocontrast", "Equalize": "equalize", "Invert": "invert"}
+_BLENDS = {
+    "Brightness": _native.Brightness,
+    "Color": _native.Saturation,
+    "Contrast": _native.Contrast,
+    "Sharpness": _native.Sharpness,
+}
+_PLAIN = {
+    "Identity": _native.Identity,
+    "AutoContrast": _native.Autocontrast,
+    "Equalize": _native.Equalize,
+    "Invert": _native.Invert,
+}
 _AUTO_AUGMENT_BINS = 10
-_MAX_OPS = 16
 
 
 class _Enumerator:
@@ -57,14 +67,13 @@ class _Enumerator:
         space: dict[str, tuple[Callable[..., Any], bool]] = self._transform._AUGMENTATION_SPACE
         return space
 
-    def ops(self, name: str, magnitudes: tuple[float, ...], is_signed: bool) -> list[Op]:
+    def choice(
+        self, name: str, magnitudes: tuple[float, ...], is_signed: bool, probability: float = 1.0
+    ) -> _native.PolicyChoice:
         """Bin after bin; the positive one first where there is a sign."""
         kind: Any = type(self._transform)
-        return list(_enumerated(kind, self.family, name, magnitudes, is_signed, self.size, self._fill))
-
-    def choice(self, name: str, magnitudes: tuple[float, ...], is_signed: bool) -> dict[str, Any]:
-        ops = self.ops(name, magnitudes, is_signed)
-        return {"is_signed": is_signed, "num_bins": len(magnitudes), "ops": ops}
+        ops = _enumerated(kind, self.family, name, magnitudes, is_signed, self.size, self._fill)
+        return _native.PolicyChoice(ops=ops, is_signed=is_signed, num_bins=len(magnitudes), probability=probability)
 
 
 def _listed(magnitudes: Any) -> tuple[float, ...] | None:
@@ -72,33 +81,34 @@ def _listed(magnitudes: Any) -> tuple[float, ...] | None:
     return tuple(magnitudes.tolist()) if magnitudes.ndim > 0 else None
 
 
-def _enumerating(lower: Callable[[Any, _Enumerator], Step]) -> Callable[[Any, StageContext], list[Step]]:
-    def lower_policy(transform: Any, context: StageContext) -> list[Step]:
+def _enumerating(
+    lower: Callable[[Any, _Enumerator], _native.Step],
+) -> Callable[[Any, StageContext], list[_native.Step]]:
+    def lower_policy(transform: Any, context: StageContext) -> list[_native.Step]:
         try:
-            step = lower(transform, _Enumerator(transform, context))
+            return [lower(transform, _Enumerator(transform, context))]
         except RunsInPythonError:
             raise
         except Exception as error:  # what torchvision would raise for a sample, it raises then, in Python
             raise RunsInPythonError(f"listing its operations raises {type(error).__name__}: {error}") from error
-        return [{"kind": "policy", "draws": context.family, **step}]
 
     return lower_policy
 
 
 @_enumerating
-def lower_rand_augment(transform: Any, enumerator: _Enumerator) -> Step:
+def lower_rand_augment(transform: Any, enumerator: _Enumerator) -> _native.Step:
     num_ops = transform.num_ops
-    if type(num_ops) is not int or not 1 <= num_ops <= _MAX_OPS:
-        raise RunsInPythonError(f"num_ops {num_ops!r}", f"ints from 1 to {_MAX_OPS}")
+    if type(num_ops) is not int or not 1 <= num_ops <= _native.MAX_POLICY_OPS:
+        raise RunsInPythonError(f"num_ops {num_ops!r}", f"ints from 1 to {_native.MAX_POLICY_OPS}")
     choices = [
         enumerator.choice(name, (0.0 if magnitudes is None else magnitudes[transform.magnitude],), is_signed)
         for name, (magnitudes, is_signed) in enumerator.space(transform.num_magnitude_bins).items()
     ]
-    return {"rule": "rand_augment", "num_ops": num_ops, "choices": choices}
+    return _native.RandAugment(num_ops=num_ops, choices=choices, family=enumerator.family)
 
 
 @_enumerating
-def lower_trivial_augment(transform: Any, enumerator: _Enumerator) -> Step:
+def lower_trivial_augment(transform: Any, enumerator: _Enumerator) -> _native.Step:
     num_bins = transform.num_magnitude_bins
     if type(num_bins) is not int or num_bins < 2:
         raise RunsInPythonError(f"num_magnitude_bins {num_bins!r}", "ints from 2")
@@ -109,29 +119,29 @@ def lower_trivial_augment(transform: Any, enumerator: _Enumerator) -> Step:
         enumerator.choice(name, (0.0,) if magnitudes is None else magnitudes, is_signed)
         for name, (magnitudes, is_signed) in space.items()
     ]
-    return {"rule": "trivial_augment", "choices": choices}
+    return _native.TrivialAugmentWide(choices=choices, family=enumerator.family)
 
 
 @_enumerating
-def lower_auto_augment(transform: Any, enumerator: _Enumerator) -> Step:
+def lower_auto_augment(transform: Any, enumerator: _Enumerator) -> _native.Step:
     space = enumerator.space(_AUTO_AUGMENT_BINS)
     policies = transform.policies if enumerator.family == "v1" else transform._policies
-    return {"rule": "auto_augment", "policies": [_sub_policy(policy, space, enumerator) for policy in policies]}
+    chosen = [_sub_policy(policy, space, enumerator) for policy in policies]
+    return _native.AutoAugment(policies=chosen, family=enumerator.family)
 
 
-def _sub_policy(policy: Any, space: _Space, enumerator: _Enumerator) -> list[dict[str, Any]]:
+def _sub_policy(policy: Any, space: _Space, enumerator: _Enumerator) -> list[_native.PolicyChoice]:
     if len(policy) != 2:
         raise RunsInPythonError(f"a policy of {len(policy)} operations", "two")
-    steps = []
+    choices = []
     for name, probability, magnitude_bin in policy:
         magnitudes, is_signed = space[name]
         if enumerator.family == "v1":
             magnitude = 0.0 if magnitude_bin is None else _at(magnitudes, magnitude_bin)
         else:
             magnitude = 0.0 if magnitudes is None else _at(magnitudes, magnitude_bin)
-        ops = enumerator.ops(name, (magnitude,), is_signed)
-        steps.append({"probability": _parameters.probability(probability), "is_signed": is_signed, "ops": ops})
-    return steps
+        choices.append(enumerator.choice(name, (magnitude,), is_signed, _parameters.probability(probability)))
+    return choices
 
 
 def _at(magnitudes: tuple[float, ...] | None, magnitude_bin: int) -> float:
@@ -149,7 +159,7 @@ def _enumerated(
     is_signed: bool,
     size: Size,
     fill: tuple[int, int, int],
-) -> tuple[Op, ...]:
+) -> tuple[_native.PixelOp, ...]:
     """Cached, because a policy has hundreds and is the same in every epoch; nobody changes them."""
     signs = (1.0, -1.0) if is_signed else (1.0,)
     values = [magnitude * sign for magnitude in magnitudes for sign in signs]
@@ -158,7 +168,9 @@ def _enumerated(
     return tuple(_pixel_op(family, name, value) for value in values)
 
 
-def _recorded_op(kind: Any, family: Family, name: str, magnitude: float, size: Size, fill: tuple[int, int, int]) -> Op:
+def _recorded_op(
+    kind: Any, family: Family, name: str, magnitude: float, size: Size, fill: tuple[int, int, int]
+) -> _native.PixelOp:
     image = RecordedImage(size)
     nearest = _recognize.functional_v1().InterpolationMode.NEAREST
     if family == "v1":
@@ -172,15 +184,15 @@ def _recorded_op(kind: Any, family: Family, name: str, magnitude: float, size: S
     return image.op
 
 
-def _pixel_op(family: Family, name: str, magnitude: float) -> Op:
+def _pixel_op(family: Family, name: str, magnitude: float) -> _native.PixelOp:
     if not math.isfinite(magnitude):
         raise RunsInPythonError(f"{name} of magnitude {magnitude}")
     if name in _PLAIN:
-        return {"op": _PLAIN[name]}
+        return _PLAIN[name]()
     if name in _BLENDS:
-        return {"op": _BLENDS[name], "factor": 1.0 + magnitude}
+        return _BLENDS[name](factor=1.0 + magnitude)
     if name == "Posterize":
         return posterize_op(int(magnitude))
     if name == "Solarize":
-        return {"op": "solarize", "threshold": magnitude if family == "v1" else 255.0 * magnitude}
+        return _native.Solarize(threshold=magnitude if family == "v1" else 255.0 * magnitude)
     raise RunsInPythonError(f"its operation {name} is not native")

@@ -20,7 +20,7 @@ from fastload import _native
 from fastload._pillow._pillow import rgb_image
 from fastload._process._exit import exit_state
 from fastload.transforms import _recognize
-from fastload.transforms._stage import Family, RunsInPythonError, Size, Step
+from fastload.transforms._stage import Family, RunsInPythonError, Size
 
 # From here on, exp(-q^2 / 2) is 0 in float32.
 _LARGEST_Q = 14.5
@@ -41,7 +41,7 @@ class BlurKernel:
     sigma_to: float
 
 
-def prove(kernel: BlurKernel, size: Size) -> Step:
+def prove(kernel: BlurKernel, size: Size) -> _native.GaussianBlur:
     """The native step of a blur of images of `size`.
 
     Takes 0.1 s once in a process, and v1 0.7 s more for the first range of sigma.
@@ -55,7 +55,7 @@ def prove(kernel: BlurKernel, size: Size) -> Step:
         raise RunsInPythonError(f"torch {torch.__version__} computes its weights in a way that is not known here")
     if not _adds_as_torch(kernel, size, settings):
         raise RunsInPythonError(f"torch {torch.__version__} adds up pixels in an order that is not known here")
-    return dict(step)
+    return step
 
 
 def _settings() -> tuple[object, ...]:
@@ -73,7 +73,7 @@ def _settings() -> tuple[object, ...]:
 
 
 @functools.lru_cache(maxsize=64)
-def _step_with_torch_weights(kernel: BlurKernel, settings: tuple[object, ...]) -> Step | None:
+def _step_with_torch_weights(kernel: BlurKernel, settings: tuple[object, ...]) -> _native.GaussianBlur | None:
     """The step, or None where native weights are not torch's."""
     table = None
     if kernel.family == "v1":
@@ -82,18 +82,16 @@ def _step_with_torch_weights(kernel: BlurKernel, settings: tuple[object, ...]) -
             return None
     sigmas = _sigmas(kernel, _PROBED_WEIGHTS)
     for lanes in _SUM_LANES:
-        if all(
-            _weights_are_torchs(kernel.family, size, sigmas, lanes, table) for size in {kernel.width, kernel.height}
-        ):
-            return {
-                "kind": "gaussian_blur",
-                "sigma": (kernel.sigma_from, kernel.sigma_to),
-                "columns": _positions(kernel.family, kernel.width),
-                "rows": _positions(kernel.family, kernel.height),
-                "weights": kernel.family,
-                "sum_lanes": lanes,
-                **({} if table is None else {"torch_gaussian": table}),
-            }
+        step = _native.GaussianBlur(
+            sigma=(kernel.sigma_from, kernel.sigma_to),
+            columns=_positions(kernel.family, kernel.width),
+            rows=_positions(kernel.family, kernel.height),
+            family=kernel.family,
+            sum_lanes=lanes,
+            torch_gaussian=table,
+        )
+        if all(_weights_are_torchs(step, size, sigmas) for size in {kernel.width, kernel.height}):
+            return step
     return None
 
 
@@ -110,13 +108,9 @@ def _positions(family: Family, size: int) -> list[float]:
     return positions
 
 
-def _weights_are_torchs(
-    family: Family, size: int, sigmas: NDArray[np.float32], lanes: int, table: _native.TorchGaussian | None
-) -> bool:
-    ours = _native.gaussian_weights(
-        _positions(family, size), sigmas, weights=family, sum_lanes=lanes, torch_gaussian=table
-    )
-    compute = _recognize.gaussian_functions(family)._get_gaussian_kernel1d
+def _weights_are_torchs(step: _native.GaussianBlur, size: int, sigmas: NDArray[np.float32]) -> bool:
+    ours = _native.gaussian_weights(step, _positions(step.family, size), sigmas)
+    compute = _recognize.gaussian_functions(step.family)._get_gaussian_kernel1d
     device = torch.device("cpu")
     return all(
         np.array_equal(compute(size, float(sigma), torch.float32, device).numpy(), weights)
@@ -155,9 +149,9 @@ def _adds_as_torch(kernel: BlurKernel, size: Size, settings: tuple[object, ...])
     return True
 
 
-def native_sums(step: Step, sigma: float, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
+def native_sums(step: _native.GaussianBlur, sigma: float, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
     """What the blur comes to before it is rounded, [height, width, 3]."""
-    sums = _native.gaussian_sums([{**step, "position": 0}], sigma, np.ascontiguousarray(pixels.transpose(2, 0, 1)))
+    sums = _native.gaussian_sums(step, sigma, np.ascontiguousarray(pixels.transpose(2, 0, 1)))
     shown: NDArray[np.float32] = sums[:, :, : pixels.shape[1]].transpose(1, 2, 0)
     return shown
 

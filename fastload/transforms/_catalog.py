@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from fastload import _native
 from fastload.transforms import _auto_augment, _color, _gaussian_blur, _geometry, _recognize
-from fastload.transforms._stage import Family, StageContext, Step
+from fastload.transforms._stage import Family, StageContext
 
-LowerOnImage = Callable[[Any, StageContext], list[Step]]
+LowerOnImage = Callable[[Any, StageContext], list[_native.Step]]
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ def _on_tensor(attributes: str = "", on_image: LowerOnImage | None = None) -> Na
     return NativeTransform(_names(attributes), on_image=on_image, on_tensor=True)
 
 
-def _no_steps(transform: Any, context: StageContext) -> list[Step]:
+def _no_steps(transform: Any, context: StageContext) -> list[_native.Step]:
     """RGB images pass as they are."""
     return []
 
@@ -63,12 +64,12 @@ _BOTH: Mapping[str, NativeTransform] = {
     "Grayscale": _on_image("num_output_channels", _color.lower_grayscale),
     "RandomGrayscale": _on_image("p", _color.lower_random_grayscale),
     "ColorJitter": _on_image("brightness contrast saturation hue", _color.lower_color_jitter),
-    "RandomInvert": _on_image("p", _color.random_op(_color.plain_op("invert"))),
+    "RandomInvert": _on_image("p", _color.random_op(_color.plain_op(_native.Invert))),
     "RandomPosterize": _on_image("p bits", _color.random_op(_color.posterize)),
     "RandomSolarize": _on_image("p threshold", _color.random_op(_color.solarize)),
     "RandomAdjustSharpness": _on_image("p sharpness_factor", _color.random_op(_color.sharpness)),
-    "RandomAutocontrast": _on_image("p", _color.random_op(_color.plain_op("autocontrast"))),
-    "RandomEqualize": _on_image("p", _color.random_op(_color.plain_op("equalize"))),
+    "RandomAutocontrast": _on_image("p", _color.random_op(_color.plain_op(_native.Autocontrast))),
+    "RandomEqualize": _on_image("p", _color.random_op(_color.plain_op(_native.Equalize))),
     "GaussianBlur": _on_image("kernel_size sigma", _gaussian_blur.lower_gaussian_blur),
     "RandAugment": _on_image(
         "num_ops magnitude num_magnitude_bins interpolation fill _fill", _auto_augment.lower_rand_augment

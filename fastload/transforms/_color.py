@@ -5,58 +5,59 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from fastload import _native
 from fastload.transforms import _parameters
-from fastload.transforms._stage import Op, RunsInPythonError, StageContext, Step
+from fastload.transforms._stage import RunsInPythonError, StageContext
 
-LowerOp = Callable[[Any], Op]
+LowerOp = Callable[[Any], _native.PixelOp]
 
 
-def lower_grayscale(transform: Any, context: StageContext) -> list[Step]:
+def lower_grayscale(transform: Any, context: StageContext) -> list[_native.Step]:
     channels = transform.num_output_channels
     if type(channels) is not int or channels != 3:
         raise RunsInPythonError(f"num_output_channels {channels!r}", "3")
-    return [{"kind": "pixel_op", "probability": None, "op": {"op": "grayscale"}}]
+    return [_native.ApplyOp(op=_native.Grayscale(), probability=None)]
 
 
-def lower_random_grayscale(transform: Any, context: StageContext) -> list[Step]:
-    return [{"kind": "pixel_op", "probability": _parameters.probability(transform.p), "op": {"op": "grayscale"}}]
+def lower_random_grayscale(transform: Any, context: StageContext) -> list[_native.Step]:
+    return [_native.ApplyOp(op=_native.Grayscale(), probability=_parameters.probability(transform.p))]
 
 
-def random_op(lower_op: LowerOp) -> Callable[[Any, StageContext], list[Step]]:
+def random_op(lower_op: LowerOp) -> Callable[[Any, StageContext], list[_native.Step]]:
     """The lowering of a transform that does one operation with probability p; v1 compares p as a Python number."""
 
-    def lower(transform: Any, context: StageContext) -> list[Step]:
+    def lower(transform: Any, context: StageContext) -> list[_native.Step]:
         threshold = _parameters.item_probability if context.family == "v1" else _parameters.probability
-        return [{"kind": "pixel_op", "probability": threshold(transform.p), "op": lower_op(transform)}]
+        return [_native.ApplyOp(op=lower_op(transform), probability=threshold(transform.p))]
 
     return lower
 
 
-def plain_op(name: str) -> LowerOp:
-    return lambda transform: {"op": name}
+def plain_op(kind: Callable[[], _native.PixelOp]) -> LowerOp:
+    return lambda transform: kind()
 
 
-def posterize(transform: Any) -> Op:
+def posterize(transform: Any) -> _native.PixelOp:
     return posterize_op(transform.bits)
 
 
-def posterize_op(bits: object) -> Op:
+def posterize_op(bits: object) -> _native.PixelOp:
     if type(bits) is not int or not 1 <= bits <= 8:
         raise RunsInPythonError(f"bits {bits!r}", "ints from 1 to 8")
-    return {"op": "posterize", "bits": bits}
+    return _native.Posterize(bits=bits)
 
 
-def solarize(transform: Any) -> Op:
-    return {"op": "solarize", "threshold": _parameters.number(transform.threshold, "threshold")}
+def solarize(transform: Any) -> _native.PixelOp:
+    return _native.Solarize(threshold=_parameters.number(transform.threshold, "threshold"))
 
 
-def sharpness(transform: Any) -> Op:
-    return {"op": "sharpness", "factor": _parameters.number(transform.sharpness_factor, "sharpness_factor")}
+def sharpness(transform: Any) -> _native.PixelOp:
+    return _native.Sharpness(factor=_parameters.number(transform.sharpness_factor, "sharpness_factor"))
 
 
-def lower_color_jitter(transform: Any, context: StageContext) -> list[Step]:
+def lower_color_jitter(transform: Any, context: StageContext) -> list[_native.Step]:
     factors = {name: _factors(transform, name) for name in ("brightness", "contrast", "saturation", "hue")}
-    return [{"kind": "color_jitter", **factors}]
+    return [_native.ColorJitter(**factors)]
 
 
 def _factors(transform: Any, name: str) -> tuple[float, float] | None:

@@ -9,13 +9,12 @@ import numpy as np
 from fastload import _native
 from fastload.transforms import _parameters, _recognize
 from fastload.transforms._blur_proof import BlurKernel, prove
-from fastload.transforms._stage import RunsInPythonError, Size, StageContext, Step
+from fastload.transforms._stage import RunsInPythonError, Size, StageContext
 
-_MAX_KERNEL_SIZE = 127  # kMaxBlurSize of csrc/image/blur/gaussian_blur.h
 _MAX_SIGMA = 64.0  # a table of torch.exp grows with its logarithm
 
 
-def lower_gaussian_blur(transform: Any, context: StageContext) -> list[Step]:
+def lower_gaussian_blur(transform: Any, context: StageContext) -> list[_native.Step]:
     if not _native.has_fast_blur():
         raise RunsInPythonError("torch's is faster without AVX2 or AVX-512")
     kernel = BlurKernel(context.family, *_kernel_size(transform.kernel_size), *_sigma(transform.sigma))
@@ -34,11 +33,11 @@ def _kernel_size(value: object) -> tuple[int, int]:
     """(width, height), as torchvision keeps it."""
     if isinstance(value, (list, tuple)) and len(value) == 2 and all(map(_is_kernel_side, value)):
         return value[0], value[1]
-    raise RunsInPythonError(f"kernel_size {value!r}", f"odd ints up to {_MAX_KERNEL_SIZE}")
+    raise RunsInPythonError(f"kernel_size {value!r}", f"odd ints up to {_native.MAX_BLUR_SIZE}")
 
 
 def _is_kernel_side(value: object) -> bool:
-    return type(value) is int and 1 <= value <= _MAX_KERNEL_SIZE and value % 2 == 1
+    return type(value) is int and 1 <= value <= _native.MAX_BLUR_SIZE and value % 2 == 1
 
 
 def _sigma(value: object) -> tuple[float, float]:

@@ -1,15 +1,16 @@
-"""Native steps of the transforms that change an image's size or move its pixels, and the sizes they give."""
+"""Native steps of the transforms that change an image's size or move its pixels."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+from fastload import _native
 from fastload.transforms import _parameters
-from fastload.transforms._parameters import MAX_SIDE
-from fastload.transforms._stage import RunsInPythonError, Size, StageContext, Step
+from fastload.transforms._stage import RunsInPythonError, Size, StageContext
 
 
-def lower_random_resized_crop(transform: Any, context: StageContext) -> list[Step]:
+def lower_random_resized_crop(transform: Any, context: StageContext) -> list[_native.Step]:
     height, width = _parameters.height_and_width(transform.size)
     scale = _parameters.interval(transform.scale, "scale")
     ratio = _parameters.interval(transform.ratio, "ratio")
@@ -18,65 +19,65 @@ def lower_random_resized_crop(transform: Any, context: StageContext) -> list[Ste
     if ratio[0] >= 2 or ratio[1] <= 0.5:  # of a side of one pixel, a half is rounded to an empty crop
         raise RunsInPythonError(f"ratio {ratio} may leave nothing of a narrow image", "first < 2 and second > 0.5")
     return [
-        {
-            "kind": "random_resized_crop",
-            "height": height,
-            "width": width,
-            "scale": scale,
-            "ratio": ratio,
-            "log_ratio": _parameters.log_ratio(transform, context.family),
-            "interpolation": _parameters.interpolation(transform.interpolation, context.family),
-        }
+        _native.RandomResizedCrop(
+            height=height,
+            width=width,
+            scale=scale,
+            ratio=ratio,
+            log_ratio=_parameters.log_ratio(transform, context.family),
+            interpolation=_parameters.interpolation(transform.interpolation, context.family),
+        )
     ]
 
 
-def lower_resize(transform: Any, context: StageContext) -> list[Step]:
+def lower_resize(transform: Any, context: StageContext) -> list[_native.Step]:
     interpolation = _parameters.interpolation(transform.interpolation, context.family)
     if transform.size is None and context.family == "v2":
         height, width = _resized_longer_side(context.size, transform.max_size)
-        return [{"kind": "resize", "height": height, "width": width, "interpolation": interpolation}]
+        return [_native.Resize(height=height, width=width, interpolation=interpolation)]
     sizes = _parameters.sizes(transform.size)
     max_size = transform.max_size
     if len(sizes) == 1:
         if max_size is not None and (_parameters.side(max_size) <= sizes[0]):
             raise RunsInPythonError(f"max_size {max_size} is not greater than size {sizes[0]}")
         limit = None if max_size is None else _parameters.side(max_size)
-        return [{"kind": "resize_shorter_side", "size": sizes[0], "max_size": limit, "interpolation": interpolation}]
+        step = _native.ResizeShorterSide(size=sizes[0], max_size=limit, interpolation=interpolation)
+        _check_sides(sorted(step.size_after(context.size) or ()))
+        return [step]
     if max_size is not None:
         raise RunsInPythonError(f"max_size {max_size} together with height and width")
-    return [{"kind": "resize", "height": sizes[0], "width": sizes[1], "interpolation": interpolation}]
+    return [_native.Resize(height=sizes[0], width=sizes[1], interpolation=interpolation)]
 
 
-def lower_center_crop(transform: Any, context: StageContext) -> list[Step]:
+def lower_center_crop(transform: Any, context: StageContext) -> list[_native.Step]:
     height, width = _parameters.square_or_sides(transform.size)
-    return [{"kind": "center_crop", "height": height, "width": width}]
+    return [_native.CenterCrop(height=height, width=width)]
 
 
-def lower_pad(transform: Any, context: StageContext) -> list[Step]:
+def lower_pad(transform: Any, context: StageContext) -> list[_native.Step]:
     paddings = _parameters.paddings(transform.padding)
     fill = _parameters.fill_of(transform, context.family)
-    return [_pad_step(paddings, fill, _parameters.padding_mode(transform.padding_mode))]
+    return [_pad_step(paddings, fill, _parameters.padding_mode(transform.padding_mode), context)]
 
 
-def lower_random_crop(transform: Any, context: StageContext) -> list[Step]:
+def lower_random_crop(transform: Any, context: StageContext) -> list[_native.Step]:
     height, width = _parameters.height_and_width(transform.size)
     fill = _parameters.fill_of(transform, context.family)
     mode = _parameters.padding_mode(transform.padding_mode)
     pad_if_needed = _parameters.flag(transform.pad_if_needed, "pad_if_needed")
     paddings = _own_padding(transform.padding, context)
-    pads = [] if paddings is None else [_pad_step(paddings, fill, mode)]
+    pads = [] if paddings is None else [_pad_step(paddings, fill, mode, context)]
     if pads and pad_if_needed and context.family == "v2" and mode in ("reflect", "symmetric"):
         # v2 adds up both paddings and mirrors once, which is not the mirror image of a mirror image.
         raise RunsInPythonError(f"padding and pad_if_needed together with padding_mode {mode}")
-    crop = {
-        "kind": "random_crop",
-        "height": height,
-        "width": width,
-        "pad_if_needed": pad_if_needed,
-        "fill": fill,
-        "padding_mode": mode,
-        "draws": context.family,
-    }
+    crop = _native.RandomCrop(
+        height=height,
+        width=width,
+        pad_if_needed=pad_if_needed,
+        padding_mode=mode,
+        fill=fill,
+        family=context.family,
+    )
     return [*pads, crop]
 
 
@@ -92,52 +93,21 @@ def _own_padding(padding: object, context: StageContext) -> tuple[int, int, int,
     return (left, top, right, bottom) if any((left, top, right, bottom)) else None
 
 
-def _pad_step(paddings: tuple[int, int, int, int], fill: tuple[int, int, int], mode: str) -> Step:
+def _pad_step(
+    paddings: tuple[int, int, int, int], fill: tuple[int, int, int], mode: str, context: StageContext
+) -> _native.Step:
     left, top, right, bottom = paddings
-    step = {"kind": "pad", "left": left, "top": top, "right": right, "bottom": bottom}
-    return {**step, "fill": fill, "padding_mode": mode}
+    step = _native.Pad(left=left, top=top, right=right, bottom=bottom, padding_mode=mode, fill=fill)
+    _check_sides(step.size_after(context.size) or ())
+    return step
 
 
-def lower_horizontal_flip(transform: Any, context: StageContext) -> list[Step]:
-    return [{"kind": "horizontal_flip", "probability": _parameters.probability(transform.p)}]
+def lower_horizontal_flip(transform: Any, context: StageContext) -> list[_native.Step]:
+    return [_native.RandomHorizontalFlip(probability=_parameters.probability(transform.p))]
 
 
-def lower_vertical_flip(transform: Any, context: StageContext) -> list[Step]:
-    return [{"kind": "vertical_flip", "probability": _parameters.probability(transform.p)}]
-
-
-def size_after(step: Step, size: Size | None) -> Size | None:
-    """Size of every image after `step`, or None where it depends on the file.
-
-    Raises:
-        RunsInPythonError: it would be a size that no native image has.
-    """
-    kind = step["kind"]
-    if kind in ("random_resized_crop", "resize", "center_crop", "random_crop"):
-        return step["height"], step["width"]
-    if size is None:
-        return None
-    if kind == "resize_shorter_side":
-        return _resized_shorter_side(size, step["size"], step["max_size"])
-    if kind == "pad":
-        height, width = size[0] + step["top"] + step["bottom"], size[1] + step["left"] + step["right"]
-        if max(height, width) > MAX_SIDE:
-            raise RunsInPythonError(f"it gives sides of {height} and {width}", f"1 to {MAX_SIDE}")
-        return height, width
-    if kind == "random_apply":
-        applied: Size | None = size
-        for inner in step["steps"]:
-            applied = size_after(inner, applied)
-        return size if applied == size else None
-    return size
-
-
-def _resized_shorter_side(size: Size, short: int, max_size: int | None) -> Size:
-    """torchvision's rule: the long side is truncated; `max_size` bounds it and then shortens the short side."""
-    long = int(short * max(size) / min(size))
-    if max_size is not None and long > max_size:
-        short, long = int(max_size * short / long), max_size
-    return _ordered(size, short, long)
+def lower_vertical_flip(transform: Any, context: StageContext) -> list[_native.Step]:
+    return [_native.RandomVerticalFlip(probability=_parameters.probability(transform.p))]
 
 
 def _resized_longer_side(size: Size | None, max_size: object) -> Size:
@@ -145,10 +115,12 @@ def _resized_longer_side(size: Size | None, max_size: object) -> Size:
     if size is None:
         raise RunsInPythonError("size None on images of several sizes")
     long = _parameters.side(max_size)
-    return _ordered(size, int(long * min(size) / max(size)), long)
-
-
-def _ordered(size: Size, short: int, long: int) -> Size:
-    if short < 1 or long > MAX_SIDE:
-        raise RunsInPythonError(f"it gives sides of {short} and {long}", f"1 to {MAX_SIDE}")
+    short = int(long * min(size) / max(size))
+    _check_sides((short, long))
     return (short, long) if size[0] <= size[1] else (long, short)
+
+
+def _check_sides(sides: Sequence[int]) -> None:
+    """Refuses a size that no native image has, where it is known."""
+    if sides and not (min(sides) >= 1 and max(sides) <= _native.MAX_IMAGE_SIDE):
+        raise RunsInPythonError(f"it gives sides of {sides[0]} and {sides[1]}", f"1 to {_native.MAX_IMAGE_SIDE}")

@@ -6,30 +6,30 @@ from typing import Any
 
 import torch
 
-from fastload.transforms import _geometry, _recognize
+from fastload import _native
+from fastload.transforms import _recognize
 from fastload.transforms._catalog import NATIVE_NAMES, NativeTransform, native_transform
 from fastload.transforms._parameters import probability
 from fastload.transforms._pipeline import Node
-from fastload.transforms._stage import Family, RunsInPythonError, Size, StageContext, Step
+from fastload.transforms._stage import Family, PlacedStep, RunsInPythonError, Size, StageContext
 from fastload.transforms._tensor_part import TensorForm, TensorProbe, lower_random_erasing
 
 _TO_TENSOR = "PILToTensor, ToTensor or v2.ToImage"
 _BEFORE_TENSORS = f"before {_TO_TENSOR}"
-# The native plan (csrc/image/plan/resolved_transform.h) takes one more, and a RandomErasing may follow.
-_MAX_RESOLVED_STEPS = 31
+_MAX_OPERATIONS = _native.MAX_OPERATIONS - 1  # a RandomErasing may follow
 
 
 class Head:
     """The native prefix as it grows.
 
     Attributes:
-        steps: What it does to images, and the step of a RandomErasing.
+        steps: What it does to images, and the step of a RandomErasing, each with its position.
         size: Of every result; None where it depends on the image.
         form: Of the result; None while it is a PIL image.
     """
 
     def __init__(self) -> None:
-        self.steps: list[Step] = []
+        self.steps: list[PlacedStep] = []
         self.size: Size | None = None
         self.form: TensorForm | None = None
         self._probe: TensorProbe | None = None
@@ -48,9 +48,9 @@ class Head:
 
     def _take_on_image(self, node: Node, position: int) -> None:
         steps, size = _image_steps(node, position, self.size)
-        count = sum(map(_resolved_count, [*self.steps, *steps]))
-        if count > _MAX_RESOLVED_STEPS:
-            raise RunsInPythonError(f"{count} image operations", f"at most {_MAX_RESOLVED_STEPS}")
+        count = sum(step.max_operations for _, step in [*self.steps, *steps])
+        if count > _MAX_OPERATIONS:
+            raise RunsInPythonError(f"{count} image operations", f"at most {_MAX_OPERATIONS}")
         self.steps += steps
         self.size = size
 
@@ -61,8 +61,7 @@ class Head:
         if self._is_erased:
             raise RunsInPythonError("not native after a RandomErasing")
         if form is not None and known.erases:
-            step = lower_random_erasing(node.transform, family, form.dtype)
-            self.steps.append({**step, "position": position})
+            self.steps.append((position, lower_random_erasing(node.transform, family, form.dtype)))
             self._is_erased = True
             return
         if form is not None and not known.on_tensor:
@@ -94,28 +93,31 @@ def _makes_tensor(node: Node) -> bool:
     return found is not None and found[0].makes_tensor
 
 
-def _image_steps(node: Node, position: int, size: Size | None) -> tuple[list[Step], Size | None]:
+def _image_steps(node: Node, position: int, size: Size | None) -> tuple[list[PlacedStep], Size | None]:
     """The steps of a transform on PIL images of `size`, and the size after them."""
-    if node.held is None:
-        known, family = _known(node.transform)
-        if known.makes_tensor:
-            raise RunsInPythonError("not native in a RandomApply")
-        if known.on_image is None:
-            raise RunsInPythonError("not native on images", f"after {_TO_TENSOR}")
-        replaced = _recognize.replaced_function(family)
-        if replaced is not None:
-            raise RunsInPythonError(f"{replaced} of torchvision's functions was replaced")
-        lowered = known.on_image(node.transform, StageContext(family, size))
-        steps = [{**step, "position": position} for step in lowered]
-    else:
-        steps = [_random_apply_step(node, node.held, position, size)]
-    for step in steps:
-        size = _geometry.size_after(step, size)
-    return steps, size
+    lowered = _steps_of(node, size) if node.held is None else [_random_apply_step(node, node.held, position, size)]
+    for step in lowered:
+        size = step.size_after(size)
+    return [(position, step) for step in lowered], size
 
 
-def _random_apply_step(node: Node, held: tuple[Node, ...], position: int, size: Size | None) -> Step:
-    inner: list[Step] = []
+def _steps_of(node: Node, size: Size | None) -> list[_native.Step]:
+    known, family = _known(node.transform)
+    if known.makes_tensor:
+        raise RunsInPythonError("not native in a RandomApply")
+    if known.on_image is None:
+        raise RunsInPythonError("not native on images", f"after {_TO_TENSOR}")
+    replaced = _recognize.replaced_function(family)
+    if replaced is not None:
+        raise RunsInPythonError(f"{replaced} of torchvision's functions was replaced")
+    try:
+        return known.on_image(node.transform, StageContext(family, size))
+    except ValueError as error:  # an argument that the native step does not take
+        raise RunsInPythonError(str(error)) from error
+
+
+def _random_apply_step(node: Node, held: tuple[Node, ...], position: int, size: Size | None) -> _native.Step:
+    inner: list[PlacedStep] = []
     inner_position = position + 1
     for member in held:
         try:
@@ -127,19 +129,6 @@ def _random_apply_step(node: Node, held: tuple[Node, ...], position: int, size: 
         inner_position += member.count
     if not inner:
         raise RunsInPythonError("it holds nothing that changes an image")
-    return {
-        "kind": "random_apply",
-        "position": position,
-        "probability": probability(node.transform.p),
-        "draws": _recognize.family_of(type(node.transform)),
-        "steps": inner,
-    }
-
-
-def _resolved_count(step: Step) -> int:
-    """How many image operations a step can come to."""
-    if step["kind"] == "random_apply":
-        return sum(map(_resolved_count, step["steps"]))
-    if step["kind"] == "policy":
-        return int(step.get("num_ops", 2 if step["rule"] == "auto_augment" else 1))
-    return {"random_resized_crop": 2, "random_crop": 2, "color_jitter": 4}.get(step["kind"], 1)
+    family = _recognize.family_of(type(node.transform))
+    assert family is not None
+    return _native.RandomApply(probability=probability(node.transform.p), family=family, steps=inner)

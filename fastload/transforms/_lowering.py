@@ -7,8 +7,7 @@ v1 and v2, with nothing about the object or the class overridden.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import FunctionType
 from typing import Any, Literal
 
@@ -18,7 +17,7 @@ from fastload.transforms import _recognize
 from fastload.transforms._head import Head
 from fastload.transforms._multi_view import views_of
 from fastload.transforms._pipeline import Node, expand
-from fastload.transforms._stage import RunsInPythonError, Step
+from fastload.transforms._stage import PlacedStep, RunsInPythonError
 
 SampleKind = Literal["pil", "tensor", "tv_image"]
 
@@ -49,19 +48,8 @@ class LoweredTransform:
     same steps, and a tail of the very same objects.
 
     Attributes:
-        steps: The head's, in order; each a dict of "kind", "position" (that of its stage) and
-            random_resized_crop: height, width, scale, ratio, log_ratio, interpolation;
-            resize: height, width, interpolation; resize_shorter_side: size, max_size (None: none), interpolation;
-            center_crop: height, width; pad: left, top, right, bottom, fill, padding_mode;
-            random_crop: height, width, pad_if_needed, fill, padding_mode, draws;
-            horizontal_flip, vertical_flip: probability; random_apply: probability, draws, steps;
-            pixel_op: probability (None: always, without a draw), op;
-            gaussian_blur: sigma, columns, rows, weights, sum_lanes, and torch_gaussian (v1);
-            color_jitter: brightness, contrast, saturation, hue, each (low, high) or None;
-            policy: rule, draws, and num_ops and choices (rand_augment), choices (trivial_augment) or policies
-            (auto_augment); random_erasing, which comes after the table: probability, scale, ratio, log_ratio, value,
-            draws. `draws` is "v1" or "v2": whose order of random draws. Probabilities and the bounds of a log_ratio
-            are float32 numbers.
+        steps: The head's, in order, each with the position of its stage, counted from the first view's. What an object
+            of fastload._native does, csrc/image/steps tells.
         height, width: Size of what the head makes; None where it depends on the image.
         dtype, element_size: Of its elements.
         table: 3 * 256 elements in `dtype` (element 256 * c + v is what value v of channel c becomes), or None where
@@ -74,7 +62,7 @@ class LoweredTransform:
         stages: What explain() shows.
     """
 
-    steps: tuple[Step, ...]
+    steps: tuple[PlacedStep, ...]
     height: int | None
     width: int | None
     dtype: torch.dtype
@@ -106,8 +94,10 @@ class NotLowered:
     stages: tuple[TransformStage, ...] = ()
 
 
-def lower_transform(transform: object) -> LoweredTransform | NotLowered:
+def lower_transform(transform: object, first_position: int = 0) -> LoweredTransform | NotLowered:
     """Lower `transform`, which takes an RGB PIL image: a container of torchvision or torch, one transform, or None.
+
+    The positions of its steps count on from `first_position`.
 
     The objects can be changed later without notice and torch's defaults matter to them, so lower again at each epoch
     and compare: about 0.5 ms.
@@ -125,7 +115,7 @@ def lower_transform(transform: object) -> LoweredTransform | NotLowered:
         position, problem = len(stages), None
         if cut is None:
             try:
-                head.take(node, position)
+                head.take(node, first_position + position)
             except RunsInPythonError as error:
                 cut, problem = position, f"runs in Python from here on ({error})"
         else:
@@ -149,24 +139,12 @@ def lower_views(transform: object) -> list[LoweredTransform] | None:
     if views is None:
         return None
     lowered: list[LoweredTransform] = []
-    first_position = 0
     for view in views:
-        form = lower_transform(view)
+        form = lower_transform(view, sum(len(previous.stages) for previous in lowered))
         if not isinstance(form, LoweredTransform):
             return None
-        lowered.append(replace(form, steps=_moved(form.steps, first_position)))
-        first_position += len(form.stages)
+        lowered.append(form)
     return lowered
-
-
-def _moved(steps: Iterable[Step], by: int) -> tuple[Step, ...]:
-    moved = []
-    for step in steps:
-        step = {**step, "position": step["position"] + by}
-        if "steps" in step:
-            step["steps"] = list(_moved(step["steps"], by))
-        moved.append(step)
-    return tuple(moved)
 
 
 def _result(head: Head, tail: tuple[Any, ...], stages: tuple[TransformStage, ...]) -> LoweredTransform:

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from fastload import _native
 from fastload.transforms import _recognize
 from fastload.transforms._stage import Family, RunsInPythonError
-
-MAX_SIDE = 65535  # kMaxImageSide of csrc/image/plan/transform_plan.h
 
 _INTERPOLATIONS = {0: "nearest", 1: "lanczos", 2: "bilinear", 3: "bicubic", 4: "box", 5: "hamming"}  # Pillow's integers
 _PADDING_MODES = ("constant", "edge", "reflect", "symmetric")
@@ -20,9 +19,9 @@ _RESOLUTION = 2.0**-24
 
 
 def side(value: object) -> int:
-    if isinstance(value, (int, np.integer)) and not isinstance(value, bool) and 1 <= value <= MAX_SIDE:
+    if isinstance(value, (int, np.integer)) and not isinstance(value, bool) and 1 <= value <= _native.MAX_IMAGE_SIDE:
         return int(value)
-    raise RunsInPythonError(f"size {value!r}", f"ints from 1 to {MAX_SIDE}")
+    raise RunsInPythonError(f"size {value!r}", f"ints from 1 to {_native.MAX_IMAGE_SIDE}")
 
 
 def sizes(value: object) -> tuple[int, ...]:
@@ -139,10 +138,11 @@ def color(fill: object) -> tuple[int, int, int]:
 def paddings(value: object) -> tuple[int, int, int, int]:
     """(left, top, right, bottom) from an int or a sequence of one, two or four, as torchvision reads them."""
     amounts: list[Any] = list(value) if isinstance(value, (list, tuple)) else [value]
-    if len(amounts) in (1, 2, 4) and all(type(amount) is int and 0 <= amount <= MAX_SIDE for amount in amounts):
+    most = _native.MAX_IMAGE_SIDE
+    if len(amounts) in (1, 2, 4) and all(type(amount) is int and 0 <= amount <= most for amount in amounts):
         left, top, right, bottom = (amounts * 4)[:4]
         return left, top, right, bottom
-    raise RunsInPythonError(f"padding {value!r}", f"one, two or four ints from 0 to {MAX_SIDE}")
+    raise RunsInPythonError(f"padding {value!r}", f"one, two or four ints from 0 to {most}")
 
 
 def padding_mode(value: object) -> str:

@@ -5,24 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from fastload import _native
 from fastload._pillow._pillow import RgbImage
-from fastload.transforms._stage import Op, RunsInPythonError, Size
+from fastload.transforms._stage import RunsInPythonError, Size
 
 _AFFINE = 0  # Pillow's integers
 _NEAREST = 0
-_ROTATIONS = {2: "rotate90", 3: "rotate180", 4: "rotate270"}
+_ROTATIONS = {2: _native.Rotate90, 3: _native.Rotate180, 4: _native.Rotate270}
 
 
 class RecordedImage(RgbImage):
     """An RGB image without pixels. What turns, shears or shifts it gets it back, with the operation in `op`.
 
     Attributes:
-        op: The last operation, as a policy's step holds it; None before the first.
+        op: The last operation; None before the first.
     """
 
     def __init__(self, size: Size) -> None:
         # Without Image.__init__, which sets attributes that are properties here and hold pixels there.
-        self.op: Op | None = None
+        self.op: _native.PixelOp | None = None
         self._height, self._width = size
 
     @property
@@ -45,12 +46,12 @@ class RecordedImage(RgbImage):
         return "R", "G", "B"
 
     def copy(self) -> RgbImage:
-        return self._note({"op": "identity"})
+        return self._note(_native.Identity())
 
     def transpose(self, method: Any) -> RgbImage:
         if int(method) not in _ROTATIONS:
             raise RunsInPythonError(f"it transposes by {method!r}")
-        return self._note({"op": _ROTATIONS[int(method)]})
+        return self._note(_ROTATIONS[int(method)]())
 
     def transform(
         self,
@@ -63,9 +64,9 @@ class RecordedImage(RgbImage):
     ) -> RgbImage:
         if tuple(size) != self.size or method != _AFFINE or resample != _NEAREST or data is None or len(data) < 6:
             raise RunsInPythonError("it moves pixels", "affine, with interpolation nearest")
-        matrix = tuple(float(element) for element in data[:6])
-        return self._note({"op": "affine", "matrix": matrix, "fill": tuple(fillcolor)})
+        matrix = [float(element) for element in data[:6]]
+        return self._note(_native.Affine(matrix=matrix, fill=fillcolor))
 
-    def _note(self, op: Op) -> RgbImage:
+    def _note(self, op: _native.PixelOp) -> RgbImage:
         self.op = op
         return self

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
+
+from fastload import _native
 
 Family = Literal["v1", "v2"]
 Size = tuple[int, int]  # (height, width)
-Step = dict[str, Any]
-Op = dict[str, Any]
+PlacedStep = tuple[int, _native.Step]  # with the position of its transform in the flattened pipeline
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from fastload import _native
 from fastload._pillow._pillow import rgb_image
 from fastload.transforms import _parameters, _recognize
-from fastload.transforms._stage import Family, RunsInPythonError, Step
+from fastload.transforms._stage import Family, RunsInPythonError
 
 DTYPES = (
     torch.uint8,
@@ -126,7 +127,7 @@ def _describe(value: object) -> str:
     return _recognize.class_name(type(value))
 
 
-def lower_random_erasing(transform: Any, family: Family, dtype: torch.dtype) -> Step:
+def lower_random_erasing(transform: Any, family: Family, dtype: torch.dtype) -> _native.RandomErasing:
     """The step of a RandomErasing on tensors of `dtype`."""
     scale = _parameters.interval(transform.scale, "scale")
     ratio = _parameters.interval(transform.ratio, "ratio")
@@ -134,15 +135,13 @@ def lower_random_erasing(transform: Any, family: Family, dtype: torch.dtype) -> 
         raise RunsInPythonError(f"scale {scale} or ratio {ratio} is not positive")
     if family == "v2" and _parameters.is_number(transform.value):  # its constructor makes a list
         raise RunsInPythonError(f"value {transform.value!r} was set on the object")
-    return {
-        "kind": "random_erasing",
-        "probability": _parameters.probability(transform.p),
-        "scale": scale,
-        "ratio": ratio,
-        "log_ratio": _parameters.log_ratio(transform, family),
-        "value": _erased_elements(transform.value, dtype),
-        "draws": family,
-    }
+    return _native.RandomErasing(
+        probability=_parameters.probability(transform.p),
+        scale=scale,
+        ratio=ratio,
+        log_ratio=_parameters.log_ratio(transform, family),
+        value=_erased_elements(transform.value, dtype),
+    )
 
 
 def _erased_elements(value: object, dtype: torch.dtype) -> bytes:

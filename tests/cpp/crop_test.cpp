@@ -1,9 +1,12 @@
-#include "image/steps/crop.h"
-
 #include <limits>
+#include <optional>
 
 #include "check.h"
 #include "image/plan/placement.h"
+#include "image/plan/python_round.h"
+#include "image/steps/center_crop.h"
+#include "image/steps/random_resized_crop.h"
+#include "image/steps/resize_shorter_side.h"
 
 namespace fastload {
 namespace {
@@ -15,11 +18,13 @@ void check_region(const Region& actual, const Region& expected) {
     CHECK_EQUAL(actual.height, expected.height);
 }
 
-void check_shorter_side(ImageSize image, std::int32_t size, std::int32_t max_size, std::int64_t width,
+void check_shorter_side(ImageSize image, std::int32_t size, std::optional<std::int32_t> max_size, std::int64_t width,
                         std::int64_t height) {
-    const LongSize actual = resized_shorter_side(image, size, max_size);
-    CHECK_EQUAL(actual.width, width);
-    CHECK_EQUAL(actual.height, height);
+    ResizeShorterSide step;
+    step.size = size;
+    step.max_size = max_size;
+    const std::optional<LongSize> actual = step.size_after(image);
+    CHECK(actual && actual->width == width && actual->height == height);
 }
 
 }  // namespace
@@ -36,13 +41,13 @@ TEST_CASE(round_half_even_is_python_round) {
 
 // Expected values from torchvision 0.28's _compute_resized_output_size.
 TEST_CASE(resized_shorter_side_truncates_the_longer_one) {
-    check_shorter_side({500, 375}, 256, 0, 341, 256);
-    check_shorter_side({375, 500}, 256, 0, 256, 341);
-    check_shorter_side({7, 7}, 3, 0, 3, 3);
+    check_shorter_side({500, 375}, 256, std::nullopt, 341, 256);
+    check_shorter_side({375, 500}, 256, std::nullopt, 256, 341);
+    check_shorter_side({7, 7}, 3, std::nullopt, 3, 3);
     check_shorter_side({500, 375}, 256, 300, 300, 225);
     check_shorter_side({500, 375}, 256, 341, 341, 256);
     check_shorter_side({1000, 10}, 5, 8, 8, 0);  // Pillow refuses a side of 0, and so does the plan
-    check_shorter_side({65535, 1}, 65535, 0, std::int64_t{65535} * 65535, 65535);
+    check_shorter_side({65535, 1}, 65535, std::nullopt, std::int64_t{65535} * 65535, 65535);
 }
 
 TEST_CASE(center_crop_rounds_offsets_half_to_even) {

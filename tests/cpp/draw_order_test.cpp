@@ -18,6 +18,8 @@
 #include "engine/engine.h"
 #include "failing_allocation.h"
 #include "image/plan/transform_plan.h"
+#include "image/steps/random_resized_crop.h"
+#include "plan_steps.h"
 
 namespace fastload {
 namespace {
@@ -81,13 +83,7 @@ class ScriptedWorker final : public SampleWorker {
 };
 
 std::shared_ptr<const TransformPlan> random_plan() {
-    TransformStep crop;
-    crop.kind = TransformKind::kRandomResizedCrop;
-    crop.width = crop.height = 8;
-    TransformStep flip;
-    flip.kind = TransformKind::kRandomHorizontalFlip;
-    std::string problem;
-    return TransformPlan::create({crop, flip}, {}, {ResizeOrder::kPillow13}, &problem);
+    return testing::make_plan({testing::placed(testing::sized<RandomResizedCrop>(8, 8)), testing::flip(0.5, 0)});
 }
 
 View random_view() {
@@ -100,7 +96,8 @@ using Choices = std::array<std::int32_t, 5>;
 
 Choices choices_of(const ResolvedTransform& transform) {
     const Region& region = transform.source_region;
-    const bool is_flipped = !transform.list.empty() && transform.list.back().kind == ResolvedKind::kHorizontalFlip;
+    const std::size_t count = transform.operations.size();
+    const bool is_flipped = count > 0 && testing::word_of(transform, count - 1) == "hflip";
     return {region.left, region.top, region.width, region.height, is_flipped ? 1 : 0};
 }
 

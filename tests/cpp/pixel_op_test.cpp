@@ -1,7 +1,6 @@
-#include "image/steps/pixel_op.h"
-
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <random>
 #include <vector>
 
@@ -9,6 +8,9 @@
 #include "image/pixels/nearest_axis.h"
 #include "image/pixels/padding.h"
 #include "image/pixels/rotation.h"
+#include "image/steps/adjustments.h"
+#include "image/steps/color_ops.h"
+#include "image/steps/moves.h"
 
 namespace fastload {
 namespace {
@@ -44,34 +46,57 @@ class TightImage {
     std::vector<std::uint8_t> planes_[3];
 };
 
-PixelOp op_of(PixelOpKind kind, double factor = 1.0) {
-    PixelOp op;
-    op.kind = kind;
-    op.factor = factor;
-    op.bits = 5;
-    op.threshold = 100.0;
+bool is_in_place(const PixelOp& op) { return dynamic_cast<const InPlaceOp*>(&op) != nullptr; }
+
+// In place, or to `result`.
+void run(const PixelOp& op, const PlanarImageView& image, const PlanarImageView& result) {
+    AlignedBuffer scratch;
+    if (is_in_place(op)) {
+        dynamic_cast<const InPlaceOp&>(op).change(image);
+    } else {
+        CHECK(dynamic_cast<const RemakingOp&>(op).remake(image, result, &scratch).is_ok());
+    }
+}
+
+TightImage run(const PixelOp& op, TightImage image) {
+    const ImageSize size = op.size_after(image.size());
+    TightImage result(size.width, size.height);
+    run(op, image.view(), result.view());
+    return is_in_place(op) ? image : result;
+}
+
+Affine affine() {
+    Affine op;
     op.matrix = {0.9, -0.3, 4.0, 0.4, 1.1, -3.0};
     op.fill = {1, 2, 3};
     return op;
 }
 
-TightImage run(const PixelOp& op, TightImage image) {
-    AlignedBuffer scratch;
-    if (is_in_place(op)) {
-        CHECK(run_pixel_op(op, image.view(), {}, &scratch).is_ok());
-        return image;
-    }
-    const ImageSize size = size_after(op, image.size());
-    TightImage result(size.width, size.height);
-    CHECK(run_pixel_op(op, image.view(), result.view(), &scratch).is_ok());
-    return result;
+std::vector<std::unique_ptr<PixelOp>> all_ops() {
+    std::vector<std::unique_ptr<PixelOp>> ops;
+    ops.push_back(std::make_unique<Identity>());
+    ops.push_back(std::make_unique<Brightness>(1.7));
+    ops.push_back(std::make_unique<Contrast>(1.7));
+    ops.push_back(std::make_unique<Saturation>(1.7));
+    ops.push_back(std::make_unique<Sharpness>(1.7));
+    ops.push_back(std::make_unique<Hue>(0.3));
+    Posterize posterize;
+    posterize.bits = 5;
+    ops.push_back(std::make_unique<Posterize>(posterize));
+    Solarize solarize;
+    solarize.threshold = 100.0;
+    ops.push_back(std::make_unique<Solarize>(solarize));
+    ops.push_back(std::make_unique<Autocontrast>());
+    ops.push_back(std::make_unique<Equalize>());
+    ops.push_back(std::make_unique<Invert>());
+    ops.push_back(std::make_unique<Grayscale>());
+    ops.push_back(std::make_unique<Affine>(affine()));
+    ops.push_back(std::make_unique<Rotate90>());
+    ops.push_back(std::make_unique<Rotate180>());
+    ops.push_back(std::make_unique<Rotate270>());
+    return ops;
 }
 
-constexpr PixelOpKind kAllKinds[] = {
-    PixelOpKind::kIdentity,     PixelOpKind::kBrightness, PixelOpKind::kContrast,  PixelOpKind::kSaturation,
-    PixelOpKind::kSharpness,    PixelOpKind::kHue,        PixelOpKind::kPosterize, PixelOpKind::kSolarize,
-    PixelOpKind::kAutocontrast, PixelOpKind::kEqualize,   PixelOpKind::kInvert,    PixelOpKind::kGrayscale,
-    PixelOpKind::kAffine,       PixelOpKind::kRotate90,   PixelOpKind::kRotate180, PixelOpKind::kRotate270};
 constexpr std::int32_t kSides[] = {1, 2, 3, 7, 8, 9, 31, 32, 33, 255, 257};
 
 // Calls `check(width, height)` for sizes around the blocks that loops work in.
@@ -87,8 +112,7 @@ void for_each_size(Check check) {
 // A window of a larger image: neither the bytes beside it nor their values matter.
 TEST_CASE(pixel_ops_see_their_window_only) {
     for_each_size([](std::int32_t width, std::int32_t height) {
-        for (const PixelOpKind kind : kAllKinds) {
-            const PixelOp op = op_of(kind, kind == PixelOpKind::kHue ? 0.3 : 1.7);
+        for (const auto& op : all_ops()) {
             TightImage around(width + 5, height + 4, 7);
             TightImage alone(width, height);
             PlanarImageView window = around.view();
@@ -102,24 +126,23 @@ TEST_CASE(pixel_ops_see_their_window_only) {
             window.width = width;
             window.height = height;
             const TightImage before = around;
-            const ImageSize size = size_after(op, {width, height});
+            const ImageSize size = op->size_after({width, height});
             TightImage result(size.width, size.height);
-            AlignedBuffer scratch;
-            CHECK(run_pixel_op(op, window, result.view(), &scratch).is_ok());
-            const TightImage expected = run(op, alone);
+            run(*op, window, result.view());
+            const TightImage expected = run(*op, alone);
             int differences = 0;
             for (std::size_t plane = 0; plane < 3; ++plane) {
                 for (std::int32_t y = 0; y < height + 4; ++y) {
                     for (std::int32_t x = 0; x < width + 5; ++x) {
                         const bool is_inside = x >= 3 && x < 3 + width && y >= 2 && y < 2 + height;
-                        const bool is_changed = is_in_place(op) && is_inside;
+                        const bool is_changed = is_in_place(*op) && is_inside;
                         differences += around.at(plane, x, y) !=
                                        (is_changed ? expected.at(plane, x - 3, y - 2) : before.at(plane, x, y));
                     }
                 }
             }
             CHECK_EQUAL(differences, 0);
-            CHECK(is_in_place(op) || result == expected);
+            CHECK(is_in_place(*op) || result == expected);
         }
     });
 }
@@ -127,22 +150,22 @@ TEST_CASE(pixel_ops_see_their_window_only) {
 TEST_CASE(factor_1_changes_nothing) {
     for_each_size([](std::int32_t width, std::int32_t height) {
         const TightImage image(width, height, 3);
-        for (const PixelOpKind kind :
-             {PixelOpKind::kBrightness, PixelOpKind::kContrast, PixelOpKind::kSaturation, PixelOpKind::kSharpness}) {
-            CHECK(run(op_of(kind, 1.0), image) == image);
-        }
+        CHECK(run(Brightness(1.0), image) == image);
+        CHECK(run(Contrast(1.0), image) == image);
+        CHECK(run(Saturation(1.0), image) == image);
+        CHECK(run(Sharpness(1.0), image) == image);
     });
 }
 
 TEST_CASE(inverting_twice_and_turning_four_times_change_nothing) {
     for_each_size([](std::int32_t width, std::int32_t height) {
         const TightImage image(width, height, 4);
-        const auto invert = op_of(PixelOpKind::kInvert);
+        const Invert invert;
         CHECK(run(invert, run(invert, image)) == image);
-        const auto turn = op_of(PixelOpKind::kRotate90);
+        const Rotate90 turn;
         const TightImage half = run(turn, run(turn, image));
-        CHECK(half == run(op_of(PixelOpKind::kRotate180), image));
-        CHECK(run(turn, half) == run(op_of(PixelOpKind::kRotate270), image));
+        CHECK(half == run(Rotate180(), image));
+        CHECK(run(turn, half) == run(Rotate270(), image));
         CHECK(run(turn, run(turn, half)) == image);
     });
 }
@@ -150,7 +173,7 @@ TEST_CASE(inverting_twice_and_turning_four_times_change_nothing) {
 TEST_CASE(a_quarter_turn_goes_against_the_clock) {
     TightImage image(2, 1);
     image.view().planes[0][1] = 9;  // the right pixel comes to the top
-    const TightImage turned = run(op_of(PixelOpKind::kRotate90), image);
+    const TightImage turned = run(Rotate90(), image);
     CHECK_EQUAL(turned.at(0, 0, 0), 9);
     CHECK_EQUAL(turned.at(0, 0, 1), 0);
 }
@@ -176,7 +199,7 @@ TEST_CASE(luma_rounds_half_up_in_16_bits) {
     view.planes[0][0] = 255;  // 19595 * 255 / 65536 = 76.2
     view.planes[1][1] = 255;  // 38470 * 255 / 65536 = 149.7
     view.planes[2][2] = 255;  // 7471 * 255 / 65536 = 29.07
-    const TightImage gray = run(op_of(PixelOpKind::kGrayscale), image);
+    const TightImage gray = run(Grayscale(), image);
     for (std::size_t plane = 0; plane < 3; ++plane) {
         CHECK_EQUAL(gray.at(plane, 0, 0), 76);
         CHECK_EQUAL(gray.at(plane, 1, 0), 150);
@@ -187,7 +210,7 @@ TEST_CASE(luma_rounds_half_up_in_16_bits) {
 TEST_CASE(hue_turns_pure_colors_round_the_circle) {
     TightImage image(1, 1);
     image.view().planes[0][0] = 255;
-    const TightImage turned = run(op_of(PixelOpKind::kHue, 1.0 / 3.0), image);  // by 85 of 255: red to green
+    const TightImage turned = run(Hue(1.0 / 3.0), image);  // by 85 of 255: red to green
     CHECK_EQUAL(turned.at(0, 0, 0), 0);
     CHECK_EQUAL(turned.at(1, 0, 0), 255);
     CHECK_EQUAL(turned.at(2, 0, 0), 0);
@@ -197,7 +220,7 @@ TEST_CASE(affine_takes_any_finite_matrix) {
     const TightImage image(33, 9, 6);
     std::mt19937 random(1);
     std::uniform_real_distribution<double> exponent(-320.0, 300.0);
-    PixelOp op = op_of(PixelOpKind::kAffine);
+    Affine op = affine();
     for (int i = 0; i < 2000; ++i) {
         for (double& number : op.matrix) {
             number = std::pow(10.0, exponent(random) / (i % 2 == 0 ? 1.0 : 60.0)) * (random() % 2 == 0 ? -1.0 : 1.0);
@@ -208,7 +231,7 @@ TEST_CASE(affine_takes_any_finite_matrix) {
 }
 
 TEST_CASE(affine_fills_what_lies_outside) {
-    PixelOp op = op_of(PixelOpKind::kAffine);
+    Affine op = affine();
     op.matrix = {1.0, 0.0, 1.0, 0.0, 1.0, 0.0};  // from the right neighbour
     const TightImage image(4, 2, 6);
     const TightImage moved = run(op, image);
@@ -228,7 +251,7 @@ TEST_CASE(padding_writes_every_pixel_in_every_mode) {
             std::fill_n(result.view().planes[0], (side + 11) * (30 - side), std::uint8_t{0xA5});
             Padding padding{4, 20, 7, 0, mode, {77, 0, 0}};
             AlignedBuffer scratch;
-            CHECK(pad_image(image.view(), padding, result.view(), &scratch).is_ok());
+            CHECK(write_padded(image.view(), padding, result.view(), &scratch).is_ok());
             CHECK_EQUAL(result.at(0, 4, 20), image.at(0, 0, 0));
             CHECK_EQUAL(result.at(0, 3 + side, 29 - side), image.at(0, side - 1, 9 - side));
             if (mode == PaddingMode::kConstant) CHECK_EQUAL(result.at(0, 3, 20), 77);

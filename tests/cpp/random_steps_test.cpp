@@ -6,19 +6,35 @@
 
 #include "check.h"
 #include "image/plan/transform_executor.h"
-#include "image/plan/transform_plan.h"
-#include "image/steps/augment_policy.h"
+#include "image/steps/adjustments.h"
+#include "image/steps/apply_op.h"
+#include "image/steps/auto_augment.h"
+#include "image/steps/center_crop.h"
 #include "image/steps/color_jitter.h"
+#include "image/steps/color_ops.h"
+#include "image/steps/moves.h"
+#include "image/steps/pad.h"
+#include "image/steps/random_apply.h"
 #include "image/steps/random_crop.h"
 #include "image/steps/random_erasing.h"
+#include "image/steps/resize.h"
+#include "image/steps/trivial_augment_wide.h"
 #include "kernels/dispatch.h"
+#include "plan_steps.h"
 #include "test_images.h"
 
 namespace fastload {
 namespace {
 
+using testing::check_mentions;
+using testing::flip;
+using testing::make_plan;
+using testing::placed;
+using testing::problem_of;
+using testing::sized;
 using testing::StripImage;
-using Version = TorchvisionVersion;
+using testing::word_of;
+using Family = TorchvisionFamily;
 
 // Answers in the order given, and remembers what was asked.
 class ScriptedDraws final : public DrawSource {
@@ -58,154 +74,140 @@ void check_asked(const ScriptedDraws& draws, const std::string& expected) {
     testing::report_failure(__FILE__, __LINE__, "asked \"" + draws.asked() + "\", expected \"" + expected + "\"");
 }
 
-PixelOp op_of(PixelOpKind kind) {
-    PixelOp op;
-    op.kind = kind;
-    return op;
+// What `step`, which holds no operation itself, comes to for an image of `size`.
+ResolvedTransform resolve(const PlacedStep& step, DrawSource* draws, ImageSize size = {8, 8}) {
+    ResolvedTransform resolved;
+    CHECK(make_plan({step})->resolve(draws, size, &resolved).is_ok());
+    return resolved;
 }
 
-PolicyChoice choice_of(PixelOpKind positive, PixelOpKind negative, double probability = 1.0) {
-    return {probability, true, 1, {op_of(positive), op_of(negative)}};
+template <typename First, typename... Others>
+std::shared_ptr<PolicyChoice> choice_of(const First& first, const Others&... others) {
+    PolicyChoice choice;
+    choice.ops = {std::make_shared<First>(first), std::make_shared<Others>(others)...};
+    choice.is_signed = choice.ops.size() > 1;
+    choice.num_bins = static_cast<std::int32_t>(choice.is_signed ? choice.ops.size() / 2 : 1);
+    choice.probability = 0.5;
+    return std::make_shared<PolicyChoice>(choice);
 }
 
-AugmentPolicy sub_policy(Version version) {
-    AugmentPolicy policy;
-    policy.rule = PolicyRule::kAutoAugment;
-    policy.draws = version;
-    policy.subpolicies.push_back({choice_of(PixelOpKind::kInvert, PixelOpKind::kEqualize, 0.5),
-                                  choice_of(PixelOpKind::kContrast, PixelOpKind::kHue, 0.5)});
-    return policy;
-}
-
-TransformStep step_of(TransformKind kind, std::uint32_t position = 0) {
-    TransformStep step;
-    step.kind = kind;
-    step.position = position;
+AutoAugment auto_augment(Family family) {
+    AutoAugment step;
+    step.family = family;
+    step.policies.push_back({choice_of(Invert(), Equalize()), choice_of(Contrast(), Hue())});
     return step;
 }
 
-TransformStep crop_to(std::int32_t width, std::int32_t height) {
-    TransformStep step = step_of(TransformKind::kCenterCrop);
-    step.width = width;
-    step.height = height;
+template <typename Op>
+ApplyOp always(const Op& op) {
+    ApplyOp step;
+    step.op = std::make_shared<Op>(op);
     return step;
 }
 
-std::shared_ptr<TransformPlan> make_plan(std::vector<TransformStep> steps, OutputLayout layout = {}) {
-    std::string problem;
-    auto plan = TransformPlan::create(std::move(steps), std::move(layout), {ResizeOrder::kPillow13, true}, &problem);
-    if (plan == nullptr) testing::report_failure(__FILE__, __LINE__, problem);
-    return plan;
-}
-
-std::string problem_of(std::vector<TransformStep> steps, OutputLayout layout = {}) {
-    std::string problem;
-    CHECK(TransformPlan::create(std::move(steps), std::move(layout), {ResizeOrder::kPillow13, true}, &problem) ==
-          nullptr);
-    return problem;
-}
-
-void check_mentions(const std::string& text, const std::string& part) {
-    if (text.find(part) == std::string::npos) {
-        testing::report_failure(__FILE__, __LINE__, "\"" + text + "\" does not mention \"" + part + "\"");
-    }
-}
+PlacedStep crop_to(std::int32_t width, std::int32_t height) { return placed(sized<CenterCrop>(width, height)); }
 
 }  // namespace
 
 TEST_CASE(auto_augment_v1_draws_everything_at_once_and_0_is_negative) {
-    const AugmentPolicy policy = sub_policy(Version::kV1);
     ScriptedDraws draws({0, kHalf, kHalf + 1, 0, 1});  // the second one is left out: its draw is above 0.5
-    const PolicyOps chosen = draw_policy(policy, &draws);
-    check_asked(draws, "below 1 uniform uniform below 2 below 2 ");
-    CHECK_EQUAL(chosen.count, 1U);
-    CHECK(chosen.ops[0]->kind == PixelOpKind::kEqualize);
+    const AutoAugment step = auto_augment(Family::kV1);
+    const auto plan = make_plan({placed(step)});
+    ResolvedTransform resolved;
+    CHECK(plan->resolve(&draws, {8, 8}, &resolved).is_ok());
+    check_asked(draws, "@0 below 1 uniform uniform below 2 below 2 ");
+    CHECK_EQUAL(resolved.operations.size(), 1U);
+    CHECK(word_of(resolved, 0) == "equalize");
 }
 
 TEST_CASE(auto_augment_v2_draws_a_sign_only_for_what_is_applied) {
-    const AugmentPolicy policy = sub_policy(Version::kV2);
     ScriptedDraws draws({0, kHalf + 1, kHalf, kHalf});
-    const PolicyOps chosen = draw_policy(policy, &draws);
-    check_asked(draws, "below 1 uniform uniform uniform ");
-    CHECK_EQUAL(chosen.count, 1U);
-    CHECK(chosen.ops[0]->kind == PixelOpKind::kHue);  // 0.5 is negative
+    const auto plan = make_plan({placed(auto_augment(Family::kV2))});
+    ResolvedTransform resolved;
+    CHECK(plan->resolve(&draws, {8, 8}, &resolved).is_ok());
+    check_asked(draws, "@0 below 1 uniform uniform uniform ");
+    CHECK_EQUAL(resolved.operations.size(), 1U);
+    CHECK(word_of(resolved, 0) == "hue");  // 0.5 is negative
 }
 
 TEST_CASE(trivial_augment_draws_operation_then_bin_then_sign) {
-    AugmentPolicy policy;
-    policy.rule = PolicyRule::kTrivialAugment;
-    policy.choices = {{1.0, false, 1, {op_of(PixelOpKind::kIdentity)}},
-                      {1.0,
-                       true,
-                       2,
-                       {op_of(PixelOpKind::kInvert), op_of(PixelOpKind::kEqualize), op_of(PixelOpKind::kContrast),
-                        op_of(PixelOpKind::kHue)}}};
+    TrivialAugmentWide step;
+    step.choices = {choice_of(Identity()), choice_of(Invert(), Equalize(), Contrast(), Hue())};
+    const auto plan = make_plan({placed(step)});
     ScriptedDraws draws({1, 1, 0});
-    CHECK(draw_policy(policy, &draws).ops[0]->kind == PixelOpKind::kContrast);
-    check_asked(draws, "below 2 below 2 below 2 ");
+    ResolvedTransform resolved;
+    CHECK(plan->resolve(&draws, {8, 8}, &resolved).is_ok());
+    CHECK(word_of(resolved, 0) == "contrast");
+    check_asked(draws, "@0 below 2 below 2 below 2 ");
     ScriptedDraws none({0});
-    CHECK(draw_policy(policy, &none).ops[0]->kind == PixelOpKind::kIdentity);
-    check_asked(none, "below 2 ");
+    CHECK(plan->resolve(&none, {8, 8}, &resolved).is_ok());
+    CHECK(resolved.operations.is_empty());
+    check_asked(none, "@0 below 2 ");
 }
 
 TEST_CASE(color_jitter_draws_the_order_and_then_the_factors_it_needs) {
     ColorJitter jitter;
-    jitter.ranges[1] = FactorRange{1.0, 2.0};
-    jitter.ranges[3] = FactorRange{-0.5, 0.5};
-    std::deque<std::uint32_t> answers = {3, 0, 0, kHalf, 0};
-    ScriptedDraws draws(answers);
-    const JitterOps chosen = draw_color_jitter(jitter, &draws);
-    CHECK_EQUAL(chosen.count, 2U);
-    CHECK(chosen.ops[0].kind == PixelOpKind::kHue);  // the shuffle brings 3 to the front
-    CHECK_EQUAL(chosen.ops[0].factor, -0.5);
-    CHECK(chosen.ops[1].kind == PixelOpKind::kContrast);
-    CHECK_EQUAL(chosen.ops[1].factor, 1.5);
-    check_asked(draws, "below 4 below 3 below 2 uniform uniform ");
+    jitter.contrast = {1.0, 2.0};
+    jitter.hue = {-0.5, 0.5};
+    ScriptedDraws draws({3, 0, 0, kHalf, 0});
+    const ResolvedTransform resolved = resolve(placed(jitter), &draws);
+    CHECK_EQUAL(resolved.operations.size(), 2U);
+    // The shuffle brings the hue to the front.
+    CHECK(word_of(resolved, 0) == "hue");
+    CHECK_EQUAL(std::get<double>(resolved.operations[0].report()[1]), -0.5);
+    CHECK(word_of(resolved, 1) == "contrast");
+    CHECK_EQUAL(std::get<double>(resolved.operations[1].report()[1]), 1.5);
+    check_asked(draws, "@0 below 4 below 3 below 2 uniform uniform ");
 }
 
 TEST_CASE(random_crop_v1_draws_both_sides_and_v2_those_with_room) {
+    const auto row_of = [](const ResolvedTransform& resolved) {
+        return std::get<std::int64_t>(resolved.operations[0].report()[2]);
+    };
+    RandomCrop crop = sized<RandomCrop>(10, 15);
+    crop.family = Family::kV1;
     ScriptedDraws v1({3, 0});
-    const Region box = choose_random_crop({10, 20}, {10, 15}, Version::kV1, &v1);
-    check_asked(v1, "below 6 below 1 ");
-    CHECK_EQUAL(box.top, 3);
+    CHECK_EQUAL(row_of(resolve(placed(crop), &v1, {10, 20})), 3);
+    check_asked(v1, "@0 below 6 below 1 ");
+    crop.family = Family::kV2;
     ScriptedDraws v2({3});
-    CHECK_EQUAL(choose_random_crop({10, 20}, {10, 15}, Version::kV2, &v2).top, 3);
-    check_asked(v2, "below 6 ");
-    for (const Version version : {Version::kV1, Version::kV2}) {
+    CHECK_EQUAL(row_of(resolve(placed(crop), &v2, {10, 20})), 3);
+    check_asked(v2, "@0 below 6 ");
+    for (const Family family : {Family::kV1, Family::kV2}) {
+        RandomCrop whole = sized<RandomCrop>(10, 20);
+        whole.family = family;
         ScriptedDraws none({});
-        choose_random_crop({10, 20}, {10, 20}, version, &none);
-        check_asked(none, "");
+        CHECK(resolve(placed(whole), &none, {10, 20}).operations.is_empty());
+        check_asked(none, "@0 ");
     }
 }
 
 TEST_CASE(random_crop_pads_the_whole_difference_on_both_sides) {
-    RandomCropRule rule;
-    rule.is_padded_if_needed = true;
-    rule.filling.fill = {1, 2, 3};
-    const Padding padding = padding_to_crop({10, 40}, {32, 32}, rule);
+    RandomCrop crop = sized<RandomCrop>(32, 32);
+    crop.pad_if_needed = true;
+    crop.fill = {1, 2, 3};
+    const Padding padding = crop.padding_of({10, 40});
     CHECK_EQUAL(padding.left, 22);
     CHECK_EQUAL(padding.right, 22);
     CHECK_EQUAL(padding.top, 0);
     CHECK_EQUAL(padding.bottom, 0);
-    CHECK(padding.fill == rule.filling.fill);
-    rule.is_padded_if_needed = false;
-    CHECK(padding_to_crop({10, 40}, {32, 32}, rule).is_empty());
+    CHECK(padding.fill == crop.fill);
+    crop.pad_if_needed = false;
+    CHECK(crop.padding_of({10, 40}).is_empty());
 }
 
 TEST_CASE(random_apply_takes_its_probability_itself_in_v1_only) {
-    for (const Version version : {Version::kV1, Version::kV2}) {
-        TransformStep apply = step_of(TransformKind::kRandomApply, 1);
+    for (const Family family : {Family::kV1, Family::kV2}) {
+        RandomApply apply;
         apply.probability = 0.5;
-        apply.draws = version;
-        apply.steps.push_back(step_of(TransformKind::kPixelOp, 2));
-        apply.steps[0].is_certain = true;
-        apply.steps[0].op.kind = PixelOpKind::kInvert;
-        const auto plan = make_plan({apply});
+        apply.family = family;
+        apply.steps.push_back(placed(always(Invert()), 2));
+        const auto plan = make_plan({placed(apply, 1)});
         ScriptedDraws draws({kHalf});
         ResolvedTransform resolved;
         CHECK(plan->resolve(&draws, {4, 4}, &resolved).is_ok());
-        CHECK_EQUAL(resolved.steps().size(), version == Version::kV1 ? 1U : 0U);
-        check_asked(draws, version == Version::kV1 ? "@1 uniform @2 " : "@1 uniform ");
+        CHECK_EQUAL(resolved.operations.size(), family == Family::kV1 ? 1U : 0U);
+        check_asked(draws, family == Family::kV1 ? "@1 uniform @2 " : "@1 uniform ");
         CHECK(plan->is_random());
     }
 }
@@ -247,21 +249,19 @@ TEST_CASE(erasing_draws_no_place_where_no_attempt_succeeds) {
 }
 
 TEST_CASE(pixels_before_an_operation_are_all_asked_for) {
-    TransformStep op = step_of(TransformKind::kPixelOp);
-    op.is_certain = true;
-    op.op.kind = PixelOpKind::kContrast;
     ScriptedDraws draws({});
     ResolvedTransform resolved;
-    CHECK(make_plan({crop_to(40, 30), op, crop_to(10, 10)})->resolve(&draws, {100, 100}, &resolved).is_ok());
+    const auto plan = make_plan({crop_to(40, 30), placed(always(Contrast())), crop_to(10, 10)});
+    CHECK(plan->resolve(&draws, {100, 100}, &resolved).is_ok());
     CHECK_EQUAL(resolved.source_region.width, 40);
     CHECK_EQUAL(resolved.source_region.height, 30);
     CHECK_EQUAL(resolved.output_size.width, 10);
-    TransformStep pad = step_of(TransformKind::kPad);
-    pad.padding = {1, 2, 3, 4, PaddingMode::kConstant, {}};
-    CHECK(make_plan({pad, crop_to(10, 10)})->resolve(&draws, {100, 100}, &resolved).is_ok());
+    Pad pad;
+    pad.left = pad.top = pad.right = pad.bottom = 3;
+    CHECK(make_plan({placed(pad), crop_to(10, 10)})->resolve(&draws, {100, 100}, &resolved).is_ok());
     CHECK_EQUAL(resolved.source_region.width, 10);
-    pad.padding.fill = {0, 0, 1};
-    CHECK(make_plan({pad, crop_to(10, 10)})->resolve(&draws, {100, 100}, &resolved).is_ok());
+    pad.fill = {0, 0, 1};
+    CHECK(make_plan({placed(pad), crop_to(10, 10)})->resolve(&draws, {100, 100}, &resolved).is_ok());
     CHECK_EQUAL(resolved.source_region.width, 100);
 }
 
@@ -290,36 +290,34 @@ TEST_CASE(a_plan_of_variable_size_has_none) {
 
 // Every kind of step in one executor, in changing order and size: memory is reused in every combination.
 TEST_CASE(executor_gives_the_same_whatever_it_ran_before) {
-    std::vector<TransformStep> all;
-    for (const PixelOpKind kind : {PixelOpKind::kInvert, PixelOpKind::kSharpness, PixelOpKind::kRotate90,
-                                   PixelOpKind::kHue, PixelOpKind::kAffine}) {
-        TransformStep step = step_of(TransformKind::kPixelOp);
-        step.is_certain = true;
-        step.op = op_of(kind);
-        step.op.factor = 0.4;
-        step.op.matrix = {1.0, 0.2, 0.0, -0.1, 1.0, 3.0};
-        all.push_back(step);
-    }
-    TransformStep pad = step_of(TransformKind::kPad);
-    pad.padding = {3, 1, 0, 2, PaddingMode::kReflect, {}};
-    all.push_back(pad);
-    TransformStep flip = step_of(TransformKind::kRandomVerticalFlip);
-    flip.probability = 1.0;
-    all.push_back(flip);
-    flip.kind = TransformKind::kRandomHorizontalFlip;
-    all.push_back(flip);
-    all.push_back(crop_to(31, 43));
-    TransformStep resize = crop_to(40, 23);
-    resize.kind = TransformKind::kResize;
-    for (const Interpolation interpolation : {Interpolation::kNearest, Interpolation::kLanczos}) {
-        resize.interpolation = interpolation;
-        all.push_back(resize);
-        resize.width += 9;
-    }
+    Affine affine;
+    affine.matrix = {1.0, 0.2, 0.0, -0.1, 1.0, 3.0};
+    Pad pad;
+    pad.left = 3;
+    pad.top = 1;
+    pad.bottom = 2;
+    pad.mode = PaddingMode::kReflect;
+    RandomVerticalFlip vertical_flip;
+    vertical_flip.probability = 1.0;
+    Resize nearest = sized<Resize>(40, 23);
+    nearest.interpolation = Interpolation::kNearest;
+    Resize lanczos = sized<Resize>(49, 23);
+    lanczos.interpolation = Interpolation::kLanczos;
+    const Steps all = {placed(always(Invert())),
+                       placed(always(Sharpness(0.4))),
+                       placed(always(Rotate90())),
+                       placed(always(Hue(0.4))),
+                       placed(always(affine)),
+                       placed(pad),
+                       placed(vertical_flip),
+                       flip(1.0),
+                       crop_to(31, 43),
+                       placed(nearest),
+                       placed(lanczos)};
     TransformExecutor shared(*select_kernel_table());
     std::mt19937 random(2);
     for (int i = 0; i < 150; ++i) {
-        std::vector<TransformStep> steps;
+        Steps steps;
         for (int k = 0; k < 6; ++k) steps.push_back(all[random() % all.size()]);
         const auto width = static_cast<std::int32_t>(1 + random() % 60);
         const auto height = static_cast<std::int32_t>(1 + random() % 60);
@@ -340,31 +338,28 @@ TEST_CASE(executor_gives_the_same_whatever_it_ran_before) {
     }
 }
 
-TEST_CASE(plan_refuses_bad_arguments_of_new_steps_with_a_sentence) {
-    TransformStep op = step_of(TransformKind::kPixelOp);
-    op.is_certain = true;
-    op.op.kind = PixelOpKind::kPosterize;
-    op.op.bits = 0;
-    check_mentions(problem_of({op}), "steps[0].op.bits must be in 1..8, got 0");
-    op.op.kind = PixelOpKind::kHue;
-    op.op.factor = -0.75;
-    check_mentions(problem_of({op}), "steps[0].op.factor must be in [-0.5, 0.5], got -0.75");
-    TransformStep apply = step_of(TransformKind::kRandomApply);
-    apply.steps = {crop_to(5, 5), op};
-    check_mentions(problem_of({crop_to(5, 5), apply}), "steps[1].steps[1].op.factor must be");
-    TransformStep pad = step_of(TransformKind::kPad);
-    pad.padding.top = -1;
-    check_mentions(problem_of({pad}), "steps[0].top must be in 0..65535, got -1");
-    TransformStep policy = step_of(TransformKind::kPolicy);
-    check_mentions(problem_of({policy}), "steps[0].choices must not be empty");
-    policy.policy = sub_policy(Version::kV1);
-    policy.policy.subpolicies[0][1].ops.pop_back();
-    check_mentions(problem_of({policy}), "steps[0].policies[0][1].ops must be one operation for each bin and sign, 2");
-    TransformStep erase = step_of(TransformKind::kRandomErasing);
-    erase.erase_value = {1, 2, 3};
-    check_mentions(problem_of({erase, crop_to(5, 5)}), "steps[1] comes after a random_erasing");
-    erase.erase_value.pop_back();
-    check_mentions(problem_of({erase}), "steps[0].value must be 3 * element_size = 3 bytes, got 2");
+TEST_CASE(random_steps_refuse_bad_arguments_with_a_sentence) {
+    Posterize posterize;
+    posterize.bits = 0;
+    CHECK(posterize.check() == "bits must be in 1..8, got 0");
+    CHECK(Hue(-0.75).check() == "factor must be in [-0.5, 0.5], got -0.75");
+    RandomApply apply;
+    apply.steps = {crop_to(5, 5), placed(always(Hue(-0.75)))};
+    check_mentions(problem_of({crop_to(5, 5), placed(apply)}), "steps[1]: steps[1]: factor must be");
+    Pad pad;
+    pad.top = -1;
+    CHECK(pad.check() == "top must be in 0..65535, got -1");
+    CHECK(TrivialAugmentWide().check() == "choices must not be empty");
+    AutoAugment policy = auto_augment(Family::kV1);
+    PolicyChoice half = *policy.policies[0][1];
+    half.ops.pop_back();
+    policy.policies[0][1] = std::make_shared<PolicyChoice>(half);
+    check_mentions(policy.check(), "policies[0][1]: ops must be one operation for each bin and sign, 2, got 1");
+    RandomErasing erase;
+    erase.value.resize(3);
+    check_mentions(problem_of({placed(erase), crop_to(5, 5)}), "steps[1] comes after a step on finished elements");
+    erase.value.pop_back();
+    check_mentions(problem_of({placed(erase)}), "steps[0]: value must be 3 * element_size = 3 bytes, got 2");
 }
 
 }  // namespace fastload

@@ -12,8 +12,12 @@
 
 #include "check.h"
 #include "failing_allocation.h"
+#include "image/steps/center_crop.h"
+#include "image/steps/random_crop.h"
+#include "image/steps/random_resized_crop.h"
 #include "jpeg_bytes.h"
 #include "kernels/dispatch.h"
+#include "plan_steps.h"
 #include "temporary_folder.h"
 
 namespace fastload {
@@ -62,21 +66,6 @@ class BlockPicture {
     std::vector<std::uint8_t> levels_;
     std::string file_;
 };
-
-std::shared_ptr<TransformPlan> make_plan(std::vector<TransformStep> steps, OutputLayout layout = {}) {
-    std::string problem;
-    auto plan = TransformPlan::create(std::move(steps), std::move(layout), {ResizeOrder::kPillow13, true}, &problem);
-    if (plan == nullptr) report_failure(__FILE__, __LINE__, problem);
-    return plan;
-}
-
-TransformStep sized(TransformKind kind, std::int32_t width, std::int32_t height) {
-    TransformStep step;
-    step.kind = kind;
-    step.width = width;
-    step.height = height;
-    return step;
-}
 
 SampleHead make_head(const NativeWorkerOptions& options = {}) { return {*select_kernel_table(), options}; }
 
@@ -135,7 +124,7 @@ TEST_CASE(head_decodes_what_a_crop_needs_and_nothing_moves) {
     const BlockPicture picture(70, 50);
     SampleHead head = make_head();
     HeadResult result;
-    const auto plan = make_plan({sized(TransformKind::kCenterCrop, 22, 14)});
+    const auto plan = make_plan({placed(sized<CenterCrop>(22, 14))});
     CHECK(run(head, folder.write("image", picture.file()), *plan, &result).is_ok());
     CHECK_EQUAL(result.size.width, 22);
     CHECK(shows(result, picture, 24, 18));
@@ -190,7 +179,7 @@ TEST_CASE(head_leaves_a_file_to_the_reference_decoder_and_takes_its_pixels) {
         {path, no_jpeg, StatusCode::kUnsupported},
         {path, few_pixels, StatusCode::kLimitExceeded},
     };
-    const auto plan = make_plan({sized(TransformKind::kRandomResizedCrop, 20, 18)});
+    const auto plan = make_plan({placed(sized<RandomResizedCrop>(20, 18))});
     HeadResult expected;
     SampleHead native = make_head();
     CHECK(run(native, path, *plan, &expected).is_ok());
@@ -243,7 +232,7 @@ TEST_CASE(head_refuses_images_that_the_steps_cannot_be_applied_to) {
     TemporaryFolder folder;
     const BlockPicture picture(16, 16);
     SampleHead head = make_head();
-    const auto plan = make_plan({sized(TransformKind::kRandomCrop, 17, 8)});
+    const auto plan = make_plan({placed(sized<RandomCrop>(17, 8))});
     HeadResult result;
     CHECK(run(head, folder.write("image", picture.file()), *plan, &result).code == StatusCode::kInvalidGeometry);
     const std::vector<std::uint8_t> pixels = picture.packed();
@@ -258,9 +247,7 @@ TEST_CASE(head_draws_in_the_order_of_samples_and_a_failed_one_can_be_rewound) {
     const BlockPicture picture(64, 56);
     const std::string whole = folder.write("whole", picture.file());
     const std::string cut = folder.write("cut", picture.file().substr(0, picture.file().size() - 30));
-    TransformStep flip = sized(TransformKind::kRandomHorizontalFlip, 0, 0);
-    flip.position = 1;
-    const auto plan = make_plan({sized(TransformKind::kRandomResizedCrop, 24, 24), flip});
+    const auto plan = make_plan({placed(sized<RandomResizedCrop>(24, 24)), flip(0.5, 1)});
     SampleHead head = make_head();
     TorchDraws draws(Mt19937Stream(5), UniformRule{});
     std::vector<HeadResult> expected(8);
@@ -285,7 +272,7 @@ TEST_CASE(head_takes_one_piece_of_memory_for_each_sample_once_it_is_warm) {
     const BlockPicture picture(120, 90);
     const std::string path = folder.write("image", picture.file());
     const std::vector<std::uint8_t> pixels = picture.packed();
-    const auto plan = make_plan({sized(TransformKind::kRandomResizedCrop, 32, 32)});
+    const auto plan = make_plan({placed(sized<RandomResizedCrop>(32, 32))});
     SampleHead head = make_head();
     CHECK_EQUAL(head.take_timings().bytes_read, 0U);
     const auto run_both = [&](std::uint64_t sample, int* num_ok) {
@@ -319,7 +306,7 @@ TEST_CASE(whichever_allocation_fails_a_head_says_so_and_goes_on) {
     const BlockPicture picture(120, 90);
     const std::string path = folder.write("image", picture.file());
     const std::vector<std::uint8_t> pixels = picture.packed();
-    const auto plan = make_plan({sized(TransformKind::kRandomResizedCrop, 32, 32)});
+    const auto plan = make_plan({placed(sized<RandomResizedCrop>(32, 32))});
     for (const bool is_native : {true, false}) {
         const auto attempt = [&](SampleHead& head, HeadResult* result) {
             CounterDraws draws(1, 2, 3);
@@ -353,7 +340,7 @@ TEST_CASE(heads_in_several_threads_share_a_plan) {
     TemporaryFolder folder;
     const BlockPicture picture(96, 80);
     const std::string path = folder.write("image", picture.file());
-    const auto plan = make_plan({sized(TransformKind::kRandomResizedCrop, 24, 24)});
+    const auto plan = make_plan({placed(sized<RandomResizedCrop>(24, 24))});
     const auto make_all = [&](std::vector<HeadResult>* results) {
         SampleHead head = make_head();
         TorchDraws draws(Mt19937Stream(11), {true, true});

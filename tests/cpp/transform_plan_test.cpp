@@ -7,57 +7,41 @@
 
 #include "check.h"
 #include "image/plan/transform_executor.h"
+#include "image/steps/center_crop.h"
+#include "image/steps/random_resized_crop.h"
+#include "image/steps/resize.h"
+#include "image/steps/resize_shorter_side.h"
 #include "kernel_variants.h"
+#include "plan_steps.h"
 #include "test_images.h"
 
 namespace fastload {
 namespace {
 
+using testing::check_mentions;
+using testing::flip;
+using testing::make_plan;
+using testing::placed;
+using testing::sized;
 using testing::StripImage;
-using Steps = std::vector<TransformStep>;
 
-TransformStep sized(TransformKind kind, std::int32_t width, std::int32_t height, std::uint32_t position = 0) {
-    TransformStep step;
-    step.kind = kind;
-    step.width = width;
-    step.height = height;
-    step.position = position;
-    return step;
+PlacedStep crop(std::int32_t width, std::int32_t height) { return placed(sized<CenterCrop>(width, height)); }
+
+PlacedStep resize(std::int32_t width, std::int32_t height) { return placed(sized<Resize>(width, height)); }
+
+PlacedStep random_crop(std::int32_t width, std::int32_t height, std::uint32_t position = 0) {
+    return placed(sized<RandomResizedCrop>(width, height), position);
 }
 
-TransformStep shorter_side(std::int32_t size, std::int32_t max_size = 0) {
-    TransformStep step;
-    step.kind = TransformKind::kResizeShorterSide;
+PlacedStep shorter_side(std::int32_t size, std::optional<std::int32_t> max_size = std::nullopt) {
+    ResizeShorterSide step;
     step.size = size;
     step.max_size = max_size;
-    return step;
-}
-
-TransformStep flip(double probability, std::uint32_t position = 9) {
-    TransformStep step;
-    step.kind = TransformKind::kRandomHorizontalFlip;
-    step.probability = probability;
-    step.position = position;
-    return step;
-}
-
-std::shared_ptr<TransformPlan> make_plan(Steps steps, OutputLayout layout = {}) {
-    std::string problem;
-    auto plan = TransformPlan::create(std::move(steps), std::move(layout), {ResizeOrder::kPillow13}, &problem);
-    if (plan == nullptr) testing::report_failure(__FILE__, __LINE__, problem);
-    return plan;
+    return placed(step);
 }
 
 std::string problem_of(Steps steps, OutputLayout layout = {}) {
-    std::string problem;
-    CHECK(TransformPlan::create(std::move(steps), std::move(layout), {ResizeOrder::kPillow13}, &problem) == nullptr);
-    return problem;
-}
-
-void check_mentions(const std::string& text, const std::string& part) {
-    if (text.find(part) == std::string::npos) {
-        testing::report_failure(__FILE__, __LINE__, "\"" + text + "\" does not mention \"" + part + "\"");
-    }
+    return testing::problem_of(std::move(steps), std::move(layout), false);
 }
 
 Status resolve(const TransformPlan& plan, CounterDraws draws, ImageSize image, ResolvedTransform* resolved) {
@@ -100,12 +84,10 @@ std::vector<std::uint8_t> run_one_by_one(const Steps& steps, const StripImageVie
     std::vector<std::uint8_t> planes;
     Steps done;
     std::unique_ptr<Result> result;
-    for (const TransformStep& step : steps) {
+    for (const PlacedStep& step : steps) {
         // A flip alone has no fixed size; a center crop to the size it has anyway gives it one.
-        const auto plan = make_plan({step.kind == TransformKind::kRandomHorizontalFlip
-                                         ? sized(TransformKind::kCenterCrop, strips.width, strips.height)
-                                         : step,
-                                     step.kind == TransformKind::kRandomHorizontalFlip ? step : flip(0.0)});
+        const bool is_flip = dynamic_cast<const RandomHorizontalFlip*>(step.step.get()) != nullptr;
+        const auto plan = make_plan({is_flip ? crop(strips.width, strips.height) : step, is_flip ? step : flip(0.0)});
         result = std::make_unique<Result>(*plan, strips);
         planes = run(executor, *plan, strips);
         CHECK(executor.load_packed(result->view(), &strips).is_ok());
@@ -118,66 +100,58 @@ std::vector<std::uint8_t> run_one_by_one(const Steps& steps, const StripImageVie
 TEST_CASE(plan_refuses_arguments_with_a_sentence) {
     check_mentions(problem_of({}), "depends on the size of the source");
     check_mentions(problem_of({shorter_side(256)}), "depends on the size of the source");
-    check_mentions(problem_of({sized(TransformKind::kResize, 0, 5)}), "steps[0].width must be in 1..65535, got 0");
-    check_mentions(problem_of({sized(TransformKind::kCenterCrop, 5, 65536)}), "height must be in 1..65535, got 65536");
+    check_mentions(problem_of({resize(0, 5)}), "steps[0]: width must be in 1..65535, got 0");
+    check_mentions(problem_of({resize(5, 5), crop(5, 65536)}), "steps[1]: height must be in 1..65535, got 65536");
     check_mentions(problem_of({shorter_side(256, 256)}), "max_size must be greater than size, got 256");
     check_mentions(problem_of({flip(1.5)}), "probability must be in [0, 1], got 1.5");
-    TransformStep box = sized(TransformKind::kRandomResizedCrop, 5, 5);
-    box.box_rule.scale[0] = -1;
-    check_mentions(problem_of({box}),
-                   "steps[0].scale must be two float32 numbers with 0 <= first <= second, got (-1, 1)");
-    box = sized(TransformKind::kRandomResizedCrop, 5, 5);
-    box.box_rule.ratio[0] = 0;
-    check_mentions(problem_of({box}), "steps[0].ratio");
-    const TransformStep resize = sized(TransformKind::kResize, 5, 5);
-    check_mentions(problem_of(Steps(33, resize)), "steps must be at most 32 operations, got 33");
-    check_mentions(problem_of({resize}, {3, false, {}}), "element_size must be 1, 2, 4 or 8, got 3");
-    check_mentions(problem_of({resize}, {4, false, {}}), "element_size must be 1 where there is no table, got 4");
-    check_mentions(problem_of({resize}, {4, false, std::vector<std::uint8_t>(100)}), "= 3072 bytes, got 100");
+    RandomResizedCrop box = sized<RandomResizedCrop>(5, 5);
+    box.scale[0] = -1;
+    CHECK(box.check() == "scale must be two float32 numbers with 0 <= first <= second, got (-1, 1)");
+    box = sized<RandomResizedCrop>(5, 5);
+    box.ratio[0] = 0;
+    check_mentions(box.check(), "ratio must be two float32 numbers with 0 < first <= second");
+    check_mentions(problem_of(Steps(33, resize(5, 5))), "steps must be at most 32 operations, got 33");
+    check_mentions(problem_of({resize(5, 5)}, {3, false, {}}), "element_size must be 1, 2, 4 or 8, got 3");
+    check_mentions(problem_of({resize(5, 5)}, {4, false, {}}), "element_size must be 1 where there is no table, got 4");
+    check_mentions(problem_of({resize(5, 5)}, {4, false, std::vector<std::uint8_t>(100)}), "= 3072 bytes, got 100");
 }
 
 TEST_CASE(plan_knows_its_output_size_and_bytes) {
-    const auto plan = make_plan({shorter_side(256), sized(TransformKind::kCenterCrop, 224, 200), flip(0.5)},
-                                {4, true, std::vector<std::uint8_t>(3072)});
+    const auto plan =
+        make_plan({shorter_side(256), crop(224, 200), flip(0.5)}, {4, true, std::vector<std::uint8_t>(3072)});
     CHECK_EQUAL(plan->output_size().width, 224);
     CHECK_EQUAL(plan->output_size().height, 200);
     CHECK_EQUAL(plan->sample_bytes(), std::size_t{3} * 224 * 200 * 4);
     // A shorter side after a known size is known.
-    CHECK_EQUAL(make_plan({sized(TransformKind::kResize, 40, 20), shorter_side(10)})->output_size().width, 20);
+    CHECK_EQUAL(make_plan({resize(40, 20), shorter_side(10)})->output_size().width, 20);
 }
 
 TEST_CASE(plan_asks_only_for_the_pixels_before_the_first_resize) {
     ResolvedTransform resolved;
-    CHECK(resolve(*make_plan(
-                      {sized(TransformKind::kCenterCrop, 100, 50), flip(1.0), sized(TransformKind::kResize, 10, 10)}),
-                  {0, 0, 0}, {200, 200}, &resolved)
-              .is_ok());
+    CHECK(resolve(*make_plan({crop(100, 50), flip(1.0), resize(10, 10)}), {0, 0, 0}, {200, 200}, &resolved).is_ok());
     CHECK_EQUAL(resolved.source_region.left, 50);
     CHECK_EQUAL(resolved.source_region.top, 75);
     CHECK_EQUAL(resolved.source_region.width, 100);
     CHECK_EQUAL(resolved.source_region.height, 50);
-    CHECK_EQUAL(resolved.steps().size(), 3U);
+    CHECK_EQUAL(resolved.operations.size(), 3U);
 }
 
 TEST_CASE(plan_asks_only_for_the_pixels_that_a_crop_behind_a_resize_shows) {
-    const TransformStep resize = sized(TransformKind::kResize, 20, 20);
-    const TransformStep crop = sized(TransformKind::kCenterCrop, 10, 10);
     ResolvedTransform resolved;
     // Outputs 5..14 of 20 from 200: the first reaches from 5.5 * 10 - 10, the last to 14.5 * 10 + 10.
-    CHECK(resolve(*make_plan({resize, crop}), {0, 0, 0}, {200, 100}, &resolved).is_ok());
+    CHECK(resolve(*make_plan({resize(20, 20), crop(10, 10)}), {0, 0, 0}, {200, 100}, &resolved).is_ok());
     CHECK_EQUAL(resolved.source_region.left, 45);
     CHECK_EQUAL(resolved.source_region.top, 23);
     CHECK_EQUAL(resolved.source_region.width, 110);
     CHECK_EQUAL(resolved.source_region.height, 55);
     // Behind a crop the same pixels, counted from where it begins.
-    CHECK(resolve(*make_plan({sized(TransformKind::kCenterCrop, 200, 100), resize, crop}), {0, 0, 0}, {300, 180},
-                  &resolved)
-              .is_ok());
+    CHECK(
+        resolve(*make_plan({crop(200, 100), resize(20, 20), crop(10, 10)}), {0, 0, 0}, {300, 180}, &resolved).is_ok());
     CHECK_EQUAL(resolved.source_region.left, 50 + 45);
     CHECK_EQUAL(resolved.source_region.top, 40 + 23);
     CHECK_EQUAL(resolved.source_region.width, 110);
     // A mirrored image is resized as a whole.
-    CHECK(resolve(*make_plan({flip(1.0), resize, crop}), {0, 0, 0}, {200, 100}, &resolved).is_ok());
+    CHECK(resolve(*make_plan({flip(1.0), resize(20, 20), crop(10, 10)}), {0, 0, 0}, {200, 100}, &resolved).is_ok());
     CHECK_EQUAL(resolved.source_region.width, 200);
 }
 
@@ -188,15 +162,15 @@ TEST_CASE(a_window_of_a_resize_equals_that_part_of_all_of_it) {
     };
     for (int i = 0; i < 400; ++i) {
         Steps steps;
-        if (random() % 2 == 0) steps.push_back(sized(TransformKind::kCenterCrop, side(90), side(90)));
+        if (random() % 2 == 0) steps.push_back(crop(side(90), side(90)));
         if (random() % 4 == 0) steps.push_back(flip(1.0));
         for (unsigned resizes = 1 + random() % 2; resizes > 0; --resizes) {
-            TransformStep resize = sized(TransformKind::kResize, side(80), side(80));
+            Resize resize = sized<Resize>(side(80), side(80));
             resize.interpolation = static_cast<Interpolation>(random() % 6);
-            steps.push_back(resize);
+            steps.push_back(placed(resize));
             if (random() % 3 == 0) steps.push_back(flip(1.0));
             for (unsigned crops = 1 + random() % 2; crops > 0; --crops) {
-                steps.push_back(sized(TransformKind::kCenterCrop, side(90), side(90)));
+                steps.push_back(crop(side(90), side(90)));
             }
         }
         const StripImage image(side(100), side(100), static_cast<std::uint32_t>(i));
@@ -208,7 +182,7 @@ TEST_CASE(a_window_of_a_resize_equals_that_part_of_all_of_it) {
 }
 
 TEST_CASE(plan_draws_depend_on_every_part_of_the_sample_name) {
-    const auto plan = make_plan({sized(TransformKind::kRandomResizedCrop, 24, 24)});
+    const auto plan = make_plan({random_crop(24, 24)});
     const auto box = [&](std::uint64_t seed, std::uint64_t epoch, std::uint64_t sample) {
         ResolvedTransform resolved;
         CHECK(resolve(*plan, {seed, epoch, sample}, {500, 375}, &resolved).is_ok());
@@ -223,18 +197,17 @@ TEST_CASE(plan_draws_depend_on_every_part_of_the_sample_name) {
 
 TEST_CASE(plan_reports_sizes_it_cannot_make) {
     ResolvedTransform resolved;
-    const auto plan = make_plan({shorter_side(5, 8), sized(TransformKind::kCenterCrop, 5, 5)});
+    const auto plan = make_plan({shorter_side(5, 8), crop(5, 5)});
     CHECK(resolve(*plan, {0, 0, 0}, {1000, 10}, &resolved).code == StatusCode::kInvalidGeometry);
     CHECK(resolve(*plan, {0, 0, 0}, {0, 10}, &resolved).code == StatusCode::kInvalidGeometry);
     CHECK(resolve(*plan, {0, 0, 0}, {65536, 10}, &resolved).code == StatusCode::kInvalidGeometry);
-    CHECK(resolve(*make_plan({shorter_side(65535), sized(TransformKind::kCenterCrop, 5, 5)}), {0, 0, 0}, {17, 1},
-                  &resolved)
-              .code == StatusCode::kInvalidGeometry);
+    CHECK(resolve(*make_plan({shorter_side(65535), crop(5, 5)}), {0, 0, 0}, {17, 1}, &resolved).code ==
+          StatusCode::kInvalidGeometry);
 }
 
 TEST_CASE(executor_refuses_pixels_of_another_region) {
     const StripImage image(20, 20, 1);
-    const auto plan = make_plan({sized(TransformKind::kCenterCrop, 10, 10)});
+    const auto plan = make_plan({crop(10, 10)});
     ResolvedTransform resolved;
     CHECK(resolve(*plan, {0, 0, 0}, {20, 20}, &resolved).is_ok());
     TransformExecutor executor(*select_kernel_table());
@@ -244,17 +217,15 @@ TEST_CASE(executor_refuses_pixels_of_another_region) {
 
 // Folding crops and flips into resizes and into the last write must not show.
 TEST_CASE(executor_sequences_equal_their_steps_one_by_one) {
-    using Kind = TransformKind;
     const std::vector<Steps> sequences = {
-        {sized(Kind::kCenterCrop, 30, 20), flip(1.0), sized(Kind::kResize, 17, 23)},
-        {flip(1.0), sized(Kind::kCenterCrop, 31, 20)},
-        {flip(1.0), sized(Kind::kResize, 50, 40), flip(1.0, 8), sized(Kind::kCenterCrop, 33, 21)},
-        {sized(Kind::kResize, 50, 40), sized(Kind::kCenterCrop, 64, 21), sized(Kind::kResize, 25, 30), flip(1.0)},
-        {sized(Kind::kCenterCrop, 80, 70), sized(Kind::kResize, 40, 35)},
-        {sized(Kind::kCenterCrop, 80, 20), flip(1.0), sized(Kind::kCenterCrop, 60, 60), flip(1.0, 8),
-         sized(Kind::kCenterCrop, 51, 13)},
-        {sized(Kind::kResize, 33, 80), sized(Kind::kResize, 20, 20), sized(Kind::kResize, 61, 20)},
-        {sized(Kind::kRandomResizedCrop, 24, 24, 3)},
+        {crop(30, 20), flip(1.0), resize(17, 23)},
+        {flip(1.0), crop(31, 20)},
+        {flip(1.0), resize(50, 40), flip(1.0, 8), crop(33, 21)},
+        {resize(50, 40), crop(64, 21), resize(25, 30), flip(1.0)},
+        {crop(80, 70), resize(40, 35)},
+        {crop(80, 20), flip(1.0), crop(60, 60), flip(1.0, 8), crop(51, 13)},
+        {resize(33, 80), resize(20, 20), resize(61, 20)},
+        {random_crop(24, 24, 3)},
     };
     TransformExecutor executor(*select_kernel_table());
     for (const Steps& steps : sequences) {
@@ -266,8 +237,7 @@ TEST_CASE(executor_sequences_equal_their_steps_one_by_one) {
 
 TEST_CASE(executor_pads_where_a_random_crop_sees_no_pixel) {
     const StripImage image(2, 2, 4);
-    const auto plan =
-        make_plan({sized(TransformKind::kCenterCrop, 200, 200), sized(TransformKind::kRandomResizedCrop, 8, 8, 1)});
+    const auto plan = make_plan({crop(200, 200), random_crop(8, 8, 1)});
     TransformExecutor executor(*select_kernel_table());
     int black = 0;
     for (std::uint64_t sample = 0; sample < 50; ++sample) {
@@ -278,7 +248,7 @@ TEST_CASE(executor_pads_where_a_random_crop_sees_no_pixel) {
 }
 
 TEST_CASE(executor_memory_stops_growing) {
-    const auto plan = make_plan({flip(0.5), sized(TransformKind::kRandomResizedCrop, 24, 24), flip(0.5)});
+    const auto plan = make_plan({flip(0.5), random_crop(24, 24), flip(0.5)});
     TransformExecutor executor(*select_kernel_table());
     const StripImage image(100, 75, 4);
     for (std::uint64_t sample = 0; sample < 200; ++sample) run(executor, *plan, image.view(), sample);

@@ -27,21 +27,14 @@ KNOWN_FAMILIES = ["v1", *(["v2"] if parity_recipes.HAS_FAST_BLUR_V2 else [])]
 both_families = pytest.mark.parametrize("family", KNOWN_FAMILIES)
 
 
-def blur_step(family: str, width: int, height: int, kernel_size: Any, sigma: Any) -> dict[str, Any]:
+def blur_step(family: str, width: int, height: int, kernel_size: Any, sigma: Any) -> _core.GaussianBlur:
     """The step of a blur of images of width x height, as it is made for a user's pipeline."""
     module = FAMILIES[family]
     result = lowered(module.Compose([module.CenterCrop((height, width)), module.GaussianBlur(kernel_size, sigma)]))
     assert result.tail == (), result.stages
-    step: dict[str, Any] = result.steps[-1]
-    assert step["kind"] == "gaussian_blur"
+    _, step = result.steps[-1]
+    assert isinstance(step, _core.GaussianBlur)
     return step
-
-
-def native_weights(step: dict[str, Any], sigmas: np.ndarray) -> np.ndarray:
-    table = step.get("torch_gaussian")
-    return _core.gaussian_weights(
-        step["columns"], sigmas, weights=step["weights"], sum_lanes=step["sum_lanes"], torch_gaussian=table
-    )
 
 
 @both_families
@@ -59,10 +52,10 @@ def test_weights_of_large_kernels_equal_torchs(family: str, size: int, sigma: tu
 def check_weights(family: str, size: int, sigma: tuple[float, float], count: int) -> None:
     step = blur_step(family, 65, 65, size, sigma)
     # Other numbers than those that the proof has seen.
-    sigmas = np.random.default_rng(size).uniform(*step["sigma"], count).astype(np.float32)
-    sigmas[:2] = step["sigma"]
+    sigmas = np.random.default_rng(size).uniform(*step.sigma, count).astype(np.float32)
+    sigmas[:2] = step.sigma
     compute, device = FUNCTIONS[family]._get_gaussian_kernel1d, torch.device("cpu")
-    for number, weights in zip(sigmas, native_weights(step, sigmas), strict=True):
+    for number, weights in zip(sigmas, _core.gaussian_weights(step, step.columns, sigmas), strict=True):
         expected = compute(size, float(number), torch.float32, device).numpy()
         assert np.array_equal(weights, expected), float(number)
 
@@ -146,7 +139,7 @@ def check_drawn(plan: Any, transform: Any, image: Image.Image, seed: int, name: 
     torch.manual_seed(seed)
     expected = transform(image).tobytes()
     draws = native_draws(seed)
-    assert _core.apply_transform(plan, np.asarray(image), draws) == expected, (name, seed)
+    assert plan.apply(np.asarray(image), draws) == expected, (name, seed)
     assert state_after(draws, seed) == torch.get_rng_state().numpy().tobytes(), (name, seed)
 
 
@@ -187,21 +180,31 @@ def test_an_image_that_the_kernel_reaches_over_is_refused() -> None:
         plan.resolve(native_draws(0), 30, 4)
 
 
+def changed(**changes: Any) -> _core.GaussianBlur:
+    step = blur_step("v1", 30, 20, 5, SIGMA)
+    names = ("sigma", "columns", "rows", "family", "sum_lanes", "torch_gaussian")
+    return _core.GaussianBlur(**{name: getattr(step, name) for name in names} | changes)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"sigma": (0.0, 1.0)}, r"steps\[0\].sigma must be two float32 numbers with 0 < first <= second, got \(0, 1\)"),
+        ({"sigma": (0.0, 1.0)}, r"sigma must be two float32 numbers with 0 < first <= second, got \(0, 1\)"),
         ({"sigma": (2.0, 1.0)}, r"got \(2, 1\)"),
-        ({"columns": [0.0, 1.0]}, r"steps\[0\].columns must be an odd number of positions, at most 127, got 2"),
-        ({"rows": [0.0] * 129}, r"steps\[0\].rows must be an odd number of positions, at most 127, got 129"),
-        ({"rows": []}, r"steps\[0\].rows must be at least one float"),
-        ({"rows": [1]}, r"steps\[0\].rows must be floats"),
-        ({"rows": [float("inf")]}, r"steps\[0\].rows must be finite numbers"),
-        ({"sum_lanes": 5}, r"steps\[0\].sum_lanes must be 4, 8 or 16, got 5"),
-        ({"weights": "v3"}, r'steps\[0\].weights must be one of "v1", "v2"'),
-        ({"torch_gaussian": None}, r"steps\[0\].torch_gaussian must be a TorchGaussian, got None"),
+        ({"columns": [0.0, 1.0]}, "columns must be an odd number of positions, at most 127, got 2"),
+        ({"rows": [0.0] * 129}, "rows must be an odd number of positions, at most 127, got 129"),
+        ({"rows": []}, "rows must be an odd number of positions, at most 127, got 0"),
+        ({"rows": [float("inf")]}, "rows must be finite numbers"),
+        ({"sum_lanes": 5}, "sum_lanes must be 4, 8 or 16, got 5"),
+        ({"family": "v3"}, 'family must be one of "v1", "v2"'),
     ],
 )
-def test_steps_that_make_no_sense_are_refused(change: dict[str, Any], message: str) -> None:
+def test_arguments_that_make_no_sense_are_refused(change: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        make_plan([{**blur_step("v1", 30, 20, 5, SIGMA), **change}])
+        changed(**change)
+
+
+@pytest.mark.parametrize("change", [{"rows": ["1"]}, {"torch_gaussian": 1}, {"sum_lanes": -1}])
+def test_arguments_of_another_type_are_refused(change: dict[str, Any]) -> None:
+    with pytest.raises(TypeError, match="incompatible constructor arguments"):
+        changed(**change)

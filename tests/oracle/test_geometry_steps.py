@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torchvision_shim  # noqa: F401
-from native_steps import IMAGES, Step, make_plan, noise, run_steps
+from native_steps import IMAGES, Step, always, make_plan, noise, run_steps
 from PIL import Image
 from torchvision.transforms import InterpolationMode
 from torchvision.transforms import functional as F
@@ -26,24 +26,23 @@ every_image = pytest.mark.parametrize("image", IMAGES.values(), ids=IMAGES.keys(
 
 def pad_step(padding: tuple[int, int, int, int], mode: str = "constant", fill: tuple[int, ...] = (0, 0, 0)) -> Step:
     left, top, right, bottom = padding
-    sides = {"left": left, "top": top, "right": right, "bottom": bottom}
-    return {"kind": "pad", **sides, "padding_mode": mode, "fill": fill}
+    return _core.Pad(left=left, top=top, right=right, bottom=bottom, padding_mode=mode, fill=fill)
 
 
 def vflip_step() -> Step:
-    return {"kind": "vertical_flip", "probability": 1.0}
+    return _core.RandomVerticalFlip(probability=1.0)
 
 
 def hflip_step() -> Step:
-    return {"kind": "horizontal_flip", "probability": 1.0}
+    return _core.RandomHorizontalFlip(probability=1.0)
 
 
-def center_crop_step(height: int, width: int, position: int = 0) -> Step:
-    return {"kind": "center_crop", "position": position, "height": height, "width": width}
+def center_crop_step(height: int, width: int) -> Step:
+    return _core.CenterCrop(height=height, width=width)
 
 
 def resize_step(height: int, width: int, interpolation: str = "bilinear") -> Step:
-    return {"kind": "resize", "height": height, "width": width, "interpolation": interpolation}
+    return _core.Resize(height=height, width=width, interpolation=interpolation)
 
 
 @every_image
@@ -115,8 +114,8 @@ def test_a_plan_of_variable_size_says_so_and_others_do_not() -> None:
     assert (variable.output_height, variable.output_width, variable.sample_bytes) == (None, None, None)
     for steps in (
         [center_crop_step(5, 6), pad_step((1, 2, 3, 4))],
-        [center_crop_step(11, 10), vflip_step(), {"kind": "pixel_op", "probability": 0.5, "op": {"op": "rotate180"}}],
-        [resize_step(10, 11), {"kind": "pixel_op", "probability": None, "op": {"op": "rotate270"}}],
+        [center_crop_step(11, 10), vflip_step(), _core.ApplyOp(op=_core.Rotate180(), probability=0.5)],
+        [resize_step(10, 11), always(_core.Rotate270())],
     ):
         fixed = make_plan(steps, allow_variable_size=False)
         assert (fixed.output_height, fixed.output_width, fixed.sample_bytes) == (11, 10, 330)
@@ -129,15 +128,8 @@ def test_a_plan_of_variable_size_says_so_and_others_do_not() -> None:
         [],
         [pad_step((1, 2, 3, 4))],
         [vflip_step()],
-        [center_crop_step(5, 6), {"kind": "pixel_op", "probability": 0.5, "op": {"op": "rotate90"}}],
-        [
-            {
-                "kind": "random_apply",
-                "probability": 0.5,
-                "draws": "v1",
-                "steps": [center_crop_step(5, 6) | {"position": 1}],
-            }
-        ],
+        [center_crop_step(5, 6), _core.ApplyOp(op=_core.Rotate90(), probability=0.5)],
+        [_core.RandomApply(probability=0.5, family="v1", steps=[(1, center_crop_step(5, 6))])],
     ],
 )
 def test_a_size_that_depends_on_the_image_or_on_a_draw_must_be_allowed(steps: list[Step]) -> None:
@@ -155,18 +147,36 @@ def test_an_engine_refuses_a_plan_of_variable_size() -> None:
 
 
 @pytest.mark.parametrize(
-    ("step", "message"),
+    ("make", "message"),
     [
-        (pad_step((-1, 0, 0, 0)), r"steps\[0\]\.left must be an int in 0\.\.65535, got -1"),
-        (pad_step((0, 0, 0, 70000)), r"steps\[0\]\.bottom must be an int in 0\.\.65535, got 70000"),
-        (pad_step((0, 0, 0, 0), "wrap"), r"padding_mode must be one of .*\"symmetric\", got 'wrap'"),
-        (pad_step((0, 0, 0, 0), fill=(0, 1)), r"fill must be three ints in 0\.\.255, got \(0, 1\)"),
-        (vflip_step() | {"probability": -0.5}, r"steps\[0\]\.probability must be in \[0, 1\], got -0\.5"),
+        (lambda: pad_step((-1, 0, 0, 0)), r"left must be in 0\.\.65535, got -1"),
+        (lambda: pad_step((0, 0, 0, 70000)), r"bottom must be in 0\.\.65535, got 70000"),
+        (lambda: pad_step((0, 0, 0, 0), "wrap"), "padding_mode must be one of .*\"symmetric\", got 'wrap'"),
+        (lambda: resize_step(5, 0), r"width must be in 1\.\.65535, got 0"),
+        (lambda: resize_step(5, 5, "cubic"), "interpolation must be one of .*\"lanczos\", got 'cubic'"),
+        (lambda: _core.RandomVerticalFlip(probability=-0.5), r"probability must be in \[0, 1\], got -0\.5"),
     ],
 )
-def test_bad_arguments_name_argument_value_and_what_is_allowed(step: Step, message: str) -> None:
+def test_bad_arguments_name_argument_value_and_what_is_allowed(make: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        make_plan([step])
+        make()
+
+
+def test_fills_of_another_length_are_refused() -> None:
+    with pytest.raises(TypeError, match="incompatible constructor arguments"):
+        pad_step((0, 0, 0, 0), fill=(0, 1))
+
+
+def test_steps_are_compared_and_shown_by_their_arguments() -> None:
+    step = resize_step(5, 6)
+    assert step == resize_step(5, 6)
+    assert step != resize_step(5, 7)
+    assert step != center_crop_step(5, 6)
+    assert repr(step) == "Resize(height=5, width=6, interpolation='bilinear')"
+    nested = [_core.RandomApply(probability=0.5, family="v2", steps=[(3, always(op))]) for op in (
+        _core.Brightness(factor=0.5), _core.Brightness(factor=0.5), _core.Brightness(factor=0.25))]  # fmt: skip
+    assert nested[0] == nested[1]
+    assert nested[0] != nested[2]
 
 
 def test_an_image_padded_beyond_the_limit_is_refused() -> None:

@@ -5,63 +5,66 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 import torchvision_shim  # noqa: F401
-from native_steps import IMAGES, Step, all_colors, extremes, make_plan, noise, recorded_op, run_op, run_steps
+from native_steps import IMAGES, all_colors, always, extremes, noise, recorded_op, run_op, run_steps
 from PIL import Image
 from torchvision.transforms import InterpolationMode
 from torchvision.transforms import functional as F
+
+from fastload import _core
 
 NEAREST = InterpolationMode.NEAREST
 FACTORS = [0.0, 0.1, 0.37, 0.5, 0.9, 1.0, 1.1, 1.9, 3.0, 17.3, 1e30]
 # float32 factors as a jitter draws them.
 DRAWN_FACTORS = np.random.default_rng(3).uniform(0, 2.5, 40).astype(np.float32).astype(float).tolist()
-ADJUSTMENTS: dict[str, Callable[[Image.Image, float], Image.Image]] = {
-    "brightness": F.adjust_brightness,
-    "contrast": F.adjust_contrast,
-    "saturation": F.adjust_saturation,
-    "sharpness": F.adjust_sharpness,
+ADJUSTMENTS: dict[Any, Callable[[Image.Image, float], Image.Image]] = {
+    _core.Brightness: F.adjust_brightness,
+    _core.Contrast: F.adjust_contrast,
+    _core.Saturation: F.adjust_saturation,
+    _core.Sharpness: F.adjust_sharpness,
 }
-PLAIN_OPS: dict[str, Callable[[Image.Image], Image.Image]] = {
-    "identity": lambda image: image,
-    "autocontrast": F.autocontrast,
-    "equalize": F.equalize,
-    "invert": F.invert,
-    "grayscale": lambda image: F.to_grayscale(image, 3),
-    "rotate90": lambda image: image.transpose(Image.Transpose.ROTATE_90),
-    "rotate180": lambda image: image.transpose(Image.Transpose.ROTATE_180),
-    "rotate270": lambda image: image.transpose(Image.Transpose.ROTATE_270),
+PLAIN_OPS: dict[Any, Callable[[Image.Image], Image.Image]] = {
+    _core.Identity: lambda image: image,
+    _core.Autocontrast: F.autocontrast,
+    _core.Equalize: F.equalize,
+    _core.Invert: F.invert,
+    _core.Grayscale: lambda image: F.to_grayscale(image, 3),
+    _core.Rotate90: lambda image: image.transpose(Image.Transpose.ROTATE_90),
+    _core.Rotate180: lambda image: image.transpose(Image.Transpose.ROTATE_180),
+    _core.Rotate270: lambda image: image.transpose(Image.Transpose.ROTATE_270),
 }
 
 every_image = pytest.mark.parametrize("image", IMAGES.values(), ids=IMAGES.keys())
 
 
 @every_image
-@pytest.mark.parametrize("name", ADJUSTMENTS)
-def test_adjustments_equal_torchvision_for_every_factor(name: str, image: Image.Image) -> None:
+@pytest.mark.parametrize("kind", ADJUSTMENTS)
+def test_adjustments_equal_torchvision_for_every_factor(kind: Any, image: Image.Image) -> None:
     for factor in FACTORS + DRAWN_FACTORS:
-        assert run_op({"op": name, "factor": factor}, image) == ADJUSTMENTS[name](image, factor).tobytes(), factor
+        assert run_op(kind(factor=factor), image) == ADJUSTMENTS[kind](image, factor).tobytes(), factor
 
 
 @every_image
-@pytest.mark.parametrize("name", PLAIN_OPS)
-def test_operations_without_parameters_equal_torchvision(name: str, image: Image.Image) -> None:
-    assert run_op({"op": name}, image) == PLAIN_OPS[name](image).tobytes()
+@pytest.mark.parametrize("kind", PLAIN_OPS)
+def test_operations_without_parameters_equal_torchvision(kind: Any, image: Image.Image) -> None:
+    assert run_op(kind(), image) == PLAIN_OPS[kind](image).tobytes()
 
 
 @every_image
 def test_posterize_equals_torchvision_for_every_number_of_bits(image: Image.Image) -> None:
     for bits in range(1, 9):
-        assert run_op({"op": "posterize", "bits": bits}, image) == F.posterize(image, bits).tobytes()
+        assert run_op(_core.Posterize(bits=bits), image) == F.posterize(image, bits).tobytes()
 
 
 @every_image
 def test_solarize_equals_torchvision_for_whole_and_broken_thresholds(image: Image.Image) -> None:
     for threshold in [0.0, 0.5, 1.0, 85.0, 127.5, 128.0, 242.25, 254.9, 255.0, 256.0, -3.0, math.inf]:
         expected = F.solarize(image, threshold).tobytes()
-        assert run_op({"op": "solarize", "threshold": threshold}, image) == expected, threshold
+        assert run_op(_core.Solarize(threshold=threshold), image) == expected, threshold
 
 
 @pytest.mark.parametrize("size", [(1, 2), (5, 5), (16, 16), (16, 17), (23, 45), (300, 5)])
@@ -69,8 +72,8 @@ def test_equalize_equals_torchvision_on_few_pixels_of_few_values(size: tuple[int
     """The step of the histogram is a few pixels there, and tables reach beyond 255."""
     for seed, divisor in itertools.product(range(40), (1, 3, 40, 130)):
         image = noise(*size, seed=seed).point([value // divisor for value in range(256)] * 3)
-        assert run_op({"op": "equalize"}, image) == F.equalize(image).tobytes(), (seed, divisor)
-        assert run_op({"op": "autocontrast"}, image) == F.autocontrast(image).tobytes(), (seed, divisor)
+        assert run_op(_core.Equalize(), image) == F.equalize(image).tobytes(), (seed, divisor)
+        assert run_op(_core.Autocontrast(), image) == F.autocontrast(image).tobytes(), (seed, divisor)
 
 
 def test_sharpness_equals_torchvision_for_every_sum_of_a_neighbourhood() -> None:
@@ -84,7 +87,7 @@ def test_sharpness_equals_torchvision_for_every_sum_of_a_neighbourhood() -> None
         sums.update((inner + 4 * padded[1:299, 1:299]).ravel().tolist())
         for factor in (0.0, 0.3, 1.7):
             expected = F.adjust_sharpness(image, factor).tobytes()
-            assert run_op({"op": "sharpness", "factor": factor}, image) == expected, (seed, factor)
+            assert run_op(_core.Sharpness(factor=factor), image) == expected, (seed, factor)
     # Nearly all of the 3316 that there are: without them a rounding could hide.
     assert len(sums) > 3000
 
@@ -100,27 +103,27 @@ def every_color() -> Image.Image:
 @pytest.mark.parametrize("factor", [0.0, 0.13, -0.5])
 def test_hue_equals_torchvision_on_every_color(factor: float, every_color: Image.Image) -> None:
     expected = F.adjust_hue(every_color, factor).tobytes()
-    assert run_op({"op": "hue", "factor": factor}, every_color) == expected
+    assert run_op(_core.Hue(factor=factor), every_color) == expected
 
 
 def test_hue_equals_torchvision_for_every_turn() -> None:
     image = noise(96, 90)
     steps = {factor / 510 for factor in range(-255, 256)} | {1e-9, -1e-9, 0.4999999, -0.4999999}
     for factor in sorted(steps):
-        assert run_op({"op": "hue", "factor": factor}, image) == F.adjust_hue(image, factor).tobytes(), factor
+        assert run_op(_core.Hue(factor=factor), image) == F.adjust_hue(image, factor).tobytes(), factor
 
 
 @every_image
 def test_hue_equals_torchvision_on_images_of_every_shape(image: Image.Image) -> None:
     for factor in (-0.5, -0.1, 0.0, 0.02, 0.3, 0.5):
-        assert run_op({"op": "hue", "factor": factor}, image) == F.adjust_hue(image, factor).tobytes(), factor
+        assert run_op(_core.Hue(factor=factor), image) == F.adjust_hue(image, factor).tobytes(), factor
 
 
 def test_luma_and_saturation_equal_torchvision_on_every_color(every_color: Image.Image) -> None:
-    assert run_op({"op": "grayscale"}, every_color) == F.to_grayscale(every_color, 3).tobytes()
+    assert run_op(_core.Grayscale(), every_color) == F.to_grayscale(every_color, 3).tobytes()
     for factor in (0.1, 1.9):
         expected = F.adjust_saturation(every_color, factor).tobytes()
-        assert run_op({"op": "saturation", "factor": factor}, every_color) == expected
+        assert run_op(_core.Saturation(factor=factor), every_color) == expected
 
 
 def test_contrast_rounds_the_mean_as_torchvision_does() -> None:
@@ -132,14 +135,14 @@ def test_contrast_rounds_the_mean_as_torchvision_does() -> None:
             image = Image.fromarray(np.repeat(values.reshape(height, width, 1), 3, axis=2))
             for factor in (0.0, 0.5, 3.0):
                 expected = F.adjust_contrast(image, factor).tobytes()
-                assert run_op({"op": "contrast", "factor": factor}, image) == expected
+                assert run_op(_core.Contrast(factor=factor), image) == expected
 
 
 # Affine transforms.
 
 
-def affine_op(matrix: list[float], fill: tuple[int, int, int] = (0, 0, 0)) -> Step:
-    return {"op": "affine", "matrix": matrix, "fill": fill}
+def affine_op(matrix: list[float], fill: tuple[int, int, int] = (0, 0, 0)) -> _core.PixelOp:
+    return _core.Affine(matrix=matrix, fill=fill)
 
 
 def pillow_affine(image: Image.Image, matrix: list[float], fill: tuple[int, int, int] = (0, 0, 0)) -> bytes:
@@ -233,7 +236,7 @@ def test_translations_and_shears_of_the_policies_equal_torchvision() -> None:
     ]
     for arguments in shifts + shears:
 
-        def call(arguments: Step = arguments) -> Image.Image:
+        def call(arguments: Any = arguments) -> Image.Image:
             return F.affine(image, angle=0.0, scale=1.0, interpolation=NEAREST, fill=None, **arguments)
 
         assert run_op(recorded_op(call), image) == call().tobytes(), arguments
@@ -244,16 +247,17 @@ def test_translations_and_shears_of_the_policies_equal_torchvision() -> None:
 
 def test_operations_follow_crops_flips_and_resizes() -> None:
     image = noise(70, 50)
-    steps: list[Step] = [
-        {"kind": "center_crop", "height": 40, "width": 80},  # black columns count for contrast
-        {"kind": "horizontal_flip", "probability": 1.0},
-        {"kind": "pixel_op", "probability": None, "op": {"op": "contrast", "factor": 1.7}},
-        {"kind": "resize", "height": 33, "width": 51, "interpolation": "bicubic"},
-        {"kind": "pixel_op", "probability": None, "op": {"op": "sharpness", "factor": 0.2}},
-        {"kind": "pixel_op", "probability": None, "op": {"op": "rotate90"}},
-        {"kind": "center_crop", "height": 20, "width": 30},
-        {"kind": "pixel_op", "probability": None, "op": {"op": "equalize"}},
-        {"kind": "horizontal_flip", "probability": 1.0},
+    flip = _core.RandomHorizontalFlip(probability=1.0)
+    steps = [
+        _core.CenterCrop(height=40, width=80),  # black columns count for contrast
+        flip,
+        always(_core.Contrast(factor=1.7)),
+        _core.Resize(height=33, width=51, interpolation="bicubic"),
+        always(_core.Sharpness(factor=0.2)),
+        always(_core.Rotate90()),
+        _core.CenterCrop(height=20, width=30),
+        always(_core.Equalize()),
+        flip,
     ]
     expected = F.hflip(F.center_crop(image, [40, 80]))
     expected = F.resize(F.adjust_contrast(expected, 1.7), [33, 51], InterpolationMode.BICUBIC)
@@ -263,21 +267,33 @@ def test_operations_follow_crops_flips_and_resizes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("op", "message"),
+    ("kind", "arguments", "message"),
     [
-        ({"op": "blur"}, r"steps\[0\]\.op\.op must be one of \"identity\", .*, got 'blur'"),
-        ({"op": "invert", "factor": 1.0}, r"steps\[0\]\.op has an unknown key \"factor\""),
-        ({"op": "contrast"}, r"steps\[0\]\.op needs the key \"factor\""),
-        ({"op": "contrast", "factor": math.nan}, r"op\.factor must be a float32 number, got nan"),
-        ({"op": "sharpness", "factor": 2.5e39}, r"op\.factor must be a float32 number, got 2\.5.*e\+39"),
-        ({"op": "hue", "factor": 0.51}, r"op\.factor must be in \[-0\.5, 0\.5\], got 0\.51"),
-        ({"op": "posterize", "bits": 0}, r"op\.bits must be an int in 1\.\.8, got 0"),
-        ({"op": "solarize", "threshold": math.nan}, r"op\.threshold must be a number, got nan"),
-        (affine_op([1, 0, 0, 0, 1]), r"op\.matrix must be six numbers, got \[1, 0, 0, 0, 1\]"),
-        (affine_op([1, 0, math.inf, 0, 1, 0]), r"op\.matrix must be six finite numbers, got inf"),
-        (affine_op([1, 0, 0, 0, 1, 0], (0, 256, 0)), r"op\.fill must be three ints in 0\.\.255, got \(0, 256, 0\)"),
+        (_core.Contrast, {"factor": math.nan}, "factor must be a float32 number, got nan"),
+        (_core.Sharpness, {"factor": 2.5e39}, r"factor must be a float32 number, got 2\.5.*e\+39"),
+        (_core.Hue, {"factor": 0.51}, r"factor must be in \[-0\.5, 0\.5\], got 0\.51"),
+        (_core.Posterize, {"bits": 0}, r"bits must be in 1\.\.8, got 0"),
+        (_core.Solarize, {"threshold": math.nan}, "threshold must be a number, got nan"),
+        (_core.Affine, {"matrix": [1, 0, math.inf, 0, 1, 0], "fill": (0, 0, 0)}, "matrix must be six finite numbers"),
+        (_core.ApplyOp, {"op": None, "probability": None}, "op must be an operation, got none"),
     ],
 )
-def test_bad_operations_name_argument_value_and_what_is_allowed(op: Step, message: str) -> None:
+def test_bad_operations_name_argument_value_and_what_is_allowed(kind: Any, arguments: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        make_plan([{"kind": "pixel_op", "probability": None, "op": op}])
+        kind(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("kind", "arguments"),
+    [
+        (_core.Invert, {"factor": 1.0}),
+        (_core.Contrast, {}),
+        (_core.Contrast, {"factor": "1"}),
+        (_core.Affine, {"matrix": [1, 0, 0, 0, 1], "fill": (0, 0, 0)}),
+        (_core.Affine, {"matrix": [1, 0, 0, 0, 1, 0], "fill": (0, 256, 0)}),
+        (_core.ApplyOp, {"op": _core.RandomVerticalFlip(probability=0.5), "probability": None}),
+    ],
+)
+def test_arguments_of_another_type_are_refused(kind: Any, arguments: Any) -> None:
+    with pytest.raises(TypeError, match="incompatible constructor arguments"):
+        kind(**arguments)

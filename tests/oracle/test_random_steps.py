@@ -12,7 +12,19 @@ import numpy as np
 import pytest
 import torch
 import torchvision_shim  # noqa: F401
-from native_steps import Step, make_plan, native_draws, noise, recorded_op, run_steps, state_after
+from native_steps import (
+    Step,
+    always,
+    log_of,
+    make_placed_plan,
+    make_plan,
+    native_draws,
+    noise,
+    random_resized_crop,
+    recorded_op,
+    run_steps,
+    state_after,
+)
 from PIL import Image
 from recipes import MEAN, STD, apply_steps, erase_boxes
 from torchvision.transforms import InterpolationMode, v2
@@ -46,7 +58,7 @@ def check(
             torch.manual_seed(seed)
             expected = transform(image).tobytes()
             draws = native_draws(seed)
-            assert _core.apply_transform(plan, np.asarray(image), draws) == expected, (size, seed)
+            assert plan.apply(np.asarray(image), draws) == expected, (size, seed)
             assert state_after(draws, seed) == torch.get_rng_state().numpy().tobytes(), (size, seed)
             results.add(expected)
     return results
@@ -55,19 +67,23 @@ def check(
 # Flips, crops and nesting.
 
 
-def pixel_op(op: Step, probability: float | None = None, position: int = 0) -> Step:
-    return {"kind": "pixel_op", "position": position, "probability": probability, "op": op}
+def pixel_op(op: _core.PixelOp, probability: float) -> Step:
+    return _core.ApplyOp(op=op, probability=probability)
+
+
+def vertical_flip(probability: float) -> Step:
+    return _core.RandomVerticalFlip(probability=probability)
+
+
+def horizontal_flip(probability: float) -> Step:
+    return _core.RandomHorizontalFlip(probability=probability)
 
 
 @both_versions
 @pytest.mark.parametrize("probability", [0.0, 0.3, 0.5, 1.0])
 def test_flips_and_grayscale_equal_torchvision(version: str, probability: float) -> None:
     module = VERSIONS[version]
-    steps: list[Step] = [
-        {"kind": "vertical_flip", "probability": probability},
-        {"kind": "horizontal_flip", "probability": probability},
-        pixel_op({"op": "grayscale"}, probability),
-    ]
+    steps = [vertical_flip(probability), horizontal_flip(probability), pixel_op(_core.Grayscale(), probability)]
     transform = module.Compose(
         [
             module.RandomVerticalFlip(probability),
@@ -82,21 +98,19 @@ def test_flips_and_grayscale_equal_torchvision(version: str, probability: float)
 def test_operations_with_a_probability_equal_torchvision(version: str) -> None:
     module = VERSIONS[version]
     pairs = [
-        ({"op": "invert"}, module.RandomInvert(0.5)),
-        ({"op": "posterize", "bits": 3}, module.RandomPosterize(3, 0.5)),
-        ({"op": "solarize", "threshold": 128.0}, module.RandomSolarize(128.0, 0.5)),
-        ({"op": "sharpness", "factor": 1.7}, module.RandomAdjustSharpness(1.7, 0.5)),
-        ({"op": "autocontrast"}, module.RandomAutocontrast(0.5)),
-        ({"op": "equalize"}, module.RandomEqualize(0.5)),
+        (_core.Invert(), module.RandomInvert(0.5)),
+        (_core.Posterize(bits=3), module.RandomPosterize(3, 0.5)),
+        (_core.Solarize(threshold=128.0), module.RandomSolarize(128.0, 0.5)),
+        (_core.Sharpness(factor=1.7), module.RandomAdjustSharpness(1.7, 0.5)),
+        (_core.Autocontrast(), module.RandomAutocontrast(0.5)),
+        (_core.Equalize(), module.RandomEqualize(0.5)),
     ]
-    check(
-        [pixel_op(op, 0.5, position) for position, (op, _) in enumerate(pairs)], module.Compose([t for _, t in pairs])
-    )
+    check([pixel_op(op, 0.5) for op, _ in pairs], module.Compose([t for _, t in pairs]))
 
 
 def crop_step(version: str, height: int, width: int, **changes: Any) -> Step:
-    defaults = {"pad_if_needed": False, "padding_mode": "constant", "fill": (0, 0, 0)}
-    return {"kind": "random_crop", "height": height, "width": width, "draws": version} | defaults | changes
+    defaults: dict[str, Any] = {"pad_if_needed": False, "padding_mode": "constant", "fill": (0, 0, 0)}
+    return _core.RandomCrop(height=height, width=width, family=version, **defaults | changes)
 
 
 @both_versions
@@ -116,7 +130,7 @@ def test_random_crops_equal_torchvision(version: str, size: tuple[int, int], siz
 @pytest.mark.parametrize("mode", ["constant", "edge", "reflect", "symmetric"])
 def test_random_crops_with_padding_equal_torchvision(version: str, mode: str) -> None:
     fill = (3, 200, 5) if mode == "constant" else (0, 0, 0)
-    pad = {"kind": "pad", "left": 4, "top": 4, "right": 4, "bottom": 4, "padding_mode": mode, "fill": fill}
+    pad = _core.Pad(left=4, top=4, right=4, bottom=4, padding_mode=mode, fill=fill)
     transform = VERSIONS[version].RandomCrop(32, padding=4, fill=fill, padding_mode=mode)
     sizes = [(32, 32), (24, 40), (100, 24)]
     check([pad, crop_step(version, 32, 32)], transform, sizes)
@@ -138,19 +152,11 @@ def test_a_crop_larger_than_the_image_is_refused_by_both(version: str) -> None:
 def test_random_apply_equals_torchvision_also_nested(version: str, probability: float) -> None:
     module = VERSIONS[version]
 
-    def apply(steps: list[Step], position: int) -> Step:
-        return {
-            "kind": "random_apply",
-            "position": position,
-            "probability": probability,
-            "draws": version,
-            "steps": steps,
-        }
+    def apply(*steps: tuple[int, Step]) -> Step:
+        return _core.RandomApply(probability=probability, family=version, steps=steps)
 
-    inner = apply(
-        [pixel_op({"op": "invert"}, None, 3), {"kind": "vertical_flip", "position": 4, "probability": 0.5}], 2
-    )
-    steps = [apply([{"kind": "horizontal_flip", "position": 1, "probability": 0.5}, inner], 0)]
+    inner = apply((3, always(_core.Invert())), (4, vertical_flip(0.5)))
+    steps = [apply((1, horizontal_flip(0.5)), (2, inner))]
     transform = module.RandomApply(
         [
             module.RandomHorizontalFlip(0.5),
@@ -182,29 +188,38 @@ def test_random_apply_equals_torchvision_also_nested(version: str, probability: 
 def test_color_jitter_equals_torchvision(version: str, arguments: dict[str, Any]) -> None:
     transform = VERSIONS[version].ColorJitter(**arguments)
     names = ("brightness", "contrast", "saturation", "hue")
-    check([{"kind": "color_jitter"} | {name: getattr(transform, name) for name in names}], transform, seeds=80)
+    check([_core.ColorJitter(**{name: getattr(transform, name) for name in names})], transform, seeds=80)
 
 
 # Policies. Each operation is worked out by torchvision itself, on an image of the size.
 
 
-def worked_out(name: str, magnitude: float, size: tuple[int, int], *, is_v2: bool) -> Step:
+def worked_out(name: str, magnitude: float, size: tuple[int, int], *, is_v2: bool) -> _core.PixelOp:
     geometry = {"ShearX", "ShearY", "TranslateX", "TranslateY", "Rotate"}
     if name in geometry:
         return recorded_op(lambda: _apply_op(noise(*size), name, magnitude, InterpolationMode.NEAREST, None))
-    adjustments = {"Brightness": "brightness", "Color": "saturation", "Contrast": "contrast", "Sharpness": "sharpness"}
+    adjustments: dict[str, Any] = {
+        "Brightness": _core.Brightness,
+        "Color": _core.Saturation,
+        "Contrast": _core.Contrast,
+        "Sharpness": _core.Sharpness,
+    }
     if name in adjustments:
-        return {"op": adjustments[name], "factor": 1.0 + magnitude}
+        return adjustments[name](factor=1.0 + magnitude)
     if name == "Posterize":
-        return {"op": "posterize", "bits": int(magnitude)}
+        return _core.Posterize(bits=int(magnitude))
     if name == "Solarize":
-        return {"op": "solarize", "threshold": 255.0 * magnitude if is_v2 else magnitude}
-    return {"op": name.lower()}
+        return _core.Solarize(threshold=255.0 * magnitude if is_v2 else magnitude)
+    return getattr(_core, "Autocontrast" if name == "AutoContrast" else name)()
 
 
-def signed_ops(name: str, magnitudes: list[float], is_signed: bool, size: tuple[int, int], is_v2: bool) -> list[Step]:
+def choice_of(
+    name: str, magnitudes: list[float], is_signed: bool, size: tuple[int, int], version: str, probability: float = 1.0
+) -> _core.PolicyChoice:
     signs = (1.0, -1.0) if is_signed else (1.0,)
-    return [worked_out(name, sign * magnitude, size, is_v2=is_v2) for magnitude in magnitudes for sign in signs]
+    is_v2 = version == "v2"
+    ops = [worked_out(name, sign * magnitude, size, is_v2=is_v2) for magnitude in magnitudes for sign in signs]
+    return _core.PolicyChoice(ops=ops, is_signed=is_signed, num_bins=len(magnitudes), probability=probability)
 
 
 def augmentation_space(transform: Any, bins: int, size: tuple[int, int]) -> dict[str, tuple[list[float] | None, bool]]:
@@ -228,31 +243,27 @@ def rand_augment_step(transform: Any, version: str, size: tuple[int, int]) -> St
     choices = []
     for name, (magnitudes, is_signed) in augmentation_space(transform, transform.num_magnitude_bins, size).items():
         chosen = [0.0] if magnitudes is None else [magnitudes[transform.magnitude]]
-        ops = signed_ops(name, chosen, is_signed, size, version == "v2")
-        choices.append({"is_signed": is_signed, "num_bins": 1, "ops": ops})
-    rule = {"kind": "policy", "rule": "rand_augment", "draws": version, "num_ops": transform.num_ops}
-    return rule | {"choices": choices}
+        choices.append(choice_of(name, chosen, is_signed, size, version))
+    return _core.RandAugment(num_ops=transform.num_ops, choices=choices, family=version)
 
 
 def trivial_augment_step(transform: Any, version: str, size: tuple[int, int]) -> Step:
     choices = []
     for name, (magnitudes, is_signed) in augmentation_space(transform, transform.num_magnitude_bins, size).items():
-        ops = signed_ops(name, magnitudes or [0.0], is_signed, size, version == "v2")
-        choices.append({"is_signed": is_signed, "num_bins": len(magnitudes or [0.0]), "ops": ops})
-    return {"kind": "policy", "rule": "trivial_augment", "draws": version, "choices": choices}
+        choices.append(choice_of(name, magnitudes or [0.0], is_signed, size, version))
+    return _core.TrivialAugmentWide(choices=choices, family=version)
 
 
 def auto_augment_step(transform: Any, version: str, size: tuple[int, int]) -> Step:
     space = augmentation_space(transform, 10, size)
-    policies = []
+    policies: list[list[_core.PolicyChoice]] = []
     for pair in transform.policies if version == "v1" else transform._policies:
         policies.append([])
         for name, probability, magnitude_id in pair:
             magnitudes, is_signed = space[name]
             chosen = [0.0] if magnitude_id is None else [magnitudes[magnitude_id]]
-            ops = signed_ops(name, chosen, is_signed, size, version == "v2")
-            policies[-1].append({"probability": probability, "is_signed": is_signed, "ops": ops})
-    return {"kind": "policy", "rule": "auto_augment", "draws": version, "policies": policies}
+            policies[-1].append(choice_of(name, chosen, is_signed, size, version, probability))
+    return _core.AutoAugment(policies=policies, family=version)
 
 
 @both_versions
@@ -294,24 +305,22 @@ TAILS: dict[str, list[Any]] = {
 }
 
 
-def erasing_plan(transform: Any, version: str, tail: Callable[[Any], torch.Tensor], channels_last: bool) -> Any:
+def erasing_plan(transform: Any, tail: Callable[[Any], torch.Tensor], channels_last: bool) -> Any:
     ramp = np.repeat(np.arange(256, dtype=np.uint8)[None, :, None], 3, axis=2)
     values = tail(Image.fromarray(ramp))
     value = transform.value if isinstance(transform.value, (list, tuple)) else [transform.value]
     color = torch.tensor([float(number) for number in value]).expand(3).to(values.dtype)
-    step = {
-        "kind": "random_erasing",
-        "position": 1,
-        "probability": transform.p,
-        "scale": transform.scale,
-        "ratio": transform.ratio,
-        "log_ratio": torch.log(torch.tensor(transform.ratio)).tolist(),
-        "value": tensor_bytes(color),
-        "draws": version,
-    }
-    flip = {"kind": "horizontal_flip", "position": 0, "probability": 0.5}
+    step = _core.RandomErasing(
+        probability=transform.p,
+        scale=transform.scale,
+        ratio=transform.ratio,
+        log_ratio=log_of(transform.ratio),
+        value=tensor_bytes(color),
+    )
     table = None if values.dtype == torch.uint8 else tensor_bytes(values)
-    return make_plan([flip, step], element_size=values.element_size(), table=table, channels_last=channels_last)
+    return make_plan(
+        [horizontal_flip(0.5), step], element_size=values.element_size(), table=table, channels_last=channels_last
+    )
 
 
 @both_versions
@@ -331,14 +340,14 @@ def test_random_erasing_equals_torchvision(version: str, tail_name: str, argumen
     erasing = module.RandomErasing(**arguments)
     pipeline = v1.Compose([module.RandomHorizontalFlip(), tail, erasing])
     for channels_last in (False, True):
-        plan = erasing_plan(erasing, version, tail, channels_last)
+        plan = erasing_plan(erasing, tail, channels_last)
         for size in [(40, 40), (57, 33), (3, 2)]:
             image = noise(*size)
             for seed in range(40):
                 torch.manual_seed(seed)
                 expected = pipeline(image)
                 draws = native_draws(seed)
-                result = _core.apply_transform(plan, np.asarray(image), draws)
+                result = plan.apply(np.asarray(image), draws)
                 ordered = expected.permute(1, 2, 0) if channels_last else expected
                 assert result == tensor_bytes(ordered), (size, seed)
                 assert state_after(draws, seed) == torch.get_rng_state().numpy().tobytes(), (size, seed)
@@ -349,27 +358,17 @@ def test_random_erasing_equals_torchvision(version: str, tail_name: str, argumen
 # Whole recipes, and reports of them.
 
 
-def usual_recipe() -> tuple[list[Step], Callable[[Any], Any]]:
+def usual_recipe() -> tuple[list[tuple[int, Step]], Callable[[Any], Any]]:
     """Self-supervised training's: crop, flip, jitter at random, grayscale, solarize."""
     jitter = v1.ColorJitter(0.4, 0.4, 0.2, 0.1)
     names = ("brightness", "contrast", "saturation", "hue")
-    inner = {"kind": "color_jitter", "position": 3} | {name: getattr(jitter, name) for name in names}
-    ratio = (3.0 / 4.0, 4.0 / 3.0)
-    steps: list[Step] = [
-        {
-            "kind": "random_resized_crop",
-            "position": 0,
-            "height": 32,
-            "width": 32,
-            "scale": (0.2, 1.0),
-            "ratio": ratio,
-            "log_ratio": torch.log(torch.tensor(ratio)).tolist(),
-            "interpolation": "bicubic",
-        },
-        {"kind": "horizontal_flip", "position": 1, "probability": 0.5},
-        {"kind": "random_apply", "position": 2, "probability": 0.8, "draws": "v1", "steps": [inner]},
-        pixel_op({"op": "grayscale"}, 0.2, 4),
-        pixel_op({"op": "solarize", "threshold": 128.0}, 0.5, 5),
+    inner = _core.ColorJitter(**{name: getattr(jitter, name) for name in names})
+    steps = [
+        (0, random_resized_crop(32, 32, scale=(0.2, 1.0), interpolation="bicubic")),
+        (1, horizontal_flip(0.5)),
+        (2, _core.RandomApply(probability=0.8, family="v1", steps=[(3, inner)])),
+        (4, pixel_op(_core.Grayscale(), 0.2)),
+        (5, pixel_op(_core.Solarize(threshold=128.0), 0.5)),
     ]
     transform = v1.Compose(
         [
@@ -385,22 +384,22 @@ def usual_recipe() -> tuple[list[Step], Callable[[Any], Any]]:
 
 def test_a_whole_recipe_equals_torchvision() -> None:
     steps, transform = usual_recipe()
-    check(steps, transform, [(90, 60), (50, 75)], seeds=300)
+    check([step for _, step in steps], transform, [(90, 60), (50, 75)], seeds=300)
 
 
 def test_counter_draws_give_each_sample_its_own_choices_and_reports_replay_them() -> None:
     steps, _ = usual_recipe()
-    steps = [*steps, trivial_augment_step(TrivialAugmentWide(), "v1", (32, 32)) | {"position": 6}]
-    plan = make_plan(steps, allow_variable_size=False)
+    steps = [*steps, (6, trivial_augment_step(TrivialAugmentWide(), "v1", (32, 32)))]
+    plan = make_placed_plan(steps, allow_variable_size=False)
     image = noise(90, 60)
     results = []
     for sample in range(300):
         reported = plan.resolve(_core.CounterDraws(1, 2, sample), *image.size)
-        results.append(_core.apply_transform(plan, np.asarray(image), _core.CounterDraws(1, 2, sample)))
+        results.append(plan.apply(np.asarray(image), _core.CounterDraws(1, 2, sample)))
         assert apply_steps(image, reported).tobytes() == results[-1], sample
     assert len(set(results)) == 300
     # The nested step has a position of its own, so what stands beside it does not shift its draws.
-    alone = make_plan([step for step in steps if step["position"] != 4])
+    alone = make_placed_plan([(position, step) for position, step in steps if position != 4])
     colors = {"brightness", "contrast", "saturation", "hue"}
     for sample in range(50):
         jitters = [
@@ -413,8 +412,7 @@ def test_counter_draws_give_each_sample_its_own_choices_and_reports_replay_them(
 
 
 def test_the_factors_of_a_jitter_are_uniform() -> None:
-    ranges = {"brightness": (0.5, 1.5), "contrast": None, "saturation": None, "hue": None}
-    plan = make_plan([{"kind": "color_jitter"} | ranges])
+    plan = make_plan([_core.ColorJitter(brightness=(0.5, 1.5), contrast=None, saturation=None, hue=None)])
     factors = [plan.resolve(_core.CounterDraws(3, 0, sample), 5, 5)[0][1] for sample in range(4000)]
     assert min(factors) >= 0.5
     assert max(factors) <= 1.5
@@ -422,62 +420,62 @@ def test_the_factors_of_a_jitter_are_uniform() -> None:
     assert abs(np.mean(factors) - 1.0) < 4 / math.sqrt(12 * len(factors))
 
 
-GOOD_OP = {"op": "invert"}
+def choice(**changes: Any) -> _core.PolicyChoice:
+    arguments: dict[str, Any] = {"ops": [_core.Invert()], "is_signed": False, "num_bins": 1, "probability": 0.5}
+    return _core.PolicyChoice(**arguments | changes)
+
+
+def jitter(**ranges: Any) -> Step:
+    return _core.ColorJitter(**{"brightness": None, "contrast": None, "saturation": None, "hue": None} | ranges)
+
+
+def erasing(**changes: Any) -> Step:
+    arguments: dict[str, Any] = {"probability": 0.5, "scale": (0.02, 0.33), "ratio": (0.3, 3.3), "value": b"123"}
+    return _core.RandomErasing(**arguments | {"log_ratio": log_of((0.3, 3.3))} | changes)
 
 
 @pytest.mark.parametrize(
-    ("step", "message"),
+    ("make", "message"),
     [
-        (crop_step("v3", 5, 5), r"steps\[0\]\.draws must be one of \"v1\", \"v2\", got 'v3'"),
-        (crop_step("v1", 5, 5, pad_if_needed=1), r"pad_if_needed must be a bool, got 1"),
-        ({"kind": "color_jitter", "brightness": (1.5, 0.5), "contrast": None, "saturation": None, "hue": None},
+        (lambda: crop_step("v3", 5, 5), r"family must be one of \"v1\", \"v2\", got 'v3'"),
+        (lambda: jitter(brightness=(1.5, 0.5)),
          r"brightness must be None or two float32 numbers with 0 <= first <= second, got \(1\.5, 0\.5\)"),
-        ({"kind": "color_jitter", "brightness": None, "contrast": None, "saturation": None, "hue": (-0.6, 0.5)},
+        (lambda: jitter(hue=(-0.6, 0.5)),
          r"hue must be None or two numbers with -0\.5 <= first <= second <= 0\.5, got \(-0\.6, 0\.5\)"),
-        ({"kind": "random_apply", "probability": 2.0, "draws": "v1", "steps": []},
-         r"steps\[0\]\.probability must be in \[0, 1\], got 2"),
-        ({"kind": "random_apply", "probability": 0.5, "draws": "v1", "steps": [{"kind": "resize", "position": 1}]},
-         r"steps\[0\]\.steps\[0\] needs the key \"height\""),
-        ({"kind": "policy", "rule": "rand_augment", "draws": "v1", "num_ops": 17, "choices": []},
-         r"num_ops must be an int in 0\.\.16, got 17"),
-        ({"kind": "policy", "rule": "trivial_augment", "draws": "v1", "choices": []},
-         r"steps\[0\]\.choices must not be empty"),
-        ({"kind": "policy", "rule": "trivial_augment", "draws": "v1",
-          "choices": [{"is_signed": True, "num_bins": 3, "ops": [GOOD_OP] * 5}]},
-         r"choices\[0\]\.ops must be one operation for each bin and sign, 6, got 5"),
-        ({"kind": "policy", "rule": "rand_augment", "draws": "v1", "num_ops": 2,
-          "choices": [{"is_signed": False, "num_bins": 2, "ops": [GOOD_OP] * 2}]},
-         r"choices\[0\]\.num_bins must be 1 in a rand_augment, got 2"),
-        ({"kind": "policy", "rule": "auto_augment", "draws": "v1",
-          "policies": [[{"probability": 0.5, "is_signed": False, "ops": [GOOD_OP]}]]},
-         r"policies\[0\] must be a pair of operations, got"),
-        ({"kind": "policy", "rule": "auto_augment", "draws": "v1",
-          "policies": [[{"probability": p, "is_signed": False, "ops": [GOOD_OP]} for p in (0.5, -0.1)]]},
-         r"policies\[0\]\[1\]\.probability must be in \[0, 1\], got -0\.1"),
+        (lambda: _core.RandomApply(probability=2.0, family="v1", steps=[]), r"probability must be in \[0, 1\], got 2"),
+        (lambda: _core.RandAugment(num_ops=17, choices=[choice()], family="v1"), r"num_ops must be in 0\.\.16, got 17"),
+        (lambda: _core.TrivialAugmentWide(choices=[], family="v1"), "choices must not be empty"),
+        (lambda: _core.TrivialAugmentWide(choices=[None], family="v1"), r"choices\[0\]: there is none"),
+        (lambda: choice(is_signed=True, num_bins=3, ops=[_core.Invert()] * 5),
+         "ops must be one operation for each bin and sign, 6, got 5"),
+        (lambda: choice(ops=[None]), r"ops\[0\]: there is none"),
+        (lambda: choice(num_bins=0), "num_bins must be positive, got 0"),
+        (lambda: choice(probability=-0.1), r"probability must be in \[0, 1\], got -0\.1"),
+        (lambda: _core.RandAugment(num_ops=2, choices=[choice(num_bins=2, ops=[_core.Invert()] * 2)], family="v1"),
+         r"choices\[0\]\.num_bins must be 1, got 2"),
+        (lambda: _core.AutoAugment(policies=[], family="v1"), "policies must not be empty"),
     ],
 )  # fmt: skip
-def test_bad_arguments_name_argument_value_and_what_is_allowed(step: Step, message: str) -> None:
+def test_bad_arguments_name_argument_value_and_what_is_allowed(make: Callable[[], Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        make_plan([step])
+        make()
 
 
-def erasing_step(**changes: Any) -> Step:
-    rule = {"scale": (0.02, 0.33), "ratio": (0.3, 3.3), "log_ratio": torch.log(torch.tensor((0.3, 3.3))).tolist()}
-    return {"kind": "random_erasing", "probability": 0.5, "value": b"123", "draws": "v1"} | rule | changes
+def test_a_policy_has_two_operations() -> None:
+    with pytest.raises(TypeError, match="incompatible constructor arguments"):
+        _core.AutoAugment(policies=[[choice()]], family="v1")
 
 
 def test_erasing_must_be_last_and_its_value_must_fit() -> None:
-    with pytest.raises(ValueError, match=r"steps\[0\]\.value must be 3 \* element_size = 3 bytes, got 4"):
-        make_plan([erasing_step(value=b"1234")])
-    with pytest.raises(ValueError, match=r"steps\[1\] comes after a random_erasing"):
-        make_plan([erasing_step(), {"kind": "vertical_flip", "probability": 0.5}])
-    nested = {"kind": "random_apply", "probability": 0.5, "draws": "v1", "steps": [erasing_step(position=1)]}
-    with pytest.raises(ValueError, match=r"steps\[0\]\.steps\[0\] is a random_erasing"):
-        make_plan([nested])
+    with pytest.raises(ValueError, match=r"steps\[0\]: value must be 3 \* element_size = 3 bytes, got 4"):
+        make_plan([erasing(value=b"1234")])
+    with pytest.raises(ValueError, match=r"steps\[1\] comes after a step on finished elements"):
+        make_plan([erasing(), vertical_flip(0.5)])
+    with pytest.raises(ValueError, match="steps must work on images"):
+        _core.RandomApply(probability=0.5, family="v1", steps=[(1, erasing())])
 
 
 def test_too_many_operations_are_refused() -> None:
-    jitter = {"kind": "color_jitter", "brightness": (0.5, 1.0), "contrast": (0.5, 1.0), "saturation": None, "hue": None}
-    make_plan([jitter] * 16)
-    with pytest.raises(ValueError, match="steps must be at most 32 operations, got 34"):
-        make_plan([jitter] * 17)
+    make_plan([jitter(brightness=(0.5, 1.0))] * 8)
+    with pytest.raises(ValueError, match="steps must be at most 32 operations, got 36"):
+        make_plan([jitter(brightness=(0.5, 1.0))] * 9)

@@ -39,9 +39,9 @@ def random_image(rng: np.random.Generator, width: int, height: int) -> np.ndarra
 
 
 def native_resize(pixels: np.ndarray[Any, Any], width: int, height: int, interpolation: str, order: str) -> bytes:
-    step = {"kind": "resize", "position": 0, "height": height, "width": width, "interpolation": interpolation}
-    plan = _core.TransformPlan([step], element_size=1, channels_last=True, table=None, resize_order=order)
-    return bytes(_core.apply_transform(plan, np.ascontiguousarray(pixels), _core.CounterDraws(0, 0, 0)))
+    step = _core.Resize(height=height, width=width, interpolation=interpolation)
+    plan = _core.TransformPlan([(0, step)], element_size=1, channels_last=True, table=None, resize_order=order)
+    return plan.apply(np.ascontiguousarray(pixels), _core.CounterDraws(0, 0, 0))
 
 
 def use_kernels(table: str, monkeypatch: pytest.MonkeyPatch) -> None:

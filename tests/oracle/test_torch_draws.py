@@ -5,17 +5,15 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import PIL
 import pytest
 import torch
 import torchvision_shim  # noqa: F401
-from native_steps import state_that_draws
+from native_steps import make_plan, random_resized_crop, state_that_draws
 from PIL import Image
 from torchvision import transforms
 
 from fastload import _core
 from fastload._planning import _torch_draws
-from fastload.transforms._pillow_rules import resize_order
 
 MANY = 1_000_000
 RATIO = (3.0 / 4.0, 4.0 / 3.0)
@@ -180,23 +178,7 @@ def test_what_is_no_state_of_a_cpu_generator_is_refused() -> None:
 
 
 def box_plan(scale: tuple[float, float], ratio: tuple[float, float]) -> _core.TransformPlan:
-    step = {
-        "kind": "random_resized_crop",
-        "position": 0,
-        "height": 1,
-        "width": 1,
-        "scale": scale,
-        "ratio": ratio,
-        "log_ratio": log_range(ratio),
-        "interpolation": "bilinear",
-    }
-    return _core.TransformPlan(
-        _torch_draws.with_torch_exp([step]),
-        element_size=1,
-        channels_last=False,
-        table=None,
-        resize_order=resize_order(PIL.__version__),
-    )
+    return make_plan([random_resized_crop(1, 1, scale, ratio)])
 
 
 def assert_boxes_equal(count: int, scale: tuple[float, float], ratio: tuple[float, float]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 import PIL
 import pytest
 import torch
+from native_steps import Step, random_resized_crop
 from PIL import Image
 from recipes import MEAN, STD, apply_steps
 from torchvision import transforms as tv
@@ -26,55 +27,31 @@ pytestmark = pytest.mark.skipif(
     reason="pillow-simd resizes with shorter coefficients; plain Pillow is the reference",
 )
 
-Step = dict[str, Any]
 MODES = {"bilinear": F.InterpolationMode.BILINEAR, "bicubic": F.InterpolationMode.BICUBIC}
 SIZES = [(500, 375), (375, 500), (64, 64), (33, 71), (201, 57), (7, 300), (1, 1), (2, 9), (31, 30)]
 
 
 def resize(height: int, width: int, interpolation: str = "bilinear") -> Step:
-    return {"kind": "resize", "position": 0, "height": height, "width": width, "interpolation": interpolation}
+    return _core.Resize(height=height, width=width, interpolation=interpolation)
 
 
 def shorter_side(size: int, max_size: int | None = None, interpolation: str = "bilinear") -> Step:
-    return {
-        "kind": "resize_shorter_side",
-        "position": 0,
-        "size": size,
-        "max_size": max_size,
-        "interpolation": interpolation,
-    }
+    return _core.ResizeShorterSide(size=size, max_size=max_size, interpolation=interpolation)
 
 
 def center_crop(height: int, width: int) -> Step:
-    return {"kind": "center_crop", "position": 1, "height": height, "width": width}
+    return _core.CenterCrop(height=height, width=width)
 
 
-def flip(probability: float, position: int = 2) -> Step:
-    return {"kind": "horizontal_flip", "position": position, "probability": probability}
+def flip(probability: float) -> Step:
+    return _core.RandomHorizontalFlip(probability=probability)
 
 
-def random_crop(
-    height: int = 24,
-    width: int = 20,
-    scale: Sequence[float] = (0.08, 1.0),
-    ratio: Sequence[float] = (3.0 / 4.0, 4.0 / 3.0),
-    interpolation: str = "bilinear",
-) -> Step:
-    return {
-        "kind": "random_resized_crop",
-        "position": 0,
-        "height": height,
-        "width": width,
-        "scale": scale,
-        "ratio": ratio,
-        "log_ratio": torch.log(torch.tensor(ratio)).tolist(),
-        "interpolation": interpolation,
-    }
-
-
-def uint8_plan(steps: list[Step], **changes: Any) -> Any:
+def uint8_plan(steps: list[Step], **changes: Any) -> _core.TransformPlan:
+    """Without torch's own exp."""
     layout: dict[str, Any] = {"element_size": 1, "channels_last": False, "table": None}
-    return _core.TransformPlan(steps, **layout | {"resize_order": resize_order(PIL.__version__)} | changes)
+    order = resize_order(PIL.__version__)
+    return _core.TransformPlan(list(enumerate(steps)), **layout | {"resize_order": order} | changes)
 
 
 def random_image(width: int, height: int, seed: int = 5) -> Image.Image:
@@ -90,7 +67,7 @@ def each_kernel_table(request: pytest.FixtureRequest, monkeypatch: pytest.Monkey
 
 
 def run_native(plan: Any, image: Image.Image, sample_index: int = 0, seed: int = 3, epoch: int = 1) -> bytes:
-    return bytes(_core.apply_transform(plan, np.array(image), _core.CounterDraws(seed, epoch, sample_index)))
+    return bytes(plan.apply(np.array(image), _core.CounterDraws(seed, epoch, sample_index)))
 
 
 def chw_bytes(image: Image.Image) -> bytes:
@@ -103,17 +80,23 @@ def chw_bytes(image: Image.Image) -> bytes:
 @pytest.mark.parametrize(
     ("steps", "reference"),
     [
-        ([resize(40, 51)], lambda mode: [tv.Resize((40, 51), mode)]),
-        ([shorter_side(40), center_crop(36, 36)], lambda mode: [tv.Resize(40, mode), tv.CenterCrop(36)]),
+        (lambda mode: [resize(40, 51, mode)], lambda mode: [tv.Resize((40, 51), mode)]),
         (
-            [shorter_side(40, 50), center_crop(64, 45)],
+            lambda mode: [shorter_side(40, None, mode), center_crop(36, 36)],
+            lambda mode: [tv.Resize(40, mode), tv.CenterCrop(36)],
+        ),
+        (
+            lambda mode: [shorter_side(40, 50, mode), center_crop(64, 45)],
             lambda mode: [tv.Resize(40, mode, max_size=50), tv.CenterCrop((64, 45))],
         ),
-        ([center_crop(60, 61)], lambda mode: [tv.CenterCrop((60, 61))]),
-        ([center_crop(450, 31)], lambda mode: [tv.CenterCrop((450, 31))]),
-        ([center_crop(33, 28), resize(20, 50)], lambda mode: [tv.CenterCrop((33, 28)), tv.Resize((20, 50), mode)]),
+        (lambda mode: [center_crop(60, 61)], lambda mode: [tv.CenterCrop((60, 61))]),
+        (lambda mode: [center_crop(450, 31)], lambda mode: [tv.CenterCrop((450, 31))]),
         (
-            [flip(1.0), resize(20, 51), flip(1.0, 3), center_crop(9, 60)],
+            lambda mode: [center_crop(33, 28), resize(20, 50, mode)],
+            lambda mode: [tv.CenterCrop((33, 28)), tv.Resize((20, 50), mode)],
+        ),
+        (
+            lambda mode: [flip(1.0), resize(20, 51, mode), flip(1.0), center_crop(9, 60)],
             lambda mode: [
                 tv.RandomHorizontalFlip(1.0),
                 tv.Resize((20, 51), mode),
@@ -122,7 +105,7 @@ def chw_bytes(image: Image.Image) -> bytes:
             ],
         ),
         (
-            [resize(50, 40), center_crop(44, 52), flip(1.0), resize(31, 23)],
+            lambda mode: [resize(50, 40, mode), center_crop(44, 52), flip(1.0), resize(31, 23, mode)],
             lambda mode: [
                 tv.Resize((50, 40), mode),
                 tv.CenterCrop((44, 52)),
@@ -133,15 +116,14 @@ def chw_bytes(image: Image.Image) -> bytes:
     ],
 )
 def test_fixed_geometry_equals_torchvision(
-    steps: list[Step],
+    steps: Callable[[str], list[Step]],
     reference: Callable[[Any], list[Callable[[Any], Any]]],
     size: tuple[int, int],
     interpolation: str,
 ) -> None:
-    steps = [step | {"interpolation": interpolation} if "interpolation" in step else step for step in steps]
     image = random_image(*size)
     expected = tv.Compose(reference(MODES[interpolation]))(image)
-    assert run_native(uint8_plan(steps), image) == chw_bytes(expected)
+    assert run_native(uint8_plan(steps(interpolation)), image) == chw_bytes(expected)
 
 
 def test_a_thin_image_may_grow_beyond_what_a_file_can_hold() -> None:
@@ -164,7 +146,7 @@ def test_a_side_that_comes_out_as_zero_is_refused_by_both() -> None:
 def test_random_crops_and_flips_equal_torchvision_with_the_resolved_boxes(size: tuple[int, int]) -> None:
     image = random_image(*size)
     for interpolation in MODES:
-        plan = uint8_plan([random_crop(interpolation=interpolation), flip(0.5)])
+        plan = uint8_plan([random_resized_crop(24, 20, interpolation=interpolation), flip(0.5)])
         flips = 0
         for sample_index in range(40):
             steps = plan.resolve(_core.CounterDraws(3, 1, sample_index), *size)
@@ -287,7 +269,7 @@ class CounterTorch:
 def test_random_boxes_equal_torchvisions_rule_on_the_same_draws(
     scale: tuple[float, float], ratio: tuple[float, float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plan = uint8_plan([random_crop(1, 1, scale, ratio)])
+    plan = uint8_plan([random_resized_crop(1, 1, scale, ratio)])
     for width, height in [(500, 375), (64, 64), (201, 57), (40, 300), (3, 2)]:
         image = Image.new("RGB", (width, height))
         for sample_index in range(150):
@@ -302,7 +284,7 @@ def test_random_boxes_equal_torchvisions_rule_on_the_same_draws(
 
 def test_random_draws_are_uniform_and_accepted_as_often_as_torchs() -> None:
     count = 4000
-    plan = uint8_plan([random_crop(), flip(0.3)])
+    plan = uint8_plan([random_resized_crop(24, 20), flip(0.3)])
     crops, flips = [], 0
     for sample_index in range(count):
         steps = plan.resolve(_core.CounterDraws(11, 0, sample_index), 500, 375)
@@ -333,7 +315,7 @@ def test_random_draws_are_uniform_and_accepted_as_often_as_torchs() -> None:
 
 
 def test_samples_do_not_depend_on_threads_and_do_on_seed_epoch_and_index() -> None:
-    plan = uint8_plan([random_crop(), flip(0.5)])
+    plan = uint8_plan([random_resized_crop(24, 20), flip(0.5)])
     image = random_image(120, 90)
     alone = [run_native(plan, image, index) for index in range(64)]
     with ThreadPoolExecutor(4) as pool:
@@ -345,32 +327,50 @@ def test_samples_do_not_depend_on_threads_and_do_on_seed_epoch_and_index() -> No
 
 
 @pytest.mark.parametrize(
-    ("step", "changes", "message"),
+    ("make", "changes", "message"),
     [
-        (resize(0, 5), {}, r"steps\[0\]\.height must be an int in 1\.\.65535, got 0"),
-        (resize(5, 2**70), {}, r"steps\[0\]\.width must be an int in 1\.\.65535, got 1180591620717411303424"),
-        (resize(5, 5, "area"), {}, r"interpolation must be one of .*\"bilinear\".*\"lanczos\", got 'area'"),
-        (resize(5, 5) | {"fill": 0}, {}, r"steps\[0\] has an unknown key \"fill\""),
-        ({"kind": "rotate"}, {}, r"steps\[0\]\.kind must be one of .*\"center_crop\".*, got 'rotate'"),
-        ({"kind": "resize", "position": 0}, {}, r"steps\[0\] needs the key \"height\""),
-        (flip(1.5), {}, r"probability must be in \[0, 1\], got 1\.5"),
-        (random_crop(scale=(1.0, 0.5)), {}, r"scale must be two float32 numbers .*, got \(1, 0\.5\)"),
-        (random_crop(ratio=(0.5,)), {}, r"ratio must be a pair of numbers, got \(0\.5,\)"),
-        (shorter_side(9, 9), {}, r"max_size must be greater than size, got 9"),
-        (shorter_side(9), {}, r"depends on the size of the source"),
-        (resize(5, 5), {"element_size": 3}, r"element_size must be 1, 2, 4 or 8, got 3"),
-        (resize(5, 5), {"element_size": 4, "table": b"123"}, r"table must be .* = 3072 bytes, got 3"),
-        (resize(5, 5), {"resize_order": "newest"}, r"resize_order must be one of .*\"pillow13\", got 'newest'"),
+        (lambda: resize(0, 5), {}, r"height must be in 1\.\.65535, got 0"),
+        (lambda: resize(5, 70000), {}, r"width must be in 1\.\.65535, got 70000"),
+        (lambda: resize(5, 5, "area"), {}, r"interpolation must be one of .*\"bilinear\".*\"lanczos\", got 'area'"),
+        (lambda: flip(1.5), {}, r"probability must be in \[0, 1\], got 1\.5"),
+        (
+            lambda: random_resized_crop(24, 20, scale=(1.0, 0.5)),
+            {},
+            r"scale must be two float32 numbers .*, got \(1, 0\.5\)",
+        ),
+        (lambda: shorter_side(9, 9), {}, r"max_size must be greater than size, got 9"),
+        (lambda: shorter_side(9), {}, r"depends on the size of the source"),
+        (lambda: resize(5, 5), {"element_size": 3}, r"element_size must be 1, 2, 4 or 8, got 3"),
+        (lambda: resize(5, 5), {"element_size": 4, "table": b"123"}, r"table must be .* = 3072 bytes, got 3"),
+        (lambda: resize(5, 5), {"resize_order": "newest"}, r"resize_order must be one of .*\"pillow13\", got 'newest'"),
     ],
 )
-def test_bad_arguments_name_argument_value_and_what_is_allowed(step: Step, changes: Step, message: str) -> None:
+def test_bad_arguments_name_argument_value_and_what_is_allowed(
+    make: Callable[[], Step], changes: dict[str, Any], message: str
+) -> None:
     with pytest.raises(ValueError, match=message):
-        uint8_plan([step], **changes)
+        uint8_plan([make()], **changes)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: resize(5, 2**70),
+        lambda: resize(5, 5.5),  # type: ignore[arg-type]
+        lambda: _core.Resize(height=5, width=5, interpolation="box", fill=0),  # type: ignore[call-arg]
+        lambda: _core.Resize(height=5),  # type: ignore[call-arg]
+        lambda: random_resized_crop(24, 20, ratio=(0.5,)),
+        lambda: uint8_plan([None]),  # type: ignore[list-item]
+    ],
+)
+def test_arguments_of_another_type_are_refused(make: Callable[[], Any]) -> None:
+    with pytest.raises(TypeError, match="incompatible constructor arguments"):
+        make()
 
 
 def test_bad_pixels_are_refused() -> None:
     plan = uint8_plan([resize(5, 5)])
-    with pytest.raises(ValueError, match=r"rgb must be a contiguous uint8 array .*, got shape \(4, 4\)"):
-        _core.apply_transform(plan, np.zeros((4, 4), np.uint8), _core.CounterDraws(0, 0, 0))
-    with pytest.raises(ValueError, match="rgb must be a contiguous"):
-        _core.apply_transform(plan, np.zeros((4, 8, 3), np.uint8)[:, ::2], _core.CounterDraws(0, 0, 0))
+    with pytest.raises(ValueError, match=r"pixels must be a contiguous uint8 array .*, got shape \(4, 4\)"):
+        plan.apply(np.zeros((4, 4), np.uint8), _core.CounterDraws(0, 0, 0))
+    with pytest.raises(ValueError, match="pixels must be a contiguous"):
+        plan.apply(np.zeros((4, 8, 3), np.uint8)[:, ::2], _core.CounterDraws(0, 0, 0))

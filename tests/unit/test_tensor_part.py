@@ -10,11 +10,14 @@ import numpy as np
 import pytest
 import torch
 from lowered_transforms import MEAN, RGB, STD, is_native, lowered, problem_of
+from native_steps import log_of
 from PIL import Image
 from torch.utils.data import default_collate
 from torchvision import transforms as T
 from torchvision import tv_tensors
 from torchvision.transforms import v2
+
+from fastload import _core
 
 TENSOR_PARTS: list[list[Any]] = [
     [T.PILToTensor()],
@@ -155,7 +158,7 @@ def test_a_cut_after_an_inplace_normalize_keeps_the_table_before_it() -> None:
     assert failing.table == result.table
 
 
-def erasing(transform: Any, *tensor_part: Any) -> dict[str, Any]:
+def erasing(transform: Any, *tensor_part: Any) -> tuple[int, Any]:
     result = lowered(T.Compose([T.CenterCrop(8), *tensor_part, transform]))
     assert result.tail == ()
     return result.steps[-1]
@@ -164,16 +167,14 @@ def erasing(transform: Any, *tensor_part: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("family", ["v1", "v2"])
 def test_random_erasing_is_a_step_after_the_table(family: str) -> None:
     kind = T.RandomErasing if family == "v1" else v2.RandomErasing
-    assert erasing(kind(0.1, value=(1, 2.5, -3)), T.ToTensor(), T.Normalize(MEAN, STD)) == {
-        "kind": "random_erasing",
-        "position": 3,
-        "probability": float(np.float32(0.1)),
-        "scale": (0.02, 0.33),
-        "ratio": (0.3, 3.3),
-        "log_ratio": tuple(torch.log(torch.tensor((0.3, 3.3))).tolist()),
-        "value": struct.pack("<3f", 1, 2.5, -3),
-        "draws": family,
-    }
+    step = _core.RandomErasing(
+        probability=float(np.float32(0.1)),
+        scale=(0.02, 0.33),
+        ratio=(0.3, 3.3),
+        log_ratio=log_of((0.3, 3.3)),
+        value=struct.pack("<3f", 1, 2.5, -3),
+    )
+    assert erasing(kind(0.1, value=(1, 2.5, -3)), T.ToTensor(), T.Normalize(MEAN, STD)) == (3, step)
 
 
 @pytest.mark.parametrize(
@@ -191,10 +192,10 @@ def test_random_erasing_is_a_step_after_the_table(family: str) -> None:
 @pytest.mark.parametrize("kind", [T.RandomErasing, v2.RandomErasing])
 def test_erased_elements_are_those_that_torchvision_writes(kind: Any, dtype: torch.dtype, value: Any) -> None:
     transform = kind(1, scale=(0.5, 0.5), ratio=(1, 1), value=value)
-    step = erasing(transform, T.PILToTensor(), v2.ToDtype(dtype))
+    _, step = erasing(transform, T.PILToTensor(), v2.ToDtype(dtype))
     tensor = transform(torch.full((3, 8, 8), 99).to(dtype))
     written = tensor.flatten(1)[:, (tensor != 99).all(0).flatten()][:, :1].contiguous()
-    assert step["value"] == written.view(torch.uint8).numpy().tobytes()
+    assert step.value == written.view(torch.uint8).numpy().tobytes()
 
 
 def shrinking_erasing() -> Any:

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import copy
 import time
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
 import torch
-from lowered_transforms import FAMILIES, MEAN, STD, is_native, lowered, problem_of
+from lowered_transforms import FAMILIES, MEAN, STD, is_native, lowered, lowered_step, problem_of
 from torchvision import transforms as T
 from torchvision.transforms import v2
 
+from fastload import _core
 from fastload.transforms._lowering import NotLowered, lower_transform
 
 
 def kinds(transform: Any) -> list[tuple[str, int]]:
-    return [(step["kind"], step["position"]) for step in lowered(transform).steps]
+    return kinds_of(lowered(transform).steps)
+
+
+def kinds_of(steps: Iterable[tuple[int, _core.Step]]) -> list[tuple[str, int]]:
+    return [(type(step).__name__, position) for position, step in steps]
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -28,8 +34,8 @@ def test_training_recipe(family: str) -> None:
         )
     )
     assert kinds(T.Compose([T.RandomResizedCrop(224), T.RandomHorizontalFlip()])) == [
-        ("random_resized_crop", 0),
-        ("horizontal_flip", 1),
+        ("RandomResizedCrop", 0),
+        ("RandomHorizontalFlip", 1),
     ]
     assert (result.height, result.width, result.dtype, result.element_size) == (224, 224, torch.float32, 4)
     assert (result.sample, result.handover, result.is_interleaved, result.tail) == ("tensor", None, False, ())
@@ -40,8 +46,8 @@ def test_training_recipe(family: str) -> None:
 def test_evaluation_recipe() -> None:
     result = lowered(T.Compose([T.Resize(256), T.CenterCrop((224, 200)), T.PILToTensor()]))
     assert result.steps == (
-        {"kind": "resize_shorter_side", "position": 0, "size": 256, "max_size": None, "interpolation": "bilinear"},
-        {"kind": "center_crop", "position": 1, "height": 224, "width": 200},
+        (0, _core.ResizeShorterSide(size=256, max_size=None, interpolation="bilinear")),
+        (1, _core.CenterCrop(height=224, width=200)),
     )
     assert (result.height, result.width, result.dtype, result.element_size) == (224, 200, torch.uint8, 1)
     assert (result.sample, result.handover, result.is_interleaved) == ("tensor", None, True)
@@ -61,7 +67,7 @@ def test_v2_recipe() -> None:
             ]
         )
     )
-    assert [step["kind"] for step in result.steps] == ["random_resized_crop", "policy", "random_erasing"]
+    assert kinds_of(result.steps) == [("RandomResizedCrop", 0), ("TrivialAugmentWide", 1), ("RandomErasing", 5)]
     assert (result.height, result.width, result.dtype) == (64, 64, torch.float32)
     assert (result.sample, result.handover, result.tail) == ("tv_image", None, ())
 
@@ -109,10 +115,10 @@ def test_containers_are_flattened_and_positions_count_through() -> None:
         ]
     )
     assert kinds(transform) == [
-        ("resize_shorter_side", 0),
-        ("horizontal_flip", 1),
-        ("center_crop", 2),
-        ("vertical_flip", 3),
+        ("ResizeShorterSide", 0),
+        ("RandomHorizontalFlip", 1),
+        ("CenterCrop", 2),
+        ("RandomVerticalFlip", 3),
     ]
     assert [stage.name for stage in lowered(transform).stages] == [
         *("Resize", "RandomHorizontalFlip", "CenterCrop", "v2.RandomVerticalFlip", "ToTensor"),
@@ -123,7 +129,7 @@ def test_a_container_is_cut_inside_and_the_tail_is_flat() -> None:
     normalize = T.Normalize(MEAN, STD)
     transform = T.Compose([v2.Compose([FLIP, torch.nn.Sequential(WARP, FLIP)]), T.Compose([T.ToTensor(), normalize])])
     result = lowered(transform)
-    assert [step["kind"] for step in result.steps] == ["horizontal_flip"]
+    assert kinds_of(result.steps) == [("RandomHorizontalFlip", 0)]
     assert result.tail[:2] == (WARP, FLIP)
     assert result.tail[3] is normalize
 
@@ -134,37 +140,18 @@ def test_a_random_apply_is_a_step_that_holds_steps(family: str, hold: Any) -> No
     namespace = FAMILIES[family]
     apply = namespace.RandomApply(hold([namespace.RandomCrop(8, padding=1), namespace.RandomGrayscale(0.25)]), p=0.1)
     result = lowered(T.Compose([FLIP, apply, T.RandomVerticalFlip()]))
-    assert [(step["kind"], step["position"]) for step in result.steps] == [
-        ("horizontal_flip", 0),
-        ("random_apply", 1),
-        ("vertical_flip", 4),
-    ]
-    step = result.steps[1]
-    assert {**step, "steps": None} == {
-        "kind": "random_apply",
-        "position": 1,
-        "probability": float(torch.tensor(0.1)),
-        "draws": family,
-        "steps": None,
-    }
-    assert [(inner["kind"], inner["position"]) for inner in step["steps"]] == [
-        ("pad", 2),
-        ("random_crop", 2),
-        ("pixel_op", 3),
-    ]
+    assert kinds_of(result.steps) == [("RandomHorizontalFlip", 0), ("RandomApply", 1), ("RandomVerticalFlip", 4)]
+    _, step = result.steps[1]
+    assert isinstance(step, _core.RandomApply)
+    assert (step.probability, step.family) == (float(torch.tensor(0.1)), family)
+    assert kinds_of(step.steps) == [("Pad", 2), ("RandomCrop", 2), ("ApplyOp", 3)]
 
 
 def test_random_applies_hold_each_other() -> None:
     inner = v2.RandomApply([T.CenterCrop(8), T.RandAugment()], p=0.5)
-    step = lowered(T.Compose([T.RandomApply([inner, FLIP])])).steps[0]
-    assert [(held["kind"], held["position"]) for held in step["steps"]] == [
-        ("random_apply", 1),
-        ("horizontal_flip", 4),
-    ]
-    assert [(held["kind"], held["position"]) for held in step["steps"][0]["steps"]] == [
-        ("center_crop", 2),
-        ("policy", 3),
-    ]
+    step = lowered_step(T.Compose([T.RandomApply([inner, FLIP])]))
+    assert kinds_of(step.steps) == [("RandomApply", 1), ("RandomHorizontalFlip", 4)]
+    assert kinds_of(step.steps[0][1].steps) == [("CenterCrop", 2), ("RandAugment", 3)]
 
 
 @pytest.mark.parametrize("container", [T.Compose, v2.Compose, T.RandomApply])

@@ -14,6 +14,8 @@ from torchvision import transforms as T
 from torchvision.transforms import autoaugment, v2
 from transform_replay import apply_op
 
+from fastload import _core
+
 # Square images are turned by 90 degrees in another way than others.
 SIZES = [(24, 24), (17, 30)]
 FILLS: list[Any] = [None, 9, (10, 20, 250)]
@@ -23,10 +25,10 @@ def noise(size: tuple[int, int]) -> Image.Image:
     return Image.fromarray(np.random.default_rng(1).integers(0, 256, (*size, 3), dtype=np.uint8))
 
 
-def policy_step(transform: Any, size: tuple[int, int]) -> dict[str, Any]:
+def policy_step(transform: Any, size: tuple[int, int]) -> Any:
     result = lowered(T.Compose([T.CenterCrop(size), transform]))
     assert result.tail == ()
-    return result.steps[1]
+    return result.steps[1][1]
 
 
 def torchvisions(transform: Any, image: Image.Image, name: str, magnitude: float) -> Image.Image:
@@ -53,9 +55,7 @@ def signed(magnitude: float, is_signed: bool) -> Iterator[float]:
         yield -magnitude
 
 
-def assert_same_pixels(
-    ops: list[dict[str, Any]], transform: Any, name: str, magnitudes: list[float], size: Any
-) -> None:
+def assert_same_pixels(ops: list[_core.PixelOp], transform: Any, name: str, magnitudes: list[float], size: Any) -> None:
     image = noise(size)
     assert len(ops) == len(magnitudes)
     for op, magnitude in zip(ops, magnitudes, strict=True):
@@ -72,13 +72,13 @@ def test_rand_augment_lists_what_torchvision_does(
 ) -> None:
     transform = FAMILIES[family].RandAugment(3, magnitude, num_bins, fill=fill)
     step = policy_step(transform, size)
-    assert (step["kind"], step["rule"], step["draws"], step["num_ops"]) == ("policy", "rand_augment", family, 3)
+    assert (type(step), step.family, step.num_ops) == (_core.RandAugment, family, 3)
     table = space(transform, num_bins, size)
-    assert len(step["choices"]) == len(table) == 14
-    for choice, (name, (magnitudes, is_signed)) in zip(step["choices"], table.items(), strict=True):
-        assert (choice["num_bins"], choice["is_signed"]) == (1, is_signed)
+    assert len(step.choices) == len(table) == 14
+    for choice, (name, (magnitudes, is_signed)) in zip(step.choices, table.items(), strict=True):
+        assert (choice.num_bins, choice.is_signed) == (1, is_signed)
         value = 0.0 if magnitudes is None else float(magnitudes[magnitude])
-        assert_same_pixels(choice["ops"], transform, name, list(signed(value, is_signed)), size)
+        assert_same_pixels(choice.ops, transform, name, list(signed(value, is_signed)), size)
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -91,14 +91,14 @@ def test_trivial_augment_lists_what_torchvision_does(
 ) -> None:
     transform = FAMILIES[family].TrivialAugmentWide(num_bins, fill=fill)
     step = policy_step(transform, size)
-    assert (step["kind"], step["rule"], step["draws"]) == ("policy", "trivial_augment", family)
+    assert (type(step), step.family) == (_core.TrivialAugmentWide, family)
     table = space(transform, num_bins, size)
-    assert len(step["choices"]) == len(table) == 14
-    for choice, (name, (magnitudes, is_signed)) in zip(step["choices"], table.items(), strict=True):
+    assert len(step.choices) == len(table) == 14
+    for choice, (name, (magnitudes, is_signed)) in zip(step.choices, table.items(), strict=True):
         values = [0.0] if magnitudes is None else [float(magnitude) for magnitude in magnitudes]
-        assert (choice["num_bins"], choice["is_signed"]) == (len(values), is_signed)
+        assert (choice.num_bins, choice.is_signed) == (len(values), is_signed)
         in_order = [value for magnitude in values for value in signed(magnitude, is_signed)]
-        assert_same_pixels(choice["ops"], transform, name, in_order, size)
+        assert_same_pixels(choice.ops, transform, name, in_order, size)
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -108,16 +108,16 @@ def test_trivial_augment_lists_what_torchvision_does(
 def test_auto_augment_lists_what_torchvision_does(family: str, policy: Any, fill: Any, size: tuple[int, int]) -> None:
     transform = FAMILIES[family].AutoAugment(policy, fill=fill)
     step = policy_step(transform, size)
-    assert (step["kind"], step["rule"], step["draws"]) == ("policy", "auto_augment", family)
+    assert (type(step), step.family) == (_core.AutoAugment, family)
     table = space(transform, 10, size)
     policies = transform.policies if family == "v1" else transform._policies
-    assert len(step["policies"]) == len(policies) == 25
-    for parts, policy_parts in zip(step["policies"], policies, strict=True):
+    assert len(step.policies) == len(policies) == 25
+    for parts, policy_parts in zip(step.policies, policies, strict=True):
         for part, (name, probability, magnitude_bin) in zip(parts, policy_parts, strict=True):
             magnitudes, is_signed = table[name]
-            assert (part["probability"], part["is_signed"]) == (float(np.float32(probability)), is_signed)
+            assert (part.probability, part.is_signed) == (float(np.float32(probability)), is_signed)
             value = 0.0 if magnitude_bin is None else float(magnitudes[magnitude_bin])
-            assert_same_pixels(part["ops"], transform, name, list(signed(value, is_signed)), size)
+            assert_same_pixels(part.ops, transform, name, list(signed(value, is_signed)), size)
 
 
 def test_quarter_turns_are_listed_as_pillow_makes_them() -> None:
@@ -130,13 +130,13 @@ def test_quarter_turns_are_listed_as_pillow_makes_them() -> None:
             changed = type(make)(make.__code__, {**make.__globals__, "torch": Spaces(degrees)})
             patch.setattr(T.TrivialAugmentWide, "_augmentation_space", changed)
             step = policy_step(transform, size)
-        return [op["op"] for op in step["choices"][5]["ops"]]
+        return [type(op).__name__ for op in step.choices[5].ops]
 
     assert rotations((8, 8)) == [
-        *("identity", "identity", "rotate90", "rotate270", "rotate180", "rotate180", "rotate270", "rotate90"),
+        *("Identity", "Identity", "Rotate90", "Rotate270", "Rotate180", "Rotate180", "Rotate270", "Rotate90"),
     ]
     assert rotations((8, 9)) == [
-        *("identity", "identity", "affine", "affine", "rotate180", "rotate180", "affine", "affine"),
+        *("Identity", "Identity", "Affine", "Affine", "Rotate180", "Rotate180", "Affine", "Affine"),
     ]
 
 
@@ -154,26 +154,26 @@ class Spaces:
 
 
 def test_magnitudes_follow_the_size_before_the_policy() -> None:
-    small, large = (policy_step(T.RandAugment(1, 30), (side, side))["choices"][3]["ops"][0] for side in (20, 200))
-    assert small["matrix"][2] == -int(np.float32(150 / 331 * 20))
-    assert large["matrix"][2] == -int(np.float32(150 / 331 * 200))
+    small, large = (policy_step(T.RandAugment(1, 30), (side, side)).choices[3].ops[0] for side in (20, 200))
+    assert small.matrix[2] == -int(np.float32(150 / 331 * 20))
+    assert large.matrix[2] == -int(np.float32(150 / 331 * 200))
 
 
 def test_the_users_own_table_of_magnitudes_is_read() -> None:
     transform = T.AutoAugment()
     transform.policies = [(("Rotate", 0.25, 1), ("Invert", 1, None))]
     step = policy_step(transform, (8, 8))
-    assert [part["probability"] for part in step["policies"][0]] == [0.25, 1.0]
-    assert step["policies"][0][1]["ops"] == [{"op": "invert"}]
+    assert [part.probability for part in step.policies[0]] == [0.25, 1.0]
+    assert step.policies[0][1].ops == [_core.Invert()]
     image = noise((8, 8))
-    for op, angle in zip(step["policies"][0][0]["ops"], (30 / 9, -30 / 9), strict=True):
+    for op, angle in zip(step.policies[0][0].ops, (30 / 9, -30 / 9), strict=True):
         assert apply_op(image, op).tobytes() == image.rotate(float(np.float32(angle))).tobytes()
 
 
 def test_v2_draws_no_sign_for_an_operation_without_magnitude(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(v2.RandAugment, "_AUGMENTATION_SPACE", {"Invert": (lambda num_bins, height, width: None, True)})
     step = policy_step(v2.RandAugment(), (8, 8))
-    assert step["choices"] == [{"is_signed": False, "num_bins": 1, "ops": [{"op": "invert"}]}]
+    assert step.choices == [_core.PolicyChoice(ops=[_core.Invert()], is_signed=False, num_bins=1, probability=1.0)]
 
 
 def set_policies(policies: Any) -> Any:

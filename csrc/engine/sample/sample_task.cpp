@@ -24,7 +24,7 @@ void SampleReport::reset(const SampleSource& source) {
     source_size = {};
     views.resize(source.views.size());
     for (std::size_t i = 0; i < views.size(); ++i) {
-        views[i].list.clear();
+        views[i].operations.clear();
         if (source.views[i].plan != nullptr) source.views[i].plan->reserve(&views[i]);
     }
 }

@@ -25,7 +25,7 @@ std::size_t first_nonzero(const float* weights, float other_largest) noexcept {
 }
 
 // `weights` has room for a whole kernel. Its elements are the products of the axes' weights, in one rounding.
-Kernel make_kernel(const GaussianBlur& blur, float sigma, float* weights) noexcept {
+Kernel make_kernel(const GaussianKernel& blur, float sigma, float* weights) noexcept {
     float rows[kMaxBlurSize];
     float columns[kMaxBlurSize];
     const std::size_t height = blur.rows.size();
@@ -74,7 +74,7 @@ void pad_plane(const std::uint8_t* plane, const PlanarImageView& source, const K
 }
 
 // Room for the weights and a padded plane, one behind the other.
-bool count_scratch(const GaussianBlur& blur, const PlanarImageView& source, std::size_t* stride,
+bool count_scratch(const GaussianKernel& blur, const PlanarImageView& source, std::size_t* stride,
                    std::size_t* bytes) noexcept {
     constexpr std::size_t kLine = AlignedBuffer::kAlignment / sizeof(float);
     const std::size_t num_weights = blur.columns.size() * blur.rows.size();
@@ -87,7 +87,7 @@ bool count_scratch(const GaussianBlur& blur, const PlanarImageView& source, std:
 
 // Lets `run(plane, &job)` convolve each plane; `job` says where to.
 template <typename Run>
-Status blur_planes(const GaussianBlur& blur, float sigma, const PlanarImageView& source, AlignedBuffer* scratch,
+Status blur_planes(const GaussianKernel& blur, float sigma, const PlanarImageView& source, AlignedBuffer* scratch,
                    BlurJob job, Run run) noexcept {
     PaddedPlane padded;
     std::size_t bytes = 0;
@@ -112,12 +112,12 @@ Status blur_planes(const GaussianBlur& blur, float sigma, const PlanarImageView&
 
 }  // namespace
 
-bool fits_blur(const GaussianBlur& blur, ImageSize size) noexcept {
+bool fits_blur(const GaussianKernel& blur, ImageSize size) noexcept {
     return blur.columns.size() / 2 < static_cast<std::size_t>(size.width) &&
            blur.rows.size() / 2 < static_cast<std::size_t>(size.height);
 }
 
-Status blur_image(const GaussianBlur& blur, float sigma, BlurFunction kernel, const PlanarImageView& source,
+Status blur_image(const GaussianKernel& blur, float sigma, BlurFunction kernel, const PlanarImageView& source,
                   const PlanarImageView& destination, AlignedBuffer* scratch) noexcept {
     BlurJob job;
     job.destination_stride_bytes = destination.row_stride_bytes;
@@ -127,7 +127,7 @@ Status blur_image(const GaussianBlur& blur, float sigma, BlurFunction kernel, co
     });
 }
 
-Status blur_unrounded(const GaussianBlur& blur, float sigma, BlurFunction kernel, const PlanarImageView& source,
+Status blur_unrounded(const GaussianKernel& blur, float sigma, BlurFunction kernel, const PlanarImageView& source,
                       float* sums, std::size_t stride, AlignedBuffer* scratch) noexcept {
     BlurJob job;
     job.sums_stride = stride;

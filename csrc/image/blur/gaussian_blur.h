@@ -10,7 +10,7 @@
 #include "base/image_view.h"
 #include "base/status.h"
 #include "image/blur/torch_gaussian.h"
-#include "image/random/torchvision_version.h"
+#include "image/random/torchvision_family.h"
 #include "kernels/blur.h"
 
 namespace fastload {
@@ -19,10 +19,8 @@ constexpr std::size_t kMaxBlurSize = 127;
 
 // The weights of an axis are those of torch.linspace's `positions`, of which there is an odd number. v1 divides
 // exp(-(p / sigma)^2 / 2) by their sum, v2 is softmax(-(p / sigma)^2).
-struct GaussianBlur {
-    TorchvisionVersion version = TorchvisionVersion::kV1;
-    float sigma_from = 0.0F;  // sigma is drawn by uniform_(sigma_from, sigma_to)
-    float sigma_to = 0.0F;
+struct GaussianKernel {
+    TorchvisionFamily family = TorchvisionFamily::kV1;
     std::vector<float> columns;                           // positions of the kernel's columns, at most kMaxBlurSize
     std::vector<float> rows;                              // and rows
     std::size_t sum_lanes = 0;                            // torch adds the weights of an axis in as many partial sums
@@ -30,20 +28,20 @@ struct GaussianBlur {
 };
 
 // The weights of an axis, as many as there are positions.
-void compute_gaussian_weights(const GaussianBlur& blur, const std::vector<float>& positions, float sigma,
+void compute_gaussian_weights(const GaussianKernel& blur, const std::vector<float>& positions, float sigma,
                               float* weights) noexcept;
 
 // Whether an image of `size` can be mirrored around as far as the kernel reaches.
-bool fits_blur(const GaussianBlur& blur, ImageSize size) noexcept;
+bool fits_blur(const GaussianKernel& blur, ImageSize size) noexcept;
 
 // Blurs an image that fits into `destination` of the same size, which does not overlap; its rows have room for whole
 // blocks of columns (kernels/blur.h). Fails with kOutOfMemory and kInvalidGeometry (too large) only.
-Status blur_image(const GaussianBlur& blur, float sigma, BlurFunction kernel, const PlanarImageView& source,
+Status blur_image(const GaussianKernel& blur, float sigma, BlurFunction kernel, const PlanarImageView& source,
                   const PlanarImageView& destination, AlignedBuffer* scratch) noexcept;
 
 // The same blur before its sums are rounded: planes of image height rows, `stride` floats apart, which is the width,
 // rounded up to kBlurColumnAlignment. For comparing with torch's sums, where more shows than in their rounded values.
-Status blur_unrounded(const GaussianBlur& blur, float sigma, BlurFunction kernel, const PlanarImageView& source,
+Status blur_unrounded(const GaussianKernel& blur, float sigma, BlurFunction kernel, const PlanarImageView& source,
                       float* sums, std::size_t stride, AlignedBuffer* scratch) noexcept;
 
 }  // namespace fastload

@@ -80,7 +80,7 @@ float softmax_sum(const float* values, std::size_t count, std::size_t lanes) noe
     return sums[0];
 }
 
-void divide_by_sum(const GaussianBlur& blur, const std::vector<float>& positions, float sigma,
+void divide_by_sum(const GaussianKernel& blur, const std::vector<float>& positions, float sigma,
                    float* weights) noexcept {
     for (std::size_t i = 0; i < positions.size(); ++i) {
         const float q = std::fabs(positions[i] / sigma);
@@ -90,7 +90,7 @@ void divide_by_sum(const GaussianBlur& blur, const std::vector<float>& positions
     for (std::size_t i = 0; i < positions.size(); ++i) weights[i] /= sum;
 }
 
-void softmax(const GaussianBlur& blur, const std::vector<float>& positions, float sigma, float* weights) noexcept {
+void softmax(const GaussianKernel& blur, const std::vector<float>& positions, float sigma, float* weights) noexcept {
     for (std::size_t i = 0; i < positions.size(); ++i) {
         const float q = positions[i] / sigma;
         weights[i] = -(q * q);
@@ -103,9 +103,9 @@ void softmax(const GaussianBlur& blur, const std::vector<float>& positions, floa
 
 }  // namespace
 
-void compute_gaussian_weights(const GaussianBlur& blur, const std::vector<float>& positions, float sigma,
+void compute_gaussian_weights(const GaussianKernel& blur, const std::vector<float>& positions, float sigma,
                               float* weights) noexcept {
-    const auto compute = blur.version == TorchvisionVersion::kV1 ? divide_by_sum : softmax;
+    const auto compute = blur.family == TorchvisionFamily::kV1 ? divide_by_sum : softmax;
     compute(blur, positions, sigma, weights);
 }
 

@@ -6,7 +6,7 @@
 #include "base/aligned_buffer.h"
 #include "base/image_view.h"
 #include "base/status.h"
-#include "image/steps/pixel_op.h"
+#include "image/pixels/fill_image.h"
 
 namespace fastload {
 

@@ -1,14 +1,16 @@
 // One colour everywhere.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 
 #include "base/image_view.h"
-#include "image/steps/pixel_op.h"
 
 namespace fastload {
+
+using RgbFill = std::array<std::uint8_t, 3>;
 
 inline void fill_image(const RgbFill& fill, const PlanarImageView& image) noexcept {
     for (std::size_t plane = 0; plane < 3; ++plane) {

@@ -13,33 +13,21 @@ std::int32_t modulo(std::int32_t value, std::int32_t divisor) noexcept {
     return rest < 0 ? rest + divisor : rest;
 }
 
-// Which pixel of an axis of `length` is shown at `position`, which may lie outside.
+// Which pixel of an axis of `length` is shown at `position`, which may lie outside; -1 where none is.
 std::int32_t shown_position(std::int32_t position, std::int32_t length, PaddingMode mode) noexcept {
-    switch (mode) {
-        case PaddingMode::kEdge:
-            return std::clamp(position, 0, length - 1);
-        case PaddingMode::kReflect: {
-            if (length == 1) return 0;
-            const std::int32_t phase = modulo(position, 2 * (length - 1));
-            return phase < length ? phase : 2 * (length - 1) - phase;
-        }
-        case PaddingMode::kSymmetric: {
-            const std::int32_t phase = modulo(position, 2 * length);
-            return phase < length ? phase : 2 * length - 1 - phase;
-        }
-        default:
-            return position >= 0 && position < length ? position : -1;
-    }
+    if (position >= 0 && position < length) return position;
+    if (mode == PaddingMode::kConstant) return -1;
+    if (mode == PaddingMode::kEdge || length == 1) return std::clamp(position, 0, length - 1);
+    // The outermost pixel stands once between an image and its mirror image, or twice.
+    const std::int32_t repeated = mode == PaddingMode::kReflect ? 0 : 1;
+    const std::int32_t phase = modulo(position, 2 * (length - 1 + repeated));
+    return phase < length ? phase : 2 * (length - 1) + repeated - phase;
 }
 
 }  // namespace
 
-PaddedCrop zeros_around(ImageSize image, const Padding& padding) noexcept {
-    return {{0, 0, image.width, image.height}, padding.left, padding.top, padding.right, padding.bottom};
-}
-
-Status pad_image(const PlanarImageView& source, const Padding& padding, const PlanarImageView& destination,
-                 AlignedBuffer* scratch) noexcept {
+Status write_padded(const PlanarImageView& source, const Padding& padding, const PlanarImageView& destination,
+                    AlignedBuffer* scratch) noexcept {
     AxisPositions positions;
     if (Status status = reserve_positions({destination.width, destination.height}, scratch, &positions);
         !status.is_ok()) {

@@ -2,12 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 
 #include "base/aligned_buffer.h"
+#include "base/enum_names.h"
 #include "base/image_view.h"
 #include "base/status.h"
-#include "image/steps/crop.h"
-#include "image/steps/pixel_op.h"
+#include "image/pixels/fill_image.h"
 
 namespace fastload {
 
@@ -16,6 +17,15 @@ enum class PaddingMode : std::uint8_t {
     kEdge,       // the outermost pixel again
     kReflect,    // mirrored without it: 3 2 | 1 2 3 | 2 1
     kSymmetric,  // mirrored with it: 2 1 | 1 2 3 | 3 2
+};
+
+template <>
+struct EnumNames<PaddingMode> {
+    static constexpr const char* kArgument = "padding_mode";
+    static constexpr std::pair<const char*, PaddingMode> kNames[] = {{"constant", PaddingMode::kConstant},
+                                                                     {"edge", PaddingMode::kEdge},
+                                                                     {"reflect", PaddingMode::kReflect},
+                                                                     {"symmetric", PaddingMode::kSymmetric}};
 };
 
 // What is put around an image.
@@ -32,12 +42,9 @@ struct Padding {
     bool is_zeros() const noexcept { return mode == PaddingMode::kConstant && fill == RgbFill{}; }
 };
 
-// A padding of zeros as a crop of the whole image.
-PaddedCrop zeros_around(ImageSize image, const Padding& padding) noexcept;
-
 // Writes all of `destination`, which has the size that comes out and does not overlap `source`. Mirroring goes on where
 // the padding is wider than the image. Fails with kOutOfMemory only.
-Status pad_image(const PlanarImageView& source, const Padding& padding, const PlanarImageView& destination,
-                 AlignedBuffer* scratch) noexcept;
+Status write_padded(const PlanarImageView& source, const Padding& padding, const PlanarImageView& destination,
+                    AlignedBuffer* scratch) noexcept;
 
 }  // namespace fastload

@@ -4,9 +4,21 @@
 #include <cstdint>
 
 #include "base/image_view.h"
-#include "image/steps/crop.h"
 
 namespace fastload {
+
+// A part of an image and zeros around it.
+struct PaddedCrop {
+    Region inside;
+    std::int32_t pad_left = 0;
+    std::int32_t pad_top = 0;
+    std::int32_t pad_right = 0;
+    std::int32_t pad_bottom = 0;
+
+    std::int32_t width() const noexcept { return pad_left + inside.width + pad_right; }
+    std::int32_t height() const noexcept { return pad_top + inside.height + pad_bottom; }
+    bool is_padded() const noexcept { return pad_left != 0 || pad_top != 0 || pad_right != 0 || pad_bottom != 0; }
+};
 
 // An image of `size` of which only `source` (a part of some stored pixels) is not zero: it lies with its top left
 // corner at (left, top), mirrored or not. Crops, padding and flips only move this description; pixels move once, at the

@@ -1,57 +1,52 @@
-// Writes down the concrete steps of one sample.
+// Writes down the operations of one sample.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-
 #include "base/image_view.h"
-#include "base/span.h"
-#include "base/status.h"
 #include "image/plan/placement.h"
 #include "image/plan/resolved_transform.h"
 
 namespace fastload {
 
-constexpr bool is_resized_side(std::int64_t value) noexcept { return value >= 1 && value <= kMaxResizedSide; }
-
-// Appends concrete steps, and follows the size and the pixels that are needed. The caller proves that there is room for
-// the steps.
+// Lists operations, and follows the size and the pixels that are needed. Whoever lists one says what it does to the
+// image, in the same order. The plan has made room for as many operations as its steps announce.
 class Resolver {
   public:
     Resolver(ImageSize source, ResolvedTransform* out) noexcept;
 
     ImageSize size() const noexcept { return placement_.size; }
 
-    void crop(const PaddedCrop& crop) noexcept;
-    // An image that has the size already is left alone, as in torchvision and in Pillow.
-    void resize(ImageSize to, Interpolation interpolation) noexcept;
-    void flip_horizontally() noexcept;
-    void flip_vertically() noexcept;
-    // Fails with kInvalidGeometry where a side would be larger than kMaxResizedSide.
-    Status pad(const Padding& padding) noexcept;
-    void run(const PixelOp& op) noexcept;
-    // Fails with kInvalidGeometry where the kernel reaches over more than the image. `blur` outlives the steps.
-    Status blur(const GaussianBlur& blur, float sigma) noexcept;
-    // Of the finished sample; `value` has at most 24 bytes.
-    void erase(const Region& box, Span<const std::uint8_t> value) noexcept;
+    // Lists an operation that is made for this sample, or one that a step of the plan holds.
+    template <typename Made>
+    Made& make(const Made& operation) noexcept {
+        return out_->operations.make(operation);
+    }
+    void add(const Operation& operation) noexcept { out_->operations.add(operation); }
+
+    // Torchvision makes another image of it, without Image.info.
+    void drop_info() noexcept { out_->keeps_info = false; }
+
+    // The image is cropped, padded with zeros or mirrored: no pixel moves.
+    void crop(const PaddedCrop& crop) noexcept { placement_.crop(crop); }
+    void flip() noexcept { placement_.flip(); }
+
+    // The pixels are needed as they are now, and become an image of `size` of its own.
+    void move_pixels(ImageSize size) noexcept;
+    // The same by `operation`, listed last, which is told which part of its result is needed.
+    void move_needed_pixels(PartialOperation* operation, ImageSize size) noexcept;
 
     void finish() noexcept;
 
   private:
-    ResolvedStep& append(ResolvedKind kind) noexcept;
-    // The pixels are needed as they are now, and become an image of `size` of its own.
-    void move_pixels(ImageSize size) noexcept;
-    // Tells the last resize which part of its result is needed, and the source or the resize before it what that takes.
+    // Tells the last operation that moves needed pixels which they are, and the source or the one before it what that
+    // takes.
     void note_needed_pixels() noexcept;
 
     ResolvedTransform* out_;
-    Placement placement_;  // of what the last step that moved pixels has made; of the source before there is one
+    Placement placement_;  // of what the last operation that moved pixels has made; of the source before there is one
     bool has_source_region_ = false;
-    // Where the last step that moved pixels is a resize that is made in parts: its position in the list, and the pixels
-    // it reads. Else the position is kNone.
-    static constexpr std::size_t kNone = SIZE_MAX;
-    std::size_t resize_position_ = kNone;
-    Placement resize_input_;
+    // Where the last operation that moved pixels is a partial one: it, and what it reads. Else null.
+    PartialOperation* partial_ = nullptr;
+    Placement partial_input_;
 };
 
 }  // namespace fastload

@@ -2,15 +2,11 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 
-#include "base/aligned_buffer.h"
 #include "base/image_view.h"
 #include "base/status.h"
-#include "image/pixels/pixel_buffers.h"
-#include "image/plan/placement.h"
 #include "image/plan/transform_plan.h"
-#include "image/resize/resize_plan.h"
+#include "image/plan/working_image.h"
 #include "kernels/kernel_table.h"
 
 namespace fastload {
@@ -19,7 +15,7 @@ namespace fastload {
 class TransformExecutor {
   public:
     // `kernels` must live as long as the executor (the tables are static).
-    explicit TransformExecutor(const KernelTable& kernels) noexcept : kernels_(kernels) {}
+    explicit TransformExecutor(const KernelTable& kernels) noexcept : workspace_(kernels) {}
 
     // Writes one sample of resolved.output_size (plan.sample_bytes() where all have one size) to `destination`, aligned
     // to the element size. `resolved` comes from the same plan, and `pixels` shows exactly resolved.source_region.
@@ -33,42 +29,10 @@ class TransformExecutor {
     Status load_packed(const PackedImageView& rgb, StripImageView* strips) noexcept;
 
     // Memory held, in bytes.
-    std::size_t scratch_bytes() const noexcept;
+    std::size_t scratch_bytes() const noexcept { return workspace_.bytes(); }
 
   private:
-    // The image between two steps: pixels in one of the two layouts, and where they are on it.
-    struct Image {
-        Placement placement;
-        bool is_in_strips = true;
-        std::size_t row_buffer = 0;  // which of rows_ has its rows
-        StripImageView strips;
-        PlanarImageView rows;
-    };
-
-    Status run_step(const ResolvedStep& step, ResizeOrder order, Image* image) noexcept;
-    Status resize(const ResolvedStep& step, ResizeOrder order, Image* image) noexcept;
-    Status filter(const ResolvedStep& step, ResizeOrder order, Image* image) noexcept;
-    Status flip_vertically(Image* image) noexcept;
-    Status pad(const Padding& padding, Image* image) noexcept;
-    Status run_op(const PixelOp& op, Image* image) noexcept;
-    Status blur(const GaussianBlur& blur, float sigma, Image* image) noexcept;
-
-    Status gather_into_rows(Image* image) noexcept;
-    Status gather_into_strips(Image* image) noexcept;
-    template <typename Make>
-    Status remake_rows(ImageSize size, Image* image, Make make) noexcept;
-    AlignedBuffer* free_rows(const Image& image) noexcept;
-    void replace_rows(ImageSize size, const PlanarImageView& rows, const AlignedBuffer* buffer,
-                      Image* image) const noexcept;
-    void write(const Image& image, ConvertJob job, void* destination) const noexcept;
-
-    const KernelTable& kernels_;
-    ResizePlan resize_plan_;
-    AlignedBuffer kernel_scratch_;
-    AlignedBuffer positions_;
-    AlignedBuffer rows_[2];  // an image is read from one and written to the other
-    AlignedBuffer gathered_strips_;
-    AlignedBuffer packed_strips_;
+    Workspace workspace_;
 };
 
 }  // namespace fastload

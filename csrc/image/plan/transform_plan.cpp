@@ -5,30 +5,52 @@
 #include <optional>
 
 #include "base/checked_math.h"
+#include "image/plan/argument_checks.h"
 #include "image/plan/resolver.h"
-#include "image/steps/resolve_steps.h"
-#include "image/steps/step_checks.h"
-#include "image/steps/step_sizes.h"
 
 namespace fastload {
 namespace {
 
-std::string check_step_count(const std::vector<TransformStep>& steps) {
-    const std::size_t count = count_resolved_steps(steps);
-    if (count <= kMaxResolvedSteps) return "";
-    return sentence("steps", "at most " + std::to_string(kMaxResolvedSteps) + " operations", count);
+std::string check_layout(const OutputLayout& layout) {
+    const int size = layout.element_size_bytes;
+    if (size != 1 && size != 2 && size != 4 && size != 8) return sentence("element_size", "1, 2, 4 or 8", size);
+    if (layout.table.empty()) return size == 1 ? "" : sentence("element_size", "1 where there is no table", size);
+    const std::size_t expected = std::size_t{3} * 256 * static_cast<std::size_t>(size);
+    if (layout.table.size() == expected) return "";
+    return sentence("table", "3 * 256 * element_size = " + std::to_string(expected) + " bytes", layout.table.size());
+}
+
+// That steps on elements come last and fit `layout`.
+std::string check_elements(const Steps& steps, const OutputLayout& layout) {
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+        const std::string name = "steps[" + std::to_string(i) + "]";
+        const bool is_behind_elements = i > 0 && steps[i - 1].step->is_on_elements();
+        if (is_behind_elements && !steps[i].step->is_on_elements()) {
+            return name + " comes after a step on finished elements, which must be the last";
+        }
+        const std::string problem = steps[i].step->check_layout(layout);
+        if (!problem.empty()) return name + ": " + problem;
+    }
+    return "";
+}
+
+std::string check_count(const Steps& steps) {
+    const std::size_t count = count_operations(steps);
+    if (count <= kMaxOperations) return "";
+    return sentence("steps", "at most " + std::to_string(kMaxOperations) + " operations", count);
 }
 
 }  // namespace
 
-std::shared_ptr<TransformPlan> TransformPlan::create(std::vector<TransformStep> steps, OutputLayout layout,
-                                                     const PlanOptions& options, std::string* problem) {
+std::shared_ptr<TransformPlan> TransformPlan::create(Steps steps, OutputLayout layout, const PlanOptions& options,
+                                                     std::string* problem) {
     auto plan = std::make_shared<TransformPlan>(OnlyInCreate{});
     *problem = check_layout(layout);
-    if (problem->empty()) *problem = check_steps(steps, layout);
-    if (problem->empty()) *problem = check_step_count(steps);
+    if (problem->empty()) *problem = check_steps(steps);
+    if (problem->empty()) *problem = check_elements(steps, layout);
+    if (problem->empty()) *problem = check_count(steps);
     if (!problem->empty()) return nullptr;
-    plan->max_steps_ = count_resolved_steps(steps);
+    plan->max_operations_ = count_operations(steps);
     plan->steps_ = std::move(steps);
     plan->layout_ = std::move(layout);
     const std::vector<std::uint8_t>& table = plan->layout_.table;
@@ -39,8 +61,9 @@ std::shared_ptr<TransformPlan> TransformPlan::create(std::vector<TransformStep> 
     const std::optional<ImageSize> size = size_after(plan->steps_, std::nullopt);
     if (!size && !options.is_variable_size_allowed) {
         *problem =
-            "steps must end in an image of fixed size, but the result depends on the size of the source; add a resize "
-            "to (height, width), a center_crop or a random_resized_crop";
+            "steps must end in an image of fixed size, but the result depends on the size of the source; add a Resize, "
+            "a "
+            "CenterCrop or a RandomResizedCrop";
         return nullptr;
     }
     if (size && !plan->count_bytes(*size, &plan->sample_bytes_)) {
@@ -57,11 +80,11 @@ bool TransformPlan::count_bytes(ImageSize size, std::size_t* bytes) const noexce
 }
 
 bool TransformPlan::is_random() const noexcept {
-    return std::any_of(steps_.begin(), steps_.end(), fastload::is_random);
+    return std::any_of(steps_.begin(), steps_.end(), [](const PlacedStep& placed) { return placed.step->is_random(); });
 }
 
 Status TransformPlan::resolve(DrawSource* draws, ImageSize source, ResolvedTransform* out) const noexcept {
-    if (!is_resized_side(source.width) || !is_resized_side(source.height)) {
+    if (!LongSize(source).is_possible()) {
         return {StatusCode::kInvalidGeometry, 0, 0,
                 "a side of the image is not in 1..1048576, as native images need (docs/transforms.md)"};
     }

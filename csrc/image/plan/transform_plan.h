@@ -9,14 +9,13 @@
 #include <vector>
 
 #include "base/image_view.h"
-#include "base/span.h"
 #include "base/status.h"
 #include "image/plan/normalization.h"
 #include "image/plan/output_layout.h"
 #include "image/plan/resolved_transform.h"
+#include "image/plan/step.h"
 #include "image/random/draw_source.h"
 #include "image/resize/resize_plan.h"
-#include "image/steps/transform_step.h"
 
 namespace fastload {
 
@@ -34,10 +33,10 @@ class TransformPlan {
     explicit TransformPlan(OnlyInCreate) noexcept {}
 
     // Returns null and says in *problem which argument is wrong, its value and what is allowed, where the steps or the
-    // layout make no sense, where a sample could need more than kMaxResolvedSteps, or where the size of the result
+    // layout make no sense, where a sample could need more than kMaxOperations, or where the size of the result
     // would depend on the source and `options` do not allow that.
-    static std::shared_ptr<TransformPlan> create(std::vector<TransformStep> steps, OutputLayout layout,
-                                                 const PlanOptions& options, std::string* problem);
+    static std::shared_ptr<TransformPlan> create(Steps steps, OutputLayout layout, const PlanOptions& options,
+                                                 std::string* problem);
 
     // Whether all results have the same size. If not, each sample's is in its ResolvedTransform, and the two below are
     // 0.
@@ -55,27 +54,26 @@ class TransformPlan {
         return normalizations_.has_value() ? normalizations_->channels : nullptr;
     }
     ResizeOrder resize_order() const noexcept { return resize_order_; }
-    Span<const TransformStep> steps() const noexcept { return {steps_.data(), steps_.size()}; }
 
-    // Makes room for the steps of any sample, so that resolve() allocates nothing. May throw std::bad_alloc.
-    void reserve(ResolvedTransform* out) const { out->list.reserve(max_steps_); }
+    // Makes room for the operations of any sample, so that resolve() allocates nothing. May throw std::bad_alloc.
+    void reserve(ResolvedTransform* out) const { out->operations.reserve(max_operations_); }
 
     // True where resolve() draws.
     bool is_random() const noexcept;
 
     // Makes the choices for one sample of `source` size with `draws`. Fails with kInvalidGeometry where a side of the
     // source or of a result between two steps is not in 1..kMaxResizedSide, or a random crop is larger than the image;
-    // with kOutOfMemory where there was no room and no memory for the steps.
+    // with kOutOfMemory where there was no room and no memory for the operations.
     Status resolve(DrawSource* draws, ImageSize source, ResolvedTransform* out) const noexcept;
 
   private:
-    std::vector<TransformStep> steps_;
+    Steps steps_;
     OutputLayout layout_;
     std::optional<Normalizations> normalizations_;
     ResizeOrder resize_order_ = ResizeOrder::kHorizontalFirst;
     ImageSize output_size_;
     std::size_t sample_bytes_ = 0;
-    std::size_t max_steps_ = 0;
+    std::size_t max_operations_ = 0;
 };
 
 }  // namespace fastload

@@ -33,6 +33,9 @@ class DrawSource {
     // torch.rand(1).
     float uniform() noexcept { return static_cast<float>(next_bits24()) * 0x1p-24F; }
 
+    // torch.rand(1) < probability.
+    bool happens(double probability) noexcept { return uniform() < static_cast<float>(probability); }
+
     // torch.empty(1).uniform_(from, to).
     float uniform(float from, float to) noexcept { return scaled_uniform(next_bits24(), from, to, rule_); }
 

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 
 #include "base/aligned_buffer.h"
+#include "base/enum_names.h"
 #include "base/image_view.h"
 #include "base/status.h"
 #include "kernels/resize.h"
@@ -13,6 +15,15 @@ namespace fastload {
 // kNearest has no weights: image/pixels/nearest_axis.h. The others are Pillow's filters of these names.
 enum class Interpolation : std::uint8_t { kNearest, kBox, kBilinear, kHamming, kBicubic, kLanczos };
 
+template <>
+struct EnumNames<Interpolation> {
+    static constexpr const char* kArgument = "interpolation";
+    static constexpr std::pair<const char*, Interpolation> kNames[] = {
+        {"nearest", Interpolation::kNearest},   {"box", Interpolation::kBox},
+        {"bilinear", Interpolation::kBilinear}, {"hamming", Interpolation::kHamming},
+        {"bicubic", Interpolation::kBicubic},   {"lanczos", Interpolation::kLanczos}};
+};
+
 // Which pass runs first changes results by one grey level here and there, so it follows the installed Pillow.
 enum class ResizeOrder : std::uint8_t {
     kHorizontalFirst,  // up to 12.1
@@ -20,6 +31,15 @@ enum class ResizeOrder : std::uint8_t {
     // From 13.0 on: vertical first where the height loses pixels, and more than twice as many as the width does
     // (sizes before minus sizes after; a width that grows counts as a negative loss).
     kPillow13,
+};
+
+template <>
+struct EnumNames<ResizeOrder> {
+    static constexpr const char* kArgument = "resize_order";
+    static constexpr std::pair<const char*, ResizeOrder> kNames[] = {
+        {"horizontal_first", ResizeOrder::kHorizontalFirst},
+        {"pillow12_2", ResizeOrder::kPillow12_2},
+        {"pillow13", ResizeOrder::kPillow13}};
 };
 
 bool is_vertical_first(ResizeOrder order, ImageSize from, ImageSize to) noexcept;

@@ -2,30 +2,26 @@
 #pragma once
 
 #include <array>
-#include <cstddef>
 #include <optional>
+#include <string>
 
-#include "image/random/draw_source.h"
-#include "image/steps/pixel_op.h"
+#include "image/plan/step.h"
 
 namespace fastload {
 
-struct FactorRange {
-    double low = 1.0;
-    double high = 1.0;
-};
+// The factors are drawn between two bounds; none where the property stays.
+struct ColorJitter final : Step {
+    using Range = std::optional<std::array<double, 2>>;
 
-// The ranges of brightness, contrast, saturation and hue, in this order; none where the property stays.
-struct ColorJitter {
-    std::array<std::optional<FactorRange>, 4> ranges;
-};
+    Range brightness;
+    Range contrast;
+    Range saturation;
+    Range hue;
 
-// The operations for one sample, at most four, in the order in which they run. Draws the order first, then a factor for
-// each range in the order above.
-struct JitterOps {
-    std::array<PixelOp, 4> ops;
-    std::size_t count = 0;
+    std::string check() const override;
+    std::size_t max_operations() const noexcept override { return 4; }
+    // Draws the order first, then a factor for each range in the order above.
+    Status resolve(DrawSource* draws, Resolver* resolver) const noexcept override;
 };
-JitterOps draw_color_jitter(const ColorJitter& jitter, DrawSource* draws) noexcept;
 
 }  // namespace fastload

@@ -1,84 +1,32 @@
 #include "image/steps/pixel_op.h"
 
-#include "image/pixels/affine.h"
-#include "image/pixels/hue.h"
-#include "image/pixels/point_ops.h"
-#include "image/pixels/rotation.h"
-#include "image/pixels/saturation.h"
-#include "image/pixels/sharpness.h"
+#include "image/plan/working_image.h"
 
 namespace fastload {
 
-ImageSize size_after(const PixelOp& op, ImageSize size) noexcept {
-    const bool is_turned = op.kind == PixelOpKind::kRotate90 || op.kind == PixelOpKind::kRotate270;
-    return is_turned ? ImageSize{size.height, size.width} : size;
+void follow_op(const PixelOp& op, Resolver* resolver) noexcept {
+    if (!op.keeps_info()) resolver->drop_info();
+    resolver->move_pixels(op.size_after(resolver->size()));
 }
 
-bool is_in_place(const PixelOp& op) noexcept {
-    switch (op.kind) {
-        case PixelOpKind::kSharpness:
-        case PixelOpKind::kAffine:
-        case PixelOpKind::kRotate90:
-        case PixelOpKind::kRotate180:
-        case PixelOpKind::kRotate270:
-            return false;
-        default:
-            return true;
-    }
+void list_op(const PixelOp& op, Resolver* resolver) noexcept {
+    if (op.is_identity()) return;
+    resolver->add(op);
+    follow_op(op, resolver);
 }
 
-Status run_pixel_op(const PixelOp& op, const PlanarImageView& pixels, const PlanarImageView& destination,
-                    AlignedBuffer* scratch) noexcept {
-    const auto factor = static_cast<float>(op.factor);  // Pillow takes it as one
-    switch (op.kind) {
-        case PixelOpKind::kIdentity:
-            break;
-        case PixelOpKind::kBrightness:
-            adjust_brightness(factor, pixels);
-            break;
-        case PixelOpKind::kContrast:
-            adjust_contrast(factor, pixels);
-            break;
-        case PixelOpKind::kSaturation:
-            adjust_saturation(factor, pixels);
-            break;
-        case PixelOpKind::kSharpness:
-            adjust_sharpness(factor, pixels, destination);
-            break;
-        case PixelOpKind::kHue:
-            adjust_hue(op.factor, pixels);
-            break;
-        case PixelOpKind::kPosterize:
-            posterize(op.bits, pixels);
-            break;
-        case PixelOpKind::kSolarize:
-            solarize(op.threshold, pixels);
-            break;
-        case PixelOpKind::kAutocontrast:
-            autocontrast(pixels);
-            break;
-        case PixelOpKind::kEqualize:
-            equalize(pixels);
-            break;
-        case PixelOpKind::kInvert:
-            invert(pixels);
-            break;
-        case PixelOpKind::kGrayscale:
-            make_gray(pixels);
-            break;
-        case PixelOpKind::kAffine:
-            return transform_affine(op.matrix, op.fill, pixels, destination, scratch);
-        case PixelOpKind::kRotate90:
-            rotate_90(pixels, destination);
-            break;
-        case PixelOpKind::kRotate180:
-            rotate_180(pixels, destination);
-            break;
-        case PixelOpKind::kRotate270:
-            rotate_270(pixels, destination);
-            break;
-    }
+Status InPlaceOp::run(WorkingImage* image) const noexcept {
+    PlanarImageView rows;
+    if (Status status = image->gather(&rows); !status.is_ok()) return status;
+    change(rows);
     return Status::ok();
+}
+
+Status RemakingOp::run(WorkingImage* image) const noexcept {
+    return image->remake(size_after(image->size()),
+                         [&](const PlanarImageView& source, const PlanarImageView& destination) {
+                             return remake(source, destination, &image->workspace().positions);
+                         });
 }
 
 }  // namespace fastload

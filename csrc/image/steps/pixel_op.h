@@ -1,55 +1,67 @@
 // The operations on decoded pixels that torchvision runs on PIL images, with the bytes that Pillow gives.
 #pragma once
 
-#include <array>
-#include <cstdint>
+#include <string>
 
 #include "base/aligned_buffer.h"
 #include "base/image_view.h"
 #include "base/status.h"
+#include "image/plan/operation.h"
+#include "image/plan/resolver.h"
 
 namespace fastload {
 
-enum class PixelOpKind : std::uint8_t {
-    kIdentity,
-    kBrightness,  // ImageEnhance, by `factor`
-    kContrast,
-    kSaturation,  // ImageEnhance.Color
-    kSharpness,
-    kHue,        // by `factor` of the colour circle, -0.5..0.5
-    kPosterize,  // to `bits`
-    kSolarize,   // from `threshold` on
-    kAutocontrast,
-    kEqualize,
-    kInvert,
-    kGrayscale,  // luma in all three channels
-    kAffine,     // nearest neighbour: pixel (x, y) comes from (a x + b y + c, d x + e y + f) of `matrix`, else `fill`
-    kRotate90,   // counter-clockwise; width and height change places
-    kRotate180,
-    kRotate270,
+// With all its parameters; the same for every sample. Steps hold such operations, or make them of draws.
+class PixelOp : public Operation {
+  public:
+    // As Step::check().
+    virtual std::string check() const { return ""; }
+
+    // The size behind it.
+    virtual ImageSize size_after(ImageSize size) const noexcept { return size; }
+
+    // Whether torchvision would still have Image.info.
+    virtual bool keeps_info() const noexcept { return true; }
+
+    // Whether it does nothing at all; then nobody lists it.
+    virtual bool is_identity() const noexcept { return false; }
 };
 
-using RgbFill = std::array<std::uint8_t, 3>;
+// What an operation that was just listed does to the image.
+void follow_op(const PixelOp& op, Resolver* resolver) noexcept;
 
-// Each kind reads the members it needs.
-struct PixelOp {
-    PixelOpKind kind = PixelOpKind::kIdentity;
-    std::uint8_t bits = 8;
-    RgbFill fill{};
-    double factor = 1.0;
-    double threshold = 0.0;
-    std::array<double, 6> matrix{};
+// Lists an operation that a step of the plan holds.
+void list_op(const PixelOp& op, Resolver* resolver) noexcept;
+
+// Lists an operation that is made for this sample.
+template <typename Op>
+void list_made_op(const Op& op, Resolver* resolver) noexcept {
+    resolver->make(op);
+    follow_op(op, resolver);
+}
+
+// Changes the pixels where they are.
+class InPlaceOp : public PixelOp {
+  public:
+    Status run(WorkingImage* image) const noexcept final;
+    virtual void change(const PlanarImageView& pixels) const noexcept = 0;
 };
 
-// The size behind an operation.
-ImageSize size_after(const PixelOp& op, ImageSize size) noexcept;
+// Makes another image.
+class RemakingOp : public PixelOp {
+  public:
+    Status run(WorkingImage* image) const noexcept final;
+    // Writes the result of size_after() to `destination`, which does not overlap. Tables of positions go to `scratch`.
+    // Fails with kOutOfMemory only.
+    virtual Status remake(const PlanarImageView& source, const PlanarImageView& destination,
+                          AlignedBuffer* scratch) const noexcept = 0;
+};
 
-// True where run_pixel_op changes the pixels where they are; else it needs a place for the result.
-bool is_in_place(const PixelOp& op) noexcept;
-
-// Applies `op` to `pixels`, or, where it is not in place, writes the result of size_after() to `destination`, which
-// does not overlap. Tables of positions go to `scratch`. Fails with kOutOfMemory only.
-Status run_pixel_op(const PixelOp& op, const PlanarImageView& pixels, const PlanarImageView& destination,
-                    AlignedBuffer* scratch) noexcept;
+// One that a policy may choose.
+struct Identity final : InPlaceOp {
+    bool is_identity() const noexcept override { return true; }
+    void change(const PlanarImageView&) const noexcept override {}
+    OperationReport report() const override { return {"identity"}; }
+};
 
 }  // namespace fastload

@@ -2,6 +2,10 @@
 
 #include <algorithm>
 
+#include "image/plan/argument_checks.h"
+#include "image/steps/crop.h"
+#include "image/steps/pad.h"
+
 namespace fastload {
 namespace {
 
@@ -11,22 +15,31 @@ std::int32_t draw_offset(std::int32_t room, DrawSource* draws) noexcept {
 
 }  // namespace
 
-Padding padding_to_crop(ImageSize image, ImageSize crop, const RandomCropRule& rule) noexcept {
-    Padding padding = rule.filling;
-    padding.left = padding.right = rule.is_padded_if_needed ? std::max(crop.width - image.width, 0) : 0;
-    padding.top = padding.bottom = rule.is_padded_if_needed ? std::max(crop.height - image.height, 0) : 0;
-    return padding;
+std::string RandomCrop::check() const { return first_of(check_side("height", height), check_side("width", width)); }
+
+Padding RandomCrop::padding_of(ImageSize image) const noexcept {
+    const std::int32_t columns = pad_if_needed ? std::max(width - image.width, 0) : 0;
+    const std::int32_t rows = pad_if_needed ? std::max(height - image.height, 0) : 0;
+    return {columns, rows, columns, rows, padding_mode, fill};
 }
 
-Region choose_random_crop(ImageSize image, ImageSize crop, TorchvisionVersion version, DrawSource* draws) noexcept {
-    const std::int32_t rows = image.height - crop.height;
-    const std::int32_t columns = image.width - crop.width;
+Status RandomCrop::resolve(DrawSource* draws, Resolver* resolver) const noexcept {
+    const Padding padding = padding_of(resolver->size());
+    if (!padding.is_empty()) {
+        if (Status status = pad_image(padding, resolver); !status.is_ok()) return status;
+    }
+    const std::int32_t rows = resolver->size().height - height;
+    const std::int32_t columns = resolver->size().width - width;
+    if (rows < 0 || columns < 0) {
+        return {StatusCode::kInvalidGeometry, 0, 0, "a random crop is larger than the image"};
+    }
     // v1 draws for both sides where one has room, v2 only for those that have.
-    const bool is_both = version == TorchvisionVersion::kV1 && (rows > 0 || columns > 0);
-    Region box{0, 0, crop.width, crop.height};
+    const bool is_both = family == TorchvisionFamily::kV1 && (rows > 0 || columns > 0);
+    Region box{0, 0, width, height};
     if (is_both || rows > 0) box.top = draw_offset(rows, draws);
     if (is_both || columns > 0) box.left = draw_offset(columns, draws);
-    return box;
+    crop_image({box}, resolver);
+    return Status::ok();
 }
 
 }  // namespace fastload

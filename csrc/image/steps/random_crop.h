@@ -2,24 +2,30 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <string>
 
-#include "base/image_view.h"
 #include "image/pixels/padding.h"
-#include "image/random/draw_source.h"
-#include "image/random/torchvision_version.h"
+#include "image/plan/step.h"
+#include "image/random/torchvision_family.h"
 
 namespace fastload {
 
-struct RandomCropRule {
-    TorchvisionVersion draws = TorchvisionVersion::kV1;
-    bool is_padded_if_needed = false;
-    Padding filling;  // its mode and fill are those of the padding
+struct RandomCrop final : Step {
+    std::int32_t height = 0;
+    std::int32_t width = 0;
+    bool pad_if_needed = false;
+    PaddingMode padding_mode = PaddingMode::kConstant;
+    RgbFill fill{};
+    TorchvisionFamily family = TorchvisionFamily::kV1;
+
+    std::string check() const override;
+    std::optional<LongSize> size_after(std::optional<ImageSize>) const override { return LongSize(width, height); }
+    std::size_t max_operations() const noexcept override { return 2; }  // a padding and a crop
+    Status resolve(DrawSource* draws, Resolver* resolver) const noexcept override;
+
+    // The padding that an image needs to reach the size of the crop: the whole of what lacks, on both sides.
+    Padding padding_of(ImageSize image) const noexcept;
 };
-
-// The padding that an image needs to reach the size of the crop: the whole of what lacks, on both sides.
-Padding padding_to_crop(ImageSize image, ImageSize crop, const RandomCropRule& rule) noexcept;
-
-// Where the crop lies in an image that is as large at least.
-Region choose_random_crop(ImageSize image, ImageSize crop, TorchvisionVersion version, DrawSource* draws) noexcept;
 
 }  // namespace fastload

@@ -1,9 +1,10 @@
 #include "image/steps/random_erasing.h"
 
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+
+#include "image/plan/argument_checks.h"
 
 namespace fastload {
 namespace {
@@ -20,27 +21,58 @@ void erase_channel(std::uint8_t* first, const Region& box, std::size_t element_s
     }
 }
 
+class Erase final : public Operation {
+  public:
+    Erase(const Region& box, const RandomErasing& step) noexcept : box_(box), step_(step) {}
+
+    Status run(WorkingImage*) const noexcept override { return Status::ok(); }
+    void run_on_elements(const OutputLayout& layout, ImageSize size, void* sample) const noexcept override {
+        erase_elements(layout, size, box_, value(), sample);
+    }
+    OperationReport report() const override { return {"erase", box_.left, box_.top, box_.width, box_.height, value()}; }
+
+  private:
+    ByteSpan value() const noexcept {
+        return {reinterpret_cast<const std::uint8_t*>(step_.value.data()), step_.value.size()};
+    }
+
+    Region box_;
+    const RandomErasing& step_;
+};
+
 }  // namespace
 
+std::string RandomErasing::check() const { return first_of(check_probability(probability), check_box_rule(*this)); }
+
+std::string RandomErasing::check_layout(const OutputLayout& layout) const {
+    const std::size_t expected = 3 * static_cast<std::size_t>(layout.element_size_bytes);
+    if (value.size() == expected) return "";
+    return sentence("value", "3 * element_size = " + std::to_string(expected) + " bytes", value.size());
+}
+
+Status RandomErasing::resolve(DrawSource* draws, Resolver* resolver) const noexcept {
+    if (!draws->happens(probability)) return Status::ok();
+    const std::optional<Region> box = choose_erased_box(resolver->size(), *this, draws);
+    if (box) resolver->make(Erase(*box, *this));
+    return Status::ok();
+}
+
+std::shared_ptr<Step> RandomErasing::with_torch_exp(const FindTorchExp& find) const {
+    auto copy = std::make_shared<RandomErasing>(*this);
+    copy->log_ratio.torch_exp = find(log_ratio.from, log_ratio.to);
+    return copy;
+}
+
 std::optional<Region> choose_erased_box(ImageSize image, const RandomBoxRule& rule, DrawSource* draws) noexcept {
-    const double area = static_cast<double>(image.width) * image.height;
-    const auto scale_from = static_cast<float>(rule.scale[0]);
-    const auto scale_to = static_cast<float>(rule.scale[1]);
     for (int attempt = 0; attempt < 10; ++attempt) {
-        const double erased_area = area * static_cast<double>(draws->uniform(scale_from, scale_to));
-        const auto aspect = static_cast<double>(draws->uniform_exp(rule.log_ratio));
-        const double height = round_half_even(std::sqrt(erased_area * aspect));
-        const double width = round_half_even(std::sqrt(erased_area / aspect));
+        const auto [height, width] = draw_box_sides(image, rule, draws);
         if (!(height < image.height && width < image.width)) continue;
-        Region box{0, 0, static_cast<std::int32_t>(width), static_cast<std::int32_t>(height)};
-        box.top = static_cast<std::int32_t>(draws->below(static_cast<std::uint32_t>(image.height - box.height + 1)));
-        box.left = static_cast<std::int32_t>(draws->below(static_cast<std::uint32_t>(image.width - box.width + 1)));
-        return box;
+        return draw_box_place(image, width, height, draws);
     }
     return std::nullopt;
 }
 
-void erase_elements(const OutputLayout& layout, ImageSize size, const Region& box, Span<const std::uint8_t> value,
+void erase_elements(const OutputLayout& layout, ImageSize size, const Region& box, ByteSpan value,
                     void* sample) noexcept {
     const auto element_bytes = static_cast<std::size_t>(layout.element_size_bytes);
     const auto width = static_cast<std::size_t>(size.width);

@@ -1,0 +1,49 @@
+// What is done to the image of one sample, with every draw made and every size known.
+#pragma once
+
+#include <cstdint>
+#include <variant>
+#include <vector>
+
+#include "base/image_view.h"
+#include "base/span.h"
+#include "base/status.h"
+#include "image/pixels/fill_image.h"
+#include "image/plan/output_layout.h"
+
+namespace fastload {
+
+class WorkingImage;
+
+// An operation in a SampleReport: its word, then its arguments. Texts are static, and bytes live as long as the plan.
+using OperationReport = std::vector<std::variant<const char*, std::int64_t, double, RgbFill, ByteSpan>>;
+
+// Lives no longer than the plan whose steps have made it.
+class Operation {
+  public:
+    virtual ~Operation() = default;
+
+    // Changes the image. What fails: kOutOfMemory, and kInvalidGeometry where a table's size overflows.
+    virtual Status run(WorkingImage* image) const noexcept = 0;
+
+    // Changes the finished elements of a sample of `size`, behind the last write.
+    virtual void run_on_elements(const OutputLayout& /*layout*/, ImageSize /*size*/, void* /*sample*/) const noexcept {}
+
+    virtual OperationReport report() const = 0;
+
+  protected:
+    Operation() = default;
+    Operation(const Operation&) = default;
+    Operation(Operation&&) = default;
+    Operation& operator=(const Operation&) = default;
+    Operation& operator=(Operation&&) = default;
+};
+
+// An operation that can make a part of its result for itself.
+class PartialOperation : public Operation {
+  public:
+    // Makes only `window`, which lies inside of the result, and returns the part of its input that this reads.
+    virtual Region make_only(const Region& window) noexcept = 0;
+};
+
+}  // namespace fastload

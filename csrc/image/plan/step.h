@@ -1,0 +1,77 @@
+// The steps of a pipeline as the user wrote them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/image_view.h"
+#include "base/status.h"
+#include "image/plan/image_sides.h"
+#include "image/plan/output_layout.h"
+#include "image/plan/resolver.h"
+#include "image/random/draw_source.h"
+
+namespace fastload {
+
+// Finds torch's own exp of the numbers between two bounds.
+using FindTorchExp = std::function<std::shared_ptr<const TorchExp>(float from, float to)>;
+
+// Immutable once it is part of a plan; shared by all threads. Each kind has a file of its own in steps/.
+class Step {
+  public:
+    virtual ~Step() = default;
+
+    // Which argument is wrong, its value and what is allowed; empty where none is. Only steps for which it is empty may
+    // be part of a plan.
+    virtual std::string check() const = 0;
+
+    // The size behind the step, nothing where it depends on the source or on a draw. `before` is the size in front of
+    // it, if that is known. The size need not be a possible one.
+    virtual std::optional<LongSize> size_after(std::optional<ImageSize> before) const {
+        return before ? std::optional<LongSize>(*before) : std::nullopt;
+    }
+
+    // Whether resolve() draws.
+    virtual bool is_random() const noexcept { return true; }
+
+    // The most operations that it can come to for a sample.
+    virtual std::size_t max_operations() const noexcept { return 1; }
+
+    // Makes the choices for one sample in torchvision's order, and lists the operations. Fails with kInvalidGeometry
+    // where the step cannot be applied to an image of the size it gets.
+    virtual Status resolve(DrawSource* draws, Resolver* resolver) const noexcept = 0;
+
+    // A copy that draws logarithms with torch's own exp; null where the step draws none.
+    virtual std::shared_ptr<Step> with_torch_exp(const FindTorchExp& /*find*/) const { return nullptr; }
+
+    // Whether it works on finished elements, which only the last step can.
+    virtual bool is_on_elements() const noexcept { return false; }
+    // As check(), for a plan that writes elements in `layout`.
+    virtual std::string check_layout(const OutputLayout& /*layout*/) const { return ""; }
+};
+
+// A step where it stands: `position` is its index in the user's flattened pipeline, nested steps included, and names
+// its draws where they come from a counter.
+struct PlacedStep {
+    std::uint32_t position = 0;
+    std::shared_ptr<const Step> step;
+};
+
+using Steps = std::vector<PlacedStep>;
+
+// The first problem of a step, with its index in front.
+std::string check_steps(const Steps& steps);
+
+// The size behind all steps, as of a single one; nothing where one gives a size that no image can have.
+std::optional<ImageSize> size_after(const Steps& steps, std::optional<ImageSize> before);
+
+std::size_t count_operations(const Steps& steps) noexcept;
+
+Status resolve_steps(const Steps& steps, DrawSource* draws, Resolver* resolver) noexcept;
+
+}  // namespace fastload

@@ -1,0 +1,75 @@
+#include "image/plan/working_image.h"
+
+namespace fastload {
+
+std::size_t Workspace::bytes() const noexcept {
+    return resize_plan.scratch_bytes() + kernel_scratch.capacity() + positions.capacity() + rows[0].capacity() +
+           rows[1].capacity() + gathered_strips.capacity() + packed_strips.capacity();
+}
+
+// An empty window is written from nowhere.
+void WorkingImage::write(ConvertJob job, void* destination) const noexcept {
+    const bool is_empty = placement_.source.width == 0 || placement_.source.height == 0;
+    const Region source = is_empty ? Region{} : placement_.source;
+    job.width = placement_.size.width;
+    job.height = placement_.size.height;
+    job.left = is_empty ? 0 : placement_.left;
+    job.top = is_empty ? 0 : placement_.top;
+    job.is_mirrored = placement_.is_mirrored;
+    if (is_in_strips_) {
+        workspace_.kernels.convert_strips(strips_.crop(source), job, destination);
+    } else {
+        workspace_.kernels.convert_rows(crop_rows(rows_, source), job, destination);
+    }
+}
+
+void WorkingImage::set_rows(const Placement& placement, const PlanarImageView& rows, std::size_t buffer) noexcept {
+    rows_ = rows;
+    buffer_ = buffer;
+    is_in_strips_ = false;
+    placement_ = placement;
+}
+
+Status WorkingImage::gather(PlanarImageView* rows) noexcept {
+    if (!is_in_strips_ && placement_.is_plain()) {
+        set_rows(Placement::of_whole(size()), crop_rows(rows_, placement_.source), buffer_);
+    } else {
+        const std::size_t buffer = free_buffer();
+        AlignedBuffer& memory = workspace_.rows[buffer];
+        const auto width = static_cast<std::size_t>(size().width);
+        const std::size_t plane_bytes = width * static_cast<std::size_t>(size().height);  // at most 2^40
+        if (Status status = memory.reserve(3 * plane_bytes); !status.is_ok()) return status;
+        write({}, memory.data());
+        const PlanarImageView written = {{memory.data(), memory.data() + plane_bytes, memory.data() + 2 * plane_bytes},
+                                         width,
+                                         size().width,
+                                         size().height};
+        set_rows(Placement::of_whole(size()), written, buffer);
+    }
+    *rows = rows_;
+    return Status::ok();
+}
+
+Status WorkingImage::gather_into_strips() noexcept {
+    PlanarImageView rows;
+    if (Status status = gather(&rows); !status.is_ok()) return status;
+    WritableStrips strips;
+    if (Status status = reserve_strips(size(), &workspace_.gathered_strips, &strips); !status.is_ok()) return status;
+    rows_to_strips(rows, strips);
+    strips_ = strips.view;
+    is_in_strips_ = true;
+    return Status::ok();
+}
+
+// Pillow's weights are not symmetric (positions are rounded up at halves), so a flip cannot move behind a resize.
+Status WorkingImage::find_in_strips(const Region& region, StripImageView* strips) noexcept {
+    Region stored;
+    if (!is_in_strips_ || !placement_.find(region, &stored)) {
+        if (Status status = gather_into_strips(); !status.is_ok()) return status;
+        stored = region;
+    }
+    *strips = strips_.crop(stored);
+    return Status::ok();
+}
+
+}  // namespace fastload

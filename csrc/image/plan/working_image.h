@@ -1,0 +1,94 @@
+// The image between two operations, and the memory of the thread that works on it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/aligned_buffer.h"
+#include "base/image_view.h"
+#include "base/status.h"
+#include "image/pixels/pixel_buffers.h"
+#include "image/plan/placement.h"
+#include "image/resize/resize_plan.h"
+#include "kernels/kernel_table.h"
+
+namespace fastload {
+
+// What one thread keeps from sample to sample. Grows to the largest need.
+struct Workspace {
+    // `table` must live as long as the workspace (the tables are static).
+    explicit Workspace(const KernelTable& table) noexcept : kernels(table) {}
+
+    // Memory held, in bytes.
+    std::size_t bytes() const noexcept;
+
+    const KernelTable& kernels;
+    ResizePlan resize_plan;
+    AlignedBuffer kernel_scratch;
+    AlignedBuffer positions;
+    AlignedBuffer rows[2];  // an image is read from one and written to the other
+    AlignedBuffer gathered_strips;
+    AlignedBuffer packed_strips;
+};
+
+// Pixels in one of the two layouts, and where they are on the image.
+class WorkingImage {
+  public:
+    // `pixels` show what `placement` says.
+    WorkingImage(const StripImageView& pixels, const Placement& placement, ResizeOrder resize_order,
+                 Workspace* workspace) noexcept
+        : placement_(placement), strips_(pixels), resize_order_(resize_order), workspace_(*workspace) {}
+
+    ImageSize size() const noexcept { return placement_.size; }
+    ResizeOrder resize_order() const noexcept { return resize_order_; }
+    Workspace& workspace() noexcept { return workspace_; }
+
+    // No pixel moves.
+    void crop(const PaddedCrop& crop) noexcept { placement_.crop(crop); }
+    void flip() noexcept { placement_.flip(); }
+
+    // Makes the image whole and plain in rows, where they may be changed in place.
+    Status gather(PlanarImageView* rows) noexcept;
+
+    // Finds `region` of the image in strips, for which the whole image may have to move there.
+    Status find_in_strips(const Region& region, StripImageView* strips) noexcept;
+
+    // Lets `make(source, destination)`, which returns a Status, write a new image of `size` from plain rows.
+    template <typename Make>
+    Status remake(ImageSize size, Make make) noexcept {
+        PlanarImageView source;
+        if (Status status = gather(&source); !status.is_ok()) return status;
+        return replace(Placement::of_whole(size), size,
+                       [&](const PlanarImageView& destination) { return make(source, destination); });
+    }
+
+    // Lets `make(destination)` write new rows of `stored` size, which are where `placement` says. The rows of the image
+    // as it was are still there meanwhile.
+    template <typename Make>
+    Status replace(const Placement& placement, ImageSize stored, Make make) noexcept {
+        const std::size_t buffer = free_buffer();
+        PlanarImageView rows;
+        if (Status status = reserve_rows(stored, &workspace_.rows[buffer], &rows); !status.is_ok()) return status;
+        if (Status status = make(rows); !status.is_ok()) return status;
+        set_rows(placement, rows, buffer);
+        return Status::ok();
+    }
+
+    // The last write of the image, in the form that `job` asks for.
+    void write(ConvertJob job, void* destination) const noexcept;
+
+  private:
+    std::size_t free_buffer() const noexcept { return !is_in_strips_ && buffer_ == 0 ? 1 : 0; }
+    void set_rows(const Placement& placement, const PlanarImageView& rows, std::size_t buffer) noexcept;
+    Status gather_into_strips() noexcept;
+
+    Placement placement_;
+    bool is_in_strips_ = true;
+    std::size_t buffer_ = 0;  // which of the workspace's has the rows
+    StripImageView strips_;
+    PlanarImageView rows_;
+    ResizeOrder resize_order_;
+    Workspace& workspace_;
+};
+
+}  // namespace fastload

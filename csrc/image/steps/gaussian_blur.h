@@ -1,0 +1,20 @@
+// torchvision's GaussianBlur.
+#pragma once
+
+#include <array>
+#include <string>
+
+#include "image/blur/gaussian_blur.h"
+#include "image/plan/step.h"
+
+namespace fastload {
+
+struct GaussianBlur final : Step, GaussianKernel {
+    std::array<float, 2> sigma{};  // the bounds of what is drawn
+
+    std::string check() const override;
+    // Fails where the kernel reaches over more than the image.
+    Status resolve(DrawSource* draws, Resolver* resolver) const noexcept override;
+};
+
+}  // namespace fastload

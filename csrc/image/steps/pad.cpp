@@ -1,0 +1,71 @@
+#include "image/steps/pad.h"
+
+#include "image/plan/argument_checks.h"
+#include "image/plan/working_image.h"
+
+namespace fastload {
+namespace {
+
+LongSize padded_size(ImageSize image, const Padding& padding) noexcept {
+    return {std::int64_t{image.width} + padding.left + padding.right,
+            std::int64_t{image.height} + padding.top + padding.bottom};
+}
+
+PaddedCrop zeros_around(ImageSize image, const Padding& padding) noexcept {
+    return {{0, 0, image.width, image.height}, padding.left, padding.top, padding.right, padding.bottom};
+}
+
+class PadImage final : public Operation {
+  public:
+    explicit PadImage(const Padding& padding) noexcept : padding_(padding) {}
+
+    Status run(WorkingImage* image) const noexcept override {
+        if (padding_.is_zeros()) {
+            image->crop(zeros_around(image->size(), padding_));
+            return Status::ok();
+        }
+        return image->remake(padded_size(image->size(), padding_).as_image_size(),
+                             [&](const PlanarImageView& source, const PlanarImageView& destination) {
+                                 return write_padded(source, padding_, destination, &image->workspace().positions);
+                             });
+    }
+    OperationReport report() const override {
+        return {"pad",           padding_.left,          padding_.top, padding_.right,
+                padding_.bottom, name_of(padding_.mode), padding_.fill};
+    }
+
+  private:
+    Padding padding_;
+};
+
+}  // namespace
+
+Status pad_image(const Padding& padding, Resolver* resolver) noexcept {
+    resolver->drop_info();
+    if (padding.is_empty()) return Status::ok();
+    const LongSize size = padded_size(resolver->size(), padding);
+    if (!size.is_possible()) {
+        return {StatusCode::kInvalidGeometry, 0, 0,
+                "a side of the padded image is not in 1..1048576, as native images need (docs/transforms.md)"};
+    }
+    resolver->make(PadImage(padding));
+    if (padding.is_zeros()) {
+        resolver->crop(zeros_around(resolver->size(), padding));
+    } else {
+        resolver->move_pixels(size.as_image_size());
+    }
+    return Status::ok();
+}
+
+std::string Pad::check() const {
+    return first_of(check_side("left", left, 0), check_side("top", top, 0), check_side("right", right, 0),
+                    check_side("bottom", bottom, 0));
+}
+
+std::optional<LongSize> Pad::size_after(std::optional<ImageSize> before) const {
+    return before ? std::optional<LongSize>(padded_size(*before, *this)) : std::nullopt;
+}
+
+Status Pad::resolve(DrawSource*, Resolver* resolver) const noexcept { return pad_image(*this, resolver); }
+
+}  // namespace fastload

@@ -1,0 +1,33 @@
+// The boxes of RandomResizedCrop and RandomErasing: a share of the area, and a ratio of the sides.
+#pragma once
+
+#include <array>
+#include <string>
+
+#include "base/image_view.h"
+#include "image/plan/step.h"
+
+namespace fastload {
+
+// The bounds are float32 as in torch's draws; the limits of a ratio stay double as in Python.
+struct RandomBoxRule {
+    std::array<double, 2> scale = {0.08, 1.0};
+    std::array<double, 2> ratio = {3.0 / 4.0, 4.0 / 3.0};
+    LogRange log_ratio = {-0.28768207F, 0.28768207F, nullptr};  // torch.log of float32 `ratio`
+};
+
+// Which argument makes no sense; empty where none does.
+std::string check_box_rule(const RandomBoxRule& rule);
+
+// The square roots of the product and of the quotient of a drawn share of the image's area and then a drawn aspect
+// ratio, rounded half to even.
+struct BoxSides {
+    double of_product = 0.0;
+    double of_quotient = 0.0;
+};
+BoxSides draw_box_sides(ImageSize image, const RandomBoxRule& rule, DrawSource* draws) noexcept;
+
+// A box of whole sides, no larger than the image's, at a drawn row and then a drawn column.
+Region draw_box_place(ImageSize image, double width, double height, DrawSource* draws) noexcept;
+
+}  // namespace fastload

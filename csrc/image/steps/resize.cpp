@@ -1,0 +1,90 @@
+#include "image/steps/resize.h"
+
+#include "image/pixels/nearest_axis.h"
+#include "image/plan/argument_checks.h"
+#include "image/plan/working_image.h"
+
+namespace fastload {
+namespace {
+
+OperationReport report_resize(ImageSize to, Interpolation interpolation) {
+    return {"resize", to.width, to.height, name_of(interpolation)};
+}
+
+class NearestResize final : public Operation {
+  public:
+    explicit NearestResize(ImageSize to) noexcept : to_(to) {}
+
+    Status run(WorkingImage* image) const noexcept override {
+        return image->remake(to_, [image](const PlanarImageView& source, const PlanarImageView& destination) {
+            return resize_nearest(source, destination, &image->workspace().positions);
+        });
+    }
+    OperationReport report() const override { return report_resize(to_, Interpolation::kNearest); }
+
+  private:
+    ImageSize to_;
+};
+
+// With one of the filters.
+class FilteredResize final : public PartialOperation {
+  public:
+    FilteredResize(ImageSize from, ImageSize to, Interpolation interpolation) noexcept
+        : from_(from), to_(to), window_{0, 0, to.width, to.height}, interpolation_(interpolation) {}
+
+    Region make_only(const Region& window) noexcept override {
+        window_ = window;
+        return source();
+    }
+
+    // See Note [windows].
+    Status run(WorkingImage* image) const noexcept override {
+        Workspace& workspace = image->workspace();
+        StripImageView strips;
+        if (Status status = image->find_in_strips(source(), &strips); !status.is_ok()) return status;
+        Status status = workspace.resize_plan.prepare(from_, to_, window_, interpolation_, image->resize_order());
+        if (!status.is_ok()) return status;
+        const ResizeJob& job = workspace.resize_plan.job();
+        std::size_t scratch_size = 0;
+        if (!workspace.kernels.resize_scratch_bytes({strips.width, strips.height}, job, &scratch_size)) {
+            return image_too_large();
+        }
+        if (status = workspace.kernel_scratch.reserve(scratch_size); !status.is_ok()) return status;
+        const Placement placement = {to_, {0, 0, window_.width, window_.height}, window_.left, window_.top, false};
+        return image->replace(placement, {window_.width, window_.height}, [&](const PlanarImageView& rows) {
+            workspace.kernels.resize(strips, job, workspace.kernel_scratch.data(), rows);
+            return Status::ok();
+        });
+    }
+    OperationReport report() const override { return report_resize(to_, interpolation_); }
+
+  private:
+    Region source() const noexcept { return resize_source(from_, to_, window_, interpolation_); }
+
+    ImageSize from_;
+    ImageSize to_;
+    Region window_;  // the part of the result that is needed
+    Interpolation interpolation_;
+};
+
+}  // namespace
+
+void resize_image(ImageSize to, Interpolation interpolation, Resolver* resolver) noexcept {
+    const ImageSize from = resolver->size();
+    if (to.width == from.width && to.height == from.height) return;
+    if (interpolation == Interpolation::kNearest) {
+        resolver->make(NearestResize(to));
+        resolver->move_pixels(to);
+    } else {
+        resolver->move_needed_pixels(&resolver->make(FilteredResize(from, to, interpolation)), to);
+    }
+}
+
+std::string Resize::check() const { return first_of(check_side("height", height), check_side("width", width)); }
+
+Status Resize::resolve(DrawSource*, Resolver* resolver) const noexcept {
+    resize_image({width, height}, interpolation, resolver);
+    return Status::ok();
+}
+
+}  // namespace fastload
