@@ -118,14 +118,9 @@ template <int kVectors>
 
 // The same for 1..kMaxVectors vectors.
 [[gnu::nothrow]] void blur_vectors(const BlurJob& job, int num_vectors, std::size_t x) {
-    switch (num_vectors) {
-        case 1:
-            return blur_columns<1>(job, x);
-        case 2:
-            return blur_columns<2>(job, x);
-        default:
-            return blur_columns<kMaxVectors>(job, x);
-    }
+    if (num_vectors == 1) return blur_columns<1>(job, x);
+    if (num_vectors == 2) return blur_columns<2>(job, x);
+    blur_columns<kMaxVectors>(job, x);
 }
 
 }  // namespace

@@ -162,16 +162,11 @@ Lookup<T> lookup(const ConvertJob& job) noexcept {
 template <typename Source>
 void convert(const Source& source, const ConvertJob& job, void* destination) noexcept {
     if (job.table == nullptr) return convert_with(SameByte{}, source, job, destination);
-    switch (job.element_size_bytes) {
-        case 1:
-            return convert_with(lookup<std::uint8_t>(job), source, job, destination);
-        case 2:
-            return convert_with(lookup<std::uint16_t>(job), source, job, destination);
-        case 4:
-            return convert_with(lookup<std::uint32_t>(job), source, job, destination);
-        default:
-            return convert_with(lookup<std::uint64_t>(job), source, job, destination);
-    }
+    const int bytes = job.element_size_bytes;
+    if (bytes == 1) return convert_with(lookup<std::uint8_t>(job), source, job, destination);
+    if (bytes == 2) return convert_with(lookup<std::uint16_t>(job), source, job, destination);
+    if (bytes == 4) return convert_with(lookup<std::uint32_t>(job), source, job, destination);
+    convert_with(lookup<std::uint64_t>(job), source, job, destination);
 }
 
 }  // namespace

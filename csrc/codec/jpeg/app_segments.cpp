@@ -12,7 +12,7 @@ bool starts_with(ByteSpan payload, const char (&text)[kSize]) {
 
 std::uint32_t big16(const std::uint8_t* bytes) { return bytes[0] * 256U + bytes[1]; }
 
-Status read_app0(ByteSpan payload, std::uint64_t offset, AppFacts* facts) {
+Status read_app0(ByteSpan payload, std::uint64_t offset, AppFacts* facts) noexcept {
     if (!starts_with(payload, "JFIF")) return Status::ok();
     // The version is read from bytes 5 and 6 without a length check.
     if (payload.size() < 7) return Status::irregular("a JFIF segment is too short", offset);
@@ -22,14 +22,15 @@ Status read_app0(ByteSpan payload, std::uint64_t offset, AppFacts* facts) {
     return Status::ok();
 }
 
-void read_app1(ByteSpan payload, std::uint64_t offset, AppFacts* facts) {
-    if (payload.size() < 6 || std::memcmp(payload.data(), "Exif\0", 6) != 0) return;
+Status read_app1(ByteSpan payload, std::uint64_t offset, AppFacts* facts) noexcept {
+    if (payload.size() < 6 || std::memcmp(payload.data(), "Exif\0", 6) != 0) return Status::ok();
     facts->has_split_exif = !facts->exif.is_empty();
     facts->exif = payload;
     facts->exif_offset = offset;
+    return Status::ok();
 }
 
-Status read_app2(ByteSpan payload, std::uint64_t offset) {
+Status read_app2(ByteSpan payload, std::uint64_t offset, AppFacts* /*facts*/) noexcept {
     if (payload.size() >= 4 && std::memcmp(payload.data(), "MPF", 4) == 0) {
         return Status::unsupported("a multi-picture file", offset);
     }
@@ -42,7 +43,7 @@ Status read_app2(ByteSpan payload, std::uint64_t offset) {
 
 // Photoshop's image resources: "8BIM", a 16-bit code, a name that starts with its length, a 32-bit size, the data; name
 // and data padded to even offsets. Any of them cut short ends the loop quietly, but for the length of the name.
-Status read_app13(ByteSpan payload, std::uint64_t offset) {
+Status read_app13(ByteSpan payload, std::uint64_t offset, AppFacts* /*facts*/) noexcept {
     if (payload.size() < 14 || std::memcmp(payload.data(), "Photoshop 3.0", 14) != 0) return Status::ok();
     std::uint64_t at = 14;
     const std::uint64_t size = payload.size();
@@ -60,7 +61,7 @@ Status read_app13(ByteSpan payload, std::uint64_t offset) {
     return Status::ok();
 }
 
-Status read_app14(ByteSpan payload, std::uint64_t offset, AppFacts* facts) {
+Status read_app14(ByteSpan payload, std::uint64_t offset, AppFacts* facts) noexcept {
     if (!starts_with(payload, "Adobe")) return Status::ok();
     if (payload.size() < 7) return Status::irregular("an Adobe segment is too short", offset);
     if (payload.size() >= 12) {
@@ -69,6 +70,15 @@ Status read_app14(ByteSpan payload, std::uint64_t offset, AppFacts* facts) {
     }
     return Status::ok();
 }
+
+struct AppReader {
+    std::uint8_t code;
+    Status (*read)(ByteSpan payload, std::uint64_t offset, AppFacts* facts) noexcept;
+};
+
+constexpr AppReader kAppReaders[] = {
+    {0xE0, read_app0}, {0xE1, read_app1}, {0xE2, read_app2}, {0xED, read_app13}, {0xEE, read_app14},
+};
 
 // Reads the first directory of the TIFF structure inside an EXIF segment.
 class ExifDirectory {
@@ -124,21 +134,10 @@ class ExifDirectory {
 }  // namespace
 
 Status read_app_segment(std::uint8_t code, ByteSpan payload, std::uint64_t offset, AppFacts* facts) noexcept {
-    switch (code) {
-        case 0xE0:
-            return read_app0(payload, offset, facts);
-        case 0xE1:
-            read_app1(payload, offset, facts);
-            return Status::ok();
-        case 0xE2:
-            return read_app2(payload, offset);
-        case 0xED:
-            return read_app13(payload, offset);
-        case 0xEE:
-            return read_app14(payload, offset, facts);
-        default:
-            return Status::ok();
+    for (const AppReader& reader : kAppReaders) {
+        if (reader.code == code) return reader.read(payload, offset, facts);
     }
+    return Status::ok();
 }
 
 Status check_exif(const AppFacts& facts) noexcept {

@@ -172,6 +172,7 @@ void Reconstructor::emit_mcu_row(std::int32_t mcu_row) const noexcept {
     if (color_ == ColorModel::kYcc) convert_strips(mcu_row);
 }
 
+// Of a plane that is not at full resolution already.
 void Reconstructor::upsample_strip(const FrameComponent& component, const Plane& plane,
                                    std::int32_t strip) const noexcept {
     const std::uint8_t* const samples = plane.samples + as_size(strip) * plane.strip_stride_bytes;
@@ -179,28 +180,15 @@ void Reconstructor::upsample_strip(const FrameComponent& component, const Plane&
     std::uint8_t* const upper = plane.upsampled + as_size(strip * component.vertical_expansion) * full_stride_bytes_;
     std::uint8_t* const lower = upper + full_stride_bytes_;
     const std::size_t columns = as_size(plane.columns);
-    switch (plane.upsampling) {
-        case Upsampling::kNone:
-            break;
-        case Upsampling::kH2v1:
-            kernels_.upsample_h2v1(samples, upper, columns);
-            break;
-        case Upsampling::kH1v2:
-            kernels_.upsample_h1v2(strips, upper, lower, columns);
-            break;
-        case Upsampling::kH2v2:
-            kernels_.upsample_h2v2(strips, upper, lower, columns);
-            break;
-        case Upsampling::kReplicate: {
-            const auto wide = as_size(component.horizontal_expansion);
-            const auto high = as_size(component.vertical_expansion);
-            for (std::size_t row = 0; row < kStripRows * high; ++row) {
-                std::uint8_t* const out = (row < kStripRows ? upper : lower) + row % kStripRows;
-                const std::uint8_t* const in = samples + row / high;
-                for (std::size_t x = 0; x < columns * wide; ++x) out[x * kColumnBytes] = in[x / wide * kColumnBytes];
-            }
-            break;
-        }
+    if (plane.upsampling == Upsampling::kH2v1) return kernels_.upsample_h2v1(samples, upper, columns);
+    if (plane.upsampling == Upsampling::kH1v2) return kernels_.upsample_h1v2(strips, upper, lower, columns);
+    if (plane.upsampling == Upsampling::kH2v2) return kernels_.upsample_h2v2(strips, upper, lower, columns);
+    const auto wide = as_size(component.horizontal_expansion);
+    const auto high = as_size(component.vertical_expansion);
+    for (std::size_t row = 0; row < kStripRows * high; ++row) {
+        std::uint8_t* const out = (row < kStripRows ? upper : lower) + row % kStripRows;
+        const std::uint8_t* const in = samples + row / high;
+        for (std::size_t x = 0; x < columns * wide; ++x) out[x * kColumnBytes] = in[x / wide * kColumnBytes];
     }
 }
 

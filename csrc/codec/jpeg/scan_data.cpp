@@ -1,27 +1,17 @@
 #include "codec/jpeg/scan_data.h"
 
 #include <cstring>
+#include <iterator>
 
 #include "codec/jpeg/bit_reader.h"
 
 namespace fastload::jpeg {
 namespace {
 
-const char* detail_of(ScanEnd end) {
-    switch (end) {
-        case ScanEnd::kMarker:
-            break;
-        case ScanEnd::kDataEnd:
-            return "the file ends inside a scan";
-        case ScanEnd::kRestartOutOfOrder:
-            return "a restart marker out of order";
-        case ScanEnd::kTooManyRestarts:
-            return "a restart marker too many";
-        case ScanEnd::kFillBytes:
-            return "fill bytes in a scan";
-    }
-    return "";
-}
+// In the order of ScanEnd.
+constexpr const char* kScanFaults[] = {"", "the file ends inside a scan", "a restart marker out of order",
+                                       "a restart marker too many", "fill bytes in a scan"};
+static_assert(std::size(kScanFaults) == static_cast<std::size_t>(ScanEnd::kFillBytes) + 1);
 
 }  // namespace
 
@@ -44,7 +34,9 @@ Status ScanReader::read(ByteSpan file, std::size_t data_offset, std::uint32_t mc
     auto* const offsets = reinterpret_cast<std::uint32_t*>(restart_offsets_.data());
     const UnstuffedScan scan = unstuff_(source, clean_.data(), {offsets, restart_count});
     *end_offset = data_offset + scan.source_bytes;
-    if (scan.end != ScanEnd::kMarker) return Status::irregular(detail_of(scan.end), *end_offset);
+    if (scan.end != ScanEnd::kMarker) {
+        return Status::irregular(kScanFaults[static_cast<std::size_t>(scan.end)], *end_offset);
+    }
     if (scan.restart_count != restart_count) return Status::irregular("restart markers are missing", *end_offset);
     std::memset(clean_.data() + scan.clean_bytes, 0, kReaderPaddingBytes);
     *data = {clean_.data(), scan.clean_bytes, {offsets, restart_count}};
