@@ -1,9 +1,12 @@
 #include "bindings/bind_fields.h"
 #include "bindings/bind_steps.h"
 #include "bindings/step_casters.h"
-#include "image/steps/adjustments.h"
-#include "image/steps/color_ops.h"
-#include "image/steps/moves.h"
+#include "image/steps/affine.h"
+#include "image/steps/hue.h"
+#include "image/steps/point_ops.h"
+#include "image/steps/saturation.h"
+#include "image/steps/sharpness.h"
+#include "image/steps/transpositions.h"
 
 namespace fastload {
 

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/enum_names.h"
-#include "image/pixels/padding.h"
+#include "image/steps/pad.h"
 #include "image/plan/step.h"
 #include "image/random/draw_source.h"
 #include "image/random/torchvision_family.h"

@@ -6,11 +6,13 @@
 
 #include "check.h"
 #include "image/pixels/nearest_axis.h"
-#include "image/pixels/padding.h"
-#include "image/pixels/rotation.h"
-#include "image/steps/adjustments.h"
-#include "image/steps/color_ops.h"
-#include "image/steps/moves.h"
+#include "image/steps/affine.h"
+#include "image/steps/hue.h"
+#include "image/steps/pad.h"
+#include "image/steps/point_ops.h"
+#include "image/steps/saturation.h"
+#include "image/steps/sharpness.h"
+#include "image/steps/transpositions.h"
 
 namespace fastload {
 namespace {

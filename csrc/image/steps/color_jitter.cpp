@@ -3,7 +3,10 @@
 #include <cstdint>
 
 #include "image/plan/argument_checks.h"
-#include "image/steps/adjustments.h"
+#include "image/steps/hue.h"
+#include "image/steps/point_ops.h"
+#include "image/steps/saturation.h"
+#include "image/steps/sharpness.h"
 
 namespace fastload {
 namespace {

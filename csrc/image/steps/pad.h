@@ -1,14 +1,52 @@
-// torchvision's Pad.
+// torchvision's Pad: rows and columns around an image.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 
-#include "image/pixels/padding.h"
+#include "base/aligned_buffer.h"
+#include "base/enum_names.h"
+#include "image/pixels/fill_image.h"
 #include "image/plan/step.h"
 
 namespace fastload {
+
+enum class PaddingMode : std::uint8_t {
+    kConstant,
+    kEdge,       // the outermost pixel again
+    kReflect,    // mirrored without it: 3 2 | 1 2 3 | 2 1
+    kSymmetric,  // mirrored with it: 2 1 | 1 2 3 | 3 2
+};
+
+template <>
+struct EnumNames<PaddingMode> {
+    static constexpr const char* kArgument = "padding_mode";
+    static constexpr std::pair<const char*, PaddingMode> kNames[] = {{"constant", PaddingMode::kConstant},
+                                                                     {"edge", PaddingMode::kEdge},
+                                                                     {"reflect", PaddingMode::kReflect},
+                                                                     {"symmetric", PaddingMode::kSymmetric}};
+};
+
+// What is put around an image.
+struct Padding {
+    std::int32_t left = 0;
+    std::int32_t top = 0;
+    std::int32_t right = 0;
+    std::int32_t bottom = 0;
+    PaddingMode mode = PaddingMode::kConstant;
+    RgbFill fill{};  // of kConstant
+
+    bool is_empty() const noexcept { return left == 0 && top == 0 && right == 0 && bottom == 0; }
+    // Zeros need no pixel to be moved: a placement describes them.
+    bool is_zeros() const noexcept { return mode == PaddingMode::kConstant && fill == RgbFill{}; }
+};
+
+// Writes all of `destination`, which has the size that comes out and does not overlap `source`. Mirroring goes on where
+// the padding is wider than the image. Fails with kOutOfMemory only.
+Status write_padded(const PlanarImageView& source, const Padding& padding, const PlanarImageView& destination,
+                    AlignedBuffer* scratch) noexcept;
 
 struct Pad final : Step, Padding {
     std::string check() const override;

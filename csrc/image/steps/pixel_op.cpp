@@ -1,8 +1,15 @@
 #include "image/steps/pixel_op.h"
 
+#include <cmath>
+
+#include "image/plan/argument_checks.h"
 #include "image/plan/working_image.h"
 
 namespace fastload {
+
+std::string check_blend_factor(double factor) {
+    return std::fabs(factor) <= kLargestFloat ? "" : sentence("factor", "a float32 number", factor);
+}
 
 void follow_op(const PixelOp& op, Resolver* resolver) noexcept {
     if (!op.keeps_info()) resolver->drop_info();

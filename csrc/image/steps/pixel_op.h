@@ -30,6 +30,9 @@ class PixelOp : public Operation {
 // What an operation that was just listed does to the image.
 void follow_op(const PixelOp& op, Resolver* resolver) noexcept;
 
+// As check(), of a factor of ImageEnhance, which blends an image with a degenerate one and takes it as float32.
+std::string check_blend_factor(double factor);
+
 // Lists an operation that a step of the plan holds.
 void list_op(const PixelOp& op, Resolver* resolver) noexcept;
 

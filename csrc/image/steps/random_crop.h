@@ -5,9 +5,9 @@
 #include <optional>
 #include <string>
 
-#include "image/pixels/padding.h"
 #include "image/plan/step.h"
 #include "image/random/torchvision_family.h"
+#include "image/steps/pad.h"
 
 namespace fastload {
 

@@ -1,8 +1,8 @@
 #include "image/steps/random_flip.h"
 
-#include "image/pixels/rotation.h"
 #include "image/plan/argument_checks.h"
 #include "image/plan/working_image.h"
+#include "image/steps/transpositions.h"
 
 namespace fastload {
 namespace {

@@ -1,4 +1,4 @@
-#include "image/pixels/sharpness.h"
+#include "image/steps/sharpness.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -26,7 +26,9 @@ void sharpen_row(const std::uint8_t* above, const std::uint8_t* row, const std::
 
 }  // namespace
 
-void adjust_sharpness(float factor, const PlanarImageView& source, const PlanarImageView& destination) noexcept {
+Status Sharpness::remake(const PlanarImageView& source, const PlanarImageView& destination,
+                         AlignedBuffer*) const noexcept {
+    const auto blend_factor = static_cast<float>(factor);
     const auto width = static_cast<std::size_t>(source.width);
     const auto height = static_cast<std::size_t>(source.height);
     for (int plane = 0; plane < 3; ++plane) {
@@ -39,10 +41,11 @@ void adjust_sharpness(float factor, const PlanarImageView& source, const PlanarI
                 continue;
             }
             output[0] = row[0];
-            sharpen_row(row - source.row_stride_bytes, row, row + source.row_stride_bytes, width, factor, output);
+            sharpen_row(row - source.row_stride_bytes, row, row + source.row_stride_bytes, width, blend_factor, output);
             output[width - 1] = row[width - 1];
         }
     }
+    return Status::ok();
 }
 
 }  // namespace fastload

@@ -1,8 +1,11 @@
-#include "image/pixels/hue.h"
+#include "image/steps/hue.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
+
+#include "image/plan/argument_checks.h"
 
 namespace fastload {
 namespace {
@@ -103,7 +106,9 @@ Rgb turn_color(const Rgb& color, const HueTurn& turn) noexcept {
 
 }  // namespace
 
-void adjust_hue(double factor, const PlanarImageView& pixels) noexcept {
+std::string Hue::check() const { return std::fabs(factor) <= 0.5 ? "" : sentence("factor", "in [-0.5, 0.5]", factor); }
+
+void Hue::change(const PlanarImageView& pixels) const noexcept {
     const HueTurn turn(static_cast<std::uint8_t>(static_cast<std::int32_t>(factor * 255.0)));
     for (std::int32_t y = 0; y < pixels.height; ++y) {
         const std::size_t offset = static_cast<std::size_t>(y) * pixels.row_stride_bytes;

@@ -1,7 +1,8 @@
-#include "image/pixels/point_ops.h"
+#include "image/steps/point_ops.h"
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -9,6 +10,7 @@
 
 #include "image/pixels/blend.h"
 #include "image/pixels/luma.h"
+#include "image/plan/argument_checks.h"
 
 namespace fastload {
 namespace {
@@ -42,14 +44,14 @@ void look_up(const Table& table, std::uint8_t* values, std::size_t count) noexce
     for (; i < count; ++i) values[i] = table[values[i]];
 }
 
-void apply(const Table& table, const PlanarImageView& pixels, std::size_t plane) noexcept {
+void map_values(const Table& table, const PlanarImageView& pixels, std::size_t plane) noexcept {
     for (std::int32_t y = 0; y < pixels.height; ++y) {
         look_up(table, row_of(pixels, plane, y), static_cast<std::size_t>(pixels.width));
     }
 }
 
-void apply(const Table& table, const PlanarImageView& pixels) noexcept {
-    for (std::size_t plane = 0; plane < 3; ++plane) apply(table, pixels, plane);
+void map_values(const Table& table, const PlanarImageView& pixels) noexcept {
+    for (std::size_t plane = 0; plane < 3; ++plane) map_values(table, pixels, plane);
 }
 
 // Counts in four histograms: neighbours are often equal, and one counter would wait for itself.
@@ -121,29 +123,37 @@ bool make_equalizing_table(const Histogram& histogram, Table* table) noexcept {
 
 }  // namespace
 
-void adjust_brightness(float factor, const PlanarImageView& pixels) noexcept {
-    apply(make_table([&](std::int32_t value) { return blend(0, value, factor); }), pixels);
+void Brightness::change(const PlanarImageView& pixels) const noexcept {
+    const auto blend_factor = static_cast<float>(factor);
+    map_values(make_table([&](std::int32_t value) { return blend(0, value, blend_factor); }), pixels);
 }
 
-void adjust_contrast(float factor, const PlanarImageView& pixels) noexcept {
+void Contrast::change(const PlanarImageView& pixels) const noexcept {
+    const auto blend_factor = static_cast<float>(factor);
     const std::int32_t mean = rounded_mean_luma(pixels);
-    apply(make_table([&](std::int32_t value) { return blend(mean, value, factor); }), pixels);
+    map_values(make_table([&](std::int32_t value) { return blend(mean, value, blend_factor); }), pixels);
 }
 
-void posterize(int bits, const PlanarImageView& pixels) noexcept {
+std::string Posterize::check() const { return bits >= 1 && bits <= 8 ? "" : sentence("bits", "in 1..8", bits); }
+
+void Posterize::change(const PlanarImageView& pixels) const noexcept {
     const std::int32_t mask = ~((1 << (8 - bits)) - 1);
-    apply(make_table([&](std::int32_t value) { return value & mask; }), pixels);
+    map_values(make_table([&](std::int32_t value) { return value & mask; }), pixels);
 }
 
-void solarize(double threshold, const PlanarImageView& pixels) noexcept {
-    apply(make_table([&](std::int32_t value) { return value < threshold ? value : 255 - value; }), pixels);
+std::string Solarize::check() const {
+    return std::isnan(threshold) ? sentence("threshold", "a number", threshold) : "";
 }
 
-void invert(const PlanarImageView& pixels) noexcept {
-    apply(make_table([](std::int32_t value) { return 255 - value; }), pixels);
+void Solarize::change(const PlanarImageView& pixels) const noexcept {
+    map_values(make_table([&](std::int32_t value) { return value < threshold ? value : 255 - value; }), pixels);
 }
 
-void autocontrast(const PlanarImageView& pixels) noexcept {
+void Invert::change(const PlanarImageView& pixels) const noexcept {
+    map_values(make_table([](std::int32_t value) { return 255 - value; }), pixels);
+}
+
+void Autocontrast::change(const PlanarImageView& pixels) const noexcept {
     for (std::size_t plane = 0; plane < 3; ++plane) {
         const Extremes range = find_extremes(pixels, plane);
         if (range.highest <= range.lowest) continue;
@@ -152,14 +162,14 @@ void autocontrast(const PlanarImageView& pixels) noexcept {
         const auto stretch = [&](std::int32_t value) {
             return std::clamp(static_cast<std::int32_t>(value * scale + offset), 0, 255);
         };
-        apply(make_table(stretch), pixels, plane);
+        map_values(make_table(stretch), pixels, plane);
     }
 }
 
-void equalize(const PlanarImageView& pixels) noexcept {
+void Equalize::change(const PlanarImageView& pixels) const noexcept {
     for (std::size_t plane = 0; plane < 3; ++plane) {
         Table table;
-        if (make_equalizing_table(count_values(pixels, plane), &table)) apply(table, pixels, plane);
+        if (make_equalizing_table(count_values(pixels, plane), &table)) map_values(table, pixels, plane);
     }
 }
 

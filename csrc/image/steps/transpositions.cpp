@@ -1,4 +1,4 @@
-#include "image/pixels/rotation.h"
+#include "image/steps/transpositions.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -43,23 +43,29 @@ void flip_vertically(const PlanarImageView& source, const PlanarImageView& desti
     }
 }
 
-void rotate_90(const PlanarImageView& source, const PlanarImageView& destination) noexcept {
+Status Rotate90::remake(const PlanarImageView& source, const PlanarImageView& destination,
+                        AlignedBuffer*) const noexcept {
     exchange_axes(
         source, destination, [&](std::int32_t x) { return source.width - 1 - x; }, [](std::int32_t y) { return y; });
+    return Status::ok();
 }
 
-void rotate_180(const PlanarImageView& source, const PlanarImageView& destination) noexcept {
+Status Rotate180::remake(const PlanarImageView& source, const PlanarImageView& destination,
+                         AlignedBuffer*) const noexcept {
     for (int plane = 0; plane < 3; ++plane) {
         for (std::int32_t y = 0; y < source.height; ++y) {
             const std::uint8_t* row = row_of(source, plane, y);
             std::reverse_copy(row, row + source.width, row_of(destination, plane, source.height - 1 - y));
         }
     }
+    return Status::ok();
 }
 
-void rotate_270(const PlanarImageView& source, const PlanarImageView& destination) noexcept {
+Status Rotate270::remake(const PlanarImageView& source, const PlanarImageView& destination,
+                         AlignedBuffer*) const noexcept {
     exchange_axes(
         source, destination, [](std::int32_t x) { return x; }, [&](std::int32_t y) { return source.height - 1 - y; });
+    return Status::ok();
 }
 
 }  // namespace fastload

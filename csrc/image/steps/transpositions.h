@@ -1,26 +1,12 @@
-// Pillow's transposes and affine transforms.
+// Pillow's transposes.
 #pragma once
 
-#include <array>
-#include <string>
-
-#include "image/pixels/fill_image.h"
-#include "image/pixels/rotation.h"
 #include "image/steps/pixel_op.h"
 
 namespace fastload {
 
-// Nearest neighbour, to an image of the same size: pixel (x, y) comes from (a x + b y + c, d x + e y + f) of `matrix`,
-// else `fill`.
-struct Affine final : RemakingOp {
-    std::array<double, 6> matrix{};
-    RgbFill fill{};
-
-    std::string check() const override;
-    Status remake(const PlanarImageView& source, const PlanarImageView& destination,
-                  AlignedBuffer* scratch) const noexcept override;
-    OperationReport report() const override;
-};
+// `destination` has the size of `source` and does not overlap it.
+void flip_vertically(const PlanarImageView& source, const PlanarImageView& destination) noexcept;
 
 // Counter-clockwise; width and height change places.
 struct Rotate90 final : RemakingOp {

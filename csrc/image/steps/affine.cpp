@@ -1,12 +1,13 @@
-#include "image/pixels/affine.h"
+#include "image/steps/affine.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 
-#include "image/pixels/fill_image.h"
 #include "image/pixels/nearest_axis.h"
+#include "image/plan/argument_checks.h"
 
 namespace fastload {
 namespace {
@@ -103,8 +104,13 @@ void transform_in_floating_point(const Matrix& m, const PlanarImageView& source,
 
 }  // namespace
 
-Status transform_affine(const std::array<double, 6>& matrix, const RgbFill& fill, const PlanarImageView& source,
-                        const PlanarImageView& destination, AlignedBuffer* scratch) noexcept {
+std::string Affine::check() const {
+    const auto* bad = std::find_if(matrix.begin(), matrix.end(), [](double x) { return !std::isfinite(x); });
+    return bad == matrix.end() ? "" : sentence("matrix", "six finite numbers", *bad);
+}
+
+Status Affine::remake(const PlanarImageView& source, const PlanarImageView& destination,
+                      AlignedBuffer* scratch) const noexcept {
     fill_image(fill, destination);
     if (matrix[1] == 0.0 && matrix[3] == 0.0) return scale_image(matrix, source, destination, scratch);
     if (fits_fixed_point(matrix, destination)) {
@@ -113,6 +119,11 @@ Status transform_affine(const std::array<double, 6>& matrix, const RgbFill& fill
         transform_in_floating_point(matrix, source, destination);
     }
     return Status::ok();
+}
+
+OperationReport Affine::report() const {
+    const auto& [a, b, c, d, e, f] = matrix;
+    return {"affine", a, b, c, d, e, f, fill};
 }
 
 }  // namespace fastload

@@ -1,4 +1,4 @@
-#include "image/pixels/saturation.h"
+#include "image/steps/saturation.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -32,16 +32,17 @@ void for_each_block(const PlanarImageView& pixels, Function function) noexcept {
 
 }  // namespace
 
-void adjust_saturation(float factor, const PlanarImageView& pixels) noexcept {
-    for_each_block(pixels, [factor](const std::uint8_t* gray, std::uint8_t* const* channels, std::size_t count) {
+void Saturation::change(const PlanarImageView& pixels) const noexcept {
+    const auto blend_factor = static_cast<float>(factor);
+    for_each_block(pixels, [blend_factor](const std::uint8_t* gray, std::uint8_t* const* channels, std::size_t count) {
         for (int plane = 0; plane < 3; ++plane) {
             std::uint8_t* channel = channels[plane];
-            for (std::size_t i = 0; i < count; ++i) channel[i] = blend(gray[i], channel[i], factor);
+            for (std::size_t i = 0; i < count; ++i) channel[i] = blend(gray[i], channel[i], blend_factor);
         }
     });
 }
 
-void make_gray(const PlanarImageView& pixels) noexcept {
+void Grayscale::change(const PlanarImageView& pixels) const noexcept {
     for_each_block(pixels, [](const std::uint8_t* gray, std::uint8_t* const* channels, std::size_t count) {
         for (int plane = 0; plane < 3; ++plane) std::memcpy(channels[plane], gray, count);
     });

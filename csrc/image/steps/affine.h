@@ -1,0 +1,24 @@
+// Pillow's Image.transform(AFFINE, NEAREST) to an image of the same size.
+#pragma once
+
+#include <array>
+#include <string>
+
+#include "image/pixels/fill_image.h"
+#include "image/steps/pixel_op.h"
+
+namespace fastload {
+
+// Pixel (x, y) comes from (a x + b y + c, d x + e y + f), both taken at pixel centres, for finite a, b, c, d, e, f =
+// `matrix`; it is `fill` where that is outside.
+struct Affine final : RemakingOp {
+    std::array<double, 6> matrix{};
+    RgbFill fill{};
+
+    std::string check() const override;
+    Status remake(const PlanarImageView& source, const PlanarImageView& destination,
+                  AlignedBuffer* scratch) const noexcept override;
+    OperationReport report() const override;
+};
+
+}  // namespace fastload
