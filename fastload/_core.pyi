@@ -5,6 +5,7 @@ from typing import Any, Literal, TypeAlias, TypedDict, overload
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import dataclass_transform
 
 # bind_build_info.cpp
 version: str
@@ -74,109 +75,82 @@ class TorchDraws(DrawSource):
     def load(self, state: NDArray[np.uint8]) -> None: ...
     def store(self, state: NDArray[np.uint8]) -> None: ...
 
-# bind_steps.cpp, bind_pixel_ops.cpp; csrc/image/steps says what each does. Arguments that make no sense: ValueError.
-_Family: TypeAlias = Literal["v1", "v2"]
-_Range: TypeAlias = tuple[float, float] | Sequence[float]
-_Fill: TypeAlias = tuple[int, int, int] | Sequence[int]
-
+# bind_steps.cpp. Steps and operations are made of their arguments, all by keyword; a ValueError says which one makes no
+# sense. csrc/image/steps says what each does.
 MAX_IMAGE_SIDE: int
 MAX_OPERATIONS: int
-MAX_POLICY_OPS: int
-MAX_BLUR_SIZE: int
 
+_Family: TypeAlias = Literal["v1", "v2"]
+
+@dataclass_transform(kw_only_default=True, frozen_default=True)
 class PixelOp: ...
 
-class Identity(PixelOp):
-    def __init__(self) -> None: ...
-
-class Brightness(PixelOp):
-    factor: float
-    def __init__(self, *, factor: float) -> None: ...
-
-class Contrast(PixelOp):
-    factor: float
-    def __init__(self, *, factor: float) -> None: ...
-
-class Saturation(PixelOp):
-    factor: float
-    def __init__(self, *, factor: float) -> None: ...
-
-class Sharpness(PixelOp):
-    factor: float
-    def __init__(self, *, factor: float) -> None: ...
-
-class Hue(PixelOp):
-    factor: float
-    def __init__(self, *, factor: float) -> None: ...
-
-class Posterize(PixelOp):
-    bits: int
-    def __init__(self, *, bits: int) -> None: ...
-
-class Solarize(PixelOp):
-    threshold: float
-    def __init__(self, *, threshold: float) -> None: ...
-
-class Autocontrast(PixelOp):
-    def __init__(self) -> None: ...
-
-class Equalize(PixelOp):
-    def __init__(self) -> None: ...
-
-class Invert(PixelOp):
-    def __init__(self) -> None: ...
-
-class Grayscale(PixelOp):
-    def __init__(self) -> None: ...
-
-class Affine(PixelOp):
-    matrix: list[float]
-    fill: list[int]
-    def __init__(self, *, matrix: Sequence[float], fill: _Fill) -> None: ...
-
-class Rotate90(PixelOp):
-    def __init__(self) -> None: ...
-
-class Rotate180(PixelOp):
-    def __init__(self) -> None: ...
-
-class Rotate270(PixelOp):
-    def __init__(self) -> None: ...
-
+@dataclass_transform(kw_only_default=True, frozen_default=True)
 class Step:
     @property
     def max_operations(self) -> int: ...
     def size_after(self, size: tuple[int, int] | None) -> tuple[int, int] | None: ...
     def with_torch_exp(self, find: Callable[[float, float], TorchExp]) -> Step: ...
 
+# bind_pixel_ops.cpp
+class Identity(PixelOp): ...
+
+class Brightness(PixelOp):
+    factor: float
+
+class Contrast(PixelOp):
+    factor: float
+
+class Saturation(PixelOp):
+    factor: float
+
+class Sharpness(PixelOp):
+    factor: float
+
+class Hue(PixelOp):
+    factor: float
+
+class Posterize(PixelOp):
+    bits: int
+
+class Solarize(PixelOp):
+    threshold: float
+
+class Autocontrast(PixelOp): ...
+class Equalize(PixelOp): ...
+class Invert(PixelOp): ...
+class Grayscale(PixelOp): ...
+
+class Affine(PixelOp):
+    matrix: Sequence[float]
+    fill: Sequence[int]
+
+class Rotate90(PixelOp): ...
+class Rotate180(PixelOp): ...
+class Rotate270(PixelOp): ...
+
 # bind_size_steps.cpp
 class Resize(Step):
     height: int
     width: int
     interpolation: str
-    def __init__(self, *, height: int, width: int, interpolation: str) -> None: ...
 
 class ResizeShorterSide(Step):
     size: int
     max_size: int | None
     interpolation: str
-    def __init__(self, *, size: int, max_size: int | None, interpolation: str) -> None: ...
 
 class CenterCrop(Step):
     height: int
     width: int
-    def __init__(self, *, height: int, width: int) -> None: ...
 
 class RandomResizedCrop(Step):
     height: int
     width: int
-    scale: list[float]
-    ratio: list[float]
+    scale: Sequence[float]
+    ratio: Sequence[float]
     log_ratio: tuple[float, float]
     interpolation: str
-    def __init__(
-        self, *, height: int, width: int, scale: _Range, ratio: _Range, log_ratio: _Range, interpolation: str
-    ) -> None: ...
 
 class Pad(Step):
     left: int
@@ -184,62 +158,50 @@ class Pad(Step):
     right: int
     bottom: int
     padding_mode: str
-    fill: list[int]
-    def __init__(self, *, left: int, top: int, right: int, bottom: int, padding_mode: str, fill: _Fill) -> None: ...
+    fill: Sequence[int]
 
 class RandomCrop(Step):
     height: int
     width: int
     pad_if_needed: bool
     padding_mode: str
-    fill: list[int]
+    fill: Sequence[int]
     family: _Family
-    def __init__(
-        self, *, height: int, width: int, pad_if_needed: bool, padding_mode: str, fill: _Fill, family: str
-    ) -> None: ...
 
 # bind_random_steps.cpp
 class RandomHorizontalFlip(Step):
     probability: float
-    def __init__(self, *, probability: float) -> None: ...
 
 class RandomVerticalFlip(Step):
     probability: float
-    def __init__(self, *, probability: float) -> None: ...
 
 class RandomApply(Step):
     probability: float
     family: _Family
-    steps: list[tuple[int, Step]]
-    def __init__(self, *, probability: float, family: str, steps: Sequence[tuple[int, Step]]) -> None: ...
+    steps: Sequence[tuple[int, Step]]
 
 class ApplyOp(Step):
     op: PixelOp
     probability: float | None
-    def __init__(self, *, op: PixelOp, probability: float | None) -> None: ...
 
 class ColorJitter(Step):
-    brightness: list[float] | None
-    contrast: list[float] | None
-    saturation: list[float] | None
-    hue: list[float] | None
-    def __init__(
-        self, *, brightness: _Range | None, contrast: _Range | None, saturation: _Range | None, hue: _Range | None
-    ) -> None: ...
+    brightness: Sequence[float] | None
+    contrast: Sequence[float] | None
+    saturation: Sequence[float] | None
+    hue: Sequence[float] | None
 
 class RandomErasing(Step):
     probability: float
-    scale: list[float]
-    ratio: list[float]
+    scale: Sequence[float]
+    ratio: Sequence[float]
     log_ratio: tuple[float, float]
     value: bytes
-    def __init__(
-        self, *, probability: float, scale: _Range, ratio: _Range, log_ratio: _Range, value: bytes
-    ) -> None: ...
 
 # bind_policies.cpp
+MAX_POLICY_OPS: int
+
 class PolicyChoice:
-    ops: list[PixelOp]
+    ops: Sequence[PixelOp]
     is_signed: bool
     num_bins: int
     probability: float
@@ -247,19 +209,16 @@ class PolicyChoice:
 
 class RandAugment(Step):
     num_ops: int
-    choices: list[PolicyChoice]
+    choices: Sequence[PolicyChoice]
     family: _Family
-    def __init__(self, *, num_ops: int, choices: Sequence[PolicyChoice], family: str) -> None: ...
 
 class TrivialAugmentWide(Step):
-    choices: list[PolicyChoice]
+    choices: Sequence[PolicyChoice]
     family: _Family
-    def __init__(self, *, choices: Sequence[PolicyChoice], family: str) -> None: ...
 
 class AutoAugment(Step):
-    policies: list[list[PolicyChoice]]
+    policies: Sequence[Sequence[PolicyChoice]]
     family: _Family
-    def __init__(self, *, policies: Sequence[Sequence[PolicyChoice]], family: str) -> None: ...
 
 # bind_blur.cpp
 class TorchGaussian:
@@ -271,23 +230,15 @@ class TorchGaussian:
     @property
     def num_corrections(self) -> int: ...
 
+MAX_BLUR_SIZE: int
+
 class GaussianBlur(Step):
-    sigma: list[float]
-    columns: list[float]
-    rows: list[float]
+    sigma: Sequence[float]
+    columns: Sequence[float]
+    rows: Sequence[float]
     family: _Family
     sum_lanes: int
     torch_gaussian: TorchGaussian | None
-    def __init__(
-        self,
-        *,
-        sigma: _Range,
-        columns: Sequence[float],
-        rows: Sequence[float],
-        family: str,
-        sum_lanes: int,
-        torch_gaussian: TorchGaussian | None,
-    ) -> None: ...
 
 def gaussian_weights(
     blur: GaussianBlur, positions: Sequence[float], sigmas: NDArray[np.float32]

@@ -13,11 +13,11 @@
 #include <vector>
 
 #include "base/enum_names.h"
-#include "image/steps/pad.h"
 #include "image/plan/step.h"
 #include "image/random/draw_source.h"
 #include "image/random/torchvision_family.h"
 #include "image/resize/resize_plan.h"
+#include "image/steps/pad.h"
 
 namespace pybind11::detail {
 
