@@ -31,7 +31,7 @@ class TailLoader(fastload.DataLoader[Any]):
         assert isinstance(lowered, LoweredTransform), lowered
         assert sum(stage.problem is None for stage in lowered.stages) == self.num_native, lowered.stages
         plan = LoaderPlan((), self.rng, source, (lowered,))
-        return self._iterator_of_native_part(plan.native_part(source.table.index, image_type()))
+        return self._iterator_of_native_part(plan.native_part(image_type()))
 
 
 def torch_loader(dataset: Dataset[Any], **arguments: Any) -> torch.utils.data.DataLoader[Any]:

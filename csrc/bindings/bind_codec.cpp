@@ -14,7 +14,6 @@
 #include "bindings/without_gil.h"
 #include "codec/jpeg/jpeg_decoder.h"
 #include "codec/probe.h"
-#include "io/file_reader.h"
 
 namespace fastload {
 namespace {
@@ -93,67 +92,6 @@ py::tuple decode_jpeg(const py::bytes& data, const std::optional<std::array<std:
     return py::make_tuple(pixels, status_name(status.code), status.detail, status.byte_offset);
 }
 
-// Reader and decoder of one Python thread, with scratch memory that stays. Gives None wherever the reference decoder
-// has to say what the image is or why there is none.
-class ImageDecoder {
-  public:
-    ImageDecoder(std::uint64_t max_file_bytes, std::uint64_t max_pixels)
-        : max_file_bytes_(max_file_bytes), decoder_(active_kernel_table(), limits_of(max_pixels)) {}
-    ImageDecoder(const ImageDecoder&) = delete;  // scratch memory has one owner
-    ImageDecoder& operator=(const ImageDecoder&) = delete;
-
-    py::object decode_file(const py::bytes& path, bool is_planar) {
-        return decode(is_planar, [&](ByteSpan* file) { return reader_.read(span_of(path), max_file_bytes_, file); });
-    }
-
-    py::object decode_bytes(const py::bytes& data, bool is_planar) {
-        return decode(is_planar, [&](ByteSpan* file) {
-            *file = span_of(data);
-            return Status::ok();
-        });
-    }
-
-  private:
-    static DecodeLimits limits_of(std::uint64_t max_pixels) {
-        DecodeLimits limits;
-        limits.max_pixels = max_pixels;
-        return limits;
-    }
-
-    template <typename Load>
-    py::object decode(bool is_planar, Load&& load) {
-        // A finalizer that Python runs at the allocation of the result may come here again in the same thread.
-        if (is_busy_) return py::none();
-        const Busy busy(&is_busy_);
-        StripImageView view;
-        const Status status = without_gil([&] {
-            ByteSpan file;
-            ImageInfo info;
-            if (const Status loaded = load(&file); !loaded.is_ok()) return loaded;
-            if (const Status header = decoder_.read_header(file, &info); !header.is_ok()) return header;
-            return decoder_.decode({0, 0, info.size.width, info.size.height}, &view);
-        });
-        if (!status.is_ok()) return py::none();
-        return array_of(view, is_planar);
-    }
-
-    class Busy {
-      public:
-        explicit Busy(bool* flag) noexcept : flag_(flag) { *flag_ = true; }
-        ~Busy() { *flag_ = false; }
-        Busy(const Busy&) = delete;  // a scope, not a value
-        Busy& operator=(const Busy&) = delete;
-
-      private:
-        bool* const flag_;
-    };
-
-    const std::uint64_t max_file_bytes_;
-    FileReader reader_;
-    JpegDecoder decoder_;
-    bool is_busy_ = false;
-};
-
 }  // namespace
 
 void bind_codec(py::module_& module) {
@@ -166,10 +104,6 @@ void bind_codec(py::module_& module) {
         "Decodes a JPEG or a region (left, top, width, height) of it natively.\n\n"
         "Returns (pixels, status, detail, byte_offset): uint8 [height, width, 3] that own their memory, or None\n"
         "where status is not 'ok'. Raises ValueError where the region does not lie inside the image.");
-    py::class_<ImageDecoder>(module, "ImageDecoder")
-        .def(py::init<std::uint64_t, std::uint64_t>(), py::kw_only(), py::arg("max_file_bytes"), py::arg("max_pixels"))
-        .def("decode_file", &ImageDecoder::decode_file, py::arg("path"), py::arg("is_planar"))
-        .def("decode_bytes", &ImageDecoder::decode_bytes, py::arg("data"), py::arg("is_planar"));
 }
 
 }  // namespace fastload

@@ -4,7 +4,7 @@
 #include "bindings/bind_device.h"
 #include "bindings/bind_draws.h"
 #include "bindings/bind_gil.h"
-#include "bindings/bind_head.h"
+#include "bindings/bind_sample_decoder.h"
 #include "bindings/bind_sources.h"
 #include "bindings/bind_staging.h"
 #include "bindings/bind_steps.h"
@@ -23,6 +23,6 @@ PYBIND11_MODULE(_core, module) {
     fastload::bind_transform(module);
     fastload::bind_sources(module);
     fastload::bind_engine(module);
-    fastload::bind_head(module);
+    fastload::bind_sample_decoder(module);
     fastload::bind_gil(module);
 }

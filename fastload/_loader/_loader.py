@@ -290,7 +290,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         if isinstance(lowered, NotLowered) or plan.mode is Mode.PYTHON:
             return self._iterator_of_dataset()
         if plan.mode is Mode.PARTLY_NATIVE:
-            return self._iterator_of_native_part(plan.native_part(lowered[1], image_type()))
+            return self._iterator_of_native_part(plan.native_part(image_type()))
         return self._native_iterator()
 
     def _native_iterator(self) -> NativeIterator:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import os
 import threading
@@ -95,11 +96,13 @@ class _ThreadDecoder(threading.local):
     """This thread's decoder; a new one where Pillow's limit, which users change, is not its any more."""
 
     max_pixels = -1
-    decoder: _native.ImageDecoder
+    decoder: _native.SampleDecoder
 
-    def get(self, max_pixels: int) -> _native.ImageDecoder:
+    def get(self, max_pixels: int) -> _native.SampleDecoder:
         if self.max_pixels != max_pixels:
-            self.decoder = _native.ImageDecoder(max_file_bytes=_config.MAX_FILE_BYTES, max_pixels=max_pixels)
+            self.decoder = _native.SampleDecoder(
+                max_file_bytes=_config.MAX_FILE_BYTES, max_pixels=max_pixels, native_jpeg=True
+            )
             self.max_pixels = max_pixels
         return self.decoder
 
@@ -107,13 +110,28 @@ class _ThreadDecoder(threading.local):
 _thread_decoder = _ThreadDecoder()
 
 
+@functools.cache
+def _whole_image(is_planar: bool) -> tuple[_native.TransformPlan, _native.DrawSource]:
+    """The plan without steps, and the draws that it does not make."""
+    plan = _native.TransformPlan(
+        [],
+        element_size=1,
+        channels_last=not is_planar,
+        table=None,
+        resize_order="horizontal_first",
+        allow_variable_size=True,
+    )
+    return plan, _native.CounterDraws(0, 0, 0)
+
+
 def _decode_natively(path: str, contents: bytes | None, *, is_planar: bool) -> NDArray[np.uint8] | None:
     """The pixels, or None where Pillow has to decide what they are."""
     if not _pillow.native_jpeg_is_exact().is_exact:
         return None
     decoder = _thread_decoder.get(_pillow.pillow_info().max_pixels)
-    if contents is not None:
-        return decoder.decode_bytes(contents, is_planar)
-    encoded = os.fsencode(path)
-    # The system would stop reading the name there.
-    return None if b"\0" in encoded else decoder.decode_file(encoded, is_planar)
+    plan, draws = _whole_image(is_planar)
+    if contents is None:
+        result = decoder.run_file(os.fsencode(path), plan, draws)
+    else:
+        result = decoder.run_bytes(contents, plan, draws)
+    return None if isinstance(result, dict) else result

@@ -17,7 +17,6 @@ class NativePartPlan:
 
     Attributes:
         source: The dataset as arrays.
-        index: Its paths.
         transform: The native steps and the form they end in.
         lowered: What the steps were lowered from, with the transforms that Python goes on with.
         image_type: torchvision's tv_tensors.Image, where the native part ends in one.
@@ -26,7 +25,6 @@ class NativePartPlan:
     """
 
     source: LoweredSource
-    index: _native.SampleIndex
     transform: _native.TransformPlan
     lowered: LoweredTransform
     image_type: type[torch.Tensor] | None

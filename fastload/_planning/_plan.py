@@ -73,7 +73,7 @@ class LoaderPlan:
             draws_as_torch=self.rng == "torch",
         )
 
-    def native_part(self, index: _native.SampleIndex, image_type: type[torch.Tensor] | None) -> NativePartPlan:
+    def native_part(self, image_type: type[torch.Tensor] | None) -> NativePartPlan:
         """For a loader whose samples native code begins and Python ends.
 
         Raises:
@@ -84,7 +84,6 @@ class LoaderPlan:
         is_image = lowered.sample == "pil"
         return NativePartPlan(
             self.source,
-            index,
             self._transform_plan(
                 lowered, is_uint8=is_image, channels_last=is_image or lowered.is_interleaved, allow_variable_size=True
             ),

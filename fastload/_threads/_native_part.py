@@ -31,7 +31,7 @@ class NativePart:
     def __init__(self, plan: NativePartPlan, stream: RandomStream) -> None:
         self._plan = plan
         self._stream = stream
-        self._native = _native.SampleHead(
+        self._native = _native.SampleDecoder(
             max_file_bytes=_config.MAX_FILE_BYTES, max_pixels=plan.max_pixels, native_jpeg=plan.is_native_jpeg_exact
         )
         self._has_info = not plan.lowered.tail or not all(map(_ignores_info, plan.lowered.tail))
@@ -54,13 +54,13 @@ class NativePart:
         path = plan.source.table.path_bytes(file)
         self.fallback_reason = None
         info: dict[Any, Any] | None = None
-        result = self._native.run(plan.index, plan.transform, file, self._draws())
+        result = self._native.run_file(path, plan.transform, self._draws())
         if result is None:
             self.fallback_reason = self._native.fallback_reason
             image = self.opened(file, index)
             info = image.info
             pixels = image.tobytes()
-            result = self._native.run_pixels(plan.transform, pixels, image.width, image.height, self._draws())
+            result = self._native.run_pixels(pixels, image.width, image.height, plan.transform, self._draws())
         if isinstance(result, dict):
             if result["stage"] == "transform":
                 self.fallback_reason = result["detail"]

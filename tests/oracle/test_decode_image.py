@@ -23,7 +23,7 @@ from torchvision.datasets import ImageFolder, folder
 
 import fastload
 from fastload import _native
-from fastload._pillow import _pillow
+from fastload._pillow import _decode_image, _pillow
 
 
 @pytest.fixture(scope="module")
@@ -141,7 +141,7 @@ def test_where_pillow_has_no_libjpeg_turbo_it_decodes_everything(
 ) -> None:
     save_jpeg(tmp_path / "a.jpg", 1, 57, 43)
     monkeypatch.setattr(_pillow, "native_jpeg_is_exact", lambda: _pillow.Exactness(False, "another library"))
-    monkeypatch.setattr(_native, "ImageDecoder", None)
+    monkeypatch.setattr(_native, "SampleDecoder", None)
     assert np.array_equal(
         fastload.decode_image(tmp_path / "a.jpg", output="numpy"), np.array(Image.open(tmp_path / "a.jpg"))
     )
@@ -205,20 +205,22 @@ def test_decoding_lets_other_threads_run(large_jpeg: bytes) -> None:
 
 @pytest.mark.usefixtures("no_thread_switches")
 def test_a_decoder_that_is_at_work_refuses_a_second_call(large_jpeg: bytes) -> None:
-    decoder = _native.ImageDecoder(max_file_bytes=1 << 20, max_pixels=1 << 30)
+    decoder = _native.SampleDecoder(max_file_bytes=1 << 20, max_pixels=1 << 30, native_jpeg=True)
+    plan, draws = _decode_image._whole_image(False)
     begun, results = threading.Event(), []
 
     def decode() -> None:
         begun.set()
-        results.append(decoder.decode_bytes(large_jpeg, False))
+        results.append(decoder.run_bytes(large_jpeg, plan, draws))
 
     thread = threading.Thread(target=decode)
     thread.start()
     begun.wait()
-    assert decoder.decode_bytes(large_jpeg, False) is None
+    with pytest.raises(RuntimeError, match="at work in another thread"):
+        decoder.run_bytes(large_jpeg, plan, draws)
     thread.join()
-    assert results[0] is not None
-    assert decoder.decode_bytes(large_jpeg, True) is not None
+    assert isinstance(results[0], np.ndarray)
+    assert isinstance(decoder.run_bytes(large_jpeg, plan, draws), np.ndarray)
 
 
 def test_pil_loader_takes_torchvisions_place(mixed: Path) -> None:

@@ -7,7 +7,9 @@ namespace {
 
 constexpr Status kCancelledStatus = {StatusCode::kCancelled, 0, 0, ""};
 
-bool is_cancelled(const SampleTask& task) noexcept { return task.is_cancelled->load(std::memory_order_relaxed); }
+bool is_cancelled(const SampleTask& task) noexcept {
+    return task.is_cancelled != nullptr && task.is_cancelled->load(std::memory_order_relaxed);
+}
 
 }  // namespace
 
@@ -15,13 +17,30 @@ NativeSampleWorker::NativeSampleWorker(const KernelTable& kernels, const NativeW
     : options_(options), decoder_(kernels, options.decode_limits), executor_(kernels) {}
 
 void NativeSampleWorker::read(const SampleTask& task, SampleTimings* timings) noexcept {
+    read_file(task.source->index->path(task.sample_index, &path_buffer_), task.file, timings);
+}
+
+void NativeSampleWorker::read_file(ByteSpan path, SampleFile* file, SampleTimings* timings) const noexcept {
     const StageTimer timer(&timings->read_ns);
-    task.file->read(task.source->index->path(task.sample_index, &path_buffer_), options_.max_file_bytes);
-    timings->bytes_read += task.file->contents().size();
+    file->read(path, options_.max_file_bytes);
+    timings->bytes_read += file->contents().size();
 }
 
 Status NativeSampleWorker::run(const SampleTask& task, SampleTimings* timings) noexcept {
     if (!task.file->is_read()) read(task, timings);
+    LoadedPixels pixels;
+    if (const Status status = decode(task, &pixels, timings); !status.is_ok()) return status;
+    return write_views(task, pixels, timings);
+}
+
+Status NativeSampleWorker::run_with_pixels(const SampleTask& task, const PackedImageView& rgb,
+                                           SampleTimings* timings) noexcept {
+    LoadedPixels pixels;
+    if (const Status status = load_packed(task, rgb, &pixels, timings); !status.is_ok()) return status;
+    return write_views(task, pixels, timings);
+}
+
+Status NativeSampleWorker::decode(const SampleTask& task, LoadedPixels* pixels, SampleTimings* timings) noexcept {
     if (const Status status = task.file->status(); !status.is_ok()) return status;
     if (is_cancelled(task)) return kCancelledStatus;
     if (!options_.is_native_jpeg_allowed) return Status::unsupported("the installed Pillow has no libjpeg-turbo");
@@ -35,45 +54,44 @@ Status NativeSampleWorker::run(const SampleTask& task, SampleTimings* timings) n
     // An image that the transform cannot be applied to is decoded as well: a damaged one is damaged first.
     const Status choices = task.choices->resolve(task, size);
     if (!choices.is_ok() && choices.code != StatusCode::kInvalidGeometry) return choices;
-    StripImageView pixels;
-    const Region region = choices.is_ok() ? task.report->source_region() : Region{0, 0, size.width, size.height};
+    pixels->region = choices.is_ok() ? task.report->source_region() : Region{0, 0, size.width, size.height};
     {
         const StageTimer timer(&timings->decode_ns);
-        if (const Status status = decoder_.decode(region, &pixels); !status.is_ok()) return status;
+        if (const Status status = decoder_.decode(pixels->region, &pixels->view); !status.is_ok()) return status;
     }
     if (!choices.is_ok()) return choices;
-    if (is_cancelled(task)) return kCancelledStatus;
-    return transform(task, pixels, region, timings);
+    return is_cancelled(task) ? kCancelledStatus : Status::ok();
 }
 
-Status NativeSampleWorker::run_with_pixels(const SampleTask& task, const PackedImageView& rgb,
-                                           SampleTimings* timings) noexcept {
+Status NativeSampleWorker::load_packed(const SampleTask& task, const PackedImageView& rgb, LoadedPixels* pixels,
+                                       SampleTimings* timings) noexcept {
     if (const Status status = task.choices->resolve(task, {rgb.width, rgb.height}); !status.is_ok()) return status;
-    StripImageView pixels;
-    {
-        const StageTimer timer(&timings->transform_ns);
-        if (const Status status = executor_.load_packed(rgb, &pixels); !status.is_ok()) return status;
+    const StageTimer timer(&timings->transform_ns);
+    pixels->region = {0, 0, rgb.width, rgb.height};
+    return executor_.load_packed(rgb, &pixels->view);
+}
+
+Status NativeSampleWorker::write_views(const SampleTask& task, const LoadedPixels& pixels,
+                                       SampleTimings* timings) noexcept {
+    for (std::size_t i = 0; i < task.source->views.size(); ++i) {
+        const Status status = write(task, pixels, i, task.destination(i), timings);
+        if (!status.is_ok()) return status;
     }
-    return transform(task, pixels, {0, 0, rgb.width, rgb.height}, timings);
+    return Status::ok();
+}
+
+Status NativeSampleWorker::write(const SampleTask& task, const LoadedPixels& pixels, std::size_t view,
+                                 void* destination, SampleTimings* timings) noexcept {
+    const StageTimer timer(&timings->transform_ns);
+    const ResolvedTransform& resolved = task.report->views[view];
+    Region needed = resolved.source_region;
+    needed.left -= pixels.region.left;
+    needed.top -= pixels.region.top;
+    return executor_.run(*task.source->views[view].plan, resolved, pixels.view.crop(needed), destination);
 }
 
 std::size_t NativeSampleWorker::scratch_bytes() const noexcept {
     return decoder_.scratch_bytes() + executor_.scratch_bytes();
-}
-
-Status NativeSampleWorker::transform(const SampleTask& task, const StripImageView& pixels, const Region& region,
-                                     SampleTimings* timings) noexcept {
-    const StageTimer timer(&timings->transform_ns);
-    for (std::size_t i = 0; i < task.source->views.size(); ++i) {
-        const ResolvedTransform& resolved = task.report->views[i];
-        Region needed = resolved.source_region;
-        needed.left -= region.left;
-        needed.top -= region.top;
-        const Status status =
-            executor_.run(*task.source->views[i].plan, resolved, pixels.crop(needed), task.destination(i));
-        if (!status.is_ok()) return status;
-    }
-    return Status::ok();
 }
 
 }  // namespace fastload

@@ -1,4 +1,4 @@
-// The real SampleWorker: read, decode, transform, write.
+// The one way of a sample: read, header, random choices, decode, transform.
 #pragma once
 
 #include <cstddef>
@@ -20,6 +20,12 @@ struct NativeWorkerOptions {
     bool is_native_jpeg_allowed = true;
 };
 
+// Pixels in the scratch memory of a worker, until that loads the next ones.
+struct LoadedPixels {
+    StripImageView view;
+    Region region;  // of the image, as the file or the reference decoder has it
+};
+
 class NativeSampleWorker final : public SampleWorker {
   public:
     NativeSampleWorker(const KernelTable& kernels, const NativeWorkerOptions& options);
@@ -30,10 +36,18 @@ class NativeSampleWorker final : public SampleWorker {
                            SampleTimings* timings) noexcept override;
     std::size_t scratch_bytes() const noexcept override;
 
+    // What run() and run_with_pixels() do, in steps, for a sample whose memory is made when its size is known.
+    void read_file(ByteSpan path, SampleFile* file, SampleTimings* timings) const noexcept;
+    // Of a file that was read. The report has the choices.
+    Status decode(const SampleTask& task, LoadedPixels* pixels, SampleTimings* timings) noexcept;
+    Status load_packed(const SampleTask& task, const PackedImageView& rgb, LoadedPixels* pixels,
+                       SampleTimings* timings) noexcept;
+    // Makes one view of what was loaded, in `destination`.
+    Status write(const SampleTask& task, const LoadedPixels& pixels, std::size_t view, void* destination,
+                 SampleTimings* timings) noexcept;
+
   private:
-    // Makes every view of `pixels`, which show `region` of the image.
-    Status transform(const SampleTask& task, const StripImageView& pixels, const Region& region,
-                     SampleTimings* timings) noexcept;
+    Status write_views(const SampleTask& task, const LoadedPixels& pixels, SampleTimings* timings) noexcept;
 
     const NativeWorkerOptions options_;
     PathBuffer path_buffer_;

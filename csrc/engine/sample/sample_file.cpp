@@ -7,6 +7,12 @@ void SampleFile::read(ByteSpan path, std::uint64_t max_file_bytes) noexcept {
     is_read_ = true;
 }
 
+void SampleFile::view(ByteSpan contents) noexcept {
+    contents_ = contents;
+    status_ = Status::ok();
+    is_read_ = true;
+}
+
 void SampleFile::forget() noexcept {
     if (is_counted_) waiting_bytes_->fetch_sub(contents_.size(), std::memory_order_relaxed);
     is_counted_ = false;

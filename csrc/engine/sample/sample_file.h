@@ -19,6 +19,7 @@ class SampleFile {
   public:
     using SharedSum = std::shared_ptr<std::atomic<std::size_t>>;
 
+    // `waiting_bytes` may be null for a file that never waits.
     explicit SampleFile(SharedSum waiting_bytes) noexcept : waiting_bytes_(std::move(waiting_bytes)) {}
     ~SampleFile() { forget(); }
     SampleFile(const SampleFile&) = delete;  // the sum counts it once
@@ -26,6 +27,8 @@ class SampleFile {
 
     // As FileReader::read. What it gave stays until forget().
     void read(ByteSpan path, std::uint64_t max_file_bytes) noexcept;
+    // Takes `contents`, which somebody else keeps, for what a file holds.
+    void view(ByteSpan contents) noexcept;
     void forget() noexcept;
 
     bool is_read() const noexcept { return is_read_; }

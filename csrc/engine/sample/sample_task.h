@@ -13,8 +13,8 @@
 #include "base/status.h"
 #include "engine/sample/sample_file.h"
 #include "engine/sample/sample_timings.h"
-#include "image/random/draw_source.h"
 #include "image/plan/transform_plan.h"
+#include "image/random/draw_source.h"
 #include "io/sample_index.h"
 
 namespace fastload {
@@ -76,7 +76,7 @@ struct SampleTask {
     std::int64_t sample_index = 0;
     std::size_t position = 0;                         // in the batch
     std::uint8_t* const* images = nullptr;            // the batch of each view; others write to it as well
-    const std::atomic<bool>* is_cancelled = nullptr;  // a hint to leave early; the result is not used then
+    const std::atomic<bool>* is_cancelled = nullptr;  // if any, a hint to leave early: the result is not used then
     SampleFile* file = nullptr;                       // where it is read to, or was; null where pixels are given
     SampleReport* report = nullptr;
     SampleChoices* choices = nullptr;

@@ -1,4 +1,4 @@
-#include "engine/sample/sample_head.h"
+#include "engine/sample/sample_decoder.h"
 
 #include <sys/stat.h>
 
@@ -67,19 +67,19 @@ class BlockPicture {
     std::string file_;
 };
 
-SampleHead make_head(const NativeWorkerOptions& options = {}) { return {*select_kernel_table(), options}; }
+SampleDecoder make_decoder(const NativeWorkerOptions& options = {}) { return {*select_kernel_table(), options}; }
 
-Status run(SampleHead& head, const std::string& path, const TransformPlan& plan, HeadResult* result) {
+Status run(SampleDecoder& decoder, const std::string& path, const SampleDecoder::Plan& plan, DecodedSample* result) {
     CounterDraws draws(1, 2, 3);
-    return head.run(bytes_of(path), plan, &draws, result);
+    return decoder.run(bytes_of(path), plan, &draws, result);
 }
 
-std::vector<std::uint8_t> bytes_in(const HeadResult& result) {
+std::vector<std::uint8_t> bytes_in(const DecodedSample& result) {
     return {result.bytes.get(), result.bytes.get() + result.size_bytes};
 }
 
 // Whether a planar result shows the picture from (left, top) on.
-bool shows(const HeadResult& result, const BlockPicture& picture, int left = 0, int top = 0) {
+bool shows(const DecodedSample& result, const BlockPicture& picture, int left = 0, int top = 0) {
     const auto [width, height] = result.size;
     if (result.size_bytes != static_cast<std::size_t>(3 * width * height)) return false;
     for (int i = 0; i < 3 * width * height; ++i) {
@@ -92,45 +92,45 @@ bool shows(const HeadResult& result, const BlockPicture& picture, int left = 0, 
 
 }  // namespace
 
-TEST_CASE(head_gives_the_decoded_image_of_any_size_where_there_are_no_steps) {
+TEST_CASE(decoder_gives_the_decoded_image_of_any_size_where_there_are_no_steps) {
     TemporaryFolder folder;
-    SampleHead head = make_head();
+    SampleDecoder decoder = make_decoder();
     const auto plan = make_plan({});
     for (const auto& [width, height] : {std::pair(24, 16), std::pair(9, 41), std::pair(1, 1), std::pair(200, 7)}) {
         const BlockPicture picture(width, height);
-        HeadResult result;
-        CHECK(run(head, folder.write("image", picture.file()), *plan, &result).is_ok());
+        DecodedSample result;
+        CHECK(run(decoder, folder.write("image", picture.file()), plan, &result).is_ok());
         CHECK_EQUAL(result.size.width, width);
         CHECK_EQUAL(result.size.height, height);
         CHECK(shows(result, picture));
     }
 }
 
-TEST_CASE(head_results_outlive_the_samples_behind_them_and_the_head) {
+TEST_CASE(decoder_results_outlive_the_samples_behind_them_and_the_decoder) {
     TemporaryFolder folder;
     const BlockPicture pictures[] = {{40, 30, 40}, {16, 48, -50}};
     const std::string paths[] = {folder.write("first", pictures[0].file()), folder.write("second", pictures[1].file())};
     const auto plan = make_plan({});
-    std::vector<HeadResult> results(6);
+    std::vector<DecodedSample> results(6);
     {
-        SampleHead head = make_head();
-        for (std::size_t i = 0; i < results.size(); ++i) CHECK(run(head, paths[i % 2], *plan, &results[i]).is_ok());
+        SampleDecoder decoder = make_decoder();
+        for (std::size_t i = 0; i < results.size(); ++i) CHECK(run(decoder, paths[i % 2], plan, &results[i]).is_ok());
     }
     for (std::size_t i = 0; i < results.size(); ++i) CHECK(shows(results[i], pictures[i % 2]));
 }
 
-TEST_CASE(head_decodes_what_a_crop_needs_and_nothing_moves) {
+TEST_CASE(decoder_decodes_what_a_crop_needs_and_nothing_moves) {
     TemporaryFolder folder;
     const BlockPicture picture(70, 50);
-    SampleHead head = make_head();
-    HeadResult result;
+    SampleDecoder decoder = make_decoder();
+    DecodedSample result;
     const auto plan = make_plan({placed(sized<CenterCrop>(22, 14))});
-    CHECK(run(head, folder.write("image", picture.file()), *plan, &result).is_ok());
+    CHECK(run(decoder, folder.write("image", picture.file()), plan, &result).is_ok());
     CHECK_EQUAL(result.size.width, 22);
     CHECK(shows(result, picture, 24, 18));
 }
 
-TEST_CASE(head_writes_elements_of_any_size_in_either_order) {
+TEST_CASE(decoder_writes_elements_of_any_size_in_either_order) {
     TemporaryFolder folder;
     const BlockPicture picture(11, 10);
     const std::string path = folder.write("image", picture.file());
@@ -140,11 +140,11 @@ TEST_CASE(head_writes_elements_of_any_size_in_either_order) {
         layout.table.push_back(static_cast<std::uint8_t>(i % 256));
         layout.table.push_back(static_cast<std::uint8_t>(7 * i + i / 256));
     }
-    SampleHead head = make_head();
+    SampleDecoder decoder = make_decoder();
     for (const bool channels_last : {false, true}) {
         layout.channels_last = channels_last;
-        HeadResult result;
-        CHECK(run(head, path, *make_plan({}, layout), &result).is_ok());
+        DecodedSample result;
+        CHECK(run(decoder, path, make_plan({}, layout), &result).is_ok());
         CHECK_EQUAL(result.size_bytes, 2U * 3 * 11 * 10);
         for (std::size_t y = 0; y < 10; ++y) {
             for (std::size_t x = 0; x < 11; ++x) {
@@ -159,7 +159,7 @@ TEST_CASE(head_writes_elements_of_any_size_in_either_order) {
     }
 }
 
-TEST_CASE(head_leaves_a_file_to_the_reference_decoder_and_takes_its_pixels) {
+TEST_CASE(decoder_leaves_a_file_to_the_reference_decoder_and_takes_its_pixels) {
     TemporaryFolder folder;
     const BlockPicture picture(64, 40);
     const std::string& whole = picture.file();
@@ -180,23 +180,23 @@ TEST_CASE(head_leaves_a_file_to_the_reference_decoder_and_takes_its_pixels) {
         {path, few_pixels, StatusCode::kLimitExceeded},
     };
     const auto plan = make_plan({placed(sized<RandomResizedCrop>(20, 18))});
-    HeadResult expected;
-    SampleHead native = make_head();
-    CHECK(run(native, path, *plan, &expected).is_ok());
+    DecodedSample expected;
+    SampleDecoder native = make_decoder();
+    CHECK(run(native, path, plan, &expected).is_ok());
     const std::vector<std::uint8_t> pixels = picture.packed();
     for (const auto& one : cases) {
-        SampleHead head = make_head(one.options);
-        HeadResult result;
-        const Status status = run(head, one.path, *plan, &result);
+        SampleDecoder decoder = make_decoder(one.options);
+        DecodedSample result;
+        const Status status = run(decoder, one.path, plan, &result);
         CHECK_EQUAL(static_cast<int>(status.code), static_cast<int>(one.code));
         CHECK(*status.detail != '\0');
         CounterDraws draws(1, 2, 3);
-        CHECK(head.run_with_pixels(picture.view_of(pixels), *plan, &draws, &result).is_ok());
+        CHECK(decoder.run_with_pixels(picture.view_of(pixels), plan, &draws, &result).is_ok());
         CHECK(bytes_in(result) == bytes_in(expected));
     }
 }
 
-TEST_CASE(head_tells_why_a_file_cannot_be_read_and_goes_on) {
+TEST_CASE(decoder_tells_why_a_file_cannot_be_read_and_goes_on) {
     TemporaryFolder folder;
     const BlockPicture picture(16, 16);
     const std::string good = folder.write("good", picture.file());
@@ -204,7 +204,7 @@ TEST_CASE(head_tells_why_a_file_cannot_be_read_and_goes_on) {
     CHECK(::mkfifo(fifo.c_str(), 0600) == 0);
     NativeWorkerOptions options;
     options.max_file_bytes = picture.file().size();
-    SampleHead head = make_head(options);
+    SampleDecoder decoder = make_decoder(options);
     const auto plan = make_plan({});
     const struct {
         std::string path;
@@ -218,117 +218,146 @@ TEST_CASE(head_tells_why_a_file_cannot_be_read_and_goes_on) {
         {"", StatusCode::kOpenFailed, ENOENT},
     };
     for (const auto& one : cases) {
-        HeadResult result;
-        const Status status = run(head, one.path, *plan, &result);
+        DecodedSample result;
+        const Status status = run(decoder, one.path, plan, &result);
         CHECK_EQUAL(static_cast<int>(status.code), static_cast<int>(one.code));
         CHECK_EQUAL(status.system_errno, one.system_errno);
         CHECK(result.bytes == nullptr);
-        CHECK(run(head, good, *plan, &result).is_ok());
+        CHECK(run(decoder, good, plan, &result).is_ok());
         CHECK(shows(result, picture));
     }
 }
 
-TEST_CASE(head_refuses_images_that_the_steps_cannot_be_applied_to) {
+TEST_CASE(decoder_refuses_images_that_the_steps_cannot_be_applied_to) {
     TemporaryFolder folder;
     const BlockPicture picture(16, 16);
-    SampleHead head = make_head();
+    SampleDecoder decoder = make_decoder();
     const auto plan = make_plan({placed(sized<RandomCrop>(17, 8))});
-    HeadResult result;
-    CHECK(run(head, folder.write("image", picture.file()), *plan, &result).code == StatusCode::kInvalidGeometry);
+    DecodedSample result;
+    CHECK(run(decoder, folder.write("image", picture.file()), plan, &result).code == StatusCode::kInvalidGeometry);
     const std::vector<std::uint8_t> pixels = picture.packed();
     CounterDraws draws(0, 0, 0);
-    const Status status = head.run_with_pixels(picture.view_of(pixels), *plan, &draws, &result);
+    const Status status = decoder.run_with_pixels(picture.view_of(pixels), plan, &draws, &result);
     CHECK(status.code == StatusCode::kInvalidGeometry);
     CHECK(result.bytes == nullptr);
 }
 
-TEST_CASE(head_draws_in_the_order_of_samples_and_a_failed_one_can_be_rewound) {
+TEST_CASE(a_damaged_image_that_the_steps_cannot_be_applied_to_is_damaged_first) {
+    TemporaryFolder folder;
+    const BlockPicture picture(64, 40);
+    const std::string cut = folder.write("cut", picture.file().substr(0, picture.file().size() - 7));
+    SampleDecoder decoder = make_decoder();
+    DecodedSample result;
+    const Status status = run(decoder, cut, make_plan({placed(sized<RandomCrop>(65, 8))}), &result);
+    CHECK(status.code == StatusCode::kIrregular);
+    CHECK(result.bytes == nullptr);
+}
+
+TEST_CASE(decoder_makes_of_contents_what_it_makes_of_their_file) {
+    TemporaryFolder folder;
+    const BlockPicture picture(33, 18);
+    SampleDecoder decoder = make_decoder();
+    const auto plan = make_plan({placed(sized<RandomResizedCrop>(20, 18))});
+    DecodedSample of_file;
+    CHECK(run(decoder, folder.write("image", picture.file()), plan, &of_file).is_ok());
+    static_cast<void>(decoder.take_timings());
+    for (const std::string& contents : {picture.file(), std::string("not an image"), picture.file()}) {
+        CounterDraws draws(1, 2, 3);
+        DecodedSample result;
+        const Status status = decoder.run_with_contents(bytes_of(contents), plan, &draws, &result);
+        CHECK(status.is_ok() == (contents == picture.file()));
+        if (status.is_ok()) CHECK(bytes_in(result) == bytes_in(of_file));
+    }
+    CHECK_EQUAL(decoder.take_timings().bytes_read, 0U);
+}
+
+TEST_CASE(decoder_draws_in_the_order_of_samples_and_a_failed_one_can_be_rewound) {
     TemporaryFolder folder;
     const BlockPicture picture(64, 56);
     const std::string whole = folder.write("whole", picture.file());
     const std::string cut = folder.write("cut", picture.file().substr(0, picture.file().size() - 30));
     const auto plan = make_plan({placed(sized<RandomResizedCrop>(24, 24)), flip(0.5, 1)});
-    SampleHead head = make_head();
+    SampleDecoder decoder = make_decoder();
     TorchDraws draws(Mt19937Stream(5), UniformRule{});
-    std::vector<HeadResult> expected(8);
-    for (HeadResult& result : expected) CHECK(head.run(bytes_of(whole), *plan, &draws, &result).is_ok());
+    std::vector<DecodedSample> expected(8);
+    for (DecodedSample& result : expected) CHECK(decoder.run(bytes_of(whole), plan, &draws, &result).is_ok());
     CHECK(bytes_in(expected[0]) != bytes_in(expected[1]));
     const std::uint32_t next_word = draws.stream().next_uint32();
 
     TorchDraws again(Mt19937Stream(5), UniformRule{});
-    for (const HeadResult& wanted : expected) {
+    for (const DecodedSample& wanted : expected) {
         const Mt19937Stream before = again.stream();
-        HeadResult result;
-        CHECK(is_for_fallback(head.run(bytes_of(cut), *plan, &again, &result).code));
+        DecodedSample result;
+        CHECK(is_for_fallback(decoder.run(bytes_of(cut), plan, &again, &result).code));
         again.stream() = before;
-        CHECK(head.run(bytes_of(whole), *plan, &again, &result).is_ok());
+        CHECK(decoder.run(bytes_of(whole), plan, &again, &result).is_ok());
         CHECK(bytes_in(result) == bytes_in(wanted));
     }
     CHECK_EQUAL(again.stream().next_uint32(), next_word);
 }
 
-TEST_CASE(head_takes_one_piece_of_memory_for_each_sample_once_it_is_warm) {
+TEST_CASE(decoder_takes_one_piece_of_memory_for_each_sample_once_it_is_warm) {
     TemporaryFolder folder;
     const BlockPicture picture(120, 90);
     const std::string path = folder.write("image", picture.file());
     const std::vector<std::uint8_t> pixels = picture.packed();
     const auto plan = make_plan({placed(sized<RandomResizedCrop>(32, 32))});
-    SampleHead head = make_head();
-    CHECK_EQUAL(head.take_timings().bytes_read, 0U);
+    SampleDecoder decoder = make_decoder();
+    CHECK_EQUAL(decoder.take_timings().bytes_read, 0U);
     const auto run_both = [&](std::uint64_t sample, int* num_ok) {
         for (const bool is_native : {true, false}) {
             CounterDraws draws(0, 0, sample);
-            HeadResult result;
-            const Status status = is_native ? head.run(bytes_of(path), *plan, &draws, &result)
-                                            : head.run_with_pixels(picture.view_of(pixels), *plan, &draws, &result);
+            DecodedSample result;
+            const Status status = is_native ? decoder.run(bytes_of(path), plan, &draws, &result)
+                                            : decoder.run_with_pixels(picture.view_of(pixels), plan, &draws, &result);
             *num_ok += status.is_ok() ? 1 : 0;
         }
     };
     int num_ok = 0;
     for (std::uint64_t sample = 0; sample < 100; ++sample) run_both(sample, &num_ok);
     CHECK_EQUAL(num_ok, 200);
-    const std::size_t held = head.scratch_bytes();
+    const std::size_t held = decoder.scratch_bytes();
     for (std::uint64_t sample = 0; sample < 100; ++sample) {
         const FailingAllocation third(3, true);
         run_both(sample, &num_ok);
         CHECK(!FailingAllocation::has_failed());
     }
     CHECK_EQUAL(num_ok, 400);
-    CHECK_EQUAL(head.scratch_bytes(), held);
-    const SampleTimings timings = head.take_timings();
+    CHECK_EQUAL(decoder.scratch_bytes(), held);
+    const SampleTimings timings = decoder.take_timings();
     CHECK_EQUAL(timings.bytes_read, 200 * picture.file().size());
     CHECK(timings.read_ns > 0 && timings.header_ns > 0 && timings.decode_ns > 0 && timings.transform_ns > 0);
-    CHECK_EQUAL(head.take_timings().bytes_read, 0U);
+    CHECK_EQUAL(decoder.take_timings().bytes_read, 0U);
 }
 
-TEST_CASE(whichever_allocation_fails_a_head_says_so_and_goes_on) {
+TEST_CASE(whichever_allocation_fails_a_decoder_says_so_and_goes_on) {
     TemporaryFolder folder;
     const BlockPicture picture(120, 90);
     const std::string path = folder.write("image", picture.file());
     const std::vector<std::uint8_t> pixels = picture.packed();
     const auto plan = make_plan({placed(sized<RandomResizedCrop>(32, 32))});
     for (const bool is_native : {true, false}) {
-        const auto attempt = [&](SampleHead& head, HeadResult* result) {
+        const auto attempt = [&](SampleDecoder& decoder, DecodedSample* result) {
             CounterDraws draws(1, 2, 3);
-            return is_native ? head.run(bytes_of(path), *plan, &draws, result)
-                             : head.run_with_pixels(picture.view_of(pixels), *plan, &draws, result);
+            return is_native ? decoder.run(bytes_of(path), plan, &draws, result)
+                             : decoder.run_with_pixels(picture.view_of(pixels), plan, &draws, result);
         };
-        HeadResult expected;
-        SampleHead undisturbed = make_head();
+        DecodedSample expected;
+        SampleDecoder undisturbed = make_decoder();
         CHECK(attempt(undisturbed, &expected).is_ok());
         int num_failed = 0;
         bool has_failed = true;
         for (std::int64_t n = 1; has_failed; ++n) {
-            SampleHead head = make_head();
-            HeadResult result;
+            SampleDecoder decoder = make_decoder();
+            DecodedSample result;
             Status status;
             {
                 const FailingAllocation scope(n, false);
-                status = attempt(head, &result);
+                status = attempt(decoder, &result);
                 has_failed = FailingAllocation::has_failed();
             }
             CHECK(status.code == (has_failed ? StatusCode::kOutOfMemory : StatusCode::kOk));
-            CHECK(attempt(head, &result).is_ok());
+            CHECK(attempt(decoder, &result).is_ok());
             CHECK(bytes_in(result) == bytes_in(expected));
             num_failed += has_failed ? 1 : 0;
         }
@@ -336,25 +365,25 @@ TEST_CASE(whichever_allocation_fails_a_head_says_so_and_goes_on) {
     }
 }
 
-TEST_CASE(heads_in_several_threads_share_a_plan) {
+TEST_CASE(decoders_in_several_threads_share_a_plan) {
     TemporaryFolder folder;
     const BlockPicture picture(96, 80);
     const std::string path = folder.write("image", picture.file());
     const auto plan = make_plan({placed(sized<RandomResizedCrop>(24, 24))});
-    const auto make_all = [&](std::vector<HeadResult>* results) {
-        SampleHead head = make_head();
+    const auto make_all = [&](std::vector<DecodedSample>* results) {
+        SampleDecoder decoder = make_decoder();
         TorchDraws draws(Mt19937Stream(11), {true, true});
-        for (HeadResult& result : *results) {
-            if (!head.run(bytes_of(path), *plan, &draws, &result).is_ok()) return;
+        for (DecodedSample& result : *results) {
+            if (!decoder.run(bytes_of(path), plan, &draws, &result).is_ok()) return;
         }
     };
-    std::vector<std::vector<HeadResult>> results(5);
-    for (std::vector<HeadResult>& of_thread : results) of_thread.resize(20);
+    std::vector<std::vector<DecodedSample>> results(5);
+    for (std::vector<DecodedSample>& of_thread : results) of_thread.resize(20);
     make_all(&results[0]);
     std::vector<std::thread> threads;
     for (std::size_t i = 1; i < results.size(); ++i) threads.emplace_back(make_all, &results[i]);
     for (std::thread& thread : threads) thread.join();
-    for (const std::vector<HeadResult>& of_thread : results) {
+    for (const std::vector<DecodedSample>& of_thread : results) {
         for (std::size_t i = 0; i < of_thread.size(); ++i) {
             CHECK(of_thread[i].bytes != nullptr && bytes_in(of_thread[i]) == bytes_in(results[0][i]));
         }

@@ -1,4 +1,4 @@
-"""The native head of one sample: arrays of their own, Pillow's turn, failures in words, and where its draws end."""
+"""Single samples made natively: arrays of their own, Pillow's turn, failures in words, and where its draws end."""
 
 from __future__ import annotations
 
@@ -17,14 +17,13 @@ from torchvision import transforms
 
 from fastload import _native
 from fastload._planning._torch_draws import uniform_rule, with_torch_exp
-from fastload.sources._path_table import PathTable
 from fastload.transforms._lowering import LoweredTransform, lower_transform
 
 NO_DRAWS = _native.CounterDraws(0, 0, 0)
 
 
-def head(**limits: Any) -> _native.SampleHead:
-    return _native.SampleHead(**{"max_file_bytes": 1 << 30, "max_pixels": 1 << 40, "native_jpeg": True, **limits})
+def decoder(**limits: Any) -> _native.SampleDecoder:
+    return _native.SampleDecoder(**{"max_file_bytes": 1 << 30, "max_pixels": 1 << 40, "native_jpeg": True, **limits})
 
 
 def plan_of(*steps: Any, channels_last: bool, with_table: bool = False) -> tuple[_native.TransformPlan, torch.dtype]:
@@ -40,10 +39,6 @@ def plan_of(*steps: Any, channels_last: bool, with_table: bool = False) -> tuple
     return plan, lowered.dtype
 
 
-def index_of(*paths: Path | str) -> _native.SampleIndex:
-    return PathTable.from_samples([(str(path), 0) for path in paths]).index
-
-
 @pytest.fixture
 def photo(tmp_path: Path) -> Path:
     save_jpeg(tmp_path / "photo.jpg", 5, 120, 90, subsampling="4:2:0")
@@ -53,7 +48,7 @@ def photo(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("channels_last", [False, True])
 def test_bytes_are_those_of_pillow_in_the_plans_layout(photo: Path, channels_last: bool) -> None:
     plan, _ = plan_of(transforms.CenterCrop((40, 31)), transforms.PILToTensor(), channels_last=channels_last)
-    pixels = head().run(index_of(photo), plan, 0, NO_DRAWS)
+    pixels = decoder().run_file(bytes(photo), plan, NO_DRAWS)
     expected = np.asarray(transforms.CenterCrop((40, 31))(Image.open(photo)))
     assert isinstance(pixels, np.ndarray)
     assert np.array_equal(pixels, expected if channels_last else expected.transpose(2, 0, 1))
@@ -63,7 +58,7 @@ def test_bytes_are_those_of_pillow_in_the_plans_layout(photo: Path, channels_las
 def test_elements_of_several_bytes_are_bytes_one_after_the_other(photo: Path, channels_last: bool) -> None:
     steps = [transforms.CenterCrop((40, 31)), transforms.ToTensor(), transforms.Normalize((0.4,) * 3, (0.3,) * 3)]
     plan, dtype = plan_of(*steps, channels_last=channels_last, with_table=True)
-    pixels = head().run(index_of(photo), plan, 0, NO_DRAWS)
+    pixels = decoder().run_file(bytes(photo), plan, NO_DRAWS)
     assert isinstance(pixels, np.ndarray)
     assert pixels.shape == ((40, 31, 3 * 4) if channels_last else (3, 40, 31 * 4))
     found = torch.from_numpy(pixels).view(dtype)
@@ -71,13 +66,13 @@ def test_elements_of_several_bytes_are_bytes_one_after_the_other(photo: Path, ch
     assert torch.equal(found.permute(2, 0, 1) if channels_last else found, expected)
 
 
-def test_an_array_outlives_the_head_and_the_samples_after_it(photo: Path, tmp_path: Path) -> None:
+def test_an_array_outlives_the_decoder_and_the_samples_after_it(photo: Path, tmp_path: Path) -> None:
     save_jpeg(tmp_path / "other.jpg", 6, 90, 120)
     plan, _ = plan_of(transforms.CenterCrop(50), transforms.PILToTensor(), channels_last=True)
-    one = head()
-    first = one.run(index_of(photo, tmp_path / "other.jpg"), plan, 0, NO_DRAWS)
+    one = decoder()
+    first = one.run_file(bytes(photo), plan, NO_DRAWS)
     copy = np.array(first)
-    second = one.run(index_of(photo, tmp_path / "other.jpg"), plan, 1, NO_DRAWS)
+    second = one.run_file(bytes(tmp_path / "other.jpg"), plan, NO_DRAWS)
     del one
     gc.collect()
     assert np.array_equal(np.asarray(first), copy)
@@ -88,17 +83,17 @@ def test_what_pillow_has_to_decode_comes_back_as_none_and_goes_on_from_its_pixel
     image = synthetic_image(3, 70, 64)
     image.save(tmp_path / "image.png")
     plan, _ = plan_of(transforms.CenterCrop(33), transforms.PILToTensor(), channels_last=True)
-    one = head()
-    assert one.run(index_of(tmp_path / "image.png"), plan, 0, NO_DRAWS) is None
+    one = decoder()
+    assert one.run_file(bytes(tmp_path / "image.png"), plan, NO_DRAWS) is None
     assert one.fallback_reason == "the first bytes are not those of a JPEG file"
-    pixels = one.run_pixels(plan, image.tobytes(), 70, 64, NO_DRAWS)
+    pixels = one.run_pixels(image.tobytes(), 70, 64, plan, NO_DRAWS)
     assert np.array_equal(np.asarray(pixels), np.asarray(transforms.CenterCrop(33)(image)))
 
 
 @pytest.mark.parametrize("limits", [{"native_jpeg": False}, {"max_pixels": 100}])
 def test_limits_leave_a_clean_file_to_pillow(photo: Path, limits: dict[str, Any]) -> None:
     plan, _ = plan_of(transforms.CenterCrop(33), transforms.PILToTensor(), channels_last=True)
-    assert head(**limits).run(index_of(photo), plan, 0, NO_DRAWS) is None
+    assert decoder(**limits).run_file(bytes(photo), plan, NO_DRAWS) is None
 
 
 @pytest.mark.parametrize(
@@ -115,7 +110,7 @@ def test_a_file_that_cannot_be_read_is_a_failure_with_a_stage(
 ) -> None:
     make(tmp_path / "file")
     plan, _ = plan_of(transforms.CenterCrop(33), transforms.PILToTensor(), channels_last=True)
-    failure = head(**limits).run(index_of(tmp_path / "file"), plan, 0, NO_DRAWS)
+    failure = decoder(**limits).run_file(bytes(tmp_path / "file"), plan, NO_DRAWS)
     assert isinstance(failure, dict)
     assert (failure["stage"], failure["errno"], failure["exception"]) == (stage, number, None)
     assert failure["text"]
@@ -129,10 +124,10 @@ def test_draws_move_as_torchs_generator_and_a_failed_sample_can_be_rewound(photo
     state = generator.get_state()
     draws = _native.TorchDraws(0, uniform_rule())
     draws.load(state.numpy())
-    one = head()
-    assert one.run(index_of(photo, tmp_path / "cut.jpg"), plan, 1, draws) is None
+    one = decoder()
+    assert one.run_file(bytes(tmp_path / "cut.jpg"), plan, draws) is None
     draws.load(state.numpy())
-    pixels = one.run(index_of(photo), plan, 0, draws)
+    pixels = one.run_file(bytes(photo), plan, draws)
     before = torch.get_rng_state()
     torch.set_rng_state(state)
     expected, end = np.asarray(crop(Image.open(photo))), torch.get_rng_state()
@@ -144,20 +139,37 @@ def test_draws_move_as_torchs_generator_and_a_failed_sample_can_be_rewound(photo
 
 def test_counters_are_of_the_time_since_they_were_taken(photo: Path) -> None:
     plan, _ = plan_of(transforms.CenterCrop(33), transforms.PILToTensor(), channels_last=True)
-    one = head()
+    one = decoder()
     for _ in range(2):
-        one.run(index_of(photo), plan, 0, NO_DRAWS)
+        one.run_file(bytes(photo), plan, NO_DRAWS)
     counters = one.take_counters()
     assert counters["bytes_read"] == 2 * photo.stat().st_size
     assert all(seconds > 0 for seconds in counters["stage_seconds"].values())
     assert one.take_counters()["bytes_read"] == 0
 
 
-def test_arguments_that_do_not_fit_are_refused(photo: Path) -> None:
+def test_arguments_that_do_not_fit_are_refused() -> None:
     plan, _ = plan_of(transforms.CenterCrop(33), transforms.PILToTensor(), channels_last=True)
-    for index in (-1, 1):
-        with pytest.raises(IndexError, match=f"sample index {index} is not in"):
-            head().run(index_of(photo), plan, index, NO_DRAWS)
     for width, height in ((3, 2), (0, 0), (-1, -6)):
         with pytest.raises(ValueError, match="pixels must hold width"):
-            head().run_pixels(plan, bytes(17), width, height, NO_DRAWS)
+            decoder().run_pixels(bytes(17), width, height, plan, NO_DRAWS)
+
+
+def test_a_damaged_image_is_damaged_before_the_steps_cannot_be_applied_to_it(photo: Path, tmp_path: Path) -> None:
+    (tmp_path / "cut.jpg").write_bytes(photo.read_bytes()[:-700])
+    plan, _ = plan_of(transforms.RandomCrop(300), transforms.PILToTensor(), channels_last=True)
+    one = decoder()
+    failure = one.run_file(bytes(photo), plan, NO_DRAWS)
+    assert isinstance(failure, dict)
+    assert failure["stage"] == "transform"
+    assert one.run_file(bytes(tmp_path / "cut.jpg"), plan, NO_DRAWS) is None
+
+
+def test_contents_of_a_file_are_as_the_file(photo: Path) -> None:
+    plan, _ = plan_of(transforms.CenterCrop(33), transforms.PILToTensor(), channels_last=True)
+    one = decoder()
+    from_bytes = one.run_bytes(photo.read_bytes(), plan, NO_DRAWS)
+    assert np.array_equal(np.asarray(from_bytes), np.asarray(one.run_file(bytes(photo), plan, NO_DRAWS)))
+    assert one.take_counters()["bytes_read"] == photo.stat().st_size
+    assert one.run_bytes(b"words", plan, NO_DRAWS) is None
+    assert one.fallback_reason == "the first bytes are not those of a JPEG file"

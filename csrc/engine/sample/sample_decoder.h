@@ -1,0 +1,65 @@
+// Single samples for code that goes on with them, in memory of their own.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "base/image_view.h"
+#include "base/span.h"
+#include "base/status.h"
+#include "engine/sample/native_sample_worker.h"
+#include "engine/sample/sample_file.h"
+#include "engine/sample/sample_task.h"
+#include "engine/sample/sample_timings.h"
+#include "image/plan/transform_plan.h"
+#include "image/random/draw_source.h"
+#include "kernels/kernel_table.h"
+
+namespace fastload {
+
+// What a plan has made of one image: `size_bytes` bytes in the plan's layout.
+struct DecodedSample {
+    std::unique_ptr<std::uint8_t[]> bytes;
+    std::size_t size_bytes = 0;
+    ImageSize size;
+};
+
+// The scratch and code of one thread, for plans of any kind. Not thread-safe; never throws, never takes the GIL.
+class SampleDecoder {
+  public:
+    using Plan = std::shared_ptr<const TransformPlan>;
+
+    // May throw std::bad_alloc.
+    SampleDecoder(const KernelTable& kernels, const NativeWorkerOptions& options);
+
+    // Of a file, or of what is in one. A status for which is_for_fallback() holds means: let the reference decoder
+    // provide the pixels and call run_with_pixels. Whatever the status, `draws` may have moved: rewind them before
+    // another try.
+    Status run(ByteSpan path, const Plan& plan, DrawSource* draws, DecodedSample* sample) noexcept;
+    Status run_with_contents(ByteSpan contents, const Plan& plan, DrawSource* draws, DecodedSample* sample) noexcept;
+
+    // The same from pixels that somebody else decoded.
+    Status run_with_pixels(const PackedImageView& rgb, const Plan& plan, DrawSource* draws,
+                           DecodedSample* sample) noexcept;
+
+    // See ResolvedTransform; of what was run last.
+    bool keeps_info() const noexcept { return report_.views.front().keeps_info; }
+
+    // Sums since the last call.
+    SampleTimings take_timings() noexcept;
+
+    std::size_t scratch_bytes() const noexcept { return file_.held_bytes() + worker_.scratch_bytes(); }
+
+  private:
+    template <typename Load>
+    Status make(const Plan& plan, DrawSource* draws, DecodedSample* sample, Load load) noexcept;
+
+    NativeSampleWorker worker_;
+    SampleFile file_;
+    SampleSource source_;  // with one view, of the plan at hand
+    SampleReport report_;
+    SampleTimings timings_;
+};
+
+}  // namespace fastload
