@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "cuda/convert_kernels.h"
+#include "cuda/batch_conversion.h"
 
 #ifdef __CUDACC__
 #define FASTLOAD_HOST_DEVICE __host__ __device__

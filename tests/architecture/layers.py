@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import fnmatch
+import graphlib
 import os
 import re
 import sys
@@ -48,10 +49,11 @@ PYTHON_LEVELS = {
     "__init__": 8,
     "__main__": 8,
 }
-# A folder that has no row is flat: its modules may use each other.
+# In a folder that has no row modules may use each other, but not in a circle.
 LEVELS = {
     "csrc": CPP_LEVELS,
     "csrc/codec": {"decoder": 0, "jpeg": 1, "probe": 1},
+    "csrc/image": {"pixels": 0, "random": 0, "resize": 0, "blur": 1, "plan": 1, "steps": 2},
     "csrc/engine": {
         "fork_guard": 0,
         "sample": 0,
@@ -65,6 +67,27 @@ LEVELS = {
         "engine": 6,
     },
     "fastload": PYTHON_LEVELS,
+    "fastload/_threads": {
+        "_counters": 0,
+        "_dataset_lock": 0,
+        "_inherited": 0,
+        "_own_dataset": 0,
+        "_splitting": 0,
+        "_torch_globals": 0,
+        "_worker_error": 0,
+        "_draw_mode": 1,
+        "_gil_watch": 1,
+        "_init_fn": 2,
+        "_random_stream": 2,
+        "_fetcher": 3,
+        "_native_part": 3,
+        "_task": 3,
+        "_dataset": 4,
+        "_worker_group": 4,
+        "_iterator": 5,
+        "_native_part_fetcher": 5,
+        "__init__": 6,
+    },
 }
 # The engine knows devices by device/backend.h, though its level would allow more.
 FORBIDDEN_PAIRS = {("engine", "cuda")}
@@ -119,6 +142,41 @@ def level_violation(own_path: Path, used_path: Path) -> str | None:
     return f"{own} must not name {used}" if (own, used) in FORBIDDEN_PAIRS else None
 
 
+def included_paths(path: Path, csrc: Path) -> Iterator[Path]:
+    """What a C++ file includes of the project's headers; below the root, without suffix."""
+    for bracket, header in INCLUDE.findall(path.read_text()):
+        if bracket == '"':
+            yield Path("csrc", header).with_suffix("")
+
+
+def imported_paths(path: Path, root: Path) -> Iterator[Path]:
+    """What a Python file imports of the package; below the root, without suffix."""
+    for module in imported_modules(ast.parse(path.read_text()), list(path.relative_to(root).parts[:-1])):
+        if is_or_lies_in(module, "fastload") and not any(is_or_lies_in(module, name) for name in EXTENSION_MODULES):
+            yield module_path(module, root)
+
+
+def circles(root: Path) -> Iterator[tuple[str, str]]:
+    """(folder, what is wrong) for each folder without levels whose modules use each other in a circle."""
+    uses: dict[Path, dict[str, set[str]]] = {}
+    files = [
+        *((path, included_paths(path, root / "csrc")) for path in cpp_files(root)),
+        *((path, imported_paths(path, root)) for path in python_files(root)),
+    ]
+    for path, used_paths in files:
+        own = path.relative_to(root).with_suffix("")
+        for used in used_paths:
+            folder = Path(os.path.commonpath([own, used]))
+            if used != own and folder.as_posix() not in LEVELS:
+                modules = (path.relative_to(folder).parts[0] for path in (own, used))
+                uses.setdefault(folder, {}).setdefault(next(modules), set()).add(next(modules))
+    for folder, graph in uses.items():
+        try:
+            graphlib.TopologicalSorter(graph).prepare()
+        except graphlib.CycleError as error:
+            yield folder.as_posix(), f"uses itself in a circle: {' <- '.join(error.args[1])}"
+
+
 def check_cpp_file(path: Path, csrc: Path) -> Iterator[tuple[str, str]]:
     """(what is used, what is wrong) for each violation in one C++ file."""
     name = path.relative_to(csrc).as_posix()
@@ -164,9 +222,8 @@ def check_python_file(path: Path, root: Path) -> Iterator[tuple[str, str]]:
     """(what is used, what is wrong) for each violation in one Python file of the package."""
     name = path.relative_to(root).as_posix()
     tree = ast.parse(path.read_text())
-    package = list(path.relative_to(root).parts[:-1])
     own = path.relative_to(root).with_suffix("")
-    for module in imported_modules(tree, package):
+    for module in imported_modules(tree, list(own.parts[:-1])):
         for thing, homes in PYTHON_HOMES.items():
             if is_or_lies_in(module, thing) and name not in homes:
                 yield thing, f"imports {module}; the home of {thing} is {' or '.join(homes)}"
@@ -195,14 +252,23 @@ def module_path(module: str, root: Path) -> Path:
     return path / "__init__"
 
 
+def cpp_files(root: Path) -> list[Path]:
+    return sorted(path for kind in ("*.h", "*.cpp", "*.cu") for path in (root / "csrc").rglob(kind))
+
+
+def python_files(root: Path) -> list[Path]:
+    return sorted((root / "fastload").rglob("*.py"))
+
+
 def violations(root: Path, exceptions: dict[tuple[str, str], str] | None = None) -> list[str]:
     """'path: what is wrong' for every violation under root/csrc and root/fastload, and every exception not needed."""
     allowed = EXCEPTIONS if exceptions is None else exceptions
     found: list[tuple[str, str, str]] = []
-    for path in sorted(path for kind in ("*.h", "*.cpp", "*.cu") for path in (root / "csrc").rglob(kind)):
+    found += [(folder, "circle", problem) for folder, problem in circles(root)]
+    for path in cpp_files(root):
         name = path.relative_to(root).as_posix()
         found += [(name, used, problem) for used, problem in check_cpp_file(path, root / "csrc")]
-    for path in sorted((root / "fastload").rglob("*.py")):
+    for path in python_files(root):
         name = path.relative_to(root).as_posix()
         found += [(name, used, problem) for used, problem in check_python_file(path, root)]
     needed = {(name, used) for name, used, _ in found}

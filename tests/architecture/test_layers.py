@@ -106,10 +106,9 @@ def test_every_folder_of_this_repository_is_looked_at() -> None:
 
 
 def test_every_folder_with_folders_in_it_has_levels_for_what_is_there() -> None:
-    for kind in ("csrc/**/*.h", "csrc/**/*.cpp", "fastload/**/*.py"):
-        for path in layers.ROOT.glob(kind):
-            if (folder := path.parent.parent) != layers.ROOT:
-                assert path.parent.name in layers.LEVELS[folder.relative_to(layers.ROOT).as_posix()]
+    for path in [*layers.cpp_files(layers.ROOT), *layers.python_files(layers.ROOT)]:
+        if (folder := path.parent.parent) != layers.ROOT:
+            assert path.parent.name in layers.LEVELS[folder.relative_to(layers.ROOT).as_posix()]
 
 
 @pytest.mark.parametrize("folder", layers.LEVELS)
@@ -145,6 +144,21 @@ def test_modules_inside_a_folder_have_levels_too(
     reports = layers.violations(tmp_path, exceptions={})
     assert len(reports) == (1 if addition else 0), reports
     assert all(report.startswith(f"{name}: ") and expected in report for report in reports)
+
+
+@pytest.mark.parametrize(
+    ("folder", "tree"),
+    [
+        ("csrc/kernels", {"a.cpp": '#include "kernels/b.h"\n', "b.h": '#include "kernels/a.h"\n', "a.h": ""}),
+        ("fastload/sources", {"_a.py": "from . import _b\n", "_b.py": "def f():\n    from ._a import g\n"}),
+    ],
+)
+def test_modules_of_a_folder_without_levels_use_each_other_in_no_circle(
+    tmp_path: Path, folder: str, tree: dict[str, str]
+) -> None:
+    plant(tmp_path, {**CLEAN_TREE, **{f"{folder}/{name}": text for name, text in tree.items()}})
+    (report,) = layers.violations(tmp_path, exceptions={})
+    assert report.startswith(f"{folder}: uses itself in a circle: ")
 
 
 def test_exception_silences_its_row_and_an_unused_one_is_reported(tmp_path: Path) -> None:

@@ -116,7 +116,7 @@ STEPS: list[tuple[str, dict[str, Any], Callable[[str], list[_core.Step]]]] = [
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize(("name", "arguments", "steps"), STEPS, ids=lambda value: str(value)[:40])
+@pytest.mark.parametrize(("name", "arguments", "steps"), STEPS, ids=[f"{row[0]}-{row[1]}" for row in STEPS])
 def test_steps(family: str, name: str, arguments: dict[str, Any], steps: Callable[[str], list[_core.Step]]) -> None:
     transform = getattr(FAMILIES[family], name)(**arguments)
     result = lowered(T.Compose([T.RandomHorizontalFlip(), transform]))

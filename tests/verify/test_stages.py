@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -396,13 +397,13 @@ class _Unsteady:
 
 
 class _Counting:
-    """A transform that makes another image at each call."""
+    """A transform that makes another image at each call, also where threads call it at once."""
 
-    calls = 0
+    def __init__(self) -> None:
+        self.calls = itertools.count()
 
     def __call__(self, image: Image.Image) -> Image.Image:
-        self.calls += 1
-        return Image.fromarray(np.asarray(image) // 2 + np.uint8(self.calls % 100))
+        return Image.fromarray(np.asarray(image) // 2 + np.uint8(next(self.calls) % 100))
 
 
 @pytest.mark.parametrize("kind", [_Unsteady, _Counting])
