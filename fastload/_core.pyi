@@ -185,6 +185,11 @@ class ColorJitter(Step):
     saturation: Sequence[float] | None
     hue: Sequence[float] | None
 
+class RandomRotation(Step):
+    degrees: Sequence[float]
+    center: Sequence[float] | None
+    fill: Sequence[int]
+
 class RandomErasing(Step):
     probability: float
     scale: Sequence[float]

@@ -69,6 +69,7 @@ RandomCrop = _core.RandomCrop
 RandomErasing = _core.RandomErasing
 RandomHorizontalFlip = _core.RandomHorizontalFlip
 RandomResizedCrop = _core.RandomResizedCrop
+RandomRotation = _core.RandomRotation
 RandomVerticalFlip = _core.RandomVerticalFlip
 Resize = _core.Resize
 ResizeShorterSide = _core.ResizeShorterSide

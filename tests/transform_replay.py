@@ -149,6 +149,10 @@ def flip(direction: Image.Transpose) -> Callable[[Image.Image, Any], Image.Image
     return lambda image, step: image.transpose(direction) if happens(step) else image
 
 
+def random_rotation(image: Image.Image, step: Any) -> Image.Image:
+    return image.rotate(uniform(step.degrees), center=step.center, fillcolor=tuple(step.fill))
+
+
 def random_apply(image: Image.Image, step: Any) -> Image.Image:
     draw = torch.rand(1).item()
     is_skipped = step.probability < draw if step.family == "v1" else draw >= step.probability
@@ -249,6 +253,7 @@ STEPS: dict[type, Callable[[Image.Image, Any], Image.Image]] = {
     _core.RandomCrop: random_crop,
     _core.RandomHorizontalFlip: flip(Image.Transpose.FLIP_LEFT_RIGHT),
     _core.RandomVerticalFlip: flip(Image.Transpose.FLIP_TOP_BOTTOM),
+    _core.RandomRotation: random_rotation,
     _core.RandomApply: random_apply,
     _core.ApplyOp: pixel_op,
     _core.ColorJitter: color_jitter,

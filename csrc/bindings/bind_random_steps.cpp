@@ -6,6 +6,7 @@
 #include "image/steps/random_apply.h"
 #include "image/steps/random_erasing.h"
 #include "image/steps/random_flip.h"
+#include "image/steps/random_rotation.h"
 
 namespace fastload {
 
@@ -21,6 +22,8 @@ void bind_random_steps(pybind11::module_& m) {
     bind_fields(StepClass<ColorJitter>(m, "ColorJitter"), field<&ColorJitter::brightness>("brightness"),
                 field<&ColorJitter::contrast>("contrast"), field<&ColorJitter::saturation>("saturation"),
                 field<&ColorJitter::hue>("hue"));
+    bind_fields(StepClass<RandomRotation>(m, "RandomRotation"), field<&RandomRotation::degrees>("degrees"),
+                field<&RandomRotation::center>("center"), field<&RandomRotation::fill>("fill"));
     bind_fields(StepClass<RandomErasing>(m, "RandomErasing"), field<&RandomErasing::probability>("probability"),
                 field<&RandomErasing::scale>("scale"), field<&RandomErasing::ratio>("ratio"),
                 field<&RandomErasing::log_ratio>("log_ratio"), field<&RandomErasing::value>("value"));

@@ -61,6 +61,7 @@ _BOTH: Mapping[str, NativeTransform] = {
     "Pad": _on_image("padding fill _fill padding_mode", _geometry.lower_pad),
     "RandomHorizontalFlip": _on_image("p", _geometry.lower_horizontal_flip),
     "RandomVerticalFlip": _on_image("p", _geometry.lower_vertical_flip),
+    "RandomRotation": _on_image("degrees interpolation expand center fill _fill", _geometry.lower_random_rotation),
     "Grayscale": _on_image("num_output_channels", _color.lower_grayscale),
     "RandomGrayscale": _on_image("p", _color.lower_random_grayscale),
     "ColorJitter": _on_image("brightness contrast saturation hue", _color.lower_color_jitter),

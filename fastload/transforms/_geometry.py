@@ -110,6 +110,16 @@ def lower_vertical_flip(transform: Any, context: StageContext) -> list[_native.S
     return [_native.RandomVerticalFlip(probability=_parameters.probability(transform.p))]
 
 
+def lower_random_rotation(transform: Any, context: StageContext) -> list[_native.Step]:
+    mode = _parameters.interpolation(transform.interpolation, context.family)
+    if mode != "nearest" or _parameters.flag(transform.expand, "expand"):
+        raise RunsInPythonError(f"interpolation {mode} and expand {transform.expand}", "nearest and False")
+    center = None if transform.center is None else _parameters.pair(transform.center, "center")
+    degrees = _parameters.interval(transform.degrees, "degrees")
+    fill = _parameters.fill_of(transform, context.family)
+    return [_native.RandomRotation(degrees=degrees, center=center, fill=fill)]
+
+
 def _resized_longer_side(size: Size | None, max_size: object) -> Size:
     """v2's rule where `size` is None: the short side is truncated."""
     if size is None:

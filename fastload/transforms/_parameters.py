@@ -58,12 +58,18 @@ def number(value: object, name: str) -> float:
     return float(value)  # type: ignore[arg-type]
 
 
-def interval(value: object, name: str) -> tuple[float, float]:
+def pair(value: object, name: str, allowed: str = "two finite Python numbers") -> tuple[float, float]:
     if isinstance(value, (list, tuple)) and len(value) == 2 and all(map(is_number, value)):
-        low, high = float(value[0]), float(value[1])
-        if low <= high and max(-low, high, high - low) <= torch.finfo(torch.float32).max:
-            return low, high
-    raise RunsInPythonError(f"{name} {value!r}", "two Python numbers, the smaller one first")
+        return float(value[0]), float(value[1])
+    raise RunsInPythonError(f"{name} {value!r}", allowed)
+
+
+def interval(value: object, name: str) -> tuple[float, float]:
+    allowed = "two Python numbers, the smaller one first"
+    low, high = pair(value, name, allowed)
+    if low <= high and max(-low, high, high - low) <= torch.finfo(torch.float32).max:
+        return low, high
+    raise RunsInPythonError(f"{name} {value!r}", allowed)
 
 
 def flag(value: object, name: str) -> bool:

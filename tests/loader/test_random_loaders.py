@@ -74,6 +74,7 @@ def image_steps(choose: random.Random, family: Any, size: int) -> list[Any]:
     pool = [
         lambda: family.RandomHorizontalFlip(choose.choice([0.0, 0.3, 0.5, 1.0])),
         lambda: family.RandomVerticalFlip(choose.choice([0.0, 0.5, 1.0])),
+        lambda: family.RandomRotation(choose.choice([20, (90, 180)]), fill=choose.choice([0, 200])),
         lambda: family.RandomGrayscale(choose.choice([0.0, 0.5, 1.0])),
         lambda: family.ColorJitter(
             choose.choice([0, 0.4]), choose.choice([0, 0.4]), choose.choice([0, 0.4]), choose.choice([0, 0.1])

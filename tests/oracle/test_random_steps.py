@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 import torchvision_shim  # noqa: F401
+from lowered_transforms import lowered_step
 from native_steps import (
     Step,
     always,
@@ -92,6 +93,48 @@ def test_flips_and_grayscale_equal_torchvision(version: str, probability: float)
         ]
     )
     assert len(check(steps, transform)) == len(SIZES) * (1 if probability in (0, 1) else 8)
+
+
+ROTATIONS: list[dict[str, Any]] = [
+    {"degrees": 30},
+    {"degrees": (-400, 1e6), "fill": 77},
+    {"degrees": 180, "fill": (1, 2, 255), "center": (3, 40.5)},
+    {"degrees": (0, 0)},
+    {"degrees": (90, 90), "fill": [9]},
+    {"degrees": (-180, -180)},
+    {"degrees": (630, 630), "fill": (0, 0, 7)},
+    {"degrees": (-360, -360), "center": [0, 0]},
+    {"degrees": (-1e-30, -1e-30)},  # in Python -1e-30 % 360.0 is 360.0
+]
+
+
+@both_versions
+@pytest.mark.parametrize("arguments", ROTATIONS, ids=str)
+def test_rotation_equals_torchvision(version: str, arguments: dict[str, Any]) -> None:
+    transform = VERSIONS[version].RandomRotation(**arguments)
+    results = check([lowered_step(transform)], transform)
+    is_random = transform.degrees[0] < transform.degrees[1]
+    assert len(results) > (30 if is_random else 0) * len(SIZES)
+
+
+@both_versions
+@pytest.mark.parametrize("center", [None, (10.25, -3)])
+def test_matrices_of_rotations_are_pillows(version: str, center: tuple[float, float] | None) -> None:
+    transform = VERSIONS[version].RandomRotation((-720, 720), center=center)
+    plan = make_plan([lowered_step(transform)])
+    image = noise(33, 20)
+    for seed in range(2000):
+        torch.manual_seed(seed)
+        expected = recorded_op(lambda: transform(image))
+        ((word, *matrix, _),) = plan.resolve(native_draws(seed), 33, 20)
+        assert (word, matrix) == ("affine", list(expected.matrix)), seed
+
+
+@pytest.mark.parametrize("value", [{"degrees": (2, 1)}, {"center": (math.nan, 0)}])
+def test_rotations_that_make_no_sense_are_refused(value: dict[str, Any]) -> None:
+    (name,) = value
+    with pytest.raises(ValueError, match=f"{name} must be two "):
+        _core.RandomRotation(**{"degrees": (0, 1), "center": None, "fill": (0, 0, 0)} | value)
 
 
 @both_versions

@@ -169,8 +169,8 @@ def test_each_stage_has_a_verdict() -> None:
         "AutoAugment, CenterCrop, ColorJitter, ConvertImageDtype, GaussianBlur, Grayscale, Normalize, PILToTensor, "
         "Pad, RandAugment, RandomAdjustSharpness, RandomApply, RandomAutocontrast, RandomCrop, RandomEqualize, "
         "RandomErasing, RandomGrayscale, RandomHorizontalFlip, RandomInvert, RandomPosterize, RandomResizedCrop, "
-        "RandomSolarize, RandomVerticalFlip, Resize, ToTensor, TrivialAugmentWide, v2.Identity, v2.RGB, v2.ToDtype, "
-        "v2.ToImage, v2.ToPureTensor"
+        "RandomRotation, RandomSolarize, RandomVerticalFlip, Resize, ToTensor, TrivialAugmentWide, v2.Identity, "
+        "v2.RGB, v2.ToDtype, v2.ToImage, v2.ToPureTensor"
     )
     assert [str(stage) for stage in result.stages] == [
         "position 1 of 8, CenterCrop: native",

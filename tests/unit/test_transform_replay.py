@@ -79,7 +79,13 @@ def image_transforms(family: Any) -> st.SearchStrategy[Any]:
         build("TrivialAugmentWide", fill=st.none() | FILLS),
         build("AutoAugment", policy=st.sampled_from(list(T.AutoAugmentPolicy)), fill=st.none() | FILLS),
         build("GaussianBlur", kernel_size=st.just(3)),
-        build("RandomRotation", degrees=st.just(30)),
+        build(
+            "RandomRotation",
+            degrees=st.sampled_from([30, (0, 0), (180, 180), (90, 90)]),
+            expand=st.sampled_from([False, False, False, True]),
+            center=st.none() | st.just((3, 4.5)),
+            fill=FILLS,
+        ),
         st.builds(Noise),
         st.builds(Flip),
     )

@@ -43,6 +43,12 @@ def shorter_side(size: int, max_size: int | None = None, interpolation: str = "b
     return _core.ResizeShorterSide(size=size, max_size=max_size, interpolation=interpolation)
 
 
+def rotation(
+    degrees: tuple[float, float], center: tuple[float, float] | None = None, fill: tuple[int, int, int] = (0, 0, 0)
+) -> _core.Step:
+    return _core.RandomRotation(degrees=degrees, center=center, fill=fill)
+
+
 def jitter(**ranges: Any) -> _core.Step:
     return _core.ColorJitter(**{"brightness": None, "contrast": None, "saturation": None, "hue": None} | ranges)
 
@@ -98,6 +104,12 @@ STEPS: list[tuple[str, dict[str, Any], Callable[[str], list[_core.Step]]]] = [
     ("RandomHorizontalFlip", {}, lambda _: [_core.RandomHorizontalFlip(probability=0.5)]),
     ("RandomHorizontalFlip", {"p": 1}, lambda _: [_core.RandomHorizontalFlip(probability=1.0)]),
     ("RandomVerticalFlip", {"p": 0.1}, lambda _: [_core.RandomVerticalFlip(probability=FLOAT32[0.1])]),
+    ("RandomRotation", {"degrees": 30}, lambda _: [rotation((-30, 30))]),
+    (
+        "RandomRotation",
+        {"degrees": (5, 7), "center": [1, 2.5], "fill": 3, "interpolation": T.InterpolationMode.NEAREST},
+        lambda _: [rotation((5, 7), (1.0, 2.5), (3, 3, 3))],
+    ),
     ("Grayscale", {"num_output_channels": 3}, lambda _: [apply(_core.Grayscale(), None)]),
     ("RandomGrayscale", {}, lambda _: [apply(_core.Grayscale(), FLOAT32[0.1])]),
     ("RandomInvert", {}, lambda _: [apply(_core.Invert())]),
@@ -314,7 +326,15 @@ def changed(transform: Any, **attributes: Any) -> Any:
         (T.RandomChoice([T.CenterCrop(8)]), "not native yet"),
         (v2.RandomChoice([T.CenterCrop(8)]), "not native yet"),
         (T.RandomOrder([T.CenterCrop(8)]), "not native yet"),
-        (T.RandomRotation(30), "not native yet"),
+        (T.RandomAffine(30), "not native yet"),
+        (
+            T.RandomRotation(30, T.InterpolationMode.BILINEAR),
+            "bilinear and expand False; native: nearest",
+        ),
+        (T.RandomRotation(30, expand=True), "interpolation nearest and expand True; native: nearest and False"),
+        (T.RandomRotation(30, expand=1), "expand 1; native: True or False"),
+        (changed(T.RandomRotation(30), degrees=(2, 1)), "degrees (2, 1); native: two Python numbers"),
+        (changed(T.RandomRotation(30), center=(1, np.float32(2))), "center (1, np.float32(2.0)); native: two finite"),
         (T.Lambda(len), "not native yet"),
         (v2.Lambda(len), "not native yet"),
         (T.Normalize(0, 1), "not native on images; native: after PILToTensor, ToTensor or v2.ToImage"),

@@ -1,0 +1,23 @@
+// torchvision's RandomRotation with NEAREST, to an image of the same size.
+#pragma once
+
+#include <array>
+#include <optional>
+#include <string>
+
+#include "image/pixels/fill_image.h"
+#include "image/plan/step.h"
+
+namespace fastload {
+
+// Counter-clockwise by an angle drawn from `degrees`, around `center`, else around the middle of the image.
+struct RandomRotation final : Step {
+    std::array<double, 2> degrees{};
+    std::optional<std::array<double, 2>> center;  // (x, y), in pixels from the upper left corner
+    RgbFill fill{};
+
+    std::string check() const override;
+    Status resolve(DrawSource* draws, Resolver* resolver) const noexcept override;
+};
+
+}  // namespace fastload
