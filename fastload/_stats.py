@@ -1,4 +1,4 @@
-"""What a loader has counted, as a typed snapshot."""
+"""Counters of a loader, as a typed snapshot."""
 
 from __future__ import annotations
 

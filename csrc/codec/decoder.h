@@ -1,4 +1,4 @@
-// What the rest of the project sees of a decoder: limits, header facts, and region decode into column strips.
+// Interface of a decoder: limits, header facts, and decoding of a region into column strips.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What one conversion on a device reads and writes.
+// Arguments of one conversion on a device.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What the engine asks of a device: copies in the background, and to know when they are done.
+// Interface of a device: copies in the background, and their completion.
 #pragma once
 
 #include <cstddef>

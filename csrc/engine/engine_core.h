@@ -1,4 +1,4 @@
-// What an engine's threads and lanes share. It lives until the last of them is gone, which may be after the engine.
+// State that the threads and lanes of an engine share. It lives until the last of them is gone, maybe after the engine.
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// What the engine counts, and where time goes.
+// Counters and times of the engine.
 #pragma once
 
 #include <cstddef>

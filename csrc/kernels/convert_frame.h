@@ -1,4 +1,4 @@
-// How a last write walks over its source; what a run of pixels becomes is the kernel's own.
+// The loop of a last write over its source; the kernels convert runs of pixels.
 #pragma once
 
 #include <algorithm>

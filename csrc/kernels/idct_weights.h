@@ -1,4 +1,4 @@
-// What every variant of the inverse DCT is made of: constants of the algorithm and places of coefficients.
+// Constants and coefficient places that all variants of the inverse DCT share.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What every resize kernel needs to know about a job before it touches pixels.
+// Facts about a resize job that every kernel needs before it touches pixels.
 #pragma once
 
 #include <algorithm>

@@ -1,1 +1,1 @@
-"""Where batches are written, and their way to a device and into the hands of the user."""
+"""Memory of batches, and their way to a device and to the user."""

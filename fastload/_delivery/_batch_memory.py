@@ -1,4 +1,4 @@
-"""Where native threads write a batch, and how it becomes what the user gets: on the host, or staged for a device."""
+"""Memory of native batches, on the host or staged for a device, and the tensors that the user gets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a batch that a device has failed is told."""
+"""Errors of a device, with the batch that it failed."""
 
 from __future__ import annotations
 

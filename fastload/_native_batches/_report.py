@@ -1,4 +1,4 @@
-"""What a native loader tells of the samples of a batch."""
+"""Report on the samples of a native batch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From what native code reports about a bad sample to the exception that the user gets."""
+"""Exceptions for bad samples, made from native code's reports."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What belongs to the process: its exit, its processors and ranks, its limits, and what an iterator begins with."""
+"""The process: its exit, its processors and ranks, its limits, and the base of the iterators."""

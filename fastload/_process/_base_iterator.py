@@ -1,4 +1,4 @@
-"""What all iterators of the loader share."""
+"""Base class of the loader's iterators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What has to be over before the interpreter is torn down: threads of Python that wait, and those that iterate."""
+"""Exit of the interpreter: threads of Python that wait or iterate end before it is torn down."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many processors this process may use, for num_workers="auto"."""
+"""Number of processors that this process may use, for num_workers="auto"."""
 
 from __future__ import annotations
 

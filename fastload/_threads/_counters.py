@@ -1,4 +1,4 @@
-"""What the threads of a loader have done in Python, in the terms of LoaderStats."""
+"""Counters of the Python work of a loader's threads, named as in LoaderStats."""
 
 from __future__ import annotations
 

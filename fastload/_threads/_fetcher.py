@@ -1,4 +1,4 @@
-"""What a thread makes batches with."""
+"""Base class of the fetchers, which make a thread's batches."""
 
 from __future__ import annotations
 

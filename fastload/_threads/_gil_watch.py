@@ -1,4 +1,4 @@
-"""Finds out for how much of the time the GIL is held, by looking now and then."""
+"""Estimates the share of time in which the GIL is held, from looks now and then."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the samples of one thread draw their random numbers from, native code and Python alternating."""
+"""Random numbers of one thread's samples, drawn by native code and Python in turn."""
 
 from __future__ import annotations
 

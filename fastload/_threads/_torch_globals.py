@@ -1,4 +1,4 @@
-"""What torch keeps for a whole process and its worker processes have for themselves: answered for each thread.
+"""torch's settings of a process, answered for each thread as for a worker process.
 
 ``torch.utils.data.get_worker_info()``, ``torch.manual_seed()`` and the like ask this thread's worker, where it has one,
 and are torch's own everywhere else. They are changed where they are, and not exchanged for other functions: data sets

@@ -1,4 +1,4 @@
-// How long the stages of a sample take.
+// Times of the stages of a sample.
 #pragma once
 
 #include <chrono>

@@ -1,5 +1,5 @@
-// How torch computes the weights. Float32 throughout, in the order of torch's own loops: only so are they the same to
-// the last bit.
+// The weights as torch computes them. Float32 throughout, in the order of torch's own loops: only so are they the same
+// to the last bit.
 #include <algorithm>
 #include <cmath>
 #include <cstring>

@@ -1,4 +1,4 @@
-// Which columns or rows a nearest-neighbour operation reads.
+// Source columns and rows of a nearest-neighbour operation.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// How large images may be.
+// Limits of image sizes.
 #pragma once
 
 #include <cstdint>

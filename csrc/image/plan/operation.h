@@ -1,4 +1,4 @@
-// What is done to the image of one sample, with every draw made and every size known.
+// An operation on the image of one sample: every draw is made, every size is known.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What the elements of a sample look like in the batch.
+// Layout of a sample's elements in the batch.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Where stored pixels are on the image that the transforms so far have made.
+// Place of the stored pixels on the image that the transforms so far have made.
 #pragma once
 
 #include <cstdint>

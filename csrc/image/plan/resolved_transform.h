@@ -1,4 +1,4 @@
-// What a plan comes to for one sample.
+// A plan resolved for one sample.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Where random transforms take their numbers from: torch's generator, or a counter.
+// Sources of random numbers for transforms: torch's generator, or a counter.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Which of torchvision's two families a transform is of.
+// The two families of torchvision's transforms, v1 and v2.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What every step that crops comes to.
+// The crop operation, which all steps that crop share.
 #pragma once
 
 #include "image/plan/placement.h"

@@ -1,4 +1,4 @@
-// What torchvision's RandAugment, TrivialAugmentWide and AutoAugment choose from, with every operation worked out.
+// The choices of torchvision's RandAugment, TrivialAugmentWide and AutoAugment: each operation in each strength.
 #pragma once
 
 #include <cstdint>

@@ -1,0 +1,178 @@
+"""Puts ten faults into the product, one after the other, and shows that `make test` catches each.
+
+    python tests/seeded_faults.py               # all; some minutes, most of them for the first build
+    python tests/seeded_faults.py shrink sort   # those whose names contain one of these words
+
+Works in a copy of the tree. For each fault the tests that `make test` runs are run until one fails, those of its own
+suites first. Exits with 1 where a fault is caught by none.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One place of the product with other words in it.
+
+    Attributes:
+        path: Of the file, which contains `text` once.
+        suites: The files and folders of tests where a failure is expected.
+    """
+
+    name: str
+    path: str
+    text: str
+    replacement: str
+    suites: str
+
+
+TOP = "if (is_both || rows > 0) box.top = draw_offset(rows, draws);\n"
+LEFT = "if (is_both || columns > 0) box.left = draw_offset(columns, draws);\n"
+FAULTS = [
+    Fault(
+        "a crop draws its column before its row",
+        "csrc/image/steps/random_crop.cpp",
+        f"{TOP}    {LEFT}",
+        f"{LEFT}    {TOP}",
+        "tests/oracle/test_random_steps.py",
+    ),
+    Fault(
+        "a sample draws before the one in front of it",
+        "csrc/engine/queues/draw_order.cpp",
+        "if (!turn.has_size) return false;",
+        "if (!turn.has_size) continue;",
+        "tests/loader/test_torch_random.py tests/loader/test_recipes.py tests/cpp",
+    ),
+    Fault(
+        "a file that shrinks is taken as it is",
+        "csrc/io/file_reader.cpp",
+        'return {StatusCode::kFileShrank, 0, done, ""};',
+        "break;",
+        "tests/unit tests/loader",
+    ),
+    Fault(
+        "negative resize weights are rounded upwards",
+        "csrc/image/resize/resize_plan.cpp",
+        "weight < 0.0 ? -0.5 : 0.5",
+        "weight < 0.0 ? 0.5 : 0.5",
+        "tests/oracle/test_resize.py tests/oracle",
+    ),
+    Fault(
+        "an end of band covers a block less",
+        "csrc/codec/jpeg/entropy_progressive.cpp",
+        "return (1U << length) +",
+        "return (1U << length) - (length > 0 ? 1U : 0U) +",
+        "tests/oracle",
+    ),
+    Fault(
+        "restart markers are read as data",
+        "csrc/codec/jpeg/entropy_baseline.cpp",
+        "restart_interval == 0 ? mcu_count : restart_interval",
+        "restart_interval == 0 ? mcu_count : mcu_count",
+        "tests/oracle",
+    ),
+    Fault(
+        "names are not sorted",
+        "csrc/io/directory_scan.cpp",
+        "std::sort(names.begin(), names.end());",
+        "",
+        "tests/unit/test_folder_index.py tests/unit",
+    ),
+    Fault(
+        "a file that cannot be read is no OSError",
+        "fastload/_pillow/_failures.py",
+        'elif stage in ("open", "read"):',
+        'elif stage == "open":',
+        "tests/unit tests/loader",
+    ),
+    Fault(
+        "Python draws again what native code has drawn",
+        "fastload/_threads/_random_stream.py",
+        "        self._take_generator().set_state(self._state)\n",
+        "",
+        "tests/unit/test_transform_replay.py tests/loader",
+    ),
+    Fault(
+        "the consumer's stream does not wait for the copy",
+        "fastload/_delivery/_hand_over.py",
+        "self.device.wait_event(self.device.recorded_event())",
+        "self.device.recorded_event()",
+        "tests/device",
+    ),
+]
+
+
+def copy_tree(to: Path) -> None:
+    listed = subprocess.check_output(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=ROOT, text=True
+    )
+    for name in filter(None, listed.split("\0")):
+        if (source := ROOT / name).is_file():
+            (to / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(source, to / name)
+
+
+def build(root: Path) -> None:
+    command = [sys.executable, "setup.py", "--quiet", "build_ext", "--inplace"]
+    subprocess.run(command, cwd=root, check=True, capture_output=True)
+
+
+def failing_test(root: Path, suites: list[str]) -> str | None:
+    """The first test of `make test` that fails, or None."""
+    result = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-x", "-n", "2", "--dist", "loadgroup", "--tier", "test", *suites],
+        cwd=root,
+        env={**os.environ, "PYTHONPATH": str(root)},
+        capture_output=True,
+        text=True,
+    )
+    if result.returncode in (0, 5):  # 5: there is nothing for it in these
+        return None
+    found = re.search(r"^(?:FAILED|ERROR) (\S+)", result.stdout, re.MULTILINE)
+    if result.returncode != 1 or found is None:
+        sys.exit(f"pytest ended with {result.returncode}:\n{result.stdout[-3000:]}{result.stderr[-3000:]}")
+    return found.group(1)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("words", nargs="*", help="only faults with one of these in their names")
+    words = parser.parse_args().words
+    missed = 0
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder) / "fastload"
+        copy_tree(root)
+        build(root)
+        for fault in FAULTS:
+            if words and not any(word in fault.name for word in words):
+                continue
+            path = root / fault.path
+            original = path.read_text()
+            if original.count(fault.text) != 1:
+                sys.exit(f"{fault.path} must contain {fault.text!r} once; write the fault {fault.name!r} anew")
+            path.write_text(original.replace(fault.text, fault.replacement))
+            is_native = path.suffix == ".cpp"
+            if is_native:
+                build(root)
+            test = failing_test(root, fault.suites.split()) or failing_test(root, ["tests"])
+            print(f"{fault.name}: {test or 'NOT CAUGHT'}", flush=True)
+            missed += test is None
+            path.write_text(original)
+        if missed:
+            sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()
