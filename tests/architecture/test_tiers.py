@@ -8,6 +8,7 @@ from typing import Any
 
 import campaign
 import pytest
+import seeded_faults
 import tiers
 
 
@@ -99,3 +100,11 @@ def test_a_run_of_a_campaign_goes_on_where_the_last_one_ended_and_tells_what_it_
     campaign.write_record(found, first, 7)
     assert record.read_text().splitlines()[-1].endswith("| 7 | files | 20..22 | 21 |")
     assert campaign.next_seeds()["files"] == 23
+
+
+def test_every_seeded_fault_can_be_put_into_the_product() -> None:
+    for fault in seeded_faults.FAULTS:
+        text = (tiers.ROOT / fault.path).read_text()
+        assert text.count(fault.text) == 1, fault.name
+        assert fault.text != fault.replacement
+        assert all((tiers.ROOT / suite).exists() for suite in fault.suites.split()), fault.name
