@@ -3,8 +3,8 @@
     python tests/seeded_faults.py               # all; some minutes, most of them for the first build
     python tests/seeded_faults.py shrink sort   # those whose names contain one of these words
 
-Works in a copy of the tree. For each fault the tests that `make test` runs are run until one fails, those of its own
-suites first. Exits with 1 where a fault is caught by none.
+Works in a copy of the tree, build/seeded_faults, which the next run builds on. For each fault the tests of `make test`
+are run until one fails, those of its own suites first. Exits with 1 where a fault is caught by none.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -115,13 +114,17 @@ FAULTS = [
 
 
 def copy_tree(to: Path) -> None:
+    """Leaves what was built there."""
+    for path in sorted(to.rglob("*"), reverse=True) if to.exists() else []:
+        if path.is_file() and path.suffix != ".so" and "build" not in path.relative_to(to).parts:
+            path.unlink()
     listed = subprocess.check_output(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=ROOT, text=True
     )
     for name in filter(None, listed.split("\0")):
         if (source := ROOT / name).is_file():
             (to / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(source, to / name)
+            shutil.copy2(source, to / name)
 
 
 def build(root: Path) -> None:
@@ -140,8 +143,8 @@ def failing_test(root: Path, suites: list[str]) -> str | None:
     )
     if result.returncode in (0, 5):  # 5: there is nothing for it in these
         return None
-    found = re.search(r"^(?:FAILED|ERROR) (\S+)", result.stdout, re.MULTILINE)
-    if result.returncode != 1 or found is None:
+    found = re.search(r"^(?:FAILED|ERROR) (\S+::\S+)", result.stdout, re.MULTILINE)
+    if found is None:
         sys.exit(f"pytest ended with {result.returncode}:\n{result.stdout[-3000:]}{result.stderr[-3000:]}")
     return found.group(1)
 
@@ -151,27 +154,25 @@ def main() -> None:
     parser.add_argument("words", nargs="*", help="only faults with one of these in their names")
     words = parser.parse_args().words
     missed = 0
-    with tempfile.TemporaryDirectory() as folder:
-        root = Path(folder) / "fastload"
-        copy_tree(root)
-        build(root)
-        for fault in FAULTS:
-            if words and not any(word in fault.name for word in words):
-                continue
-            path = root / fault.path
-            original = path.read_text()
-            if original.count(fault.text) != 1:
-                sys.exit(f"{fault.path} must contain {fault.text!r} once; write the fault {fault.name!r} anew")
-            path.write_text(original.replace(fault.text, fault.replacement))
-            is_native = path.suffix == ".cpp"
-            if is_native:
-                build(root)
-            test = failing_test(root, fault.suites.split()) or failing_test(root, ["tests"])
-            print(f"{fault.name}: {test or 'NOT CAUGHT'}", flush=True)
-            missed += test is None
-            path.write_text(original)
-        if missed:
-            sys.exit(1)
+    root = ROOT / "build" / "seeded_faults"
+    copy_tree(root)
+    build(root)
+    for fault in FAULTS:
+        if words and not any(word in fault.name for word in words):
+            continue
+        path = root / fault.path
+        original = path.read_text()
+        if original.count(fault.text) != 1:
+            sys.exit(f"{fault.path} must contain {fault.text!r} once; write the fault {fault.name!r} anew")
+        path.write_text(original.replace(fault.text, fault.replacement))
+        if path.suffix == ".cpp":
+            build(root)
+        test = failing_test(root, fault.suites.split()) or failing_test(root, ["tests"])
+        print(f"{fault.name}: {test or 'NOT CAUGHT'}", flush=True)
+        missed += test is None
+        path.write_text(original)
+    if missed:
+        sys.exit(1)
 
 
 if __name__ == "__main__":
