@@ -8,7 +8,6 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
 
 REINSTALL = "Install fastload with this Python: python -m pip install --no-build-isolation <folder of fastload>"
 
@@ -26,83 +25,9 @@ def explain_import_failure(folder: Path, error: ImportError) -> str:
 
 try:
     from fastload import _core
+    from fastload._core import *  # noqa: F403 - the rest of the package names them by this module
 except ImportError as error:
     raise ImportError(explain_import_failure(Path(__file__).parent, error)) from error
-
-version: str = _core.version
-
-Affine = _core.Affine
-ApplyOp = _core.ApplyOp
-AutoAugment = _core.AutoAugment
-Autocontrast = _core.Autocontrast
-Batch = _core.Batch
-BatchCopy = _core.BatchCopy
-Brightness = _core.Brightness
-CenterCrop = _core.CenterCrop
-ColorJitter = _core.ColorJitter
-Contrast = _core.Contrast
-CounterDraws = _core.CounterDraws
-DeviceBackend = _core.DeviceBackend
-DrawSource = _core.DrawSource
-Engine = _core.Engine
-Equalize = _core.Equalize
-FallbackTask = _core.FallbackTask
-FolderIndex = _core.FolderIndex
-GaussianBlur = _core.GaussianBlur
-Grayscale = _core.Grayscale
-Hue = _core.Hue
-Identity = _core.Identity
-Invert = _core.Invert
-Iteration = _core.Iteration
-ListedIndex = _core.ListedIndex
-MAX_BLUR_SIZE = _core.MAX_BLUR_SIZE
-MAX_IMAGE_SIDE = _core.MAX_IMAGE_SIDE
-MAX_OPERATIONS = _core.MAX_OPERATIONS
-MAX_POLICY_OPS = _core.MAX_POLICY_OPS
-Pad = _core.Pad
-PixelOp = _core.PixelOp
-PolicyChoice = _core.PolicyChoice
-Posterize = _core.Posterize
-RandAugment = _core.RandAugment
-RandomApply = _core.RandomApply
-RandomCrop = _core.RandomCrop
-RandomErasing = _core.RandomErasing
-RandomHorizontalFlip = _core.RandomHorizontalFlip
-RandomResizedCrop = _core.RandomResizedCrop
-RandomRotation = _core.RandomRotation
-RandomVerticalFlip = _core.RandomVerticalFlip
-Resize = _core.Resize
-ResizeShorterSide = _core.ResizeShorterSide
-Rotate180 = _core.Rotate180
-Rotate270 = _core.Rotate270
-Rotate90 = _core.Rotate90
-SampleDecoder = _core.SampleDecoder
-SampleIndex = _core.SampleIndex
-Saturation = _core.Saturation
-Sharpness = _core.Sharpness
-Solarize = _core.Solarize
-StagingRing = _core.StagingRing
-StagingSlot = _core.StagingSlot
-Step = _core.Step
-TorchDraws = _core.TorchDraws
-TorchExp = _core.TorchExp
-TorchGaussian = _core.TorchGaussian
-TransformPlan = _core.TransformPlan
-TrivialAugmentWide = _core.TrivialAugmentWide
-UniformRule = _core.UniformRule
-active_kernel_table = _core.active_kernel_table
-file_system_kind = _core.file_system_kind
-gaussian_sums = _core.gaussian_sums
-gaussian_weights = _core.gaussian_weights
-gil_wait_seconds = _core.gil_wait_seconds
-has_fast_blur = _core.has_fast_blur
-list_directories = _core.list_directories
-open_cuda_device = _core.open_cuda_device
-sweep_staging_rings = _core.sweep_staging_rings
-if TYPE_CHECKING:
-    DeviceFailure = _core.DeviceFailure
-    FolderListing = _core.FolderListing
-    SampleFailure = _core.SampleFailure
 
 
 @functools.cache
@@ -158,7 +83,7 @@ def build_info() -> BuildInfo:
     """
     found = _import_cuda_kernels()
     return BuildInfo(
-        version=version,
+        version=_core.version,
         compiler=_core.compiler,
         cxx_standard=_core.cxx_standard,
         kernel_tables=tuple(_core.available_kernel_tables().split(", ")),
