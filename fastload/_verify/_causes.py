@@ -15,7 +15,7 @@ from fastload._verify._proofs import Side, image_finding
 from fastload._verify._report import Stage
 from fastload._verify._rng_states import Generators
 from fastload._verify._runner import DeliveredSample, LoaderRunner, Outcome, error_kind
-from fastload._verify._sample_parts import LoadFailed, SampleParts, Unknown, find_parts, path_of
+from fastload._verify._sample_parts import LoadFailed, SampleParts, find_parts, path_of
 from fastload._verify._settings import loader_differences, stage_of_step
 
 
@@ -56,11 +56,8 @@ class Causes:
             right = left if is_shared else self._parts(1, new.index)
         except LoadFailed as failure:
             return Finding("values", shortened(f"cannot be loaded again: {type(failure.cause).__name__}: {failure}"))
-        for parts in (left, right):
-            if isinstance(parts, Unknown):
-                return _of_unknown(old.values, differing, parts)
-        assert isinstance(left, SampleParts)
-        assert isinstance(right, SampleParts)
+        if isinstance(left, str) or isinstance(right, str):
+            return _by_place(old.values, differing, left if isinstance(left, str) else str(right))
         if not any(where[: len(left.where)] == left.where for where in differing):
             return Finding("label", _values_text(old.values, new.values, differing))
         sides = (
@@ -69,7 +66,7 @@ class Causes:
         )
         return image_finding(*sides, differing, self._known_differences())
 
-    def _parts(self, number: int, index: Any) -> SampleParts | Unknown:
+    def _parts(self, number: int, index: Any) -> SampleParts | str:
         return find_parts(self._runners[number].loader.dataset, index, self._generators)
 
     def _known_differences(self) -> list[str]:
@@ -118,13 +115,6 @@ def same_index(old: Any, new: Any) -> bool:
         return bool(old == new)
     except Exception:  # noqa: BLE001 - keys may be of any type
         return False
-
-
-def _of_unknown(values: Sample, differing: Mapping[Where, ValueDifference], parts: Unknown) -> Finding:
-    found = _by_place(values, differing, parts.reason)
-    if found.stage == "values" and not parts.is_repeatable:
-        return Finding("values", "the data set gives another sample each time, also from equal generators")
-    return found
 
 
 def _by_place(values: Sample, differing: Mapping[Where, ValueDifference], reason: str) -> Finding:

@@ -52,11 +52,15 @@ def split_batch(batch: Any, num_samples: int | None) -> list[Sample] | None:
 
 def fields(batch: Any) -> Sample:
     """`batch` as one sample: its entries where it is a list, tuple or mapping."""
-    if isinstance(batch, Mapping):
-        return {(key,): part for key, part in batch.items()}
-    if isinstance(batch, (list, tuple)):
-        return {(number,): part for number, part in enumerate(batch)}
-    return {(): batch}
+    parts = parts_of(batch)
+    return {(): batch} if parts is None else {(key,): part for key, part in parts}
+
+
+def parts_of(value: Any) -> list[tuple[Any, Any]] | None:
+    """What a mapping, list or tuple holds, each part behind its key or position; None of anything else."""
+    if isinstance(value, Mapping):
+        return list(value.items())
+    return list(enumerate(value)) if isinstance(value, (list, tuple)) else None
 
 
 def fingerprint(value: Any) -> bytes:
@@ -73,9 +77,10 @@ def _update(digest: Any, value: Any) -> None:
     elif isinstance(value, np.ndarray) and value.dtype != object:
         digest.update(f"{value.dtype} {value.shape}".encode())
         digest.update(value.tobytes())
-    elif isinstance(value, (Mapping, list, tuple)):
-        digest.update(f"{_type_name(value)} {len(value)}".encode())
-        for part in value.items() if isinstance(value, Mapping) else value:
+    elif (parts := parts_of(value)) is not None:
+        digest.update(f"{_type_name(value)} {len(parts)}".encode())
+        for key, part in parts:
+            digest.update(repr(key).encode())
             _update(digest, part)
     else:
         digest.update(repr(value).encode())
@@ -84,27 +89,22 @@ def _update(digest: Any, value: Any) -> None:
 def _first_length(batch: Any) -> int | None:
     if isinstance(batch, (torch.Tensor, np.ndarray)):
         return len(batch) if _is_sliceable(batch) else None
-    parts = batch.values() if isinstance(batch, Mapping) else batch if isinstance(batch, (list, tuple)) else ()
-    return next((length for part in parts if (length := _first_length(part)) is not None), None)
+    parts = parts_of(batch) or []
+    return next((length for _, part in parts if (length := _first_length(part)) is not None), None)
 
 
 def _collect_columns(part: Any, length: int, where: Where, columns: dict[Where, Sequence[Any]]) -> bool:
     """Whether all of `part` is columns of `length` entries; they are added to `columns`."""
-    if _is_column(part, length):
+    is_list = isinstance(part, (list, tuple)) and len(part) == length
+    if (
+        _is_column(part, length)
+        or (is_list and where and not all(_is_column(inner, length) for inner in part))
+        or (is_list and part and all(isinstance(inner, (str, bytes)) for inner in part))
+    ):
         columns[where] = part
         return True
-    is_list = isinstance(part, (list, tuple))
-    if is_list and where and len(part) == length and not all(_is_column(inner, length) for inner in part):
-        columns[where] = part
-        return True
-    if is_list and part and all(isinstance(inner, (str, bytes)) for inner in part) and len(part) == length:
-        columns[where] = part
-        return True
-    if isinstance(part, Mapping):
-        return all(_collect_columns(inner, length, (*where, key), columns) for key, inner in part.items())
-    return is_list and all(
-        _collect_columns(inner, length, (*where, number), columns) for number, inner in enumerate(part)
-    )
+    parts = parts_of(part)
+    return parts is not None and all(_collect_columns(inner, length, (*where, key), columns) for key, inner in parts)
 
 
 def _is_column(part: Any, length: int) -> bool:
@@ -126,19 +126,21 @@ def is_label(where: Where, sample: Sample) -> bool:
 
 def structure_difference(old: Any, new: Any) -> str | None:
     """What differs in the containers of two batches, or None."""
+    if (unlike := _unlike_kinds(old, new)) is not None:
+        return unlike
+    pairs = zip(parts_of(old) or [], parts_of(new) or [], strict=True)
+    return next((f"in [{key!r}]: {found}" for (key, a), (_, b) in pairs if (found := structure_difference(a, b))), None)
+
+
+def _unlike_kinds(old: Any, new: Any) -> str | None:
+    """What differs in type, keys or length of two values, or None."""
     if type(old) is not type(new):
         return f"{_type_name(old)} against {_type_name(new)}"
-    if isinstance(old, Mapping):
-        if list(old) != list(new):
-            return f"keys {list(old)} against {list(new)}"
-        pairs = [(key, old[key], new[key]) for key in old]
-    elif isinstance(old, (list, tuple)):
-        if len(old) != len(new):
-            return f"{_type_name(old)} of {len(old)} against {len(new)}"
-        pairs = [(number, *pair) for number, pair in enumerate(zip(old, new, strict=True))]
-    else:
-        return None
-    return next((f"in [{key!r}]: {found}" for key, a, b in pairs if (found := structure_difference(a, b))), None)
+    if isinstance(old, Mapping) and list(old) != list(new):
+        return f"keys {list(old)} against {list(new)}"
+    if isinstance(old, (list, tuple)) and len(old) != len(new):
+        return f"{_type_name(old)} of {len(old)} against {len(new)}"
+    return None
 
 
 def count_bytes(value: Any) -> int:
@@ -147,29 +149,21 @@ def count_bytes(value: Any) -> int:
         return value.numel() * value.element_size()
     if isinstance(value, np.ndarray):
         return value.nbytes
-    if isinstance(value, Mapping):
-        return sum(map(count_bytes, value.values()))
-    if isinstance(value, (list, tuple)):
-        return sum(map(count_bytes, value))
+    if (parts := parts_of(value)) is not None:
+        return sum(count_bytes(part) for _, part in parts)
     return len(value) if isinstance(value, (str, bytes)) else 8
 
 
 def difference(old: Any, new: Any) -> ValueDifference | None:
     """How `old` and `new` differ in any bit, or None. NaN equals NaN of the same bits; 0.0 does not equal -0.0."""
-    if type(old) is not type(new):
-        return _unlike(old, new, f"{_type_name(old)} against {_type_name(new)}")
+    if (unlike := _unlike_kinds(old, new)) is not None:
+        return _unlike(old, new, unlike)
     if isinstance(old, torch.Tensor):
         return _tensor_difference(old, new)
     if isinstance(old, np.ndarray):
         return _array_difference(old, new)
-    if isinstance(old, Mapping):
-        if list(old) != list(new):
-            return _unlike(old, new, f"keys {list(old)} against {list(new)}")
-        return _combined(difference(old[key], new[key]) for key in old)
-    if isinstance(old, (list, tuple)):
-        if len(old) != len(new):
-            return _unlike(old, new, f"{_type_name(old)} of {len(old)} against {len(new)}")
-        return _combined(difference(a, b) for a, b in zip(old, new, strict=True))
+    if (parts := parts_of(old)) is not None:
+        return _combined(difference(a, b) for (_, a), (_, b) in zip(parts, parts_of(new) or [], strict=True))
     return _object_difference(old, new)
 
 
@@ -233,8 +227,9 @@ def _object_difference(old: Any, new: Any) -> ValueDifference | None:
     if old is new:
         return None
     if all(hasattr(old, name) for name in ("tobytes", "size", "mode")):  # a PIL image
-        is_same = old.mode == new.mode and old.size == new.size
-        return _array_difference(np.asarray(old), np.asarray(new)) if is_same else _unlike(old, new, _sizes(old, new))
+        if (old.mode, old.size) != (new.mode, new.size):
+            return _unlike(old, new, f"{old.mode} {old.size} against {new.mode} {new.size}")
+        return _array_difference(np.asarray(old), np.asarray(new))
     kind: Any = type(old)
     if not isinstance(old, type) and (dataclasses.is_dataclass(old) or kind.__eq__ is object.__eq__):
         return _state_difference(old, new)
@@ -258,10 +253,6 @@ def _state_difference(old: Any, new: Any) -> ValueDifference | None:
         return ValueDifference(count_bytes(old), None, f"{_type_name(old)} cannot be compared")
     # The last two are iterators over items, where there are any.
     return difference(*[[*state[:2], *map(list, filter(None, state[2:]))] for state in states])
-
-
-def _sizes(old: Any, new: Any) -> str:
-    return f"{old.mode} {old.size} against {new.mode} {new.size}"
 
 
 def _tensor_name(tensor: torch.Tensor) -> str:

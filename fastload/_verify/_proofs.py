@@ -6,6 +6,7 @@ it does not guess: then the report names what differs and says that the cause is
 
 from __future__ import annotations
 
+import filecmp
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,7 +21,7 @@ from fastload._verify._findings import Finding, shortened
 from fastload._verify._replay import replay_sample
 from fastload._verify._rng_states import Generators
 from fastload._verify._runner import DeliveredSample, LoaderRunner
-from fastload._verify._sample_parts import SampleParts, file_digest
+from fastload._verify._sample_parts import SampleParts
 from fastload._verify._settings import transforms_difference
 
 _CONFIRMED = "; its pixels follow from these draws"
@@ -88,10 +89,16 @@ def _other_source(old: Side, new: Side, known_differences: list[str]) -> Finding
     paths = [old.parts.path, new.parts.path]
     if None in paths:
         return Finding("values", "the data sets give other images before any transform")
-    digests = [file_digest(path) for path in paths if path is not None]
-    if paths[0] == paths[1] or digests[0] == digests[1] is not None:
+    if paths[0] == paths[1] or _have_equal_bytes(str(paths[0]), str(paths[1])):
         return Finding("decode", f"equal bytes in the file, other pixels from it: {paths[0]}")
     return Finding("read", shortened(f"other bytes in the file, other pixels from it: {paths[0]} against {paths[1]}"))
+
+
+def _have_equal_bytes(path: str, other: str) -> bool:
+    try:
+        return filecmp.cmp(path, other, shallow=False)
+    except OSError:
+        return False
 
 
 def _other_transforms(old: Side, new: Side, known_differences: list[str]) -> Finding | None:

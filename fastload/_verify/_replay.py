@@ -56,19 +56,18 @@ def _replay_view(image: RgbImage, steps: list[Any], report: Sequence[Step], gene
     if first is None:
         return None
     value: Any = apply_steps(image, report)
-    with generators.scratch(0):
-        before = generators.states()
+    with generators.scratch() as have_drawn:
         for step in steps[first:]:
             if type(step).__name__ != "RandomErasing":
                 value = step(value)
-        if generators.have_drawn_since(before):
+        if have_drawn():
             return None  # a random step that the report does not resolve
     return erase_boxes(value, report)
 
 
 def _first_on_tensor(steps: list[Any], image: Any, generators: Generators) -> int | None:
     """The number of the first transform whose result is a tensor."""
-    with generators.scratch(0):
+    with generators.scratch():
         for number, step in enumerate(steps):
             image = step(image)
             if isinstance(image, torch.Tensor):

@@ -7,16 +7,16 @@ does anything and taken out afterwards, so two loaders that share a generator bo
 
 from __future__ import annotations
 
-import hashlib
 import random
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset, Sampler
+
+from fastload._verify._compare import fingerprint
 
 # How deep and how wide generators are looked for: deep enough for a sampler in a batch sampler or a transform in a
 # Compose in a Subset, narrow enough to pass by lists of samples.
@@ -24,19 +24,9 @@ _MAX_DEPTH = 8
 _MAX_ITEMS = 64
 
 
-@dataclass(frozen=True)
-class _Generator:
-    """One generator: how its state is read and written."""
-
-    get_state: Callable[[], Any]
-    set_state: Callable[[Any], object]
-
-
-_GLOBAL = (
-    _Generator(torch.default_generator.get_state, torch.default_generator.set_state),
-    _Generator(random.getstate, random.setstate),
-    _Generator(np.random.get_state, np.random.set_state),
-)
+_KINDS = (torch.Generator, random.Random, np.random.RandomState, np.random.Generator)
+# What the modules' own functions draw from.
+_OF_PROCESS = (torch.default_generator, random._inst, np.random.mtrand._rand)
 
 
 class Generators:
@@ -47,101 +37,73 @@ class Generators:
     """
 
     def __init__(self, owners: Iterable[object]) -> None:
-        found: dict[int, _Generator] = {}
-        for owner in owners:
-            _collect(owner, found, set(), _MAX_DEPTH)
-        self._generators = (*_GLOBAL, *found.values())
+        found = [generator for owner in owners for generator in _generators_in(owner, set(), _MAX_DEPTH)]
+        self._generators: list[Any] = [*_OF_PROCESS, *{id(generator): generator for generator in found}.values()]
 
-    def states(self) -> list[Any]:
-        """A copy of the state of each generator."""
-        return [generator.get_state() for generator in self._generators]
+    def seeded(self, seed: int) -> list[Any]:
+        """The states in which a loader begins: where they are found, the process's ones seeded."""
+        found = self._states()
+        torch.default_generator.manual_seed(seed)
+        random.seed(seed)
+        np.random.seed(seed % 2**32)
+        begin = self._states()
+        self._install(found)
+        return begin
 
-    def install(self, states: list[Any]) -> None:
-        """Puts every generator where `states()` found it."""
+    @contextmanager
+    def swapped(self, states: list[Any]) -> Iterator[None]:
+        """The generators have `states` for as long as it lasts; in the end these are where they were left."""
+        outside = self._states()
+        self._install(states)
+        try:
+            yield
+        finally:
+            states[:] = self._states()
+            self._install(outside)
+
+    @contextmanager
+    def scratch(self) -> Iterator[Callable[[], bool]]:
+        """All draws are always the same for as long as it lasts, and leave no trace.
+
+        Gives a function that says whether a generator has given numbers since.
+        """
+        begin = self.seeded(0)
+        with self.swapped(begin):
+            yield lambda: fingerprint(self._states()) != fingerprint(begin)
+
+    def _states(self) -> list[Any]:
+        return [_state(generator) for generator in self._generators]
+
+    def _install(self, states: list[Any]) -> None:
         for generator, state in zip(self._generators, states, strict=True):
-            generator.set_state(state)
-
-    def have_drawn_since(self, states: list[Any]) -> bool:
-        """Whether one of them has given numbers since `states` were read."""
-        return any(_key(now) != _key(then) for now, then in zip(self.states(), states, strict=True))
-
-    @contextmanager
-    def scratch(self, seed: int) -> Iterator[None]:
-        """The process's generators seeded, for as long as it lasts; then everything is as it was."""
-        before = self.states()
-        try:
-            seed_process(seed)
-            yield
-        finally:
-            self.install(before)
+            _set_state(generator, state)
 
 
-class OwnStates:
-    """One loader's states; `entered()` makes them the process's for as long as it lasts. See Note [own states].
-
-    Begins where the generators are found, the process's ones seeded with `seed`.
-    """
-
-    def __init__(self, generators: Generators, seed: int) -> None:
-        self._generators = generators
-        with generators.scratch(seed):
-            self._states = generators.states()
-
-    def digests(self) -> list[bytes]:
-        """A digest of each generator's present state."""
-        return [hashlib.sha1(repr(_key(state)).encode()).digest() for state in self._states]
-
-    @contextmanager
-    def entered(self) -> Iterator[None]:
-        outside = self._generators.states()
-        self._generators.install(self._states)
-        try:
-            yield
-        finally:
-            self._states = self._generators.states()
-            self._generators.install(outside)
+def _state(generator: Any) -> Any:
+    if isinstance(generator, np.random.Generator):
+        return generator.bit_generator.state
+    return generator.getstate() if isinstance(generator, random.Random) else generator.get_state()
 
 
-def seed_process(seed: int) -> None:
-    """Seeds torch's default CPU generator, ``random`` and NumPy's global generator."""
-    torch.default_generator.manual_seed(seed)
-    random.seed(seed)
-    np.random.seed(seed % 2**32)
+def _set_state(generator: Any, state: Any) -> None:
+    if isinstance(generator, np.random.Generator):
+        generator.bit_generator.state = state
+    elif isinstance(generator, random.Random):
+        generator.setstate(state)
+    else:
+        generator.set_state(state)
 
 
-def _key(state: Any) -> Any:
-    if isinstance(state, torch.Tensor):
-        return state.numpy().tobytes()
-    if isinstance(state, np.ndarray):
-        return state.tobytes()
-    if isinstance(state, (tuple, list)):
-        return [_key(part) for part in state]
-    return {name: _key(part) for name, part in state.items()} if isinstance(state, dict) else state
-
-
-def _collect(owner: object, found: dict[int, _Generator], seen: set[int], depth: int) -> None:
-    """Adds the generators that `owner` holds, directly or in what it is made of."""
+def _generators_in(owner: object, seen: set[int], depth: int) -> Iterator[object]:
+    """The generators that `owner` holds, directly or in what it is made of."""
     if id(owner) in seen or depth == 0:
         return
     seen.add(id(owner))
-    if (generator := _as_generator(owner)) is not None:
-        found[id(owner)] = generator
+    if isinstance(owner, _KINDS):
+        yield owner
         return
     for part in _parts(owner):
-        _collect(part, found, seen, depth - 1)
-
-
-def _as_generator(value: object) -> _Generator | None:
-    if isinstance(value, torch.Generator):
-        return _Generator(value.get_state, value.set_state)
-    if isinstance(value, random.Random):
-        return _Generator(value.getstate, value.setstate)
-    if isinstance(value, np.random.RandomState):
-        return _Generator(value.get_state, value.set_state)
-    if isinstance(value, np.random.Generator):
-        bits: Any = value.bit_generator
-        return _Generator(lambda: bits.state, lambda state: setattr(bits, "state", state))
-    return None
+        yield from _generators_in(part, seen, depth - 1)
 
 
 def _parts(owner: object) -> Iterable[object]:

@@ -17,8 +17,8 @@ from fastload._delivery._device import HOST, Device, moved
 from fastload._errors import SampleError
 from fastload._loader._loader import DataLoader
 from fastload._planning._verdicts import Mode
-from fastload._verify._compare import Sample
-from fastload._verify._rng_states import Generators, OwnStates
+from fastload._verify._compare import Sample, fingerprint
+from fastload._verify._rng_states import Generators
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,8 @@ class LoaderRunner:
         self.loader = loader
         is_in_order = loader.num_workers == 0 or self.is_native or getattr(loader, "in_order", True)
         self._clone = _observed_clone(loader, is_in_order=is_in_order)
-        self._states = OwnStates(generators, seed)
+        self._generators = generators
+        self._states = generators.seeded(seed)
         self._iterator: Any = None
         self._last_reports: list[Any] = []
 
@@ -141,12 +142,12 @@ class LoaderRunner:
 
     def start(self) -> None:
         """Begins the epoch; raises what iter(loader) raises."""
-        with self._states.entered():
+        with self._generators.swapped(self._states):
             self._iterator = iter(self._clone)
 
     def next(self) -> Outcome | None:
         """The next batch or the error in its place; None at the end."""
-        with self._states.entered():
+        with self._generators.swapped(self._states):
             try:
                 batch, error = next(self._iterator), None
             except StopIteration:
@@ -177,9 +178,9 @@ class LoaderRunner:
         before, self._last_reports = self._last_reports, self._iterator.batch_report()
         return None if has_failed and before == self._last_reports else self._last_reports
 
-    def final_states(self) -> list[bytes]:
-        """Digests of the states in which the loader leaves the generators."""
-        return self._states.digests()
+    def final_states(self) -> bytes:
+        """A digest of the states in which the loader leaves the generators."""
+        return fingerprint(self._states)
 
     def close(self) -> None:
         """Ends workers and threads."""

@@ -9,21 +9,20 @@ from __future__ import annotations
 
 import bisect
 import copy
-import hashlib
+import functools
 import operator
 import os
-import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch.utils.data import ConcatDataset, Subset
 
-from fastload._verify._compare import Where, difference
+from fastload._verify._compare import Where, difference, parts_of
 from fastload._verify._rng_states import Generators
 
-_READ_BYTES = 1 << 20
+_UNSTEADY = "the data set gives another sample each time, also from equal generators"
 
 
 @dataclass(frozen=True)
@@ -47,21 +46,6 @@ class SampleParts:
     has_draws: bool
 
 
-@dataclass(frozen=True)
-class Unknown:
-    """A sample that could not be taken apart.
-
-    Attributes:
-        reason: why, as a clause.
-        path: of its file, where that is known.
-        is_repeatable: whether the data set gives the same sample again from generators in the same states.
-    """
-
-    reason: str
-    path: str | None = None
-    is_repeatable: bool = True
-
-
 class LoadFailed(Exception):
     """The data set raised `cause` for this sample; `step` is the transform that did, None where none was reached."""
 
@@ -72,8 +56,11 @@ class LoadFailed(Exception):
         self.step = step
 
 
-def find_parts(dataset: Any, index: Any, generators: Generators) -> SampleParts | Unknown:
+def find_parts(dataset: Any, index: Any, generators: Generators) -> SampleParts | str:
     """Takes sample `index` of `dataset` apart; the data set and all generators stay as they are.
+
+    Returns:
+        The parts; or a clause that says why they are not known.
 
     Raises:
         LoadFailed: the data set has no such sample or cannot load it.
@@ -83,22 +70,23 @@ def find_parts(dataset: Any, index: Any, generators: Generators) -> SampleParts 
     except Exception as error:  # noqa: BLE001 - indices may be of any type
         raise LoadFailed(error.with_traceback(None), None, None) from None
     path = path_of(dataset, index)
+    load = functools.partial(_load, index, path, generators)
     name = type(dataset).__qualname__
     if not hasattr(dataset, "transform"):
-        is_repeatable = _are_equal(*(_item(dataset, index, generators, path) for _ in range(2)))
-        return Unknown(f"{name} has no attribute `transform` to look through", path, is_repeatable)
-    noting = _Noting(dataset.transform, generators)
+        is_repeatable = _are_equal(load(dataset), load(dataset))
+        return f"{name} has no attribute `transform` to look through" if is_repeatable else _UNSTEADY
+    noting = _Noting(dataset.transform)
     try:
         clone = copy.copy(dataset)
         clone.transform = noting
     except Exception as error:  # noqa: BLE001 - the data set's own code decides what is raised
-        return Unknown(f"{name} cannot be copied: {error}", path)
-    item = _item(clone, index, generators, path, noting)
-    if not _are_equal(item, again := _item(dataset, index, generators, path)):
-        is_repeatable = _are_equal(again, _item(dataset, index, generators, path))
-        return Unknown(f"the transforms of {name}, called one by one, do not give its sample", path, is_repeatable)
+        return f"{name} cannot be copied: {error}"
+    item = load(clone, noting)
+    if not _are_equal(item, again := load(dataset)):
+        is_repeatable = _are_equal(again, load(dataset))
+        return f"the transforms of {name}, called one by one, do not give its sample" if is_repeatable else _UNSTEADY
     if noting.num_calls != 1 or (where := _place_of(noting.result, item)) is None:
-        return Unknown(f"the sample of {name} is not what its transform gave", path)
+        return f"the sample of {name} is not what its transform gave"
     return SampleParts(path, noting.image, noting.steps, where, noting.result, noting.has_draws)
 
 
@@ -106,11 +94,11 @@ def _are_equal(one: Any, other: Any) -> bool:
     return difference(one, other) is None
 
 
-def _item(dataset: Any, index: Any, generators: Generators, path: str | None, noting: _Noting | None = None) -> Any:
+def _load(index: Any, path: str | None, generators: Generators, dataset: Any, noting: _Noting | None = None) -> Any:
     """The sample, always from generators in the same states; LoadFailed for what the data set raises."""
-    with generators.scratch(0):
+    with generators.scratch() as have_drawn:
         if noting is not None:
-            noting.begin()
+            noting.have_drawn = have_drawn
         try:
             return dataset[index]
         except Exception as error:  # noqa: BLE001 - the data set's own code decides what is raised
@@ -120,19 +108,15 @@ def _item(dataset: Any, index: Any, generators: Generators, path: str | None, no
 class _Noting:
     """Stands for a data set's transform: runs its steps one by one and keeps what went in and what came out."""
 
-    def __init__(self, transform: Any, generators: Generators) -> None:
+    have_drawn: Callable[[], bool]
+
+    def __init__(self, transform: Any) -> None:
         self.steps = flatten(transform)
         self.num_calls = 0
         self.image: Any = None
         self.result: Any = None
         self.has_draws = False
         self.failed_step: Any = None
-        self._generators = generators
-        self._states: list[Any] = []
-
-    def begin(self) -> None:
-        """From here on it is noted whether a generator gives numbers."""
-        self._states = self._generators.states()
 
     def __call__(self, image: Any) -> Any:
         self.num_calls += 1
@@ -142,7 +126,7 @@ class _Noting:
             self.failed_step = step
             value = step(value)
         self.failed_step = None
-        self.has_draws = self._generators.have_drawn_since(self._states)
+        self.has_draws = self.have_drawn()
         self.result = value
         return value
 
@@ -189,27 +173,4 @@ def path_of(dataset: Any, index: Any) -> str | None:
 def _place_of(result: Any, item: Any) -> Where | None:
     if _are_equal(result, item):
         return ()
-    parts = item.items() if isinstance(item, Mapping) else enumerate(item) if isinstance(item, (list, tuple)) else ()
-    return next(((key,) for key, part in parts if _are_equal(result, part)), None)
-
-
-def file_digest(path: str) -> str | None:
-    """SHA-1 of a regular file's contents; None where it cannot be read."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    except OSError:
-        return None
-    with os.fdopen(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            return None
-        digest = hashlib.sha1()
-        while block := _read(file.read):
-            digest.update(block)
-        return digest.hexdigest()
-
-
-def _read(read: Callable[[int], bytes]) -> bytes:
-    try:
-        return read(_READ_BYTES)
-    except OSError:
-        return b""
+    return next(((key,) for key, part in parts_of(item) or () if _are_equal(result, part)), None)

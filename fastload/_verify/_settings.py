@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import hashlib
 import itertools
 import re
 import types
@@ -13,7 +12,7 @@ from typing import Any
 
 import torch
 
-from fastload._verify._compare import raw_bytes
+from fastload._verify._compare import fingerprint
 from fastload._verify._report import Stage
 from fastload._verify._runner import LoaderRunner
 from fastload._verify._sample_parts import SampleParts, flatten
@@ -154,8 +153,7 @@ def _parameters(value: Any, depth: int = _MAX_DEPTH) -> Any:
     if value is None or isinstance(value, (bool, int, float, complex, str, bytes, Enum, torch.dtype, torch.device)):
         return type(value).__qualname__, repr(value)
     if isinstance(value, torch.Tensor):
-        contents = raw_bytes(value.detach().cpu()).numpy().tobytes()
-        return "Tensor", str(value.dtype), tuple(value.shape), hashlib.sha1(contents).hexdigest()
+        return "Tensor", fingerprint(value.cpu())
     if isinstance(value, types.FunctionType):
         return value.__qualname__, value.__code__.co_code, repr(value.__code__.co_consts), repr(value.__defaults__)
     if depth == 0:
