@@ -11,23 +11,25 @@ from fastload._errors import SampleError
 from fastload._pillow._pillow import classify_failure
 from fastload._verify._compare import Sample, ValueDifference, Where, is_label
 from fastload._verify._findings import Finding, shortened
-from fastload._verify._proofs import Side, image_finding
+from fastload._verify._proofs import Side, proved_finding
 from fastload._verify._report import Stage
-from fastload._verify._rng_states import Generators
-from fastload._verify._runner import DeliveredSample, LoaderRunner, Outcome, error_kind
-from fastload._verify._sample_parts import LoadFailed, SampleParts, find_parts, path_of
+from fastload._verify._runner import DeliveredSample, LoaderRunner, Outcome
+from fastload._verify._sample_parts import LoadFailed
 from fastload._verify._settings import loader_differences, stage_of_step
+
+# Stages of SampleError that have another name here; every other one is of decoding.
+_STAGES: dict[str, Stage] = {"open": "read", "read": "read", "transform": "values"}
 
 
 class Causes:
     """Takes differing samples apart again, on both sides, and says of each what can be proved.
 
-    Samples are loaded once more in this thread, from equal states of all `generators`, which nobody notices.
+    Samples are loaded once more in this thread, from equal states of all generators, which nobody notices.
     """
 
-    def __init__(self, old: LoaderRunner, new: LoaderRunner, generators: Generators) -> None:
-        self._runners = (old, new)
-        self._generators = generators
+    def __init__(self, old: LoaderRunner, new: LoaderRunner) -> None:
+        self._old = old
+        self._new = new
         self._loader_differences = loader_differences(old, new)
         # torch's numbers follow one another: behind a sample that drew more or fewer, the others get other ones.
         self._can_go_on_elsewhere = old.rng == new.rng == "torch"
@@ -51,23 +53,16 @@ class Causes:
         if (devices := _devices(old.values)) != (others := _devices(new.values)):
             return Finding("structure", f"on {', '.join(devices)} against {', '.join(others)}")
         try:
-            left = self._parts(0, old.index)
-            is_shared = self._runners[0].loader.dataset is self._runners[1].loader.dataset
-            right = left if is_shared else self._parts(1, new.index)
+            left = self._old.parts(old.index)
+            is_shared = self._old.loader.dataset is self._new.loader.dataset
+            right = left if is_shared else self._new.parts(new.index)
         except LoadFailed as failure:
             return Finding("values", shortened(f"cannot be loaded again: {type(failure.cause).__name__}: {failure}"))
-        if isinstance(left, str) or isinstance(right, str):
-            return _by_place(old.values, differing, left if isinstance(left, str) else str(right))
-        if not any(where[: len(left.where)] == left.where for where in differing):
-            return Finding("label", _values_text(old.values, new.values, differing))
-        sides = (
-            Side("old", self._runners[0], old, left, self._generators),
-            Side("new", self._runners[1], new, right, self._generators),
-        )
-        return image_finding(*sides, differing, self._known_differences())
-
-    def _parts(self, number: int, index: Any) -> SampleParts | str:
-        return find_parts(self._runners[number].loader.dataset, index, self._generators)
+        if isinstance(left, str):
+            return _by_place(old.values, differing, left)
+        if isinstance(right, str):
+            return _by_place(old.values, differing, right)
+        return proved_finding(Side("old", old, left), Side("new", new, right), differing, self._known_differences())
 
     def _known_differences(self) -> list[str]:
         """What about the two loaders may give them other samples, as far as that is known."""
@@ -78,33 +73,25 @@ class Causes:
     def of_error(self, old: Outcome, new: Outcome) -> tuple[Finding, Any]:
         """(finding, data set index or None) where the loaders did not raise the same kind of error for a batch."""
         self._has_other_sample_before = True
-        number = 1 if new.error is not None else 0
-        outcome = (old, new)[number]
-        error = outcome.error
+        is_new = new.error is not None
+        name, runner = ("new", self._new) if is_new else ("old", self._old)
+        outcome, other = (new, old) if is_new else (old, new)
+        error, kind = outcome.error, outcome.error_kind
         assert error is not None
-        other = (new, old)[number]
-        others = "gives a batch" if other.error is None else f"raises {error_kind(other.error)}"
+        others = "gives a batch" if other.error is None else f"raises {other.error_kind}"
         first_line = str(error).partition("\n")[0]
-        detail = f"the {('old', 'new')[number]} loader raises {error_kind(error)}: {first_line}; the other {others}"
+        detail = f"the {name} loader raises {kind}: {first_line}; the other {others}"
         if isinstance(error, SampleError) and error.stage != "transform":
-            return Finding(_error_stage(error.stage), shortened(detail)), error.index
+            return Finding(_STAGES.get(error.stage, "decode"), shortened(detail)), error.index
         for index in [error.index] if isinstance(error, SampleError) else outcome.indices or []:
             try:
-                self._parts(number, index)
+                runner.parts(index)
             except LoadFailed as failure:
-                if type(failure.cause).__name__ == error_kind(error):
+                if type(failure.cause).__name__ == kind:
                     path = "" if failure.path is None else f" ({failure.path})"
                     step = "" if failure.step is None else f"; raised by {type(failure.step).__qualname__}"
                     return Finding(_failure_stage(failure), shortened(f"{detail}{path}", step)), index
         return Finding(_failure_stage(LoadFailed(error, None, None)), shortened(detail)), None
-
-    def paths(self, old_index: Any, new_index: Any) -> list[str | None]:
-        """The files of two samples, where the data sets tell."""
-        indices = (old_index, new_index)
-        return [
-            None if index is None else path_of(runner.loader.dataset, index)
-            for runner, index in zip(self._runners, indices, strict=True)
-        ]
 
 
 def same_index(old: Any, new: Any) -> bool:
@@ -118,7 +105,7 @@ def same_index(old: Any, new: Any) -> bool:
 
 
 def _by_place(values: Sample, differing: Mapping[Where, ValueDifference], reason: str) -> Finding:
-    """What can be said without looking behind the sample."""
+    """What can be said without looking behind the sample, which cannot be done for this reason."""
     if all(is_label(where, values) for where in differing):
         return Finding("label", f"[{']['.join(map(repr, next(iter(differing))))}] differs")
     for where, found in differing.items():
@@ -127,28 +114,12 @@ def _by_place(values: Sample, differing: Mapping[Where, ValueDifference], reason
     return Finding("values", reason)
 
 
-def _values_text(old: Sample, new: Sample, differing: Mapping[Where, ValueDifference]) -> str:
-    where = next(iter(differing))
-    left, right = (shortened(_scalar_text(side.get(where)), limit=60) for side in (old, new))
-    return f"{left} against {right}"
-
-
-def _scalar_text(value: Any) -> str:
-    return repr(value.item()) if isinstance(value, torch.Tensor) and value.numel() == 1 else repr(value)
-
-
-def _error_stage(stage: str) -> Stage:
-    """The stage of this report for one of SampleError's."""
-    names: dict[str, Stage] = {"open": "read", "read": "read", "transform": "values"}
-    return names.get(stage, "decode")
-
-
 def _failure_stage(failure: LoadFailed) -> Stage:
     if failure.step is not None:
         return stage_of_step(failure.step)
     if failure.path is None and not isinstance(failure.cause, OSError):
         return "values"  # nothing says that a file was being read
-    return _error_stage(classify_failure(failure.cause, failure.path or "").stage)
+    return _STAGES.get(classify_failure(failure.cause, failure.path or "").stage, "decode")
 
 
 def _devices(values: Sample) -> list[str]:

@@ -1,4 +1,4 @@
-"""What can be proved of two samples whose images differ: rules, in the order of the flow.
+"""What can be proved of two samples of one index that differ: the rules of docs/verify.md from the label on.
 
 A rule gives a finding only for what it has seen. What it cannot know, such as the draws of a loader that reports none,
 it does not guess: then the report names what differs and says that the cause is not known.
@@ -7,7 +7,7 @@ it does not guess: then the report names what differs and says that the cause is
 from __future__ import annotations
 
 import filecmp
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -19,7 +19,6 @@ from fastload._pillow import _decode_image
 from fastload._verify._compare import Sample, ValueDifference, Where, difference
 from fastload._verify._findings import Finding, shortened
 from fastload._verify._replay import replay_sample
-from fastload._verify._rng_states import Generators
 from fastload._verify._runner import DeliveredSample, LoaderRunner
 from fastload._verify._sample_parts import SampleParts
 from fastload._verify._settings import transforms_difference
@@ -29,18 +28,16 @@ _CONFIRMED = "; its pixels follow from these draws"
 
 @dataclass(frozen=True)
 class Side:
-    """One of two samples that differ, and what lies behind it.
-
-    Attributes:
-        name: of its loader: "old" or "new".
-        generators: of both loaders.
-    """
+    """One of two samples that differ, and what lies behind it; `name` is its loader's: "old" or "new"."""
 
     name: str
-    runner: LoaderRunner
     sample: DeliveredSample
     parts: SampleParts
-    generators: Generators
+
+    @property
+    def runner(self) -> LoaderRunner:
+        """The loader that delivered it."""
+        return self.sample.runner
 
     @cached_property
     def is_as_expected(self) -> bool | None:
@@ -54,44 +51,63 @@ class Side:
         if self.parts.has_draws:
             if not self.runner.is_native or self.sample.report is None:
                 return None
-            expected = replay_sample(self.parts.image, self.parts.steps, self.sample.report.views, self.generators)
+            views, generators = self.sample.report.views, self.runner.generators
+            expected = replay_sample(self.parts.image, self.parts.steps, views, generators)
         if expected is None or isinstance(expected, Mapping):
             return None
         delivered = _collated(expected, is_batched=self.runner.is_batched)
         return difference(delivered, value_at(self.sample.values, self.parts.where)) is None
 
 
-Rule = Callable[[Side, Side, list[str]], Finding | None]
-
-
-def image_finding(
+def proved_finding(
     old: Side, new: Side, differing: Mapping[Where, ValueDifference], known_differences: list[str]
 ) -> Finding:
-    """What the images of two samples differ by first.
+    """What two samples differ by first, in the order of the flow.
 
     Args:
         differing: the values in which the samples differ.
         known_differences: of the loaders, a clause each.
     """
-    for rule in _RULES:
-        if (finding := rule(old, new, known_differences)) is not None:
-            return finding
+    if not any(where[: len(old.parts.where)] == old.parts.where for where in differing):
+        return Finding("label", _values_text(old, new, next(iter(differing))))
+    if difference(old.parts.image, new.parts.image) is not None:
+        return _of_sources(old.parts.path, new.parts.path)
+    if (setting := transforms_difference(old.parts, new.parts)) is not None:
+        return Finding(setting.stage, shortened(setting.detail))
+    sides = (old, new)
+    for side in sides:
+        if side.is_as_expected is False:
+            return _of_unexpected(side, known_differences)
+    if all(side.runner.has_torchs_batches for side in sides) and any(
+        side.is_as_expected and side.parts.has_draws for side in sides
+    ):
+        draws = " against ".join(_draws_text(side.sample.report) for side in sides)
+        text = f"{'; '.join(known_differences) or 'equal settings, yet other draws'}; {draws}"
+        return Finding("random numbers", shortened(text, _CONFIRMED))
+    if old.is_as_expected and new.is_as_expected:
+        return Finding("values", "each loader gives what its data set gives: the transforms make other images of one")
     for found in differing.values():
         if found.structure is not None:
             return Finding("structure", found.structure)
-    return Finding("values", _text_without_cause("the images differ", known_differences))
+    return _without_cause("the images differ", known_differences)
 
 
-def _other_source(old: Side, new: Side, known_differences: list[str]) -> Finding | None:
-    """The images that go into the transforms differ."""
-    if difference(old.parts.image, new.parts.image) is None:
-        return None
-    paths = [old.parts.path, new.parts.path]
-    if None in paths:
+def _values_text(old: Side, new: Side, where: Where) -> str:
+    values = (side.sample.values.get(where) for side in (old, new))
+    return " against ".join(shortened(_scalar_text(value), limit=60) for value in values)
+
+
+def _scalar_text(value: Any) -> str:
+    return repr(value.item()) if isinstance(value, torch.Tensor) and value.numel() == 1 else repr(value)
+
+
+def _of_sources(old_path: str | None, new_path: str | None) -> Finding:
+    """Of images that differ before any transform."""
+    if old_path is None or new_path is None:
         return Finding("values", "the data sets give other images before any transform")
-    if paths[0] == paths[1] or _have_equal_bytes(str(paths[0]), str(paths[1])):
-        return Finding("decode", f"equal bytes in the file, other pixels from it: {paths[0]}")
-    return Finding("read", shortened(f"other bytes in the file, other pixels from it: {paths[0]} against {paths[1]}"))
+    if old_path == new_path or _have_equal_bytes(old_path, new_path):
+        return Finding("decode", f"equal bytes in the file, other pixels from it: {old_path}")
+    return Finding("read", shortened(f"other bytes in the file, other pixels from it: {old_path} against {new_path}"))
 
 
 def _have_equal_bytes(path: str, other: str) -> bool:
@@ -101,20 +117,10 @@ def _have_equal_bytes(path: str, other: str) -> bool:
         return False
 
 
-def _other_transforms(old: Side, new: Side, known_differences: list[str]) -> Finding | None:
-    """The data sets' transforms are not the same."""
-    found = transforms_difference(old.parts, new.parts)
-    return None if found is None else Finding(found[0], shortened(found[1]))
-
-
-def _other_than_expected(old: Side, new: Side, known_differences: list[str]) -> Finding | None:
-    """One loader's image is not what its data set gives, or not what its report says."""
-    side = next((side for side in (old, new) if side.is_as_expected is False), None)
-    if side is None:
-        return None
+def _of_unexpected(side: Side, known_differences: list[str]) -> Finding:
+    """Of an image that is not what its data set gives, or not what its loader reports."""
     if not side.runner.is_native:
-        text = f"the {side.name} loader's image is not what its data set gives"
-        return Finding("values", _text_without_cause(text, known_differences))
+        return _without_cause(f"the {side.name} loader's image is not what its data set gives", known_differences)
     if side.parts.path is not None and _decodes_otherwise(side.parts.path, side.parts.image):
         text = f"the {side.name} loader's decoder gives other pixels than Pillow: {side.parts.path}"
         return Finding("decode", text)
@@ -129,37 +135,15 @@ def _decodes_otherwise(path: str, image: Any) -> bool:
     return bool(pixels.tobytes() != image.tobytes())
 
 
-def _other_draws(old: Side, new: Side, known_differences: list[str]) -> Finding | None:
-    """One image follows from the draws that its loader reports; by the same transforms the other has other draws."""
-    sides = (old, new)
-    is_confirmed = any(side.is_as_expected and side.parts.has_draws for side in sides)
-    if not is_confirmed or not all(side.runner.has_torchs_batches for side in sides):
-        return None
-    draws = " against ".join(_draws_text(side.sample.report) for side in sides)
-    text = f"{'; '.join(known_differences) or 'equal settings, yet other draws'}; {draws}"
-    return Finding("random numbers", shortened(text, _CONFIRMED))
-
-
 def _draws_text(report: Any) -> str:
     if report is None:
         return "drawn by torch"
     return str(report.views[0] if len(report.views) == 1 else report.views)
 
 
-def _other_results(old: Side, new: Side, known_differences: list[str]) -> Finding | None:
-    """Each loader gives what its data set gives."""
-    if not (old.is_as_expected and new.is_as_expected):
-        return None
-    return Finding("values", "each loader gives what its data set gives: the transforms make other images of one")
-
-
-# In the order of the flow; the first finding counts.
-_RULES: tuple[Rule, ...] = (_other_source, _other_transforms, _other_than_expected, _other_draws, _other_results)
-
-
-def _text_without_cause(text: str, known_differences: list[str]) -> str:
+def _without_cause(text: str, known_differences: list[str]) -> Finding:
     known = f"; known to differ: {'; '.join(known_differences)}" if known_differences else ""
-    return shortened(f"{text}, and the cause is not known{known}")
+    return Finding("values", shortened(f"{text}, and the cause is not known{known}"))
 
 
 def value_at(values: Sample, where: Where) -> Any:

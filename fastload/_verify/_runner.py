@@ -7,7 +7,7 @@ import functools
 import re
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch.utils.data
@@ -19,6 +19,7 @@ from fastload._loader._loader import DataLoader
 from fastload._planning._verdicts import Mode
 from fastload._verify._compare import Sample, fingerprint
 from fastload._verify._rng_states import Generators
+from fastload._verify._sample_parts import SampleParts, find_parts, path_of
 
 
 @dataclass(frozen=True)
@@ -37,20 +38,46 @@ class Outcome:
     indices: list[Any] | None
     reports: list[Any] | None
 
+    @property
+    def error_kind(self) -> str | None:
+        """The name of the class that was raised where the sample was loaded; None where nothing was.
+
+        torch's workers rebuild exceptions, as RuntimeError where they cannot; fastload combines them with SampleError.
+        """
+        if self.error is None:
+            return None
+        if isinstance(self.error, SampleError) and self.error.cause is not None:
+            return type(self.error.cause).__name__
+        if type(self.error) is RuntimeError and (caught := re.match(r"Caught (\w+) in ", str(self.error))):
+            return caught[1]
+        return type(self.error).__name__
+
 
 @dataclass(frozen=True)
 class DeliveredSample:
     """One sample as a loader delivered it.
 
     Attributes:
+        runner: of the loader.
         index: in the data set, or None where unknown.
-        values: its part of the batch.
+        values: its part of the batch; empty where that is not compared.
         report: what a native loader says it did, or None.
     """
 
+    runner: LoaderRunner
     index: Any
-    values: Sample
-    report: Any
+    values: Sample = field(default_factory=dict)
+    report: Any = None
+
+    @property
+    def path(self) -> str | None:
+        """Its file, where the data set tells."""
+        return None if self.index is None else path_of(self.runner.loader.dataset, self.index)
+
+    @functools.cached_property
+    def fingerprint(self) -> bytes:
+        """Of its values."""
+        return fingerprint(self.values)
 
 
 _MODES = {
@@ -76,7 +103,7 @@ class LoaderRunner:
         self.loader = loader
         is_in_order = loader.num_workers == 0 or self.is_native or getattr(loader, "in_order", True)
         self._clone = _observed_clone(loader, is_in_order=is_in_order)
-        self._generators = generators
+        self.generators = generators
         self._states = generators.seeded(seed)
         self._iterator: Any = None
         self._last_reports: list[Any] = []
@@ -140,14 +167,18 @@ class LoaderRunner:
             count = ""
         return f"{kind}: {way}{workers}, {size}{sampler}, {data}{count}"
 
+    def parts(self, index: Any) -> SampleParts | str:
+        """`find_parts` of the loader's data set."""
+        return find_parts(self.loader.dataset, index, self.generators)
+
     def start(self) -> None:
         """Begins the epoch; raises what iter(loader) raises."""
-        with self._generators.swapped(self._states):
+        with self.generators.swapped(self._states):
             self._iterator = iter(self._clone)
 
     def next(self) -> Outcome | None:
         """The next batch or the error in its place; None at the end."""
-        with self._generators.swapped(self._states):
+        with self.generators.swapped(self._states):
             try:
                 batch, error = next(self._iterator), None
             except StopIteration:
@@ -243,15 +274,3 @@ def _observed_clone(loader: torch.utils.data.DataLoader[Any], *, is_in_order: bo
     clone.__class__ = type(type(loader).__name__, (type(loader),), namespace)
     clone.__dict__.update(_iterator=None, index_recorder=recorder)
     return clone
-
-
-def error_kind(error: Exception) -> str:
-    """The name of the class that was raised where the sample was loaded.
-
-    torch's workers rebuild exceptions, as RuntimeError where they cannot; fastload combines them with SampleError.
-    """
-    if isinstance(error, SampleError) and error.cause is not None:
-        return type(error.cause).__name__
-    if type(error) is RuntimeError and (caught := re.match(r"Caught (\w+) in ", str(error))):
-        return caught[1]
-    return type(error).__name__

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from fastload._verify._compare import fingerprint
+from fastload._verify._findings import Finding
 from fastload._verify._report import Stage
 from fastload._verify._runner import LoaderRunner
 from fastload._verify._sample_parts import SampleParts, flatten
@@ -57,7 +58,7 @@ def _function_name(function: Any) -> str:
     return "None" if function is None else str(getattr(function, "__qualname__", type(function).__qualname__))
 
 
-def transforms_difference(old: SampleParts, new: SampleParts) -> tuple[Stage, str] | None:
+def transforms_difference(old: SampleParts, new: SampleParts) -> Finding | None:
     """The first transform that is set otherwise or that one side lacks: its stage, and where and what it is.
 
     Where both sides make several views of an image, that of the first view that has one.
@@ -65,7 +66,7 @@ def transforms_difference(old: SampleParts, new: SampleParts) -> tuple[Stage, st
     views = [_transforms_of_views(parts) for parts in (old, new)]
     for number, view in enumerate(zip(*views, strict=False), start=1):
         if (found := _first_difference(*map(flatten, view))) is not None:
-            return found[0], f"view {number}, {found[1]}"
+            return Finding(found.stage, f"view {number}, {found.detail}")
     return _first_difference(old.steps, new.steps)
 
 
@@ -81,7 +82,7 @@ def _held_transforms(step: Any) -> list[Any]:
     return list(held) if isinstance(held, (list, tuple, torch.nn.ModuleList)) else []
 
 
-def _first_difference(old: list[Any], new: list[Any]) -> tuple[Stage, str] | None:
+def _first_difference(old: list[Any], new: list[Any]) -> Finding | None:
     """Transforms of one class are each other's counterparts; where one side has more of them, the other has None."""
     kinds = [[type(step).__qualname__ for step in steps] for steps in (old, new)]
     matcher = difflib.SequenceMatcher(a=kinds[0], b=kinds[1], autojunk=False)
@@ -90,7 +91,7 @@ def _first_difference(old: list[Any], new: list[Any]) -> tuple[Stage, str] | Non
         for position, (left, right) in enumerate(pairs, start=old_start + 1):
             if left is not right and _parameters(left) != _parameters(right):
                 place = f"transform {position} of {max(len(old), len(new))}"
-                return stage_of_step(left, right), f"{place}, {_difference_text(left, right)}"
+                return Finding(stage_of_step(left, right), f"{place}, {_difference_text(left, right)}")
     return None
 
 
@@ -101,7 +102,7 @@ def stage_of_step(step: Any, counterpart: Any = None) -> Stage:
     """
     held = [_steps_in(step), _steps_in(counterpart)]
     if all(held) and (found := _first_difference(*held)) is not None:
-        return found[0]
+        return found.stage
     stages = set[Stage]()
     for part, inner in zip((step, counterpart), held, strict=True):
         if part is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import Any
 
@@ -16,14 +15,13 @@ from fastload._verify._compare import (
     count_bytes,
     difference,
     fields,
-    fingerprint,
     split_batch,
     structure_difference,
 )
-from fastload._verify._findings import BatchFindings, Finding, Findings
+from fastload._verify._findings import Finding, Findings
 from fastload._verify._report import VerifyReport
 from fastload._verify._rng_states import Generators
-from fastload._verify._runner import DeliveredSample, LoaderRunner, Outcome, error_kind
+from fastload._verify._runner import DeliveredSample, LoaderRunner, Outcome
 
 # A loader whose workers have died raises for ever.
 _MAX_ERRORS_IN_A_ROW = 100
@@ -73,7 +71,7 @@ def verify(
     generators = Generators([old_loader, new_loader])
     with ExitStack() as cleanup:
         runners = [LoaderRunner(loader, generators, seed) for loader in (old_loader, new_loader)]
-        comparison = _Comparison(runners[0], runners[1], generators)
+        comparison = _Comparison(*runners)
         # Processes first: a process should be forked before there are threads.
         for runner in sorted(runners, key=lambda runner: not runner.uses_processes):
             cleanup.callback(runner.close)
@@ -91,10 +89,10 @@ def _int(value: object, name: str) -> int:
 class _Comparison:
     """Compares what two running loaders deliver, and keeps what it finds."""
 
-    def __init__(self, old: LoaderRunner, new: LoaderRunner, generators: Generators) -> None:
+    def __init__(self, old: LoaderRunner, new: LoaderRunner) -> None:
         self._old = old
         self._new = new
-        self._causes = Causes(old, new, generators)
+        self._causes = Causes(old, new)
         self.findings = Findings()
 
     def run(self, limit: int | None) -> None:
@@ -108,7 +106,7 @@ class _Comparison:
             if old is None or new is None:
                 self._compare_ends(batch, old, new)
                 return
-            self._compare(batch, old, new)
+            self._compare(old, new)
             errors = errors + 1 if old.error is not None or new.error is not None else 0
             if errors == _MAX_ERRORS_IN_A_ROW:
                 self.findings.notes.append(f"Stopped after {errors} errors in a row.")
@@ -118,12 +116,14 @@ class _Comparison:
         given = old or new
         assert given is not None
         ended, goes_on, runner = ("new", "old", self._old) if new is None else ("old", "new", self._new)
-        detail = f"the {ended} loader ends after {batch} batches, the {goes_on} one gives {_length(runner, batch)}"
-        record = BatchFindings(batch, len(given.indices or [None]), 0)
-        for position, index in enumerate(given.indices or [None]):
-            indices = (None, index) if old is None else (index, None)
-            record.add(Finding("order", detail), indices, self._causes.paths(*indices), {}, position)
-        self.findings.add(record)
+        finding = Finding(
+            "order", f"the {ended} loader ends after {batch} batches, the {goes_on} one gives {_length(runner, batch)}"
+        )
+        samples = [DeliveredSample(runner, index) for index in given.indices or [None]]
+        for position, sample in enumerate(samples):
+            left, right = (None, sample) if old is None else (sample, None)
+            self.findings.add(finding, left, right, position=position)
+        self.findings.end_batch(len(samples))
 
     def _compare_final_states(self) -> None:
         if self._old.final_states() != self._new.final_states():
@@ -131,102 +131,71 @@ class _Comparison:
                 "The loaders leave the random generators in different states: code after them draws other numbers."
             )
 
-    def _compare(self, batch: int, old: Outcome, new: Outcome) -> None:
+    def _compare(self, old: Outcome, new: Outcome) -> None:
         if old.error is None and new.error is None:
-            self._compare_batches(batch, old, new)
-        elif old.error is not None and new.error is not None and error_kind(old.error) == error_kind(new.error):
-            self._compare_failed_alike(batch, old.indices, new.indices)
-        else:
+            self._compare_batches(old, new)
+            return
+        is_failed_alike = old.error_kind == new.error_kind
+        if not is_failed_alike:
             finding, index = self._causes.of_error(old, new)
-            record = BatchFindings(batch, len(old.indices or new.indices or [None]), 0)
-            record.add(finding, (index, index), self._causes.paths(index, index), {}, None)
-            self.findings.add(record)
-
-    def _compare_failed_alike(self, batch: int, old: list[Any] | None, new: list[Any] | None) -> None:
-        """Of batches that both failed only the indices are left to compare."""
-        record = BatchFindings(batch, len(old or new or [None]), 0)
-        if old is not None and new is not None:
+            self.findings.add(finding, DeliveredSample(self._old, index), DeliveredSample(self._new, index))
+        elif old.indices is not None and new.indices is not None:  # which are all that is left to compare
             self._compare_samples(
-                record, *([DeliveredSample(index, {}, None) for index in side] for side in (old, new))
+                [DeliveredSample(self._old, index) for index in old.indices],
+                [DeliveredSample(self._new, index) for index in new.indices],
             )
-        self.findings.add(record, is_failed_alike=not record.samples)
+        self.findings.end_batch(len(old.indices or new.indices or [None]), is_failed_alike=is_failed_alike)
 
-    def _compare_batches(self, batch: int, old: Outcome, new: Outcome) -> None:
+    def _compare_batches(self, old: Outcome, new: Outcome) -> None:
         lefts, rights = _samples(self._old, old), _samples(self._new, new)
-        record = BatchFindings(batch, max(len(lefts), len(rights)), count_bytes(old.batch))
+        bytes_compared, differing_bytes = count_bytes(old.batch), None
         structure = structure_difference(old.batch, new.batch) if len(lefts) == len(rights) else None
         if structure is not None:
-            finding = Finding("structure", structure)
-            for position, (left, right) in enumerate(zip(lefts, rights, strict=True)):
-                self._add(record, finding, left, right, {}, position)
-            record.differing_bytes = record.bytes_compared
+            for position, pair in enumerate(zip(lefts, rights, strict=True)):
+                self.findings.add(Finding("structure", structure), *pair, position=position)
+            differing_bytes = bytes_compared
         elif difference(old.batch, new.batch) is not None or not _have_same_indices(lefts, rights):
-            self._compare_samples(record, lefts, rights)
-            if not record.samples:  # what the samples do not show, the batches do
-                record.add(Finding("structure", "the batches differ as a whole"), (None, None), (None, None), {}, None)
-        self.findings.add(record)
+            self._compare_samples(lefts, rights)
+            if not self.findings.has_batch_differences:  # what the samples do not show, the batches do
+                self.findings.add(Finding("structure", "the batches differ as a whole"), None, None)
+        self.findings.end_batch(max(len(lefts), len(rights)), bytes_compared, differing_bytes=differing_bytes)
 
-    def _compare_samples(
-        self, record: BatchFindings, lefts: list[DeliveredSample], rights: list[DeliveredSample]
-    ) -> None:
-        elsewhere = _Elsewhere(lefts, rights)
+    def _compare_samples(self, lefts: list[DeliveredSample], rights: list[DeliveredSample]) -> None:
         for position, (left, right) in enumerate(itertools.zip_longest(lefts, rights)):
+            differing: dict[Where, ValueDifference] = {}
             if left is None or right is None:
                 finding = Finding("order", f"batches of {len(lefts)} and {len(rights)} samples")
-                self._add(record, finding, left, right, {}, position)
-                continue
-            differing = _differing_values(left, right)
-            if elsewhere.has(left, right, differing):
-                self._add(
-                    record, Finding("order", "the batch has it in another place"), left, right, differing, position
-                )
+            elif (differing := _differing_values(left, right)) and _are_elsewhere(left, right, lefts, rights):
+                finding = Finding("order", "the batch has it in another place")
             elif differing or not same_index(left.index, right.index):
                 finding = self._causes.of_sample(left, right, differing)
-                self._add(record, finding, left, right, differing, position)
-
-    def _add(
-        self,
-        record: BatchFindings,
-        finding: Finding,
-        left: DeliveredSample | None,
-        right: DeliveredSample | None,
-        differing: Mapping[Where, ValueDifference],
-        position: int,
-    ) -> None:
-        indices = (left and left.index, right and right.index)
-        record.add(finding, indices, self._causes.paths(*indices), differing, position)
-        if left is not None and right is not None:
-            self.findings.offer_twins(record.last, left.values, right.values)
+            else:
+                continue
+            self.findings.add(finding, left, right, differing, position)
 
 
-class _Elsewhere:
-    """Finds samples in other places of a batch whose indices nobody knows; looks only when asked."""
-
-    def __init__(self, lefts: list[DeliveredSample], rights: list[DeliveredSample]) -> None:
-        self._lefts = lefts
-        self._rights = rights
-        self._fingerprints: tuple[set[bytes], set[bytes]] | None = None
-
-    def has(self, left: DeliveredSample, right: DeliveredSample, differing: Mapping[Where, ValueDifference]) -> bool:
-        """Whether two samples differ only because the batches have them in other places."""
-        if not differing or (left.index is not None and right.index is not None):
-            return False
-        if self._fingerprints is None:
-            mine, theirs = ({fingerprint(side.values) for side in sides} for sides in (self._lefts, self._rights))
-            self._fingerprints = mine, theirs
-        return fingerprint(left.values) in self._fingerprints[1] and fingerprint(right.values) in self._fingerprints[0]
+def _are_elsewhere(
+    left: DeliveredSample, right: DeliveredSample, lefts: list[DeliveredSample], rights: list[DeliveredSample]
+) -> bool:
+    """Whether two samples whose indices nobody knows are each in the other batch."""
+    if left.index is not None and right.index is not None:
+        return False
+    return all(
+        any(other.fingerprint == sample.fingerprint for other in others)
+        for sample, others in ((left, rights), (right, lefts))
+    )
 
 
 def _samples(runner: LoaderRunner, delivery: Outcome) -> list[DeliveredSample]:
     """The samples of a batch; the batch as one of no known index where it cannot be taken apart."""
     indices, reports = delivery.indices, delivery.reports
     if not runner.is_batched:
-        return [DeliveredSample(indices[0] if indices else None, fields(delivery.batch), None)]
+        return [DeliveredSample(runner, indices[0] if indices else None, fields(delivery.batch))]
     values = split_batch(delivery.batch, None if indices is None else len(indices))
     if values is None:
-        return [DeliveredSample(None, fields(delivery.batch), None)]
+        return [DeliveredSample(runner, None, fields(delivery.batch))]
     return [
-        DeliveredSample(indices[place] if indices else None, sample, reports[place] if reports else None)
+        DeliveredSample(runner, indices[place] if indices else None, sample, reports[place] if reports else None)
         for place, sample in enumerate(values)
     ]
 
