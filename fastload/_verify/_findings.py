@@ -42,10 +42,8 @@ class Findings:
 
     def __init__(self) -> None:
         self.notes: list[str] = []
-        self._num_batches = 0
-        self._num_samples = 0
-        self._num_bytes = 0
-        self._num_failed_alike = 0
+        # Fields of the report.
+        self._totals = {"batches_compared": 0, "samples_compared": 0, "bytes_compared": 0, "batches_failed_alike": 0}
         self._batch: list[SampleDifference] = []
         self._differences: list[BatchDifference] = []
         self._examples: list[SampleDifference] = []
@@ -69,7 +67,7 @@ class Findings:
         numbers = {where: found for where, found in differing.items() if found.max_abs is not None}
         place = max(numbers, key=lambda where: numbers[where].max_abs or 0.0, default=None)
         sample = SampleDifference(
-            batch=self._num_batches,
+            batch=self._totals["batches_compared"],
             position=position,
             old_index=None if old is None else _plain_index(old.index),
             new_index=None if new is None else _plain_index(new.index),
@@ -108,16 +106,20 @@ class Findings:
             gaps = [sample.max_abs_difference for sample in samples if sample.max_abs_difference is not None]
             if differing_bytes is None:
                 differing_bytes = sum(sample.differing_bytes for sample in samples)
-            stages = _by_stage(Counter(sample.stage for sample in samples))
             self._differences.append(
                 BatchDifference(
-                    self._num_batches, stages, num_samples, bytes_compared, differing_bytes, max(gaps, default=None)
+                    batch=samples[0].batch,
+                    stages=_by_stage(Counter(sample.stage for sample in samples)),
+                    samples=num_samples,
+                    bytes_compared=bytes_compared,
+                    differing_bytes=differing_bytes,
+                    max_abs_difference=max(gaps, default=None),
                 )
             )
-        self._num_batches += 1
-        self._num_samples += num_samples
-        self._num_bytes += bytes_compared
-        self._num_failed_alike += is_failed_alike and not samples
+        self._totals["batches_compared"] += 1
+        self._totals["samples_compared"] += num_samples
+        self._totals["bytes_compared"] += bytes_compared
+        self._totals["batches_failed_alike"] += is_failed_alike and not samples
 
     def report(self, old: str, new: str, *, seed: int, batches_limit: int | None) -> VerifyReport:
         """The report on two loaders, described in a line each."""
@@ -130,10 +132,7 @@ class Findings:
             seed=seed,
             batches_limit=batches_limit,
             versions=_versions(),
-            batches_compared=self._num_batches,
-            samples_compared=self._num_samples,
-            bytes_compared=self._num_bytes,
-            batches_failed_alike=self._num_failed_alike,
+            **self._totals,
             differences=tuple(self._differences),
             stages=_by_stage(stages),
             examples=tuple(self._examples),

@@ -106,28 +106,13 @@ def _crop(image: RgbImage, left: int, top: int, width: int, height: int, *pads: 
     return image.crop((left - pads[0], top - pads[1], left + width + pads[2], top + height + pads[3]))
 
 
-def _resize(image: RgbImage, width: int, height: int, interpolation: str) -> RgbImage:
-    return image.resize((width, height), _RESAMPLING[interpolation])
+def _pad(image: RgbImage, left: int, top: int, right: int, bottom: int, mode: str, fill: Any) -> Any:
+    return _recognize.functional_v1().pad(image, [left, top, right, bottom], fill, mode)
 
 
-def _pad(image: RgbImage, left: int, top: int, right: int, bottom: int, mode: str, fill: Any) -> RgbImage:
-    padded: RgbImage = _recognize.functional_v1().pad(image, [left, top, right, bottom], fill, mode)
-    return padded
-
-
-def _affine(image: RgbImage, *values: Any) -> RgbImage:
-    *matrix, fill = values
-    return image.transform(image.size, _AFFINE, matrix, _NEAREST, fillcolor=fill)  # type: ignore[arg-type]
-
-
-def _grayscale(image: RgbImage) -> RgbImage:
-    return image.convert("L").convert("RGB")
-
-
-def _gaussian_blur(image: RgbImage, width: int, height: int, sigma: float, family: str) -> RgbImage:
+def _gaussian_blur(image: RgbImage, width: int, height: int, sigma: float, family: str) -> Any:
     functions = _recognize.functional_v1() if family == "v1" else _recognize.functional_v2()
-    blurred: RgbImage = functions.gaussian_blur(image, [width, height], [sigma, sigma])
-    return blurred
+    return functions.gaussian_blur(image, [width, height], [sigma, sigma])
 
 
 def _transposed(method: int) -> _Action:
@@ -141,10 +126,12 @@ def _by_torchvision(name: str) -> _Action:
 # Kind of a step -> what does it to an image, the step's values being its arguments.
 _ACTIONS: dict[str, _Action] = {
     "crop": _crop,
-    "resize": _resize,
+    "resize": lambda image, width, height, name: image.resize((width, height), _RESAMPLING[name]),
     "pad": _pad,
-    "affine": _affine,
-    "grayscale": _grayscale,
+    "affine": lambda image, *matrix_and_fill: image.transform(
+        image.size, _AFFINE, matrix_and_fill[:-1], _NEAREST, fillcolor=matrix_and_fill[-1]
+    ),
+    "grayscale": lambda image: image.convert("L").convert("RGB"),
     "gaussian_blur": _gaussian_blur,
     **{kind: _transposed(method) for kind, method in _TRANSPOSITIONS.items()},
     **{

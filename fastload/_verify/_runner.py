@@ -101,8 +101,8 @@ class LoaderRunner:
 
     def __init__(self, loader: torch.utils.data.DataLoader[Any], generators: Generators, seed: int) -> None:
         self.loader = loader
-        is_in_order = loader.num_workers == 0 or self.is_native or getattr(loader, "in_order", True)
-        self._clone = _observed_clone(loader, is_in_order=is_in_order)
+        self._is_in_order = loader.num_workers == 0 or self.is_native or getattr(loader, "in_order", True)
+        self._clone = _observed_clone(loader)
         self.generators = generators
         self._states = generators.seeded(seed)
         self._iterator: Any = None
@@ -187,7 +187,7 @@ class LoaderRunner:
                 # Without its frames, which hold the iterator and the loader.
                 batch, error = None, raised.with_traceback(None)
         batch = self._on_host(batch)
-        indices = self._clone.index_recorder.take()
+        indices = self._listed(self._clone.index_recorder.take())
         reports = self._new_reports(has_failed=error is not None)
         if reports is not None:
             indices = [report.index for report in reports]
@@ -201,6 +201,18 @@ class LoaderRunner:
             return batch
         device.synchronize()
         return moved(batch, HOST)
+
+    def _listed(self, indices: Any) -> list[Any] | None:
+        """The indices of a batch, one by one."""
+        if indices is None or not self._is_in_order:
+            return None
+        if not self.is_batched:
+            return [indices]
+        try:
+            listed = list(indices)
+        except TypeError:
+            return None
+        return None if any(index is None for index in listed) else listed
 
     def _new_reports(self, *, has_failed: bool) -> list[Any] | None:
         """What a native iterator reports, unless it still is what it said of the batch before."""
@@ -229,10 +241,8 @@ class _Recorder:
     With workers torch begins two iterations of a sampler in each epoch and uses the second.
     """
 
-    def __init__(self, sampler: Any, *, is_batched: bool, is_in_order: bool) -> None:
+    def __init__(self, sampler: Any) -> None:
         self._sampler = sampler
-        self._is_batched = is_batched
-        self._is_in_order = is_in_order
         self._taken: deque[Any] = deque()
 
     def __iter__(self) -> Iterator[Any]:
@@ -248,29 +258,19 @@ class _Recorder:
     def __len__(self) -> int:
         return len(self._sampler)
 
-    def take(self) -> list[Any] | None:
-        """The indices of the next batch in the sampler's order."""
-        indices = self._taken.popleft() if self._taken else None
-        if indices is None or not self._is_in_order:
-            return None
-        if not self._is_batched:
-            return [indices]
-        try:
-            listed = list(indices)
-        except TypeError:
-            return None
-        return None if any(index is None for index in listed) else listed
+    def take(self) -> Any:
+        """What the sampler gave for the next batch; None where it gave nothing."""
+        return self._taken.popleft() if self._taken else None
 
 
-def _observed_clone(loader: torch.utils.data.DataLoader[Any], *, is_in_order: bool) -> Any:
+def _observed_clone(loader: torch.utils.data.DataLoader[Any]) -> Any:
     """A shallow copy without workers or iterator, whose iterators take their index batches through a recorder.
 
     Its class differs in the one property that torch's iterators read; the samplers stay what they are, so that
     fastload lowers them as it would without an observer.
     """
     clone: Any = copy.copy(loader)
-    recorder = _Recorder(loader._index_sampler, is_batched=loader._auto_collation, is_in_order=is_in_order)
     namespace = {"_index_sampler": property(lambda self: self.index_recorder), "__module__": type(loader).__module__}
     clone.__class__ = type(type(loader).__name__, (type(loader),), namespace)
-    clone.__dict__.update(_iterator=None, index_recorder=recorder)
+    clone.__dict__.update(_iterator=None, index_recorder=_Recorder(loader._index_sampler))
     return clone

@@ -41,17 +41,14 @@ def loader_differences(old: LoaderRunner, new: LoaderRunner) -> list[str]:
     seeds = [getattr(runner.loader, "seed", None) for runner in (old, new)]
     if rngs == ["sample", "sample"] and seeds[0] != seeds[1]:
         found.append(f"seed {seeds[0]} against {seeds[1]}")
-    states = [_generator_state(runner.loader.generator) for runner in (old, new)]
+    generators = [runner.loader.generator for runner in (old, new)]
+    states = [fingerprint(None if generator is None else generator.get_state()) for generator in generators]
     if states[0] != states[1]:
         found.append("the loaders' generators begin in other states")
     for name, function in old.batch_functions.items():
         if function != (other := new.batch_functions[name]):
             found.append(f"{name} {_function_name(function)} against {_function_name(other)}")
     return found
-
-
-def _generator_state(generator: torch.Generator | None) -> bytes | None:
-    return None if generator is None else generator.get_state().numpy().tobytes()
 
 
 def _function_name(function: Any) -> str:
