@@ -73,7 +73,7 @@ def fingerprint(value: Any) -> bytes:
 def _update(digest: Any, value: Any) -> None:
     if isinstance(value, torch.Tensor):
         digest.update(_tensor_name(value).encode())
-        digest.update(raw_bytes(_plain(value)).numpy().tobytes())
+        digest.update(_raw_bytes(_plain(value)).numpy().tobytes())
     elif isinstance(value, np.ndarray) and value.dtype != object:
         digest.update(f"{value.dtype} {value.shape}".encode())
         digest.update(value.tobytes())
@@ -186,7 +186,7 @@ def _tensor_difference(old: torch.Tensor, new: torch.Tensor) -> ValueDifference 
     if old.shape != new.shape or old.dtype != new.dtype or old.device.type != new.device.type:
         return _unlike(old, new, f"{_tensor_name(old)} against {_tensor_name(new)}")
     left, right = _plain(old), _plain(new)
-    bits = raw_bytes(left), raw_bytes(right)
+    bits = _raw_bytes(left), _raw_bytes(right)
     if torch.equal(*bits):
         return None
     unequal = bits[0] != bits[1]
@@ -207,7 +207,7 @@ def _plain(tensor: torch.Tensor) -> torch.Tensor:
     return (dense.dequantize() if dense.is_quantized else dense).cpu().as_subclass(torch.Tensor)
 
 
-def raw_bytes(tensor: torch.Tensor) -> torch.Tensor:
+def _raw_bytes(tensor: torch.Tensor) -> torch.Tensor:
     """uint8 [bytes]: the elements of a CPU tensor in the order of its dimensions, whatever its strides."""
     return tensor.contiguous().reshape(-1).view(torch.uint8)
 

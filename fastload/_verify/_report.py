@@ -179,7 +179,8 @@ class VerifyReport:
         write_twins(*self._twins, path)
 
     def __str__(self) -> str:
-        return "\n".join([*self._head(), *self._stage_rows(), *self._batch_rows(), *self._worst_rows(), *self._tail()])
+        found = [] if self.is_equal else [*self._stage_rows(), *self._batch_rows(), *self._worst_rows()]
+        return "\n".join([*self._head(), *found, *self._tail()])
 
     def _head(self) -> list[str]:
         if self.batches_compared == 0 and self.is_equal:
@@ -202,8 +203,6 @@ class VerifyReport:
         ]
 
     def _stage_rows(self) -> list[str]:
-        if self.is_equal:
-            return []
         rows = ["", "  stage            samples  what"]
         for stage, count in self.stages.items():
             rows.append(f"  {stage:<15} {count:>8,}  {STAGES[stage]}")
@@ -212,8 +211,6 @@ class VerifyReport:
         return rows
 
     def _batch_rows(self) -> list[str]:
-        if self.is_equal:
-            return []
         rows = ["", "  batch  samples  differing bytes  largest difference  stages"]
         for batch in self.differences[:_MAX_LISTED_BATCHES]:
             stages = ", ".join(f"{stage} {count}" for stage, count in batch.stages.items())

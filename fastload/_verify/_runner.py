@@ -84,7 +84,6 @@ _MODES = {
     Mode.NATIVE: "native",
     Mode.PARTLY_NATIVE: "partly native",
     Mode.PYTHON: "in Python",
-    Mode.TORCH: "by torch's iterator",
 }
 
 
@@ -246,14 +245,13 @@ class _Recorder:
         self._taken: deque[Any] = deque()
 
     def __iter__(self) -> Iterator[Any]:
-        self._taken = deque()
-        return self._noting(iter(self._sampler), self._taken)
+        taken = self._taken = deque()
 
-    @staticmethod
-    def _noting(indices: Iterator[Any], taken: deque[Any]) -> Iterator[Any]:
-        for index in indices:
+        def noted(index: Any) -> Any:
             taken.append(list(index) if isinstance(index, list) else index)  # the sampler may change its list later
-            yield index
+            return index
+
+        return map(noted, self._sampler)
 
     def __len__(self) -> int:
         return len(self._sampler)

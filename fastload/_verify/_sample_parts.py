@@ -13,7 +13,6 @@ import functools
 import operator
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -25,9 +24,8 @@ from fastload._verify._rng_states import Generators
 _UNSTEADY = "the data set gives another sample each time, also from equal generators"
 
 
-@dataclass(frozen=True)
 class SampleParts:
-    """A sample taken apart.
+    """A sample taken apart: stands for its data set's transform in one load, runs its steps one by one and takes notes.
 
     Attributes:
         path: of its file, or None where the data set does not tell.
@@ -36,14 +34,34 @@ class SampleParts:
         where: of the transformed image in the sample.
         result: the transformed image.
         has_draws: whether a generator gave numbers for it, so that the data set may give another one.
+        num_calls: how many images the data set has transformed for it.
+        failed_step: the transform that raised, or None.
+        have_drawn: to be set to what says whether a generator has given numbers.
     """
 
-    path: str | None
-    image: Any
-    steps: list[Any]
-    where: Where
-    result: Any
-    has_draws: bool
+    image: Any = None
+    where: Where = ()
+    result: Any = None
+    has_draws = False
+    num_calls = 0
+    failed_step: Any = None
+    have_drawn: Callable[[], bool]
+
+    def __init__(self, path: str | None, transform: Any) -> None:
+        self.path = path
+        self.steps = flatten(transform)
+
+    def __call__(self, image: Any) -> Any:
+        self.num_calls += 1
+        self.image = image.copy() if hasattr(image, "copy") else image
+        value = image
+        for step in self.steps:
+            self.failed_step = step
+            value = step(value)
+        self.failed_step = None
+        self.has_draws = self.have_drawn()
+        self.result = value
+        return value
 
 
 class LoadFailed(Exception):
@@ -75,60 +93,35 @@ def find_parts(dataset: Any, index: Any, generators: Generators) -> SampleParts 
     if not hasattr(dataset, "transform"):
         is_repeatable = _are_equal(load(dataset), load(dataset))
         return f"{name} has no attribute `transform` to look through" if is_repeatable else _UNSTEADY
-    noting = _Noting(dataset.transform)
+    parts = SampleParts(path, dataset.transform)
     try:
         clone = copy.copy(dataset)
-        clone.transform = noting
+        clone.transform = parts
     except Exception as error:  # noqa: BLE001 - the data set's own code decides what is raised
         return f"{name} cannot be copied: {error}"
-    item = load(clone, noting)
+    item = load(clone, parts)
     if not _are_equal(item, again := load(dataset)):
         is_repeatable = _are_equal(again, load(dataset))
         return f"the transforms of {name}, called one by one, do not give its sample" if is_repeatable else _UNSTEADY
-    if noting.num_calls != 1 or (where := _place_of(noting.result, item)) is None:
+    if parts.num_calls != 1 or (where := _place_of(parts.result, item)) is None:
         return f"the sample of {name} is not what its transform gave"
-    return SampleParts(path, noting.image, noting.steps, where, noting.result, noting.has_draws)
+    parts.where = where
+    return parts
 
 
 def _are_equal(one: Any, other: Any) -> bool:
     return difference(one, other) is None
 
 
-def _load(index: Any, path: str | None, generators: Generators, dataset: Any, noting: _Noting | None = None) -> Any:
+def _load(index: Any, path: str | None, generators: Generators, dataset: Any, parts: SampleParts | None = None) -> Any:
     """The sample, always from generators in the same states; LoadFailed for what the data set raises."""
     with generators.scratch() as have_drawn:
-        if noting is not None:
-            noting.have_drawn = have_drawn
+        if parts is not None:
+            parts.have_drawn = have_drawn
         try:
             return dataset[index]
         except Exception as error:  # noqa: BLE001 - the data set's own code decides what is raised
-            raise LoadFailed(error.with_traceback(None), path, noting and noting.failed_step) from None
-
-
-class _Noting:
-    """Stands for a data set's transform: runs its steps one by one and keeps what went in and what came out."""
-
-    have_drawn: Callable[[], bool]
-
-    def __init__(self, transform: Any) -> None:
-        self.steps = flatten(transform)
-        self.num_calls = 0
-        self.image: Any = None
-        self.result: Any = None
-        self.has_draws = False
-        self.failed_step: Any = None
-
-    def __call__(self, image: Any) -> Any:
-        self.num_calls += 1
-        self.image = image.copy() if hasattr(image, "copy") else image
-        value = image
-        for step in self.steps:
-            self.failed_step = step
-            value = step(value)
-        self.failed_step = None
-        self.has_draws = self.have_drawn()
-        self.result = value
-        return value
+            raise LoadFailed(error.with_traceback(None), path, parts and parts.failed_step) from None
 
 
 def flatten(transform: Any) -> list[Any]:
