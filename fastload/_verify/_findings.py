@@ -58,8 +58,8 @@ class Findings:
     def add(
         self,
         finding: Finding,
-        old: DeliveredSample | None,
-        new: DeliveredSample | None,
+        old: DeliveredSample,
+        new: DeliveredSample,
         differing: Mapping[Where, ValueDifference] = MappingProxyType({}),
         position: int | None = None,
     ) -> None:
@@ -69,10 +69,10 @@ class Findings:
         sample = SampleDifference(
             batch=self._totals["batches_compared"],
             position=position,
-            old_index=None if old is None else _plain_index(old.index),
-            new_index=None if new is None else _plain_index(new.index),
-            old_path=None if old is None else old.path,
-            new_path=None if new is None else new.path,
+            old_index=_plain_index(old.index),
+            new_index=_plain_index(new.index),
+            old_path=old.path,
+            new_path=new.path,
             stage=finding.stage,
             detail=finding.detail,
             differing_bytes=sum(found.differing_bytes for found in differing.values()),
@@ -147,10 +147,8 @@ def _rank(sample: SampleDifference) -> tuple[bool, float]:
     return sample.stage != "order", sample.max_abs_difference or 0.0
 
 
-def _images(old: DeliveredSample | None, new: DeliveredSample | None) -> tuple[torch.Tensor, torch.Tensor] | None:
+def _images(old: DeliveredSample, new: DeliveredSample) -> tuple[torch.Tensor, torch.Tensor] | None:
     """The first images of two samples that lie at the same place."""
-    if old is None or new is None:
-        return None
     images = ((as_image(value), as_image(new.values.get(where))) for where, value in old.values.items())
     return next(((left, right) for left, right in images if left is not None and right is not None), None)
 

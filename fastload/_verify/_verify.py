@@ -92,6 +92,8 @@ class _Comparison:
     def __init__(self, old: LoaderRunner, new: LoaderRunner) -> None:
         self._old = old
         self._new = new
+        # In the place of one that a loader did not give.
+        self._no_sample = DeliveredSample(old, None)
         self._causes = Causes(old, new)
         self.findings = Findings()
 
@@ -121,8 +123,8 @@ class _Comparison:
         )
         samples = [DeliveredSample(runner, index) for index in given.indices or [None]]
         for position, sample in enumerate(samples):
-            left, right = (None, sample) if old is None else (sample, None)
-            self.findings.add(finding, left, right, position=position)
+            pair = (self._no_sample, sample) if old is None else (sample, self._no_sample)
+            self.findings.add(finding, *pair, position=position)
         self.findings.end_batch(len(samples))
 
     def _compare_final_states(self) -> None:
@@ -157,13 +159,16 @@ class _Comparison:
         elif difference(old.batch, new.batch) is not None or not _have_same_indices(lefts, rights):
             self._compare_samples(lefts, rights)
             if not self.findings.has_batch_differences:  # what the samples do not show, the batches do
-                self.findings.add(Finding("structure", "the batches differ as a whole"), None, None)
+                self.findings.add(
+                    Finding("structure", "the batches differ as a whole"), self._no_sample, self._no_sample
+                )
         self.findings.end_batch(max(len(lefts), len(rights)), bytes_compared, differing_bytes=differing_bytes)
 
     def _compare_samples(self, lefts: list[DeliveredSample], rights: list[DeliveredSample]) -> None:
-        for position, (left, right) in enumerate(itertools.zip_longest(lefts, rights)):
+        pairs = itertools.zip_longest(lefts, rights, fillvalue=self._no_sample)
+        for position, (left, right) in enumerate(pairs):
             differing: dict[Where, ValueDifference] = {}
-            if left is None or right is None:
+            if left is self._no_sample or right is self._no_sample:
                 finding = Finding("order", f"batches of {len(lefts)} and {len(rights)} samples")
             elif (differing := _differing_values(left, right)) and _are_elsewhere(left, right, lefts, rights):
                 finding = Finding("order", "the batch has it in another place")
