@@ -71,6 +71,8 @@ def fingerprint(value: Any) -> bytes:
 
 
 def _update(digest: Any, value: Any) -> None:
+    if isinstance(value, torch.Tensor) and value.is_nested:
+        value = value.unbind()
     if isinstance(value, torch.Tensor):
         digest.update(_tensor_name(value).encode())
         digest.update(_raw_bytes(_plain(value)).numpy().tobytes())

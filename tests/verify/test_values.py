@@ -105,6 +105,10 @@ def test_strides_are_no_difference() -> None:
     assert fingerprint(images) == fingerprint(images.to(memory_format=torch.channels_last))
 
 
+def test_nested_tensors_have_fingerprints() -> None:
+    assert fingerprint(NESTED[0]) == fingerprint(NESTED[0].clone()) != fingerprint(NESTED[1])
+
+
 def test_the_largest_difference_and_its_place_are_found() -> None:
     old = torch.zeros(2, 3, dtype=torch.uint8)
     new = old.clone()
