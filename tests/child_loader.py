@@ -32,7 +32,7 @@ def with_noise(image: torch.Tensor) -> torch.Tensor:
     return image + torch.randn(3, 1, 1)
 
 
-def make_tail_loader(
+def make_python_part_loader(
     num_workers: int, function: Callable[[torch.Tensor], Any] = with_noise, repeats: int = 20, **arguments: object
 ) -> fastload.DataLoader:
     """The same for small images, with a transform in Python at the end."""
@@ -48,14 +48,14 @@ def _images(transform: object, repeats: int) -> ImageFolder:
     return dataset
 
 
-def tail_threads() -> list[threading.Thread]:
+def python_part_threads() -> list[threading.Thread]:
     """Threads of this process that run the user's Python for a loader."""
     return [thread for thread in threading.enumerate() if thread.name.startswith("fastload-python")]
 
 
 def num_threads() -> int:
     """Threads of this process that load."""
-    return num_native_threads() + len(tail_threads())
+    return num_native_threads() + len(python_part_threads())
 
 
 def num_native_threads() -> int:

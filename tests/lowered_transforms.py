@@ -34,16 +34,16 @@ def lowered_step(transform: object) -> Any:
 
 def is_native(transform: object) -> bool:
     result = lowered(transform)
-    return not result.tail and not any(stage.problem for stage in result.stages)
+    return not result.python_part and not any(stage.problem for stage in result.stages)
 
 
 def problem_of(transform: Any, before: list[Any], after: list[Any]) -> str:
     """Why `transform` is where the pipeline of these three is cut, as its verdict says.
 
-    The tail has to begin with the very object, and nothing before it may be in Python.
+    The Python part has to begin with the very object, and nothing before it may be in Python.
     """
     result = lowered(T.Compose([*before, transform, *after]))
-    assert result.tail == (transform, *after)
+    assert result.python_part == (transform, *after)
     problems = [stage.problem for stage in result.stages]
     assert problems[: len(before)] == [None] * len(before)
     assert problems[len(problems) - len(after) :] == [f"in Python, after position {len(before) + 1}"] * len(after)

@@ -29,7 +29,7 @@ class Recipe:
 
     Attributes:
         make: makes the transform.
-        is_native: whether the whole pipeline is; else its head, and the rest runs in Python.
+        is_native: whether the whole pipeline is; else its native part, and the rest runs in Python.
     """
 
     make: Callable[[], Any]

@@ -25,7 +25,7 @@ FILTERS = {name: Image.Resampling[name.upper()] for name in FILTER_NAMES}
 
 
 def replay(lowered: LoweredTransform, image: Image.Image) -> Any:
-    """What the head makes of an RGB image and the tail of that."""
+    """What the native part makes of an RGB image and the Python part of that."""
     steps = [step for _, step in lowered.steps]
     erasing = steps.pop() if steps and isinstance(steps[-1], _core.RandomErasing) else None
     sample: Any = apply_steps(image, steps)
@@ -35,7 +35,7 @@ def replay(lowered: LoweredTransform, image: Image.Image) -> Any:
         sample = look_up(lowered, sample)
     if erasing is not None:
         sample = erase(sample, erasing)
-    for transform in lowered.tail:
+    for transform in lowered.python_part:
         sample = transform(sample)
     return sample
 

@@ -34,7 +34,7 @@ class NativePartPlan:
     @property
     def has_python_part(self) -> bool:
         """Whether Python has a part in a sample, besides its batch."""
-        return bool(self.lowered.tail) or self.source.target_transform is not None
+        return bool(self.lowered.python_part) or self.source.target_transform is not None
 
     @property
     def python_position(self) -> int:

@@ -34,7 +34,7 @@ class NativePart:
         self._native = _native.SampleDecoder(
             max_file_bytes=_config.MAX_FILE_BYTES, max_pixels=plan.max_pixels, native_jpeg=plan.is_native_jpeg_exact
         )
-        self._has_info = not plan.lowered.tail or not all(map(_ignores_info, plan.lowered.tail))
+        self._has_info = not plan.lowered.python_part or not all(map(_ignores_info, plan.lowered.python_part))
         # Why the image made last was decoded by Pillow, or has to be; None where it was not.
         self.fallback_reason: str | None = None
         self._fallback_seconds = 0.0

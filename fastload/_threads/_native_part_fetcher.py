@@ -65,7 +65,7 @@ class NativePartFetcher(MapFetcher):
         return list(found) if source.finds_all_first and self._plan.is_batched else found
 
     def _sample(self, file: int, index: int, key: RandomKey) -> tuple[Any, Any]:
-        source, python_part = self._part.source, self._part.lowered.tail
+        source, python_part = self._part.source, self._part.lowered.python_part
         self._stream.begin_sample(key, file)
         try:
             image = self._native.image(file, index)

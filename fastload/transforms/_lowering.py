@@ -1,8 +1,8 @@
-"""From a torchvision pipeline to a native head and the rest of it, with the same bytes and random draws.
+"""From a torchvision pipeline to a native part and a Python part, with the same bytes and random draws.
 
 A pipeline is cut where the first transform stands that has no native form: what comes before becomes steps and a table
-(the head), and the user's own objects from there on are the tail. Only torchvision's exact classes are recognised,
-v1 and v2, with nothing about the object or the class overridden.
+(the native part), and the user's own objects from there on are the Python part. Only torchvision's exact classes are
+recognised, v1 and v2, with nothing about the object or the class overridden.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any, Literal
 import torch
 
 from fastload.transforms import _recognize
-from fastload.transforms._head import Head
 from fastload.transforms._multi_view import views_of
+from fastload.transforms._native_steps import NativeSteps
 from fastload.transforms._pipeline import Node, expand
 from fastload.transforms._stage import PlacedStep, RunsInPythonError
 
@@ -44,21 +44,22 @@ class TransformStage:
 
 @dataclass(frozen=True, eq=False)
 class LoweredTransform:
-    """A pipeline as a native head and a Python tail. Two of them are equal where they give the same bytes: with the
-    same steps, and a tail of the very same objects.
+    """A pipeline as a native part and a Python part. Two of them are equal where they give the same bytes: with the
+    same steps, and a Python part of the very same objects.
 
     Attributes:
-        steps: The head's, in order, each with the position of its stage, counted from the first view's. What an object
-            of fastload._native does, csrc/image/steps tells.
-        height, width: Size of what the head makes; None where it depends on the image.
+        steps: The native part's, in order, each with the position of its stage, counted from the first view's. What
+            an object of fastload._native does, csrc/image/steps tells.
+        height, width: Size of what the native part makes; None where it depends on the image.
         dtype, element_size: Of its elements.
         table: 3 * 256 elements in `dtype` (element 256 * c + v is what value v of channel c becomes), or None where
             the result is the uint8 image itself.
-        sample: What the head makes of a sample: "pil" for an RGB PIL image, "tensor" for a torch.Tensor [3, height,
-            width], "tv_image" for a torchvision.tv_tensors.Image of that shape, which batches as a plain tensor.
-        is_interleaved: In the user's pipeline the head's tensor has the memory layout [height, width, channel]. It
-            matters to a tail, not to a batch.
-        tail: The user's objects that follow, in calling order.
+        sample: What the native part makes of a sample: "pil" for an RGB PIL image, "tensor" for a torch.Tensor [3,
+            height, width], "tv_image" for a torchvision.tv_tensors.Image of that shape, which batches as a plain
+            tensor.
+        is_interleaved: In the user's pipeline the native part's tensor has the memory layout [height, width,
+            channel]. It matters to a Python part, not to a batch.
+        python_part: The user's objects that follow, in calling order.
         stages: What explain() shows.
     """
 
@@ -70,20 +71,20 @@ class LoweredTransform:
     table: bytes | None
     sample: SampleKind
     is_interleaved: bool
-    tail: tuple[Any, ...]
+    python_part: tuple[Any, ...]
     stages: tuple[TransformStage, ...]
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, LoweredTransform) and self._identity() == other._identity()
 
     def _identity(self) -> dict[str, Any]:
-        # What == of the tail's objects means is the user's own, and equal ones may each have a state.
-        return {**vars(self), "tail": [id(transform) for transform in self.tail]}
+        # What == of the Python part's objects means is the user's own, and equal ones may each have a state.
+        return {**vars(self), "python_part": [id(transform) for transform in self.python_part]}
 
     @property
     def handover(self) -> SampleKind | None:
-        """What Python gets from the head: to call the tail with, or as the sample itself. None: nothing is left."""
-        return self.sample if self.tail or self.sample == "pil" else None
+        """What Python gets from the native part: to call its own with, or as the sample itself; None for nothing."""
+        return self.sample if self.python_part or self.sample == "pil" else None
 
 
 @dataclass(frozen=True)
@@ -106,24 +107,24 @@ def lower_transform(transform: object, first_position: int = 0) -> LoweredTransf
         nodes = [] if transform is None else expand(transform)
     except RecursionError:
         return NotLowered("a container of transforms contains itself")
-    head = Head()
+    native = NativeSteps()
     cut: int | None = None
     stages: list[TransformStage] = []
-    tail: list[Any] = []
+    python_part: list[Any] = []
     total = sum(node.count for node in nodes)
     for node in nodes:
         position, problem = len(stages), None
         if cut is None:
             try:
-                head.take(node, first_position + position)
+                native.take(node, first_position + position)
             except RunsInPythonError as error:
                 cut, problem = position, f"runs in Python from here on ({error})"
         else:
             problem = f"in Python, after position {cut + 1}"
         stages += _stages_of(node, position, total, problem)
         if cut is not None:
-            tail.append(node.transform)
-    return _result(head, tuple(tail), tuple(stages))
+            python_part.append(node.transform)
+    return _result(native, tuple(python_part), tuple(stages))
 
 
 def lower_views(transform: object) -> list[LoweredTransform] | None:
@@ -147,12 +148,12 @@ def lower_views(transform: object) -> list[LoweredTransform] | None:
     return lowered
 
 
-def _result(head: Head, tail: tuple[Any, ...], stages: tuple[TransformStage, ...]) -> LoweredTransform:
-    height, width = head.size or (None, None)
-    form = head.form
+def _result(native: NativeSteps, python_part: tuple[Any, ...], stages: tuple[TransformStage, ...]) -> LoweredTransform:
+    height, width = native.size or (None, None)
+    form = native.form
     dtype = torch.uint8 if form is None else form.dtype
     return LoweredTransform(
-        steps=tuple(head.steps),
+        steps=tuple(native.steps),
         height=height,
         width=width,
         dtype=dtype,
@@ -160,7 +161,7 @@ def _result(head: Head, tail: tuple[Any, ...], stages: tuple[TransformStage, ...
         table=None if form is None else form.table,
         sample="pil" if form is None else form.sample,
         is_interleaved=form is not None and form.is_interleaved,
-        tail=tail,
+        python_part=python_part,
         stages=stages,
     )
 

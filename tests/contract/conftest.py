@@ -45,21 +45,21 @@ def images(folder: Path) -> ImageFolder:
 
 
 @pytest.fixture
-def images_with_tail(images: ImageFolder) -> ImageFolder:
+def images_with_python_part(images: ImageFolder) -> ImageFolder:
     """The same images in a pipeline that native code begins and Python ends."""
     images.transform = transforms.Compose([*recipes.evaluation(40, 32).transforms, negated])
     return images
 
 
-@pytest.fixture(params=["native", "tail"])
+@pytest.fixture(params=["native", "python part"])
 def threaded(request: pytest.FixtureRequest) -> ImageFolder:
     """One dataset that loads natively and one whose samples Python ends; both in threads of this process."""
-    return request.getfixturevalue({"native": "images", "tail": "images_with_tail"}[request.param])
+    return request.getfixturevalue({"native": "images", "python part": "images_with_python_part"}[request.param])
 
 
-@pytest.fixture(params=["native", "tail", "python"])
+@pytest.fixture(params=["native", "python part", "python"])
 def dataset(request: pytest.FixtureRequest) -> Any:
     """The two of `threaded`, and one of which everything runs in Python."""
     if request.param == "python":
         return Pairs()
-    return request.getfixturevalue({"native": "images", "tail": "images_with_tail"}[request.param])
+    return request.getfixturevalue({"native": "images", "python part": "images_with_python_part"}[request.param])

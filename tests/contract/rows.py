@@ -363,8 +363,8 @@ ROWS: tuple[Row, ...] = (
         "test_map_datasets.py::test_a_persistent_epoch_left_early_has_drawn_as_torch_has",
         "test_iterable_datasets.py::test_a_persistent_epoch_may_be_left_early",
         "test_iterable_datasets.py::test_a_stream_that_is_left_early_ends_in_the_thread_that_has_run_it",
-        "faults/test_tail_lifecycle.py::test_an_iterator_that_is_dropped_ends_its_threads",
-        "faults/test_tail_lifecycle.py::test_threads_end_with_an_iterator_that_the_users_code_leads_back_to",
+        "faults/test_python_part_lifecycle.py::test_an_iterator_that_is_dropped_ends_its_threads",
+        "faults/test_python_part_lifecycle.py::test_threads_end_with_an_iterator_that_the_users_code_leads_back_to",
         "faults/test_early_ends.py::test_a_thousand_dropped_iterators_leave_threads_descriptors_and_memory_flat",
         note="finalizers signal and never wait",
     ),
@@ -405,7 +405,7 @@ ROWS: tuple[Row, ...] = (
         "each key alone, each item through default_convert",
         "test_iteration.py::test_without_batches_the_samples_come_as_default_convert_leaves_them",
         "test_collation.py::test_every_kind_of_sample_becomes_what_torch_makes_of_it",
-        "loader/test_tail.py::test_without_batches_each_sample_comes_alone",
+        "loader/test_python_part.py::test_without_batches_each_sample_comes_alone",
     ),
     deviated(
         ITERATION,
@@ -473,7 +473,7 @@ ROWS: tuple[Row, ...] = (
         "torch.set_num_threads(1)",
         "in each worker, so that they do not compete",
         "test_workers.py::test_ids_seeds_and_thread_counts_are_those_of_torchs_workers",
-        "loader/test_tail.py::test_torch_computes_with_one_thread_in_ours_and_as_before_in_others",
+        "loader/test_python_part.py::test_torch_computes_with_one_thread_in_ours_and_as_before_in_others",
         note="where torch keeps that number for each thread; other threads keep theirs",
     ),
     held(
@@ -515,7 +515,7 @@ ROWS: tuple[Row, ...] = (
         "a SampleError that names path, index and stage, and is of the original's type too",
         "test_iteration.py::test_a_bad_file_costs_its_own_batch_and_no_other",
         "faults/test_files.py::test_a_vanished_file_is_a_file_not_found_error_of_stage_open",
-        "loader/test_tail.py::test_a_sample_error_of_the_tail_says_where_and_is_caught_as_what_was_raised",
+        "loader/test_python_part.py::test_a_sample_error_of_the_python_part_says_where_and_is_caught_as_what_was_raised",
     ),
     held(
         ERRORS,
@@ -555,8 +555,8 @@ ROWS: tuple[Row, ...] = (
         "KeyboardInterrupt in the program; workers are ended when the iterator goes",
         "the same within 200 ms of any wait, and no batch is lost by it",
         "faults/test_lifecycle.py::test_ctrl_c_is_seen_within_200_ms_and_the_process_ends_within_a_second",
-        "faults/test_tail_lifecycle.py::test_ctrl_c_in_next_is_seen_within_200_ms_and_the_process_ends_soon",
-        "faults/test_tail_lifecycle.py::test_an_interrupt_at_any_line_of_next_loses_and_changes_no_batch",
+        "faults/test_python_part_lifecycle.py::test_ctrl_c_in_next_is_seen_within_200_ms_and_the_process_ends_soon",
+        "faults/test_python_part_lifecycle.py::test_an_interrupt_at_any_line_of_next_loses_and_changes_no_batch",
     ),
     Row(
         ERRORS,
@@ -572,7 +572,7 @@ ROWS: tuple[Row, ...] = (
         "the child has queues whose other end is the parent's, and may wait for ever",
         "an iterator says at once that it is another process's; iter() on its loader gives the child one of its own",
         "faults/test_native_lifecycle.py::test_a_forked_child_is_refused_at_once_and_the_parent_goes_on",
-        "faults/test_tail_lifecycle.py::test_a_child_process_cannot_use_the_iterator_but_one_of_its_own",
+        "faults/test_python_part_lifecycle.py::test_a_child_process_cannot_use_the_iterator_but_one_of_its_own",
     ),
     held(
         ERRORS,
@@ -688,7 +688,7 @@ ROWS: tuple[Row, ...] = (
         "memory of batches that workers collate",
         "shared between processes",
         "ordinary memory: there is one process",
-        "loader/test_tail.py::test_batches_are_not_made_in_memory_shared_between_processes",
+        "loader/test_python_part.py::test_batches_are_not_made_in_memory_shared_between_processes",
     ),
     held(
         COLLATION,
@@ -712,7 +712,7 @@ ROWS: tuple[Row, ...] = (
         "a thread for it, to which all batches go; its errors say so",
         "the thread that makes the batch; native batches are allocated page-locked. An error names the worker",
         "test_collation.py::test_batches_are_pinned_as_torch_pins_them",
-        "loader/test_tail.py::test_batches_are_pinned_where_there_is_an_accelerator",
+        "loader/test_python_part.py::test_batches_are_pinned_where_there_is_an_accelerator",
     ),
     # ---- distributed -----------------------------------------------------------------------------------------------
     held(

@@ -190,9 +190,9 @@ def test_memory_format_needs_native_batches(images: Any) -> None:
 
 @pytest.mark.parametrize("num_workers", [0, 1])
 def test_memory_format_is_refused_in_words_where_python_ends_the_samples(
-    images_with_tail: Any, num_workers: int
+    images_with_python_part: Any, num_workers: int
 ) -> None:
-    loader = fastload.DataLoader(images_with_tail, memory_format=torch.channels_last, num_workers=num_workers)
+    loader = fastload.DataLoader(images_with_python_part, memory_format=torch.channels_last, num_workers=num_workers)
     with pytest.raises(ValueError, match="needs native batches, but:\npartly native") as raised:
         iter(loader)
     assert "memory_format=torch.channels_last" in str(raised.value)

@@ -375,10 +375,10 @@ def test_batches_are_pinned_as_torch_pins_them(name: str, num_workers: int) -> N
 @pytest.mark.parametrize("num_workers", [0, 2])
 @pytest.mark.parametrize("is_pinned", [False, True])
 def test_images_that_python_ends_are_pinned_where_that_is_asked_for(
-    images_with_tail: Any, num_workers: int, is_pinned: bool
+    images_with_python_part: Any, num_workers: int, is_pinned: bool
 ) -> None:
     def run(kind: Any) -> list[Any]:
-        loader = kind(images_with_tail, 4, num_workers=num_workers, pin_memory=is_pinned)
+        loader = kind(images_with_python_part, 4, num_workers=num_workers, pin_memory=is_pinned)
         return [described(batch) for batch in loader]
 
     theirs, mine = on_both(run)

@@ -79,14 +79,14 @@ def test_samples_that_are_not_collated_are_the_datasets_own_memory_as_without_wo
     assert mine == without_workers[0] == without_workers[1] == [[1, 1]] * 4
 
 
-@pytest.mark.parametrize("is_tail", [False, True])
+@pytest.mark.parametrize("has_python_part", [False, True])
 def test_a_transform_that_is_changed_in_an_epoch_without_workers_counts_from_the_next_one(
-    folder: Path, is_tail: bool
+    folder: Path, has_python_part: bool
 ) -> None:
     """With workers it does so in torch, too."""
 
     def steps(size: int) -> Any:
-        return transforms.Compose([*recipes.evaluation(48, size).transforms, *[negated] * is_tail])
+        return transforms.Compose([*recipes.evaluation(48, size).transforms, *[negated] * has_python_part])
 
     def run(kind: Any, num_workers: int) -> list[list[int]]:
         dataset = ImageFolder(str(folder), steps(32))

@@ -295,10 +295,10 @@ def test_set_epoch_of_a_distributed_sampler_is_followed(dataset: Any, num_worker
     assert mine[0] == mine[2] != mine[1]
 
 
-@pytest.mark.parametrize("tail", [[], [torch.neg]])
-def test_a_timeout_is_torchs_error_and_the_batch_comes_later(tmp_path: Path, tail: list[Any]) -> None:
+@pytest.mark.parametrize("python_part", [[], [torch.neg]])
+def test_a_timeout_is_torchs_error_and_the_batch_comes_later(tmp_path: Path, python_part: list[Any]) -> None:
     save_jpeg(tmp_path / "large" / "0.jpg", 1, 1200, 1200)
-    dataset = ImageFolder(str(tmp_path), transforms.Compose([*recipes.evaluation(64, 56).transforms, *tail]))
+    dataset = ImageFolder(str(tmp_path), transforms.Compose([*recipes.evaluation(64, 56).transforms, *python_part]))
     dataset.samples = dataset.samples * 40
     expected = recipes.bytes_of(torch.utils.data.DataLoader(dataset, batch_size=20))
     loader = fastload.DataLoader(dataset, batch_size=20, num_workers=1, timeout=0.002)

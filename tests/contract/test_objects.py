@@ -116,9 +116,9 @@ def test_profilers_see_the_iterator_by_torchs_scheme(dataset: Any) -> None:
 
 @pytest.mark.parametrize("num_workers", [0, 2])
 def test_reports_of_batches_are_refused_in_words_where_python_ends_the_samples(
-    images_with_tail: Any, num_workers: int
+    images_with_python_part: Any, num_workers: int
 ) -> None:
-    iterator = iter(fastload.DataLoader(images_with_tail, num_workers=num_workers))
+    iterator = iter(fastload.DataLoader(images_with_python_part, num_workers=num_workers))
     assert not hasattr(iterator, "batch_report")
     with pytest.raises(AttributeError, match=r"batch_report\(\) is of native batches only: .* explain\(\) says why"):
         iterator.batch_report()

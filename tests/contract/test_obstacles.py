@@ -109,7 +109,7 @@ def test_datapipes_go_to_torchs_own_iterator() -> None:
     assert not isinstance(iter(loader), ThreadIterator)
 
 
-@pytest.mark.parametrize("kind", ["images", "images_with_tail"])
+@pytest.mark.parametrize("kind", ["images", "images_with_python_part"])
 def test_worker_init_fn_is_no_obstacle(kind: str, request: pytest.FixtureRequest) -> None:
     called: list[int] = []
     dataset = request.getfixturevalue(kind)

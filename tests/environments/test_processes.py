@@ -50,7 +50,7 @@ def images(*steps):
 
 MAKERS = {
     "native": lambda: images(transforms.ToTensor()),
-    "tail": lambda: images(transforms.ToTensor(), lambda image: image + torch.rand(1)),
+    "python part": lambda: images(transforms.ToTensor(), lambda image: image + torch.rand(1)),
     "map, drawing": Numbers,
     "map": Unordered,
     "iterable": Stream,

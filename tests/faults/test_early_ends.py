@@ -59,7 +59,7 @@ def picture_folder(*steps, root=folder):
 MAKERS = {
     "native": picture_folder,
     "native, JPEG": lambda: picture_folder(root=os.environ["FASTLOAD_TEST_FOLDER"]),
-    "tail": lambda: picture_folder(lambda image: image * torch.rand(1)),
+    "python part": lambda: picture_folder(lambda image: image * torch.rand(1)),
     "map": Pictures,
     "map, drawing": DrawnPictures,
     "iterable": StreamOfPictures,
@@ -78,7 +78,7 @@ def held():
     return len(os.listdir("/proc/self/task")), len(os.listdir("/proc/self/fd"))
 """
 
-KINDS = pytest.mark.parametrize("kind", ["native", "tail", "map", "map, drawing", "iterable"])
+KINDS = pytest.mark.parametrize("kind", ["native", "python part", "map", "map, drawing", "iterable"])
 
 
 @pytest.fixture
@@ -130,7 +130,7 @@ def test_a_folder_of_png_files_is_closed_at_every_step(run_picture_child: RunChi
     )
 
 
-@pytest.mark.parametrize("kind", ["native", "native, JPEG", "tail", "map", "map, drawing", "iterable"])
+@pytest.mark.parametrize("kind", ["native", "native, JPEG", "python part", "map", "map, drawing", "iterable"])
 def test_a_thousand_dropped_iterators_leave_threads_descriptors_and_memory_flat(
     run_picture_child: RunChild, kind: str
 ) -> None:

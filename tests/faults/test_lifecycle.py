@@ -13,11 +13,13 @@ from children import RunChild
 pytestmark = pytest.mark.alone
 
 WORKERS = pytest.mark.parametrize("num_workers", [0, 2])
-LOADERS = pytest.mark.parametrize("make", ["make_loader", "make_tail_loader"])
+LOADERS = pytest.mark.parametrize("make", ["make_loader", "make_python_part_loader"])
 
 
 @WORKERS
-@pytest.mark.parametrize(("make", "batch_size"), [("make_loader", 4), ("make_loader", 2000), ("make_tail_loader", 1)])
+@pytest.mark.parametrize(
+    ("make", "batch_size"), [("make_loader", 4), ("make_loader", 2000), ("make_python_part_loader", 1)]
+)
 def test_ctrl_c_is_seen_within_200_ms_and_the_process_ends_within_a_second(
     run_loader_child: RunChild, num_workers: int, make: str, batch_size: int
 ) -> None:
@@ -206,7 +208,7 @@ def test_a_thread_the_system_refuses_is_an_error_that_leaves_no_other(run_loader
             assert "thread" in str(error), error
         else:
             raise AssertionError("200 threads were allowed")
-        assert wait_for(lambda: not tail_threads())
+        assert wait_for(lambda: not python_part_threads())
         loader.close()
         assert wait_for(lambda: num_threads() == 0)
         """

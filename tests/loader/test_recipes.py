@@ -28,7 +28,7 @@ def assert_equal_to_torch(name: str, root: Path, **arguments: Any) -> None:
     assert_epochs_equal(theirs, mine)
     stats = mine.loader.stats()
     loaded = stats.samples_native + stats.samples_fallback
-    print(f"{name}: {stats.samples_native / max(1, loaded):.0%} native, {stats.samples_python_tail} with a Python tail")
+    print(f"{name}: {stats.samples_native / max(1, loaded):.0%} native, {stats.samples_python_tail} with a Python part")
     assert loaded > 0
     assert stats.samples_python == 0
     assert (stats.samples_python_tail == 0) == recipe.is_native

@@ -31,7 +31,7 @@ def blur_step(family: str, width: int, height: int, kernel_size: Any, sigma: Any
     """The step of a blur of images of width x height, as it is made for a user's pipeline."""
     module = FAMILIES[family]
     result = lowered(module.Compose([module.CenterCrop((height, width)), module.GaussianBlur(kernel_size, sigma)]))
-    assert result.tail == (), result.stages
+    assert result.python_part == (), result.stages
     _, step = result.steps[-1]
     assert isinstance(step, _core.GaussianBlur)
     return step

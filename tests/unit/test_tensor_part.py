@@ -59,7 +59,7 @@ def run(tensor_part: list[Any], pixels: np.ndarray[Any, Any]) -> Any:
 @pytest.mark.parametrize("tensor_part", TENSOR_PARTS, ids=str)
 def test_looking_up_the_table_gives_torchvisions_bytes(tensor_part: list[Any]) -> None:
     result = lowered(T.Compose([T.CenterCrop((53, 47)), *tensor_part]))
-    assert (result.tail, result.handover) == ((), None)
+    assert (result.python_part, result.handover) == ((), None)
     pixels = np.random.default_rng(5).integers(0, 256, (53, 47, 3), dtype=np.uint8)
     expected = run(tensor_part, pixels)
     assert (result.dtype, result.element_size) == (expected.dtype, expected.element_size())
@@ -96,7 +96,7 @@ def test_images_stay_in_python_where_torchvision_makes_batches_tv_tensors_of_the
     with tv_tensors.set_return_type("TVTensor"):
         assert type(default_collate([transform(Image.new("RGB", (9, 9)))])) is tv_tensors.Image
         assert problem_of(to_image, [v2.CenterCrop(8)], []) == "batches of its results are not plain tensors"
-        assert lowered(v2.Compose([v2.CenterCrop(8), v2.PILToTensor()])).tail == ()
+        assert lowered(v2.Compose([v2.CenterCrop(8), v2.PILToTensor()])).python_part == ()
 
 
 def test_table_layout_is_channel_then_value() -> None:
@@ -160,7 +160,7 @@ def test_a_cut_after_an_inplace_normalize_keeps_the_table_before_it() -> None:
 
 def erasing(transform: Any, *tensor_part: Any) -> tuple[int, Any]:
     result = lowered(T.Compose([T.CenterCrop(8), *tensor_part, transform]))
-    assert result.tail == ()
+    assert result.python_part == ()
     return result.steps[-1]
 
 

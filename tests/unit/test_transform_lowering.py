@@ -1,4 +1,4 @@
-"""Where a pipeline is cut into head and tail, what is handed over, and what explain() says of each stage."""
+"""Where a pipeline is cut into native part and Python part, what is handed over, and what explain() says of stages."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_training_recipe(family: str) -> None:
         ("RandomHorizontalFlip", 1),
     ]
     assert (result.height, result.width, result.dtype, result.element_size) == (224, 224, torch.float32, 4)
-    assert (result.sample, result.handover, result.is_interleaved, result.tail) == ("tensor", None, False, ())
+    assert (result.sample, result.handover, result.is_interleaved, result.python_part) == ("tensor", None, False, ())
     assert result.table is not None
     assert len(result.table) == 3 * 256 * 4
 
@@ -69,7 +69,7 @@ def test_v2_recipe() -> None:
     )
     assert kinds_of(result.steps) == [("RandomResizedCrop", 0), ("TrivialAugmentWide", 1), ("RandomErasing", 5)]
     assert (result.height, result.width, result.dtype) == (64, 64, torch.float32)
-    assert (result.sample, result.handover, result.tail) == ("tv_image", None, ())
+    assert (result.sample, result.handover, result.python_part) == ("tv_image", None, ())
 
 
 FLIP, WARP = T.RandomHorizontalFlip(), T.RandomPerspective()
@@ -89,10 +89,12 @@ FLIP, WARP = T.RandomHorizontalFlip(), T.RandomPerspective()
         ([T.ToTensor(), T.RandomErasing()], [T.Normalize(0, 1), WARP], "tensor", torch.float32),
     ],
 )
-def test_a_tail_gets_what_the_head_makes(before: list[Any], after: list[Any], handover: str, dtype: Any) -> None:
+def test_the_python_part_gets_what_the_native_part_makes(
+    before: list[Any], after: list[Any], handover: str, dtype: Any
+) -> None:
     result = lowered(T.Compose([*before, *after]))
-    assert result.tail == tuple(after)
-    assert all(ours is theirs for ours, theirs in zip(result.tail, after, strict=True))
+    assert result.python_part == tuple(after)
+    assert all(ours is theirs for ours, theirs in zip(result.python_part, after, strict=True))
     assert (result.handover, result.sample, result.dtype) == (handover, handover, dtype)
     assert result.element_size == dtype.itemsize
 
@@ -100,7 +102,7 @@ def test_a_tail_gets_what_the_head_makes(before: list[Any], after: list[Any], ha
 @pytest.mark.parametrize("transform", [None, T.Compose([]), T.CenterCrop(8), v2.Compose([FLIP]), torch.nn.Sequential()])
 def test_a_pipeline_that_ends_with_images_hands_them_over(transform: Any) -> None:
     result = lowered(transform)
-    assert (result.handover, result.tail, result.table, result.dtype) == ("pil", (), None, torch.uint8)
+    assert (result.handover, result.python_part, result.table, result.dtype) == ("pil", (), None, torch.uint8)
     assert is_native(transform)
 
 
@@ -125,13 +127,13 @@ def test_containers_are_flattened_and_positions_count_through() -> None:
     ]
 
 
-def test_a_container_is_cut_inside_and_the_tail_is_flat() -> None:
+def test_a_container_is_cut_inside_and_the_python_part_is_flat() -> None:
     normalize = T.Normalize(MEAN, STD)
     transform = T.Compose([v2.Compose([FLIP, torch.nn.Sequential(WARP, FLIP)]), T.Compose([T.ToTensor(), normalize])])
     result = lowered(transform)
     assert kinds_of(result.steps) == [("RandomHorizontalFlip", 0)]
-    assert result.tail[:2] == (WARP, FLIP)
-    assert result.tail[3] is normalize
+    assert result.python_part[:2] == (WARP, FLIP)
+    assert result.python_part[3] is normalize
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -27,7 +27,7 @@ def noise(size: tuple[int, int]) -> Image.Image:
 
 def policy_step(transform: Any, size: tuple[int, int]) -> Any:
     result = lowered(T.Compose([T.CenterCrop(size), transform]))
-    assert result.tail == ()
+    assert result.python_part == ()
     return result.steps[1][1]
 
 

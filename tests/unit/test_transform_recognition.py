@@ -156,7 +156,7 @@ def test_replaced_methods_of_the_classes_are_noticed(
 def test_a_replaced_call_of_the_outermost_container_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     transform = T.Compose([T.CenterCrop(8)])
     monkeypatch.setattr(T.Compose, "__call__", by_wraps(T.Compose.__call__))
-    assert lowered(transform).tail == (transform,)
+    assert lowered(transform).python_part == (transform,)
     assert "__call__ of its class was replaced" in str(lowered(transform).stages[0])
 
 
@@ -223,4 +223,4 @@ def test_without_torchvision_everything_runs_in_python(monkeypatch: pytest.Monke
         monkeypatch.delitem(sys.modules, name)
     result = lowered(transform)
     assert result.steps == ()
-    assert result.tail == (() if transform is None else (transform,))
+    assert result.python_part == (() if transform is None else (transform,))

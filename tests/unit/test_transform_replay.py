@@ -1,4 +1,4 @@
-"""Steps, table and tail of any pipeline against the pipeline itself: the same sample and the same random draws."""
+"""Steps, table and Python part of any pipeline against the pipeline itself: the same sample and random draws."""
 
 from __future__ import annotations
 
@@ -162,7 +162,9 @@ def assert_same_sample(actual: Any, expected: Any) -> None:
 
 @settings(max_examples=250, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(transform=pipelines(), height=st.integers(1, 45), width=st.integers(1, 45), seed=st.integers(0, 5))
-def test_head_and_tail_give_the_pipelines_sample_and_draws(transform: Any, height: int, width: int, seed: int) -> None:
+def test_native_and_python_part_give_the_pipelines_sample_and_draws(
+    transform: Any, height: int, width: int, seed: int
+) -> None:
     pixels = np.random.default_rng(seed).integers(0, 256, (height, width, 3), dtype=np.uint8)
     lowered = lower_transform(transform)
     assert isinstance(lowered, LoweredTransform)
@@ -202,7 +204,7 @@ def test_many_draws_of_one_transform(family: str, name: str, arguments: dict[str
     transform = T.Compose([T.CenterCrop(24), getattr(FAMILIES[family], name)(**arguments)])
     lowered = lower_transform(transform)
     assert isinstance(lowered, LoweredTransform)
-    assert lowered.tail == ()
+    assert lowered.python_part == ()
     image = Image.fromarray(np.random.default_rng(4).integers(0, 256, (24, 24, 3), dtype=np.uint8))
     torch.manual_seed(23)
     expected = [transform(image).tobytes() for _ in range(100)]

@@ -132,7 +132,7 @@ STEPS: list[tuple[str, dict[str, Any], Callable[[str], list[_core.Step]]]] = [
 def test_steps(family: str, name: str, arguments: dict[str, Any], steps: Callable[[str], list[_core.Step]]) -> None:
     transform = getattr(FAMILIES[family], name)(**arguments)
     result = lowered(T.Compose([T.RandomHorizontalFlip(), transform]))
-    assert result.tail == ()
+    assert result.python_part == ()
     assert list(result.steps[1:]) == [(1, step) for step in steps(family)]
 
 
@@ -218,7 +218,7 @@ def test_v2_resize_to_a_longer_side_needs_a_known_size() -> None:
 @pytest.mark.parametrize("transform", [v2.Identity(), RGB(), v2.ToDtype(torch.float32, scale=True), v2.ToPureTensor()])
 def test_what_does_nothing_to_rgb_images_has_no_step(transform: Any) -> None:
     result = lowered(v2.Compose([transform, v2.CenterCrop(4), transform]))
-    assert result.tail == ()
+    assert result.python_part == ()
     assert [position for position, _ in result.steps] == [1]
 
 
@@ -253,7 +253,7 @@ def test_size_after_a_resize_of_a_fixed_size_is_torchvisions(
 )
 def test_size_of_the_heads_results(stages: list[Any], size: tuple[int, int] | None) -> None:
     result = lowered(T.Compose(stages))
-    assert result.tail == ()
+    assert result.python_part == ()
     assert (result.height, result.width) == (size or (None, None))
 
 

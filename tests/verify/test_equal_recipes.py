@@ -136,7 +136,7 @@ def second_view(kind: Callable[[list[Any]], Any], make: Callable[..., list[Any]]
 PIPELINES = {
     "training": one_of(training_recipe),
     "timm": one_of(timm_recipe),
-    "with a Python tail": one_of(blurred_recipe),
+    "with a Python part": one_of(blurred_recipe),
     "MultiView": second_view(fastload.MultiView, timm_recipe),
     "views of the user's own": second_view(lambda views: Views(*views), blurred_recipe),
 }
@@ -235,7 +235,7 @@ def test_samples_behind_one_that_draws_otherwise_say_so(folder: Path, changed_co
 def test_behind_a_file_that_only_one_loader_can_read_native_code_is_not_blamed(
     folder: Path, changed_copy: Change
 ) -> None:
-    # Other erased boxes leave the same picture, and a Python tail reports no draws.
+    # Other erased boxes leave the same picture, and a Python part reports no draws.
     erasing = v1.Compose([v1.Resize((40, 40)), v1.ToTensor(), v1.RandomErasing(1.0, scale=(0.02, 0.03)), NORMALIZE])
     old = ImageFolder(str(folder), erasing)
     new = ImageFolder(str(changed_copy(CHANGED, lambda path: path.write_text("no image"))), erasing)

@@ -31,7 +31,7 @@ def tensors(*steps: Any) -> list[Any]:
 
 
 def compared(old: Any, new: Any, **arguments: Any) -> fastload.VerifyReport:
-    """torch's loader against fastload's, which has a Python tail."""
+    """torch's loader against fastload's, which has a Python part."""
     new_loader = fastload.DataLoader(new, 4, **arguments)
     assert new_loader.explain().startswith("partly native")
     return fastload.verify(DataLoader(old, 4, **arguments), new_loader)
@@ -52,16 +52,18 @@ def test_indices_are_known_also_behind_errors(evaluation: ImageFolder, num_worke
     assert all(delivery.reports is None for delivery in deliveries)
 
 
-@pytest.mark.parametrize("is_tail", [False, True])
-def test_indices_are_not_known_where_batches_come_as_they_are_done(evaluation: ImageFolder, is_tail: bool) -> None:
-    dataset = pipeline(evaluation, recipes.PythonBlur(3), *tensors()) if is_tail else evaluation
+@pytest.mark.parametrize("has_python_part", [False, True])
+def test_indices_are_not_known_where_batches_come_as_they_are_done(
+    evaluation: ImageFolder, has_python_part: bool
+) -> None:
+    dataset = pipeline(evaluation, recipes.PythonBlur(3), *tensors()) if has_python_part else evaluation
     runner = LoaderRunner(
         (loader := fastload.DataLoader(dataset, 2, num_workers=2, in_order=False)), Generators([loader]), seed=0
     )
     runner.start()
     deliveries = list(iter(runner.next, None))
     runner.close()
-    assert [delivery.indices is None for delivery in deliveries] == [is_tail] * len(loader)
+    assert [delivery.indices is None for delivery in deliveries] == [has_python_part] * len(loader)
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])
@@ -150,7 +152,7 @@ class _Faulty(fastload.DataLoader[Any]):
             yield [images, labels]
 
 
-def test_behind_a_tail_that_draws_nothing_the_loader_is_named_and_no_cause(evaluation: ImageFolder) -> None:
+def test_behind_a_python_part_that_draws_nothing_the_loader_is_named_and_no_cause(evaluation: ImageFolder) -> None:
     drawing = pipeline(evaluation, recipes.PythonBlur(5), *tensors())
     steady = ImageFolder(evaluation.root, v1.Compose([v1.Resize(40), v1.CenterCrop(32), *tensors(lambda image: image)]))
     for dataset, what in (

@@ -16,7 +16,7 @@ import torch.utils.data
 from image_folders import make_mixed_folder, save_jpeg, synthetic_image
 from lowered_transforms import lowered
 from PIL import Image, ImageOps, UnidentifiedImageError
-from tail_loader import TailLoader, torch_loader
+from python_part_loader import PythonPartLoader, torch_loader
 from torch.utils.data import ConcatDataset, Sampler, Subset, default_collate
 from torchvision import transforms, tv_tensors
 from torchvision.datasets import ImageFolder
@@ -55,12 +55,12 @@ PIPELINES: dict[str, tuple[list[Any], int]] = {
         ],
         3,
     ),
-    "no draws in the head": ([transforms.Resize((30, 41)), transforms.ToTensor(), noisy], 2),
+    "no draws in the native part": ([transforms.Resize((30, 41)), transforms.ToTensor(), noisy], 2),
     "nothing but the decoding is native": (
         [brightened_at_random, *crop_flip(), recipes.PythonBlur(3), transforms.ToTensor(), noisy],
         0,
     ),
-    "color and policies before the tail": (
+    "color and policies before the Python part": (
         [
             *crop_flip(),
             transforms.ColorJitter(0.4, 0.4, 0.4, 0.1),
@@ -81,7 +81,7 @@ PIPELINES: dict[str, tuple[list[Any], int]] = {
         ],
         4,
     ),
-    "draws in the head alone": ([*crop_flip(), transforms.ToTensor(), lambda image: image * 2], 3),
+    "draws in the native part alone": ([*crop_flip(), transforms.ToTensor(), lambda image: image * 2], 3),
 }
 
 
@@ -122,7 +122,7 @@ def assert_equals_torch(
     dataset: Any, num_native: int, lengths: tuple[int, ...] = (1000,) * 3, **arguments: Any
 ) -> tuple[Any, ...]:
     expected = epochs(torch_loader(dataset, **arguments), lengths)
-    assert epochs(TailLoader(dataset, num_native, **arguments), lengths) == expected
+    assert epochs(PythonPartLoader(dataset, num_native, **arguments), lengths) == expected
     return expected
 
 
@@ -252,7 +252,7 @@ def test_inside_of_a_worker_it_draws_from_the_workers_generator(mixed_folder: Pa
         return [flat(batch) for batch in outer(dataset, batch_size=2, num_workers=num_workers)], torch.rand(1).item()
 
     theirs = run(torch_loader, torch_loader)
-    assert run(lambda dataset, **others: TailLoader(dataset, 3, **others), fastload.DataLoader) == theirs
+    assert run(lambda dataset, **others: PythonPartLoader(dataset, 3, **others), fastload.DataLoader) == theirs
 
 
 @WORKERS
@@ -293,7 +293,7 @@ def test_images_of_every_size_reach_the_users_collate_function(mixed_folder: Pat
 
 @WORKERS
 def test_pil_images_keep_what_their_files_say_besides_the_pixels(tmp_path: Path, num_workers: int) -> None:
-    """A tail of the user's own may turn images by their EXIF orientation; native code does not."""
+    """A Python part of the user's own may turn images by their EXIF orientation; native code does not."""
     exif = Image.Exif()
     for orientation in (1, 3, 6, 8):
         exif[0x0112] = orientation
@@ -433,7 +433,9 @@ def test_bad_files_cost_their_batches_and_no_draw_elsewhere(tmp_path: Path, num_
 
 @WORKERS
 @pytest.mark.parametrize("error", [ValueError("not this one"), KeyError("key"), ZeroDivisionError()])
-def test_an_exception_of_the_tail_costs_its_batch_alone(mixed_folder: Path, num_workers: int, error: Exception) -> None:
+def test_an_exception_of_the_python_part_costs_its_batch_alone(
+    mixed_folder: Path, num_workers: int, error: Exception
+) -> None:
     pipeline, num_native = PIPELINES["tensors"]
     dataset = dataset_of(mixed_folder, pipeline, refuse_class_1(error))
     ((batches, _), *_) = assert_equals_torch(dataset, num_native, batch_size=3, shuffle=True, num_workers=num_workers)
@@ -442,14 +444,14 @@ def test_an_exception_of_the_tail_costs_its_batch_alone(mixed_folder: Path, num_
 
 
 @WORKERS
-def test_a_sample_error_of_the_tail_says_where_and_is_caught_as_what_was_raised(
+def test_a_sample_error_of_the_python_part_says_where_and_is_caught_as_what_was_raised(
     mixed_folder: Path, num_workers: int
 ) -> None:
     def fail(image: torch.Tensor) -> torch.Tensor:
         raise Refusal("too bright", 7)
 
     dataset = dataset_of(mixed_folder, [transforms.CenterCrop(20), transforms.ToTensor(), fail])
-    loader = TailLoader(dataset, 2, batch_size=3, num_workers=num_workers)
+    loader = PythonPartLoader(dataset, 2, batch_size=3, num_workers=num_workers)
     with pytest.raises(Refusal) as caught:
         next(iter(loader))
     error = caught.value
@@ -472,10 +474,10 @@ def test_a_stop_iteration_of_the_users_does_not_end_the_epoch(mixed_folder: Path
 
     pipeline = [transforms.CenterCrop(20), transforms.ToTensor()]
     of_target = dataset_of(mixed_folder, pipeline, refuse_class_1(StopIteration()))
-    batches = outcomes(iter(TailLoader(of_target, 2, batch_size=4, num_workers=num_workers)))
+    batches = outcomes(iter(PythonPartLoader(of_target, 2, batch_size=4, num_workers=num_workers)))
     assert len(batches) == 4
     assert StopIteration in batches
-    of_collate = TailLoader(
+    of_collate = PythonPartLoader(
         dataset_of(mixed_folder, pipeline), 2, batch_size=4, num_workers=num_workers, collate_fn=collate
     )
     assert outcomes(iter(of_collate)) == [RuntimeError] * 4
@@ -495,7 +497,7 @@ def test_an_exception_of_collate_has_torchs_words_and_type(
     arguments = {"batch_size": 3, "num_workers": num_workers, "collate_fn": collate}
     assert_equals_torch(dataset, 2, **arguments)
     texts = []
-    for loader in (torch_loader(dataset, **arguments), TailLoader(dataset, 2, **arguments)):
+    for loader in (torch_loader(dataset, **arguments), PythonPartLoader(dataset, 2, **arguments)):
         iterator = iter(loader)
         with pytest.raises(Exception) as caught:  # noqa: PT011 - types are compared above, words here
             outcomes_or_raise(iterator)
@@ -535,7 +537,7 @@ class FailingSampler(Sampler[list[int]]):
 def test_an_exception_of_the_sampler_reaches_the_user(mixed_folder: Path, num_workers: int) -> None:
     pipeline, num_native = PIPELINES["tensors"]
     dataset = dataset_of(mixed_folder, pipeline)
-    for make in (torch_loader, lambda *a, **k: TailLoader(dataset, num_native, **k)):
+    for make in (torch_loader, lambda *a, **k: PythonPartLoader(dataset, num_native, **k)):
         loader = make(dataset, batch_sampler=FailingSampler(), num_workers=num_workers)
         with pytest.raises(LookupError, match="no more"):
             outcomes_or_raise(iter(loader))
@@ -581,7 +583,7 @@ def test_a_file_that_vanishes_before_its_info_is_read_is_an_error_that_names_it(
 # ---- rng="sample" ---------------------------------------------------------------------------------------------------
 
 
-def by_label(loader: TailLoader) -> dict[int, Any]:
+def by_label(loader: PythonPartLoader) -> dict[int, Any]:
     """Each sample of one epoch; labels are replaced by indices in `numbered`."""
     return {int(label): flat(image) for images, labels in loader for image, label in zip(images, labels, strict=True)}
 
@@ -596,20 +598,22 @@ def test_with_draws_by_sample_the_bytes_depend_on_seed_epoch_and_sample_alone(mi
     pipeline, num_native = PIPELINES["images"]
     dataset = numbered(mixed_folder, pipeline)
     state = torch.get_rng_state()
-    reference = [by_label(loader) for loader in [TailLoader(dataset, num_native, "sample", seed=4)] for _ in range(2)]
+    reference = [
+        by_label(loader) for loader in [PythonPartLoader(dataset, num_native, "sample", seed=4)] for _ in range(2)
+    ]
     assert reference[0] != reference[1]
     for arguments in ({"num_workers": 1}, {"num_workers": 2, "batch_size": 5}, {"sampler": range(15, -1, -1)}):
-        loader = TailLoader(dataset, num_native, "sample", seed=4, **arguments)
+        loader = PythonPartLoader(dataset, num_native, "sample", seed=4, **arguments)
         assert [by_label(loader), by_label(loader)] == reference
         loader.set_epoch(1)
         assert by_label(loader) == reference[1]
-    assert by_label(TailLoader(dataset, num_native, "sample", seed=5)) != reference[0]
+    assert by_label(PythonPartLoader(dataset, num_native, "sample", seed=5)) != reference[0]
     torch.set_rng_state(state)
 
 
 def test_with_draws_by_sample_no_two_samples_share_their_draws(mixed_folder: Path) -> None:
     pipeline = [transforms.CenterCrop(4), transforms.ToTensor(), lambda image: torch.rand(8)]
-    found = by_label(TailLoader(numbered(mixed_folder, pipeline), 2, "sample", seed=0))
+    found = by_label(PythonPartLoader(numbered(mixed_folder, pipeline), 2, "sample", seed=0))
     assert len({str(value) for value in found.values()}) == len(found) == 16
 
 
@@ -620,7 +624,9 @@ def test_with_draws_by_sample_collate_draws_by_batch(mixed_folder: Path) -> None
     dataset = numbered(mixed_folder, [transforms.CenterCrop(4), transforms.ToTensor()])
     found = []
     for num_workers in (0, 2):
-        loader = TailLoader(dataset, 2, "sample", seed=1, batch_size=4, num_workers=num_workers, collate_fn=collate)
+        loader = PythonPartLoader(
+            dataset, 2, "sample", seed=1, batch_size=4, num_workers=num_workers, collate_fn=collate
+        )
         found.append([flat(batch) for batch in loader])
     assert found[0] == found[1]
     assert len({str(batch[1][0]) for batch in found[0]}) == 4
@@ -632,8 +638,8 @@ def test_the_head_draws_what_the_native_path_draws(mixed_folder: Path) -> None:
 
     native = [*crop_flip(), transforms.ToTensor()]
     expected = by_label(fastload.DataLoader(numbered(mixed_folder, native), rng="sample", seed=7))
-    with_tail = numbered(mixed_folder, [*native, lambda image: image])
-    assert by_label(TailLoader(with_tail, 3, "sample", seed=7, num_workers=2)) == expected
+    with_python_part = numbered(mixed_folder, [*native, lambda image: image])
+    assert by_label(PythonPartLoader(with_python_part, 3, "sample", seed=7, num_workers=2)) == expected
 
 
 # ---- what user code sees --------------------------------------------------------------------------------------------
@@ -646,7 +652,7 @@ def test_worker_info_is_the_threads_own(mixed_folder: Path) -> None:
         return info.id, info.num_workers, info.dataset is dataset, info.seed - info.id
 
     dataset = dataset_of(mixed_folder, [transforms.CenterCrop(4), transforms.ToTensor()], tell)
-    loader = TailLoader(dataset, 2, batch_size=4, num_workers=3)
+    loader = PythonPartLoader(dataset, 2, batch_size=4, num_workers=3)
     rows = [torch.stack(told, 1) for _, told in loader]
     assert [row[:, 0].tolist() for row in rows] == [[0] * 4, [1] * 4, [2] * 4, [0] * 4]
     assert all(row[:, 1].eq(3).all() and row[:, 2].eq(1).all() for row in rows)
@@ -660,21 +666,21 @@ def test_worker_info_is_none_where_the_caller_does_the_work(mixed_folder: Path) 
         [transforms.CenterCrop(4), transforms.ToTensor()],
         lambda _: torch.utils.data.get_worker_info() is None,
     )
-    assert all(told.all() for _, told in TailLoader(dataset, 2))
+    assert all(told.all() for _, told in PythonPartLoader(dataset, 2))
 
 
 def test_processes_of_torchs_own_loader_have_their_worker_info_still(mixed_folder: Path) -> None:
     dataset = dataset_of(
         mixed_folder, [transforms.CenterCrop(4), transforms.ToTensor()], lambda _: torch.utils.data.get_worker_info().id
     )
-    list(TailLoader(dataset, 2, num_workers=2))
+    list(PythonPartLoader(dataset, 2, num_workers=2))
     told = [ids.tolist() for _, ids in torch_loader(dataset, batch_size=4, num_workers=2)]
     assert told == [[0] * 4, [1] * 4, [0] * 4, [1] * 4]
 
 
 def test_batches_are_not_made_in_memory_shared_between_processes(mixed_folder: Path) -> None:
     pipeline, num_native = PIPELINES["tensors"]
-    loader = TailLoader(dataset_of(mixed_folder, pipeline), num_native, num_workers=2)
+    loader = PythonPartLoader(dataset_of(mixed_folder, pipeline), num_native, num_workers=2)
     assert not any(images.is_shared() or labels.is_shared() for images, labels in loader)
 
 
@@ -690,7 +696,7 @@ def test_torch_computes_with_one_thread_in_ours_and_as_before_in_others(mixed_fo
     dataset = dataset_of(
         mixed_folder, [transforms.CenterCrop(4), transforms.ToTensor()], lambda _: torch.get_num_threads()
     )
-    iterator = iter(TailLoader(dataset, 2, num_workers=2))
+    iterator = iter(PythonPartLoader(dataset, 2, num_workers=2))
     assert (torch.get_num_threads(), in_new_thread()) == before
     assert {int(told) for _, told in iterator} == {1}
     assert (torch.get_num_threads(), in_new_thread()) == before
@@ -707,7 +713,7 @@ def test_batches_are_pinned_where_there_is_an_accelerator(
     monkeypatch.setattr(torch.accelerator, "set_device_index", devices.append)
     monkeypatch.setattr(torch.Tensor, "pin_memory", lambda tensor, *device: tensor + 1000)
     dataset = dataset_of(mixed_folder, [transforms.CenterCrop(4), transforms.PILToTensor()], lambda label: [label, "x"])
-    iterator = iter(TailLoader(dataset, 2, batch_size=16, num_workers=num_workers, pin_memory=True))
+    iterator = iter(PythonPartLoader(dataset, 2, batch_size=16, num_workers=num_workers, pin_memory=True))
     ((_, labels),) = iterator
     assert labels[0].tolist() == [1000] * 3 + [1001] * 3 + [1002] * 10
     assert list(labels[1]) == ["x"] * 16
@@ -737,7 +743,7 @@ def test_threads_that_pin_leave_the_graph_alone_that_the_program_captures(
     monkeypatch.setattr(torch.accelerator, "set_device_index", lambda index: None)
     monkeypatch.setattr(torch.Tensor, "pin_memory", lambda tensor, *device: tensor)
     dataset = dataset_of(mixed_folder, [transforms.CenterCrop(4), transforms.PILToTensor()])
-    assert len(list(TailLoader(dataset, 2, batch_size=4, num_workers=2, pin_memory=True))) == 4
+    assert len(list(PythonPartLoader(dataset, 2, batch_size=4, num_workers=2, pin_memory=True))) == 4
     assert [opened for *opened, _ in in_threads] == [[13, 1]] * (2 * is_known)
     assert len({thread for *_, thread in in_threads} - {threading.get_ident()}) == 2 * is_known
 
@@ -746,7 +752,7 @@ def test_the_counters_tell_who_did_what(mixed_folder: Path) -> None:
     pipeline, num_native = PIPELINES["images"]
     dataset = dataset_of(mixed_folder, pipeline)
     for num_workers in (0, 2):
-        loader = TailLoader(dataset, num_native, batch_size=5, num_workers=num_workers)
+        loader = PythonPartLoader(dataset, num_native, batch_size=5, num_workers=num_workers)
         list(loader)
         stats = loader.stats()
         assert (stats.samples_native, stats.samples_fallback, stats.samples_failed) == (10, 6, 0)
@@ -760,14 +766,14 @@ def test_the_counters_tell_who_did_what(mixed_folder: Path) -> None:
 
 
 def test_samples_without_a_python_part_are_not_counted_as_such(mixed_folder: Path) -> None:
-    loader = TailLoader(dataset_of(mixed_folder, [transforms.CenterCrop(4), transforms.ToTensor()]), 2)
+    loader = PythonPartLoader(dataset_of(mixed_folder, [transforms.CenterCrop(4), transforms.ToTensor()]), 2)
     list(loader)
     assert loader.stats().samples_python_tail == 0
 
 
 def test_failed_samples_are_counted(tmp_path: Path) -> None:
     pipeline, num_native = PIPELINES["images"]
-    loader = TailLoader(dataset_of(with_bad_files(tmp_path), pipeline), num_native, batch_size=1, num_workers=1)
+    loader = PythonPartLoader(dataset_of(with_bad_files(tmp_path), pipeline), num_native, batch_size=1, num_workers=1)
     outcomes(iter(loader))
     stats = loader.stats()
     assert (stats.samples_failed, stats.samples_native, stats.samples_fallback) == (3, 10, 6)
@@ -786,7 +792,7 @@ def test_at_most_prefetch_factor_batches_a_thread_are_ahead(mixed_folder: Path) 
                 yield [number]
 
     dataset = dataset_of(mixed_folder, [transforms.CenterCrop(4), transforms.ToTensor()])
-    loader = TailLoader(dataset, 2, batch_sampler=Asking(), num_workers=2, prefetch_factor=3)
+    loader = PythonPartLoader(dataset, 2, batch_sampler=Asking(), num_workers=2, prefetch_factor=3)
     iterator = iter(loader)
     assert len(asked) == 6
     assert loader.stats().batches_in_flight == 6
@@ -803,7 +809,7 @@ def test_the_timeout_is_the_consumers_and_leaves_the_batch(mixed_folder: Path) -
         return label
 
     dataset = dataset_of(mixed_folder, [transforms.CenterCrop(4), transforms.ToTensor()], wait)
-    iterator = iter(TailLoader(dataset, 2, batch_size=8, num_workers=1, timeout=0.05))
+    iterator = iter(PythonPartLoader(dataset, 2, batch_size=8, num_workers=1, timeout=0.05))
     with pytest.raises(RuntimeError, match=r"DataLoader timed out after 0\.05 seconds"):
         next(iterator)
     gate.set()
@@ -813,7 +819,7 @@ def test_the_timeout_is_the_consumers_and_leaves_the_batch(mixed_folder: Path) -
 
 def test_two_threads_may_share_an_iterator(mixed_folder: Path) -> None:
     dataset = numbered(mixed_folder, [transforms.CenterCrop(4), transforms.ToTensor()])
-    iterator = iter(TailLoader(dataset, 2, batch_size=1, num_workers=2))
+    iterator = iter(PythonPartLoader(dataset, 2, batch_size=1, num_workers=2))
     found: list[int] = []
 
     def take() -> None:
@@ -830,7 +836,7 @@ def test_two_threads_may_share_an_iterator(mixed_folder: Path) -> None:
 def test_close_ends_the_iterators_of_the_loader_alone(mixed_folder: Path) -> None:
     pipeline, num_native = PIPELINES["tensors"]
     dataset = dataset_of(mixed_folder, pipeline)
-    closed, other = (TailLoader(dataset, num_native, batch_size=2, num_workers=2) for _ in range(2))
+    closed, other = (PythonPartLoader(dataset, num_native, batch_size=2, num_workers=2) for _ in range(2))
     iterators = iter(closed), iter(closed), iter(other)
     for iterator in iterators:
         next(iterator)

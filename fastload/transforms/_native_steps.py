@@ -19,8 +19,8 @@ _BEFORE_TENSORS = f"before {_TO_TENSOR}"
 _MAX_OPERATIONS = _native.MAX_OPERATIONS - 1  # a RandomErasing may follow
 
 
-class Head:
-    """The native prefix as it grows.
+class NativeSteps:
+    """The native part as it grows.
 
     Attributes:
         steps: What it does to images, and the step of a RandomErasing, each with its position.

@@ -18,7 +18,7 @@ def test_ctrl_c_in_next_is_seen_within_200_ms_and_the_process_ends_soon(
 ) -> None:
     result = run_loader_child(
         f"""
-        loader = make_tail_loader({num_workers}, lambda image: time.sleep(30))
+        loader = make_python_part_loader({num_workers}, lambda image: time.sleep(30))
         sent = []
         def interrupt():
             sent.append(time.monotonic())
@@ -51,7 +51,7 @@ def test_an_interrupt_at_any_line_of_next_loses_and_changes_no_batch(
             # No generator, which an interrupt inside of it would end.
             batches = [[number, number + 1] for number in reversed(range({num_workers * prefetch_factor + 2}))]
             options = dict(batch_sampler=batches, prefetch_factor={prefetch_factor})
-            iterator, found = iter(make_tail_loader({num_workers}, with_noise, 2, **options)), []
+            iterator, found = iter(make_python_part_loader({num_workers}, with_noise, 2, **options)), []
             while True:
                 try:
                     images, _ = next_of(iterator, interrupt)
@@ -71,15 +71,15 @@ def test_an_interrupt_at_any_line_of_next_loses_and_changes_no_batch(
 def test_an_iterator_that_is_dropped_ends_its_threads(run_loader_child: RunChild) -> None:
     run_loader_child(
         """
-        loader = make_tail_loader(2)
+        loader = make_python_part_loader(2)
         iterator = iter(loader)
         next(iterator)
-        assert len(tail_threads()) == 2
+        assert len(python_part_threads()) == 2
         del iterator
-        assert wait_for(lambda: not tail_threads())
+        assert wait_for(lambda: not python_part_threads())
         for _ in loader:
             break
-        assert wait_for(lambda: not tail_threads())
+        assert wait_for(lambda: not python_part_threads())
         """
     )
 
@@ -87,18 +87,18 @@ def test_an_iterator_that_is_dropped_ends_its_threads(run_loader_child: RunChild
 def test_an_epoch_that_is_over_ends_its_threads_unless_they_are_persistent(run_loader_child: RunChild) -> None:
     run_loader_child(
         """
-        loader, persistent = make_tail_loader(2), make_tail_loader(1, persistent_workers=True)
+        loader, persistent = make_python_part_loader(2), make_python_part_loader(1, persistent_workers=True)
         iterator = iter(loader)
         assert len(list(iterator)) == 240
-        assert wait_for(lambda: not tail_threads())
+        assert wait_for(lambda: not python_part_threads())
         assert next(iterator, None) is None
         list(persistent)
-        assert len(tail_threads()) == 1
+        assert len(python_part_threads()) == 1
         list(persistent)
-        assert len(tail_threads()) == 1
+        assert len(python_part_threads()) == 1
         del persistent
         gc.collect()
-        assert wait_for(lambda: not tail_threads())
+        assert wait_for(lambda: not python_part_threads())
         """
     )
 
@@ -110,7 +110,7 @@ LEADING_BACK = {
     "iterable dataset": "self.of(Stream(self))",
     "worker_init_fn": "self.of(list(range(80)), worker_init_fn=self.init)",
     "worker_init_fn that fails": "self.of(list(range(80)), worker_init_fn=self.fail)",
-    "transform": "make_tail_loader(2, self.transform, persistent_workers=True)",
+    "transform": "make_python_part_loader(2, self.transform, persistent_workers=True)",
     "context variable": "self.of(list(range(80)), persistent_workers=True)",
 }
 
@@ -164,7 +164,7 @@ def test_threads_end_with_an_iterator_that_the_users_code_leads_back_to(
                         break
             is_collected = weakref.ref(trainer)
             del trainer
-            assert wait_for(lambda: gc.collect() >= 0 and not tail_threads()), threading.enumerate()
+            assert wait_for(lambda: gc.collect() >= 0 and not python_part_threads()), threading.enumerate()
             assert is_collected() is None
         """
     )
@@ -173,11 +173,11 @@ def test_threads_end_with_an_iterator_that_the_users_code_leads_back_to(
 def test_close_waits_for_the_threads(run_loader_child: RunChild) -> None:
     run_loader_child(
         """
-        loader = make_tail_loader(2)
+        loader = make_python_part_loader(2)
         iterator = iter(loader)
         next(iterator)
         loader.close()
-        assert not tail_threads()
+        assert not python_part_threads()
         try:
             next(iterator)
         except fastload.LoaderClosedError:
@@ -190,7 +190,7 @@ def test_close_waits_for_the_threads(run_loader_child: RunChild) -> None:
 def test_close_wakes_who_waits_for_a_batch(run_loader_child: RunChild) -> None:
     run_loader_child(
         """
-        loader = make_tail_loader(1, lambda image: time.sleep(3))
+        loader = make_python_part_loader(1, lambda image: time.sleep(3))
         iterator = iter(loader)
         raised = []
         def take():
@@ -220,10 +220,10 @@ def test_an_exception_that_is_kept_does_not_keep_the_threads(run_loader_child: R
                 next(iter(loader))
             except fastload.SampleError as error:
                 return {kept}
-        kept = first_error(make_tail_loader(2, fail))
+        kept = first_error(make_python_part_loader(2, fail))
         assert "no" in str(kept)
         gc.collect()
-        assert wait_for(lambda: not tail_threads()), threading.enumerate()
+        assert wait_for(lambda: not python_part_threads()), threading.enumerate()
         """
     )
 
@@ -238,13 +238,13 @@ def test_an_iterator_may_be_collected_in_a_thread_of_its_own(run_loader_child: R
             if may_collect.wait(20):
                 gc.collect()
             return image
-        loader = make_tail_loader(2, collect)
+        loader = make_python_part_loader(2, collect)
         iterator = iter(loader)
         cycle = [iterator]
         cycle.append(cycle)
         del iterator, cycle, loader
         may_collect.set()
-        assert wait_for(lambda: not tail_threads())
+        assert wait_for(lambda: not python_part_threads())
         """
     )
 
@@ -256,7 +256,7 @@ def test_the_process_ends_quietly_while_batches_are_made(run_loader_child: RunCh
     begin = time.monotonic()
     result = run_loader_child(
         f"""
-        loader = make_tail_loader(2, repeats=2000, batch_size=4)
+        loader = make_python_part_loader(2, repeats=2000, batch_size=4)
         iterator = iter(loader)
         def take():
             for _ in iterator:
@@ -280,7 +280,7 @@ def test_an_exit_handler_that_iterates_gets_an_error_and_does_not_hang(run_loade
             except fastload.LoaderClosedError:
                 print("closed")
         atexit.register(iterate)
-        iterator = iter(make_tail_loader(2, repeats=2000))
+        iterator = iter(make_python_part_loader(2, repeats=2000))
         next(iterator)
         """
     )
@@ -290,7 +290,7 @@ def test_an_exit_handler_that_iterates_gets_an_error_and_does_not_hang(run_loade
 def test_a_child_process_cannot_use_the_iterator_but_one_of_its_own(run_loader_child: RunChild) -> None:
     run_loader_child(
         """
-        loader = make_tail_loader(2, batch_size=8)
+        loader = make_python_part_loader(2, batch_size=8)
         iterator = iter(loader)
         first = next(iterator)
         pid = os.fork()
@@ -315,7 +315,7 @@ def test_a_child_process_cannot_use_the_iterator_but_one_of_its_own(run_loader_c
 def test_memory_does_not_grow_from_epoch_to_epoch(run_loader_child: RunChild) -> None:
     run_loader_child(
         """
-        loader = make_tail_loader(2, repeats=10, batch_size=8)
+        loader = make_python_part_loader(2, repeats=10, batch_size=8)
         for _ in range(4):
             list(loader)
         before = resident_mib()
@@ -336,7 +336,7 @@ def test_dropping_an_iterator_is_quick(run_loader_child: RunChild, is_in_cycle: 
             entered.append(threading.current_thread())
             may_end.wait(20)
             return image
-        loader = make_tail_loader(2, linger)
+        loader = make_python_part_loader(2, linger)
         gc.collect()
         gc.freeze()  # to look through all that torch holds takes longer than what is measured here
         for number in range(3):
@@ -349,9 +349,9 @@ def test_dropping_an_iterator_is_quick(run_loader_child: RunChild, is_in_cycle: 
             if {is_in_cycle}:
                 gc.collect()
             assert time.monotonic() - begin < 0.1
-        assert len(tail_threads()) == 6
+        assert len(python_part_threads()) == 6
         may_end.set()
-        assert wait_for(lambda: not tail_threads())
+        assert wait_for(lambda: not python_part_threads())
         """
     )
 
@@ -360,7 +360,7 @@ def test_dropping_an_iterator_is_quick(run_loader_child: RunChild, is_in_cycle: 
 def test_a_forked_child_may_iterate_anew_and_ends_as_usual(run_loader_child: RunChild, num_workers: int) -> None:
     result = run_loader_child(
         f"""
-        loader = make_tail_loader({num_workers}, repeats=4, persistent_workers={num_workers} > 0)
+        loader = make_python_part_loader({num_workers}, repeats=4, persistent_workers={num_workers} > 0)
         iterator = iter(loader)
         held = next(iterator)
         pid = os.fork()
@@ -383,7 +383,7 @@ def test_a_forked_child_may_iterate_anew_and_ends_as_usual(run_loader_child: Run
 def test_a_fork_while_threads_count_leaves_the_counters_usable(run_loader_child: RunChild) -> None:
     run_loader_child(
         """
-        loader = make_tail_loader(2, repeats=2)
+        loader = make_python_part_loader(2, repeats=2)
         lock = loader._fastload.threads.counters._lock
         has_lock, may_end = threading.Event(), threading.Event()
         def hold():

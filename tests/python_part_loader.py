@@ -15,7 +15,7 @@ from fastload.transforms._lowering import LoweredTransform, lower_transform
 from fastload.transforms._recognize import image_type
 
 
-class TailLoader(fastload.DataLoader[Any]):
+class PythonPartLoader(fastload.DataLoader[Any]):
     """The first `num_native` transforms run in native code, the others in Python, in threads or in the caller."""
 
     def __init__(
