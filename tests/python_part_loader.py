@@ -10,8 +10,8 @@ from torch.utils.data import Dataset
 import fastload
 from fastload._planning._plan import LoaderPlan
 from fastload._threads._iterator import ThreadIterator
-from fastload.sources._lowering import LoweredSource, lower_dataset
-from fastload.transforms._lowering import LoweredTransform, lower_transform
+from fastload.sources._lowering import lower_dataset
+from fastload.transforms._lowering import lower_transform
 from fastload.transforms._recognize import image_type
 
 
@@ -26,11 +26,9 @@ class PythonPartLoader(fastload.DataLoader[Any]):
 
     def _get_iterator(self) -> ThreadIterator:
         source = lower_dataset(self.dataset, (fastload.pil_loader,))
-        assert isinstance(source, LoweredSource), source
         lowered = lower_transform(source.transform)
-        assert isinstance(lowered, LoweredTransform), lowered
         assert sum(stage.problem is None for stage in lowered.stages) == self.num_native, lowered.stages
-        plan = LoaderPlan((), self.rng, source, (lowered,))
+        plan = LoaderPlan((), self.rng, source, lowered)
         return self._iterator_of_native_part(plan.native_part(image_type()))
 
 

@@ -19,6 +19,7 @@ from torchvision import tv_tensors
 
 from fastload import _core
 from fastload.transforms._lowering import LoweredTransform
+from fastload.transforms._tensor_part import SampleForm
 
 FILTER_NAMES = ("nearest", "box", "bilinear", "hamming", "bicubic", "lanczos")
 FILTERS = {name: Image.Resampling[name.upper()] for name in FILTER_NAMES}
@@ -29,10 +30,10 @@ def replay(lowered: LoweredTransform, image: Image.Image) -> Any:
     steps = [step for _, step in lowered.steps]
     erasing = steps.pop() if steps and isinstance(steps[-1], _core.RandomErasing) else None
     sample: Any = apply_steps(image, steps)
-    if lowered.height is not None:
-        assert (sample.height, sample.width) == (lowered.height, lowered.width)
-    if lowered.sample != "pil":
-        sample = look_up(lowered, sample)
+    if lowered.size is not None:
+        assert (sample.height, sample.width) == lowered.size
+    if lowered.form.sample != "pil":
+        sample = look_up(lowered.form, sample)
     if erasing is not None:
         sample = erase(sample, erasing)
     for transform in lowered.python_part:
@@ -40,17 +41,17 @@ def replay(lowered: LoweredTransform, image: Image.Image) -> Any:
     return sample
 
 
-def look_up(lowered: LoweredTransform, image: Image.Image) -> torch.Tensor:
+def look_up(form: SampleForm, image: Image.Image) -> torch.Tensor:
     """The tensor that the table makes of the pixels, of the type and memory layout that the lowering promises."""
     values = torch.from_numpy(np.array(image)).permute(2, 0, 1)
-    if lowered.table is not None:
-        table = torch.frombuffer(bytearray(lowered.table), dtype=lowered.dtype).reshape(3, 256)
+    if form.table is not None:
+        table = torch.frombuffer(bytearray(form.table), dtype=form.dtype).reshape(3, 256)
         values = torch.stack([table[channel][values[channel].long()] for channel in range(3)])
-    assert (values.dtype, values.element_size()) == (lowered.dtype, lowered.element_size)
+    assert values.dtype == form.dtype
     tensor = values.contiguous()
-    if lowered.is_interleaved:
+    if form.is_interleaved:
         tensor = tensor.permute(1, 2, 0).contiguous().permute(2, 0, 1)
-    return tv_tensors.Image(tensor) if lowered.sample == "tv_image" else tensor
+    return tv_tensors.Image(tensor) if form.sample == "tv_image" else tensor
 
 
 def apply_steps(image: Image.Image, steps: list[Any]) -> Image.Image:

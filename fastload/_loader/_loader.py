@@ -12,9 +12,8 @@ from typing import Any, Generic, Literal, TypeVar
 
 import torch
 import torch.utils.data
-from torch.utils.data import Dataset, Sampler
+from torch.utils.data import BatchSampler, Dataset, Sampler
 
-from fastload import _native
 from fastload._delivery._batch_memory import BatchMemory, HostMemory, StagedMemory
 from fastload._delivery._device import PinnedMemory, is_host, open_device
 from fastload._delivery._hand_over import Delivery
@@ -25,8 +24,7 @@ from fastload._native_batches._engine import EngineSettings, LoaderEngine
 from fastload._native_batches._iterator import NativeIterator
 from fastload._pillow import _pillow
 from fastload._pillow._decode_image import pil_loader
-from fastload._planning._native_part_plan import NativePartPlan
-from fastload._planning._native_plan import NativePlan
+from fastload._planning._native_plans import NativePartPlan, NativePlan
 from fastload._planning._plan import LoaderPlan, plan_loader
 from fastload._planning._verdicts import Mode, gil_advice
 from fastload._process import _config
@@ -40,7 +38,7 @@ from fastload._threads._init_fn import init_native_workers
 from fastload._threads._iterator import ThreadIterator, ThreadPlan
 from fastload._threads._native_part_fetcher import NativePartFetcher
 from fastload._threads._splitting import Splitting
-from fastload.sources._lowering import LoweredSource, NotLowered, lower_dataset
+from fastload.sources._lowering import LoweredSource, lower_dataset
 from fastload.transforms._recognize import image_type
 
 T_co = TypeVar("T_co", covariant=True)
@@ -214,7 +212,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             native: batches are read, decoded and transformed by 8 threads
             ...
         """
-        return self._explain(self._plan_now())
+        return self._explain(self._plan())
 
     def _explain(self, plan: LoaderPlan) -> str:
         by = {0: "in the calling thread", 1: "by one thread"}.get(self.num_workers, f"by {self.num_workers} threads")
@@ -244,23 +242,19 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
 
     def _mode(self) -> Mode:
         """Who makes the batches."""
-        return self._plan_now().mode
+        return self._plan().mode
 
-    def _plan_now(self) -> LoaderPlan:
-        """Of the dataset as it is; nothing is kept for iterations."""
-        return plan_loader(self, self._settings.rng, lower_dataset(self.dataset, (pil_loader,)))
+    def _plan(self) -> LoaderPlan:
+        """As it is now: Note [asked again] in fastload/_planning/_plan.py."""
+        return plan_loader(self, self._settings.rng, self._lowered_source)
 
-    def _lower_source(self) -> tuple[LoweredSource, _native.SampleIndex] | NotLowered:
-        """The dataset's compact form; made again only where the dataset has changed since."""
+    def _lowered_source(self) -> LoweredSource:
+        """The dataset's compact form, made again only where the dataset has changed since; or NotLoweredError."""
         state = self._fastload
-        if state.lowered is not None and state.lowered[0].is_current():
-            return state.lowered
-        state.lowered = None
-        source = lower_dataset(self.dataset, (pil_loader,))
-        if not isinstance(source, LoweredSource):
-            return source
-        state.lowered = source, source.table.index
-        return state.lowered
+        if state.source is None or not state.source.is_current():
+            state.source = None  # its memory is free before the next one takes more
+            state.source = lower_dataset(self.dataset, (pil_loader,))
+        return state.source
 
     # ---- iteration -------------------------------------------------------------------------------------------------
 
@@ -279,26 +273,28 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         return super().__iter__()
 
     def _get_iterator(self) -> Any:
-        lowered = self._lower_source()
+        plan = self._plan()
         memory_format = self._settings.memory_format
-        plan = plan_loader(self, self._settings.rng, lowered if isinstance(lowered, NotLowered) else lowered[0])
         if plan.mode is not Mode.NATIVE and memory_format is not torch.contiguous_format:
             raise ValueError(f"memory_format={memory_format} needs native batches, but:\n{self._explain(plan)}")
         if plan.mode is Mode.TORCH:
             return torch_iterator(self, self._fastload.torch_samples, self._delivery())
         self._check_as_torch_does()
-        if isinstance(lowered, NotLowered) or plan.mode is Mode.PYTHON:
+        if plan.mode is Mode.PYTHON:
             return self._iterator_of_dataset()
         if plan.mode is Mode.PARTLY_NATIVE:
             return self._iterator_of_native_part(plan.native_part(image_type()))
-        return self._native_iterator()
+        return self._native_iterator(plan)
 
-    def _native_iterator(self) -> NativeIterator:
+    def _native_iterator(self, plan: LoaderPlan) -> NativeIterator:
         init_workers = None
         if self.worker_init_fn is not None and self.num_workers > 0:
             init_workers = functools.partial(self._init_native_workers, self.worker_init_fn)
         engine = self._running_engine()
-        return NativeIterator(self, engine, self._native_plan, init_workers, self._batch_memory, self._delivery())
+        # Code of the user's that runs before the workers of torch would start may change the dataset.
+        is_asked_again = init_workers is not None or type(self.batch_sampler) is not BatchSampler
+        make_plan = functools.partial(self._native_plan, None if is_asked_again else plan)
+        return NativeIterator(self, engine, make_plan, init_workers, self._batch_memory, self._delivery())
 
     def _delivery(self) -> Delivery:
         """Where batches go. The device is looked for now, not before: a process that forks must not have used it."""
@@ -335,16 +331,14 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
     def _init_native_workers(self, init_fn: Callable[[int], None], base_seed: int) -> list[torch.Generator]:
         return init_native_workers(init_fn, self.num_workers, base_seed, self.dataset)
 
-    def _native_plan(self) -> NativePlan:
-        """The plan as it is now: worker_init_fn may have changed the dataset."""
-        lowered = self._lower_source()
-        settings = self._settings
-        plan = plan_loader(self, settings.rng, lowered if isinstance(lowered, NotLowered) else lowered[0])
-        if isinstance(lowered, NotLowered) or plan.mode is not Mode.NATIVE:
+    def _native_plan(self, plan: LoaderPlan | None) -> NativePlan:
+        """What the engine is to do, of `plan` or of the loader as it is now."""
+        plan = plan or self._plan()
+        if plan.mode is not Mode.NATIVE:
             why = self._explain(plan)
             raise RuntimeError(f"worker_init_fn has changed the dataset so that it is not native any more:\n{why}")
         is_on_device = self._delivery().device is not None
-        return plan.native(lowered[1], settings.memory_format, is_converted_later=is_on_device)
+        return plan.native(self._settings.memory_format, is_converted_later=is_on_device)
 
     def _iterator_of_native_part(self, part: NativePartPlan) -> ThreadIterator:
         plan = self._dataset_plan()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastload import _native
 from fastload._delivery._batch_memory import StagedMemory
 from fastload._delivery._device import Device, PinnedMemory
 from fastload._delivery._torch_iterator import SampleCount
@@ -24,7 +23,7 @@ class LoaderState:
         settings: As given.
         epoch: Of the next iteration's random key, where there is a seed.
         engine: The native one, while there is one.
-        lowered: The dataset's compact form.
+        source: The dataset's compact form.
         threads: What iterations in threads of Python share.
         torch_samples: Of torch's own iterators.
         device, opened: What was opened last, and the value of `device` that it is.
@@ -36,7 +35,7 @@ class LoaderState:
         self.settings = settings
         self.epoch = epoch
         self.engine: LoaderEngine | None = None
-        self.lowered: tuple[LoweredSource, _native.SampleIndex] | None = None
+        self.source: LoweredSource | None = None
         self.threads = LoaderThreads()
         self.torch_samples = SampleCount()
         self.device: Device | None = None

@@ -21,7 +21,7 @@ from fastload._native_batches._engine import LoaderEngine
 from fastload._native_batches._report import SampleReport
 from fastload._pillow._failures import exception_of
 from fastload._pillow._pillow import serve
-from fastload._planning._native_plan import NativePlan
+from fastload._planning._native_plans import NativePlan
 from fastload._planning._torch_draws import uniform_rule
 from fastload._process._base_iterator import BaseIterator
 from fastload._process._exit import exit_state
@@ -123,9 +123,9 @@ class NativeIterator(BaseIterator):
             draws = [_native.TorchDraws(seed, uniform_rule()) for seed in seeds]
             for worker, generator in zip(draws, self._generators or (), strict=False):
                 worker.load(generator.get_state().numpy())
-            return engine.open_torch_iteration(plan.index, plan.views, draws)
+            return engine.open_torch_iteration(plan.source.table.index, plan.views, draws)
         seed, epoch = loader._random_key(int(self._base_seed), self._resets)
-        return engine.open_iteration(plan.index, plan.views, seed, epoch)
+        return engine.open_iteration(plan.source.table.index, plan.views, seed, epoch)
 
     def _finish_epoch(self) -> None:
         """Lets the batches in flight end, as torch's workers do: they draw, and the next epoch goes on there."""

@@ -62,9 +62,9 @@ def _result_obstacle(transform: LoweredTransform) -> str | None:
     """Why native code does not make batches of what native steps alone end in, or None."""
     if not transform.stages:
         return "there is no transform, so the samples are PIL images"
-    if transform.sample == "pil":
+    if transform.form.sample == "pil":
         return "the result is a PIL image (native: with a PILToTensor or ToTensor)"
-    if transform.height is None:
+    if transform.size is None:
         return (
             "the size of the result depends on the image (native: with a CenterCrop, a RandomResizedCrop or a Resize "
             "to height and width)"

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from fastload import _native
 from fastload._pillow import _pillow
 from fastload._pillow._failures import exception_of, exception_of_pillow
-from fastload._planning._native_part_plan import NativePartPlan
+from fastload._planning._native_plans import NativePartPlan
 from fastload._process import _config
 from fastload._threads._random_stream import RandomStream
 
@@ -40,7 +40,7 @@ class NativePart:
         self._fallback_seconds = 0.0
 
     def image(self, file: int, index: int) -> Any:
-        """The image of file `file`, transformed natively: as NativePartPlan.lowered.sample says.
+        """The image of file `file`, transformed natively: as NativePartPlan.lowered.form says.
 
         Args:
             file: In the source's table.
@@ -98,16 +98,16 @@ class NativePart:
             raise exception_of_pillow(error, path, index) from error
 
     def _handed_over(self, pixels: NDArray[np.uint8], file: int, index: int, info: dict[Any, Any] | None) -> Any:
-        lowered = self._plan.lowered
-        if lowered.sample == "pil":
+        form = self._plan.lowered.form
+        if form.sample == "pil":
             image = _pillow.rgb_image(pixels.data, pixels.shape[1], pixels.shape[0])
             if self._has_info and self._native.keeps_info:
                 image.info = self._info(file, index) if info is None else info
             return image
-        tensor = torch.from_numpy(pixels).view(lowered.dtype)
-        if lowered.is_interleaved:
+        tensor = torch.from_numpy(pixels).view(form.dtype)
+        if form.is_interleaved:
             tensor = tensor.permute(2, 0, 1)
-        if lowered.sample == "tensor":
+        if form.sample == "tensor":
             return tensor
         assert self._plan.image_type is not None, "a part that makes tv_tensors comes with their type"
         return tensor.as_subclass(self._plan.image_type)

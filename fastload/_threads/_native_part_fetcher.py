@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from fastload._errors import SampleError, sample_error
-from fastload._planning._native_part_plan import NativePartPlan
+from fastload._planning._native_plans import NativePartPlan
 from fastload._threads._dataset import NO_LOCK, DatasetPlan, MapFetcher, wanted
 from fastload._threads._native_part import NativePart, NotApplicableError
 from fastload._threads._random_stream import RandomKey, RandomStream

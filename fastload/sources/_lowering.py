@@ -33,15 +33,8 @@ _NATIVE = (
 PilLoader = Callable[[str], Any]
 
 
-@dataclass(frozen=True)
-class NotLowered:
+class NotLoweredError(Exception):
     """Why a data set is loaded in Python, as a sentence without a full stop."""
-
-    reason: str
-
-
-class _NotLoweredError(Exception):
-    """Carries the reason from where it is found to `lower_dataset`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,7 +107,7 @@ class LoweredSource:
         return IndexError(f"list index out of range: {index} with {len(self)} samples")
 
 
-def lower_dataset(dataset: object, own_loaders: Sequence[PilLoader] = ()) -> LoweredSource | NotLowered:
+def lower_dataset(dataset: object, own_loaders: Sequence[PilLoader] = ()) -> LoweredSource:
     """Lower `dataset` if its type is exactly one known and nothing about it was overridden.
 
     Looks at each of torchvision's samples once, which takes some nanoseconds, and makes nothing of it. Nothing of the
@@ -123,13 +116,14 @@ def lower_dataset(dataset: object, own_loaders: Sequence[PilLoader] = ()) -> Low
     Args:
         dataset: Any object.
         own_loaders: Functions that a torchvision data set may have for a loader besides torchvision's own.
+
+    Raises:
+        NotLoweredError: It is another, or something about it was overridden.
     """
     try:
         return _lower(dataset, own_loaders)
-    except _NotLoweredError as error:
-        return NotLowered(str(error))
     except RecursionError:
-        return NotLowered("the data set is a part of itself")
+        raise NotLoweredError("the data set is a part of itself") from None
 
 
 def _lower(dataset: object, own_loaders: Sequence[PilLoader]) -> LoweredSource:
@@ -143,7 +137,7 @@ def _lower(dataset: object, own_loaders: Sequence[PilLoader]) -> LoweredSource:
     folder_module = sys.modules.get("torchvision.datasets.folder")
     if folder_module is not None and kind in (folder_module.ImageFolder, folder_module.DatasetFolder):
         return _lower_torchvision(dataset, folder_module, own_loaders)
-    raise _NotLoweredError(f"the data set is {_class_name(kind)} (native: exactly {_NATIVE})")
+    raise NotLoweredError(f"the data set is {_class_name(kind)} (native: exactly {_NATIVE})")
 
 
 def _lower_own(dataset: PathDataset, own_loaders: Sequence[PilLoader]) -> LoweredSource:
@@ -151,7 +145,7 @@ def _lower_own(dataset: PathDataset, own_loaders: Sequence[PilLoader]) -> Lowere
     table, transform, target_transform = dataset.path_table, dataset.transform, dataset.target_transform
     loader = dataset.loader
     if loader is not open_rgb and not any(loader is known for known in own_loaders):
-        raise _NotLoweredError(f"{type(dataset).__name__} has a loader of its own, which runs in Python")
+        raise NotLoweredError(f"{type(dataset).__name__} has a loader of its own, which runs in Python")
 
     def is_same() -> bool:
         return (
@@ -169,7 +163,7 @@ def _lower_torchvision(dataset: Any, folder_module: ModuleType, own_loaders: Seq
     _check_torchvision(dataset, folder_module, own_loaders)
     samples, transform, target_transform = dataset.samples, dataset.transform, dataset.target_transform
     if type(samples) is not list:
-        raise _NotLoweredError(f"{type(dataset).__name__}.samples is {_class_name(type(samples))}, not a list")
+        raise NotLoweredError(f"{type(dataset).__name__}.samples is {_class_name(type(samples))}, not a list")
     table, has_samples = _table_of(samples, type(dataset).__name__)
 
     def is_same() -> bool:
@@ -179,7 +173,7 @@ def _lower_torchvision(dataset: Any, folder_module: ModuleType, own_loaders: Seq
             return False
         try:
             _check_torchvision(dataset, folder_module, own_loaders)
-        except _NotLoweredError:
+        except NotLoweredError:
             return False
         return True
 
@@ -193,14 +187,14 @@ def _check_torchvision(dataset: Any, folder_module: ModuleType, own_loaders: Seq
     own = [getattr(kind, name) for name in ("__getitem__", "__len__")]
     if not any(loader is known for known in own_loaders):
         if loader is not folder_module.default_loader and loader is not folder_module.pil_loader:
-            raise _NotLoweredError(f"{kind.__name__} has a loader of its own, which runs in Python")
+            raise NotLoweredError(f"{kind.__name__} has a loader of its own, which runs in Python")
         own += [folder_module.default_loader, folder_module.pil_loader]
     for function in own:
         if getattr(function, "__globals__", None) is not vars(folder_module):
-            raise _NotLoweredError(f"torchvision's {getattr(function, '__name__', function)} was replaced")
+            raise NotLoweredError(f"torchvision's {getattr(function, '__name__', function)} was replaced")
     backend = sys.modules["torchvision"].get_image_backend()
     if loader is folder_module.default_loader and backend != "PIL":
-        raise _NotLoweredError(f"torchvision's image backend is {backend}, not PIL")
+        raise NotLoweredError(f"torchvision's image backend is {backend}, not PIL")
 
 
 def _table_of(samples: list[Any], kind: str) -> tuple[SampleTable, Callable[[list[Any]], bool]]:
@@ -213,16 +207,16 @@ def _table_of(samples: list[Any], kind: str) -> tuple[SampleTable, Callable[[lis
     snapshot = samples.copy()
     for sample_type in set(map(type, snapshot)):
         if sample_type is not tuple:
-            raise _NotLoweredError(f"{kind}.samples holds {_class_name(sample_type)}, not only tuples")
+            raise NotLoweredError(f"{kind}.samples holds {_class_name(sample_type)}, not only tuples")
     if set(map(len, snapshot)) - {2}:
-        raise _NotLoweredError(f"{kind}.samples holds tuples that are not pairs of path and label")
+        raise NotLoweredError(f"{kind}.samples holds tuples that are not pairs of path and label")
     for position, allowed in enumerate((str, int)):
         for found in {type(sample[position]) for sample in snapshot} - {allowed}:
-            raise _NotLoweredError(f"{kind}.samples holds a {_class_name(found)} where {allowed.__name__} is expected")
+            raise NotLoweredError(f"{kind}.samples holds a {_class_name(found)} where {allowed.__name__} is expected")
     try:
         return PathTable.from_samples(snapshot), lambda current: current == snapshot
     except (ValueError, OverflowError) as error:
-        raise _NotLoweredError(f"{kind}.samples cannot be indexed: {error}") from error
+        raise NotLoweredError(f"{kind}.samples cannot be indexed: {error}") from error
 
 
 def _lower_subset(subset: Subset[Any], own_loaders: Sequence[PilLoader]) -> LoweredSource:
@@ -233,7 +227,7 @@ def _lower_subset(subset: Subset[Any], own_loaders: Sequence[PilLoader]) -> Lowe
     try:
         index_map = inner.files(_as_int64(snapshot))
     except (IndexError, ValueError) as error:
-        raise _NotLoweredError(f"Subset.indices: {error}") from error
+        raise NotLoweredError(f"Subset.indices: {error}") from error
     index_map.flags.writeable = False
 
     def is_same() -> bool:
@@ -254,16 +248,16 @@ def _lower_subset(subset: Subset[Any], own_loaders: Sequence[PilLoader]) -> Lowe
 def _lower_concatenation(dataset: ConcatDataset[Any], own_loaders: Sequence[PilLoader]) -> LoweredSource:
     _refuse_overrides(dataset)
     if type(dataset.datasets) is not list or not dataset.datasets:
-        raise _NotLoweredError("ConcatDataset.datasets is not a list of data sets")
+        raise NotLoweredError("ConcatDataset.datasets is not a list of data sets")
     parts = dataset.datasets.copy()
     sources = [_lower(part, own_loaders) for part in parts]
     # torch keeps the sizes of the time when the object was made, and looks indices up in them.
     sizes = list(itertools.accumulate(map(len, sources)))
     if dataset.cumulative_sizes != sizes:
-        raise _NotLoweredError("the parts of the ConcatDataset have changed their lengths since it was made")
+        raise NotLoweredError("the parts of the ConcatDataset have changed their lengths since it was made")
     target_transform = sources[0].target_transform
     if any(source.target_transform is not target_transform for source in sources):
-        raise _NotLoweredError("parts have different target_transforms")
+        raise NotLoweredError("parts have different target_transforms")
 
     def is_same() -> bool:
         return (
@@ -303,9 +297,7 @@ def _copy_indices(indices: Any) -> Any:
         return indices.clone()
     if type(indices) in (list, np.ndarray):
         return indices.copy()
-    raise _NotLoweredError(
-        f"Subset.indices is {_class_name(type(indices))} (native: list, tuple, range, array, tensor)"
-    )
+    raise NotLoweredError(f"Subset.indices is {_class_name(type(indices))} (native: list, tuple, range, array, tensor)")
 
 
 def _as_int64(indices: Any) -> NDArray[np.int64]:
@@ -315,15 +307,15 @@ def _as_int64(indices: Any) -> NDArray[np.int64]:
         indices = indices.numpy(force=True)
     if isinstance(indices, np.ndarray):
         if indices.ndim != 1 or indices.dtype.kind not in "iu":
-            raise _NotLoweredError(f"Subset.indices is {indices.dtype} of shape {indices.shape}, not a list of ints")
+            raise NotLoweredError(f"Subset.indices is {indices.dtype} of shape {indices.shape}, not a list of ints")
         return indices.astype(np.int64)
     for found in set(map(type, indices)):
         if found is not int and not issubclass(found, np.integer):
-            raise _NotLoweredError(f"Subset.indices holds a {_class_name(found)}, not only ints")
+            raise NotLoweredError(f"Subset.indices holds a {_class_name(found)}, not only ints")
     try:
         return np.fromiter(indices, dtype=np.int64, count=len(indices))
     except OverflowError as error:
-        raise _NotLoweredError("Subset.indices holds an int of more than 64 bits") from error
+        raise NotLoweredError("Subset.indices holds an int of more than 64 bits") from error
 
 
 def _equal_indices(current: Any, snapshot: Any) -> bool:
@@ -341,9 +333,9 @@ def _overrides(dataset: object) -> set[str]:
 
 def _refuse_overrides(dataset: object) -> None:
     if names := _overrides(dataset):
-        raise _NotLoweredError(f"{sorted(names)[0]} was overridden on this {_class_name(type(dataset))} object")
+        raise NotLoweredError(f"{sorted(names)[0]} was overridden on this {_class_name(type(dataset))} object")
     if type(dataset) is not Subset and hasattr(type(dataset), "__getitems__"):
-        raise _NotLoweredError(f"{_class_name(type(dataset))} was given a __getitems__")
+        raise NotLoweredError(f"{_class_name(type(dataset))} was given a __getitems__")
 
 
 def _class_name(kind: type) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fastload import _native
-from fastload.transforms import _auto_augment, _color, _gaussian_blur, _geometry, _recognize
+from fastload.transforms import _auto_augment, _color, _gaussian_blur, _geometry
 from fastload.transforms._stage import Family, StageContext
 
 LowerOnImage = Callable[[Any, StageContext], list[_native.Step]]
@@ -96,8 +96,6 @@ _CATALOG: Mapping[Family, Mapping[str, NativeTransform]] = {"v1": _BOTH, "v2": {
 NATIVE_NAMES = ", ".join(sorted([*_BOTH, "RandomApply", *(f"v2.{name}" for name in _V2_ONLY)]))
 
 
-def native_transform(kind: type) -> tuple[NativeTransform, Family] | None:
-    """What is known about exactly this class, or None."""
-    family = _recognize.family_of(kind)
-    found = None if family is None else _CATALOG[family].get(kind.__name__)
-    return None if family is None or found is None else (found, family)
+def native_transform(kind: type, family: Family) -> NativeTransform | None:
+    """What is known about exactly this class of torchvision's `family`, or None."""
+    return _CATALOG[family].get(kind.__name__)

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 
 from fastload import _native
 from fastload.transforms import _recognize
-from fastload.transforms._catalog import NATIVE_NAMES, NativeTransform, native_transform
+from fastload.transforms._nodes import Node
 from fastload.transforms._parameters import probability
-from fastload.transforms._pipeline import Node
-from fastload.transforms._stage import Family, PlacedStep, RunsInPythonError, Size, StageContext
-from fastload.transforms._tensor_part import TensorForm, TensorProbe, lower_random_erasing
+from fastload.transforms._stage import PlacedStep, RunsInPythonError, Size, StageContext
+from fastload.transforms._tensor_part import SampleForm, TensorProbe, lower_random_erasing
 
 _TO_TENSOR = "PILToTensor, ToTensor or v2.ToImage"
 _BEFORE_TENSORS = f"before {_TO_TENSOR}"
@@ -25,13 +22,13 @@ class NativeSteps:
     Attributes:
         steps: What it does to images, and the step of a RandomErasing, each with its position.
         size: Of every result; None where it depends on the image.
-        form: Of the result; None while it is a PIL image.
+        form: Of the result.
     """
 
     def __init__(self) -> None:
         self.steps: list[PlacedStep] = []
         self.size: Size | None = None
-        self.form: TensorForm | None = None
+        self.form = SampleForm()
         self._probe: TensorProbe | None = None
         self._is_erased = False
 
@@ -39,10 +36,10 @@ class NativeSteps:
         """Adds a transform, or raises RunsInPythonError and has not changed."""
         _check_surroundings()
         try:
-            if self.form is None and not _makes_tensor(node):
+            if self.form.sample == "pil" and not node.makes_tensor:
                 self._take_on_image(node, position)
             else:
-                self._take_on_tensor(node, position, self.form)
+                self._take_on_tensor(node, position)
         except AttributeError as error:  # another version's class, or an attribute was deleted
             raise RunsInPythonError(f"it is not as known: {error}") from error
 
@@ -54,17 +51,17 @@ class NativeSteps:
         self.steps += steps
         self.size = size
 
-    def _take_on_tensor(self, node: Node, position: int, form: TensorForm | None) -> None:
+    def _take_on_tensor(self, node: Node, position: int) -> None:
         if node.held is not None:
             raise RunsInPythonError("not native on tensors", _BEFORE_TENSORS)
-        known, family = _known(node.transform)
+        known, family = node.plain()
         if self._is_erased:
             raise RunsInPythonError("not native after a RandomErasing")
-        if form is not None and known.erases:
-            self.steps.append((position, lower_random_erasing(node.transform, family, form.dtype)))
+        if self._probe is not None and known.erases:
+            self.steps.append((position, lower_random_erasing(node.transform, family, self.form.dtype)))
             self._is_erased = True
             return
-        if form is not None and not known.on_tensor:
+        if self._probe is not None and not known.on_tensor:
             raise RunsInPythonError("not native on tensors", _BEFORE_TENSORS)
         self._probe = self._probe or TensorProbe()
         self.form = self._probe.apply(node.transform)
@@ -77,22 +74,6 @@ def _check_surroundings() -> None:
         raise RunsInPythonError(f"torch's defaults are {probe.dtype} on {probe.device}", "torch.float32 on cpu")
 
 
-def _known(transform: Any) -> tuple[NativeTransform, Family]:
-    """What is known about a transform that is as torchvision made it."""
-    found = native_transform(type(transform))
-    if found is None:
-        raise RunsInPythonError(*(_recognize.container_problem(transform) or ("not native yet", NATIVE_NAMES)))
-    change = _recognize.change_of(transform, found[0].attributes)
-    if change is not None:
-        raise RunsInPythonError(change)
-    return found
-
-
-def _makes_tensor(node: Node) -> bool:
-    found = native_transform(type(node.transform))
-    return found is not None and found[0].makes_tensor
-
-
 def _image_steps(node: Node, position: int, size: Size | None) -> tuple[list[PlacedStep], Size | None]:
     """The steps of a transform on PIL images of `size`, and the size after them."""
     lowered = _steps_of(node, size) if node.held is None else [_random_apply_step(node, node.held, position, size)]
@@ -102,7 +83,7 @@ def _image_steps(node: Node, position: int, size: Size | None) -> tuple[list[Pla
 
 
 def _steps_of(node: Node, size: Size | None) -> list[_native.Step]:
-    known, family = _known(node.transform)
+    known, family = node.plain()
     if known.makes_tensor:
         raise RunsInPythonError("not native in a RandomApply")
     if known.on_image is None:
@@ -129,6 +110,5 @@ def _random_apply_step(node: Node, held: tuple[Node, ...], position: int, size: 
         inner_position += member.count
     if not inner:
         raise RunsInPythonError("it holds nothing that changes an image")
-    family = _recognize.family_of(type(node.transform))
-    assert family is not None
-    return _native.RandomApply(probability=probability(node.transform.p), family=family, steps=inner)
+    assert node.family is not None
+    return _native.RandomApply(probability=probability(node.transform.p), family=node.family, steps=inner)

@@ -14,8 +14,11 @@ from typing import Any
 
 import torch
 
-from fastload.transforms._stage import Family
+from fastload.transforms._stage import Family, RunsInPythonError
 
+# How the names of modules begin that define the methods of a class.
+_TORCHVISIONS = "torchvision.transforms."
+_TORCHS = "torch.nn.modules."
 _HOOKS = ("forward_hooks", "forward_pre_hooks", "backward_hooks", "backward_pre_hooks")
 # Container -> names that its objects may have, besides those of every torch module.
 _CONTAINERS = {"Compose": {"transforms"}, "RandomApply": {"transforms", "p"}, "Sequential": set[str]()}
@@ -64,11 +67,8 @@ def gaussian_functions(family: Family) -> ModuleType:
 
 def replaced_blur_function(family: Family) -> str | None:
     """The name of a function that user code put in the place of one that a GaussianBlur calls on images."""
-    for module in (functional_v1() if family == "v1" else functional_v2(), gaussian_functions(family)):
-        for name in _BLUR_FUNCTIONS & vars(module).keys():
-            if not is_torchvisions(vars(module)[name]):
-                return name
-    return None
+    callers = functional_v1() if family == "v1" else functional_v2()
+    return _replaced_among(_BLUR_FUNCTIONS, callers, gaussian_functions(family))
 
 
 def image_type() -> type | None:
@@ -86,49 +86,34 @@ def family_of(kind: type) -> Family | None:
     return None
 
 
-def members_of(transform: Any) -> list[Any] | None:
-    """What a plain Compose (v1 or v2) or torch.nn.Sequential calls one after the other; None for anything else."""
-    is_known = _container(type(transform)) in ("Compose", "Sequential")
-    return _held(transform) if is_known and container_problem(transform) is None else None
-
-
-def applied_by(transform: Any) -> list[Any] | None:
-    """What a plain RandomApply (v1 or v2) applies or not; None for anything else."""
-    is_known = _container(type(transform)) == "RandomApply"
-    return _held(transform) if is_known and container_problem(transform) is None else None
-
-
-def container_problem(transform: Any) -> tuple[str] | None:
-    """Why a container that would be looked into is not plain, as arguments of RunsInPythonError; None otherwise."""
-    name = _container(type(transform))
-    if name is None:
-        return None
-    home = "torch.nn.modules." if name == "Sequential" else "torchvision.transforms."
-    change = change_of(transform, _CONTAINERS[name], home)
-    if change is not None:
-        return (change,)
-    if _held(transform) is None:
-        return (f"its transforms are {class_name(type(getattr(transform, 'transforms', None)))}, not a plain list",)
-    return None
-
-
-def _container(kind: type) -> str | None:
+def container_name(kind: type, family: Family | None) -> str | None:
+    """Which of the containers that are looked into this class is; None where it is none."""
     if kind is torch.nn.Sequential:
         return "Sequential"
-    return kind.__name__ if kind.__name__ in ("Compose", "RandomApply") and family_of(kind) is not None else None
+    return kind.__name__ if family is not None and kind.__name__ in ("Compose", "RandomApply") else None
 
 
-def _held(container: Any) -> list[Any] | None:
-    """What a container of a known class holds, or None where that is not listed plainly."""
-    held: Any = container if type(container) is torch.nn.Sequential else getattr(container, "transforms", None)
-    if type(held) is torch.nn.ModuleList and change_of(held, frozenset(), "torch.nn.modules.") is not None:
-        return None
-    if type(held) in (torch.nn.Sequential, torch.nn.ModuleList):
+def members_of(container: Any, name: str) -> list[Any]:
+    """What a Compose (v1 or v2) or torch.nn.Sequential calls one after the other, or a RandomApply applies or not.
+
+    Raises:
+        RunsInPythonError: It is not plain.
+    """
+    change = change_of(container, _CONTAINERS[name], _TORCHS if name == "Sequential" else _TORCHVISIONS)
+    if change is not None:
+        raise RunsInPythonError(change)
+    held: Any = container if name == "Sequential" else getattr(container, "transforms", None)
+    is_changed = type(held) is torch.nn.ModuleList and change_of(held, frozenset(), _TORCHS) is not None
+    if type(held) in (torch.nn.Sequential, torch.nn.ModuleList) and not is_changed:
         return list(held._modules.values())
-    return list(held) if type(held) in (list, tuple) else None
+    if type(held) in (list, tuple):
+        return list(held)
+    raise RunsInPythonError(
+        f"its transforms are {class_name(type(getattr(container, 'transforms', None)))}, not a plain list"
+    )
 
 
-def change_of(transform: Any, attributes: AbstractSet[str], home: str = "torchvision.transforms.") -> str | None:
+def change_of(transform: Any, attributes: AbstractSet[str], home: str = _TORCHVISIONS) -> str | None:
     """What is not as the class of `transform` was published, as a clause; None where nothing is.
 
     Args:
@@ -193,16 +178,18 @@ def _is_function_of(member: Any, home: str) -> bool:
 
 def is_torchvisions(function: Any) -> bool:
     """Whether a function of torchvision's modules is its own, not one that user code put in its place."""
-    return _is_function_of(function, "torchvision.transforms.")
+    return _is_function_of(function, _TORCHVISIONS)
 
 
 def replaced_function(family: Family) -> str | None:
     """The name of a function that user code put in the place of one that torchvision's classes call on images."""
-    modules = [functional_v1(), sys.modules["torchvision.transforms._functional_pil"]]
-    if family == "v2":
-        modules.append(sys.modules["torchvision.transforms.v2.functional"])
+    modules = (functional_v1(), sys.modules["torchvision.transforms._functional_pil"])
+    return _replaced_among(_IMAGE_FUNCTIONS, *modules, *([functional_v2()] if family == "v2" else []))
+
+
+def _replaced_among(names: AbstractSet[str], *modules: ModuleType) -> str | None:
     for module in modules:
-        for name in _IMAGE_FUNCTIONS & vars(module).keys():
+        for name in names & vars(module).keys():
             if not is_torchvisions(vars(module)[name]):
                 return name
     return None

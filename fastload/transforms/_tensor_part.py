@@ -33,21 +33,23 @@ _BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
 @dataclass(frozen=True)
-class TensorForm:
-    """What a sample is after the tensor part.
+class SampleForm:
+    """What a sample is after native steps.
 
     Attributes:
         dtype: Of its elements.
-        table: 3 * 256 elements (number 256 * c + v is what value v of channel c becomes), or None where the result is
-            the uint8 image itself.
-        sample: "tensor" for a plain torch.Tensor, "tv_image" for a torchvision.tv_tensors.Image.
-        is_interleaved: The three elements of a pixel are neighbours in memory, as a PILToTensor leaves them.
+        table: 3 * 256 elements in `dtype` (number 256 * c + v is what value v of channel c becomes), or None where the
+            result is the uint8 image itself.
+        sample: "pil" for an RGB PIL image, "tensor" for a torch.Tensor [3, height, width], "tv_image" for a
+            torchvision.tv_tensors.Image of that shape, which batches as a plain tensor.
+        is_interleaved: The tensor has the memory layout [height, width, channel], as a PILToTensor leaves it. It
+            matters to a Python part, not to a batch.
     """
 
-    dtype: torch.dtype
-    table: bytes | None
-    sample: Literal["tensor", "tv_image"]
-    is_interleaved: bool
+    dtype: torch.dtype = torch.uint8
+    table: bytes | None = None
+    sample: Literal["pil", "tensor", "tv_image"] = "pil"
+    is_interleaved: bool = False
 
 
 class TensorProbe:
@@ -60,7 +62,7 @@ class TensorProbe:
     def __init__(self) -> None:
         self._images: list[Any] = [rgb_image(pixels, pixels.shape[1], pixels.shape[0]) for pixels in _probes()[:2]]
 
-    def apply(self, transform: Any) -> TensorForm:
+    def apply(self, transform: Any) -> SampleForm:
         """The form after `transform` as well.
 
         Raises:
@@ -77,7 +79,7 @@ class TensorProbe:
         if again.dtype != first.dtype or not np.array_equal(_elements(again, mixed), table.ravel()[table_indices]):
             raise RunsInPythonError("the tensor part does not treat each element for itself")
         is_identity = first.dtype == torch.uint8 and np.array_equal(table[:, 0], columns[0].T)
-        return TensorForm(first.dtype, None if is_identity else table.tobytes(), _sample(again), _is_interleaved(again))
+        return SampleForm(first.dtype, None if is_identity else table.tobytes(), _sample(again), _is_interleaved(again))
 
 
 @functools.cache

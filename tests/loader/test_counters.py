@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 from typing import Any
+from unittest import mock
 
 import pytest
 import recipes
 from torchvision.datasets import ImageFolder
 
 import fastload
+from fastload._loader import _loader
+from fastload._planning import _plan
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])
@@ -39,6 +43,24 @@ def test_fallbacks_are_counted_with_their_reasons(mixed_folder: Path) -> None:
     assert stats.samples_native == sources.count("native") >= 7
     assert sum(stats.fallback_reasons.values()) == stats.samples_fallback
     assert stats.stage_seconds["fallback"] > 0
+
+
+@pytest.mark.parametrize(("init_fn", "num_plans"), [(None, 3), (lambda worker_id: None, 5)])
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_a_plan_is_made_for_explain_and_for_each_iterator_and_the_table_once(
+    clean_folder: Path, shuffle: bool, init_fn: Callable[[int], None] | None, num_plans: int
+) -> None:
+    dataset = ImageFolder(str(clean_folder), recipes.training(48))
+    with (
+        mock.patch.object(_plan, "lower_transform", side_effect=_plan.lower_transform) as transforms_lowered,
+        mock.patch.object(_loader, "lower_dataset", side_effect=_loader.lower_dataset) as datasets_lowered,
+    ):
+        loader = fastload.DataLoader(dataset, shuffle=shuffle, num_workers=2, worker_init_fn=init_fn)
+        loader.explain()
+        list(loader)
+        list(loader)
+    # worker_init_fn may change the dataset, so the plan is made again behind it.
+    assert (transforms_lowered.call_count, datasets_lowered.call_count) == (num_plans, 1)
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])

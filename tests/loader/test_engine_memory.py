@@ -23,9 +23,7 @@ from fastload.transforms._lowering import LoweredTransform, lower_transform
 @pytest.fixture(scope="module")
 def lowered(clean_folder: Path) -> tuple[LoweredSource, LoweredTransform]:
     source = lower_dataset(ImageFolder(str(clean_folder), recipes.evaluation(64, 56)))
-    assert isinstance(source, LoweredSource)
     transform = lower_transform(source.transform)
-    assert isinstance(transform, LoweredTransform)
     return source, transform
 
 
@@ -33,9 +31,9 @@ def open_iteration(engine: _native.Engine, lowered: tuple[LoweredSource, Lowered
     source, transform = lowered
     plan = _native.TransformPlan(
         list(transform.steps),
-        element_size=transform.element_size,
+        element_size=transform.form.dtype.itemsize,
         channels_last=False,
-        table=transform.table,
+        table=transform.form.table,
         resize_order="pillow13",
     )
     index = source.table.index
@@ -115,15 +113,14 @@ def test_pixels_for_a_fallback_task_must_be_contiguous_and_come_once(tmp_path: P
     arena = np.frombuffer(os.fsencode(tmp_path / "a.png"), np.uint8)
     index = _native.SampleIndex(arena, np.array([0, arena.size]))
     transform = lower_transform(recipes.evaluation(64, 56))
-    assert isinstance(transform, LoweredTransform)
     engine = _native.Engine(
         num_threads=0, max_free_buffers=4, max_file_bytes=1 << 30, max_pixels=1 << 30, native_jpeg=True
     )
     plan = _native.TransformPlan(
         list(transform.steps),
-        element_size=transform.element_size,
+        element_size=transform.form.dtype.itemsize,
         channels_last=False,
-        table=transform.table,
+        table=transform.form.table,
         resize_order="pillow13",
     )
     iteration = engine.open_iteration(index, [plan], 0, 0)

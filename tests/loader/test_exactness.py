@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -229,6 +231,31 @@ def test_a_dataset_changed_between_epochs_is_seen(clean_folder: Path) -> None:
     after = recipes.bytes_of(loader)
     assert after != before
     assert after == recipes.bytes_of(torch.utils.data.DataLoader(dataset, batch_size=22))
+
+
+class ResizingSampler(torch.utils.data.BatchSampler):
+    """Changes the dataset's transform when an epoch begins, before torch starts the workers that copy it."""
+
+    def __init__(self, dataset: ImageFolder, sizes: list[int]) -> None:
+        super().__init__(range(len(dataset)), 4, drop_last=False)
+        self._dataset, self._sizes = dataset, iter(sizes)
+
+    def __iter__(self) -> Iterator[list[int]]:
+        size = next(self._sizes)
+        self._dataset.transform = recipes.evaluation(size + 8, size)
+        return super().__iter__()
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_a_dataset_that_a_batch_sampler_changes_is_seen(clean_folder: Path, num_workers: int) -> None:
+    def batches(kind: type[Any]) -> list[bytes]:
+        dataset = ImageFolder(str(clean_folder), recipes.evaluation(24, 16))
+        # With workers the sampler is asked twice for an iterator, and the first time comes before they start.
+        sampler = ResizingSampler(dataset, [32, 32, 40, 40] if num_workers else [32, 40])
+        loader = kind(dataset, batch_sampler=sampler, num_workers=num_workers)
+        return [*recipes.bytes_of(loader), *recipes.bytes_of(loader)]
+
+    assert batches(fastload.DataLoader) == batches(torch.utils.data.DataLoader)
 
 
 def test_what_is_not_native_gives_torchs_batches_and_says_why(clean_folder: Path) -> None:

@@ -53,7 +53,7 @@ def test_tables_here_have_quiet_and_signalling_nans(dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_pipelines_own_table_gives_what_torchvision_gives(layout: str) -> None:
     transform = T.Compose([T.Resize((29, 31)), T.ToTensor(), T.Normalize(MEAN, STD)])
-    form = lowered(transform)
+    form = lowered(transform).form
     assert form.table is not None
     pixels = random_pixels(4, 29, 31)
     out = new_output(pixels, form.dtype, LAYOUTS[layout])

@@ -17,7 +17,7 @@ from torchvision import transforms
 
 from fastload import _native
 from fastload._planning._torch_draws import uniform_rule, with_torch_exp
-from fastload.transforms._lowering import LoweredTransform, lower_transform
+from fastload.transforms._lowering import lower_transform
 
 NO_DRAWS = _native.CounterDraws(0, 0, 0)
 
@@ -28,15 +28,14 @@ def decoder(**limits: Any) -> _native.SampleDecoder:
 
 def plan_of(*steps: Any, channels_last: bool, with_table: bool = False) -> tuple[_native.TransformPlan, torch.dtype]:
     lowered = lower_transform(transforms.Compose([*steps]))
-    assert isinstance(lowered, LoweredTransform)
     plan = _native.TransformPlan(
         with_torch_exp(lowered.steps),
-        element_size=lowered.element_size if with_table else 1,
+        element_size=lowered.form.dtype.itemsize if with_table else 1,
         channels_last=channels_last,
-        table=lowered.table if with_table else None,
+        table=lowered.form.table if with_table else None,
         resize_order="pillow13",
     )
-    return plan, lowered.dtype
+    return plan, lowered.form.dtype
 
 
 @pytest.fixture

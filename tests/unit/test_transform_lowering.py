@@ -6,6 +6,7 @@ import copy
 import time
 from collections.abc import Iterable
 from typing import Any
+from unittest import mock
 
 import pytest
 import torch
@@ -13,8 +14,11 @@ from lowered_transforms import FAMILIES, MEAN, STD, is_native, lowered, lowered_
 from torchvision import transforms as T
 from torchvision.transforms import v2
 
-from fastload import _core
-from fastload.transforms._lowering import NotLowered, lower_transform
+from fastload import MultiView, _core
+from fastload.transforms import _recognize
+from fastload.transforms._lowering import lower_transform
+from fastload.transforms._stage import RunsInPythonError
+from fastload.transforms._tensor_part import SampleForm
 
 
 def kinds(transform: Any) -> list[tuple[str, int]]:
@@ -37,10 +41,10 @@ def test_training_recipe(family: str) -> None:
         ("RandomResizedCrop", 0),
         ("RandomHorizontalFlip", 1),
     ]
-    assert (result.height, result.width, result.dtype, result.element_size) == (224, 224, torch.float32, 4)
-    assert (result.sample, result.handover, result.is_interleaved, result.python_part) == ("tensor", None, False, ())
-    assert result.table is not None
-    assert len(result.table) == 3 * 256 * 4
+    assert (result.size, result.form.dtype) == ((224, 224), torch.float32)
+    assert (result.form.sample, result.form.is_interleaved, result.python_part) == ("tensor", False, ())
+    assert result.form.table is not None
+    assert len(result.form.table) == 3 * 256 * 4
 
 
 def test_evaluation_recipe() -> None:
@@ -49,9 +53,9 @@ def test_evaluation_recipe() -> None:
         (0, _core.ResizeShorterSide(size=256, max_size=None, interpolation="bilinear")),
         (1, _core.CenterCrop(height=224, width=200)),
     )
-    assert (result.height, result.width, result.dtype, result.element_size) == (224, 200, torch.uint8, 1)
-    assert (result.sample, result.handover, result.is_interleaved) == ("tensor", None, True)
-    assert result.table is None
+    assert (result.size, result.form.dtype) == ((224, 200), torch.uint8)
+    assert (result.form.sample, result.form.is_interleaved, result.python_part) == ("tensor", True, ())
+    assert result.form.table is None
 
 
 def test_v2_recipe() -> None:
@@ -68,15 +72,15 @@ def test_v2_recipe() -> None:
         )
     )
     assert kinds_of(result.steps) == [("RandomResizedCrop", 0), ("TrivialAugmentWide", 1), ("RandomErasing", 5)]
-    assert (result.height, result.width, result.dtype) == (64, 64, torch.float32)
-    assert (result.sample, result.handover, result.python_part) == ("tv_image", None, ())
+    assert (result.size, result.form.dtype) == ((64, 64), torch.float32)
+    assert (result.form.sample, result.python_part) == ("tv_image", ())
 
 
 FLIP, WARP = T.RandomHorizontalFlip(), T.RandomPerspective()
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "handover", "dtype"),
+    ("before", "after", "sample", "dtype"),
     [
         ([], [WARP], "pil", torch.uint8),
         ([], [WARP, T.ToTensor(), T.Normalize(0, 1)], "pil", torch.uint8),
@@ -90,19 +94,18 @@ FLIP, WARP = T.RandomHorizontalFlip(), T.RandomPerspective()
     ],
 )
 def test_the_python_part_gets_what_the_native_part_makes(
-    before: list[Any], after: list[Any], handover: str, dtype: Any
+    before: list[Any], after: list[Any], sample: str, dtype: Any
 ) -> None:
     result = lowered(T.Compose([*before, *after]))
     assert result.python_part == tuple(after)
     assert all(ours is theirs for ours, theirs in zip(result.python_part, after, strict=True))
-    assert (result.handover, result.sample, result.dtype) == (handover, handover, dtype)
-    assert result.element_size == dtype.itemsize
+    assert (result.form.sample, result.form.dtype) == (sample, dtype)
 
 
 @pytest.mark.parametrize("transform", [None, T.Compose([]), T.CenterCrop(8), v2.Compose([FLIP]), torch.nn.Sequential()])
 def test_a_pipeline_that_ends_with_images_hands_them_over(transform: Any) -> None:
     result = lowered(transform)
-    assert (result.handover, result.python_part, result.table, result.dtype) == ("pil", (), None, torch.uint8)
+    assert (result.python_part, result.form) == ((), SampleForm(torch.uint8, None, "pil"))
     assert is_native(transform)
 
 
@@ -160,7 +163,8 @@ def test_random_applies_hold_each_other() -> None:
 def test_a_container_that_contains_itself_is_refused(container: Any) -> None:
     transform = container([T.CenterCrop(8)])
     transform.transforms.append(transform)
-    assert lower_transform(transform) == NotLowered("a container of transforms contains itself")
+    with pytest.raises(RunsInPythonError, match="a container of transforms contains itself"):
+        lower_transform(transform)
 
 
 def test_each_stage_has_a_verdict() -> None:
@@ -185,6 +189,14 @@ def test_each_stage_has_a_verdict() -> None:
         "position 7 of 8, ToTensor: in Python, after position 5",
         "position 8 of 8, RandomPerspective: in Python, after position 5",
     ]
+
+
+def test_each_object_is_asked_once_who_it_is() -> None:
+    pipeline = T.Compose([T.CenterCrop(8), T.RandomApply([v2.RandomInvert()]), T.ToTensor(), WARP, len])
+    for transform, num_objects in [(pipeline, 7), (MultiView([pipeline, T.Compose([T.ToTensor()])]), 1 + 7 + 2)]:
+        with mock.patch.object(_recognize, "family_of", side_effect=_recognize.family_of) as asked:
+            lower_transform(transform)
+        assert asked.call_count == num_objects
 
 
 def test_the_first_transform_can_be_the_cut() -> None:

@@ -1,4 +1,4 @@
-"""What every thread of an iteration shares whose samples native code begins and the user's own Python ends."""
+"""What native code does for a loader: whole batches, or the native part of each sample."""
 
 from __future__ import annotations
 
@@ -7,13 +7,38 @@ from dataclasses import dataclass
 import torch
 
 from fastload import _native
+from fastload._delivery._batch_memory import ViewForm
 from fastload.sources._lowering import LoweredSource
 from fastload.transforms._lowering import LoweredTransform
 
 
 @dataclass(frozen=True)
+class NativePlan:
+    """A loader's work in the form the engine takes.
+
+    Attributes:
+        source: the dataset as arrays.
+        views: steps, output type and layout of what is made of each image.
+        forms: what is written for each view, and what the user gets.
+        is_multi_view: whether a sample has a list of views; else it has the one view itself.
+        draws_as_torch: whether random choices are those that torch would draw; else the counter makes them.
+    """
+
+    source: LoweredSource
+    views: tuple[_native.TransformPlan, ...]
+    forms: tuple[ViewForm, ...]
+    is_multi_view: bool
+    draws_as_torch: bool
+
+    @property
+    def has_ordered_draws(self) -> bool:
+        """Whether samples draw from torch's generators, one after the other."""
+        return self.draws_as_torch and any(view.is_random for view in self.views)
+
+
+@dataclass(frozen=True)
 class NativePartPlan:
-    """How the native part of a sample is made.
+    """What every thread of an iteration shares whose samples native code begins and the user's own Python ends.
 
     Attributes:
         source: The dataset as arrays.
