@@ -57,15 +57,12 @@ class _Enumerator:
             takes_size = helper.__func__.__code__.co_argcount == 3
             found = helper(num_bins, self.size) if takes_size else helper(num_bins)
             return {name: (_listed(magnitudes), bool(signed)) for name, (magnitudes, signed) in found.items()}
-        found = {name: (make(num_bins, *self.size), signed) for name, (make, signed) in self._space_v2().items()}
+        space = self._transform._AUGMENTATION_SPACE
+        found = {name: (make(num_bins, *self.size), signed) for name, (make, signed) in space.items()}
         return {
             name: (None if magnitudes is None else _listed(magnitudes), bool(signed) and magnitudes is not None)
             for name, (magnitudes, signed) in found.items()
         }
-
-    def _space_v2(self) -> dict[str, tuple[Callable[..., Any], bool]]:
-        space: dict[str, tuple[Callable[..., Any], bool]] = self._transform._AUGMENTATION_SPACE
-        return space
 
     def choice(
         self, name: str, magnitudes: tuple[float, ...], is_signed: bool, probability: float = 1.0

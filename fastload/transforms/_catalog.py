@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from fastload import _native
-from fastload.transforms import _auto_augment, _color, _gaussian_blur, _geometry
+from fastload.transforms import _auto_augment, _color, _geometry
 from fastload.transforms._stage import Family, StageContext
+from fastload.transforms.blur import _gaussian_blur
 
 LowerOnImage = Callable[[Any, StageContext], list[_native.Step]]
 

@@ -88,6 +88,24 @@ LEVELS = {
         "_native_part_fetcher": 5,
         "__init__": 6,
     },
+    "fastload/transforms": {
+        "_multi_view": 0,
+        "_pillow_rules": 0,
+        "_stage": 0,
+        "_recognize": 1,
+        "_recorded_image": 1,
+        "_parameters": 2,
+        "_color": 3,
+        "_geometry": 3,
+        "_tensor_part": 3,
+        "blur": 3,
+        "_auto_augment": 4,
+        "_catalog": 5,
+        "_nodes": 6,
+        "_native_steps": 7,
+        "_lowering": 8,
+        "__init__": 9,
+    },
 }
 # The engine knows devices by device/backend.h, though its level would allow more.
 FORBIDDEN_PAIRS = {("engine", "cuda")}

@@ -16,7 +16,7 @@ from torchvision.transforms.v2.functional import _misc as functions_v2
 
 import fastload
 from fastload import _core
-from fastload.transforms import _blur_proof
+from fastload.transforms.blur import _blur_proof
 
 pytestmark = pytest.mark.skipif(not parity_recipes.HAS_FAST_BLUR, reason="no AVX2: blurs stay with torch")
 

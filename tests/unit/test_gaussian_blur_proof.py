@@ -16,7 +16,7 @@ from torchvision import transforms as T
 from torchvision.transforms import _functional_tensor, functional, v2
 
 from fastload import _native
-from fastload.transforms import _blur_proof
+from fastload.transforms.blur import _blur_proof
 
 pytestmark = pytest.mark.skipif(not parity_recipes.HAS_FAST_BLUR, reason="no AVX2: blurs stay with torch")
 

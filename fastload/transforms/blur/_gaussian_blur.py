@@ -8,8 +8,8 @@ import numpy as np
 
 from fastload import _native
 from fastload.transforms import _parameters, _recognize
-from fastload.transforms._blur_proof import BlurKernel, prove
-from fastload.transforms._stage import RunsInPythonError, Size, StageContext
+from fastload.transforms._stage import RunsInPythonError, StageContext
+from fastload.transforms.blur._blur_proof import BlurKernel, prove
 
 _MAX_SIGMA = 64.0  # a table of torch.exp grows with its logarithm
 
@@ -18,7 +18,12 @@ def lower_gaussian_blur(transform: Any, context: StageContext) -> list[_native.S
     if not _native.has_fast_blur():
         raise RunsInPythonError("torch's is faster without AVX2 or AVX-512")
     kernel = BlurKernel(context.family, *_kernel_size(transform.kernel_size), *_sigma(transform.sigma))
-    size = _image_size(context.size)
+    size = context.size
+    if size is None:
+        raise RunsInPythonError(
+            "the size of its image depends on the file",
+            "after a CenterCrop, a RandomResizedCrop or a Resize to height and width",
+        )
     if kernel.height // 2 >= size[0] or kernel.width // 2 >= size[1]:
         raise RunsInPythonError(
             f"a kernel of {kernel.height} x {kernel.width} reaches over more than an image of {size[0]} x {size[1]}"
@@ -46,12 +51,3 @@ def _sigma(value: object) -> tuple[float, float]:
     if low <= 0 or high > _MAX_SIGMA:
         raise RunsInPythonError(f"sigma {value!r}", f"more than 0, up to {_MAX_SIGMA:g}")
     return low, high
-
-
-def _image_size(size: Size | None) -> Size:
-    if size is None:
-        raise RunsInPythonError(
-            "the size of its image depends on the file",
-            "after a CenterCrop, a RandomResizedCrop or a Resize to height and width",
-        )
-    return size

@@ -1,0 +1,1 @@
+"""GaussianBlur, which is native only where torch was seen to compute in the same way."""
