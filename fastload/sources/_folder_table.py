@@ -43,7 +43,7 @@ class DamagedIndexError(ValueError):
 
 @dataclass(frozen=True)
 class FolderArrays:
-    """What a table is made of; the order is that of the samples.
+    """What a table is made of, in the order of an index file; what is in an array has the order of the samples.
 
     Attributes:
         directories: int64 [n, 5]: mtime and ctime in ns, inode, label, flags. The first is the root, with label -1.
@@ -62,8 +62,7 @@ class FolderArrays:
 
 def pack(key: bytes, arrays: FolderArrays) -> bytes:
     """The bytes of an index file."""
-    arrays_of_file = (arrays.directories, arrays.starts, arrays.paths, arrays.name_ends, arrays.names)
-    sections = [memoryview(key), *(array.reshape(-1).view(np.uint8).data for array in arrays_of_file)]
+    sections = [memoryview(key), *(array.reshape(-1).view(np.uint8).data for array in vars(arrays).values())]
     payload = b"".join(piece for section in sections for piece in (section, bytes(-section.nbytes % _ALIGNMENT)))
     counts = len(key), len(arrays.directories), len(arrays.name_ends), len(arrays.paths), len(arrays.names)
     start = _HEADER.pack(_MAGIC, _VERSION, _BYTE_ORDER_MARK, *counts, zlib.crc32(payload), 0)[:-4]
@@ -76,8 +75,7 @@ def unpack(blob: memoryview) -> tuple[bytes, FolderArrays]:
     Raises:
         ForeignIndexError, DamagedIndexError
     """
-    counts = _read_header(blob)
-    key_bytes, num_directories, num_samples, path_bytes, name_bytes = counts
+    key_bytes, num_directories, num_samples, path_bytes, name_bytes = _read_header(blob)
     sizes = (key_bytes, 40 * num_directories, 24 * (num_directories + 1), path_bytes, 4 * num_samples, name_bytes)
     sections, offset = [], _HEADER.size
     for size in sizes:
@@ -135,14 +133,7 @@ class FolderTable(SampleTable):
         # A path of torchvision is os.path.join(root, ...), whatever the form of `root`.
         prefix = os.fsencode(os.path.join(root, ""))  # noqa: PTH118
         try:
-            self.index = _native.FolderIndex(
-                root=prefix,
-                directories=self.arrays.directories,
-                starts=self.arrays.starts,
-                paths=self.arrays.paths,
-                name_ends=self.arrays.name_ends,
-                names=self.arrays.names,
-            )
+            self.index = _native.FolderIndex(root=prefix, **vars(self.arrays))
         except ValueError as error:
             raise DamagedIndexError(str(error)) from None
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any
 
@@ -56,9 +56,9 @@ class LoweredSource:
     index_map: NDArray[np.int64] | None
     transforms: tuple[Any, ...]
     target_transform: Any
-    is_concatenation: bool
-    finds_all_first: bool
     _checks: tuple[Callable[[], bool], ...]
+    is_concatenation: bool = False
+    finds_all_first: bool = False
 
     @property
     def transform(self) -> Any:
@@ -140,44 +140,45 @@ def _lower(dataset: object, own_loaders: Sequence[PilLoader]) -> LoweredSource:
     raise NotLoweredError(f"the data set is {_class_name(kind)} (native: exactly {_NATIVE})")
 
 
-def _lower_own(dataset: PathDataset, own_loaders: Sequence[PilLoader]) -> LoweredSource:
-    _refuse_overrides(dataset)
-    table, transform, target_transform = dataset.path_table, dataset.transform, dataset.target_transform
-    loader = dataset.loader
-    if loader is not open_rgb and not any(loader is known for known in own_loaders):
-        raise NotLoweredError(f"{type(dataset).__name__} has a loader of its own, which runs in Python")
+def _unchanged(dataset: object, names: Sequence[str], check: Callable[[], None]) -> Callable[[], bool]:
+    """What says whether `check` still raises nothing and these attributes of `dataset` are the same objects."""
+    values = [getattr(dataset, name) for name in names]
 
     def is_same() -> bool:
-        return (
-            dataset.path_table is table
-            and dataset.transform is transform
-            and dataset.target_transform is target_transform
-            and dataset.loader is loader
-            and not _overrides(dataset)
-        )
+        try:
+            check()
+        except NotLoweredError:
+            return False
+        return all(getattr(dataset, name) is value for name, value in zip(names, values, strict=True))
 
-    return LoweredSource(table, None, (transform,), target_transform, False, False, (is_same,))
+    return is_same
+
+
+def _lower_own(dataset: PathDataset, own_loaders: Sequence[PilLoader]) -> LoweredSource:
+    def check() -> None:
+        _refuse_overrides(dataset)
+        if not any(dataset.loader is known for known in (open_rgb, *own_loaders)):
+            raise NotLoweredError(f"{type(dataset).__name__} has a loader of its own, which runs in Python")
+
+    check()
+    is_same = _unchanged(dataset, ("path_table", "transform", "target_transform", "loader"), check)
+    return LoweredSource(dataset.path_table, None, (dataset.transform,), dataset.target_transform, (is_same,))
 
 
 def _lower_torchvision(dataset: Any, folder_module: ModuleType, own_loaders: Sequence[PilLoader]) -> LoweredSource:
-    _check_torchvision(dataset, folder_module, own_loaders)
-    samples, transform, target_transform = dataset.samples, dataset.transform, dataset.target_transform
+    def check() -> None:
+        _check_torchvision(dataset, folder_module, own_loaders)
+
+    check()
+    samples = dataset.samples
     if type(samples) is not list:
         raise NotLoweredError(f"{type(dataset).__name__}.samples is {_class_name(type(samples))}, not a list")
     table, has_samples = _table_of(samples, type(dataset).__name__)
-
-    def is_same() -> bool:
-        if dataset.transform is not transform or dataset.target_transform is not target_transform:
-            return False
-        if type(dataset.samples) is not list or not has_samples(dataset.samples):
-            return False
-        try:
-            _check_torchvision(dataset, folder_module, own_loaders)
-        except NotLoweredError:
-            return False
-        return True
-
-    return LoweredSource(table, None, (transform,), target_transform, False, False, (is_same,))
+    checks = (
+        _unchanged(dataset, ("transform", "target_transform"), check),
+        lambda: type(dataset.samples) is list and has_samples(dataset.samples),
+    )
+    return LoweredSource(table, None, (dataset.transform,), dataset.target_transform, checks)
 
 
 def _check_torchvision(dataset: Any, folder_module: ModuleType, own_loaders: Sequence[PilLoader]) -> None:
@@ -221,27 +222,23 @@ def _table_of(samples: list[Any], kind: str) -> tuple[SampleTable, Callable[[lis
 
 def _lower_subset(subset: Subset[Any], own_loaders: Sequence[PilLoader]) -> LoweredSource:
     _refuse_overrides(subset)
-    inner_dataset, indices = subset.dataset, subset.indices
-    inner = _lower(inner_dataset, own_loaders)
-    snapshot = _copy_indices(indices)
+    inner = _lower(subset.dataset, own_loaders)
+    snapshot = _copy_indices(subset.indices)
     try:
         index_map = inner.files(_as_int64(snapshot))
     except (IndexError, ValueError) as error:
         raise NotLoweredError(f"Subset.indices: {error}") from error
     index_map.flags.writeable = False
-
-    def is_same() -> bool:
-        return (
-            subset.dataset is inner_dataset
-            and type(subset.indices) is type(snapshot)
-            and _equal_indices(subset.indices, snapshot)
-            and not _overrides(subset)
-        )
-
-    finds_all_first = callable(getattr(inner_dataset, "__getitems__", None))
-    checks = (is_same, *inner._checks)
-    return LoweredSource(
-        inner.table, index_map, inner.transforms, inner.target_transform, False, finds_all_first, checks
+    checks = (
+        _unchanged(subset, ("dataset",), lambda: _refuse_overrides(subset)),
+        lambda: type(subset.indices) is type(snapshot) and _equal_indices(subset.indices, snapshot),
+    )
+    return replace(
+        inner,
+        index_map=index_map,
+        is_concatenation=False,
+        finds_all_first=callable(getattr(subset.dataset, "__getitems__", None)),
+        _checks=(*checks, *inner._checks),
     )
 
 
@@ -258,22 +255,20 @@ def _lower_concatenation(dataset: ConcatDataset[Any], own_loaders: Sequence[PilL
     target_transform = sources[0].target_transform
     if any(source.target_transform is not target_transform for source in sources):
         raise NotLoweredError("parts have different target_transforms")
-
-    def is_same() -> bool:
-        return (
-            type(dataset.datasets) is list
-            and len(dataset.datasets) == len(parts)
-            and all(now is then for now, then in zip(dataset.datasets, parts, strict=True))
-            and dataset.cumulative_sizes == sizes
-            and not _overrides(dataset)
-        )
-
-    checks = (is_same, *(check for source in sources for check in source._checks))
-    tables = [source.table for source in sources]
-    table = tables[0] if len(tables) == 1 else JoinedTable(tables)
+    checks = [
+        _unchanged(dataset, (), lambda: _refuse_overrides(dataset)),
+        lambda: type(dataset.datasets) is list and [*map(id, dataset.datasets)] == [*map(id, parts)],
+        lambda: bool(dataset.cumulative_sizes == sizes),
+    ]
+    checks += [check for source in sources for check in source._checks]
     transforms = {id(transform): transform for source in sources for transform in source.transforms}
     return LoweredSource(
-        table, _concatenated_map(sources), tuple(transforms.values()), target_transform, True, False, checks
+        sources[0].table if len(sources) == 1 else JoinedTable([source.table for source in sources]),
+        _concatenated_map(sources),
+        tuple(transforms.values()),
+        target_transform,
+        tuple(checks),
+        is_concatenation=True,
     )
 
 
@@ -326,14 +321,10 @@ def _equal_indices(current: Any, snapshot: Any) -> bool:
     return bool(current == snapshot)
 
 
-def _overrides(dataset: object) -> set[str]:
-    """Attributes of the object itself that hide what its class does."""
-    return vars(dataset).keys() & {"__getitem__", "__getitems__", "__len__"}
-
-
 def _refuse_overrides(dataset: object) -> None:
-    if names := _overrides(dataset):
-        raise NotLoweredError(f"{sorted(names)[0]} was overridden on this {_class_name(type(dataset))} object")
+    """Refuse an object that hides what its class does, or a class that looks its samples up in another way."""
+    if names := vars(dataset).keys() & {"__getitem__", "__getitems__", "__len__"}:
+        raise NotLoweredError(f"{min(names)} was overridden on this {_class_name(type(dataset))} object")
     if type(dataset) is not Subset and hasattr(type(dataset), "__getitems__"):
         raise NotLoweredError(f"{_class_name(type(dataset))} was given a __getitems__")
 

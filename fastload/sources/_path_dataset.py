@@ -55,10 +55,7 @@ class PathDataset(Dataset[tuple[Any, Any]]):
             OSError: The file cannot be read or decoded; as ``PIL.Image.open`` words it.
         """
         path, label = self._table.sample(_position(index, len(self._table)))
-        image = self.loader(path)
-        if self.transform is not None:
-            image = self.transform(image)
-        return image, label if self.target_transform is None else self.target_transform(label)
+        return StandardTransform(self.transform, self.target_transform)(self.loader(path), label)
 
     def __repr__(self) -> str:
         lines = [f"Number of datapoints: {len(self)}"]

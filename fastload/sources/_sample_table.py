@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fastload import _native
 
-_CHUNK_SAMPLES = 1 << 16
+CHUNK_SAMPLES = 1 << 16
 
 
 class SampleTable(ABC):
@@ -52,8 +52,8 @@ class SampleTable(ABC):
 
     def iterate_labels(self) -> Iterator[int]:
         """The labels one after the other; memory for a part of them at a time."""
-        for begin in range(0, len(self), _CHUNK_SAMPLES):
-            end = min(begin + _CHUNK_SAMPLES, len(self))
+        for begin in range(0, len(self), CHUNK_SAMPLES):
+            end = min(begin + CHUNK_SAMPLES, len(self))
             yield from self.labels_of(np.arange(begin, end, dtype=np.int64)).tolist()
 
 

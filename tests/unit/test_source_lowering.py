@@ -36,10 +36,6 @@ def folder(tree: Path) -> datasets.ImageFolder:
     return datasets.ImageFolder(tree, transforms.ToTensor())
 
 
-def lowered(dataset: object) -> LoweredSource:
-    return lower_dataset(dataset)
-
-
 def refused(dataset: object) -> str:
     with pytest.raises(NotLoweredError) as caught:
         lower_dataset(dataset)
@@ -55,7 +51,7 @@ def assert_same_samples(source: LoweredSource, dataset: Any, samples: list[tuple
 
 
 def test_torchvision_image_folder_is_lowered(folder: datasets.ImageFolder) -> None:
-    source = lowered(folder)
+    source = lower_dataset(folder)
     assert_same_samples(source, folder, folder.samples)
     assert source.transform is folder.transform
     assert source.index_map is None
@@ -66,7 +62,7 @@ def test_own_data_sets_are_lowered(tree: Path) -> None:
     own = ImageFolder(tree, len)
     files = ImageFiles([path for path, _ in own.samples], own.targets, len)
     for dataset in (own, files):
-        source = lowered(dataset)
+        source = lower_dataset(dataset)
         assert_same_samples(source, dataset, list(own.samples))
         assert source.transform is len
         assert source.is_current()
@@ -89,7 +85,7 @@ def test_own_data_sets_are_lowered(tree: Path) -> None:
 def test_subsets_map_to_the_samples_torch_would_take(folder: datasets.ImageFolder, indices: Any) -> None:
     subset = Subset(folder, indices)
     expected = [folder.samples[subset.indices[position]] for position in range(len(subset))]
-    source = lowered(subset)
+    source = lower_dataset(subset)
     assert_same_samples(source, subset, expected)
     assert source.is_current()
 
@@ -98,7 +94,7 @@ def test_nested_subsets_and_random_split(folder: datasets.ImageFolder) -> None:
     part, _ = random_split(folder, [7, 3], torch.Generator().manual_seed(3))
     nested = Subset(Subset(part, [6, 5, -7, 0]), range(1, 4))
     expected = [folder.samples[part.indices[position]] for position in (5, 0, 0)]
-    assert_same_samples(lowered(nested), nested, expected)
+    assert_same_samples(lower_dataset(nested), nested, expected)
 
 
 def read(dataset: Any, index: int) -> tuple[Any, Any]:
@@ -137,7 +133,7 @@ def make_concatenations(tree: Path) -> list[Any]:
 @pytest.mark.parametrize("number", range(6))
 def test_concatenations_give_the_samples_and_the_errors_of_torchs_own(tree: Path, number: int) -> None:
     dataset = make_concatenations(tree)[number]
-    source = lowered(dataset)
+    source = lower_dataset(dataset)
     assert len(source) == len(dataset)
     assert source.is_current()
     for index in range(-len(dataset), len(dataset)):
@@ -155,7 +151,7 @@ def test_concatenations_give_the_samples_and_the_errors_of_torchs_own(tree: Path
 def test_a_concatenation_knows_each_transform_of_its_parts_once(tree: Path) -> None:
     one, other = transforms.ToTensor(), transforms.ToTensor()
     parts = [datasets.ImageFolder(tree, transform) for transform in (one, other, one)]
-    source = lowered(ConcatDataset([*parts, ConcatDataset(parts[:2])]))
+    source = lower_dataset(ConcatDataset([*parts, ConcatDataset(parts[:2])]))
     assert list(map(id, source.transforms)) == [id(one), id(other)]
     assert source.transform is one
 
@@ -164,7 +160,7 @@ def test_a_concatenation_whose_lengths_are_out_of_date_is_not_lowered(tree: Path
     """torch goes on with the sizes it has stored, so that indices lead to other samples than one would think."""
     folder = datasets.ImageFolder(tree)
     dataset = ConcatDataset([folder, datasets.ImageFolder(tree)])
-    source = lowered(dataset)
+    source = lower_dataset(dataset)
     folder.samples.pop()
     assert not source.is_current()
     assert refused(dataset) == "the parts of the ConcatDataset have changed their lengths since it was made"
@@ -185,7 +181,7 @@ def test_a_concatenation_whose_lengths_are_out_of_date_is_not_lowered(tree: Path
 )
 def test_a_changed_concatenation_is_not_current(tree: Path, mutate: Callable[[Any], Any]) -> None:
     dataset = ConcatDataset([datasets.ImageFolder(tree), datasets.ImageFolder(tree)])
-    source, behind_subset = lowered(dataset), lowered(Subset(dataset, [3]))
+    source, behind_subset = lower_dataset(dataset), lower_dataset(Subset(dataset, [3]))
     assert source.is_current()
     mutate(dataset)
     assert not source.is_current()
@@ -206,7 +202,7 @@ def test_own_loaders_are_recognised_by_identity(tree: Path) -> None:
 @pytest.mark.parametrize("loader", [datasets.folder.default_loader, datasets.folder.pil_loader])
 def test_dataset_folder_is_lowered_with_torchvisions_loaders(tree: Path, loader: Callable[[str], Any]) -> None:
     dataset = datasets.DatasetFolder(tree, loader, (".png",), transforms.ToTensor())
-    source = lowered(dataset)
+    source = lower_dataset(dataset)
     assert_same_samples(source, dataset, dataset.samples)
     assert source.transform is dataset.transform
 
@@ -214,28 +210,28 @@ def test_dataset_folder_is_lowered_with_torchvisions_loaders(tree: Path, loader:
 def test_the_image_backend_matters_to_the_default_loader_only(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     by_pillow = datasets.DatasetFolder(tree, datasets.folder.pil_loader, (".png",))
     by_default = datasets.DatasetFolder(tree, datasets.folder.default_loader, (".png",))
-    source = lowered(by_default)
+    source = lower_dataset(by_default)
     monkeypatch.setattr(torchvision, "_image_backend", "accimage")
-    lowered(by_pillow)
+    lower_dataset(by_pillow)
     assert refused(by_default) == "torchvision's image backend is accimage, not PIL"
     assert not source.is_current()
 
 
 def test_target_transforms_are_kept_for_who_makes_the_labels(folder: datasets.ImageFolder) -> None:
     with_str = with_target(folder, str)
-    assert lowered(folder).target_transform is None
+    assert lower_dataset(folder).target_transform is None
     for dataset in (
         with_str,
         Subset(with_str, [1]),
         ConcatDataset([with_str, with_str]),
         ImageFolder(folder.root, None, str),
     ):
-        assert lowered(dataset).target_transform is str
+        assert lower_dataset(dataset).target_transform is str
 
 
 @pytest.mark.parametrize("index", [10, -11, 2**40])
 def test_index_out_of_range_is_an_index_error(folder: datasets.ImageFolder, index: int) -> None:
-    source = lowered(folder)
+    source = lower_dataset(folder)
     with pytest.raises(IndexError, match=f"list index out of range: {index} with 10 samples"):
         source.files(np.array([0, index, 3]))
     with pytest.raises(IndexError, match=f"list index out of range: {index} with 10 samples"):
@@ -329,7 +325,7 @@ def test_edited_samples_that_are_not_plain_are_not_lowered(
 def test_overrides_on_the_object_are_not_lowered(folder: datasets.ImageFolder, tree: Path, name: str) -> None:
     own = ImageFolder(tree)
     subset = Subset(folder, [0])
-    sources = [lowered(dataset) for dataset in (own, subset)]
+    sources = [lower_dataset(dataset) for dataset in (own, subset)]
     for dataset, source in zip((own, subset), sources, strict=True):
         setattr(dataset, name, print)
         assert f"{name} was overridden on this" in refused(dataset)
@@ -340,7 +336,7 @@ def test_overrides_on_the_object_are_not_lowered(folder: datasets.ImageFolder, t
 def test_a_replaced_torchvision_loader_is_noticed(
     folder: datasets.ImageFolder, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    source = lowered(folder)
+    source = lower_dataset(folder)
     monkeypatch.setattr(datasets.folder, name, lambda path: Image.new("RGB", (1, 1)))
     assert not source.is_current()
     refused(folder)
@@ -372,15 +368,15 @@ def test_another_image_backend_is_not_lowered(folder: datasets.ImageFolder, monk
     ],
 )
 def test_a_changed_image_folder_is_not_current(folder: datasets.ImageFolder, mutate: Callable[[Any], Any]) -> None:
-    source = lowered(folder)
-    behind_subset = lowered(Subset(folder, [0, 3]))
+    source = lower_dataset(folder)
+    behind_subset = lower_dataset(Subset(folder, [0, 3]))
     mutate(folder)
     assert not source.is_current()
     assert not behind_subset.is_current()
 
 
 def test_an_equal_copy_of_the_samples_is_current(folder: datasets.ImageFolder) -> None:
-    source = lowered(folder)
+    source = lower_dataset(folder)
     folder.samples = [(str(path), label) for path, label in folder.samples]
     assert source.is_current()
 
@@ -388,7 +384,7 @@ def test_an_equal_copy_of_the_samples_is_current(folder: datasets.ImageFolder) -
 @pytest.mark.parametrize("kind", [list, np.array, torch.tensor])
 def test_changed_subset_indices_are_not_current(folder: datasets.ImageFolder, kind: Callable[[Any], Any]) -> None:
     subset = Subset(folder, kind([1, 2]))
-    source = lowered(subset)
+    source = lower_dataset(subset)
     assert source.is_current()
     subset.indices[0] = 5  # type: ignore[index]
     assert not source.is_current()
@@ -401,13 +397,13 @@ def test_changed_subset_indices_are_not_current(folder: datasets.ImageFolder, ki
 @pytest.mark.parametrize("attribute", ["samples", "transform", "target_transform"])
 def test_a_changed_own_data_set_is_not_current(tree: Path, attribute: str) -> None:
     dataset = ImageFolder(tree)
-    source = lowered(dataset)
+    source = lower_dataset(dataset)
     setattr(dataset, attribute, [("a", 1)] if attribute == "samples" else len)
     assert not source.is_current()
 
 
 def test_torchvisions_samples_are_read_where_they_are(folder: datasets.ImageFolder) -> None:
-    source = lowered(folder)
+    source = lower_dataset(folder)
     assert isinstance(source.table, ListedTable)
     assert_same_samples(source, folder, folder.samples)
     assert source.table.labels_of(np.array([9, 0, 3])).tolist() == [folder.targets[index] for index in (9, 0, 3)]
@@ -421,7 +417,7 @@ def test_torchvisions_samples_are_read_where_they_are(folder: datasets.ImageFold
 @pytest.mark.parametrize("path", ["é.png", "\udcff.png", "日本.png", "\U0001f600.png"])
 def test_samples_beyond_ascii_are_copied(folder: datasets.ImageFolder, path: str) -> None:
     folder.samples = [("a.png", -7), (path, 2**63 - 1), ("", -(2**63))]
-    source = lowered(folder)
+    source = lower_dataset(folder)
     assert not isinstance(source.table, ListedTable)
     assert_same_samples(source, folder, folder.samples)
 
@@ -430,7 +426,7 @@ def test_lowering_a_million_samples_makes_nothing_of_each(folder: datasets.Image
     folder.samples = [(f"/data/n{number // 1300:08}/{number}.JPEG", number // 1300) for number in range(10**6)]
     tracemalloc.start()
     begin = time.process_time()
-    source = lowered(folder)
+    source = lower_dataset(folder)
     assert source.is_current()
     seconds = time.process_time() - begin
     held, _ = tracemalloc.get_traced_memory()
