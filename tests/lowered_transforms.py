@@ -8,7 +8,7 @@ import torchvision_shim  # noqa: F401
 from torchvision import transforms as T
 from torchvision.transforms import v2
 
-from fastload.transforms._lowering import LoweredTransform, lower_transform
+from fastload.transforms._lowering import lower_transform as lowered
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 FAMILIES = {"v1": T, "v2": v2}
@@ -19,10 +19,6 @@ TRANSFORM, MAKE_PARAMS, CHECK_INPUTS = (
     if hasattr(v2.Transform, "make_params")
     else ("_transform", "_get_params", "_check_inputs")
 )
-
-
-def lowered(transform: object) -> LoweredTransform:
-    return lower_transform(transform)
 
 
 def lowered_step(transform: object) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import functools
 import warnings
@@ -289,7 +288,9 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
     def _native_iterator(self, plan: LoaderPlan) -> NativeIterator:
         init_workers = None
         if self.worker_init_fn is not None and self.num_workers > 0:
-            init_workers = functools.partial(self._init_native_workers, self.worker_init_fn)
+            init_workers = functools.partial(
+                init_native_workers, self.worker_init_fn, self.num_workers, dataset=self.dataset
+            )
         engine = self._running_engine()
         # Code of the user's that runs before the workers of torch would start may change the dataset.
         is_asked_again = init_workers is not None or type(self.batch_sampler) is not BatchSampler
@@ -328,9 +329,6 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         self._fastload.staged.add(memory)
         return memory
 
-    def _init_native_workers(self, init_fn: Callable[[int], None], base_seed: int) -> list[torch.Generator]:
-        return init_native_workers(init_fn, self.num_workers, base_seed, self.dataset)
-
     def _native_plan(self, plan: LoaderPlan | None) -> NativePlan:
         """What the engine is to do, of `plan` or of the loader as it is now."""
         plan = plan or self._plan()
@@ -343,6 +341,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
     def _iterator_of_native_part(self, part: NativePartPlan) -> ThreadIterator:
         plan = self._dataset_plan()
         return self._thread_iterator(
+            plan,
             lambda stream, worker_id: NativePartFetcher(plan, part, stream, worker_id),
             part.python_position,
             Splitting(is_possible=False),
@@ -353,26 +352,24 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         is_any_order = self._settings.thread_safe and self.in_order and self.worker_init_fn is None
         is_possible = is_any_order and plan.can_load_one_by_one
         splitting = self._fastload.threads.splitting(is_possible=is_possible and self.num_workers > 1)
-        return self._thread_iterator(functools.partial(make_dataset_fetcher, plan), 0, splitting)
+        return self._thread_iterator(plan, functools.partial(make_dataset_fetcher, plan), 0, splitting)
 
     def _dataset_plan(self) -> DatasetPlan:
+        threads = self._fastload.threads
         return DatasetPlan(
             self.dataset,
             self.collate_fn,
             self.batch_sampler is not None,
             self.drop_last,
-            self._fastload.threads.counters,
-            self._lock_of_dataset(),
+            threads.counters,
+            None if self._settings.thread_safe else threads.dataset_lock(self.dataset),
         )
 
-    def _lock_of_dataset(self) -> contextlib.AbstractContextManager[Any] | None:
-        """To be held by a thread that runs the user's code for a sample."""
-        return None if self._settings.thread_safe else self._fastload.threads.dataset_lock(self.dataset)
-
-    def _thread_iterator(self, make_fetcher: FetcherFactory, position: int, splitting: Splitting) -> ThreadIterator:
+    def _thread_iterator(
+        self, dataset_plan: DatasetPlan, make_fetcher: FetcherFactory, position: int, splitting: Splitting
+    ) -> ThreadIterator:
         settings = self._settings
         num_threads = min(self.num_workers, settings.num_streams or self.num_workers)
-        dataset_plan = self._dataset_plan()
         plan = ThreadPlan(
             make_fetcher,
             lambda dataset, *arguments: make_dataset_fetcher(replace(dataset_plan, dataset=dataset), *arguments),

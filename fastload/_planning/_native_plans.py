@@ -65,4 +65,4 @@ class NativePartPlan:
     def python_position(self) -> int:
         """Of the first transform that runs in Python, in the user's pipeline."""
         stages = self.lowered.stages
-        return next((stage.position for stage in stages if stage.problem is not None), len(stages))
+        return next((position for position, stage in enumerate(stages) if stage.problem is not None), len(stages))

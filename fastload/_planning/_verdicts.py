@@ -14,7 +14,7 @@ from torch.utils.data._utils.collate import default_collate
 from fastload._pillow import _pillow
 from fastload._planning._torch_draws import UnknownDrawsError, uniform_rule
 from fastload._stats import LoaderStats
-from fastload.transforms._lowering import LoweredTransform, TransformStage
+from fastload.transforms._lowering import LoweredTransform
 
 
 class Mode(enum.IntEnum):
@@ -47,15 +47,18 @@ class StageVerdict:
 
 
 def transform_verdicts(transform: LoweredTransform, where: str) -> list[StageVerdict]:
-    verdicts = [_stage_verdict(stage, where) for stage in transform.stages]
-    if all(verdict.mode is Mode.NATIVE for verdict in verdicts) and (reason := _result_obstacle(transform)):
-        verdicts.append(StageVerdict("transform", f"{where}as a whole", reason, Mode.PARTLY_NATIVE))
-    return verdicts
+    rows = [
+        (f"{number} of {len(transform.stages)}, {stage.name}", stage.problem)
+        for number, stage in enumerate(transform.stages, start=1)
+    ]
+    if all(problem is None for _, problem in rows) and (reason := _result_obstacle(transform)):
+        rows.append(("as a whole", reason))
+    return [_partly("transform", where + what, problem) for what, problem in rows]
 
 
-def _stage_verdict(stage: TransformStage, where: str) -> StageVerdict:
-    what = f"{where}{stage.position + 1} of {stage.total}, {stage.name}"
-    return StageVerdict("transform", what, stage.problem, Mode.NATIVE if stage.problem is None else Mode.PARTLY_NATIVE)
+def _partly(stage: str, what: str, problem: str | None) -> StageVerdict:
+    """On a stage that Python takes over where there is a problem."""
+    return StageVerdict(stage, what, problem, Mode.NATIVE if problem is None else Mode.PARTLY_NATIVE)
 
 
 def _result_obstacle(transform: LoweredTransform) -> str | None:
@@ -95,8 +98,7 @@ def batching_verdicts(loader: DataLoader[Any]) -> list[StageVerdict]:
     else:
         verdicts = [StageVerdict("batches", f"{type(loader.batch_sampler).__qualname__} over {sampler}")]
         name = getattr(loader.collate_fn, "__qualname__", type(loader.collate_fn).__qualname__)
-        reason = _collate_obstacle(loader.collate_fn)
-        verdicts.append(StageVerdict("collate", name, reason, Mode.NATIVE if reason is None else Mode.PARTLY_NATIVE))
+        verdicts.append(_partly("collate", name, _collate_obstacle(loader.collate_fn)))
     if loader.worker_init_fn is not None and loader.num_workers > 0:
         verdicts.append(StageVerdict("workers", "worker_init_fn, called for each"))
     return verdicts

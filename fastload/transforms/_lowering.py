@@ -25,19 +25,12 @@ class TransformStage:
     """One transform of the pipeline: containers flattened, and a RandomApply followed by what it holds.
 
     Attributes:
-        position: From 0.
-        total: Number of transforms.
         name: Class name.
         problem: Why and since when it runs in Python, as a clause; None where it is native.
     """
 
-    position: int
-    total: int
     name: str
     problem: str | None
-
-    def __str__(self) -> str:
-        return f"position {self.position + 1} of {self.total}, {self.name}: {self.problem or 'native'}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +44,7 @@ class LoweredTransform:
         size: Of what the native part makes; None where it depends on the image.
         form: Of what the native part makes of a sample.
         python_part: The user's objects that follow, in calling order.
-        stages: What explain() shows.
+        stages: All of its transforms in order, for explain().
         views: Where the pipeline is a MultiView and nothing else, each of its own pipelines.
     """
 
@@ -107,7 +100,6 @@ def _lower(nodes: Sequence[Node], first_position: int) -> LoweredTransform:
     cut: int | None = None
     stages: list[TransformStage] = []
     python_part: list[Any] = []
-    total = sum(node.count for node in nodes)
     for node in nodes:
         position, problem = len(stages), None
         if cut is None:
@@ -117,18 +109,18 @@ def _lower(nodes: Sequence[Node], first_position: int) -> LoweredTransform:
                 cut, problem = position, f"runs in Python from here on ({error})"
         else:
             problem = f"in Python, after position {cut + 1}"
-        stages += _stages_of(node, position, total, problem)
+        stages += _stages_of(node, position, problem)
         if cut is not None:
             python_part.append(node.transform)
     return LoweredTransform(tuple(native.steps), native.size, native.form, tuple(python_part), tuple(stages))
 
 
-def _stages_of(node: Node, position: int, total: int, problem: str | None, where: str = "") -> list[TransformStage]:
+def _stages_of(node: Node, position: int, problem: str | None, where: str = "") -> list[TransformStage]:
     name = _recognize.class_name(type(node.transform))
     if isinstance(node.transform, FunctionType):
         name = f"{name} {node.transform.__qualname__}"
-    stages = [TransformStage(position, total, name + where, problem)]
+    stages = [TransformStage(name + where, problem)]
     inner = None if problem is None else f"in Python, after position {position + 1}"
     for held in node.held or ():
-        stages += _stages_of(held, position + len(stages), total, inner, f" in {name}")
+        stages += _stages_of(held, position + len(stages), inner, f" in {name}")
     return stages

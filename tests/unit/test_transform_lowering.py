@@ -15,6 +15,7 @@ from torchvision import transforms as T
 from torchvision.transforms import v2
 
 from fastload import MultiView, _core
+from fastload._planning._verdicts import transform_verdicts
 from fastload.transforms import _recognize
 from fastload.transforms._lowering import lower_transform
 from fastload.transforms._stage import RunsInPythonError
@@ -178,16 +179,16 @@ def test_each_stage_has_a_verdict() -> None:
         "RandomRotation, RandomSolarize, RandomVerticalFlip, Resize, ToTensor, TrivialAugmentWide, v2.Identity, "
         "v2.RGB, v2.ToDtype, v2.ToImage, v2.ToPureTensor"
     )
-    assert [str(stage) for stage in result.stages] == [
-        "position 1 of 8, CenterCrop: native",
-        "position 2 of 8, RandomApply: native",
-        "position 3 of 8, ColorJitter in RandomApply: native",
-        "position 4 of 8, v2.RandomInvert in RandomApply: native",
-        "position 5 of 8, v2.RandomApply: runs in Python from here on "
+    assert [str(verdict) for verdict in transform_verdicts(result, "")] == [
+        "transform  1 of 8, CenterCrop: native",
+        "transform  2 of 8, RandomApply: native",
+        "transform  3 of 8, ColorJitter in RandomApply: native",
+        "transform  4 of 8, v2.RandomInvert in RandomApply: native",
+        "transform  5 of 8, v2.RandomApply: runs in Python from here on "
         f"(it holds v2.RandomPerspective: not native yet; native: {native_list})",
-        "position 6 of 8, v2.RandomPerspective in v2.RandomApply: in Python, after position 5",
-        "position 7 of 8, ToTensor: in Python, after position 5",
-        "position 8 of 8, RandomPerspective: in Python, after position 5",
+        "transform  6 of 8, v2.RandomPerspective in v2.RandomApply: in Python, after position 5",
+        "transform  7 of 8, ToTensor: in Python, after position 5",
+        "transform  8 of 8, RandomPerspective: in Python, after position 5",
     ]
 
 
@@ -201,8 +202,8 @@ def test_each_object_is_asked_once_who_it_is() -> None:
 
 def test_the_first_transform_can_be_the_cut() -> None:
     assert problem_of(WARP, [], [T.ToTensor()]).startswith("not native yet; native: ")
-    assert [str(stage) for stage in lowered(len).stages] == [
-        f"position 1 of 1, builtin_function_or_method: runs in Python from here on ({problem_of(WARP, [], [])})"
+    assert [str(verdict) for verdict in transform_verdicts(lowered(len), "")] == [
+        f"transform  1 of 1, builtin_function_or_method: runs in Python from here on ({problem_of(WARP, [], [])})"
     ]
 
 

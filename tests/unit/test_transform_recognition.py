@@ -157,7 +157,7 @@ def test_a_replaced_call_of_the_outermost_container_is_noticed(monkeypatch: pyte
     transform = T.Compose([T.CenterCrop(8)])
     monkeypatch.setattr(T.Compose, "__call__", by_wraps(T.Compose.__call__))
     assert lowered(transform).python_part == (transform,)
-    assert "__call__ of its class was replaced" in str(lowered(transform).stages[0])
+    assert "__call__ of its class was replaced" in str(lowered(transform).stages[0].problem)
 
 
 @pytest.mark.parametrize("name", ["__call__", "_call_impl"])
