@@ -100,7 +100,23 @@ class BuildExtensions(Base):
             extension.define_macros.append(("FASTLOAD_VERSION", self.distribution.get_version()))
         super().build_extensions()
 
+    def compile_bindings(self) -> list[str]:
+        """Object files of the bindings, which are called once a batch: most of their compile time is optimisation.
+
+        They are linked behind the others, so that of an inline function that both have the optimised copy is kept.
+        """
+        return self.compiler.compile(
+            BINDINGS,
+            output_dir=str(Path(self.build_temp, "bindings")),  # a folder of its own: ninja keeps its file there
+            macros=CORE.define_macros,
+            include_dirs=CORE.include_dirs,
+            extra_postargs=[*CORE.extra_compile_args, "-Og"],
+            depends=CORE.depends,
+        )
+
     def build_extension(self, extension: Extension) -> None:
+        if extension is CORE:
+            extension.extra_objects += self.compile_bindings()
         if extension is not CUDA_KERNELS:
             super().build_extension(extension)
             return
@@ -135,9 +151,10 @@ os.environ.setdefault("CXX", next(filter(shutil.which, ("c++", "g++", "clang++")
 
 torch = sys.modules.get("torch")
 TOOLKIT = setup_cuda.choose_toolkit(torch.version.cuda if torch else None)
-CORE_SOURCES = [str(path.relative_to(ROOT)) for path in sorted((ROOT / "csrc").rglob("*.cpp"))]
-CORE_SOURCES.remove(CUDA_BINDING)
-CORE = new_extension("_core", CORE_SOURCES)
+SOURCES = [str(path.relative_to(ROOT)) for path in sorted((ROOT / "csrc").rglob("*.cpp"))]
+BINDINGS = [path for path in SOURCES if path.startswith("csrc/bindings/") and path != CUDA_BINDING]
+CORE = new_extension("_core", [path for path in SOURCES if not path.startswith("csrc/bindings/")])
+CORE.depends += BINDINGS
 # With a runtime of its own, so that it imports where there is no driver, and beside any torch.
 CUDA_KERNELS = new_extension(
     "_cuda_kernels", [CUDA_BINDING], libraries=["cudart_static", "dl", "rt"], optional=not setup_cuda.is_required()

@@ -7,34 +7,47 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import dataclass_transform
 
-# bind_build_info.cpp
+# module.cpp
 version: str
 compiler: str
 cxx_standard: int
 
 def available_kernel_tables() -> str: ...
 def active_kernel_table() -> str: ...
+def gil_wait_seconds() -> float: ...
 
-# bind_codec.cpp
-class ProbeResult(TypedDict):
-    format: str
-    width: int
-    height: int
-
-def probe(data: bytes) -> ProbeResult: ...
-def decode_jpeg(
-    data: bytes,
-    region: tuple[int, int, int, int] | None = None,
-    *,
-    max_pixels: int = ...,
-    max_scans: int = ...,
-) -> tuple[NDArray[np.uint8] | None, str, str, int]: ...
-
-# bind_device.cpp
 class DeviceBackend:
     def stay_in_thread(self) -> None: ...
 
 def open_cuda_device(runtime_major: int, device: int) -> DeviceBackend: ...
+
+# Why a device did not do what it was asked for.
+class DeviceFailure(TypedDict):
+    error: int
+    name: str
+    text: str
+    call: str
+
+class StagingSlot:
+    @property
+    def address(self) -> int: ...
+    @property
+    def nbytes(self) -> int: ...
+
+class StagingRing:
+    def __init__(
+        self, backend: DeviceBackend, *, address: int, slot_bytes: int, num_slots: int, owner: object
+    ) -> None: ...
+    def take(self) -> StagingSlot | DeviceFailure | None: ...
+
+def sweep_staging_rings() -> None: ...
+
+class BatchCopy:
+    def __init__(self, slot: StagingSlot, parts: Sequence[tuple[int, int]], stream: int) -> None: ...
+    def set_destinations(self, addresses: Sequence[int]) -> None: ...
+    def set_written(self) -> None: ...
+    @property
+    def failure(self) -> DeviceFailure | None: ...
 
 # bind_draws.cpp
 class UniformRule:
@@ -53,13 +66,11 @@ class TorchExp:
     def num_corrections(self) -> int: ...
 
 class DrawSource:
-    def begin_step(self, position: int) -> None: ...
     def below(self, n: int) -> int: ...
     @overload
     def uniform(self) -> float: ...
     @overload
     def uniform(self, low: float, high: float) -> float: ...
-    def uniform_exp(self, low: float, high: float, torch_exp: TorchExp | None) -> float: ...
     def permutation(self, n: int) -> list[int]: ...
 
 class CounterDraws(DrawSource):
@@ -69,6 +80,23 @@ class TorchDraws(DrawSource):
     def __init__(self, seed: int, rule: UniformRule) -> None: ...
     def load(self, state: NDArray[np.uint8]) -> None: ...
     def store(self, state: NDArray[np.uint8]) -> None: ...
+
+class TorchGaussian:
+    def __init__(self, low: float, high: float) -> None: ...
+    def __len__(self) -> int: ...
+    def exponents(self, first: int, count: int) -> NDArray[np.float32]: ...
+    def add(self, first: int, values: NDArray[np.float32]) -> bool: ...
+    def value(self, number: float) -> float: ...
+    @property
+    def num_corrections(self) -> int: ...
+
+MAX_BLUR_SIZE: int
+
+def gaussian_weights(
+    blur: GaussianBlur, positions: Sequence[float], sigmas: NDArray[np.float32]
+) -> NDArray[np.float32]: ...
+def gaussian_sums(blur: GaussianBlur, sigma: float, planes: NDArray[np.uint8]) -> NDArray[np.float32]: ...
+def has_fast_blur() -> bool: ...
 
 # bind_steps.cpp. Steps and operations are made of their arguments, all by keyword; a ValueError says which one makes no
 # sense. csrc/image/steps says what each does.
@@ -87,7 +115,6 @@ class Step:
     def size_after(self, size: tuple[int, int] | None) -> tuple[int, int] | None: ...
     def with_torch_exp(self, find: Callable[[float, float], TorchExp]) -> Step: ...
 
-# bind_pixel_ops.cpp
 class Identity(PixelOp): ...
 
 class Brightness(PixelOp):
@@ -124,7 +151,6 @@ class Rotate90(PixelOp): ...
 class Rotate180(PixelOp): ...
 class Rotate270(PixelOp): ...
 
-# bind_size_steps.cpp
 class Resize(Step):
     height: int
     width: int
@@ -163,7 +189,6 @@ class RandomCrop(Step):
     fill: Sequence[int]
     family: _Family
 
-# bind_random_steps.cpp
 class RandomHorizontalFlip(Step):
     probability: float
 
@@ -197,7 +222,6 @@ class RandomErasing(Step):
     log_ratio: tuple[float, float]
     value: bytes
 
-# bind_policies.cpp
 MAX_POLICY_OPS: int
 
 class PolicyChoice:
@@ -220,18 +244,6 @@ class AutoAugment(Step):
     policies: Sequence[Sequence[PolicyChoice]]
     family: _Family
 
-# bind_blur.cpp
-class TorchGaussian:
-    def __init__(self, low: float, high: float) -> None: ...
-    def __len__(self) -> int: ...
-    def exponents(self, first: int, count: int) -> NDArray[np.float32]: ...
-    def add(self, first: int, values: NDArray[np.float32]) -> bool: ...
-    def value(self, number: float) -> float: ...
-    @property
-    def num_corrections(self) -> int: ...
-
-MAX_BLUR_SIZE: int
-
 class GaussianBlur(Step):
     sigma: Sequence[float]
     columns: Sequence[float]
@@ -240,13 +252,6 @@ class GaussianBlur(Step):
     sum_lanes: int
     torch_gaussian: TorchGaussian | None
 
-def gaussian_weights(
-    blur: GaussianBlur, positions: Sequence[float], sigmas: NDArray[np.float32]
-) -> NDArray[np.float32]: ...
-def gaussian_sums(blur: GaussianBlur, sigma: float, planes: NDArray[np.uint8]) -> NDArray[np.float32]: ...
-def has_fast_blur() -> bool: ...
-
-# bind_transform.cpp
 class TransformPlan:
     def __init__(
         self,
@@ -258,10 +263,6 @@ class TransformPlan:
         resize_order: str,
         allow_variable_size: bool = False,
     ) -> None: ...
-    @property
-    def output_height(self) -> int | None: ...
-    @property
-    def output_width(self) -> int | None: ...
     @property
     def sample_bytes(self) -> int | None: ...
     @property
@@ -309,7 +310,7 @@ class FolderListing(TypedDict):
 def list_directories(paths: Sequence[bytes], extensions: Sequence[bytes]) -> list[FolderListing]: ...
 def file_system_kind(fd: int) -> Literal["local", "fuse", "other"]: ...
 
-# bind_engine.cpp
+# bind_engine.cpp, and bind_iteration.cpp for what one iteration has
 class StatusFailure(TypedDict):
     stage: Literal["open", "read", "header", "decode", "limit", "transform", "engine"]
     errno: int
@@ -332,8 +333,6 @@ class HostBuffer:
 
 class FallbackTask:
     @property
-    def sample_index(self) -> int: ...
-    @property
     def path(self) -> bytes: ...
     @property
     def reason(self) -> str: ...
@@ -346,34 +345,6 @@ class Batch:
     def error(self) -> SampleFailure | None: ...
     def draws_after(self) -> TorchDraws | None: ...
     def reports(self) -> list[tuple[bytes, bool, tuple[int, int], list[list[tuple[Any, ...]]]]]: ...
-
-# Why a device did not do what it was asked for.
-class DeviceFailure(TypedDict):
-    error: int
-    name: str
-    text: str
-    call: str
-
-class StagingSlot:
-    @property
-    def address(self) -> int: ...
-    @property
-    def nbytes(self) -> int: ...
-
-class StagingRing:
-    def __init__(
-        self, backend: DeviceBackend, *, address: int, slot_bytes: int, num_slots: int, owner: object
-    ) -> None: ...
-    def take(self) -> StagingSlot | DeviceFailure | None: ...
-
-def sweep_staging_rings() -> None: ...
-
-class BatchCopy:
-    def __init__(self, slot: StagingSlot, parts: Sequence[tuple[int, int]], stream: int) -> None: ...
-    def set_destinations(self, addresses: Sequence[int]) -> None: ...
-    def set_written(self) -> None: ...
-    @property
-    def failure(self) -> DeviceFailure | None: ...
 
 _Submission: TypeAlias = tuple[NDArray[np.int64], Sequence[tuple[int, int]], object, BatchCopy | None]
 
@@ -396,8 +367,6 @@ class Iteration:
     def is_forked(self) -> bool: ...
     @property
     def batches_in_flight(self) -> int: ...
-    @property
-    def batches_ready(self) -> int: ...
 
 class Engine:
     def __init__(
@@ -424,7 +393,6 @@ class Engine:
     @property
     def is_running(self) -> bool: ...
 
-# bind_sample_decoder.cpp
 class SampleCounters(TypedDict):
     bytes_read: int
     stage_seconds: dict[str, float]
@@ -446,5 +414,16 @@ class SampleDecoder:
     def keeps_info(self) -> bool: ...
     def take_counters(self) -> SampleCounters: ...
 
-# bind_gil.cpp
-def gil_wait_seconds() -> float: ...
+class ProbeResult(TypedDict):
+    format: str
+    width: int
+    height: int
+
+def probe(data: bytes) -> ProbeResult: ...
+def decode_jpeg(
+    data: bytes,
+    region: tuple[int, int, int, int] | None = None,
+    *,
+    max_pixels: int = ...,
+    max_scans: int = ...,
+) -> tuple[NDArray[np.uint8] | None, str, str, int]: ...

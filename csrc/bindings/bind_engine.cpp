@@ -1,26 +1,31 @@
-// The engine as Python sees it. Called once per batch, never per sample (but for samples that need the
-// reference decoder). Every wait releases the GIL.
+// What makes samples: the engine, whose batches bind_iteration.cpp has, and decoders of single ones. The engine is
+// called once per batch, never per sample (but for samples that need the reference decoder). Every wait releases the
+// GIL.
 #include <pybind11/numpy.h>
-#include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
+#include <cstdint>
 #include <memory>
+#include <new>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "bindings/bind_iteration.h"
 #include "bindings/bindings.h"
-#include "bindings/python_token.h"
 #include "bindings/without_gil.h"
+#include "codec/jpeg/jpeg_decoder.h"
+#include "codec/probe.h"
 #include "engine/batch/buffer_pool.h"
 #include "engine/engine.h"
 #include "engine/fork_guard.h"
 #include "engine/sample/native_sample_worker.h"
+#include "engine/sample/sample_decoder.h"
 
 namespace py = pybind11;
 
@@ -31,12 +36,36 @@ using Plans = std::vector<std::shared_ptr<TransformPlan>>;
 
 constexpr double kLongestCloseSeconds = 3600;
 
+struct HostBuffer {
+    std::shared_ptr<BufferPool::Buffer> buffer;
+};
+
+NativeWorkerOptions options_of(std::uint64_t max_file_bytes, std::uint64_t max_pixels, bool is_native_jpeg_allowed) {
+    NativeWorkerOptions options;
+    options.max_file_bytes = max_file_bytes;
+    options.decode_limits.max_pixels = max_pixels;
+    options.is_native_jpeg_allowed = is_native_jpeg_allowed;
+    return options;
+}
+
+double seconds(std::uint64_t nanoseconds) { return static_cast<double>(nanoseconds) * 1e-9; }
+
+// All stages but the reference decoder.
+py::dict describe_stages(const SampleTimings& timings) {
+    py::dict stages;
+    stages["read"] = seconds(timings.read_ns);
+    stages["header"] = seconds(timings.header_ns);
+    stages["decode"] = seconds(timings.decode_ns);
+    stages["transform"] = seconds(timings.transform_ns);
+    return stages;
+}
+
 class EngineHandle {
   public:
     EngineHandle(std::size_t num_threads, std::size_t max_free_buffers, std::uint64_t max_file_bytes,
                  std::uint64_t max_pixels, bool is_native_jpeg_allowed)
         : pool_(max_free_buffers),
-          engine_(num_threads, worker_factory(max_file_bytes, max_pixels, is_native_jpeg_allowed)) {}
+          engine_(num_threads, worker_factory(options_of(max_file_bytes, max_pixels, is_native_jpeg_allowed))) {}
     EngineHandle(const EngineHandle&) = delete;  // one owner of the threads
     EngineHandle& operator=(const EngineHandle&) = delete;
 
@@ -80,12 +109,7 @@ class EngineHandle {
     py::dict stats() {
         check_process(engine_.core());
         const EngineCounters counters = engine_.core().stats().snapshot();
-        const auto seconds = [](std::uint64_t nanoseconds) { return static_cast<double>(nanoseconds) * 1e-9; };
-        py::dict stages;
-        stages["read"] = seconds(counters.stages.read_ns);
-        stages["header"] = seconds(counters.stages.header_ns);
-        stages["decode"] = seconds(counters.stages.decode_ns);
-        stages["transform"] = seconds(counters.stages.transform_ns);
+        py::dict stages = describe_stages(counters.stages);
         stages["fallback"] = seconds(counters.stages.fallback_ns);
         std::size_t in_flight = 0;
         std::size_t ready = 0;
@@ -128,13 +152,8 @@ class EngineHandle {
         return views;
     }
 
-    static SampleWorkerFactory worker_factory(std::uint64_t max_file_bytes, std::uint64_t max_pixels,
-                                              bool is_native_jpeg_allowed) {
+    static SampleWorkerFactory worker_factory(const NativeWorkerOptions& options) {
         const KernelTable& kernels = active_kernel_table();
-        NativeWorkerOptions options;
-        options.max_file_bytes = max_file_bytes;
-        options.decode_limits.max_pixels = max_pixels;
-        options.is_native_jpeg_allowed = is_native_jpeg_allowed;
         return [&kernels, options] { return std::make_unique<NativeSampleWorker>(kernels, options); };
     }
 
@@ -142,11 +161,154 @@ class EngineHandle {
     Engine engine_;
 };
 
+// Elements are bytes: [height, width, 3 * element size], or [3, height, width * element size].
+py::array_t<std::uint8_t> array_of(DecodedSample sample, const OutputLayout& layout) {
+    const py::ssize_t width = sample.size.width;
+    const py::ssize_t height = sample.size.height;
+    const py::ssize_t element_bytes = layout.element_size_bytes;
+    std::vector<py::ssize_t> shape = {3, height, width * element_bytes};
+    if (layout.channels_last) shape = {height, width, 3 * element_bytes};
+    std::uint8_t* const bytes = sample.bytes.get();
+    const py::capsule owner(bytes, [](void* memory) { delete[] static_cast<std::uint8_t*>(memory); });
+    sample.bytes.release();
+    return py::array_t<std::uint8_t>(std::move(shape), bytes, owner);
+}
+
+class SampleDecoderHandle {
+  public:
+    using Plan = std::shared_ptr<TransformPlan>;
+
+    SampleDecoderHandle(std::uint64_t max_file_bytes, std::uint64_t max_pixels, bool is_native_jpeg_allowed)
+        : decoder_(active_kernel_table(), options_of(max_file_bytes, max_pixels, is_native_jpeg_allowed)) {}
+    SampleDecoderHandle(const SampleDecoderHandle&) = delete;  // scratch memory has one owner
+    SampleDecoderHandle& operator=(const SampleDecoderHandle&) = delete;
+
+    py::object run_file(const py::bytes& path, const Plan& plan, DrawSource& draws) {
+        return run(plan, [&](DecodedSample* sample) { return decoder_.run(span_of(path), plan, &draws, sample); });
+    }
+
+    py::object run_bytes(const py::bytes& contents, const Plan& plan, DrawSource& draws) {
+        return run(plan, [&](DecodedSample* sample) {
+            return decoder_.run_with_contents(span_of(contents), plan, &draws, sample);
+        });
+    }
+
+    py::object run_pixels(const py::buffer& pixels, std::int32_t width, std::int32_t height, const Plan& plan,
+                          DrawSource& draws) {
+        const PackedImageView rgb = view_packed(pixels, width, height);
+        return run(plan, [&](DecodedSample* sample) { return decoder_.run_with_pixels(rgb, plan, &draws, sample); });
+    }
+
+    const char* fallback_reason() const noexcept { return fallback_reason_; }
+    bool keeps_info() const noexcept { return decoder_.keeps_info(); }
+
+    py::dict take_counters() {
+        const SampleTimings timings = decoder_.take_timings();
+        py::dict counters;
+        counters["bytes_read"] = timings.bytes_read;
+        counters["stage_seconds"] = describe_stages(timings);
+        return counters;
+    }
+
+  private:
+    // What `make(sample)` makes, without the GIL.
+    template <typename Make>
+    py::object run(const Plan& plan, Make&& make) {
+        if (is_busy_) throw std::logic_error("this decoder is at work in another thread");
+        DecodedSample sample;
+        is_busy_ = true;
+        const Status status = without_gil([&] { return make(&sample); });
+        is_busy_ = false;
+        if (is_for_fallback(status.code)) {
+            fallback_reason_ = status.detail;
+            return py::none();
+        }
+        if (!status.is_ok()) return describe_failure(status);
+        return array_of(std::move(sample), plan->layout());
+    }
+
+    SampleDecoder decoder_;
+    const char* fallback_reason_ = "";
+    bool is_busy_ = false;  // under the GIL
+};
+
+const char* status_name(StatusCode code) {
+    switch (code) {
+        case StatusCode::kOk:
+            return "ok";
+        case StatusCode::kUnsupported:
+            return "unsupported";
+        case StatusCode::kIrregular:
+            return "irregular";
+        case StatusCode::kLimitExceeded:
+            return "limit_exceeded";
+        case StatusCode::kOutOfMemory:
+            return "out_of_memory";
+        default:
+            return "unexpected";
+    }
+}
+
+// A copy of the pixels: [height, width, 3].
+py::array_t<std::uint8_t> array_of(const StripImageView& view) {
+    py::array_t<std::uint8_t> pixels(std::vector<py::ssize_t>{view.height, view.width, 3});
+    ConvertJob job;
+    job.width = view.width;
+    job.height = view.height;
+    job.is_channels_last = true;
+    const KernelTable& kernels = active_kernel_table();
+    std::uint8_t* const destination = pixels.mutable_data();
+    without_gil([&] {
+        kernels.convert_strips(view, job, destination);
+        return true;
+    });
+    return pixels;
+}
+
+py::dict probe_bytes(const py::bytes& data) {
+    const ImageInfo info = probe(span_of(data));
+    py::dict result;
+    result["format"] = format_name(info.format);
+    result["width"] = info.size.width;
+    result["height"] = info.size.height;
+    return result;
+}
+
+// With a decoder that is used once, so that every call shows what a fresh one does.
+py::tuple decode_jpeg(const py::bytes& data, const std::optional<std::array<std::int32_t, 4>>& region,
+                      std::uint64_t max_pixels, int max_scans) {
+    DecodeLimits limits;
+    limits.max_pixels = max_pixels;
+    limits.max_scans = max_scans;
+    const auto decoder = std::make_unique<JpegDecoder>(active_kernel_table(), limits);
+    ImageInfo info;
+    StripImageView view;
+    Status status = decoder->read_header(span_of(data), &info);
+    if (status.is_ok()) {
+        Region wanted = {0, 0, info.size.width, info.size.height};
+        if (region) wanted = {(*region)[0], (*region)[1], (*region)[2], (*region)[3]};
+        if (!wanted.lies_inside(info.size.width, info.size.height)) {
+            throw py::value_error("region does not lie inside the image");
+        }
+        status = decoder->decode(wanted, &view);
+    }
+    py::object pixels = py::none();
+    if (status.is_ok()) pixels = array_of(view);
+    return py::make_tuple(pixels, status_name(status.code), status.detail, status.byte_offset);
+}
+
 }  // namespace
 
 void bind_engine(py::module_& m) {
     if (!install_fork_counter()) throw std::bad_alloc();
-    bind_iteration(m);
+    py::class_<HostBuffer>(m, "HostBuffer", py::buffer_protocol())
+        .def_buffer([](HostBuffer& host) {
+            return py::buffer_info(host.buffer->data, 1, py::format_descriptor<std::uint8_t>::format(), 1,
+                                   {static_cast<py::ssize_t>(host.buffer->size)}, {1});
+        })
+        .def_property_readonly(
+            "address", [](const HostBuffer& host) { return reinterpret_cast<std::uintptr_t>(host.buffer->data); })
+        .def_property_readonly("nbytes", [](const HostBuffer& host) { return host.buffer->size; });
 
     py::class_<EngineHandle>(m, "Engine")
         .def(py::init<std::size_t, std::size_t, std::uint64_t, std::uint64_t, bool>(), py::kw_only(),
@@ -162,6 +324,34 @@ void bind_engine(py::module_& m) {
         .def("stats", &EngineHandle::stats)
         .def_property_readonly("is_forked", &EngineHandle::is_forked)
         .def_property_readonly("is_running", &EngineHandle::is_running);
+}
+
+void bind_decoders(py::module_& m) {
+    py::class_<SampleDecoderHandle>(m, "SampleDecoder",
+                                    "Single samples, read, decoded and transformed in the calling thread without the "
+                                    "GIL. One thread uses it.\n\n"
+                                    "They come in an array of bytes of their own: [height, width, 3 * element size] "
+                                    "where the plan is channels_last, else [3, height, width * element size]. None "
+                                    "where Pillow has to decode: call run_pixels. A dict that says why there is none.")
+        .def(py::init<std::uint64_t, std::uint64_t, bool>(), py::kw_only(), py::arg("max_file_bytes"),
+             py::arg("max_pixels"), py::arg("native_jpeg"))
+        .def("run_file", &SampleDecoderHandle::run_file, py::arg("path"), py::arg("plan"), py::arg("draws"))
+        .def("run_bytes", &SampleDecoderHandle::run_bytes, py::arg("contents"), py::arg("plan"), py::arg("draws"))
+        .def("run_pixels", &SampleDecoderHandle::run_pixels, py::arg("pixels"), py::arg("width"), py::arg("height"),
+             py::arg("plan"), py::arg("draws"))
+        .def_property_readonly("fallback_reason", &SampleDecoderHandle::fallback_reason)
+        .def_property_readonly("keeps_info", &SampleDecoderHandle::keeps_info,
+                               "Whether torchvision would still have Image.info behind what was last run.")
+        .def("take_counters", &SampleDecoderHandle::take_counters, "bytes_read and stage_seconds since the last call.");
+
+    const DecodeLimits defaults;
+    m.def("probe", &probe_bytes, py::arg("data"),
+          "Format and size from the first bytes of an image, without decoding: a dict of format, width, height.");
+    m.def("decode_jpeg", &decode_jpeg, py::arg("data"), py::arg("region") = py::none(),
+          py::arg("max_pixels") = defaults.max_pixels, py::arg("max_scans") = defaults.max_scans,
+          "Decodes a JPEG or a region (left, top, width, height) of it natively.\n\n"
+          "Returns (pixels, status, detail, byte_offset): uint8 [height, width, 3] that own their memory, or None\n"
+          "where status is not 'ok'. Raises ValueError where the region does not lie inside the image.");
 }
 
 }  // namespace fastload

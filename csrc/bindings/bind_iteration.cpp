@@ -1,5 +1,4 @@
-#include "bindings/bind_iteration.h"
-
+// Iterations, their batches and their samples for the reference decoder.
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
@@ -13,11 +12,10 @@
 #include <vector>
 
 #include "base/checked_math.h"
-#include "bindings/bind_steps.h"
-#include "bindings/packed_pixels.h"
-#include "bindings/python_token.h"
+#include "bindings/bindings.h"
 #include "bindings/without_gil.h"
 #include "engine/fork_guard.h"
+#include "engine/iteration.h"
 
 namespace py = pybind11;
 
@@ -45,8 +43,6 @@ class FallbackTask {
     ~FallbackTask() {
         if (!is_finished_ && !core().is_forked()) pending().lane->drop(pending());
     }
-
-    std::int64_t sample_index() const { return sample_index_; }
 
     py::bytes path() const { return path_of(*pending().lane, sample_index_); }
 
@@ -274,11 +270,6 @@ class IterationHandle {
         return iteration().batches_in_flight();
     }
 
-    std::size_t batches_ready() const {
-        check_process(core());
-        return iteration().batches_ready();
-    }
-
   private:
     Iteration& iteration() const noexcept { return **iteration_; }
     const EngineCore& core() const noexcept { return iteration().front().core(); }
@@ -322,18 +313,6 @@ class IterationHandle {
 
 }  // namespace
 
-py::dict describe_failure(const Status& status) {
-    py::dict fields;
-    fields["stage"] = stage_name(stage_of(status.code));
-    fields["errno"] = status.system_errno;
-    fields["offset"] = status.byte_offset;
-    fields["text"] = status_text(status.code);
-    fields["detail"] = status.detail;
-    fields["is_out_of_memory"] = status.code == StatusCode::kOutOfMemory;
-    fields["exception"] = py::none();
-    return fields;
-}
-
 void check_process(const EngineCore& core) {
     if (!core.is_forked()) return;
     throw std::runtime_error(
@@ -358,17 +337,7 @@ py::object next_fallback(EngineCore& core) {
 }
 
 void bind_iteration(py::module_& m) {
-    py::class_<HostBuffer>(m, "HostBuffer", py::buffer_protocol())
-        .def_buffer([](HostBuffer& host) {
-            return py::buffer_info(host.buffer->data, 1, py::format_descriptor<std::uint8_t>::format(), 1,
-                                   {static_cast<py::ssize_t>(host.buffer->size)}, {1});
-        })
-        .def_property_readonly(
-            "address", [](const HostBuffer& host) { return reinterpret_cast<std::uintptr_t>(host.buffer->data); })
-        .def_property_readonly("nbytes", [](const HostBuffer& host) { return host.buffer->size; });
-
     py::class_<FallbackTask>(m, "FallbackTask")
-        .def_property_readonly("sample_index", &FallbackTask::sample_index)
         .def_property_readonly("path", &FallbackTask::path)
         .def_property_readonly("reason", &FallbackTask::reason)
         .def("complete", &FallbackTask::complete, py::arg("pixels"), py::arg("width"), py::arg("height"))
@@ -403,8 +372,7 @@ void bind_iteration(py::module_& m) {
         .def("set_draws", &IterationHandle::set_draws, py::arg("draws"))
         .def("cancel", &IterationHandle::cancel)
         .def_property_readonly("is_forked", &IterationHandle::is_forked)
-        .def_property_readonly("batches_in_flight", &IterationHandle::batches_in_flight)
-        .def_property_readonly("batches_ready", &IterationHandle::batches_ready);
+        .def_property_readonly("batches_in_flight", &IterationHandle::batches_in_flight);
 }
 
 }  // namespace fastload

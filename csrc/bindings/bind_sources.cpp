@@ -1,26 +1,85 @@
-#include "bindings/bind_sources.h"
-
+// Indexes of files, and the listing of directories.
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "bindings/listed_index.h"
-#include "bindings/python_token.h"
+#include "bindings/bindings.h"
 #include "bindings/without_gil.h"
 #include "io/arena_index.h"
 #include "io/directory_scan.h"
 #include "io/folder_index.h"
 #include "io/joined_index.h"
+#include "io/sample_index.h"
 
 namespace py = pybind11;
 
 namespace fastload {
 namespace {
+
+ByteSpan ascii_bytes(PyObject* text) noexcept {
+    const auto* const header = reinterpret_cast<const PyASCIIObject*>(text);
+    return {reinterpret_cast<const std::uint8_t*>(header + 1), static_cast<std::size_t>(header->length)};
+}
+
+bool is_plain_path(PyObject* path) {
+    if (!PyUnicode_CheckExact(path) || !PyUnicode_IS_COMPACT_ASCII(path)) return false;
+    const ByteSpan bytes = ascii_bytes(path);
+    return std::memchr(bytes.data(), '\0', bytes.size()) == nullptr;
+}
+
+bool is_plain_label(PyObject* label) {
+    if (!PyLong_CheckExact(label)) return false;
+    int overflow = 0;
+    PyLong_AsLongLongAndOverflow(label, &overflow);
+    return overflow == 0;
+}
+
+// Note [listed samples]
+// A list of samples is kept as it is instead of being copied into an arena. Threads read a path without the GIL:
+// everything on the way to its bytes never changes while its owner lives. The list is a copy that nobody else has; a
+// tuple keeps its items; and a str that is compact ASCII keeps its bytes behind its header, and its length in it.
+// (Other strings would be read through fields that are written later, so a list that has any is not taken.)
+class ListedIndex final : public SampleIndex {
+  public:
+    // True where `samples` consists of exact tuples of an exact str and an exact int that fits in 64 bits, and no path
+    // has a character beyond ASCII or a NUL.
+    static bool can_hold(const py::list& samples) {
+        const Py_ssize_t size = PyList_GET_SIZE(samples.ptr());
+        for (Py_ssize_t i = 0; i < size; ++i) {
+            PyObject* const sample = PyList_GET_ITEM(samples.ptr(), i);
+            if (!PyTuple_CheckExact(sample) || PyTuple_GET_SIZE(sample) != 2) return false;
+            if (!is_plain_path(PyTuple_GET_ITEM(sample, 0))) return false;
+            if (!is_plain_label(PyTuple_GET_ITEM(sample, 1))) return false;
+        }
+        return true;
+    }
+
+    // `samples` passed can_hold, and nobody else can change it.
+    explicit ListedIndex(py::list samples)
+        : list_(samples.ptr()), num_samples_(PyList_GET_SIZE(samples.ptr())), owner_(make_token(std::move(samples))) {}
+
+    std::int64_t num_samples() const noexcept override { return num_samples_; }
+
+    ByteSpan path(std::int64_t sample_index, PathBuffer* /*buffer*/) const noexcept override {
+        return ascii_bytes(PyTuple_GET_ITEM(PyList_GET_ITEM(list_, sample_index), 0));
+    }
+
+    // The label of a sample in [0, num_samples()). Call with the GIL.
+    std::int64_t label(std::int64_t sample_index) const {
+        return PyLong_AsLongLong(PyTuple_GET_ITEM(PyList_GET_ITEM(list_, sample_index), 1));
+    }
+
+  private:
+    PyObject* const list_;
+    const std::int64_t num_samples_;
+    std::shared_ptr<const void> owner_;
+};
 
 // What an index keeps is released some time after its end; each new index sees to those before it.
 std::shared_ptr<void> keep(py::object arrays) {

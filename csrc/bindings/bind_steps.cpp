@@ -1,20 +1,193 @@
-#include "bindings/bind_steps.h"
-
-#include <pybind11/functional.h>
+// The steps of pipelines, one class each, which is its arguments, and the plans made of them. fastload/_core.pyi lists
+// them.
+#include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
+#include <memory>
+#include <new>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <variant>
+#include <vector>
 
-#include "bindings/bind_fields.h"
+#include "bindings/bindings.h"
+#include "bindings/step_casters.h"
 #include "image/plan/resolved_transform.h"
+#include "image/plan/transform_executor.h"
+#include "image/plan/transform_plan.h"
+#include "image/steps/affine.h"
+#include "image/steps/apply_op.h"
+#include "image/steps/auto_augment.h"
+#include "image/steps/center_crop.h"
+#include "image/steps/color_jitter.h"
+#include "image/steps/gaussian_blur.h"
+#include "image/steps/hue.h"
+#include "image/steps/pad.h"
+#include "image/steps/point_ops.h"
+#include "image/steps/policy_choice.h"
+#include "image/steps/rand_augment.h"
+#include "image/steps/random_apply.h"
+#include "image/steps/random_crop.h"
+#include "image/steps/random_erasing.h"
+#include "image/steps/random_flip.h"
+#include "image/steps/random_resized_crop.h"
+#include "image/steps/random_rotation.h"
+#include "image/steps/resize.h"
+#include "image/steps/resize_shorter_side.h"
+#include "image/steps/saturation.h"
+#include "image/steps/sharpness.h"
+#include "image/steps/transpositions.h"
+#include "image/steps/trivial_augment_wide.h"
+
+namespace py = pybind11;
 
 namespace fastload {
 namespace {
 
-namespace py = pybind11;
+bool are_equal(const py::object& self, const py::object& other) {
+    if (!py::type::of(self).is(py::type::of(other))) return false;
+    for (const py::handle name : self.attr("_fields")) {
+        if (!py::getattr(self, name).equal(py::getattr(other, name))) return false;
+    }
+    return true;
+}
+
+// As it was called: "Resize(height=224, width=224, interpolation='bilinear')".
+std::string describe(const py::object& self) {
+    std::string arguments;
+    for (const py::handle name : self.attr("_fields")) {
+        if (!arguments.empty()) arguments += ", ";
+        arguments += std::string(py::str(name)) + "=" + std::string(py::repr(py::getattr(self, name)));
+    }
+    return std::string(py::str(py::type::of(self).attr("__name__"))) + "(" + arguments + ")";
+}
+
+// Lets objects of `base` and of classes derived from it be compared and shown by their arguments.
+void compare_by_fields(const py::object& base) {
+    base.attr("__eq__") = py::cpp_function(&are_equal, py::name("__eq__"), py::is_method(base));
+    base.attr("__hash__") = py::none();
+    base.attr("__repr__") = py::cpp_function(&describe, py::name("__repr__"), py::is_method(base));
+}
+
+// An attribute, read only. Apart from the templates: a property for each attribute takes compilers long.
+void add_attribute(const py::object& bound, const char* name, py::object (*get)(py::handle self)) {
+    const py::object property = py::module_::import("builtins").attr("property");
+    bound.attr(name) = property(py::cpp_function([get](py::handle self) { return get(self); }, py::is_method(bound)));
+}
+
+// The argument `kMember` of a class.
+template <auto kMember>
+struct Field {
+    const char* name;
+};
+
+template <auto kMember>
+Field<kMember> field(const char* name) {
+    return {name};
+}
+
+// Adds keyword-only arguments to `bound`, which become attributes. ValueError where check() finds that one makes no
+// sense.
+template <typename Bound, auto... kMembers>
+void bind_fields(Bound bound, Field<kMembers>... fields) {
+    using Type = typename Bound::type;
+    const auto construct = [](std::decay_t<decltype(std::declval<Type>().*kMembers)>... values) {
+        auto made = std::make_shared<Type>();
+        ((*made.*kMembers = std::move(values)), ...);
+        const std::string problem = made->check();
+        if (!problem.empty()) throw py::value_error(problem);
+        return made;
+    };
+    if constexpr (sizeof...(kMembers) == 0) {
+        bound.def(py::init(construct));
+    } else {
+        bound.def(py::init(construct), py::kw_only(), py::arg(fields.name)...);
+    }
+    (add_attribute(bound, fields.name,
+                   [](py::handle self) -> py::object { return py::cast(self.cast<const Type&>().*kMembers); }),
+     ...);
+    bound.attr("_fields") = py::make_tuple(fields.name...);
+}
+
+template <typename Kind>
+using StepClass = py::class_<Kind, Step, std::shared_ptr<Kind>>;
+template <typename Kind>
+using OpClass = py::class_<Kind, PixelOp, std::shared_ptr<Kind>>;
+
+void bind_pixel_ops(py::module_& m) {
+    bind_fields(OpClass<Identity>(m, "Identity"));
+    bind_fields(OpClass<Brightness>(m, "Brightness"), field<&Brightness::factor>("factor"));
+    bind_fields(OpClass<Contrast>(m, "Contrast"), field<&Contrast::factor>("factor"));
+    bind_fields(OpClass<Saturation>(m, "Saturation"), field<&Saturation::factor>("factor"));
+    bind_fields(OpClass<Sharpness>(m, "Sharpness"), field<&Sharpness::factor>("factor"));
+    bind_fields(OpClass<Hue>(m, "Hue"), field<&Hue::factor>("factor"));
+    bind_fields(OpClass<Posterize>(m, "Posterize"), field<&Posterize::bits>("bits"));
+    bind_fields(OpClass<Solarize>(m, "Solarize"), field<&Solarize::threshold>("threshold"));
+    bind_fields(OpClass<Autocontrast>(m, "Autocontrast"));
+    bind_fields(OpClass<Equalize>(m, "Equalize"));
+    bind_fields(OpClass<Invert>(m, "Invert"));
+    bind_fields(OpClass<Grayscale>(m, "Grayscale"));
+    bind_fields(OpClass<Affine>(m, "Affine"), field<&Affine::matrix>("matrix"), field<&Affine::fill>("fill"));
+    bind_fields(OpClass<Rotate90>(m, "Rotate90"));
+    bind_fields(OpClass<Rotate180>(m, "Rotate180"));
+    bind_fields(OpClass<Rotate270>(m, "Rotate270"));
+}
+
+void bind_size_steps(py::module_& m) {
+    bind_fields(StepClass<Resize>(m, "Resize"), field<&Resize::height>("height"), field<&Resize::width>("width"),
+                field<&Resize::interpolation>("interpolation"));
+    bind_fields(StepClass<ResizeShorterSide>(m, "ResizeShorterSide"), field<&ResizeShorterSide::size>("size"),
+                field<&ResizeShorterSide::max_size>("max_size"),
+                field<&ResizeShorterSide::interpolation>("interpolation"));
+    bind_fields(StepClass<CenterCrop>(m, "CenterCrop"), field<&CenterCrop::height>("height"),
+                field<&CenterCrop::width>("width"));
+    bind_fields(StepClass<RandomResizedCrop>(m, "RandomResizedCrop"), field<&RandomResizedCrop::height>("height"),
+                field<&RandomResizedCrop::width>("width"), field<&RandomResizedCrop::scale>("scale"),
+                field<&RandomResizedCrop::ratio>("ratio"), field<&RandomResizedCrop::log_ratio>("log_ratio"),
+                field<&RandomResizedCrop::interpolation>("interpolation"));
+    bind_fields(StepClass<Pad>(m, "Pad"), field<&Pad::left>("left"), field<&Pad::top>("top"),
+                field<&Pad::right>("right"), field<&Pad::bottom>("bottom"), field<&Pad::mode>("padding_mode"),
+                field<&Pad::fill>("fill"));
+    bind_fields(StepClass<RandomCrop>(m, "RandomCrop"), field<&RandomCrop::height>("height"),
+                field<&RandomCrop::width>("width"), field<&RandomCrop::pad_if_needed>("pad_if_needed"),
+                field<&RandomCrop::padding_mode>("padding_mode"), field<&RandomCrop::fill>("fill"),
+                field<&RandomCrop::family>("family"));
+}
+
+void bind_random_steps(py::module_& m) {
+    bind_fields(StepClass<RandomHorizontalFlip>(m, "RandomHorizontalFlip"),
+                field<&RandomHorizontalFlip::probability>("probability"));
+    bind_fields(StepClass<RandomVerticalFlip>(m, "RandomVerticalFlip"),
+                field<&RandomVerticalFlip::probability>("probability"));
+    bind_fields(StepClass<RandomApply>(m, "RandomApply"), field<&RandomApply::probability>("probability"),
+                field<&RandomApply::family>("family"), field<&RandomApply::steps>("steps"));
+    bind_fields(StepClass<ApplyOp>(m, "ApplyOp"), field<&ApplyOp::op>("op"),
+                field<&ApplyOp::probability>("probability"));
+    bind_fields(StepClass<ColorJitter>(m, "ColorJitter"), field<&ColorJitter::brightness>("brightness"),
+                field<&ColorJitter::contrast>("contrast"), field<&ColorJitter::saturation>("saturation"),
+                field<&ColorJitter::hue>("hue"));
+    bind_fields(StepClass<RandomRotation>(m, "RandomRotation"), field<&RandomRotation::degrees>("degrees"),
+                field<&RandomRotation::center>("center"), field<&RandomRotation::fill>("fill"));
+    bind_fields(StepClass<RandomErasing>(m, "RandomErasing"), field<&RandomErasing::probability>("probability"),
+                field<&RandomErasing::scale>("scale"), field<&RandomErasing::ratio>("ratio"),
+                field<&RandomErasing::log_ratio>("log_ratio"), field<&RandomErasing::value>("value"));
+}
+
+void bind_policies(py::module_& m) {
+    py::class_<PolicyChoice, std::shared_ptr<PolicyChoice>> choice(m, "PolicyChoice");
+    compare_by_fields(choice);
+    bind_fields(choice, field<&PolicyChoice::ops>("ops"), field<&PolicyChoice::is_signed>("is_signed"),
+                field<&PolicyChoice::num_bins>("num_bins"), field<&PolicyChoice::probability>("probability"));
+    bind_fields(StepClass<RandAugment>(m, "RandAugment"), field<&RandAugment::num_ops>("num_ops"),
+                field<&RandAugment::choices>("choices"), field<&RandAugment::family>("family"));
+    bind_fields(StepClass<TrivialAugmentWide>(m, "TrivialAugmentWide"), field<&TrivialAugmentWide::choices>("choices"),
+                field<&TrivialAugmentWide::family>("family"));
+    bind_fields(StepClass<AutoAugment>(m, "AutoAugment"), field<&AutoAugment::policies>("policies"),
+                field<&AutoAugment::family>("family"));
+    m.attr("MAX_POLICY_OPS") = RandAugment::kMaxOps;
+}
 
 // (height, width), as torchvision writes sizes.
 using Sides = std::pair<std::int64_t, std::int64_t>;
@@ -30,9 +203,19 @@ std::optional<Sides> sides_after(const Step& step, const std::optional<Sides>& b
     return after ? std::optional<Sides>({after->height, after->width}) : std::nullopt;
 }
 
-std::shared_ptr<Step> complete(const std::shared_ptr<Step>& step,
-                               const std::function<std::shared_ptr<TorchExp>(float, float)>& find) {
-    std::shared_ptr<Step> completed = step->with_torch_exp(find);
+class FindInPython final : public FindTorchExp {
+  public:
+    explicit FindInPython(const py::function& find) : find_(find) {}
+    std::shared_ptr<const TorchExp> operator()(float from, float to) const override {
+        return find_(from, to).cast<std::shared_ptr<TorchExp>>();
+    }
+
+  private:
+    const py::function& find_;
+};
+
+std::shared_ptr<Step> complete(const std::shared_ptr<Step>& step, const py::function& find) {
+    std::shared_ptr<Step> completed = step->with_torch_exp(FindInPython(find));
     return completed == nullptr ? step : completed;
 }
 
@@ -46,6 +229,87 @@ struct ToPython {
         return py::bytes(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     }
 };
+
+std::shared_ptr<TransformPlan> create_plan(Steps steps, int element_size, bool channels_last,
+                                           const std::optional<py::bytes>& table, ResizeOrder resize_order,
+                                           bool allow_variable_size) {
+    OutputLayout layout;
+    layout.element_size_bytes = element_size;
+    layout.channels_last = channels_last;
+    if (table) {
+        const auto bytes = table->cast<std::string>();
+        if (bytes.empty()) throw py::value_error("table must be None or not empty");
+        layout.table.assign(bytes.begin(), bytes.end());
+    }
+    std::string problem;
+    auto plan =
+        TransformPlan::create(std::move(steps), std::move(layout), {resize_order, allow_variable_size}, &problem);
+    if (plan == nullptr) throw py::value_error(problem);
+    return plan;
+}
+
+void check(const Status& status) {
+    if (status.is_ok()) return;
+    if (status.code == StatusCode::kOutOfMemory) throw std::bad_alloc();
+    throw py::value_error(std::string(status_text(status.code)) + ": " + status.detail);
+}
+
+py::list resolve(const TransformPlan& plan, DrawSource& draws, std::int32_t width, std::int32_t height) {
+    ResolvedTransform resolved;
+    check(plan.resolve(&draws, {width, height}, &resolved));
+    return list_reports(resolved.operations);
+}
+
+using RgbArray = py::array_t<std::uint8_t>;
+
+PackedImageView view_rgb(const RgbArray& pixels) {
+    const bool is_hwc = pixels.ndim() == 3 && pixels.shape(2) == 3 && (pixels.flags() & py::array::c_style) != 0;
+    if (!is_hwc || pixels.shape(0) > kMaxImageSide || pixels.shape(1) > kMaxImageSide) {
+        throw py::value_error(
+            "pixels must be a contiguous uint8 array of shape [height, width, 3] with sides up to 65535, "
+            "got shape " +
+            std::string(py::repr(pixels.attr("shape"))));
+    }
+    return {pixels.data(), static_cast<std::size_t>(3 * pixels.shape(1)), static_cast<std::int32_t>(pixels.shape(1)),
+            static_cast<std::int32_t>(pixels.shape(0))};
+}
+
+// A sample of any size, aligned for every element size.
+struct Sample {
+    std::vector<std::uint64_t> words;
+    std::size_t bytes = 0;
+};
+
+Status transform_packed(const TransformPlan& plan, const PackedImageView& rgb, DrawSource* draws,
+                        const KernelTable& kernels, Sample* sample) {
+    TransformExecutor executor(kernels);
+    StripImageView strips;
+    ResolvedTransform resolved;
+    Status status = executor.load_packed(rgb, &strips);
+    if (status.is_ok()) status = plan.resolve(draws, {rgb.width, rgb.height}, &resolved);
+    if (!status.is_ok()) return status;
+    if (!plan.count_bytes(resolved.output_size, &sample->bytes)) return {StatusCode::kOutOfMemory, 0, 0, ""};
+    sample->words.resize((sample->bytes + 7) / 8);
+    return executor.run(plan, resolved, strips.crop(resolved.source_region), sample->words.data());
+}
+
+py::bytes apply(const TransformPlan& plan, const RgbArray& pixels, DrawSource& draws) {
+    const KernelTable& kernels = active_kernel_table();
+    const PackedImageView view = view_rgb(pixels);
+    Sample sample;
+    Status status;
+    {
+        py::gil_scoped_release released;
+        status = transform_packed(plan, view, &draws, kernels, &sample);
+    }
+    check(status);
+    return {reinterpret_cast<const char*>(sample.words.data()), sample.bytes};
+}
+
+// None where samples differ in size.
+std::optional<std::size_t> sample_bytes(const TransformPlan& plan) {
+    return plan.has_fixed_size() ? std::optional<std::size_t>(plan.sample_bytes()) : std::nullopt;
+}
 
 }  // namespace
 
@@ -71,8 +335,27 @@ void bind_steps(py::module_& m) {
     bind_size_steps(m);
     bind_random_steps(m);
     bind_policies(m);
+    bind_fields(StepClass<GaussianBlur>(m, "GaussianBlur"), field<&GaussianBlur::sigma>("sigma"),
+                field<&GaussianBlur::columns>("columns"), field<&GaussianBlur::rows>("rows"),
+                field<&GaussianBlur::family>("family"), field<&GaussianBlur::sum_lanes>("sum_lanes"),
+                field<&GaussianBlur::torch_gaussian>("torch_gaussian"));
     m.attr("MAX_IMAGE_SIDE") = kMaxImageSide;
     m.attr("MAX_OPERATIONS") = kMaxOperations;
+}
+
+void bind_transform_plan(py::module_& m) {
+    py::class_<TransformPlan, std::shared_ptr<TransformPlan>>(
+        m, "TransformPlan",
+        "Steps on images and the last write, checked and immutable. Raises ValueError where an argument makes no sense "
+        "or the result has no fixed size and none is allowed.")
+        .def(py::init(&create_plan), py::arg("steps"), py::kw_only(), py::arg("element_size"), py::arg("channels_last"),
+             py::arg("table"), py::arg("resize_order"), py::arg("allow_variable_size") = false)
+        .def_property_readonly("sample_bytes", &sample_bytes)
+        .def_property_readonly("is_random", &TransformPlan::is_random)
+        .def("resolve", &resolve, py::arg("draws"), py::arg("width"), py::arg("height"),
+             "What is done to one sample, as fastload.SampleReport.steps tells it.")
+        .def("apply", &apply, py::arg("pixels").noconvert(), py::arg("draws"),
+             "The bytes of one sample made from a whole decoded image (uint8 [height, width, 3]).");
 }
 
 }  // namespace fastload

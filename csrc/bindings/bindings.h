@@ -1,17 +1,63 @@
-// The parts that make up the extension module; each bind function stands in the file named after it.
+// The parts that make up the extension module, and what they share.
 #pragma once
 
 #include <pybind11/pybind11.h>
 
+#include <cstdint>
+#include <memory>
+
+#include "base/image_view.h"
+#include "base/span.h"
+#include "base/status.h"
 #include "kernels/kernel_table.h"
 
 namespace fastload {
 
-void bind_build_info(pybind11::module_& module);
-void bind_engine(pybind11::module_& module);
+class EngineCore;
+class Iteration;
+class OperationList;
+
+// Each adds one part to the module, and stands in the file named after it, or in the one that is named here.
+void bind_device(pybind11::module_& m);
+void bind_staging(pybind11::module_& m);  // bind_device.cpp; after bind_device()
+void bind_draws(pybind11::module_& m);
+void bind_steps(pybind11::module_& m);
+void bind_blur(pybind11::module_& m);            // bind_draws.cpp; after bind_steps()
+void bind_transform_plan(pybind11::module_& m);  // bind_steps.cpp
+void bind_sources(pybind11::module_& m);
+void bind_iteration(pybind11::module_& m);
+void bind_engine(pybind11::module_& m);
+void bind_decoders(pybind11::module_& m);
 
 // The kernel table of this process. Throws pybind11::value_error, naming the value and what is allowed, where the
 // environment variable FASTLOAD_SIMD names none of this build and processor.
 const KernelTable& active_kernel_table();
+
+// Python objects owned by native code, which may let go of them in any thread. A token keeps `object` alive; see
+// Note [tokens]. Call with the GIL; the result may be dropped without it. A forked child leaks the tokens of its
+// parent.
+std::shared_ptr<void> make_token(pybind11::object object);
+// The object of a token.
+pybind11::object object_of(const std::shared_ptr<void>& token);
+// Releases the objects whose last token is gone. Call with the GIL; runs whatever their ends run.
+void run_deferred_releases() noexcept;
+
+// A view of `data`, and one of `pixels`, height * width * 3 bytes of interleaved RGB; they last as long as what they
+// look at. Throws pybind11::value_error where the buffer is not that.
+ByteSpan span_of(const pybind11::bytes& data);
+PackedImageView view_packed(const pybind11::buffer& pixels, std::int32_t width, std::int32_t height);
+
+// What was done to a sample, as SampleReport.views tells it.
+pybind11::list list_reports(const OperationList& operations);
+// Why a sample could not be made, as SampleFailure in fastload/_core.pyi, still without position and path.
+pybind11::dict describe_failure(const Status& status);
+
+// Throws std::runtime_error in a forked child of the process that made `core`.
+void check_process(const EngineCore& core);
+// The Python object of a new iteration.
+pybind11::object make_iteration_object(std::unique_ptr<Iteration> iteration);
+// Waits for a sample that needs the reference decoder: a FallbackTask, or None once the engine is closed. A thread that
+// fails here is lost, so its error becomes a fault of every lane.
+pybind11::object next_fallback(EngineCore& core);
 
 }  // namespace fastload

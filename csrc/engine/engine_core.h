@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -17,6 +18,8 @@
 #include "engine/stats.h"
 
 namespace fastload {
+
+using SampleWorkerFactory = std::function<std::unique_ptr<SampleWorker>()>;
 
 // One who waits for an engine's threads, as the engine sees it. Thread-safe.
 class EngineClient {

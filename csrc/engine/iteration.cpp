@@ -57,10 +57,4 @@ std::vector<std::shared_ptr<void>> Iteration::memory_in_flight(std::size_t count
     return memory;
 }
 
-std::size_t Iteration::batches_ready() const {
-    std::size_t count = 0;
-    for (const std::shared_ptr<Lane>& lane : lanes_) count += lane->batches_ready();
-    return count;
-}
-
 }  // namespace fastload

@@ -43,7 +43,6 @@ class Iteration {
     // Any of them: what they share is the same.
     Lane& front() const noexcept { return *lanes_.front(); }
     std::size_t batches_in_flight() const;
-    std::size_t batches_ready() const;
 
     // The owners of the memory of the first `count` batches in flight, in the order in which they are taken.
     std::vector<std::shared_ptr<void>> memory_in_flight(std::size_t count) const;

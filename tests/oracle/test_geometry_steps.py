@@ -110,15 +110,17 @@ def test_reported_steps_say_what_was_done() -> None:
 
 
 def test_a_plan_of_variable_size_says_so_and_others_do_not() -> None:
+    decoder = _core.SampleDecoder(max_file_bytes=1, max_pixels=1 << 20, native_jpeg=True)
     variable = make_plan([pad_step((1, 2, 3, 4))])
-    assert (variable.output_height, variable.output_width, variable.sample_bytes) == (None, None, None)
+    assert variable.sample_bytes is None
     for steps in (
         [center_crop_step(5, 6), pad_step((1, 2, 3, 4))],
         [center_crop_step(11, 10), vflip_step(), _core.ApplyOp(op=_core.Rotate180(), probability=0.5)],
         [resize_step(10, 11), always(_core.Rotate270())],
     ):
         fixed = make_plan(steps, allow_variable_size=False)
-        assert (fixed.output_height, fixed.output_width, fixed.sample_bytes) == (11, 10, 330)
+        pixels = decoder.run_pixels(bytes(3 * 12 * 13), 12, 13, fixed, _core.CounterDraws(0, 0, 0))
+        assert (pixels.shape, fixed.sample_bytes) == ((11, 10, 3), 330)
         assert make_plan(steps).sample_bytes == 330
 
 
@@ -135,7 +137,7 @@ def test_a_plan_of_variable_size_says_so_and_others_do_not() -> None:
 def test_a_size_that_depends_on_the_image_or_on_a_draw_must_be_allowed(steps: list[Step]) -> None:
     with pytest.raises(ValueError, match="steps must end in an image of fixed size"):
         make_plan(steps, allow_variable_size=False)
-    assert make_plan(steps).output_width is None
+    assert make_plan(steps).sample_bytes is None
 
 
 def test_an_engine_refuses_a_plan_of_variable_size() -> None:

@@ -4,7 +4,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -106,7 +105,5 @@ class SampleWorker {
 
     virtual std::size_t scratch_bytes() const noexcept = 0;
 };
-
-using SampleWorkerFactory = std::function<std::unique_ptr<SampleWorker>()>;
 
 }  // namespace fastload

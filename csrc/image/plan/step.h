@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,7 +18,11 @@
 namespace fastload {
 
 // Finds torch's own exp of the numbers between two bounds.
-using FindTorchExp = std::function<std::shared_ptr<const TorchExp>(float from, float to)>;
+class FindTorchExp {
+  public:
+    virtual ~FindTorchExp() = default;
+    virtual std::shared_ptr<const TorchExp> operator()(float from, float to) const = 0;
+};
 
 // Immutable once it is part of a plan; shared by all threads. Each kind has a file of its own in steps/.
 class Step {
