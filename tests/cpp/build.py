@@ -55,7 +55,7 @@ MUTANTS = {
 def write_ninja_file(flavor: str, build_dir: Path) -> None:
     build_dir.mkdir(parents=True, exist_ok=True)
     mutants = " ".join(f"device_order_{name}" for name in MUTANTS)
-    core = [p for p in sorted((ROOT / "csrc").rglob("*.cpp")) if "bindings" not in p.parts]
+    core = [p for p in sorted((ROOT / "csrc").rglob("*.cpp")) if ROOT / "csrc" / "bindings" not in p.parents]
     tests = sorted((ROOT / "tests" / "cpp").glob("*.cpp"))
     fake_cuda = [FAKE_CUDA / "cudart.cpp", FAKE_CUDA / "fake_gpu.cpp"]
     device_order = DEVICE_ORDER / ("fiber_main.cpp" if flavor == "tsan" else "stepped_main.cpp")
