@@ -222,7 +222,7 @@ def erase(tensor: torch.Tensor, step: Any) -> torch.Tensor:
 
 def gaussian_blur(image: Image.Image, step: Any) -> Image.Image:
     sigma = uniform(step.sigma)
-    rows, columns = (gaussian_weights(torch.tensor(step[axis]) / sigma, step) for axis in ("rows", "columns"))
+    rows, columns = (gaussian_weights(torch.tensor(getattr(step, axis)) / sigma, step) for axis in ("rows", "columns"))
     left, top = len(columns) // 2, len(rows) // 2
     pixels = torch.from_numpy(np.array(image)).permute(2, 0, 1).float()[None]
     padded_pixels = torch.nn.functional.pad(pixels, (left, left, top, top), mode="reflect")
