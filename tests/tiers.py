@@ -2,7 +2,7 @@
 
 | tier | command | what |
 |---|---|---|
-| test | `make test` | of every test function at most eight cases, chosen pairwise; smoke cases of the slow suites |
+| test | `make test` | of every test function at most six cases, chosen pairwise; smoke cases of the slow suites |
 | rest | `make test-all`, behind `make test` | the other cases, the whole of the slow suites, what needs a GPU |
 | campaign | `make campaign` | loops that go on for as long as one likes; each run is a line in docs/campaigns.md |
 
@@ -22,7 +22,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 TIERS = ("test", "rest", "all")
-MAX_CASES = 8
+MAX_CASES = 6
 
 # Folder of tests -> what `make test` takes of it: "cases", a choice of every function's cases; "smoke", what is marked
 # so. The others are left to `make test-all`.

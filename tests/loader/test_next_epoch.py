@@ -101,7 +101,7 @@ def is_inside(frame: FrameType | None, function: str) -> bool:
     return frame is not None
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
+@pytest.mark.parametrize("error", [KeyboardInterrupt, pytest.param(MemoryError, marks=pytest.mark.slow)])
 def test_what_fails_while_the_next_epoch_is_begun_changes_neither(
     clean_folder: Path, error: type[BaseException]
 ) -> None:

@@ -156,7 +156,7 @@ def table_of_shares(entries: list[Entry], sources: list[str]) -> Iterator[str]:
         yield f"  {tag:<20} {native[tag]:>4} of {count:>4}  {native[tag] / count:>4.0%}"
 
 
-@pytest.mark.parametrize("num_workers", [0, 2])
+@pytest.mark.parametrize("num_workers", [pytest.param(0, marks=pytest.mark.slow), 2])
 def test_every_file_is_as_torchvision_and_pillow_make_it(
     run_child: Callable[..., Any], corpora: Path, capsys: pytest.CaptureFixture[str], num_workers: int
 ) -> None:
