@@ -34,7 +34,7 @@ NATIVE := $(shell find csrc -name '*.h' -o -name '*.cpp' -o -name '*.cu' -o -nam
 .DELETE_ON_ERROR:
 
 # Two processes at least: some tests wait.
-PYTEST := $(BIN)/python -m pytest -n $(shell n=$$(nproc); echo $$((n > 2 ? n : 2))) --dist loadgroup
+PYTEST := $(BIN)/python -m pytest -n $(shell n=$$(nproc); echo $$((n > 2 ? n : 2))) --dist loadgroup --durations 15
 
 # With arguments for pytest one wants to know about some tests soon.
 test: $(if $(ARGS),,lint) $(VENV)/.built
@@ -53,8 +53,8 @@ unit: $(VENV)/.built
 	$(PYTEST) tests/unit $(ARGS)
 
 cpp: $(VENV)/.tools
-	$(BIN)/python tests/cpp/build.py plain unit_tests
-	build/cpp/plain/unit_tests $(ARGS)
+	$(BIN)/python tests/cpp/build.py quick unit_tests
+	build/cpp/quick/unit_tests $(ARGS)
 
 CHANGED = $(shell git diff --name-only --diff-filter=d HEAD; git ls-files --others --exclude-standard)
 CHANGED_PYTHON = $(filter %.py %.pyi,$(CHANGED))

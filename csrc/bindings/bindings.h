@@ -18,8 +18,8 @@ class Iteration;
 class OperationList;
 
 // Each adds one part to the module, and stands in the file named after it, or in the one that is named here.
-void bind_device(pybind11::module_& m);   // module.cpp
-void bind_staging(pybind11::module_& m);  // module.cpp; after bind_device()
+void bind_device(pybind11::module_& m);
+void bind_staging(pybind11::module_& m);  // bind_device.cpp; after bind_device()
 void bind_draws(pybind11::module_& m);
 void bind_steps(pybind11::module_& m);
 void bind_blur(pybind11::module_& m);            // bind_draws.cpp; after bind_steps()

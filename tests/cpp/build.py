@@ -21,6 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 WARNINGS = "-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror"
 # -fno-builtin: GCC's thread sanitizer does not see memset and memcpy that the compiler inlines.
 FLAVORS = {
+    "quick": "-O0 -ffp-contract=off",  # to compile
     "plain": "-O3 -DNDEBUG -ffp-contract=off",
     "asan": "-O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer",
     "tsan": "-O1 -g -fsanitize=thread -fno-builtin",

@@ -1,4 +1,4 @@
-"""Runs the C++ unit tests and fuzz targets under sanitizers; build.py does the same by hand."""
+"""Runs the C++ unit tests, also under sanitizers, and the fuzz targets; build.py does the same by hand."""
 
 from __future__ import annotations
 
@@ -55,6 +55,10 @@ def replay(target: Path, folder: Path) -> None:
 
 
 @pytest.mark.smoke
+def test_unit_tests_pass() -> None:
+    assert " passed, 0 failed" in run(build.build("quick", "unit_tests") / "unit_tests")
+
+
 def test_unit_tests_pass_under_address_and_undefined_behaviour_sanitizers(asan: Path) -> None:
     assert " passed, 0 failed" in run(asan / "unit_tests")
 

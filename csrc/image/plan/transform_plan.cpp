@@ -61,9 +61,8 @@ std::shared_ptr<TransformPlan> TransformPlan::create(Steps steps, OutputLayout l
     const std::optional<ImageSize> size = size_after(plan->steps_, std::nullopt);
     if (!size && !options.is_variable_size_allowed) {
         *problem =
-            "steps must end in an image of fixed size, but the result depends on the size of the source; add a Resize, "
-            "a "
-            "CenterCrop or a RandomResizedCrop";
+            "steps must end in an image of fixed size, but the result depends on the size of the source; "
+            "add a Resize, a CenterCrop or a RandomResizedCrop";
         return nullptr;
     }
     if (size && !plan->count_bytes(*size, &plan->sample_bytes_)) {
