@@ -61,7 +61,7 @@ FAULTS = [
         "csrc/io/file_reader.cpp",
         'return {StatusCode::kFileShrank, 0, done, ""};',
         "break;",
-        "tests/cpp tests/faults/test_io_faults.py",
+        "tests/faults/test_io_faults.py",
     ),
     Fault(
         "negative resize weights are rounded upwards",

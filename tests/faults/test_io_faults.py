@@ -309,6 +309,7 @@ def test_short_reads_are_continued(run_with_faults: FaultChild) -> None:
     """)
 
 
+@pytest.mark.smoke
 def test_a_file_truncated_in_place_by_another_process_is_an_error(run_with_faults: FaultChild) -> None:
     run_with_faults("""
         for path in (JPEG, PNG):
