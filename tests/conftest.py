@@ -24,6 +24,10 @@ import fastload
 
 TESTS = Path(__file__).resolve().parent
 
+# A shell without job control starts background jobs with interrupts ignored, and their children inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--tier", default="all", help="one of " + ", ".join(tiers.TIERS) + "; see tests/tiers.py")
