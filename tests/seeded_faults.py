@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import os
 import re
-import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -116,17 +115,21 @@ FAULTS = [
 
 
 def copy_tree(to: Path) -> None:
-    """Leaves what was built there."""
-    for path in sorted(to.rglob("*"), reverse=True) if to.exists() else []:
-        if path.is_file() and path.suffix != ".so" and "build" not in path.relative_to(to).parts:
-            path.unlink()
+    """Leaves what was built there. What differs gets the time of now, so that it is compiled again."""
     listed = subprocess.check_output(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=ROOT, text=True
     )
-    for name in filter(None, listed.split("\0")):
-        if (source := ROOT / name).is_file():
+    names = {name for name in listed.split("\0") if (ROOT / name).is_file()}
+    for path in sorted(to.rglob("*")):
+        name = path.relative_to(to)
+        is_built = path.suffix == ".so" or "build" in name.parts
+        if path.is_file() and not is_built and name.as_posix() not in names:
+            path.unlink()
+    for name in names:
+        contents = (ROOT / name).read_bytes()
+        if not (to / name).exists() or (to / name).read_bytes() != contents:
             (to / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(source, to / name)
+            (to / name).write_bytes(contents)
 
 
 def build(root: Path) -> None:
