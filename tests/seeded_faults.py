@@ -17,6 +17,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from cpp.build import mutated
+
 ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -167,9 +169,7 @@ def main() -> None:
             continue
         path = root / fault.path
         original = path.read_text()
-        if original.count(fault.text) != 1:
-            sys.exit(f"{fault.path} must contain {fault.text!r} once; write the fault {fault.name!r} anew")
-        path.write_text(original.replace(fault.text, fault.replacement))
+        path.write_text(mutated(original, fault.text, fault.replacement))
         build(root)  # also without the fault before
         test = failing_test(root, fault.suites.split()) or failing_test(root, ["tests"])
         print(f"{fault.name}: {test or 'NOT CAUGHT'}", flush=True)

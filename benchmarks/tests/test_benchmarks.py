@@ -465,9 +465,6 @@ def test_quick_run_compares_times_and_writes_the_record(
 
 
 def test_quick_run_finds_fastload_equal_in_both_modes(data: Path, tmp_path: Path) -> None:
-    fastload = pytest.importorskip("fastload", reason="fastload is not built")
-    if not hasattr(fastload, "DataLoader"):
-        pytest.skip("this fastload has no DataLoader")
     arguments = ["--data", str(data), "--out", str(tmp_path), "--quick", "--images", str(IMAGE_COUNT)]
     assert command.main([*arguments, "--batch-size", "8", "--contenders", "fastload_loader"]) == 0
     record = json.loads((tmp_path / "latest.json").read_text())
