@@ -52,7 +52,7 @@ campaign: $(VENV)/.built
 unit: $(VENV)/.built
 	$(PYTEST) tests/unit $(ARGS)
 
-cpp: $(VENV)/.tools
+cpp: $(VENV)/.built
 	$(BIN)/python tests/cpp/build.py quick unit_tests
 	build/cpp/quick/unit_tests $(ARGS)
 

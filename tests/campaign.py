@@ -27,7 +27,7 @@ from typing import Any
 TESTS = Path(__file__).resolve().parent
 ROOT = TESTS.parent
 RECORD = ROOT / "docs" / "campaigns.md"
-sys.path[:0] = [str(ROOT), str(TESTS), str(TESTS / "contract"), str(TESTS / "loader")]
+sys.path[:0] = [str(ROOT), str(TESTS), str(TESTS / "contract"), str(TESTS / "loader"), str(TESTS / "worker_state")]
 
 Check = Callable[[int], None]
 
@@ -89,9 +89,20 @@ def check_files(_: Path) -> Check:
     return check
 
 
-CAMPAIGNS = {"data sets": check_data_sets, "native loaders": check_native_loaders, "files": check_files}
-# Cases in a turn: about a second.
-TURN = {"data sets": 5, "native loaders": 5, "files": 200}
+def check_workers(_: Path) -> Check:
+    """Loaders in several threads at once: made, iterated over, dropped, closed, forked, while the program draws."""
+    check: Check = importlib.import_module("loader_stress").assert_case
+    return check
+
+
+CAMPAIGNS = {
+    "data sets": check_data_sets,
+    "native loaders": check_native_loaders,
+    "files": check_files,
+    "workers": check_workers,
+}
+# Cases in a turn: a second or a few.
+TURN = {"data sets": 5, "native loaders": 5, "files": 200, "workers": 2}
 
 
 def run(names: list[str], seconds: float, first: dict[str, int], most: int | None) -> dict[str, tuple[int, list[int]]]:

@@ -39,6 +39,7 @@ SUITES = {
     "tests/packaging": "smoke",
     "tests/unit": "cases",
     "tests/verify": "cases",
+    "tests/worker_state": "cases",
     "benchmarks/tests": "smoke",
 }
 

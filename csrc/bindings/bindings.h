@@ -21,6 +21,7 @@ class OperationList;
 void bind_device(pybind11::module_& m);
 void bind_staging(pybind11::module_& m);  // bind_device.cpp; after bind_device()
 void bind_draws(pybind11::module_& m);
+void bind_generators(pybind11::module_& m);
 void bind_steps(pybind11::module_& m);
 void bind_blur(pybind11::module_& m);            // bind_draws.cpp; after bind_steps()
 void bind_transform_plan(pybind11::module_& m);  // bind_steps.cpp
@@ -28,6 +29,7 @@ void bind_sources(pybind11::module_& m);
 void bind_iteration(pybind11::module_& m);
 void bind_engine(pybind11::module_& m);
 void bind_decoders(pybind11::module_& m);  // bind_engine.cpp
+void bind_copier(pybind11::module_& m);
 
 // The kernel table of this process. Throws pybind11::value_error, naming the value and what is allowed, where the
 // environment variable FASTLOAD_SIMD names none of this build and processor.

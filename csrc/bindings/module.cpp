@@ -135,6 +135,7 @@ PYBIND11_MODULE(_core, module) {
     bind_device(module);
     bind_staging(module);
     bind_draws(module);
+    bind_generators(module);
     bind_steps(module);
     bind_blur(module);
     bind_transform_plan(module);
@@ -142,4 +143,5 @@ PYBIND11_MODULE(_core, module) {
     bind_iteration(module);
     bind_engine(module);
     bind_decoders(module);
+    bind_copier(module);
 }

@@ -6,7 +6,6 @@ import copy
 import functools
 import warnings
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import Any, Generic, Literal, TypeVar
 
 import torch
@@ -32,11 +31,12 @@ from fastload._process._processors import num_auto_workers, num_available
 from fastload._stats import LoaderStats
 from fastload._threads._counters import add_counters
 from fastload._threads._dataset import DatasetPlan, make_dataset_fetcher
-from fastload._threads._fetcher import FetcherFactory
+from fastload._threads._fetcher import BatchFetcher, FetcherFactory
 from fastload._threads._init_fn import init_native_workers
 from fastload._threads._iterator import ThreadIterator, ThreadPlan
 from fastload._threads._native_part_fetcher import NativePartFetcher
-from fastload._threads._splitting import Splitting
+from fastload._threads._random_stream import RandomStream
+from fastload._threads._worker_objects import UserCode, sharing_rows
 from fastload.sources._lowering import LoweredSource, lower_dataset
 from fastload.transforms._recognize import image_type
 
@@ -59,10 +59,8 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         prefetch_factor: at most this many batches per thread are in flight, default 2.
         pin_memory: deliver page-locked batches, where there is an accelerator.
         multiprocessing_context: checked as torch does; threads do not use it.
-        worker_init_fn: called in each thread. A generator of the whole program that it seeds (Python's random, NumPy's)
-            is put back, with a warning, unless threads of another loader are at work and may draw from it meanwhile;
-            torch's functions draw from a generator for each worker. What it sets on get_worker_info().dataset is that
-            worker's own.
+        worker_init_fn: called in each thread, with the worker's own generators and, on get_worker_info().dataset, its
+            own dataset.
         worker_method: only where torch's DataLoader has it, which it tells to use processes or threads; these are
             threads in any case.
         in_order: False: batches that Python makes come as they are done. Native batches always come in order: all
@@ -71,6 +69,10 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             several such loaders have it or Subsets of it (each a list, or what else cannot be weakly referenced, by
             itself); batches are still collated in parallel. For a handle that cannot be shared; per_thread gives each
             thread its own.
+        copy: True: each worker thread has a copy of what is reached from dataset, collate_fn and worker_init_fn, made
+            at iter() as a fork would leave it to a process, without calling any of their methods; large arrays and
+            tensors are shared, and what cannot be copied: explain() names it. False: all threads use the program's own
+            objects, for a dataset that keeps a cache for all of them.
         num_streams: of an IterableDataset: how many threads iterate over it, each over its own iter(dataset) with its
             own get_worker_info(), as torch's worker processes do; default num_workers. 1 runs it once.
         rng: how random transforms draw. "torch": the numbers that torch's DataLoader with the same num_workers would
@@ -108,6 +110,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
 
     # These are set by way of vars(); see LoaderSettings.
     thread_safe: bool
+    copy: bool
     num_streams: int | None
     rng: Literal["torch", "sample"]
     seed: int | None
@@ -138,6 +141,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         in_order: bool = True,
         worker_method: str = "multiprocessing",
         thread_safe: bool = True,
+        copy: bool = True,
         num_streams: int | None = None,
         rng: Literal["torch", "sample"] = "torch",
         seed: int | None = None,
@@ -147,7 +151,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         device_transform: Callable[[Any], Any] | None = None,
     ) -> None:
         settings = LoaderSettings(
-            thread_safe, num_streams, rng, seed, memory_format, device, device_prefetch, device_transform
+            thread_safe, copy, num_streams, rng, seed, memory_format, device, device_prefetch, device_transform
         )
         check_settings(settings, dataset)
         self._fastload = LoaderState(settings)
@@ -225,10 +229,16 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         }[plan.mode]
         rows = [
             *plan.verdicts,
+            *self._sharing_rows(plan.mode),
             *self._device_rows(plan.mode),
             *filter(None, [gil_advice(DataLoader.stats(self))]),
         ]
         return "\n".join([verdict, *(f"  {row}" for row in rows)])
+
+    def _sharing_rows(self, mode: Mode) -> list[str]:
+        if self.num_workers == 0 or mode not in (Mode.PYTHON, Mode.PARTLY_NATIVE):
+            return []
+        return sharing_rows(self._user_code(), copied=self._settings.copy)
 
     def _device_rows(self, mode: Mode) -> list[str]:
         rows, device = [], self._settings.device
@@ -340,43 +350,47 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
 
     def _iterator_of_native_part(self, part: NativePartPlan) -> ThreadIterator:
         plan = self._dataset_plan()
-        return self._thread_iterator(
-            plan,
-            lambda stream, worker_id: NativePartFetcher(plan, part, stream, worker_id),
-            part.python_position,
-            Splitting(is_possible=False),
+        code = self._user_code()._replace(
+            python_part=part.lowered.python_part,
+            transform=part.source.transform,
+            target_transform=part.source.target_transform,
         )
 
+        native = part.without_code()
+
+        def make_fetcher(stream: RandomStream, worker_id: int | None, own: UserCode) -> BatchFetcher:
+            if own.is_as_planned:
+                return NativePartFetcher(plan, native, stream, worker_id, own)
+            return make_dataset_fetcher(plan, stream, worker_id, own)
+
+        return self._thread_iterator(code, make_fetcher, part.python_position)
+
     def _iterator_of_dataset(self) -> ThreadIterator:
-        plan = self._dataset_plan()
-        is_any_order = self._settings.thread_safe and self.in_order and self.worker_init_fn is None
-        is_possible = is_any_order and plan.can_load_one_by_one
-        splitting = self._fastload.threads.splitting(is_possible=is_possible and self.num_workers > 1)
-        return self._thread_iterator(plan, functools.partial(make_dataset_fetcher, plan), 0, splitting)
+        return self._thread_iterator(
+            self._user_code(), functools.partial(make_dataset_fetcher, self._dataset_plan()), 0
+        )
+
+    def _user_code(self) -> UserCode:
+        return UserCode(self.dataset, self.collate_fn, self.worker_init_fn)
 
     def _dataset_plan(self) -> DatasetPlan:
         threads = self._fastload.threads
         return DatasetPlan(
-            self.dataset,
-            self.collate_fn,
             self.batch_sampler is not None,
             self.drop_last,
             threads.counters,
             None if self._settings.thread_safe else threads.dataset_lock(self.dataset),
         )
 
-    def _thread_iterator(
-        self, dataset_plan: DatasetPlan, make_fetcher: FetcherFactory, position: int, splitting: Splitting
-    ) -> ThreadIterator:
+    def _thread_iterator(self, code: UserCode, make_fetcher: FetcherFactory, position: int) -> ThreadIterator:
         settings = self._settings
-        num_threads = min(self.num_workers, settings.num_streams or self.num_workers)
         plan = ThreadPlan(
             make_fetcher,
-            lambda dataset, *arguments: make_dataset_fetcher(replace(dataset_plan, dataset=dataset), *arguments),
+            code,
+            settings.copy,
             settings.rng,
             position,
-            splitting,
-            num_threads,
+            min(self.num_workers, settings.num_streams or self.num_workers),
             self._max_batches_in_flight,
             self._delivery(),
         )

@@ -17,6 +17,7 @@ class LoaderSettings:
     """The arguments that torch's DataLoader does not have; fastload.DataLoader says what they are."""
 
     thread_safe: bool
+    copy: bool
     num_streams: int | None
     rng: Literal["torch", "sample"]
     seed: int | None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -57,12 +57,12 @@ class NativePartPlan:
     is_native_jpeg_exact: bool
 
     @property
-    def has_python_part(self) -> bool:
-        """Whether Python has a part in a sample, besides its batch."""
-        return bool(self.lowered.python_part) or self.source.target_transform is not None
-
-    @property
     def python_position(self) -> int:
         """Of the first transform that runs in Python, in the user's pipeline."""
         stages = self.lowered.stages
         return next((position for position, stage in enumerate(stages) if stage.problem is not None), len(stages))
+
+    def without_code(self) -> NativePartPlan:
+        """The same without the user's objects, of which each worker has its own."""
+        source = replace(self.source, transforms=(), target_transform=None, _checks=())
+        return replace(self, source=source, lowered=replace(self.lowered, python_part=(), stages=(), views=()))

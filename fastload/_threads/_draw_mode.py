@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
+from fastload._threads._hidden_draws import HiddenDraws, functions_with_hidden_draws
 from fastload._threads._torch_globals import TakeGenerator
 
 _Function = Callable[..., Any]
@@ -43,11 +44,11 @@ class GeneratorMode(TorchFunctionMode):
 
     Covered are the functions of the torch module and the methods of tensors that draw random numbers on the CPU, with
     ``torch.nn.init`` and whatever is written in Python on top of these (torchvision's transforms,
-    ``torch.distributions``), and dropout.
+    ``torch.distributions``), dropout, and the layers that draw inside: recurrent ones and attention with dropout,
+    ``rrelu``, ``gumbel_softmax``, fractional pooling.
 
-    Not covered, and so drawing from the process's generator as if the mode were not there: feature_dropout,
-    alpha_dropout, ``rrelu``, ``gumbel_softmax``, fractional pooling, attention with dropout, ``pca_lowrank``,
-    scripted and compiled functions, and ``torch.ops``.
+    Not covered, and so drawing from the process's generator as if the mode were not there: scripted and compiled
+    functions, and ``torch.ops``.
 
     Args:
         take_generator: Called at each draw; gives the generator of the CPU that this thread has to itself now.
@@ -144,6 +145,11 @@ def _functional_arguments(
     return input, p, training, inplace
 
 
+def _draw_inside(func: _Function, take_generator: TakeGenerator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    with HiddenDraws(take_generator()):
+        return func(*args, **kwargs)
+
+
 def _has_generator_parameter(func: _Function) -> bool:
     return "generator" in inspect.signature(func).parameters
 
@@ -163,7 +169,10 @@ def _replacements() -> dict[_Function, Callable[..., Any]]:
         *_attributes(torch.Tensor, _METHODS),
         *filter(_has_generator_parameter, _attributes(torch.nn.init, _INITIALISERS)),
     ]
-    table: dict[_Function, Callable[..., Any]] = dict.fromkeys(functions, _draw_on_device_of_arguments)
+    table: dict[_Function, Callable[..., Any]] = {
+        **dict.fromkeys(functions_with_hidden_draws(), _draw_inside),
+        **dict.fromkeys(functions, _draw_on_device_of_arguments),
+    }
     for function in _attributes(torch, _LIKE):
         is_direct = _takes_generator(function)
         table[function] = _draw_on_device_of_arguments if is_direct else _draw_like(_FILLS[function.__name__])

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from fastload._threads._random_stream import RandomKey, RandomStream
+from fastload._threads._worker_objects import UserCode
 
 
 class EndOfStreamError(Exception):
@@ -31,18 +32,6 @@ class BatchFetcher(Protocol):
         """
 
 
-class SampleFetcher(BatchFetcher, Protocol):
-    """One that can also make the samples of a batch one by one, those of one batch in several threads."""
-
-    def load(self, index: Any, key: RandomKey) -> Any:
-        """One sample."""
-
-    def collate(self, samples: list[Any], indices: Any, key: RandomKey) -> Any:
-        """The batch of `samples`."""
-
-    def flush(self) -> None:
-        """Adds what was counted since to the counters."""
-
-
-# Makes the one of a thread, drawing from a stream. The number is the worker's; None where the caller does the work.
-FetcherFactory = Callable[[RandomStream, "int | None"], BatchFetcher]
+# Makes the one of a worker, which draws from a stream and runs the user's code. The number is the worker's; None where
+# the caller does the work.
+FetcherFactory = Callable[[RandomStream, "int | None", UserCode], BatchFetcher]

@@ -3,34 +3,37 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import functools
 import itertools
 import os
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import torch
-from torch.utils.data import default_collate, default_convert
 
 from fastload._delivery._hand_over import Delivery
+from fastload._delivery._thread_order import DeviceOrder
 from fastload._errors import ForkedProcessError
 from fastload._process._base_iterator import BaseIterator
 from fastload._process._exit import LiveObjects, exit_state
-from fastload._threads import _init_fn
 from fastload._threads._counters import ThreadCounters
 from fastload._threads._dataset import IterableFetcher, innermost
 from fastload._threads._dataset_lock import lock_of
-from fastload._threads._fetcher import BatchFetcher, EndOfStreamError, FetcherFactory
+from fastload._threads._fetcher import EndOfStreamError, FetcherFactory
 from fastload._threads._inherited import without_inference
 from fastload._threads._random_stream import RandomKey, RandomStream, SampleStream, TorchStream
-from fastload._threads._splitting import Splitting
 from fastload._threads._task import Request, Task
 from fastload._threads._torch_globals import generator_of_thread
-from fastload._threads._worker_group import GroupPlan, WorkerGroup, closed_error
+from fastload._threads._worker import WorkerPlan, setter_of_current_device
+from fastload._threads._worker_group import WorkerGroup, closed_error
+from fastload._threads._worker_objects import UserCode, make_worker_objects, warn_of_changing_globals
+from fastload._worker_state._generators import WorkerGenerators, exchanged
+from fastload._worker_state._objects import held_generators
 
 
 class LoaderThreads:
@@ -39,8 +42,8 @@ class LoaderThreads:
     def __init__(self) -> None:
         self.counters = ThreadCounters()
         self.num_closes = 0
-        self._splitting: Splitting | None = None
         self._groups: LiveObjects[WorkerGroup] = LiveObjects()
+        self._has_looked_at_globals = False
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A copy of a loader begins with none and nothing counted."""
@@ -59,15 +62,12 @@ class LoaderThreads:
 
     def add(self, group: WorkerGroup) -> None:
         self._groups.add(group)
-        _init_fn.groups.add(group)
 
-    def splitting(self, *, is_possible: bool) -> Splitting:
-        """What is known of the dataset from earlier iterations."""
-        if not is_possible:
-            return Splitting(is_possible=False)
-        if self._splitting is None:
-            self._splitting = Splitting(is_possible=True)
-        return self._splitting
+    def look_at_globals(self, code: UserCode) -> None:
+        """Warns, once, of those that workers change."""
+        if not self._has_looked_at_globals:
+            self._has_looked_at_globals = True
+            warn_of_changing_globals(code)
 
     def close(self) -> None:
         """Ends every iteration and its threads; those that wait for a batch get LoaderClosedError."""
@@ -92,20 +92,20 @@ class ThreadPlan:
 
     Attributes:
         make_fetcher: Gives each thread what it makes batches with.
-        make_own_fetcher: The same for a thread with a dataset of its own, which it is given first.
+        code: The user's.
+        copied: Whether each worker has a copy of that.
         rng: "torch" or "sample", as of the loader.
         position: Of the first transform that runs in Python, in the user's pipeline.
-        splitting: Whether threads may share the samples of a batch.
         num_threads: 0: the caller makes the batches.
         max_batches: The most that are asked for ahead, where there are threads.
         delivery: To a device, or none.
     """
 
     make_fetcher: FetcherFactory
-    make_own_fetcher: Callable[[Any, RandomStream, int], BatchFetcher]
+    code: UserCode
+    copied: bool
     rng: str
     position: int
-    splitting: Splitting
     num_threads: int
     max_batches: int
     delivery: Delivery
@@ -142,32 +142,35 @@ class ThreadIterator(BaseIterator):
         self._numbers = itertools.count()  # of batches
         exit_state.watch()
         if plan.num_threads == 0:
-            self._fetcher = plan.make_fetcher(_stream_of_caller(plan), None)
+            self._caller = _Caller(plan)
+            self._fetcher = plan.make_fetcher(self._caller.stream, None, plan.code)
             self._key = self._random_key(loader)
             self._group = None
             if isinstance(self._fetcher, IterableFetcher):  # torch asks the dataset now, not with the first batch
-                self._fetcher.begin(self._key, 0)
+                with self._caller.draws():
+                    self._fetcher.begin(self._key, 0)
             return
         self._max_batches = plan.max_batches
         self._group = self._start_threads(loader, plan)
         self._begin(loader, first_iter=True)
 
     def _start_threads(self, loader: Any, plan: ThreadPlan) -> WorkerGroup:
-        # With a timeout each thread makes batches of its own, as in torch: what a slow sample holds up counts.
-        splitting = Splitting(is_possible=False) if loader.timeout else plan.splitting
-        group_plan = GroupPlan(
+        worker_plan = WorkerPlan(
             plan.make_fetcher,
-            plan.make_own_fetcher,
-            loader.dataset,
+            plan.num_threads,
+            int(self._base_seed),
             plan.rng,
             plan.position,
-            splitting,
-            loader.in_order,
-            loader.worker_init_fn,
-            loader.collate_fn in (default_collate, default_convert),
             self._pin,
+            DeviceOrder(),
+            self._counters,
+            None if self._pin is None else setter_of_current_device(),
         )
-        group = WorkerGroup(group_plan, plan.num_threads, int(self._base_seed), self._counters)
+        if plan.copied:
+            self._threads.look_at_globals(plan.code)
+        objects = make_worker_objects(plan.code, plan.num_threads, copied=plan.copied)
+        group = WorkerGroup(worker_plan, objects, in_order=loader.in_order, max_batches=plan.max_batches)
+        self._workers = group.threads
         weakref.finalize(self, group.ender.signal_end).atexit = False
         self._threads.add(group)
         group.start()
@@ -218,8 +221,8 @@ class ThreadIterator(BaseIterator):
 
     def _submit_up_to(self, count: int, group: WorkerGroup, done: Task | None = None) -> None:
         """Asks for batches until `count` are on their way. What an interrupt has left undone comes first."""
-        self._submit_given(group, done)
-        while len(group.pending) < count and not self._is_exhausted:
+        has_room = self._submit_given(group, done)
+        while has_room and len(group.pending) < count and not self._is_exhausted:
             next_of_sampler = itertools.islice(self._sampler_iter, 1)
             try:
                 self._given.extend(next_of_sampler)  # one call of C: no interrupt comes between taking and keeping
@@ -228,18 +231,20 @@ class ThreadIterator(BaseIterator):
                     group.pending.remove(done)  # in torch, too, a sampler that fails costs the batch at hand
                 raise
             self._is_exhausted = not self._given
-            self._submit_given(group, done)
+            has_room = self._submit_given(group, done)
 
-    def _submit_given(self, group: WorkerGroup, done: Task | None) -> None:
-        """Asks for the batch that the sampler gave last. Each step can be repeated."""
+    def _submit_given(self, group: WorkerGroup, done: Task | None) -> bool:
+        """Asks for the batch that the sampler gave last; False: no worker may be asked now. Steps can be repeated."""
         if self._given and self._request is None:
             self._request = Request(self._given[0], self._key)
         if self._request is not None and group.has_active_worker:
-            group.submit(self._request, done)
+            if not group.submit(self._request, done):
+                return False
         elif self._request is not None:
             self._is_exhausted = True
         self._given.clear()
         self._request = None
+        return True
 
     def _next_data(self) -> Any:
         if os.getpid() != self._owner_pid:
@@ -256,7 +261,8 @@ class ThreadIterator(BaseIterator):
         if self._threads.num_closes != self._num_closes:
             raise closed_error()
         try:
-            batch = self._fetcher.fetch(indices, self._key, 0, lambda: False)
+            with self._caller.draws():
+                batch = self._fetcher.fetch(indices, self._key, 0, lambda: False)
         except EndOfStreamError:
             raise StopIteration from None
         sent = _Sent(batch if self._pin is None else self._pin(batch), number)
@@ -332,7 +338,22 @@ class _Sent:
             self._is_moved = True
 
 
-def _stream_of_caller(plan: ThreadPlan) -> RandomStream:
-    if plan.rng == "sample":
-        return SampleStream(plan.position)
-    return TorchStream(generator_of_thread, is_of_process=True)
+class _Caller:
+    """What the thread that iterates draws from where it makes the batches."""
+
+    def __init__(self, plan: ThreadPlan) -> None:
+        self._generators = WorkerGenerators(0, 0) if plan.rng == "sample" else None
+        self.stream: RandomStream
+        if self._generators is None:
+            self.stream = TorchStream(generator_of_thread, is_of_process=True)
+        else:
+            self.stream = SampleStream(plan.position, self._generators, held_generators(tuple(plan.code)))
+
+    @contextlib.contextmanager
+    def draws(self) -> Iterator[None]:
+        """In it Python draws from the stream: with rng="torch" that is what the program draws from."""
+        if self._generators is None:
+            yield
+            return
+        with exchanged(), self._generators.entered():
+            yield

@@ -28,13 +28,13 @@ class NotApplicableError(Exception):
 class NativePart:
     """Makes the images of samples in one thread. Not thread-safe."""
 
-    def __init__(self, plan: NativePartPlan, stream: RandomStream) -> None:
+    def __init__(self, plan: NativePartPlan, stream: RandomStream, python_part: tuple[Any, ...]) -> None:
         self._plan = plan
         self._stream = stream
         self._native = _native.SampleDecoder(
             max_file_bytes=_config.MAX_FILE_BYTES, max_pixels=plan.max_pixels, native_jpeg=plan.is_native_jpeg_exact
         )
-        self._has_info = not plan.lowered.python_part or not all(map(_ignores_info, plan.lowered.python_part))
+        self._has_info = not python_part or not all(map(_ignores_info, python_part))
         # Why the image made last was decoded by Pillow, or has to be; None where it was not.
         self.fallback_reason: str | None = None
         self._fallback_seconds = 0.0

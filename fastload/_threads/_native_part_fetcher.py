@@ -13,6 +13,7 @@ from fastload._planning._native_plans import NativePartPlan
 from fastload._threads._dataset import NO_LOCK, DatasetPlan, MapFetcher, wanted
 from fastload._threads._native_part import NativePart, NotApplicableError
 from fastload._threads._random_stream import RandomKey, RandomStream
+from fastload._threads._worker_objects import UserCode
 
 
 class NativePartFetcher(MapFetcher):
@@ -26,23 +27,27 @@ class NativePartFetcher(MapFetcher):
         part: What native code makes of each.
         stream: Where all of it draws from.
         worker_id: Number of the thread, as errors tell it; None where the caller does the work.
+        code: The Python part.
     """
 
-    def __init__(self, plan: DatasetPlan, part: NativePartPlan, stream: RandomStream, worker_id: int | None) -> None:
-        super().__init__(plan, stream)
+    def __init__(
+        self, plan: DatasetPlan, part: NativePartPlan, stream: RandomStream, worker_id: int | None, code: UserCode
+    ) -> None:
+        super().__init__(plan, stream, code)
         self._part = part
         self._worker_id = worker_id
-        self._native = NativePart(part, stream)
+        self._native = NativePart(part, stream, code.python_part)
+        self._has_python_part = bool(code.python_part) or code.target_transform is not None
         self._counts = _Counts()
         self._files: list[int] = []  # of the batch at hand
 
-    def collate(self, samples: Any, indices: Any, key: RandomKey) -> Any:
-        return super().collate(samples, self._files, key)
+    def _names(self, indices: Any) -> Any:
+        return self._files
 
-    def flush(self) -> None:
+    def _flush(self) -> None:
         counts, self._counts = self._counts, _Counts()
         self._plan.counters.add(self._native.take_counters())
-        self._plan.counters.add(counts.counters(self._part.has_python_part))
+        self._plan.counters.add(counts.counters(self._has_python_part))
 
     def _samples(self, indices: Any, key: RandomKey, is_abandoned: Callable[[], bool]) -> Any:
         """Raises SampleError: a sample cannot be read, decoded or transformed."""
@@ -65,19 +70,19 @@ class NativePartFetcher(MapFetcher):
         return list(found) if source.finds_all_first and self._plan.is_batched else found
 
     def _sample(self, file: int, index: int, key: RandomKey) -> tuple[Any, Any]:
-        source, python_part = self._part.source, self._part.lowered.python_part
+        python_part = self._code.python_part
         self._stream.begin_sample(key, file)
         try:
             image = self._native.image(file, index)
         except NotApplicableError:  # torchvision finds out, from the beginning, what is to be said or done
-            image, python_part = self._native.opened(file, index), (source.transform,)
+            image, python_part = self._native.opened(file, index), (self._code.transform,)
         try:
             with self._counts.timer("tail"), self._plan.lock or NO_LOCK, self._stream.mode():
                 for transform in python_part:
                     image = transform(image)
-                label: Any = source.table.label(file)
-                if source.target_transform is not None:
-                    label = source.target_transform(label)
+                label: Any = self._part.source.table.label(file)
+                if self._code.target_transform is not None:
+                    label = self._code.target_transform(label)
         except Exception as error:
             raise self._transform_error(error, file, index) from error
         self._counts.count(self._native.fallback_reason)

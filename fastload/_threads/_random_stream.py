@@ -16,6 +16,8 @@ from fastload import _native
 from fastload._planning import _torch_draws
 from fastload._threads._draw_mode import GeneratorMode
 from fastload._threads._torch_globals import TakeGenerator
+from fastload._worker_state._generators import WorkerGenerators
+from fastload._worker_state._held_generators import seed_held
 
 # (seed, epoch) of an iteration.
 RandomKey = tuple[int, int]
@@ -97,16 +99,19 @@ class TorchStream(RandomStream):
 class SampleStream(RandomStream):
     """Draws that depend on (seed, epoch, sample) only.
 
-    Native code draws from its counter. Python gets a generator that is seeded for each sample, and for each batch when
-    it is collated.
+    Native code draws from its counter. The generators that Python draws from are seeded for each sample, and for each
+    batch when it is collated.
 
     Args:
         position: Of the first transform that runs in Python, in the user's pipeline.
+        generators: Those of the worker.
+        held: Those that its objects hold.
     """
 
-    def __init__(self, position: int) -> None:
+    def __init__(self, position: int, generators: WorkerGenerators, held: Sequence[Any]) -> None:
         self._position = position
-        self._generator = torch.Generator()
+        self._generators = generators
+        self._held = held
         self._mode = GeneratorMode(self.take_generator)
         self._counter = (0, 0, 0)
 
@@ -114,7 +119,7 @@ class SampleStream(RandomStream):
         return self._mode
 
     def take_generator(self) -> torch.Generator:
-        return self._generator
+        return self._generators.torch
 
     def begin_sample(self, key: RandomKey, sample: Any) -> None:
         number = _as_number(sample)
@@ -134,7 +139,10 @@ class SampleStream(RandomStream):
     def _seed(self, key: RandomKey, what: str, name: bytes) -> None:
         # A hash and no sum: sums of neighbouring samples and epochs would meet.
         digest = hashlib.blake2b(np.array([*key], np.uint64).tobytes() + name, digest_size=8, person=what.encode())
-        self._generator.manual_seed(int.from_bytes(digest.digest(), "little"))
+        seed = int.from_bytes(digest.digest(), "little")
+        self._generators.seed(seed)
+        for number, generator in enumerate(self._held):
+            seed_held(generator, seed, number)
 
 
 def _as_number(sample: Any) -> int | None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import random
 import sys
 import threading
 import types
@@ -17,10 +16,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 import torch.utils.data
 from torch.utils.data._utils import collate, worker
+
+from fastload._worker_state._generators import WorkerGenerators
 
 TakeGenerator = Callable[[], torch.Generator]
 
@@ -30,12 +30,12 @@ class WorkerGlobals:
     """What the worker whose work a thread does has for itself.
 
     Attributes:
-        take_info: Gives what get_worker_info() tells.
-        take_generator: Gives the generator that takes the place of the process's one.
+        info: What get_worker_info() tells.
+        generator: Takes the place of the process's one.
     """
 
-    take_info: Callable[[], worker.WorkerInfo]
-    take_generator: TakeGenerator
+    info: worker.WorkerInfo
+    generator: torch.Generator
 
 
 class _ThisThread(threading.local):
@@ -53,23 +53,24 @@ def set_worker_globals(globals_of_worker: WorkerGlobals | None) -> None:
 
 def generator_of_thread() -> torch.Generator:
     """What torch's functions draw from in the calling thread, where they are given no generator."""
-    return torch.default_generator if _this_thread.worker is None else _this_thread.worker.take_generator()
+    return torch.default_generator if _this_thread.worker is None else _this_thread.worker.generator
 
 
-def worker_info(worker_id: int, num_workers: int, seed: int, dataset: Any, generator: torch.Generator) -> Any:
+def worker_info(worker_id: int, num_workers: int, seed: int, dataset: Any, generators: WorkerGenerators) -> Any:
     """torch's WorkerInfo, with what the installed version has of it."""
     fields: dict[str, Any] = {"id": worker_id, "num_workers": num_workers, "seed": seed, "dataset": dataset}
     known = inspect.signature(worker.WorkerInfo).parameters
     if "worker_method" in known:
         fields["worker_method"] = "thread"
     if "rng" in known:
-        fields["rng"] = worker._RNG(random.Random(seed), generator, np.random.default_rng(seed))
+        fields["rng"] = worker._RNG(generators.random, generators.torch, generators.numpy)
     return worker.WorkerInfo(**fields)
 
 
 @functools.cache
 def _exchange() -> None:
     _change(worker.get_worker_info, _get_worker_info)
+    _change(inspect.getattr_static(torch.UntypedStorage, "_new_shared").__func__, _new_shared)
     for name, replacement in _OF_GENERATOR.items():
         _change(getattr(torch.random, name), functools.partial(_of_generator, replacement))
 
@@ -94,12 +95,16 @@ def _change(function: Any, replacement: Callable[..., Any]) -> None:
 
 
 def _get_worker_info(torchs_own: Callable[[], Any], of_thread: WorkerGlobals | None) -> Any:
-    if of_thread is None:
-        return torchs_own()
-    # default_collate asks whether to write into memory that processes share; here is one process. Between it and this
-    # are torch's function and what that calls now.
-    is_asked_by_collate = sys._getframe(3).f_globals is vars(collate)
-    return None if is_asked_by_collate else of_thread.take_info()
+    return torchs_own() if of_thread is None else of_thread.info
+
+
+def _new_shared(
+    torchs_own: Callable[..., Any], of_thread: WorkerGlobals | None, cls: Any, size: int, **options: Any
+) -> Any:
+    """default_collate writes a worker's batch into memory that processes share; here is one process."""
+    # Between default_collate and this are three functions of torch and what they call now.
+    is_asked_by_collate = of_thread is not None and sys._getframe(4).f_globals is vars(collate)
+    return cls(size, **options) if is_asked_by_collate else torchs_own(cls, size, **options)
 
 
 def _of_generator(
@@ -111,7 +116,7 @@ def _of_generator(
 ) -> Any:
     if of_thread is None:
         return torchs_own(*args, **kwargs)
-    return replacement(of_thread.take_generator(), *args, **kwargs)
+    return replacement(of_thread.generator, *args, **kwargs)
 
 
 # Without the seeds of devices, which are the training's: torch's worker processes cannot reach them either.

@@ -15,7 +15,7 @@ from fastload._verify._proofs import Side, proved_finding
 from fastload._verify._report import Stage
 from fastload._verify._runner import DeliveredSample, LoaderRunner, Outcome
 from fastload._verify._sample_parts import LoadFailed
-from fastload._verify._settings import loader_differences, stage_of_step
+from fastload._verify._settings import loader_differences, shared_by_threads, stage_of_step
 
 # Stages of SampleError that have another name here; every other one is of decoding.
 _STAGES: dict[str, Stage] = {"open": "read", "read": "read", "transform": "values"}
@@ -30,7 +30,8 @@ class Causes:
     def __init__(self, old: LoaderRunner, new: LoaderRunner) -> None:
         self._old = old
         self._new = new
-        self._loader_differences = loader_differences(old, new)
+        self._shared = shared_by_threads(old) + shared_by_threads(new)
+        self._loader_differences = loader_differences(old, new) + self._shared
         # torch's numbers follow one another: behind a sample that drew more or fewer, the others get other ones.
         self._can_go_on_elsewhere = old.rng == new.rng == "torch"
         self._has_other_sample_before = False
@@ -59,10 +60,13 @@ class Causes:
         except LoadFailed as failure:
             return Finding("values", shortened(f"cannot be loaded again: {type(failure.cause).__name__}: {failure}"))
         if isinstance(left, str):
-            return _by_place(old.values, differing, left)
+            return _by_place(old.values, differing, self._with_shared(left))
         if isinstance(right, str):
-            return _by_place(old.values, differing, right)
+            return _by_place(old.values, differing, self._with_shared(right))
         return proved_finding(Side("old", old, left), Side("new", new, right), differing, self._known_differences())
+
+    def _with_shared(self, reason: str) -> str:
+        return shortened("; ".join([reason, *self._shared]))
 
     def _known_differences(self) -> list[str]:
         """What about the two loaders may give them other samples, as far as that is known."""

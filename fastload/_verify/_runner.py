@@ -133,6 +133,11 @@ class LoaderRunner:
         return self.mode is not Mode.TORCH
 
     @property
+    def runs_python_in_threads(self) -> bool:
+        """Whether threads of fastload's run the user's code."""
+        return self.loader.num_workers > 0 and self.mode in (Mode.PARTLY_NATIVE, Mode.PYTHON)
+
+    @property
     def rng(self) -> str:
         """Whose random numbers its samples get: "torch" or "sample"."""
         return str(self.loader._settings.rng) if self.is_fastloads else "torch"  # type: ignore[attr-defined]

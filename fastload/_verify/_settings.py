@@ -17,6 +17,7 @@ from fastload._verify._findings import Finding
 from fastload._verify._report import Stage
 from fastload._verify._runner import LoaderRunner
 from fastload._verify._sample_parts import SampleParts, flatten
+from fastload._worker_state._warnings import changing_globals
 
 _CONVERSIONS = {"ToTensor", "PILToTensor", "ToImage", "ToDtype", "ConvertImageDtype", "ToPureTensor", "ToPILImage"}
 _GEOMETRY = re.compile(
@@ -49,6 +50,17 @@ def loader_differences(old: LoaderRunner, new: LoaderRunner) -> list[str]:
         if function != (other := new.batch_functions[name]):
             found.append(f"{name} {_function_name(function)} against {_function_name(other)}")
     return found
+
+
+def shared_by_threads(runner: LoaderRunner) -> list[str]:
+    """What threads have in common, and processes would not, that may change while samples are made; a clause each."""
+    if not runner.runs_python_in_threads:
+        return []
+    code = runner.loader._user_code()  # type: ignore[attr-defined]
+    clauses = [f"worker threads share the global variable {name}" for name in changing_globals(tuple(code))]
+    if not runner.loader._settings.copy:  # type: ignore[attr-defined]
+        clauses.append("copy=False: worker threads share what the data set, its transforms and collate_fn hold")
+    return clauses
 
 
 def _function_name(function: Any) -> str:

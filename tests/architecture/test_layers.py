@@ -55,7 +55,7 @@ SEEDS = [
     ("csrc/engine/engine.h", '#include "cuda/cuda_backend.h"\n', "engine must not name cuda"),
     ("csrc/codec/jpeg/markers.h", '#include "markers.h"\n', "not a path relative to csrc"),
     ("csrc/extra/thing.h", '#include "base/status.h"\n', "extra has no level"),
-    ("csrc/engine/engine.h", "#include <Python.h>\n", "the home of pybind11 is bindings/*"),
+    ("csrc/engine/engine.h", "#include <Python.h>\n", "Python's C interface is bindings/* or python/*"),
     ("csrc/engine/engine.h", "#  include <pybind11/gil.h>\n", "the home of pybind11 is bindings/*"),
     ("csrc/codec/decoder.h", "#include <mutex>\n", "the home of threads, locks, atomics is engine/*"),
     ("csrc/kernels/dispatch.cpp", "#include <immintrin.h>\n", "the home of intrinsics is kernels/*_avx2.*"),

@@ -6,21 +6,24 @@ tells each that differs; the tests take some seeds.
 
 from __future__ import annotations
 
+import functools
 import gc
 import itertools
 import random
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from unittest import mock
 
+import numpy as np
 import torch
 import torch.utils.data
-from oracle import LOADERS
+from flat_values import flat, words
 from torch.utils.data import ConcatDataset, Dataset, IterableDataset, StackDataset, Subset, get_worker_info
-from user_datasets import flat
+
+import fastload
 
 
 class BrokenSampleError(Exception):
@@ -36,19 +39,39 @@ _ERRORS: list[Callable[[int], Exception]] = [
 ]
 
 
+_OF_RANDOM: list[Callable[[], float]] = [
+    random.random,
+    lambda: random.gauss(0, 1),
+    lambda: float(random.randrange(1000)),
+    lambda: random.choice([1.5, 2.5, 3.5]),
+    lambda: random.sample([0.5, 1.5, 2.5], 3)[0],
+]
+_OF_NUMPY: list[Callable[[], Any]] = [
+    np.random.rand,
+    np.random.randn,
+    lambda: np.random.permutation(9)[0],
+    lambda: np.random.choice([1.5, 2.5], p=[0.3, 0.7]),
+    lambda: np.random.normal(size=3).sum(),
+]
+
+
 @dataclass
 class Habits:
     """What the samples of a data set do: each a share of them.
 
     Attributes:
         draws: random numbers of torch.
+        draws_random: random numbers of Python's `random`.
+        draws_numpy: random numbers of NumPy's global generator.
         asks: which worker it is.
-        seeds: torch.
+        seeds: one of these generators.
         fails: before they draw.
         fails_late: after they have drawn.
     """
 
     draws: float = 0.0
+    draws_random: float = 0.0
+    draws_numpy: float = 0.0
     asks: float = 0.0
     seeds: float = 0.0
     fails: float = 0.0
@@ -59,12 +82,16 @@ class Habits:
         choose = random.Random(seed * 1_000_003 + index)
         if choose.random() < self.fails:
             raise choose.choice(_ERRORS)(index)
-        found: list[Any] = [index, torch.zeros(2), 0, -1]
+        found: list[Any] = [index, torch.zeros(2), 0, -1, 0.0, 0.0]
         if choose.random() < self.seeds:
-            torch.manual_seed(index)
+            choose.choice([torch.manual_seed, random.seed, np.random.seed])(index)
         if choose.random() < self.draws:
             found[1] = choose.choice([torch.rand, torch.randn])(2) + torch.empty(2).uniform_()
             found[2] = int(torch.randint(1000, (1,)))
+        if choose.random() < self.draws_random:
+            found[4] = choose.choice(_OF_RANDOM)()
+        if choose.random() < self.draws_numpy:
+            found[5] = float(choose.choice(_OF_NUMPY)())
         if choose.random() < self.asks and (info := get_worker_info()) is not None:
             found[3] = info.id * 1_000_000 + info.seed % 1_000_000
         if choose.random() < self.fails_late:
@@ -72,15 +99,101 @@ class Habits:
         return {"all": found, "name": f"sample {index}"} if seed % 2 else tuple(found)
 
 
+class Counter:
+    """A callable with a count and a list that grows."""
+
+    def __init__(self) -> None:
+        self.calls, self.seen = 0, [0]
+
+    def __call__(self, index: int) -> float:
+        self.calls += 1
+        self.seen.append(index)
+        return self.calls + sum(self.seen) / 1000
+
+
+class Cache(Counter):
+    """Keeps what it has made; a bound method of its dict is all that it uses."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.known: dict[int, float] = {}
+        self.look_up = self.known.setdefault
+
+    def __call__(self, index: int) -> float:
+        return self.look_up(index % 5, super().__call__(index))
+
+
+class Buffer:
+    """Writes into an array and a tensor, and into views of them."""
+
+    def __init__(self) -> None:
+        self.array, self.tensor = np.zeros(6), torch.zeros(6)
+        self.part, self.view = self.array[2:4], self.tensor[::2]
+
+    def __call__(self, index: int) -> float:
+        self.array[index % 6] += index
+        self.part += 0.5
+        self.view += 1
+        return float(self.array.sum() + self.tensor.sum())
+
+
+def of_closure(_seed: int) -> Callable[[int], float]:
+    calls = 0
+
+    def count(index: int) -> float:
+        nonlocal calls
+        calls += index + 1
+        return float(calls)
+
+    return count
+
+
+def of_generator(draw: Callable[[Any], Any], make: Callable[[int], Any]) -> Callable[[int], Callable[[int], float]]:
+    def keeper(seed: int) -> Callable[[int], float]:
+        generator = make(seed)
+        return lambda _: float(draw(generator))
+
+    return keeper
+
+
+# What data sets and collate_fn keep: name -> a callable with a state, made of a seed.
+KEEPERS: dict[str, Callable[[int], Callable[[int], float]]] = {
+    "counter": lambda _: Counter(),
+    "cache": lambda _: Cache(),
+    "buffer": lambda _: Buffer(),
+    "closure": of_closure,
+    "method": lambda _: Counter().__call__,
+    "partial": lambda _: functools.partial(lambda seen, index: float(seen.append(index) or len(seen)), []),
+    "random.Random": lambda seed: of_generator(lambda g: g.random() + g.gauss(0, 1), random.Random)(seed),
+    "Generator": of_generator(lambda g: g.random() + g.normal(), np.random.default_rng),
+    "RandomState": of_generator(lambda g: g.rand() + g.randn(), np.random.RandomState),
+    "torch.Generator": of_generator(
+        lambda g: torch.rand(1, generator=g).item(), lambda seed: torch.Generator().manual_seed(seed)
+    ),
+}
+
+
 class Samples(Dataset[Any]):
-    def __init__(self, length: int, habits: Habits, seed: int) -> None:
-        self.length, self.habits, self.seed = length, habits, seed
+    """
+    Attributes:
+        keepers: Called for each sample; several data sets and collate_fn may have the same ones.
+    """
+
+    def __init__(self, length: int, habits: Habits, seed: int, keepers: Sequence[Callable[[int], float]] = ()) -> None:
+        self.length, self.habits, self.seed, self.keepers = length, habits, seed, keepers
 
     def __len__(self) -> int:
         return self.length
 
     def __getitem__(self, index: Any) -> Any:
-        return self.habits.sample(self.seed, range(self.length)[index])
+        index = range(self.length)[index]
+        return with_keepers(self.habits.sample(self.seed, index), self.keepers, index)
+
+
+def with_keepers(sample: Any, keepers: Sequence[Callable[[int], float]], index: int) -> Any:
+    """A sample with what the keepers make of its index."""
+    found = [keeper(index) for keeper in keepers]
+    return {**sample, "kept": found} if isinstance(sample, dict) else (*sample, found)
 
 
 class SampleLists(Samples):
@@ -91,8 +204,8 @@ class SampleLists(Samples):
 class Items(IterableDataset[Any]):
     """Every worker has its own part, or all of it."""
 
-    def __init__(self, length: int, habits: Habits, seed: int) -> None:
-        self.length, self.habits, self.seed = length, habits, seed
+    def __init__(self, length: int, habits: Habits, seed: int, keepers: Sequence[Callable[[int], float]] = ()) -> None:
+        self.length, self.habits, self.seed, self.keepers = length, habits, seed, keepers
 
     def __iter__(self) -> Iterator[Any]:
         info = get_worker_info()
@@ -100,12 +213,38 @@ class Items(IterableDataset[Any]):
             numbers = range(self.length)
         else:
             numbers = range(info.id, self.length if info.id else self.length // 2, info.num_workers)
-        return (self.habits.sample(self.seed, number) for number in numbers)
+        return (with_keepers(self.habits.sample(self.seed, number), self.keepers, number) for number in numbers)
 
 
 class ItemsWithLength(Items):
     def __len__(self) -> int:
         return self.length
+
+
+class Mixing(Dataset[Any]):
+    """Adds samples of others that `random` and a keeper choose, and knows itself."""
+
+    def __init__(self, inner: Samples) -> None:
+        self.inner, self.recent, self.itself = inner, [0], self
+
+    def __len__(self) -> int:
+        return len(self.inner)
+
+    def __getitem__(self, index: Any) -> Any:
+        self.itself.recent.append(range(len(self))[index])
+        return self.inner[index], self.inner[random.choice(self.recent)], len(self.recent)
+
+
+class CollateWithKeepers:
+    """Counts batches, and asks the keepers of the data set."""
+
+    def __init__(self, keepers: Sequence[Callable[[int], float]]) -> None:
+        self.keepers, self.batches = keepers, 0
+
+    def __call__(self, samples: list[Any]) -> Any:
+        self.batches += 1
+        noise = np.random.normal() + random.random()
+        return torch.utils.data.default_collate(samples), self.batches, [keep(0) for keep in self.keepers], noise
 
 
 def collate_with_noise(samples: list[Any]) -> Any:
@@ -147,6 +286,7 @@ class Case:
     kind: str = ""
     length: int = 0
     habits: Habits = field(default_factory=Habits)
+    keepers: list[str] = field(default_factory=list)
     arguments: dict[str, Any] = field(default_factory=dict)
     own_generator: str | None = None
     sampling: str = ""
@@ -160,14 +300,26 @@ class Case:
         return self.kind.startswith("items")
 
 
-MAP_KINDS = ["plain", "plain", "lists", "subset", "subset of subset", "subset of lists", "concat", "dict", "stack"]
+MAP_KINDS = [
+    "plain",
+    "plain",
+    "lists",
+    "subset",
+    "subset of subset",
+    "subset of lists",
+    "concat",
+    "dict",
+    "stack",
+    "mixing",
+]
 
 
 def make_case(seed: int) -> Case:
     choose = random.Random(seed)
     case = Case(seed, choose.choice([*MAP_KINDS, "items", "items", "items with length"]))
     case.length = choose.choice([0, 1, 5, 12, 30])
-    case.habits = Habits(*(choose.choice([0.0, 0.0, 0.3, 1.0]) for _ in range(2)), choose.choice([0.0, 0.0, 0.2]))
+    case.habits = Habits(*(choose.choice([0.0, 0.0, 0.3, 1.0]) for _ in range(4)), choose.choice([0.0, 0.0, 0.2]))
+    case.keepers = [choose.choice(list(KEEPERS)) for _ in range(choose.choice([0, 0, 1, 2, 4]))]
     if choose.random() < 0.5:
         case.habits.fails, case.habits.fails_late = choose.choice([0.0, 0.1, 0.3]), choose.choice([0.0, 0.1])
     workers = choose.choice([0, 0, 1, 2, 2, 3])
@@ -178,7 +330,9 @@ def make_case(seed: int) -> Case:
         case.arguments["worker_init_fn"] = choose.choice([None, None, None, seed_worker])
     if case.arguments["batch_size"] is not None:
         case.arguments["drop_last"] = choose.random() < 0.3
-        case.arguments["collate_fn"] = choose.choice([None, None, collate_with_noise, collate_that_fails_now_and_then])
+        case.arguments["collate_fn"] = choose.choice(
+            [None, None, collate_with_noise, collate_that_fails_now_and_then, CollateWithKeepers]
+        )
     case.own_generator = choose.choice([None, None, "own", "default"])
     case.sampling = choose.choice(["shuffle", "sequential", "replacement", "given", "given"])
     if case.is_iterable:
@@ -211,12 +365,14 @@ def _give_keys(case: Case, choose: random.Random) -> None:
         case.given[choose.randrange(ahead, len(case.given))] = KeyError("sampler")
 
 
-def dataset_of(case: Case) -> Any:
+def dataset_of(case: Case, keepers: Sequence[Callable[[int], float]]) -> Any:
     choose = random.Random(case.seed + 1)
     new = {"lists": SampleLists, "subset of lists": SampleLists, "items": Items, "items with length": ItemsWithLength}
-    dataset: Any = new.get(case.kind, Samples)(case.length, case.habits, case.seed)
+    dataset: Any = new.get(case.kind, Samples)(case.length, case.habits, case.seed, keepers)
     if case.kind == "concat":
-        return ConcatDataset([dataset, Samples(5, case.habits, case.seed)])
+        return ConcatDataset([dataset, Samples(5, case.habits, case.seed, keepers)])
+    if case.kind == "mixing":
+        return Mixing(dataset)
     if case.kind == "dict":
         return {index: {"all": [index, index / 2]} for index in range(-case.length, case.length)}
     if case.kind == "stack":
@@ -248,30 +404,43 @@ def outcome(action: Callable[[], Any]) -> Any:
     except StopIteration:
         return "end"
     except Exception as error:  # noqa: BLE001 - what is raised is what is compared
-        lines = [*str(error).splitlines(), ""]
-        return type(error).__name__, lines[0].replace("worker process", "worker thread"), lines[-2:]
+        return words(error)
+
+
+def draw_from_all() -> None:
+    """The program's own draws."""
+    torch.randn(3)
+    random.gauss(0, 1)
+    np.random.randn()
 
 
 def run_case(kind: Any, case: Case) -> list[Any]:
     """All that can be seen from outside, step by step."""
-    dataset = dataset_of(case)
-    torch.manual_seed(case.seed)
+    keepers = [KEEPERS[name](case.seed + number) for number, name in enumerate(case.keepers)]
+    dataset = dataset_of(case, keepers)
+    for seed in (torch.manual_seed, random.seed, np.random.seed):
+        seed(case.seed)
     generator = {"own": torch.Generator().manual_seed(case.seed), "default": torch.default_generator}.get(
         str(case.own_generator)
     )
-    loader = kind(dataset, **arguments_of(case, dataset, generator))
+    arguments = arguments_of(case, dataset, generator)
+    if arguments.get("collate_fn") is CollateWithKeepers:
+        arguments["collate_fn"] = CollateWithKeepers(keepers)
+    loader = kind(dataset, **arguments)
     seen: list[Any] = [outcome(lambda: len(loader))]
 
     def note(what: Any) -> Any:
         states = [torch.get_rng_state(), *([] if generator is None else [generator.get_state()])]
-        seen.append((what, [state.numpy().tobytes() for state in states]))
+        seen.append(
+            (what, [state.numpy().tobytes() for state in states], random.getstate(), flat(np.random.get_state()))
+        )
         return what
 
     def iterate(iterators: list[Iterator[Any]], limit: int | None) -> None:
         for _ in itertools.count() if limit is None else range(limit):
             found = [note(outcome(lambda iterator=iterator: next(iterator))) for iterator in iterators]
             if case.is_drawing:
-                torch.randn(3)
+                draw_from_all()
             if found == ["end"] * len(found):
                 return
 
@@ -280,20 +449,31 @@ def run_case(kind: Any, case: Case) -> list[Any]:
         for _ in range(2 if case.is_interleaved and not case.arguments.get("persistent_workers") else 1):
             note(outcome(lambda begun=iterators: begun.append(iter(loader))))
         if case.is_drawing:
-            torch.rand(1)
+            draw_from_all()
         iterate(iterators, steps)
     return seen
 
 
 def assert_case(seed: int) -> None:
+    """Two runs of fastload's loader are equal to one of torch's, step by step."""
     case = make_case(seed)
     # For so long torch waits for a worker to end; where one has failed it often does not, and is killed then.
     with mock.patch.object(torch.utils.data._utils, "MP_STATUS_CHECK_INTERVAL", 0.2):
-        theirs, mine = (run_case(kind, case) for kind in LOADERS)
+        theirs = run_case(torch.utils.data.DataLoader, case)
         gc.collect()  # an iterator of torch that has raised is in a cycle, and its workers live as long
+        for attempt in ("first", "second"):
+            different = first_difference(theirs, run_case(fastload.DataLoader, case))
+            if different is not None:
+                again = first_difference(theirs, run_case(torch.utils.data.DataLoader, case))
+                note = "" if again is None else f"; torch's own runs differ, too: {again}"
+                raise AssertionError(f"{attempt} run, {different}{note}\n{case}")
+
+
+def first_difference(theirs: list[Any], mine: list[Any]) -> str | None:
     for step, (expected, found) in enumerate(itertools.zip_longest(theirs, mine)):
-        names = [str(side and side[0])[:300] for side in (expected, found)]
-        assert found == expected, f"step {step}: {names}\n{case}"
+        if found != expected:
+            return f"step {step}: {[str(side and side[0])[:300] for side in (expected, found)]}"
+    return None
 
 
 def main() -> None:

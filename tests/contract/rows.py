@@ -82,27 +82,27 @@ ROWS: tuple[Row, ...] = (
         "test_iterable_datasets.py::test_three_epochs_are_torchs_to_the_byte",
         "test_arguments.py::test_iterable_datasets_are_constructed_as_torch_does",
     ),
-    deviated(
+    held(
         ARGUMENTS,
         "a copy of dataset for each worker",
-        "each worker process has its own: what the data set keeps is lost with it, and it has to be pickled to be sent",
-        "threads ask the one object that the program has; it is never pickled. What cannot be shared: "
-        "`fastload.per_thread`, `thread_safe=False`. In worker_init_fn, that of get_worker_info() is a shallow copy, "
-        "and a worker whose copy has other attributes behind it goes on with that",
-        "test_deviations.py::test_the_dataset_is_not_copied_so_that_what_it_keeps_stays",
+        "each forked worker has its own, as it was at iter(): what it sets there is lost with it",
+        "test_deviations.py::test_what_the_dataset_keeps_is_its_workers_own",
+        "test_deviations.py::test_without_copies_what_the_dataset_keeps_stays",
+        "test_workers.py::test_what_an_init_function_sets_of_a_dataset_is_its_workers_own",
+        "test_iterable_datasets.py::test_an_init_function_may_leave_each_worker_its_part",
         "test_workers.py::test_per_thread_gives_each_thread_one_handle",
         "test_map_datasets.py::test_thread_safe_false_asks_the_dataset_from_one_thread_at_a_time",
         "test_map_datasets.py::test_thread_safe_false_holds_for_all_loaders_of_a_dataset",
-        "test_workers.py::test_what_an_init_function_sets_of_a_dataset_is_its_workers_own",
-        "test_iterable_datasets.py::test_an_init_function_may_leave_each_worker_its_part",
+        note="no method of it is called and nothing pickled; arrays and tensors above 16 MB, and what cannot be "
+        "copied, are shared: `explain()` names it. `copy=False` shares all",
     ),
     deviated(
         ARGUMENTS,
         "samples that are a data set's own memory",
         "copies in the main process, which may be changed in place; without workers the data set's own, too",
-        "as without workers: with batch_size=None, or a collate_fn that copies nothing, what is changed in a batch is "
-        "changed in the data set, and memory that must not be written stays so",
-        "test_deviations.py::test_samples_that_are_not_collated_are_the_datasets_own_memory_as_without_workers",
+        "with batch_size=None, or a collate_fn that copies nothing, what is changed in a batch is changed in the "
+        "worker's copy of the data set, or in an array that all share; memory that must not be written stays so",
+        "test_deviations.py::test_samples_that_are_not_collated_are_the_workers_own_memory",
     ),
     held(
         ARGUMENTS,
@@ -181,8 +181,6 @@ ROWS: tuple[Row, ...] = (
         "test_deviations.py::test_a_timeout_has_torchs_words_and_costs_no_batch",
         "test_iteration.py::test_a_timeout_is_torchs_error_and_the_batch_comes_later",
         "test_map_datasets.py::test_a_timeout_counts_from_the_batch_that_came_last_as_in_torch",
-        "test_map_datasets.py::test_with_a_timeout_no_batch_waits_for_the_samples_of_another_as_in_torch",
-        note="with one, threads do not share the samples of a batch",
     ),
     held(
         ARGUMENTS,
@@ -192,15 +190,11 @@ ROWS: tuple[Row, ...] = (
         "test_workers.py::test_an_error_of_an_init_function_comes_with_the_first_batch",
         "test_obstacles.py::test_worker_init_fn_is_no_obstacle_without_workers_where_torch_never_calls_it",
     ),
-    deviated(
+    held(
         ARGUMENTS,
-        "worker_init_fn that seeds random or NumPy",
-        "seeds the generators of its own process",
-        "they are the whole program's here: they are put back, with a warning that names them, but not while threads "
-        "of another loader are at work, who would draw the same numbers again",
-        "test_workers.py::test_an_init_function_that_seeds_the_whole_program_is_noticed_and_undone",
-        "test_workers.py::test_an_init_function_is_called_while_threads_of_another_loader_draw",
-        "test_workers.py::test_what_an_init_function_seeds_is_put_back_where_threads_of_another_loader_have_no_work",
+        "worker_init_fn that seeds random, NumPy or torch",
+        "seeds the generators of its worker",
+        "test_workers.py::test_an_init_function_seeds_its_workers_three_generators_and_not_the_programs",
     ),
     deviated(
         ARGUMENTS,
@@ -375,7 +369,6 @@ ROWS: tuple[Row, ...] = (
         *_EPOCHS[:1],
         "test_map_datasets.py::test_sample_lists_are_asked_once_for_a_batch",
         "test_map_datasets.py::test_a_bad_index_into_a_subset_of_a_subset_is_found_before_anything_is_drawn",
-        note="of a Subset whose data set has none, threads share the samples of a batch",
     ),
     deviated(
         ITERATION,
@@ -394,10 +387,13 @@ ROWS: tuple[Row, ...] = (
     ),
     deviated(
         ITERATION,
-        "the current directory, and so relative paths",
-        "of a worker is that in which it was started",
-        "is the program's, as without workers",
+        "settings of the process: the current directory, os.environ, warnings filters, torch's default dtype, Pillow's "
+        "limits; multiprocessing.current_process()",
+        "of a worker are those with which it was started, and its own",
+        "are the program's, as without workers",
         "test_deviations.py::test_the_current_directory_is_the_programs",
+        "test_deviations.py::test_settings_of_the_process_hold_for_all_threads",
+        "test_deviations.py::test_the_current_process_of_a_worker_is_the_programs",
     ),
     held(
         ITERATION,
@@ -407,40 +403,37 @@ ROWS: tuple[Row, ...] = (
         "test_collation.py::test_every_kind_of_sample_becomes_what_torch_makes_of_it",
         "loader/test_python_part.py::test_without_batches_each_sample_comes_alone",
     ),
-    deviated(
+    held(
         ITERATION,
         "unit of work",
-        "batch k is made by worker k mod N, all of it",
-        "the samples of a batch that draw nothing are shared by all threads; order and bytes are the same",
-        "test_map_datasets.py::test_threads_share_the_samples_of_a_batch_that_do_not_draw",
-        "test_map_datasets.py::test_a_batch_that_draws_is_made_by_one_thread_as_in_torch",
+        "batch k is made by worker k mod N, all of it; each sample is asked for once, in order",
+        "test_map_datasets.py::test_a_batch_is_made_by_one_thread_as_in_torch",
         *_RANDOM_CASES,
+        note="native batches are made by all threads together, to the same bytes",
     ),
     held(
         ITERATION,
         "iterable data sets in workers",
         "each worker has an iterator of its own: all of it, unless the data set splits it; each ends for itself",
         "test_iterable_datasets.py::test_three_epochs_are_torchs_to_the_byte",
-        "test_deviations.py::test_an_iterable_dataset_is_one_object_with_an_iterator_for_each_thread",
+        "test_deviations.py::test_an_iterable_dataset_has_an_iterator_for_each_thread",
         "test_iterable_datasets.py::test_a_dataset_is_asked_for_its_iterator_when_torch_asks",
         note="`num_streams` says how many threads have one",
     ),
-    deviated(
+    held(
         ITERATION,
         "an iterable data set that is its own iterator",
         "each worker has a copy of it, and gives every item",
-        "threads share the one, taking turns, so that each item comes once; a warning names num_streams=1",
-        "test_iterable_datasets.py::test_one_iterator_for_all_threads_is_shared_with_a_warning",
-        "test_iterable_datasets.py::test_with_num_streams_it_is_run_once_without_a_warning",
-        "test_iterable_datasets.py::test_one_iterator_for_all_threads_is_begun_once_an_epoch",
+        "test_iterable_datasets.py::test_a_dataset_that_is_its_own_iterator_is_each_workers_own",
+        "test_iterable_datasets.py::test_with_num_streams_a_dataset_is_run_once",
+        "test_iterable_datasets.py::test_threads_may_take_turns_with_the_iterator_that_they_share",
+        note="`num_streams=1` runs it once",
     ),
-    deviated(
+    held(
         ITERATION,
         "an iterable data set that sets its attributes while it is iterated over",
         "each worker sets those of its copy",
-        "threads set those of the one object, with a warning that names the attribute and what to do",
-        "test_iterable_datasets.py::test_attributes_that_threads_set_while_they_iterate_are_warned_of_once",
-        "test_iterable_datasets.py::test_attributes_that_nobody_else_reads_are_not_warned_of",
+        "test_iterable_datasets.py::test_attributes_that_are_set_while_it_is_iterated_over_are_each_workers_own",
     ),
     held(
         ITERATION,
@@ -465,7 +458,7 @@ ROWS: tuple[Row, ...] = (
         "test_workers.py::test_ids_seeds_and_thread_counts_are_those_of_torchs_workers",
         "test_workers.py::test_functions_of_torch_that_were_imported_by_name_know_the_worker_too",
         "test_map_datasets.py::test_worker_ids_are_torchs_also_for_a_dataset_that_asks_late",
-        "test_workers.py::test_worker_info_has_the_dataset_itself_and_says_that_it_is_of_a_thread",
+        "test_workers.py::test_worker_info_has_the_workers_dataset_and_says_that_it_is_of_a_thread",
         note="of each thread; also where the function was imported by name",
     ),
     held(
@@ -608,18 +601,18 @@ ROWS: tuple[Row, ...] = (
         "seeded with base seed + id",
         *_EPOCHS,
         "test_workers.py::test_init_functions_that_seed_torch_seed_the_workers_as_in_torch",
-        "test_map_datasets.py::test_what_is_caught_of_a_sample_that_draws_late_is_not_seen",
         "loader/test_torch_random.py::test_training_equals_torch_for_any_number_of_workers",
         note="torch's functions draw from it in its thread; those that take no generator in no way are listed in "
         "`fastload/_threads/_draw_mode.py`",
     ),
-    deviated(
+    held(
         RANDOM,
         "Python's random and NumPy's generator in a worker",
-        "copies of the process, seeded for the worker",
-        "threads share the program's own, and what they draw from them is not torch's",
-        "test_deviations.py::test_random_and_numpy_draw_from_the_programs_own_generators",
-        "test_workers.py::test_an_init_function_that_seeds_the_whole_program_is_noticed_and_undone",
+        "copies of the process, seeded for the worker; the program's stay where they are",
+        "test_workers.py::test_an_init_function_seeds_its_workers_three_generators_and_not_the_programs",
+        *_RANDOM_CASES,
+        note="however a program has imported or kept their functions; docs/environments.md says what changes in the "
+        "process meanwhile",
     ),
     held(
         RANDOM,
@@ -743,9 +736,37 @@ ROWS: tuple[Row, ...] = (
 
 _HEAD = """# The contract of torch's DataLoader
 
-What a program may rely on, as torch 2.13 does it, and whether `fastload.DataLoader` does. Each row names the tests that
-show it. Most run torch's loader in the same test, and native batches, batches that end in Python and other data sets
-where these could differ; those in `tests/faults` and those of what torch has not look at fastload alone.
+## What differs from torch
+
+The measure is torch 2.13 with forked workers. Batches, errors and the program's random numbers afterwards are torch's,
+for any data set, unless a line of this page says otherwise. What says otherwise comes from one fact: workers are
+threads of your process, and not processes.
+
+- **Shared, because a copy would cost memory**: arrays and tensors above 16 MB each, or 64 MB a worker together, and the
+  elements of containers of more than 10,000 when there are more than 100,000 objects. What one worker changes in them,
+  all see; a warning names an array that was changed.
+- **Shared, because it cannot be copied**: locks, open files, sockets, connections, running generators, sparse tensors;
+  loggers and exception objects are shared, too. `explain()` names what could change, each with its reason.
+  `fastload.per_thread(open_it)` gives each thread its own handle; `thread_safe=False` lets one thread at a time ask the
+  data set.
+- **Shared, because it is found by name**: modules, classes and their attributes, global variables. A generator, counter
+  or cache that is one of these is the program's. A warning names globals that the data set's own code changes.
+- **Settings of the process hold for all threads**, also when a worker or `worker_init_fn` makes them:
+  `torch.set_default_dtype`, `os.environ`, the current directory, `warnings` filters, `signal`,
+  `PIL.Image.MAX_IMAGE_PIXELS`, `cv2.setNumThreads`; `multiprocessing.current_process()` is the program's.
+- **Tied to a thread**: an SQLite connection that was opened before, OpenCV's generator seeded by the program. Open and
+  seed them in `worker_init_fn`, or with `per_thread`.
+- **Drawn from the program's generator**: what scripted and compiled functions of torch and `torch.ops` draw, and what
+  threads draw that the data set starts itself.
+- **Nothing is sent**: a batch may hold what cannot be pickled; what a worker keeps of a batch is the batch itself.
+- **Errors lose nothing**: an image that cannot be loaded is a `SampleError` that names its file, `StopIteration` in a
+  data set is an error and no silent end, and an interrupt costs no batch.
+
+## Row by row
+
+What a program may rely on, as torch does it, and whether `fastload.DataLoader` does. Each row names the tests that show
+it. Most run torch's loader in the same test, and native batches, batches that end in Python and other data sets where
+these could differ; those in `tests/faults` and those of what torch has not look at fastload alone.
 """
 
 

@@ -226,12 +226,44 @@ def test_every_kind_of_sample_becomes_what_torch_makes_of_it(arguments: dict[str
     assert failed == []
 
 
-@pytest.mark.parametrize("name", sorted(CANNOT_LEAVE_A_PROCESS))
-def test_what_workers_cannot_send_comes_from_threads_as_without_workers(name: str) -> None:
+MIXED = {
+    "float16 then float32": [torch.ones(2, dtype=torch.float16), torch.full((2,), 0.1)],
+    "float32 then float16": [torch.full((2,), 0.1), torch.ones(2, dtype=torch.float16)],
+    "uint8 then int64": [torch.ones(2, dtype=torch.uint8), torch.full((2,), 3000)],
+    "uint8 then float32": [torch.ones(2, dtype=torch.uint8), torch.full((2,), 1.5)],
+    "bool then int64": [torch.ones(2, dtype=torch.bool), torch.full((2,), 3000)],
+    "arrays": [np.ones(2, np.float16), np.full(2, 0.1)],
+}
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+@pytest.mark.parametrize("name", MIXED)
+def test_mixed_dtypes_become_what_torchs_workers_make_of_them(name: str, num_workers: int) -> None:
+    samples = MIXED[name]
+    theirs, mine = on_both(lambda kind: ends(kind(samples * 2, batch_size=2, num_workers=num_workers)))
+    assert mine == theirs
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("mapping proxy", {"batch_size": 2}),
+        ("mapping proxy", {"batch_size": None}),
+        ("tensor that needs a gradient", {"batch_size": None}),
+    ],
+)
+def test_what_workers_cannot_send_comes_from_threads_as_without_workers(name: str, arguments: dict[str, Any]) -> None:
     """Where torch's worker fails, the batch is the one that torch makes without workers."""
     dataset = Made(SAMPLES[name])
-    alone = ends(torch.utils.data.DataLoader(dataset, batch_size=2))
-    assert ends(fastload.DataLoader(dataset, batch_size=2, num_workers=2)) == alone
+    alone = ends(torch.utils.data.DataLoader(dataset, **arguments))
+    assert ends(fastload.DataLoader(dataset, num_workers=2, **arguments)) == alone
+
+
+def test_tensors_that_need_a_gradient_are_not_stacked_by_workers() -> None:
+    dataset = Made(SAMPLES["tensor that needs a gradient"])
+    theirs, mine = on_both(lambda kind: ends(kind(dataset, batch_size=2, num_workers=1)))
+    assert mine == theirs
+    assert mine[0][0] is RuntimeError
 
 
 @pytest.mark.parametrize("num_workers", [0, 1])

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import multiprocessing
 import os
-import random
 import threading
 import time
 import warnings
@@ -18,6 +18,7 @@ import recipes
 import torch
 import torch.utils.data
 from oracle import negated, on_both, outcome
+from PIL import Image, ImageFile
 from torch.utils.data import IterableDataset, get_worker_info
 from torchvision import transforms
 from torchvision.datasets import ImageFolder
@@ -38,19 +39,25 @@ class Remembering(Numbered):
         return index
 
 
-def test_the_dataset_is_not_copied_so_that_what_it_keeps_stays() -> None:
-    def run(kind: Any) -> Any:
-        dataset = Remembering()
-        batches = [batch.tolist() for batch in kind(dataset, batch_size=2, num_workers=2)]
-        return batches, sorted(dataset.asked)
-
-    theirs, mine = on_both(run)
-    assert mine[0] == theirs[0]
-    assert theirs[1] == [], "a copy in another process kept it"
-    assert mine[1] == list(range(6))
+def asked_of_the_programs(kind: Any, **arguments: Any) -> Any:
+    dataset = Remembering()
+    batches = [batch.tolist() for batch in kind(dataset, batch_size=2, num_workers=2, **arguments)]
+    return batches, sorted(dataset.asked)
 
 
-def test_an_iterable_dataset_is_one_object_with_an_iterator_for_each_thread() -> None:
+def test_what_the_dataset_keeps_is_its_workers_own() -> None:
+    theirs, mine = on_both(asked_of_the_programs)
+    assert mine == theirs
+    assert theirs[1] == [], "a copy has kept it"
+
+
+def test_without_copies_what_the_dataset_keeps_stays() -> None:
+    batches, asked = asked_of_the_programs(fastload.DataLoader, copy=False)
+    assert batches == asked_of_the_programs(torch.utils.data.DataLoader)[0]
+    assert asked == list(range(6))
+
+
+def test_an_iterable_dataset_has_an_iterator_for_each_thread() -> None:
     class Parts(IterableDataset[Any]):
         def __iter__(self) -> Any:
             info = get_worker_info()
@@ -64,19 +71,19 @@ def test_an_iterable_dataset_is_one_object_with_an_iterator_for_each_thread() ->
     assert len(mine) == 4, "each worker gives everything, unless it splits it"
 
 
-def test_samples_that_are_not_collated_are_the_datasets_own_memory_as_without_workers() -> None:
+def test_samples_that_are_not_collated_are_the_workers_own_memory() -> None:
     """A worker process sends copies."""
 
-    def run(kind: Any, num_workers: int) -> Any:
-        dataset = [torch.zeros(2) for _ in range(4)]
-        for sample in kind(dataset, batch_size=None, num_workers=num_workers):
+    def run(kind: Any) -> Any:
+        dataset = [np.zeros(2) for _ in range(4)]
+        loader = kind(dataset, batch_size=None, num_workers=2, persistent_workers=True)
+        for sample in loader:
             sample += 1
-        return [sample.tolist() for sample in dataset]
+        return [sample.tolist() for sample in loader], [sample.tolist() for sample in dataset]
 
-    theirs, mine = on_both(lambda kind: run(kind, 2))
-    without_workers = on_both(lambda kind: run(kind, 0))
-    assert theirs == [[0, 0]] * 4
-    assert mine == without_workers[0] == without_workers[1] == [[1, 1]] * 4
+    theirs, mine = on_both(run)
+    assert theirs == ([[0, 0]] * 4, [[0, 0]] * 4)
+    assert mine == ([[1, 1]] * 4, [[0, 0]] * 4)
 
 
 @pytest.mark.parametrize("has_python_part", [False, True])
@@ -122,6 +129,54 @@ def test_the_current_directory_is_the_programs(tmp_path: Path, monkeypatch: pyte
     assert mine == ["/", str(tmp_path)]
 
 
+# Name -> (what sets it to a value, what gives it).
+SETTINGS: dict[str, tuple[Callable[[Any], Any], Callable[[], Any], Any]] = {
+    "default dtype": (torch.set_default_dtype, torch.get_default_dtype, torch.float64),
+    "environment": (lambda value: os.environ.update(FASTLOAD_TEST=value), lambda: os.environ["FASTLOAD_TEST"], "new"),
+    "pixels": (lambda value: setattr(Image, "MAX_IMAGE_PIXELS", value), lambda: Image.MAX_IMAGE_PIXELS, 1234),
+    "truncated": (
+        lambda value: setattr(ImageFile, "LOAD_TRUNCATED_IMAGES", value),
+        lambda: ImageFile.LOAD_TRUNCATED_IMAGES,
+        True,
+    ),
+    "warnings": (
+        lambda value: warnings.simplefilter(value, ResourceWarning),
+        lambda: next(entry[0] for entry in warnings.filters if entry[2] is ResourceWarning),
+        "error",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_settings_of_the_process_hold_for_all_threads(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker process has its own."""
+    set_to, get, value = SETTINGS[name]
+    monkeypatch.setenv("FASTLOAD_TEST", "old")
+
+    def init(worker_id: int) -> None:
+        set_to(value)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("default", ResourceWarning)
+        before = get()
+        try:
+            list(torch.utils.data.DataLoader(Numbered(2), num_workers=1, worker_init_fn=init))
+            assert get() == before
+            list(fastload.DataLoader(Numbered(2), num_workers=1, worker_init_fn=init))
+            assert get() == value
+        finally:
+            set_to(before)
+
+
+def test_the_current_process_of_a_worker_is_the_programs() -> None:
+    class Naming(Numbered):
+        def sample(self, index: int) -> str:
+            return multiprocessing.current_process().name
+
+    theirs, mine = on_both(lambda kind: list(kind(Naming(1), batch_size=None, num_workers=1)))
+    assert mine == [multiprocessing.current_process().name] != theirs
+
+
 def test_native_batches_cannot_be_resized_in_place_without_workers_either(folder: Path) -> None:
     def run(kind: Any, num_workers: int) -> Any:
         loader = kind(ImageFolder(str(folder), recipes.evaluation(40, 32)), batch_size=4, num_workers=num_workers)
@@ -129,30 +184,6 @@ def test_native_batches_cannot_be_resized_in_place_without_workers_either(folder
 
     assert on_both(lambda kind: run(kind, 0)) == (("returned", 400), ("raised", RuntimeError))
     assert on_both(lambda kind: run(kind, 1)) == (("raised", RuntimeError), ("raised", RuntimeError))
-
-
-class DrawingElsewhere(Numbered):
-    def sample(self, index: int) -> Any:
-        return random.random(), np.random.rand()
-
-
-def test_random_and_numpy_draw_from_the_programs_own_generators() -> None:
-    """A worker process has copies of them, seeded for it; threads have not."""
-
-    def run(kind: Any) -> Any:
-        torch.manual_seed(0)
-        random.seed(1)
-        np.random.seed(1)
-        list(kind(DrawingElsewhere(5), num_workers=1))
-        return random.random(), np.random.rand()
-
-    theirs, mine = on_both(run)
-    untouched = random.Random(1), np.random.RandomState(1)
-    assert theirs == (untouched[0].random(), untouched[1].rand())
-    for generator in untouched:
-        for _ in range(4):
-            generator.random()
-    assert mine == (untouched[0].random(), untouched[1].rand()), "five samples drew from them"
 
 
 def test_too_many_workers_warn_once_and_of_threads() -> None:

@@ -132,21 +132,12 @@ class ItsOwnIterator(IterableDataset[int]):
         return self.position - 1
 
 
-def test_one_iterator_for_all_threads_is_shared_with_a_warning() -> None:
-    dataset = ItsOwnIterator()
-    loader = fastload.DataLoader(dataset, batch_size=4, num_workers=3)
-    with pytest.warns(UserWarning, match=r"ItsOwnIterator\.__iter__ returns the same iterator .*num_streams=1"):
-        items = sorted(int(item) for batch in loader for item in batch)
-    assert items == list(range(40)), "each item once"
-    assert not dataset.met, "one thread at a time"
-
-
-def test_with_num_streams_it_is_run_once_without_a_warning() -> None:
-    loader = fastload.DataLoader(ItsOwnIterator(), batch_size=4, num_workers=3, num_streams=1)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        batches = [batch.tolist() for batch in loader]
-    assert batches == [[*range(first, first + 4)] for first in range(0, 40, 4)]
+def epochs_of(kind: Any, dataset: Any, **arguments: Any) -> Any:
+    """Batches of two epochs, and the attributes that the data set has then."""
+    loader = kind(dataset, batch_size=4, **arguments)
+    return [[batch.tolist() for batch in loader] for _ in range(2)], {
+        name: value for name, value in vars(dataset).items() if isinstance(value, int)
+    }
 
 
 class BeginningAnew(ItsOwnIterator):
@@ -157,12 +148,26 @@ class BeginningAnew(ItsOwnIterator):
         return self
 
 
-@pytest.mark.parametrize("persistent", [False, True])
-@pytest.mark.filterwarnings("ignore:.*returns the same iterator:UserWarning")
-def test_one_iterator_for_all_threads_is_begun_once_an_epoch(persistent: bool) -> None:
-    loader = fastload.DataLoader(BeginningAnew(), batch_size=4, num_workers=3, persistent_workers=persistent)
-    for _ in range(3):
-        assert sorted(int(item) for batch in loader for item in batch) == list(range(40))
+@pytest.mark.parametrize("make", [ItsOwnIterator, BeginningAnew])
+@pytest.mark.parametrize(
+    "arguments", [{"num_workers": 1}, {"num_workers": 3}, {"num_workers": 2, "persistent_workers": True}]
+)
+def test_a_dataset_that_is_its_own_iterator_is_each_workers_own(make: Any, arguments: dict[str, Any]) -> None:
+    theirs, mine = on_both(lambda kind: epochs_of(kind, make(), **arguments))
+    assert mine == theirs
+    assert sum(map(len, mine[0][0])) == 40 * arguments["num_workers"], "each worker gives every item"
+
+
+def test_with_num_streams_a_dataset_is_run_once() -> None:
+    loader = fastload.DataLoader(ItsOwnIterator(), batch_size=4, num_workers=3, num_streams=1)
+    assert [batch.tolist() for batch in loader] == [[*range(first, first + 4)] for first in range(0, 40, 4)]
+
+
+def test_threads_may_take_turns_with_the_iterator_that_they_share() -> None:
+    dataset = ItsOwnIterator()
+    loader = fastload.DataLoader(dataset, batch_size=4, num_workers=3, copy=False, thread_safe=False)
+    assert sorted(int(item) for batch in loader for item in batch) == list(range(40)), "each item once"
+    assert not dataset.met, "one thread at a time"
 
 
 class Range(IterableDataset[int]):
@@ -216,7 +221,7 @@ class Shuffled(IterableDataset[int]):
 
     def __iter__(self) -> Iterator[int]:
         self.setter(self)
-        yield from range(4)
+        yield from range(self.epoch, self.position.value + 4)
 
 
 def set_epoch(dataset: Any) -> None:
@@ -227,35 +232,13 @@ def set_position(dataset: Any) -> None:
     dataset.position.value += 1
 
 
-@pytest.mark.parametrize(("setter", "name"), [(set_epoch, "'epoch'"), (set_position, "'position.value'")])
-def test_attributes_that_threads_set_while_they_iterate_are_warned_of_once(setter: Any, name: str) -> None:
-    loader = fastload.DataLoader(Shuffled(setter), num_workers=2, persistent_workers=True)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        for _ in range(3):
-            assert len(list(loader)) == 8
-    texts = [str(warning.message) for warning in caught]
-    assert len(texts) == 1
-    assert texts[0].startswith(f"Shuffled sets its attribute {name} while")
-    assert "num_streams=1" in texts[0]
-
-
-@pytest.mark.parametrize(
-    ("setter", "arguments"),
-    [
-        (set_epoch, {"num_workers": 0}),
-        (set_epoch, {"num_workers": 1}),
-        (set_epoch, {"num_workers": 2, "num_streams": 1}),
-        (id, {"num_workers": 2}),
-        (lambda dataset: setattr(dataset, "epoch", 0), {"num_workers": 2}),
-    ],
-    ids=["no worker", "one worker", "one stream", "nothing set", "nothing new set"],
-)
-def test_attributes_that_nobody_else_reads_are_not_warned_of(setter: Any, arguments: dict[str, Any]) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        for _ in range(2):
-            list(fastload.DataLoader(Shuffled(setter), **arguments))
+@pytest.mark.parametrize("setter", [set_epoch, set_position])
+@pytest.mark.parametrize("arguments", [{"num_workers": 2}, {"num_workers": 2, "persistent_workers": True}])
+def test_attributes_that_are_set_while_it_is_iterated_over_are_each_workers_own(
+    setter: Any, arguments: dict[str, Any]
+) -> None:
+    theirs, mine = on_both(lambda kind: epochs_of(kind, Shuffled(setter), **arguments))
+    assert mine == theirs
 
 
 def test_a_stream_that_is_left_early_ends_in_the_thread_that_has_run_it() -> None:
@@ -321,7 +304,7 @@ def test_thread_safe_false_asks_one_stream_at_a_time() -> None:
                 yield number
 
     dataset = Watching()
-    loader = fastload.DataLoader(dataset, batch_size=5, num_workers=3, thread_safe=False)
+    loader = fastload.DataLoader(dataset, batch_size=5, num_workers=3, thread_safe=False, copy=False)
     assert sorted(int(item) for batch in loader for item in batch) == sorted([*range(20)] * 3)
     assert not dataset.met
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import threading
 import time
@@ -19,7 +18,6 @@ from user_datasets import (
     MAP_DATASETS,
     NUM_SAMPLES,
     Drawing,
-    DrawingNowAndThen,
     Knowing,
     Numbered,
     Slow,
@@ -272,114 +270,15 @@ class WatchingAndDrawing(Watching):
         return super().__getitem__(index)
 
 
-def test_threads_share_the_samples_of_a_batch_that_do_not_draw() -> None:
-    dataset = Watching(32)
-    iterator = iter(fastload.DataLoader(dataset, batch_size=32, num_workers=4))
-    assert next(iterator).tolist() == list(range(32))
-    assert len(set(dataset.threads.values())) == 4
-    assert dataset.most == 4
-
-
-def test_a_batch_that_draws_is_made_by_one_thread_as_in_torch() -> None:
-    dataset = WatchingAndDrawing()
-    list(fastload.DataLoader(dataset, batch_size=8, num_workers=4))
-    of_batches = [{dataset.threads[index] for index in range(first, first + 8)} for first in range(0, 64, 8)]
+@pytest.mark.parametrize("make", [Watching, WatchingAndDrawing, lambda: Subset(Watching(), range(64))])
+def test_a_batch_is_made_by_one_thread_as_in_torch(make: Callable[[], Any]) -> None:
+    dataset = make()
+    list(fastload.DataLoader(dataset, batch_size=8, num_workers=4, copy=False))
+    watching = getattr(dataset, "dataset", dataset)
+    of_batches = [{watching.threads[index] for index in range(first, first + 8)} for first in range(0, 64, 8)]
     assert all(len(threads) == 1 for threads in of_batches)
     assert of_batches[:4] == of_batches[4:]
-    assert dataset.most == 4
-
-
-def test_what_was_found_out_of_a_dataset_is_remembered_in_the_next_epoch() -> None:
-    dataset = DrawingNowAndThen()
-    loader = fastload.DataLoader(dataset, batch_size=4, num_workers=3)
-    list(loader)
-    assert loader._fastload.threads.splitting(is_possible=True).is_possible is False
-    torch.manual_seed(3)
-    expected = [flat(batch) for batch in torch.utils.data.DataLoader(dataset, batch_size=4, num_workers=3)]
-    torch.manual_seed(3)
-    assert [flat(batch) for batch in loader] == expected
-
-
-def test_a_sample_that_draws_late_may_hold_a_lock_of_the_users() -> None:
-    """It has to wait for those before it, and these need the lock."""
-
-    class Locking(Numbered):
-        lock = threading.Lock()
-
-        def sample(self, index: int) -> Any:
-            with self.lock:
-                return torch.rand(1) if index % 7 == 6 else torch.zeros(1), index
-
-    torch.manual_seed(6)
-    expected = [flat(batch) for batch in torch.utils.data.DataLoader(Locking(), batch_size=8, num_workers=3)]
-    for _ in range(20):
-        torch.manual_seed(6)
-        assert [flat(batch) for batch in fastload.DataLoader(Locking(), batch_size=8, num_workers=3)] == expected
-
-
-def returning_a_default(index: int) -> Any:
-    try:
-        return index, torch.rand(2)
-    except:  # noqa: E722 - as such code is written
-        return -index, torch.zeros(2)
-
-
-def raising_another(index: int) -> Any:
-    try:
-        noise = torch.rand(2)
-    except BaseException as error:
-        raise RuntimeError(f"sample {index} is broken") from error
-    return index, noise
-
-
-def going_on(index: int) -> Any:
-    noise = torch.zeros(2)
-    with contextlib.suppress(BaseException):
-        noise = noise + torch.rand(2)
-    return index, noise + torch.rand(2) + torch.randn(1)
-
-
-def trying_again(index: int) -> Any:
-    while True:
-        try:
-            drawn = torch.randint(6, (2,))
-            if bool(drawn[0] == 3):
-                return index, drawn
-        except:  # noqa: E722 - as such code is written
-            continue
-
-
-@pytest.mark.parametrize("load", [returning_a_default, raising_another, going_on, trying_again])
-def test_what_is_caught_of_a_sample_that_draws_late_is_not_seen(load: Callable[[int], Any]) -> None:
-    """It is left by an exception where it has to wait, and some code catches all of them."""
-
-    class Catching(Numbered):
-        def sample(self, index: int) -> Any:
-            time.sleep(0.001 * (index % 3))
-            return load(index) if index % 4 == 3 else (index, torch.zeros(2))
-
-    def run(kind: Any) -> Any:
-        return seeded_epochs(kind(Catching(32), batch_size=8, num_workers=4, collate_fn=list), 1)
-
-    theirs, mine = on_both(run)
-    assert mine == theirs
-
-
-def test_a_late_draw_that_collate_fn_catches_is_not_seen() -> None:
-    class SlowFirst(Numbered):
-        def sample(self, index: int) -> int:
-            time.sleep(0.02 * (index < 4))
-            return index
-
-    def collate(samples: list[int]) -> Any:
-        return returning_a_default(sum(samples))
-
-    def run(kind: Any) -> Any:
-        batches = [[*range(8)], [8, 9], [10], [11], [*range(12, 23)], [0]]
-        return seeded_epochs(kind(SlowFirst(), batch_sampler=batches, num_workers=2, collate_fn=collate), 1)
-
-    theirs, mine = on_both(run)
-    assert mine == theirs
+    assert watching.most == 4
 
 
 def test_a_collate_function_that_changes_its_samples_and_draws_is_called_once() -> None:
@@ -403,7 +302,7 @@ def test_a_collate_function_that_changes_its_samples_and_draws_is_called_once() 
 @pytest.mark.parametrize("is_drawing", [False, True])
 def test_thread_safe_false_asks_the_dataset_from_one_thread_at_a_time(is_drawing: bool) -> None:
     dataset = (WatchingAndDrawing if is_drawing else Watching)(24, 0.001)
-    loader = fastload.DataLoader(dataset, batch_size=4, num_workers=3, thread_safe=False)
+    loader = fastload.DataLoader(dataset, batch_size=4, num_workers=3, thread_safe=False, copy=False)
     assert [batch.tolist() for batch in loader] == [[*range(first, first + 4)] for first in range(0, 24, 4)]
     assert dataset.most == 1
     assert len(set(dataset.threads.values())) == 3
@@ -420,7 +319,9 @@ def test_thread_safe_false_asks_the_dataset_from_one_thread_at_a_time(is_drawing
 )
 def test_thread_safe_false_holds_for_all_loaders_of_a_dataset(parts: Callable[[Any], Any]) -> None:
     dataset = Watching(48)
-    loaders = [fastload.DataLoader(part, batch_size=4, num_workers=2, thread_safe=False) for part in parts(dataset)]
+    loaders = [
+        fastload.DataLoader(part, batch_size=4, num_workers=2, thread_safe=False, copy=False) for part in parts(dataset)
+    ]
     for _ in zip(*loaders, strict=False):
         pass
     assert dataset.most == 1
@@ -440,7 +341,7 @@ def test_thread_safe_false_holds_in_a_loader_of_what_cannot_be_weakly_referenced
             return self.watching[index]
 
     dataset = Slotted(Watching(24))
-    list(fastload.DataLoader(Subset(dataset, range(24)), batch_size=4, num_workers=3, thread_safe=False))
+    list(fastload.DataLoader(Subset(dataset, range(24)), batch_size=4, num_workers=3, thread_safe=False, copy=False))
     assert dataset.watching.most == 1
 
 
@@ -458,7 +359,7 @@ def test_locks_of_datasets_are_told_apart_by_identity_and_end_with_them() -> Non
     assert lock_of(first) is not lock_of(second)
     del first, second
     gc.collect()
-    assert len(_dataset_lock._locks) == num_before
+    assert len(_dataset_lock._locks) <= num_before  # those of other tests may end meanwhile
 
 
 @pytest.mark.parametrize("kind", [WithSampleLists, lambda: Subset(WithSampleLists(), range(NUM_SAMPLES))])
@@ -489,12 +390,6 @@ def test_a_batch_sampler_may_give_what_has_no_length(num_workers: int) -> None:
 
     theirs, mine = on_both(run)
     assert mine == theirs == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
-
-
-def test_a_subset_of_a_dataset_without_sample_lists_is_loaded_by_all_threads() -> None:
-    dataset = Watching(32)
-    next(iter(fastload.DataLoader(Subset(dataset, range(32)), batch_size=32, num_workers=4)))
-    assert len(set(dataset.threads.values())) == 4
 
 
 def test_without_order_the_first_batch_that_is_done_comes_first() -> None:
@@ -556,14 +451,6 @@ def test_a_timeout_counts_from_the_batch_that_came_last_as_in_torch(monkeypatch:
     monkeypatch.setattr(_worker_group, "time", types.SimpleNamespace(monotonic=lambda: now[0]))
     loader = fastload.DataLoader(SlowFirst(), num_workers=2, timeout=60)
     assert [int(batch) for batch in loader] == list(range(NUM_SAMPLES))
-
-
-def test_with_a_timeout_no_batch_waits_for_the_samples_of_another_as_in_torch() -> None:
-    dataset = Watching()
-    list(fastload.DataLoader(dataset, batch_size=8, num_workers=4, timeout=60))
-    of_batches = [{dataset.threads[index] for index in range(first, first + 8)} for first in range(0, 64, 8)]
-    assert all(len(threads) == 1 for threads in of_batches)
-    assert len(set.union(*of_batches)) == 4
 
 
 def test_stats_count_every_sample_by_the_time_its_batch_is_there() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import recipes
@@ -111,13 +111,21 @@ def test_datapipes_go_to_torchs_own_iterator() -> None:
 
 @pytest.mark.parametrize("kind", ["images", "images_with_python_part"])
 def test_worker_init_fn_is_no_obstacle(kind: str, request: pytest.FixtureRequest) -> None:
-    called: list[int] = []
+    class Called:
+        """Classes are not copied."""
+
+        numbers: ClassVar[list[int]] = []
+
+        @classmethod
+        def note(cls, worker_id: int) -> None:
+            cls.numbers.append(worker_id)
+
     dataset = request.getfixturevalue(kind)
     without = fastload.DataLoader(dataset, num_workers=2).explain()
-    loader = fastload.DataLoader(dataset, worker_init_fn=called.append, num_workers=2)
+    loader = fastload.DataLoader(dataset, worker_init_fn=Called.note, num_workers=2)
     assert loader.explain() == f"{without}\n  workers    worker_init_fn, called for each: native"
     list(loader)
-    assert sorted(called) == [0, 1]
+    assert sorted(Called.numbers) == [0, 1]
 
 
 @pytest.mark.parametrize("num_workers", [0, 1])

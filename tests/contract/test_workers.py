@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import contextvars
 import copy
@@ -14,11 +15,10 @@ import random
 import sqlite3
 import threading
 import time
-import warnings
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pytest
@@ -60,20 +60,24 @@ def test_ids_seeds_and_thread_counts_are_those_of_torchs_workers(num_workers: in
     assert torch.utils.data.get_worker_info() is None
 
 
-def test_worker_info_has_the_dataset_itself_and_says_that_it_is_of_a_thread() -> None:
-    found: list[Any] = []
-
+@pytest.mark.parametrize("copy", [False, True])
+def test_worker_info_has_the_workers_dataset_and_says_that_it_is_of_a_thread(copy: bool) -> None:
     class Asking(Numbered):
-        def sample(self, index: int) -> int:
-            found.append(torch.utils.data.get_worker_info())
-            return index
+        def sample(self, index: int) -> Any:
+            return self, torch.utils.data.get_worker_info()
 
     dataset = Asking(4)
-    list(fastload.DataLoader(dataset, num_workers=1))
-    assert all(info.dataset is dataset for info in found)
+    samples = list(fastload.DataLoader(dataset, batch_size=None, collate_fn=as_it_is, num_workers=1, copy=copy))
+    found = [info for _, info in samples]
+    assert all(info.dataset is asked for asked, info in samples)
+    assert (found[0].dataset is dataset) == (not copy)
     if hasattr(found[0], "worker_method"):
         assert found[0].worker_method == "thread"
         assert torch.thread_safe_generator() is None
+
+
+def as_it_is(sample: Any) -> Any:
+    return sample
 
 
 class ByName(IterableDataset[Any]):
@@ -174,7 +178,8 @@ def test_workers_have_the_modes_and_the_context_of_the_thread_that_iterates(name
 def test_init_functions_have_them_too(name: str, is_native: bool, folder: Path) -> None:
     found: list[Any] = []
     dataset: Any = ImageFolder(str(folder), recipes.evaluation(40, 32)) if is_native else Numbered()
-    loader = fastload.DataLoader(dataset, num_workers=2, worker_init_fn=lambda _: found.append(state_of_thread()))
+    init = lambda _: found.append(state_of_thread())  # noqa: E731
+    loader = fastload.DataLoader(dataset, num_workers=2, worker_init_fn=init, copy=False)
     assert loader.explain().startswith("native:") is is_native
     with STATES[name]():
         expected = state_of_thread()
@@ -247,7 +252,8 @@ def test_an_init_function_is_called_once_in_each_thread_with_its_info() -> None:
         assert info is not None
         called.append((worker_id, info.id, threading.get_ident()))
 
-    loader = fastload.DataLoader(Numbered(), num_workers=3, worker_init_fn=init, persistent_workers=True)
+    arguments = {"num_workers": 3, "persistent_workers": True, "copy": False}
+    loader = fastload.DataLoader(Numbered(), worker_init_fn=init, **arguments)
     for _ in range(2):
         list(loader)
     assert sorted(number for number, _, _ in called) == [0, 1, 2]
@@ -287,73 +293,34 @@ def seed_everything(worker_id: int) -> None:
     random.seed(seed)
 
 
+class FromThreeGenerators(Numbered):
+    def sample(self, index: int) -> Any:
+        return index, random.random(), np.random.rand(), torch.rand(1)
+
+
+@pytest.mark.parametrize("persistent", [False, True])
 @pytest.mark.parametrize(
-    ("init", "names"),
+    "init",
     [
-        (seed_everything, "Python's random and NumPy's global generator"),
-        (lambda _: random.seed(3), "the generator of Python's random"),
-        (lambda _: np.random.seed(3), "NumPy's global generator"),
-        (lambda _: torch.default_generator.manual_seed(3), "torch's default generator"),
+        seed_everything,
+        lambda _: random.seed(3),
+        lambda _: np.random.seed(3),
+        lambda _: torch.default_generator.manual_seed(3),
+        lambda _: (random.gauss(0, 1), np.random.randn(), torch.rand(3)),
     ],
 )
-def test_an_init_function_that_seeds_the_whole_program_is_noticed_and_undone(
-    init: Callable[[int], Any], names: str
+def test_an_init_function_seeds_its_workers_three_generators_and_not_the_programs(
+    init: Callable[[int], Any], persistent: bool
 ) -> None:
-    random.seed(1)
-    np.random.seed(1)
-    torch.manual_seed(1)
-    expected = random.random(), np.random.rand(), torch.empty((), dtype=torch.int64).random_().item(), torch.rand(1)
-    random.seed(1)
-    np.random.seed(1)
-    torch.manual_seed(1)
-    with pytest.warns(UserWarning, match=f"worker_init_fn has changed .*{names}"):
-        list(fastload.DataLoader(Numbered(3), num_workers=2, worker_init_fn=init))
-    assert (random.random(), np.random.rand()) == expected[:2]
-    assert torch.equal(torch.rand(1), expected[3])
+    def run(kind: Any) -> Any:
+        random.seed(1)
+        np.random.seed(1)
+        torch.manual_seed(1)
+        loader = kind(FromThreeGenerators(9), 2, num_workers=2, worker_init_fn=init, persistent_workers=persistent)
+        return [flat(batch) for _ in range(2) for batch in loader], random.random(), np.random.rand(), torch.rand(1)
 
-
-@pytest.mark.parametrize("num_drawn", [1, 2])
-def test_an_init_function_is_called_while_threads_of_another_loader_draw(num_drawn: int) -> None:
-    """Their numbers must not come again, and it is not to blame for them; two samples are all they were asked for."""
-    may_draw, is_over = threading.Event(), threading.Event()
-
-    class FromNumPy(Numbered):
-        def sample(self, index: int) -> int:
-            (may_draw if index < num_drawn else is_over).wait()
-            return int(np.random.randint(2**62))
-
-    def init(worker_id: int) -> None:
-        may_draw.set()
-        while other.stats().queue_depth < num_drawn:
-            time.sleep(0.001)
-
-    np.random.seed(1)
-    expected = [np.random.randint(2**62) for _ in range(4)]
-    np.random.seed(1)
-    other = fastload.DataLoader(FromNumPy(4), num_workers=1)
-    iterator = iter(other)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        list(fastload.DataLoader(Numbered(3), num_workers=1, worker_init_fn=init))
-    is_over.set()
-    assert [int(number) for number in iterator] == expected
-
-
-@pytest.mark.parametrize("end", ["exhausted", "closed", "all made"])
-def test_what_an_init_function_seeds_is_put_back_where_threads_of_another_loader_have_no_work(end: str) -> None:
-    other = fastload.DataLoader(Numbered(3), num_workers=1, persistent_workers=True)
-    iterator = iter(other)
-    next(iterator)
-    if end == "exhausted":
-        list(iterator)
-    elif end == "closed":
-        other.close()
-    while end == "all made" and other.stats().queue_depth < 2:
-        time.sleep(0.001)
-    before = random.getstate()
-    with pytest.warns(UserWarning, match="worker_init_fn has changed the generator of Python's random"):
-        list(fastload.DataLoader(Numbered(3), num_workers=1, worker_init_fn=lambda _: random.seed(3)))
-    assert random.getstate() == before
+    theirs, mine = on_both(run)
+    assert mine == theirs
 
 
 @pytest.mark.parametrize("num_workers", [1, 2])
@@ -438,45 +405,6 @@ def test_what_an_init_function_sets_of_a_dataset_that_ends_in_python_is_its_work
     assert mine == theirs
 
 
-class Deleted(Numbered):
-    deletions: ClassVar[list[int]] = []
-
-    def __del__(self) -> None:
-        self.deletions.append(id(self))
-
-
-class Slotted:
-    __slots__ = ("__dict__", "shift")
-
-    def __len__(self) -> int:
-        return 4
-
-    def __getitem__(self, index: int) -> int:
-        return index
-
-
-@pytest.mark.parametrize("dataset", [Deleted(), Slotted(), [1, 2, 3]], ids=["__del__", "slots", "list"])
-def test_a_dataset_whose_copy_might_have_effects_is_not_copied_for_an_init_function(dataset: Any) -> None:
-    found: list[Any] = []
-    list(fastload.DataLoader(dataset, num_workers=2, worker_init_fn=lambda _: found.append(get_worker_info())))
-    assert all(info.dataset is dataset for info in found)
-    assert len(found) == 2
-
-
-def test_an_init_function_that_sets_nothing_leaves_the_dataset_itself_to_its_worker() -> None:
-    found: list[Any] = []
-
-    class Asking(Numbered):
-        def sample(self, index: int) -> int:
-            found.append((self, torch.utils.data.get_worker_info()))
-            return index
-
-    dataset = Asking(4)
-    list(fastload.DataLoader(dataset, num_workers=2, worker_init_fn=torch.manual_seed))
-    assert all(asked is dataset and info.dataset is dataset for asked, info in found)
-    assert len(found) >= 4
-
-
 def test_an_error_of_an_init_function_comes_with_the_first_native_batch(folder: Path) -> None:
     def init(worker_id: int) -> None:
         raise ZeroDivisionError(f"worker {worker_id}")
@@ -488,10 +416,41 @@ def test_an_error_of_an_init_function_comes_with_the_first_native_batch(folder: 
             next(iterator)
 
 
-def test_an_init_function_that_seeds_nothing_is_no_reason_to_warn() -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        list(fastload.DataLoader(Drawing(), num_workers=2, worker_init_fn=lambda worker_id: torch.manual_seed(3)))
+class Awaiting(Numbered):
+    async def answer(self, index: int) -> int:
+        await asyncio.sleep(0)
+        return index + 100
+
+    def sample(self, index: int) -> int:
+        return asyncio.get_event_loop().run_until_complete(self.answer(index))
+
+
+def test_a_worker_has_an_event_loop_that_ends_with_it() -> None:
+    num_before = len(list(Path("/proc/self/fd").iterdir()))
+    iterator = iter(fastload.DataLoader(Awaiting(6), batch_size=2, num_workers=2))
+    assert [batch.tolist() for batch in iterator] == [[100, 101], [102, 103], [104, 105]]
+    for worker in iterator._workers:
+        worker.join(20)
+    assert len(list(Path("/proc/self/fd").iterdir())) == num_before
+
+
+@pytest.mark.parametrize("num_workers", [1, 3])
+def test_an_iterator_has_its_workers_where_programs_look_for_them(num_workers: int) -> None:
+    iterator = iter(fastload.DataLoader(Numbered(), num_workers=num_workers))
+    workers = iterator._workers
+    assert [(worker.is_alive(), worker.exitcode) for worker in workers] == [(True, None)] * num_workers
+    list(iterator)
+    for worker in workers:
+        worker.join(20)
+    assert [(worker.is_alive(), worker.exitcode) for worker in workers] == [(False, 0)] * num_workers
+
+
+def test_a_worker_that_is_terminated_ends_the_iteration_with_words() -> None:
+    iterator = iter(fastload.DataLoader(Numbered(), num_workers=2))
+    next(iterator)
+    iterator._workers[0].terminate()
+    with pytest.raises(fastload.LoaderClosedError, match="the loader was closed"):
+        list(iterator)
 
 
 # ---- handles -------------------------------------------------------------------------------------------------------

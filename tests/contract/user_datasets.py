@@ -11,25 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 import torch.utils.data
-from torch.utils.data import ConcatDataset, Dataset, IterableDataset, StackDataset, Subset, TensorDataset
-
-NUM_SAMPLES = 23
-
-
-class Numbered(Dataset[Any]):
-    """Sample i is what the class's method makes of i."""
-
-    def __init__(self, length: int = NUM_SAMPLES) -> None:
-        self.length = length
-
-    def __len__(self) -> int:
-        return self.length
-
-    def __getitem__(self, index: int) -> Any:
-        return self.sample(range(self.length)[index])
-
-    def sample(self, index: int) -> Any:
-        return torch.full((2, 3), float(index)), index
+from flat_values import flat
+from numbered import NUM_SAMPLES, Numbered
+from torch.utils.data import ConcatDataset, IterableDataset, StackDataset, Subset, TensorDataset
 
 
 class Drawing(Numbered):
@@ -235,19 +219,6 @@ ITERABLE_DATASETS: dict[str, Callable[[], Any]] = {
     "with a length": WithLength,
     "chained": lambda: Repeated() + OwnIterator(),
 }
-
-
-def flat(value: Any) -> Any:
-    """`value` with its tensors and arrays as types, shapes and bytes, so that == compares everything."""
-    if isinstance(value, torch.Tensor):
-        return "tensor", value.dtype, tuple(value.shape), value.contiguous().numpy().tobytes()
-    if isinstance(value, np.ndarray):
-        return "array", value.dtype, value.shape, value.tobytes()
-    if isinstance(value, dict):
-        return type(value), [(key, flat(item)) for key, item in value.items()]
-    if isinstance(value, (list, tuple)):
-        return type(value), [flat(item) for item in value]
-    return type(value), value
 
 
 def seeded_epochs(loader: Any, num_epochs: int = 3) -> list[Any]:

@@ -5,7 +5,8 @@
 
     python tests/cpp/build.py plain kernel_benchmark    # what python -m benchmarks.kernels runs
 
-Everything but csrc/bindings is linked into each program. Needs ninja and a C++17 compiler (CXX, else g++).
+Everything but csrc/bindings and csrc/python is linked into each program. Needs ninja and a C++17 compiler (CXX, else
+g++). The flavor "quick" compiles the tests alone and links the objects of the extension, which `make build` has left.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import argparse
 import os
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -21,11 +23,14 @@ ROOT = Path(__file__).resolve().parents[2]
 WARNINGS = "-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror"
 # -fno-builtin: GCC's thread sanitizer does not see memset and memcpy that the compiler inlines.
 FLAVORS = {
-    "quick": "-O0 -ffp-contract=off",  # to compile
+    "quick": "-O0",  # to compile
     "plain": "-O3 -DNDEBUG -ffp-contract=off",
     "asan": "-O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer",
     "tsan": "-O1 -g -fsanitize=thread -fno-builtin",
 }
+
+# Where setuptools leaves the objects of the extension.
+EXTENSION_OBJECTS = ROOT / "build" / f"temp.{sysconfig.get_platform()}-{sys.implementation.cache_tag}"
 
 # The runtime whose GPUs are stepped, for the product to find by its name.
 FAKE_CUDA = ROOT / "tests" / "fake_cuda"
@@ -56,7 +61,8 @@ MUTANTS = {
 def write_ninja_file(flavor: str, build_dir: Path) -> None:
     build_dir.mkdir(parents=True, exist_ok=True)
     mutants = " ".join(f"device_order_{name}" for name in MUTANTS)
-    core = [p for p in sorted((ROOT / "csrc").rglob("*.cpp")) if ROOT / "csrc" / "bindings" not in p.parents]
+    with_python = {ROOT / "csrc" / "bindings", ROOT / "csrc" / "python"}
+    core = [p for p in sorted((ROOT / "csrc").rglob("*.cpp")) if with_python.isdisjoint(p.parents)]
     tests = sorted((ROOT / "tests" / "cpp").glob("*.cpp"))
     fake_cuda = [FAKE_CUDA / "cudart.cpp", FAKE_CUDA / "fake_gpu.cpp"]
     device_order = DEVICE_ORDER / ("fiber_main.cpp" if flavor == "tsan" else "stepped_main.cpp")
@@ -83,9 +89,12 @@ def write_ninja_file(flavor: str, build_dir: Path) -> None:
         """The last of what a program is linked of."""
         return f"{library}\n  rpath = -Wl,-rpath,{(build_dir / library).parent}"
 
-    sources = core + tests + targets + ([replayer] if targets else []) + benchmark + [device_order]
+    linked = {s: str(EXTENSION_OBJECTS / object_of(s)) if flavor == "quick" else object_of(s) for s in core}
+    core_objects = " ".join(linked.values())
+    sources = tests + targets + ([replayer] if targets else []) + benchmark + [device_order]
+    if flavor != "quick":
+        sources += core
     lines += [f"build {object_of(s)}: compile {s}" for s in sources]
-    core_objects = " ".join(object_of(s) for s in core)
     lines += [f"build {object_of(s)}: compile {s}\n  flags = $flags -fPIC" for s in fake_cuda]
     lines.append(f"build {FAKE_RUNTIME}: link_runtime {' '.join(object_of(s) for s in fake_cuda)}")
     lines.append(
@@ -102,7 +111,7 @@ def write_ninja_file(flavor: str, build_dir: Path) -> None:
         original = ROOT / "csrc" / source
         mutant = build_dir / f"mutant_{name}.cpp"
         write_if_changed(mutant, mutated(original.read_text(), line, replacement))
-        objects = core_objects.replace(object_of(original), f"{mutant.stem}.o")
+        objects = " ".join({**linked, original: f"{mutant.stem}.o"}.values())
         lines.append(f"build {mutant.stem}.o: compile {mutant}")
         lines.append(f"build device_order_{name}: link {objects} {order_objects}")
     lines.append(f"build kernel_benchmark: link {core_objects} {' '.join(object_of(s) for s in benchmark)}")

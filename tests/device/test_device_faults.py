@@ -113,7 +113,9 @@ def test_a_device_that_is_broken_gives_errors_with_their_batch_and_no_hang(
 ) -> None:
     dataset = dataset_of(kind, still_images)
     with played(1) as device:
-        iterator = iter(fastload.DataLoader(dataset, batch_size=1, num_workers=num_workers, device=device.handle))
+        ahead = {"device_prefetch": 2} if num_workers else {}
+        loader = fastload.DataLoader(dataset, batch_size=1, num_workers=num_workers, device=device.handle, **ahead)
+        iterator = iter(loader)
         next(iterator)
         device.handle.gpu.fail_call(call, 1, LAUNCH_FAILED, is_sticky=True)
         errors: list[RuntimeError] = []
@@ -135,7 +137,7 @@ def test_a_device_that_is_broken_gives_errors_with_their_batch_and_no_hang(
         )
     numbers = [int(number) for number in re.findall(r"batch (\d+) \(", "\n".join(map(str, errors)))]
     assert numbers == sorted(set(numbers))
-    assert numbers[0] in (1, 2)
+    assert numbers[0] in (1, 2, 3)  # two may have been copied ahead
 
 
 @WORKERS

@@ -239,7 +239,10 @@ def test_lambdas_and_closures_everywhere(run_child: RunChild) -> None:
         import fastload
 
         def main():
-            offset, called = 100, []
+            offset = 100
+
+            class Called:  # which workers have no copy of
+                numbers = []
 
             class Local:
                 transform = staticmethod(lambda number: number + offset)
@@ -263,11 +266,11 @@ def test_lambdas_and_closures_everywhere(run_child: RunChild) -> None:
                 expected = list(torch.utils.data.DataLoader(Local(), **arguments))
                 found = list(
                     fastload.DataLoader(
-                        Local(), num_workers=2, worker_init_fn=lambda worker_id: called.append(worker_id), **arguments
+                        Local(), num_workers=2, worker_init_fn=lambda number: Called.numbers.append(number), **arguments
                     )
                 )
                 assert len(found) == len(expected) and all(map(torch.equal, found, expected)), (found, expected)
-            assert sorted(called) == [0, 0, 0, 1, 1, 1]
+            assert sorted(Called.numbers) == [0, 0, 0, 1, 1, 1]
 
         main()
         """

@@ -18,7 +18,7 @@ from vector_clocks import ClockedCuda, ClockedTensor, OrderError
 import fastload
 from fastload._delivery import _thread_order
 from fastload._delivery._thread_order import DeviceOrder
-from fastload._threads import _worker_group
+from fastload._threads import _iterator
 
 
 class OnDevice(Dataset[Any]):
@@ -137,7 +137,7 @@ def test_what_a_sample_knows_of_all_others_is_not_searched() -> None:
 @pytest.fixture
 def device(monkeypatch: pytest.MonkeyPatch) -> ClockedCuda:
     cuda = ClockedCuda(num_devices=2)
-    monkeypatch.setattr(_worker_group, "DeviceOrder", functools.partial(DeviceOrder, cuda))
+    monkeypatch.setattr(_iterator, "DeviceOrder", functools.partial(DeviceOrder, cuda))
     return cuda
 
 
@@ -155,6 +155,7 @@ def test_a_batch_is_behind_all_that_its_threads_have_given_to_the_device(
         dataset,
         batch_size=4,
         num_workers=num_workers,
+        copy=False,
         collate_fn=functools.partial(stacked, device),
         persistent_workers=persistent and num_workers > 0,
     )
@@ -172,7 +173,9 @@ def test_every_thread_has_a_stream_of_its_own_and_the_consumer_keeps_its(device:
             return super().__getitem__(index)
 
     before = device.current_stream()
-    loader = fastload.DataLoader(Noting(device), 4, num_workers=3, collate_fn=functools.partial(stacked, device))
+    loader = fastload.DataLoader(
+        Noting(device), 4, num_workers=3, copy=False, collate_fn=functools.partial(stacked, device)
+    )
     images_of(device, loader)
     assert device.current_stream() is before
     assert len(seen) == 3
@@ -181,7 +184,9 @@ def test_every_thread_has_a_stream_of_its_own_and_the_consumer_keeps_its(device:
 
 
 def test_the_stream_that_is_current_at_next_is_the_one_that_waits(device: ClockedCuda) -> None:
-    loader = fastload.DataLoader(OnDevice(device), 4, num_workers=2, collate_fn=functools.partial(stacked, device))
+    loader = fastload.DataLoader(
+        OnDevice(device), 4, num_workers=2, copy=False, collate_fn=functools.partial(stacked, device)
+    )
     default = device.current_stream()
     for number, batch in enumerate(loader):
         device.read(batch[0]["images"])
@@ -195,7 +200,7 @@ def test_the_stream_that_is_current_at_next_is_the_one_that_waits(device: Clocke
 def test_threads_work_on_the_device_of_the_thread_that_iterates(device: ClockedCuda) -> None:
     device.set_device(1)
     dataset = OnDevice(device)
-    loader = fastload.DataLoader(dataset, 4, num_workers=2, collate_fn=functools.partial(stacked, device))
+    loader = fastload.DataLoader(dataset, 4, num_workers=2, copy=False, collate_fn=functools.partial(stacked, device))
     batches = list(loader)
     assert {batch[0]["images"].device.index for batch in batches} == {1}
     for batch in batches:
@@ -208,7 +213,7 @@ def test_a_sample_may_be_on_another_device_than_the_current_one(device: ClockedC
         def __getitem__(self, index: int) -> Any:
             return self.device.write(index, device=1)
 
-    loader = fastload.DataLoader(OnSecond(device), 4, num_workers=2, collate_fn=list)
+    loader = fastload.DataLoader(OnSecond(device), 4, num_workers=2, copy=False, collate_fn=list)
     assert [device.read(tensor) for batch in loader for tensor in batch] == list(range(24))
 
 
@@ -216,13 +221,13 @@ def test_objects_of_the_users_may_have_device_memory(device: ClockedCuda) -> Non
     def own(samples: list[Any]) -> OwnBatch:
         return OwnBatch(device.write([device.read(sample["image"]) for sample in samples]))
 
-    loader = fastload.DataLoader(OnDevice(device), 4, num_workers=2, collate_fn=own)
+    loader = fastload.DataLoader(OnDevice(device), 4, num_workers=2, copy=False, collate_fn=own)
     assert sum(len(device.read(batch.tensor)) for batch in loader) == 24
 
 
 def test_iterable_datasets_are_ordered_as_well(device: ClockedCuda) -> None:
     loader = fastload.DataLoader(
-        StreamOnDevice(device), 4, num_workers=2, collate_fn=functools.partial(stacked, device)
+        StreamOnDevice(device), 4, num_workers=2, copy=False, collate_fn=functools.partial(stacked, device)
     )
     assert sorted(map(sum, images_of(device, loader))) == sorted([6, 22, 38] * 2)
 
@@ -238,7 +243,7 @@ def test_a_device_that_comes_into_use_later_is_used_on_its_default_stream(device
             return super().__getitem__(index)
 
     dataset = Late(device)
-    loader = fastload.DataLoader(dataset, 4, num_workers=2, collate_fn=functools.partial(stacked, device))
+    loader = fastload.DataLoader(dataset, 4, num_workers=2, copy=False, collate_fn=functools.partial(stacked, device))
     assert len(images_of(device, loader)) == 6
     assert streams == {device.defaults[0].number}
 
@@ -248,7 +253,7 @@ def test_a_program_without_a_device_does_nothing_for_one(monkeypatch: pytest.Mon
         def is_initialized(self) -> bool:
             return False
 
-    monkeypatch.setattr(_worker_group, "DeviceOrder", functools.partial(DeviceOrder, Untouchable()))
+    monkeypatch.setattr(_iterator, "DeviceOrder", functools.partial(DeviceOrder, Untouchable()))
     assert len(list(fastload.DataLoader(list(range(10)), num_workers=2))) == 10
 
 
@@ -283,10 +288,10 @@ class NoStart(DeviceOrder):
 def test_an_order_that_is_left_out_is_found_in_every_run(
     device: ClockedCuda, monkeypatch: pytest.MonkeyPatch, mutant: Callable[..., Any], num_workers: int
 ) -> None:
-    monkeypatch.setattr(_worker_group, "DeviceOrder", functools.partial(mutant, device))
+    monkeypatch.setattr(_iterator, "DeviceOrder", functools.partial(mutant, device))
     for _ in range(5):
         loader = fastload.DataLoader(
-            OnDevice(device), 4, num_workers=num_workers, collate_fn=functools.partial(stacked, device)
+            OnDevice(device), 4, num_workers=num_workers, copy=False, collate_fn=functools.partial(stacked, device)
         )
         with pytest.raises(OrderError):
             images_of(device, loader)
@@ -304,8 +309,10 @@ def test_an_error_of_the_device_comes_with_the_batch_and_ends_no_thread(
                 raise RuntimeError("device-side assert")
             return super().mark(value)
 
-    monkeypatch.setattr(_worker_group, "DeviceOrder", functools.partial(Failing, device))
-    loader = fastload.DataLoader(OnDevice(device), 4, num_workers=2, collate_fn=functools.partial(stacked, device))
+    monkeypatch.setattr(_iterator, "DeviceOrder", functools.partial(Failing, device))
+    loader = fastload.DataLoader(
+        OnDevice(device), 4, num_workers=2, copy=False, collate_fn=functools.partial(stacked, device)
+    )
     iterator = iter(loader)
     texts = []
     for _ in range(6):
@@ -344,6 +351,6 @@ def test_an_op_without_a_cpu_kernel_gives_in_threads_what_it_gives_without(num_w
     expected = [torch.stack([dataset[index] for index in range(first, first + 8)]).cpu() for first in range(0, 64, 8)]
     side = torch.cuda.Stream()
     with torch.cuda.stream(side):
-        found = [batch * 1 for batch in fastload.DataLoader(dataset, batch_size=8, num_workers=num_workers)]
+        found = [batch * 1 for batch in fastload.DataLoader(dataset, batch_size=8, num_workers=num_workers, copy=False)]
     side.synchronize()
     assert all(torch.equal(batch.cpu(), other) for batch, other in zip(found, expected, strict=True))

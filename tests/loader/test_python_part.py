@@ -809,7 +809,7 @@ def test_the_timeout_is_the_consumers_and_leaves_the_batch(mixed_folder: Path) -
         return label
 
     dataset = dataset_of(mixed_folder, [transforms.CenterCrop(4), transforms.ToTensor()], wait)
-    iterator = iter(PythonPartLoader(dataset, 2, batch_size=8, num_workers=1, timeout=0.05))
+    iterator = iter(PythonPartLoader(dataset, 2, batch_size=8, num_workers=1, timeout=0.05, copy=False))
     with pytest.raises(RuntimeError, match=r"DataLoader timed out after 0\.05 seconds"):
         next(iterator)
     gate.set()
@@ -880,6 +880,6 @@ def test_thread_safe_false_runs_the_users_transforms_one_at_a_time(mixed_folder:
     torch.manual_seed(0)
     expected = recipes.bytes_of(torch_loader(dataset, **arguments))
     torch.manual_seed(0)
-    loader = fastload.DataLoader(dataset, thread_safe=thread_safe, **arguments)
+    loader = fastload.DataLoader(dataset, thread_safe=thread_safe, copy=False, **arguments)
     assert recipes.bytes_of(loader) == expected
     assert most[0] == (2 if thread_safe else 1)

@@ -91,6 +91,7 @@ def test_files_of_every_kind_are_as_pillow_makes_them(mixed: Path) -> None:
         check_file(path)
 
 
+@pytest.mark.slow
 def test_every_corpus_file_is_as_pillow_makes_it(corpora: Path) -> None:
     with (corpora / "MANIFEST.tsv").open() as file:
         paths = [corpora / row["file"] for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)]

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 import torch
 import torchvision_shim  # noqa: F401
+from torch.utils import _python_dispatch
 from torchvision.transforms import v2
 
 from fastload._threads import _draw_mode
 from fastload._threads._draw_mode import GeneratorMode
+from fastload._threads._hidden_draws import HiddenDraws
 
 HALVES = torch.full((3, 5), 0.5)
 INTEGERS = torch.full((3, 5), 7)
@@ -100,7 +103,64 @@ WITHOUT_GENERATOR: dict[str, Callable[[], Any]] = {
     ),
     "v2.ColorJitter": lambda: v2.ColorJitter(0.4, 0.4, 0.4, 0.2)(torch.linspace(0, 1, 48).view(3, 4, 4)),
 }
-ALL: dict[str, Callable[[], Any]] = {**WITH_GENERATOR, **WITHOUT_GENERATOR}
+
+SEQUENCE = torch.linspace(-1, 1, 4 * 6 * 8).view(4, 6, 8)
+IMAGES = torch.linspace(-1, 1, 2 * 3 * 9 * 9).view(2, 3, 9, 9)
+VOLUMES = torch.linspace(-1, 1, 2 * 6 * 6 * 6).view(1, 2, 6, 6, 6)
+QUERIES = torch.linspace(-1, 1, 160).view(2, 2, 5, 8)
+MATRIX = torch.arange(200.0).view(20, 10)
+PACKED = torch.nn.utils.rnn.pack_padded_sequence(SEQUENCE, [4, 3, 3, 2, 1, 1])
+LSTM = torch.nn.LSTM(8, 8, 3, dropout=0.4)
+GRU = torch.nn.GRU(8, 8, 3, dropout=0.4, bidirectional=True)
+RNN = torch.nn.RNN(8, 8, 2, dropout=0.5)
+ATTENTION = torch.nn.MultiheadAttention(8, 2, dropout=0.3)
+ENCODER = torch.nn.TransformerEncoderLayer(8, 2, 16, dropout=0.2)
+functional = torch.nn.functional
+
+# The draws of these are inside of functions that take no generator.
+HIDDEN: dict[str, Callable[[], Any]] = {
+    "LSTM": lambda: LSTM(SEQUENCE)[0],
+    "LSTM of a packed sequence": lambda: LSTM(PACKED)[0].data,
+    "GRU": lambda: GRU(SEQUENCE)[0],
+    "RNN": lambda: RNN(SEQUENCE)[0],
+    "MultiheadAttention": lambda: ATTENTION(SEQUENCE, SEQUENCE, SEQUENCE)[0],
+    "MultiheadAttention without weights": lambda: ATTENTION(SEQUENCE, SEQUENCE, SEQUENCE, need_weights=False)[0],
+    "TransformerEncoderLayer": lambda: ENCODER(SEQUENCE),
+    "attention": lambda: functional.scaled_dot_product_attention(QUERIES, QUERIES, QUERIES, dropout_p=0.3),
+    "causal attention": lambda: functional.scaled_dot_product_attention(
+        QUERIES, QUERIES, QUERIES, dropout_p=0.3, is_causal=True
+    ),
+    "native_dropout": lambda: torch.native_dropout(SEQUENCE, 0.3, True)[0],
+    "native_dropout's mask": lambda: torch.native_dropout(SEQUENCE.transpose(0, 1), 0.3, True)[1],
+    "native_dropout of everything": lambda: torch.native_dropout(SEQUENCE, 1.0, True)[0],
+    "native_dropout when not training": lambda: torch.native_dropout(SEQUENCE, 0.3, False)[0],
+    "feature_dropout": lambda: torch.feature_dropout(IMAGES, 0.3, True),
+    "feature_dropout_": lambda: torch.feature_dropout_(IMAGES.clone(), 0.3, True),
+    "alpha_dropout": lambda: torch.alpha_dropout(SEQUENCE, 0.3, True),
+    "feature_alpha_dropout": lambda: torch.feature_alpha_dropout(IMAGES, 0.3, True),
+    "functional.alpha_dropout": lambda: functional.alpha_dropout(SEQUENCE, 0.3, True),
+    "functional.feature_alpha_dropout": lambda: functional.feature_alpha_dropout(IMAGES, 0.3, True),
+    "functional.dropout1d": lambda: functional.dropout1d(SEQUENCE, 0.3, True),
+    "functional.dropout2d": lambda: functional.dropout2d(IMAGES, 0.3, True),
+    "functional.dropout2d in place": lambda: functional.dropout2d(IMAGES.clone(), 0.3, True, True),
+    "functional.dropout3d": lambda: functional.dropout3d(VOLUMES, 0.3, True),
+    "nn.AlphaDropout": lambda: torch.nn.AlphaDropout(0.2)(SEQUENCE),
+    "rrelu": lambda: torch.rrelu(SEQUENCE, training=True),
+    "functional.rrelu": lambda: functional.rrelu(SEQUENCE, training=True),
+    "functional.rrelu in place": lambda: functional.rrelu(SEQUENCE.clone(), training=True, inplace=True),
+    "gumbel_softmax": lambda: functional.gumbel_softmax(SEQUENCE),
+    "fractional_max_pool2d": lambda: functional.fractional_max_pool2d(IMAGES, 2, output_size=4),
+    "fractional_max_pool2d with indices": lambda: functional.fractional_max_pool2d(
+        IMAGES, 2, output_ratio=(0.6, 0.6), return_indices=True
+    )[1],
+    "fractional_max_pool3d": lambda: functional.fractional_max_pool3d(VOLUMES, 2, output_size=3),
+    "pca_lowrank": lambda: torch.pca_lowrank(MATRIX, 3)[1],
+    "svd_lowrank": lambda: torch.svd_lowrank(MATRIX, 3)[1],
+    "lobpcg": lambda: torch.lobpcg(torch.diag(torch.arange(1.0, 13.0)), 2)[0],
+    "nn.init.sparse_": lambda: torch.nn.init.sparse_(empty(), 0.5),
+    "nn.Linear": lambda: torch.nn.Linear(3, 4).weight.detach(),
+}
+ALL: dict[str, Callable[[], Any]] = {**WITH_GENERATOR, **WITHOUT_GENERATOR, **HIDDEN}
 
 
 def drawn_from_process(call: Callable[[], Any]) -> tuple[Any, torch.Tensor]:
@@ -186,7 +246,64 @@ def test_other_devices_keep_their_own_generators() -> None:
         torch.empty(3, device="meta").uniform_()
         torch.rand_like(HALVES, device="meta")
         torch.dropout(torch.ones(3, device="meta"), 0.5, True)
+        torch.alpha_dropout(torch.ones(3, device="meta"), 0.5, True)
     assert torch.equal(generator.get_state(), before)
+
+
+def test_gradients_go_through_layers_with_hidden_draws() -> None:
+    def gradient() -> torch.Tensor:
+        LSTM.zero_grad()
+        LSTM(SEQUENCE)[0].sum().backward()
+        assert LSTM.weight_hh_l0.grad is not None
+        return LSTM.weight_hh_l0.grad.clone()
+
+    expected, _ = drawn_from_process(gradient)
+    with drawing_from(torch.Generator().manual_seed(5)):
+        assert torch.equal(gradient(), expected)
+
+
+def test_hidden_draws_in_four_threads_leave_the_programs_generator_alone() -> None:
+    def draw(seed: int) -> list[torch.Tensor]:
+        with drawing_from(torch.Generator().manual_seed(seed)):
+            return [LSTM(SEQUENCE)[0] for _ in range(10)]
+
+    expected = []
+    before = torch.get_rng_state()
+    for seed in range(4):
+        torch.manual_seed(seed)
+        expected.append([LSTM(SEQUENCE)[0] for _ in range(10)])
+    torch.manual_seed(9)
+    of_program = [torch.dropout(HALVES, 0.4, True) for _ in range(100)]
+    torch.manual_seed(9)
+    with ThreadPoolExecutor(4) as pool:
+        results = [pool.submit(draw, seed) for seed in range(4)]
+        found_of_program = [torch.dropout(HALVES, 0.4, True) for _ in range(100)]
+        found = [result.result() for result in results]
+    torch.set_rng_state(before)
+    assert all(map(torch.equal, found_of_program, of_program))
+    assert all(all(map(torch.equal, *pair)) for pair in zip(found, expected, strict=True))
+
+
+def test_hidden_draws_leave_what_torchs_compiler_asks_for_as_it_was() -> None:
+    def flags() -> dict[str, Any]:
+        return {name: value for name, value in vars(_python_dispatch).items() if name.startswith("_is_in_")}
+
+    inside, left = threading.Event(), threading.Event()
+
+    def enter_first_and_leave_first() -> None:
+        with HiddenDraws(torch.Generator()):
+            inside.wait(10)
+        left.set()
+
+    before = flags()
+    thread = threading.Thread(target=enter_first_and_leave_first)
+    thread.start()
+    with HiddenDraws(torch.Generator()):
+        inside.set()
+        left.wait(10)
+        assert flags() == before
+    thread.join()
+    assert flags() == before
 
 
 def test_other_threads_are_not_in_the_mode() -> None:

@@ -1,0 +1,63 @@
+// Owning references to Python objects, and the exception that says that Python has one set.
+#pragma once
+
+#include <Python.h>
+
+#include <exception>
+#include <utility>
+
+namespace fastload {
+
+// An owning reference, or none. All of it needs the GIL, and dropping the last one runs whatever its end runs.
+class Ref {
+  public:
+    Ref() = default;
+    // Takes over a reference that the caller owns; null stays null.
+    static Ref steal(PyObject* object) noexcept { return Ref(object); }
+    // Adds a reference; null stays null.
+    static Ref borrow(PyObject* object) noexcept {
+        Py_XINCREF(object);
+        return Ref(object);
+    }
+    Ref(const Ref& other) noexcept : object_(other.object_) { Py_XINCREF(object_); }
+    Ref(Ref&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
+    Ref& operator=(Ref other) noexcept {
+        std::swap(object_, other.object_);
+        return *this;
+    }
+    ~Ref() { Py_XDECREF(object_); }
+
+    PyObject* get() const noexcept { return object_; }
+    // A reference more, for the caller.
+    PyObject* share() const noexcept {
+        Py_XINCREF(object_);
+        return object_;
+    }
+    // Gives the reference to the caller.
+    PyObject* release() noexcept { return std::exchange(object_, nullptr); }
+    explicit operator bool() const noexcept { return object_ != nullptr; }
+
+  private:
+    explicit Ref(PyObject* object) noexcept : object_(object) {}
+
+    PyObject* object_ = nullptr;
+};
+
+// A call into Python has failed, and its exception is set in this thread.
+class PythonError : public std::exception {
+  public:
+    const char* what() const noexcept override { return "a Python exception is set"; }
+};
+
+// What a C function of Python has returned as a new reference. Throws PythonError where it is null.
+inline Ref checked(PyObject* new_reference) {
+    if (new_reference == nullptr) throw PythonError();
+    return Ref::steal(new_reference);
+}
+
+// Throws PythonError where a C function of Python has returned -1.
+inline void check(int result) {
+    if (result < 0) throw PythonError();
+}
+
+}  // namespace fastload

@@ -1,0 +1,14 @@
+#include "python/thread_generators.h"
+
+#include <utility>
+
+namespace fastload {
+
+__thread ThreadSetting thread_setting __attribute__((tls_model("initial-exec"))) = {nullptr, nullptr};
+
+Ref exchange_thread_generators(ThreadGenerators* generators, PyObject* owner) noexcept {
+    Py_XINCREF(owner);
+    return Ref::steal(std::exchange(thread_setting, ThreadSetting{generators, owner}).owner);
+}
+
+}  // namespace fastload

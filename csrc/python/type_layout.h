@@ -1,0 +1,26 @@
+// What a class statement has added to the C structure of a type's instances.
+#pragma once
+
+#include <Python.h>
+
+#include <vector>
+
+namespace fastload {
+
+// Where the instances of a type keep Python objects that its C base does not know of.
+struct TypeLayout {
+    // The nearest of the type and its bases whose size is not explained by __dict__, __weakref__ and __slots__: what
+    // copies the rest of an instance must know this type. Borrowed; it lives as long as the type.
+    PyTypeObject* c_base = nullptr;
+    // Bytes from the start of an instance to each slot; the slot may be empty.
+    std::vector<Py_ssize_t> slot_offsets;
+    // Instances have a __dict__ and the C base has none: a class statement has added it, or a C type that is nothing
+    // else has, as types.SimpleNamespace.
+    bool has_dict = false;
+    bool is_dict_of_class_statement = false;
+};
+
+// Calls no code of the user's.
+TypeLayout layout_of(PyTypeObject* type);
+
+}  // namespace fastload

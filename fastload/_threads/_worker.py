@@ -1,0 +1,286 @@
+"""A thread in the place of one of torch's worker processes, and what it makes batches with."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import queue
+import sys
+import time
+import weakref
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from fastload._delivery._device import leave_captures_alone
+from fastload._delivery._thread_order import DeviceOrder
+from fastload._process._exit import DaemonThread
+from fastload._threads._counters import ThreadCounters
+from fastload._threads._fetcher import BatchFetcher, EndOfStreamError, FetcherFactory
+from fastload._threads._gil_watch import GilWatch
+from fastload._threads._inherited import ThreadState, own_context
+from fastload._threads._random_stream import RandomStream, SampleStream, TorchStream
+from fastload._threads._task import AbandonedError, Task
+from fastload._threads._torch_globals import WorkerGlobals, set_worker_globals, worker_info
+from fastload._threads._worker_error import as_worker_raises
+from fastload._threads._worker_objects import WorkerObjects
+from fastload._worker_state._generators import WorkerGenerators, exchanged
+
+# Note [who keeps whom]
+# The user's code often leads back to the iterator: collate_fn is a method of a trainer that keeps it, or of a loader
+# whose iterator is persistent. What lives as long as the threads do (they themselves, the iterator's finalizer, the
+# handler at exit) must not lead to that code, or the iterator would never be collected and the threads would never end.
+# So a group keeps its threads, and apart from them its workers; a thread keeps its worker only while that makes a
+# batch, and else what the finalizer keeps, the Ender. Copies of the user's objects are kept by the thread as well: they
+# do not lead to the iterator, and they end in the thread that has used them, as an sqlite connection must.
+
+
+@dataclass(frozen=True)
+class WorkerPlan:
+    """What the workers of an iterator share.
+
+    Attributes:
+        make_fetcher: Gives each what it makes batches with.
+        num_workers: At least 1.
+        base_seed: Of the iteration.
+        rng: "torch": each worker draws as torch's would; "sample": draws depend on the sample alone.
+        position: Of the first transform that runs in Python, in the user's pipeline; for rng="sample".
+        pin: Called with each batch; None: batches stay in pageable memory.
+        order: Of what is given to a device.
+        counters: To add to.
+    """
+
+    make_fetcher: FetcherFactory
+    num_workers: int
+    base_seed: int
+    rng: str
+    position: int
+    pin: Callable[[Any], Any] | None
+    order: DeviceOrder
+    counters: ThreadCounters
+    set_device: Callable[[], Any] | None
+
+
+class Ender:
+    """Ends the threads of a group. Leads to queues and nothing else: Note [who keeps whom]."""
+
+    def __init__(self, num_threads: int) -> None:
+        self.owner_pid = os.getpid()
+        self.is_ending = False
+        self.changed: queue.SimpleQueue[None] = queue.SimpleQueue()  # an item when a task is done or all is over
+        self.tasks: list[queue.SimpleQueue[Task | None]] = [queue.SimpleQueue() for _ in range(num_threads)]
+
+    def signal_end(self) -> None:
+        if os.getpid() != self.owner_pid:  # a child has a copy of this object, but not the threads
+            return
+        self.is_ending = True
+        for tasks in self.tasks:
+            tasks.put(None)
+        self.changed.put(None)
+
+
+class Worker:
+    """What torch's worker process would have for itself; makes its batches, one after the other, in its thread.
+
+    Args:
+        plan: What it shares with the others.
+        number: From 0.
+        own: Its objects, and the generators that they hold.
+        is_abandoned: Whether its batches are not wanted any more.
+    """
+
+    def __init__(self, plan: WorkerPlan, number: int, own: WorkerObjects, is_abandoned: Callable[[], bool]) -> None:
+        self.number = number
+        self.is_active = True  # its stream has not ended
+        self.context = own_context()
+        self.generators = WorkerGenerators(plan.base_seed, number)
+        info = worker_info(number, plan.num_workers, plan.base_seed + number, own.code.dataset, self.generators)
+        self.globals = WorkerGlobals(info, self.generators.torch)
+        self.gil_watch = GilWatch(plan.counters)
+        self._plan = plan
+        self._own = own
+        self._is_group_ending = is_abandoned
+        self._problem: BaseException | None = None  # why no batch can be made
+
+    def prepare(self, until_end: contextlib.ExitStack) -> None:
+        """Called first, in the thread. What is to be undone when that ends goes to `until_end`."""
+        plan = self._plan
+        try:
+            if num_threads_is_of_thread():
+                torch.get_num_threads()  # at its first use in a thread torch takes the number set last anywhere
+                torch.set_num_threads(1)
+            if plan.set_device is not None:
+                plan.set_device()
+            until_end.enter_context(exchanged())
+            self._own.enter()
+            stream = self._make_stream()
+            with self.generators.entered(), stream.mode():
+                code = self._own.code.initialised(self.number)
+            self._own.fetcher = plan.make_fetcher(stream, self.number, code)
+        except BaseException as error:  # noqa: BLE001 - a thread has no caller
+            self._problem = error
+
+    def _make_stream(self) -> RandomStream:
+        if self._plan.rng == "sample":
+            return SampleStream(self._plan.position, self.generators, self._own.generators)
+        generators = self.generators
+        return TorchStream(lambda: generators.torch, is_of_process=False)
+
+    def make(self, task: Task) -> None:
+        """Finishes it, with a batch or with what came in its place."""
+        try:
+            if self._problem is not None:
+                raise self._problem
+            self._plan.order.enter()
+            fetcher: BatchFetcher = self._own.fetcher
+            with self._own.watched(), self.generators.entered():
+                batch = fetcher.fetch(task.indices, task.key, task.epoch, self._is_abandoned)
+            batch = batch if self._plan.pin is None else self._plan.pin(batch)
+            task.finish(batch, mark=self._plan.order.mark(batch))
+        except AbandonedError:
+            pass
+        except EndOfStreamError:
+            task.finish(is_end_of_stream=True)
+        except BaseException as error:  # noqa: BLE001 - a thread has no caller; who waits for the batch gets it
+            task.finish(error=as_worker_raises(error, task.worker_id))
+
+    def let_go(self) -> None:
+        """Called last: what it works with ends in the thread."""
+        self._own.end()
+
+    @property
+    def copies(self) -> WorkerObjects | None:
+        """Its objects, where they are its own."""
+        return self._own if self._own.is_copied else None
+
+    def _is_abandoned(self) -> bool:
+        """Asked between samples."""
+        self.gil_watch.look()
+        return self._is_group_ending()
+
+
+class WorkerThread(DaemonThread):
+    """Has its worker make what it is given, batch after batch; ends the worker's objects with itself.
+
+    Also what torch's iterators have of each worker in their ``_workers``, as far as a thread has it.
+
+    Args:
+        ender: Of its group.
+        worker: Note [who keeps whom].
+        state: Of the thread that iterates.
+        counters: To add to.
+        report_ready: Called when the worker is prepared.
+    """
+
+    def __init__(
+        self,
+        ender: Ender,
+        worker: Worker,
+        state: ThreadState,
+        counters: ThreadCounters,
+        report_ready: Callable[[], None],
+    ) -> None:
+        super().__init__(f"fastload-python-{worker.number}")
+        self._ender = ender
+        self._tasks = ender.tasks[worker.number]
+        self._worker = weakref.ref(worker)
+        self._copies = worker.copies
+        self._state = state
+        self._counters = counters
+        self._gil_watch = worker.gil_watch
+        self._report_ready = report_ready
+
+    @property
+    def pid(self) -> int:
+        """Of this process."""
+        return self._ender.owner_pid
+
+    @property
+    def exitcode(self) -> int | None:
+        """None while it runs."""
+        return None if self.is_alive() else 0
+
+    def terminate(self) -> None:
+        """Ends all threads of its iteration after the samples at hand; who waits for a batch gets LoaderClosedError."""
+        self.signal_end()
+
+    def signal_end(self) -> None:
+        self._ender.signal_end()
+
+    def run(self) -> None:
+        try:
+            with self._state.entered(), _event_loop(), contextlib.ExitStack() as until_end:
+                self._call(Worker.prepare, until_end)
+                self._report_ready()
+                while (task := self._next_task()) is not None:
+                    self._call(Worker.make, task)
+                    del task
+                self._call(Worker.let_go)
+        finally:
+            if self._copies is not None:
+                self._copies.end()
+            self._copies = None
+
+    def _call(self, method: Callable[..., None], *arguments: Any) -> None:
+        """Calls it in what the worker has for itself. Nothing is left to be done where the group was collected."""
+        if (worker := self._worker()) is None:
+            return
+        set_worker_globals(worker.globals)
+        try:
+            worker.context.run(method, worker, *arguments)
+        finally:
+            set_worker_globals(None)
+
+    def _next_task(self) -> Task | None:
+        self._gil_watch.look()
+        begin = time.monotonic()
+        while (task := self._tasks.get()) is not None and task.is_taken:
+            del task
+        if task is not None:
+            task.is_taken = True
+        self._counters.add({"worker_wait_seconds": time.monotonic() - begin})
+        return None if self._ender.is_ending else task
+
+
+@contextlib.contextmanager
+def _event_loop() -> Iterator[None]:
+    """In it the calling thread has an event loop where the program uses asyncio, as a process's main thread has."""
+    asyncio = sys.modules.get("asyncio")
+    if asyncio is None:
+        yield
+        return
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    try:
+        yield
+    finally:
+        asyncio.set_event_loop(None)
+        loop.close()
+
+
+def setter_of_current_device() -> Callable[[], Any] | None:
+    """What makes this thread's current device that of another, one of fastload's; None where there is no device."""
+    if hasattr(torch, "accelerator"):  # since torch 2.6
+        if not torch.accelerator.is_available():
+            return None
+        set_device: Callable[[int], None] = torch.accelerator.set_device_index
+        index = torch.accelerator.current_device_index()
+    elif torch.cuda.is_available():
+        set_device, index = torch.cuda.set_device, torch.cuda.current_device()
+    else:
+        return None
+
+    def set_device_of_thread() -> None:
+        set_device(index)
+        leave_captures_alone(index)
+
+    return set_device_of_thread
+
+
+@functools.cache
+def num_threads_is_of_thread() -> bool:
+    """Whether torch.set_num_threads() has an effect on the calling thread, and not on all at once."""
+    return "ATen parallel backend: OpenMP" in torch.__config__.parallel_info()

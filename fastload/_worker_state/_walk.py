@@ -1,0 +1,104 @@
+"""Where objects are, as a user writes it: `dataset.index[3].env`."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import types
+import weakref
+from collections import deque
+from collections.abc import Iterator
+from typing import Any
+
+# Of long containers the first elements are looked at: the others are like them.
+_MAX_ELEMENTS = 100
+_MAX_OBJECTS = 20_000
+_PLAIN = (str, bytes, int, float, bool, complex, type(None), type, types.ModuleType)
+
+
+def walk(roots: tuple[Any, ...], names: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
+    """(path, object) for each object that can be reached, nearest first, each once; plain values are left out.
+
+    No method of the user's is called.
+    """
+    left = deque(zip(names, roots, strict=True))
+    seen: dict[int, Any] = {}  # with the objects, so that no address is of two
+    while left and len(seen) < _MAX_OBJECTS:
+        path, thing = left.popleft()
+        if type(thing) in _PLAIN or id(thing) in seen:
+            continue
+        seen[id(thing)] = thing
+        yield path, thing
+        left.extend(_parts(path, thing))
+
+
+def _parts(path: str, thing: Any) -> Iterator[tuple[str, Any]]:
+    kind = type(thing)
+    bases = type.__dict__["__mro__"].__get__(kind)
+    if _is_a(bases, dict):
+        for key, value in _first(dict.items(thing)):
+            yield f"{path}[{_shown(key)}]", value
+            if type(key) not in _PLAIN:
+                yield f"a key of {path}", key
+    elif _is_a(bases, list, tuple, deque):
+        base = next(base for base in bases if base in (list, tuple, deque))
+        yield from ((f"{path}[{number}]", value) for number, value in enumerate(_first(base.__iter__(thing))))
+    elif _is_a(bases, set, frozenset):
+        base = next(base for base in bases if base in (set, frozenset))
+        yield from ((f"an element of {path}", value) for value in _first(base.__iter__(thing)))
+    elif kind is types.FunctionType:
+        yield from _parts_of_function(path, thing)
+    elif kind is types.MethodType:
+        yield f"{path}.__self__", thing.__self__
+        yield f"{path}.__func__", thing.__func__
+    elif kind is types.BuiltinMethodType:
+        yield f"{path}.__self__", thing.__self__
+    elif _is_a(bases, functools.partial):
+        for name in ("func", "args", "keywords"):
+            yield f"{path}.{name}", functools.partial.__dict__[name].__get__(thing)
+    elif _is_a(bases, weakref.ref):
+        yield f"{path}()", weakref.ref.__call__(thing)
+    yield from _attributes(path, thing, bases)
+
+
+def _attributes(path: str, thing: Any, bases: tuple[type, ...]) -> Iterator[tuple[str, Any]]:
+    for base in bases:
+        found = type.__dict__["__dict__"].__get__(base).get("__dict__")
+        if isinstance(found, types.GetSetDescriptorType) and base is not type:
+            attributes = found.__get__(thing)
+            if isinstance(attributes, dict):
+                yield from ((f"{path}.{name}", value) for name, value in _first(dict.items(attributes), 10_000))
+            break
+    for base in bases:
+        content = type.__dict__["__dict__"].__get__(base)
+        slots = content.items() if "__slots__" in content else ()
+        for name, member in slots:
+            if type(member) is types.MemberDescriptorType:
+                with contextlib.suppress(AttributeError):  # it is empty
+                    yield f"{path}.{name}", member.__get__(thing)
+
+
+def _parts_of_function(path: str, function: types.FunctionType) -> Iterator[tuple[str, Any]]:
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        with contextlib.suppress(ValueError):  # it is empty
+            yield f"{name} in {path}", cell.cell_contents
+    yield from ((f"a default of {path}", value) for value in function.__defaults__ or ())
+    yield from ((f"the default of {name} in {path}", value) for name, value in (function.__kwdefaults__ or {}).items())
+
+
+def _is_a(bases: tuple[type, ...], *kinds: type) -> bool:
+    """What isinstance() says, without a question to the object."""
+    return any(kind in bases for kind in kinds)
+
+
+def _first(values: Any, number: int = _MAX_ELEMENTS) -> list[Any]:
+    found: list[Any] = []
+    for value in values:
+        if len(found) == number:
+            break
+        found.append(value)
+    return found
+
+
+def _shown(key: Any) -> str:
+    return repr(key) if type(key) in (str, int) else f"<{type(key).__name__}>"

@@ -1,0 +1,27 @@
+"""What == compares wholly: values with the bytes of their tensors, errors with their words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+
+def flat(value: Any) -> Any:
+    """`value` with its tensors and arrays as types, shapes and bytes, so that == compares everything."""
+    if isinstance(value, torch.Tensor):
+        return "tensor", value.dtype, tuple(value.shape), value.contiguous().numpy().tobytes()
+    if isinstance(value, np.ndarray):
+        return "array", value.dtype, value.shape, value.tobytes()
+    if isinstance(value, dict):
+        return type(value), [(key, flat(item)) for key, item in value.items()]
+    if isinstance(value, (list, tuple)):
+        return type(value), [flat(item) for item in value]
+    return type(value), value
+
+
+def words(error: Exception) -> tuple[str, str, list[str]]:
+    """Type and words of an error that a worker may have raised, without the traceback between them."""
+    lines = [*str(error).splitlines(), ""]
+    return type(error).__name__, lines[0].replace("worker process", "worker thread"), lines[-2:]

@@ -1,0 +1,26 @@
+"""The map data set that tests derive theirs from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.utils.data import Dataset
+
+NUM_SAMPLES = 23
+
+
+class Numbered(Dataset[Any]):
+    """Sample i is what the class's method makes of i."""
+
+    def __init__(self, length: int = NUM_SAMPLES) -> None:
+        self.length = length
+
+    def __len__(self) -> int:
+        return self.length
+
+    def __getitem__(self, index: int) -> Any:
+        return self.sample(range(self.length)[index])
+
+    def sample(self, index: int) -> Any:
+        return torch.full((2, 3), float(index)), index

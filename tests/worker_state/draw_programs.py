@@ -1,0 +1,341 @@
+"""Programs that draw from random, from NumPy's global generator and from torch's default one; and mixed dtypes."""
+
+from __future__ import annotations
+
+import random
+import uuid
+from collections.abc import Callable
+from random import gauss as gauss_by_name
+from random import shuffle as shuffle_by_name
+from typing import Any
+
+import numpy as np
+import torch
+from numbered import Numbered
+from numpy.random import normal as normal_by_name
+from program import Chapter, Setting, Transformed
+from torch.nn import functional
+
+DRAWS = Chapter()
+COLLATION = Chapter()
+
+_LETTERS = "abcdefgh"
+
+
+def shuffled(shuffle: Callable[[Any], Any], values: Any) -> Any:
+    shuffle(values)
+    return values
+
+
+def in_a_forked_stream() -> Any:
+    """Seeds, draws and puts the states back, in all three."""
+    kept = random.getstate(), np.random.get_state(), torch.get_rng_state()
+    random.seed(1)
+    np.random.seed(1)
+    torch.manual_seed(1)
+    found = random.random(), np.random.rand(), float(torch.rand(1))
+    random.setstate(kept[0])
+    np.random.set_state(kept[1])
+    torch.set_rng_state(kept[2])
+    return *found, random.random(), np.random.rand(), float(torch.rand(1))
+
+
+# What -> (one line, sample from index).
+_DRAWS: dict[str, tuple[str, Callable[[int], Any]]] = {
+    "random.random": ("every sample one number", lambda _: random.random()),
+    "random.gauss": ("pairs of which one is kept in the generator", lambda _: random.gauss(0, 1)),
+    "random.gauss by name": ("a function imported from the module", lambda _: gauss_by_name(0, 1)),
+    "random.choice": ("choice, choices and sample", lambda _: (random.choice(_LETTERS), random.choices(_LETTERS, k=2))),
+    "random.sample": ("sample and randrange", lambda index: (random.sample(range(50), 3), random.randrange(index + 1))),
+    "random.shuffle": ("a list in place", lambda _: shuffled(random.shuffle, [*range(6)])),
+    "random.shuffle by name": ("a function imported from the module", lambda _: shuffled(shuffle_by_name, [*range(6)])),
+    "random.getrandbits": ("bits and bytes", lambda _: (random.getrandbits(40), random.randbytes(3))),
+    "distributions of random": (
+        "betavariate, expovariate, triangular, vonmisesvariate and others",
+        lambda _: (
+            random.betavariate(1, 2),
+            random.expovariate(1),
+            random.triangular(0, 1),
+            random.gammavariate(2, 1),
+            random.lognormvariate(0, 1),
+            random.normalvariate(0, 1),
+            random.vonmisesvariate(0, 1),
+            random.paretovariate(1),
+            random.weibullvariate(1, 2),
+            random.uniform(3, 4),
+            random.randint(1, 6),
+        ),
+    ),
+    "random.seed": ("seeded by the index", lambda index: (random.seed(index), random.random(), random.gauss(0, 1))[1:]),
+    "random.getstate": ("the state itself", lambda _: (random.random(), sum(random.getstate()[1][:-1]) % 1_000_003)),
+    "np.random.rand": ("every sample some numbers", lambda _: np.random.rand(2)),
+    "np.random.normal": ("pairs of which one is kept", lambda _: (np.random.normal(), np.random.standard_normal(2))),
+    "np.random.normal by name": ("a function imported from the module", lambda _: normal_by_name(1, 2)),
+    "np.random.choice": (
+        "with and without weights",
+        lambda _: (np.random.choice(9, 3, replace=False), np.random.choice([5, 6], p=[0.3, 0.7])),
+    ),
+    "np.random.permutation": ("of a number and of an array", lambda _: np.random.permutation(6)),
+    "np.random.shuffle": ("an array in place", lambda _: shuffled(np.random.shuffle, np.arange(7))),
+    "distributions of NumPy": (
+        "beta, binomial, dirichlet, multinomial, poisson and others",
+        lambda _: (
+            np.random.beta(1, 2),
+            np.random.binomial(9, 0.4),
+            np.random.dirichlet([1, 2]),
+            np.random.multinomial(5, [0.2, 0.8]),
+            np.random.poisson(3),
+            np.random.gamma(2),
+            np.random.exponential(),
+            np.random.uniform(1, 2),
+            np.random.randint(0, 99, 2),
+            np.random.random_sample(),
+            np.random.laplace(),
+            np.random.multivariate_normal([0, 0], np.eye(2)),
+        ),
+    ),
+    "np.random.bytes": ("raw bytes", lambda _: np.random.bytes(3)),
+    "np.random.seed": ("seeded by the index", lambda index: (np.random.seed(index), np.random.randn())[1]),
+    "np.random.get_state": (
+        "the state itself, with the kept value",
+        lambda index: (np.random.randn(index % 3), np.random.get_state()[2:], int(np.random.get_state()[1].sum()))[1:],
+    ),
+    "torch.rand": ("functions of torch", lambda _: (torch.rand(2), torch.randn(1), torch.randint(9, (2,)))),
+    "torch.randperm": (
+        "permutations and multinomial",
+        lambda _: (torch.randperm(5), torch.multinomial(torch.ones(4), 2)),
+    ),
+    "tensors' own methods": (
+        "uniform_, normal_, bernoulli_, exponential_, random_",
+        lambda _: (
+            torch.zeros(2).uniform_(),
+            torch.zeros(2).normal_(),
+            torch.zeros(3).bernoulli_(),
+            torch.zeros(1).exponential_(),
+            torch.zeros(1).random_(9),
+            torch.rand_like(torch.zeros(2)),
+            torch.bernoulli(torch.full((2,), 0.5)),
+        ),
+    ),
+    "dropout": ("functional dropout and its layer", lambda _: functional.dropout(torch.ones(6), 0.5)),
+    "torch.distributions": (
+        "Normal, Beta and Categorical",
+        lambda _: (
+            torch.distributions.Normal(0.0, 1.0).sample(),
+            torch.distributions.Beta(torch.tensor(0.4), torch.tensor(0.4)).sample(),
+            torch.distributions.Categorical(torch.ones(5)).sample(),
+        ),
+    ),
+    "initialisation of layers": (
+        "weights of a layer made in a sample",
+        lambda _: torch.nn.Linear(2, 1).weight.detach(),
+    ),
+    "torch.manual_seed": (
+        "seeded by the index",
+        lambda index: (torch.manual_seed(index).initial_seed(), torch.rand(1)),
+    ),
+    "torch.seed": ("what the generator says of its seed", lambda _: (torch.initial_seed(), torch.rand(1))),
+    "default_generator.manual_seed": (
+        "a method of the default generator",
+        lambda index: (torch.default_generator.manual_seed(index) is not None, torch.rand(1)),
+    ),
+    "default_generator.get_state": (
+        "get_state and set_state beside a draw",
+        lambda _: (
+            state := torch.default_generator.get_state(),
+            torch.rand(1),
+            torch.default_generator.set_state(state) is not None,
+            torch.rand(1),
+        )[1:],
+    ),
+    "default_generator.initial_seed": ("the worker's seed", lambda _: torch.default_generator.initial_seed()),
+    "default_generator.clone_state": (
+        "a copy of the generator that goes on by itself",
+        lambda _: (torch.rand(1, generator=torch.default_generator.clone_state()), torch.rand(1)),
+    ),
+    "default_generator as an argument": (
+        "generator=torch.default_generator",
+        lambda _: torch.rand(2, generator=torch.default_generator),
+    ),
+    "torch.random.fork_rng": ("a draw beside the stream", lambda _: (forked_rand(), torch.rand(1))),
+    "all three in one sample": (
+        "the order of draws in three generators",
+        lambda index: (random.random(), np.random.rand(index % 3).sum(), torch.rand(1), random.gauss(0, 1)),
+    ),
+    "all three put back": ("states that are taken and put back", lambda _: in_a_forked_stream()),
+    "now and then": (
+        "the first samples draw nothing",
+        lambda index: (random.random(), np.random.rand()) if index in (6, 7, 9, 20) else (0.0, 0.0),
+    ),
+    "uuid": ("names from the system, of which only the length is seen", lambda _: len(str(uuid.uuid4()))),
+}
+
+
+def forked_rand() -> torch.Tensor:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(3)
+        return torch.rand(1)
+
+
+for _name, (_about, _draw) in _DRAWS.items():
+    DRAWS.add(_name, _about, lambda draw=_draw: Setting(Transformed(draw), {"shuffle": True}))
+
+
+@DRAWS.program
+def a_layer_with_hidden_dropout() -> Any:
+    """Dropout inside of an LSTM."""
+    torch.manual_seed(2)
+    layer = torch.nn.LSTM(2, 2, num_layers=2, dropout=0.5)
+
+    def transform(index: int) -> Any:
+        with torch.no_grad():
+            return layer(torch.full((3, 1, 2), float(index)))[0]
+
+    return Transformed(transform)
+
+
+@DRAWS.program
+def attention_with_dropout() -> Any:
+    """scaled_dot_product_attention with dropout_p."""
+
+    def transform(index: int) -> Any:
+        query = torch.full((1, 4, 2), float(index + 1))
+        return functional.scaled_dot_product_attention(query, query, torch.eye(4)[None], dropout_p=0.5)
+
+    return Transformed(transform)
+
+
+@DRAWS.program
+def native_dropout() -> Any:
+    """torch.native_dropout and a layer of dropout in training mode."""
+    layer = torch.nn.Dropout(0.3)
+    return Transformed(lambda _: (torch.native_dropout(torch.ones(5), 0.5, True), layer(torch.ones(5))))
+
+
+@DRAWS.program
+def draws_with_own_generator_of_the_loader() -> Any:
+    """generator= of the loader and draws of the samples."""
+    return Setting(
+        Transformed(lambda _: (random.random(), np.random.rand(), torch.rand(1))),
+        {"shuffle": True, "generator": torch.Generator().manual_seed(3)},
+    )
+
+
+@DRAWS.program
+def draws_in_collate() -> Any:
+    """Mixup whose weights collate_fn draws from NumPy."""
+
+    def mixup(samples: list[Any]) -> Any:
+        images, labels = torch.utils.data.default_collate(samples)
+        weight = float(np.random.beta(0.4, 0.4))
+        order = torch.from_numpy(np.random.permutation(len(images)))
+        return weight * images + (1 - weight) * images[order], labels, labels[order], weight
+
+    return Setting(Numbered(), {"collate_fn": mixup, "shuffle": True})
+
+
+@DRAWS.program
+def draws_in_collate_and_samples() -> Any:
+    """Samples and collate_fn draw in turn from random."""
+
+    def cutmix(samples: list[Any]) -> Any:
+        return torch.utils.data.default_collate(samples), random.betavariate(1, 1), random.sample(range(9), 2)
+
+    return Setting(Transformed(lambda _: random.random()), {"collate_fn": cutmix})
+
+
+@DRAWS.program
+def draws_in_a_property_and_a_generator_expression() -> Any:
+    """Draws in odd places: a comparison, a property, a generator expression."""
+
+    class Weight:
+        @property
+        def value(self) -> float:
+            return random.random()
+
+        def __lt__(self, other: Any) -> bool:
+            return random.random() < 0.5
+
+    def transform(index: int) -> Any:
+        weight = Weight()
+        return sum(np.random.rand() for _ in range(index % 4)), weight.value, sorted([weight, weight])[0] is weight
+
+    return Transformed(transform)
+
+
+@DRAWS.program
+def random_errors() -> Any:
+    """A sample that fails where a draw says so."""
+
+    def transform(index: int) -> Any:
+        if random.random() < 0.08:
+            raise ValueError(f"sample {index}: {np.random.rand():.6f}")
+        return index
+
+    return Setting(Transformed(transform), {"shuffle": True})
+
+
+@DRAWS.program
+def rejected_samples() -> Any:
+    """A sample that is drawn again until it is good."""
+
+    class Data(Numbered):
+        tries = 0
+
+        def sample(self, index: int) -> Any:
+            while np.random.rand() < 0.3:
+                self.tries += 1
+                return self[random.randrange(len(self))]
+            return index, self.tries
+
+    return Data()
+
+
+# ---- what default_collate makes of mixed samples --------------------------------------------------------------------
+
+_MIXED = {
+    "float16 then float32": [torch.tensor([1.5], dtype=torch.float16), torch.tensor([1.0001])],
+    "float32 then float16": [torch.tensor([1.0001]), torch.tensor([1.5], dtype=torch.float16)],
+    "uint8 then int64": [torch.tensor([7], dtype=torch.uint8), torch.tensor([3000])],
+    "uint8 then float32": [torch.tensor([7], dtype=torch.uint8), torch.tensor([1.5])],
+    "float64 then int32": [torch.tensor([0.1], dtype=torch.float64), torch.tensor([3], dtype=torch.int32)],
+    "bool then int64": [torch.tensor([True]), torch.tensor([3])],
+    "int64 then bool": [torch.tensor([3]), torch.tensor([True])],
+    "arrays of float32 then float64": [np.float32([1.5]), np.float64([0.1])],
+    "numbers of two types": [1, 2.5],
+    "numbers after floats": [2.5, 1],
+    "NumPy scalars": [np.float32(1.5), np.float64(0.1)],
+    "shapes that differ": [torch.zeros(2), torch.zeros(3)],
+    "a channel more": [torch.zeros(1, 2), torch.zeros(3, 2)],
+    "a tensor that does not own its storage": [torch.zeros(4)[::2], torch.arange(8.0)[4:6]],
+    "a transposed tensor": [torch.arange(6.0).view(2, 3).T, torch.arange(6.0).view(3, 2)],
+    "a tensor with a gradient": [torch.ones(2, requires_grad=True).detach(), torch.zeros(2)],
+    "an empty tensor": [torch.zeros(0), torch.zeros(0)],
+    "dicts with other keys": [{"a": 1, "b": 2}, {"a": 1, "c": 2}],
+    "lists of other lengths": [[1, 2], [1]],
+    "None": [None, None],
+    "text and bytes": ["a", "b"],
+}
+for _name, _values in _MIXED.items():
+    COLLATION.add(
+        f"collation of {_name}",
+        "what the batch's first sample decides for the others",
+        lambda values=_values: Transformed(lambda index: values[index % 2]),
+    )
+
+
+@COLLATION.program
+def a_collate_function_with_default_collate() -> Any:
+    """default_collate called by the user's own collate_fn in the worker."""
+    values = _MIXED["float16 then float32"]
+    return Setting(
+        Transformed(lambda index: values[index % 2]),
+        {"collate_fn": lambda samples: {"batch": torch.utils.data.default_collate(samples)}},
+    )
+
+
+@COLLATION.program
+def default_collate_in_a_sample() -> Any:
+    """default_collate called in a sample, where it sees the worker, too."""
+    values: list[Any] = _MIXED["uint8 then int64"]
+    return Transformed(lambda _: torch.utils.data.default_collate(values))

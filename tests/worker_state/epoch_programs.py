@@ -1,0 +1,547 @@
+"""Programs that change between epochs, datasets in datasets, init functions and streams."""
+
+from __future__ import annotations
+
+import collections
+import itertools
+import os
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numbered import NUM_SAMPLES, Numbered
+from program import Chapter, Setting, Transformed
+from torch.utils.data import ChainDataset, ConcatDataset, IterableDataset, StackDataset, Subset, get_worker_info
+
+EPOCHS = Chapter()
+STREAMS = Chapter()
+
+
+class Counting(Numbered):
+    calls = 0
+
+    def sample(self, index: int) -> Any:
+        self.calls += 1
+        return index, self.calls
+
+
+class Epochs(Numbered):
+    epoch = -1
+
+    def set_epoch(self, epoch: int) -> None:
+        self.epoch = epoch
+
+    def sample(self, index: int) -> Any:
+        return index, self.epoch
+
+
+@EPOCHS.program
+def set_epoch() -> Any:
+    """dataset.set_epoch() before each epoch, which persistent workers do not see."""
+    data = Epochs()
+    return Setting(data, before_epoch=data.set_epoch)
+
+
+@EPOCHS.program
+def a_curriculum() -> Any:
+    """A list of samples that grows from epoch to epoch."""
+
+    class Data(Numbered):
+        def __init__(self) -> None:
+            super().__init__(8)
+            self.items = [*range(8)]
+
+        def sample(self, index: int) -> Any:
+            return self.items[index], len(self.items)
+
+    data = Data()
+
+    def grow(epoch: int) -> None:
+        data.items = [100 * epoch + item for item in range(8 + epoch)]
+
+    return Setting(data, before_epoch=grow)
+
+
+@EPOCHS.program
+def a_curriculum_in_place() -> Any:
+    """A list and an array that the program changes in place."""
+    items, scale = [*range(NUM_SAMPLES)], np.ones(1)
+
+    def change(epoch: int) -> None:
+        items.reverse()
+        scale[0] += epoch
+
+    return Setting(Transformed(lambda index: items[index] * scale[0]), before_epoch=change)
+
+
+@EPOCHS.program
+def a_transform_exchanged_between_epochs() -> Any:
+    """dataset.transform set anew, as training ends without augmentation."""
+    data = Transformed(lambda index: index)
+
+    def exchange(epoch: int) -> None:
+        data.transform = lambda index: index * 10**epoch
+
+    return Setting(data, before_epoch=exchange)
+
+
+@EPOCHS.program
+def the_programs_own_draws_between_epochs() -> Any:
+    """The program draws from all three generators before each epoch."""
+
+    def draw(epoch: int) -> None:
+        random.gauss(0, 1)
+        np.random.rand(epoch)
+        torch.rand(2)
+
+    return Setting(Transformed(lambda _: random.random() + np.random.rand()), {"shuffle": True}, before_epoch=draw)
+
+
+@EPOCHS.program
+def a_subset_of_a_counting_dataset() -> Any:
+    """Subset and the dataset that it leads to."""
+    inner = Counting()
+    return Setting(Subset(inner, [*range(0, NUM_SAMPLES, 2), 1, 1, 3]), after_epoch=lambda: inner.calls)
+
+
+@EPOCHS.program
+def one_dataset_twice_in_a_concatenation() -> Any:
+    """ConcatDataset of a dataset, itself and a subset of it: one count."""
+    inner = Counting()
+    return Setting(ConcatDataset([inner, Subset(inner, [1, 2]), inner]), {"shuffle": True})
+
+
+@EPOCHS.program
+def stacked_datasets_that_share_a_generator() -> Any:
+    """StackDataset of two that draw from one generator."""
+    generator = random.Random(3)
+    first, second = (Transformed(lambda index: generator.random() + index) for _ in range(2))
+    return StackDataset(first, second)
+
+
+@EPOCHS.program
+def a_wrapper_that_asks_others() -> Any:
+    """A dataset that adds random samples of another, as mixup and mosaic do."""
+
+    class Mixed(Numbered):
+        def __init__(self, inner: Any) -> None:
+            super().__init__()
+            self.inner, self.recent = inner, collections.deque([0], maxlen=3)
+
+        def sample(self, index: int) -> Any:
+            self.recent.append(index)
+            other = random.randrange(len(self.inner))
+            return self.inner[index], self.inner[other], self.inner[random.choice(self.recent)]
+
+    return Setting(Mixed(Counting()), {"shuffle": True})
+
+
+@EPOCHS.program
+def wrappers_in_wrappers() -> Any:
+    """Three wrappers, each with a cache that evicts."""
+
+    class Cached(Numbered):
+        def __init__(self, inner: Any, size: int) -> None:
+            super().__init__()
+            self.inner, self.size = inner, size
+            self.cache: collections.OrderedDict[int, Any] = collections.OrderedDict()
+            self.misses = 0
+
+        def sample(self, index: int) -> Any:
+            key = index % 7
+            if key not in self.cache:
+                self.misses += 1
+                self.cache[key] = self.inner[key]
+                if len(self.cache) > self.size:
+                    self.cache.popitem(last=False)
+            return self.cache[key], self.misses
+
+    return Setting(Cached(Cached(Counting(), 2), 3), {"shuffle": True})
+
+
+@EPOCHS.program
+def a_list_of_lists_as_dataset() -> Any:
+    """A plain list whose elements collate_fn changes."""
+
+    def collate(samples: list[list[int]]) -> Any:
+        for sample in samples:
+            sample.append(len(sample))
+        return [len(sample) for sample in samples]
+
+    data = [[index] for index in range(9)]
+    return Setting(
+        data, {"collate_fn": collate, "sampler": [0, 1, 2, 0, 1, 2, 3, 3, 0, 1, 0, 2]}, after_epoch=lambda: data
+    )
+
+
+@EPOCHS.program
+def a_dict_as_dataset() -> Any:
+    """A dict of arrays, written by collate_fn."""
+    data = {index: np.full(2, index) for index in range(12)}
+
+    def collate(samples: list[Any]) -> Any:
+        samples[0] += 100
+        return torch.utils.data.default_collate(samples)
+
+    return Setting(data, {"collate_fn": collate, "sampler": [*range(12), *range(12)]}, after_epoch=lambda: data[0])
+
+
+@EPOCHS.program
+def an_init_function_that_seeds() -> Any:
+    """torch's recipe: random and NumPy seeded by torch.initial_seed()."""
+
+    def begin(_worker_id: int) -> None:
+        seed = torch.initial_seed() % 2**32
+        np.random.seed(seed)
+        random.seed(seed)
+
+    def transform(_index: int) -> Any:
+        return random.random(), random.gauss(0, 1), np.random.rand(2), np.random.randn(), torch.rand(1)
+
+    return Setting(Transformed(transform), {"worker_init_fn": begin, "generator": torch.Generator().manual_seed(0)})
+
+
+@EPOCHS.program
+def an_init_function_with_fixed_seeds() -> Any:
+    """The same numbers in each epoch."""
+
+    def begin(worker_id: int) -> None:
+        np.random.seed(42 + worker_id)
+        random.seed(42 + worker_id)
+        torch.manual_seed(42 + worker_id)
+
+    def transform(_index: int) -> Any:
+        return random.randint(0, 9), np.random.permutation(4), torch.randperm(3)
+
+    return Setting(Transformed(transform), {"worker_init_fn": begin})
+
+
+@EPOCHS.program
+def an_init_function_that_shards() -> Any:
+    """get_worker_info().dataset.items set to this worker's part."""
+    data = Transformed(lambda index: index)
+    data.items = [*range(100)]  # type: ignore[attr-defined]
+    data.transform = lambda index: data.items[index % len(data.items)]  # type: ignore[attr-defined]
+
+    def begin(worker_id: int) -> None:
+        info = get_worker_info()
+        info.dataset.items = info.dataset.items[worker_id :: info.num_workers]
+
+    return Setting(data, {"worker_init_fn": begin}, after_epoch=lambda: len(data.items))  # type: ignore[attr-defined]
+
+
+@EPOCHS.program
+def an_init_function_that_opens() -> Any:
+    """A file that each worker opens, and reads on from where it is."""
+
+    class Data(Numbered):
+        file: Any = None
+
+        def sample(self, index: int) -> Any:
+            if self.file is None:
+                return index, ""
+            return index, self.file.read(3)
+
+    def begin(_worker_id: int) -> None:
+        get_worker_info().dataset.file = Path(__file__).open()  # noqa: SIM115 - held as long as the worker
+
+    data = Data()
+    return Setting(data, {"worker_init_fn": begin}, after_epoch=lambda: data.file is None)
+
+
+@EPOCHS.program
+def an_init_function_with_state() -> Any:
+    """A callable object that counts its own calls."""
+
+    class Begin:
+        def __init__(self) -> None:
+            self.workers: list[int] = []
+
+        def __call__(self, worker_id: int) -> None:
+            self.workers.append(worker_id)
+            get_worker_info().dataset.begun = list(self.workers)
+
+    begin, data = Begin(), Transformed(lambda index: index)
+    data.transform = lambda _: str(getattr(data, "begun", None))
+    return Setting(data, {"worker_init_fn": begin}, after_epoch=lambda: begin.workers)
+
+
+@EPOCHS.program
+def an_init_function_that_raises() -> Any:
+    """Worker 1 does not begin."""
+
+    def begin(worker_id: int) -> None:
+        if worker_id == 1:
+            raise RuntimeError("worker 1 has no file")
+
+    return Setting(Counting(), {"worker_init_fn": begin})
+
+
+@EPOCHS.program
+def a_lazily_opened_descriptor() -> Any:
+    """os.open in the first sample of each worker, os.read with a position of its own."""
+
+    class Data(Numbered):
+        descriptor = -1
+
+        def sample(self, index: int) -> Any:
+            if self.descriptor < 0:
+                self.descriptor = os.open(__file__, os.O_RDONLY)
+            return index, os.read(self.descriptor, 2)
+
+    return Data()
+
+
+@EPOCHS.program
+def the_worker_of_each_sample() -> Any:
+    """Id, number, seed and initial seed of the worker that every sample is asked in."""
+
+    def transform(_index: int) -> Any:
+        info = get_worker_info()
+        return (0, 0, 0) if info is None else (info.id, info.num_workers, info.seed, torch.initial_seed())
+
+    return Setting(Transformed(transform), {"shuffle": True})
+
+
+@EPOCHS.program
+def batches_of_a_batch_sampler() -> Any:
+    """Batches of many sizes, one of them empty."""
+    batches = [[0, 1, 2], [3], [], [4, 5, 6, 7, 8], [0, 0]]
+    return Setting(Counting(), {"batch_sampler": batches, "batch_size": 1, "collate_fn": list})
+
+
+# ---- streams ------------------------------------------------------------------------------------------------------
+
+
+class Shards(IterableDataset[Any]):
+    """Items by worker, with a count that stays."""
+
+    def __init__(self, length: int = NUM_SAMPLES) -> None:
+        self.length, self.passes, self.given = length, 0, 0
+
+    def __iter__(self) -> Iterator[Any]:
+        info = get_worker_info()
+        first, step = (0, 1) if info is None else (info.id, info.num_workers)
+        self.passes += 1
+        for number in range(first, self.length, step):
+            self.given += 1
+            yield number, self.passes, self.given
+
+
+@STREAMS.program
+def a_stream_with_counters() -> Any:
+    """How often __iter__ was called and how much was given, on self."""
+    data = Shards()
+    return Setting(data, after_epoch=lambda: (data.passes, data.given))
+
+
+@STREAMS.program
+def a_weighted_choice() -> Any:
+    """random.choices with weights in a stream, as mixtures of datasets do it."""
+
+    class Mixture(IterableDataset[Any]):
+        def __iter__(self) -> Iterator[Any]:
+            sources = [itertools.count(0), itertools.count(100), itertools.count(200)]
+            for _ in range(12):
+                (chosen,) = random.choices(range(3), weights=[1, 2, 7])
+                yield next(sources[chosen]), random.random()
+
+    return Mixture()
+
+
+@STREAMS.program
+def a_weighted_choice_with_its_own_generator() -> Any:
+    """The same with a random.Random that goes on from epoch to epoch in a worker."""
+
+    class Mixture(IterableDataset[Any]):
+        def __init__(self) -> None:
+            self.generator = random.Random(5)
+
+        def __iter__(self) -> Iterator[Any]:
+            for _ in range(12):
+                yield self.generator.choices("abc", [1, 2, 7])[0], self.generator.random()
+
+    return Mixture()
+
+
+@STREAMS.program
+def a_shuffle_buffer() -> Any:
+    """A buffer of eight of which one is drawn, with random and NumPy."""
+
+    class Buffered(IterableDataset[Any]):
+        def __init__(self, source: Any) -> None:
+            self.source = source
+
+        def __iter__(self) -> Iterator[Any]:
+            buffer: list[Any] = []
+            for item in self.source:
+                if len(buffer) < 8:
+                    buffer.append(item)
+                    continue
+                position = random.randrange(8)
+                yield buffer[position]
+                buffer[position] = item
+            yield from (buffer[position] for position in np.random.permutation(len(buffer)))
+
+    return Buffered(Shards())
+
+
+@STREAMS.program
+def a_stream_that_is_its_own_iterator() -> Any:
+    """__iter__ returns self, whose position stays where it is."""
+
+    class Own(IterableDataset[Any]):
+        def __init__(self) -> None:
+            self.position, self.rounds = 0, 0
+
+        def __iter__(self) -> Any:
+            self.rounds += 1
+            return self
+
+        def __next__(self) -> Any:
+            self.position += 1
+            if self.position % 9 == 0:
+                raise StopIteration
+            return self.position, self.rounds
+
+    data = Own()
+    return Setting(data, after_epoch=lambda: (data.position, data.rounds))
+
+
+@STREAMS.program
+def a_stream_with_set_epoch() -> Any:
+    """A permutation that depends on the epoch."""
+
+    class Permuted(IterableDataset[Any]):
+        epoch = 0
+
+        def __iter__(self) -> Iterator[Any]:
+            info = get_worker_info()
+            order = np.random.default_rng(self.epoch).permutation(20)
+            yield from order[0 if info is None else info.id :: 1 if info is None else info.num_workers]
+
+    data = Permuted()
+    return Setting(data, before_epoch=lambda epoch: setattr(data, "epoch", epoch))
+
+
+@STREAMS.program
+def a_stream_of_unequal_workers() -> Any:
+    """Worker 0 ends early, and batches go on with those that have not ended."""
+
+    class Unequal(IterableDataset[Any]):
+        def __iter__(self) -> Iterator[Any]:
+            info = get_worker_info()
+            number = 0 if info is None else info.id
+            yield from ((number, item, random.random()) for item in range(3 + 9 * number))
+
+    return Unequal()
+
+
+@STREAMS.program
+def a_chain_of_streams() -> Any:
+    """ChainDataset of a stream, itself and another."""
+    data = Shards(7)
+    return ChainDataset([data, data, Shards(3)])
+
+
+@STREAMS.program
+def a_stream_of_a_map_dataset() -> Any:
+    """A stream that asks a map dataset, with a cache in both."""
+
+    class Stream(IterableDataset[Any]):
+        def __init__(self, data: Any) -> None:
+            self.data, self.seen = data, set()
+
+        def __iter__(self) -> Iterator[Any]:
+            info = get_worker_info()
+            for index in range(0 if info is None else info.id, len(self.data), 2):
+                self.seen.add(index % 5)
+                yield (*self.data[index], len(self.seen))
+
+    return Stream(Counting())
+
+
+@STREAMS.program
+def a_stream_without_batches() -> Any:
+    """batch_size None, and a transform with state as collate_fn."""
+    seen: list[Any] = []
+
+    def collate(item: Any) -> Any:
+        seen.append(item)
+        return item[0], len(seen)
+
+    return Setting(Shards(), {"batch_size": None, "collate_fn": collate}, after_epoch=lambda: len(seen))
+
+
+@STREAMS.program
+def a_stream_whose_last_batch_is_dropped() -> Any:
+    """drop_last in each worker."""
+    return Setting(Shards(), {"drop_last": True})
+
+
+@STREAMS.program
+def a_stream_that_an_init_function_shards() -> Any:
+    """torch's documented recipe: start and end set by worker_init_fn."""
+
+    class Range(IterableDataset[Any]):
+        def __init__(self) -> None:
+            self.start, self.end = 3, 27
+
+        def __iter__(self) -> Iterator[int]:
+            return iter(range(self.start, self.end))
+
+    def begin(worker_id: int) -> None:
+        info = get_worker_info()
+        data = info.dataset
+        size = -(-(data.end - data.start) // info.num_workers)
+        data.start, data.end = data.start + worker_id * size, min(data.start + (worker_id + 1) * size, data.end)
+
+    data = Range()
+    return Setting(data, {"worker_init_fn": begin}, after_epoch=lambda: (data.start, data.end))
+
+
+@STREAMS.program
+def a_stream_that_fails_in_the_middle() -> Any:
+    """An error of worker 1 after its fourth item."""
+
+    class Failing(IterableDataset[Any]):
+        def __iter__(self) -> Iterator[Any]:
+            info = get_worker_info()
+            for item in range(9):
+                if info is not None and info.id == 1 and item == 4:
+                    raise OSError(f"item {item} cannot be read")
+                yield item
+
+    return Failing()
+
+
+@STREAMS.program
+def a_reader_object() -> Any:
+    """An iterator with state of its own, made by __iter__ from the dataset's generator."""
+
+    class Reader:
+        def __init__(self, owner: Any) -> None:
+            self.owner, self.left = owner, 10
+
+        def __iter__(self) -> Any:
+            return self
+
+        def __next__(self) -> Any:
+            if not self.left:
+                raise StopIteration
+            self.left -= 1
+            self.owner.read += 1
+            return self.left, self.owner.read, float(self.owner.generator.random())
+
+    class Data(IterableDataset[Any]):
+        def __init__(self) -> None:
+            self.read, self.generator = 0, np.random.default_rng(1)
+
+        def __iter__(self) -> Any:
+            return Reader(self)
+
+    data = Data()
+    return Setting(data, after_epoch=lambda: data.read)

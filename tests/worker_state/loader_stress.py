@@ -1,0 +1,225 @@
+"""Loaders made, iterated over, dropped, closed and forked at random in several threads, while the program draws too.
+
+Every whole epoch is compared with torch's, and in the end the program's generators, and the attributes of `random` and
+`numpy.random`, are what they would be without any loader.
+"""
+
+from __future__ import annotations
+
+import functools
+import gc
+import os
+import random
+import signal
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+import torch.utils.data
+from torch.utils.data import Dataset, IterableDataset
+
+import fastload
+
+NUM_SAMPLES = 12
+NUM_SEEDS = 3
+CHILD_SECONDS = 30
+# Held while the program draws arrays, and by who forks: NumPy holds a lock of its own meanwhile, without the GIL, and a
+# child that is forked then finds it held for ever, whatever draws.
+_ARRAYS = threading.Lock()
+
+
+class ThreeGenerators(Dataset[Any]):
+    """Draws from all generators, and keeps what it has drawn."""
+
+    def __init__(self) -> None:
+        self.own = random.Random(5)
+        self.kept: list[float] = []
+
+    def __len__(self) -> int:
+        return NUM_SAMPLES
+
+    def __getitem__(self, index: int) -> Any:
+        drawn = [random.gauss(0, 1), np.random.standard_normal(), float(torch.rand(())), self.own.random()]
+        self.kept.append(drawn[index % 4])
+        return index, *drawn, np.random.rand(3), sum(self.kept)
+
+
+class Arrays(Dataset[Any]):
+    """Draws arrays, for which NumPy lets go of the GIL."""
+
+    def __init__(self) -> None:
+        self.generator = np.random.default_rng(3)
+
+    def __len__(self) -> int:
+        return NUM_SAMPLES
+
+    def __getitem__(self, index: int) -> Any:
+        return np.random.standard_normal(3001), np.random.permutation(50), self.generator.random(7)
+
+
+class Shards(IterableDataset[Any]):
+    """A stream whose part is its worker's."""
+
+    def __init__(self) -> None:
+        self.epoch = 0
+
+    def __iter__(self) -> Any:
+        self.epoch += 1
+        info = torch.utils.data.get_worker_info()
+        for number in range(5 + (0 if info is None else info.id)):
+            yield number, self.epoch, random.choice("abcdef"), np.random.randint(1000)
+
+
+class Nested(Dataset[Any]):
+    """Makes a loader of its own for each sample."""
+
+    def __len__(self) -> int:
+        return 4
+
+    def __getitem__(self, index: int) -> Any:
+        inner = fastload.DataLoader(
+            Arrays(), batch_size=3, num_workers=1, generator=torch.Generator().manual_seed(index)
+        )
+        first = next(iter(inner))
+        return random.random(), np.random.rand(), first[1].sum()
+
+
+KINDS: dict[str, Callable[[], Any]] = {"three": ThreeGenerators, "arrays": Arrays, "shards": Shards}
+
+
+def batches_of(kind: Any, name: str, num_workers: int, seed: int, **arguments: Any) -> list[Any]:
+    return list(loader_of(kind, KINDS[name](), num_workers, seed, **arguments))
+
+
+def loader_of(kind: Any, dataset: Any, num_workers: int, seed: int, **arguments: Any) -> Any:
+    generator = torch.Generator().manual_seed(seed)
+    return kind(dataset, batch_size=4, num_workers=num_workers, generator=generator, **arguments)
+
+
+@functools.cache
+def expected_of(name: str, num_workers: int, seed: int) -> str:
+    return str(batches_of(torch.utils.data.DataLoader, name, num_workers, seed))
+
+
+def prepare() -> None:
+    """Asks torch for all that is compared, before there are threads that a fork would lose."""
+    torch.set_printoptions(precision=17, threshold=100_000)
+    for name in KINDS:
+        for num_workers in (1, 2):
+            for seed in range(NUM_SEEDS):
+                expected_of(name, num_workers, seed)
+
+
+class _Actor(threading.Thread):
+    """Does so many things with loaders, of which each whole epoch must be torch's."""
+
+    def __init__(self, seed: int, num_actions: int) -> None:
+        super().__init__()
+        self._choose = random.Random(seed)
+        self._num_actions = num_actions
+        self.error: BaseException | None = None
+
+    def run(self) -> None:
+        actions = [self._iterate, self._iterate, self._persist, self._drop, self._close, self._fork, self._nest]
+        try:
+            for _ in range(self._num_actions):
+                self._choose.choice(actions)()
+        except BaseException as error:  # noqa: BLE001 - a thread has no caller
+            self.error = error
+
+    def _what(self) -> tuple[str, int, int]:
+        choose = self._choose
+        return choose.choice(list(KINDS)), choose.choice([1, 2]), choose.randrange(NUM_SEEDS)
+
+    def _iterate(self) -> None:
+        what = self._what()
+        found = str(batches_of(fastload.DataLoader, *what))
+        assert found == expected_of(*what), f"{what}: {found}"
+
+    def _persist(self) -> None:
+        name, num_workers, seed = self._what()
+        loader = loader_of(fastload.DataLoader, KINDS[name](), num_workers, seed, persistent_workers=True)
+        assert str(list(loader)) == expected_of(name, num_workers, seed)
+        for _ in zip(loader, range(self._choose.randrange(3)), strict=False):
+            pass
+
+    def _drop(self) -> None:
+        name, num_workers, seed = self._what()
+        iterator = iter(loader_of(fastload.DataLoader, KINDS[name](), num_workers, seed))
+        for _ in range(self._choose.randrange(3)):
+            next(iterator)
+
+    def _close(self) -> None:
+        name, num_workers, seed = self._what()
+        loader = loader_of(fastload.DataLoader, KINDS[name](), num_workers, seed)
+        iterator = iter(loader)
+        for _ in range(self._choose.randrange(2)):
+            next(iterator)
+        loader.close()
+
+    def _fork(self) -> None:
+        """A child draws at once, from where a generator of its own begins, and has no workers."""
+        with _ARRAYS:
+            pid = os.fork()
+        if pid == 0:
+            signal.alarm(CHILD_SECONDS)
+            random.seed(3)
+            np.random.seed(3)
+            is_right = random.random() == random.Random(3).random()
+            is_right &= np.random.rand() == np.random.RandomState(3).rand()
+            os._exit(0 if is_right else 3)
+        _, status = os.waitpid(pid, 0)
+        assert status == 0, f"a child ended with {status}"
+
+    def _nest(self) -> None:
+        list(fastload.DataLoader(Nested(), num_workers=1))
+
+
+def assert_case(seed: int) -> None:
+    """Runs one case. Raises AssertionError, or what a thread raised."""
+    prepare()
+    before = _module_attributes()
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+    mine = random.Random(seed), np.random.RandomState(seed % 2**32)
+    actors = [_Actor(1000 * seed + number, num_actions=4) for number in range(3)]
+    for actor in actors:
+        actor.start()
+    while any(actor.is_alive() for actor in actors):
+        assert random.gauss(0, 1) == mine[0].gauss(0, 1)
+        with _ARRAYS:
+            assert np.random.standard_normal() == mine[1].standard_normal()
+        with _ARRAYS:
+            assert np.array_equal(np.random.rand(100), mine[1].rand(100))
+        time.sleep(0.0002)
+    for actor in actors:
+        if actor.error is not None:
+            raise actor.error
+    _wait_for_threads()
+    assert random.getstate() == mine[0].getstate()
+    assert str(np.random.get_state()) == str(mine[1].get_state())
+    after = _module_attributes()
+    assert {name for name in before if before[name] is not after[name]} == set()
+    num_kept = sum(type(item) in (ThreeGenerators, Arrays, Shards) for item in gc.get_objects())
+    assert num_kept <= 20, f"{num_kept} data sets of loaders that have ended"
+
+
+def _module_attributes() -> dict[str, Any]:
+    modules = {"random": random, "numpy.random": np.random}
+    found = {f"{name}.{key}": value for name, module in modules.items() for key, value in vars(module).items()}
+    methods = {f"random.Random.{name}": getattr(random.Random, name) for name in ("random", "seed", "getstate")}
+    inner = {"type of random._inst": type(random._inst), "bit generator": np.random.mtrand._rand._bit_generator}
+    return {**found, **methods, **inner}
+
+
+def _wait_for_threads() -> None:
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        gc.collect()
+        if not any(thread.name.startswith("fastload-python") for thread in threading.enumerate()):
+            return
+        time.sleep(0.01)
+    raise AssertionError("threads of loaders that have ended are alive")

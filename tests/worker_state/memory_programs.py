@@ -1,0 +1,426 @@
+"""Programs whose state is in arrays, tensors and shared memory."""
+
+from __future__ import annotations
+
+import array
+import ctypes
+import io
+import mmap
+import multiprocessing
+from typing import Any
+
+import numpy as np
+import torch
+from numbered import NUM_SAMPLES, Numbered
+from PIL import Image
+from program import Chapter, Setting, Transformed, new_folder
+from torch.utils.data import TensorDataset, get_worker_info
+
+MEMORY = Chapter()
+
+
+def slot() -> int:
+    """A number for each worker; the program itself has 0."""
+    info = get_worker_info()
+    return 0 if info is None else info.id
+
+
+@MEMORY.program
+def an_array_written_in_place() -> Any:
+    """A NumPy buffer on self."""
+
+    class Data(Numbered):
+        def __init__(self) -> None:
+            super().__init__()
+            self.buffer = np.zeros(4)
+
+        def sample(self, index: int) -> Any:
+            self.buffer[index % 4] += index
+            return self.buffer.copy()
+
+    data = Data()
+    return Setting(data, after_epoch=lambda: data.buffer)
+
+
+@MEMORY.program
+def an_array_and_its_views() -> Any:
+    """A slice, a transposed and a reversed view of one array, all of which see what is written."""
+    base = np.arange(24.0).reshape(4, 6)
+    part, turned, back = base[1:3, ::2], base.T, base[::-1]
+
+    def transform(index: int) -> Any:
+        base[index % 4] += 1
+        part[0, 0] += 10
+        return turned[index % 6].copy(), back[0, :2].copy(), part.copy(), np.shares_memory(base, part)
+
+    return Setting(Transformed(transform), after_epoch=lambda: (base, part))
+
+
+@MEMORY.program
+def a_view_without_its_base() -> Any:
+    """Two views of an array to which the program has no other name."""
+    whole = np.arange(100)
+    first, second = whole[10:30], whole[20:40]
+    del whole
+
+    def transform(index: int) -> Any:
+        first[10:] += 1
+        return second[:3].copy(), int(second.sum()) + index
+
+    return Transformed(transform)
+
+
+@MEMORY.program
+def an_array_of_objects() -> Any:
+    """Lists in an array, one of them twice."""
+    shared = [0]
+    table = np.empty(3, dtype=object)
+    table[:] = [shared, [1], shared]
+
+    def transform(index: int) -> Any:
+        table[0].append(index)
+        return len(table[2]), table[0] is table[2], len(table[1])
+
+    return Setting(Transformed(transform), after_epoch=lambda: len(shared))
+
+
+@MEMORY.program
+def structured_and_read_only_arrays() -> Any:
+    """A record array that is written, and one that must not be."""
+    records = np.zeros(3, dtype=[("count", "i4"), ("sum", "f8")])
+    fixed = np.arange(5)
+    fixed.flags.writeable = False
+
+    def transform(index: int) -> Any:
+        records["count"][index % 3] += 1
+        records[index % 3]["sum"] += index
+        return records["count"].copy(), float(records["sum"].sum()), fixed.flags.writeable, fixed.copy()
+
+    return Transformed(transform)
+
+
+@MEMORY.program
+def an_array_subclass() -> Any:
+    """np.ndarray derived, with an attribute, and a masked array."""
+
+    class Named(np.ndarray):  # type: ignore[type-arg]
+        name: str
+        calls: int
+
+    named = np.zeros(3).view(Named)
+    named.name, named.calls = "grid", 0
+    masked = np.ma.masked_array([1.0, 2.0, 3.0], mask=[False, True, False])
+
+    def transform(index: int) -> Any:
+        named.calls += 1
+        named[index % 3] += 1
+        masked[0] += index
+        return named.name, named.calls, np.asarray(named).copy(), float(masked.sum())
+
+    return Transformed(transform)
+
+
+@MEMORY.program
+def a_tensor_written_in_place() -> Any:
+    """A tensor in a closure."""
+    total = torch.zeros(3)
+    return Setting(
+        Transformed(lambda index: total.add_(torch.tensor([index, 1, 2])).clone()), after_epoch=lambda: total
+    )
+
+
+@MEMORY.program
+def tensors_that_share_storage() -> Any:
+    """Views, a transposed and an expanded tensor of one storage."""
+    base = torch.zeros(2, 4)
+    row, column, flat, wide = base[0], base[:, 1], base.view(-1), base[:1].expand(3, 4)
+
+    def transform(index: int) -> Any:
+        row.add_(1)
+        column.add_(index)
+        return flat.clone(), wide.sum().item(), row.data_ptr() == base.data_ptr()
+
+    return Setting(Transformed(transform), after_epoch=lambda: base)
+
+
+@MEMORY.program
+def a_tensor_and_its_array() -> Any:
+    """torch.from_numpy and Tensor.numpy(): two names of one memory."""
+    values = np.zeros(3)
+    tensor, other = torch.from_numpy(values), torch.ones(2)
+    back = other.numpy()
+
+    def transform(index: int) -> Any:
+        values[0] += index
+        tensor[1] += 1
+        back[1] *= 2
+        return tensor.clone(), values.copy(), other.clone()
+
+    return Transformed(transform)
+
+
+@MEMORY.program
+def parameters_and_gradients() -> Any:
+    """A parameter with a gradient that samples add to."""
+    weight = torch.nn.Parameter(torch.ones(2))
+
+    def transform(index: int) -> Any:
+        (weight * index).sum().backward()
+        assert weight.grad is not None
+        return weight.grad.clone(), weight.requires_grad, weight.is_leaf
+
+    return Setting(Transformed(transform), after_epoch=lambda: weight.grad is None)
+
+
+@MEMORY.program
+def a_tensor_with_attributes() -> Any:
+    """A subclass of torch.Tensor and a plain tensor, both with attributes."""
+
+    class Boxes(torch.Tensor):
+        pass
+
+    boxes = torch.zeros(2).as_subclass(Boxes)
+    boxes.calls = [0]  # type: ignore[attr-defined]
+    plain = torch.zeros(1)
+    plain.title = "plain"  # type: ignore[attr-defined]
+
+    def transform(index: int) -> Any:
+        boxes.calls[0] += 1  # type: ignore[attr-defined]
+        boxes.add_(index)
+        return type(boxes) is Boxes, boxes.calls[0], boxes.as_subclass(torch.Tensor).clone(), plain.title  # type: ignore[attr-defined]
+
+    return Transformed(transform)
+
+
+@MEMORY.program
+def other_kinds_of_tensors() -> Any:
+    """Sparse, complex, bfloat16 and empty tensors, and one with a large stride."""
+    sparse = torch.sparse_coo_tensor(torch.tensor([[0, 2]]), torch.tensor([1.0, 2.0]), (4,)).coalesce()
+    half, complex_, empty = torch.zeros(2, dtype=torch.bfloat16), torch.zeros(2, dtype=torch.complex64), torch.zeros(0)
+    strided = torch.zeros(100)[::10]
+
+    def transform(index: int) -> Any:
+        half.add_(1)
+        complex_.add_(1j)
+        strided.add_(index)
+        sparse.values().mul_(1.5)
+        return half.clone().float(), complex_.abs(), len(empty), strided.clone(), sparse.to_dense()
+
+    return Transformed(transform)
+
+
+@MEMORY.program
+def a_shared_tensor() -> Any:
+    """A tensor in shared memory: what workers write, the program sees."""
+    counts = torch.zeros(NUM_SAMPLES, dtype=torch.int64).share_memory_()
+
+    def transform(index: int) -> Any:
+        counts[index] += index
+        return index
+
+    return Setting(Transformed(transform), after_epoch=lambda: counts)
+
+
+@MEMORY.program
+def a_view_of_a_shared_tensor() -> Any:
+    """A row of a shared tensor for each worker, and a module whose weights are shared."""
+    rows = torch.zeros(8, 3).share_memory_()
+    module = torch.nn.Linear(2, 2).share_memory()
+    views = [*rows]
+
+    def transform(index: int) -> Any:
+        views[slot()].add_(index)
+        with torch.no_grad():
+            module.bias[0] = 7.0
+        return rows[slot()].clone()
+
+    return Setting(Transformed(transform), after_epoch=lambda: (rows, module.bias.detach()))
+
+
+@MEMORY.program
+def values_of_multiprocessing() -> Any:
+    """mp.Value, mp.Array and a raw array, which all workers count in."""
+    value, counts = multiprocessing.Value("i", 0), multiprocessing.Array("d", NUM_SAMPLES)
+    raw = multiprocessing.RawArray(ctypes.c_int, 8)
+
+    def transform(index: int) -> Any:
+        with value.get_lock():
+            value.value += index
+        counts[index] += 1.0
+        raw[slot()] += 1
+        return raw[slot()]
+
+    return Setting(Transformed(transform), after_epoch=lambda: (value.value, list(counts), list(raw)))
+
+
+@MEMORY.program
+def an_array_on_shared_memory() -> Any:
+    """np.frombuffer of an mp.Array, as datasets share a cache."""
+    memory = multiprocessing.Array(ctypes.c_double, NUM_SAMPLES, lock=False)
+    cache = np.frombuffer(memory)
+
+    def transform(index: int) -> Any:
+        was = cache[index]
+        cache[index] += index
+        return float(was)
+
+    return Setting(Transformed(transform), after_epoch=lambda: (cache, list(memory)))
+
+
+@MEMORY.program
+def an_event_and_a_queue() -> Any:
+    """mp.Event that a worker sets, and a lock of multiprocessing."""
+    event, lock = multiprocessing.Event(), multiprocessing.Lock()
+
+    def transform(index: int) -> Any:
+        with lock:
+            if index == NUM_SAMPLES - 1:
+                event.set()
+        return index
+
+    return Setting(Transformed(transform), after_epoch=event.is_set)
+
+
+@MEMORY.program
+def a_memmap_that_is_read() -> Any:
+    """np.memmap with mode r, and one that is copied on write."""
+    file = new_folder() / "table"
+    np.arange(NUM_SAMPLES, dtype=np.int64).tofile(file)
+    table = np.memmap(file, dtype=np.int64, mode="r")
+    own = np.memmap(file, dtype=np.int64, mode="c")
+
+    def transform(index: int) -> Any:
+        own[0] += 1
+        return int(table[index]), int(own[0]), table.flags.writeable
+
+    return Setting(Transformed(transform), after_epoch=lambda: np.asarray(own[:2]))
+
+
+@MEMORY.program
+def a_memmap_that_is_written() -> Any:
+    """np.memmap with mode r+: the file has what workers wrote."""
+    file = new_folder() / "table"
+    np.zeros(NUM_SAMPLES).tofile(file)
+    table = np.memmap(file, dtype=np.float64, mode="r+")
+
+    def transform(index: int) -> Any:
+        table[index] += index
+        return index
+
+    return Setting(Transformed(transform), after_epoch=lambda: np.fromfile(file))
+
+
+@MEMORY.program
+def an_anonymous_map() -> Any:
+    """mmap.mmap(-1, ...), which forked workers share, and a memoryview of it."""
+    memory = mmap.mmap(-1, 4096)
+    view = np.frombuffer(memory, np.uint8)
+
+    def transform(index: int) -> Any:
+        view[index] += 1
+        return index
+
+    return Setting(Transformed(transform), after_epoch=lambda: view[:NUM_SAMPLES])
+
+
+@MEMORY.program
+def bytes_that_can_change() -> Any:
+    """bytearray, array.array, a ctypes structure and io.BytesIO."""
+
+    class Point(ctypes.Structure):
+        _fields_ = [("x", ctypes.c_int), ("y", ctypes.c_int)]
+
+    raw, numbers, point, stream = bytearray(4), array.array("i", [0, 0]), Point(1, 2), io.BytesIO()
+
+    def transform(index: int) -> Any:
+        raw[index % 4] += 1
+        numbers[0] += index
+        numbers.append(index)
+        point.x += 1
+        stream.write(b"x")
+        return list(raw), numbers[0], len(numbers), point.x, stream.tell()
+
+    return Transformed(transform)
+
+
+@MEMORY.program
+def a_text_stream() -> Any:
+    """io.StringIO that is a log."""
+    log = io.StringIO()
+    return Setting(Transformed(lambda index: (log.write(f"{index} "), log.tell())), after_epoch=lambda: log.getvalue())
+
+
+@MEMORY.program
+def a_memoryview() -> Any:
+    """memoryview of an array that is written through both."""
+    values = np.zeros(4, np.uint8)
+    view = memoryview(values)
+
+    def transform(index: int) -> Any:
+        view[index % 4] = index
+        values[0] += 1
+        return bytes(view), values.copy()
+
+    return Transformed(transform)
+
+
+@MEMORY.program
+def a_tensor_dataset() -> Any:
+    """TensorDataset whose tensors an init function changes."""
+
+    def begin(worker_id: int) -> None:
+        info = get_worker_info()
+        info.dataset.tensors[0].add_(100 * (worker_id + 1))
+
+    data = TensorDataset(torch.arange(NUM_SAMPLES), torch.rand(NUM_SAMPLES, 2))
+    return Setting(data, {"worker_init_fn": begin}, after_epoch=lambda: data.tensors[0])
+
+
+@MEMORY.program
+def an_image_that_is_held() -> Any:
+    """A PIL image that every sample draws a point on."""
+    image = Image.new("RGB", (4, 4))
+
+    def transform(index: int) -> Any:
+        image.putpixel((index % 4, 0), (index, 0, 0))
+        return np.asarray(image)[0].copy()
+
+    return Setting(Transformed(transform), after_epoch=lambda: np.asarray(image))
+
+
+@MEMORY.program
+def a_cache_of_images() -> Any:
+    """Images that are opened lazily and kept, and turned in place."""
+    blob = io.BytesIO()
+    Image.fromarray(np.arange(48, dtype=np.uint8).reshape(4, 4, 3)).save(blob, "PNG")
+
+    class Data(Numbered):
+        def __init__(self) -> None:
+            super().__init__()
+            self.blob, self.images = blob.getvalue(), {}
+
+        def sample(self, index: int) -> Any:
+            if index % 3 not in self.images:
+                self.images[index % 3] = Image.open(io.BytesIO(self.blob))
+            image = self.images[index % 3].rotate(90)
+            self.images[index % 3] = image
+            return np.asarray(image).copy()
+
+    return Data()
+
+
+@MEMORY.program
+def a_buffer_that_samples_return() -> Any:
+    """A scratch array on self that is filled and returned as a tensor, collated before the next batch."""
+
+    class Data(Numbered):
+        def __init__(self) -> None:
+            super().__init__()
+            self.scratch = np.zeros((3, 3), np.float32)
+
+        def sample(self, index: int) -> Any:
+            self.scratch.fill(index)
+            self.scratch[0, 0] = self.scratch.sum()
+            return torch.from_numpy(self.scratch.copy())
+
+    return Data()

@@ -1,0 +1,348 @@
+"""Programs that keep or use objects of other packages, most of which are compiled."""
+
+from __future__ import annotations
+
+import collections
+import datetime
+import decimal
+import fractions
+import functools
+import io
+import logging
+import random
+import re
+import sqlite3
+import string
+import zipfile
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torchvision_shim  # noqa: F401
+from numbered import NUM_SAMPLES, Numbered
+from PIL import Image, ImageDraw
+from program import Chapter, Setting, Transformed, new_folder
+
+PACKAGES = Chapter()
+
+
+@PACKAGES.needing("pandas")
+def a_pandas_frame() -> Any:
+    """A data frame that samples read and write."""
+    import pandas as pd
+
+    frame = pd.DataFrame({"name": [f"n{index}" for index in range(NUM_SAMPLES)], "count": 0})
+
+    def transform(index: int) -> Any:
+        frame.loc[index % 5, "count"] += 1
+        return frame["name"].iloc[index], int(frame["count"].sum())
+
+    return Setting(Transformed(transform), after_epoch=lambda: int(frame["count"].sum()))
+
+
+@PACKAGES.needing("pandas")
+def a_sample_of_a_pandas_frame() -> Any:
+    """DataFrame.sample, which draws from NumPy's global generator."""
+    import pandas as pd
+
+    frame = pd.DataFrame({"value": range(50)})
+    return Transformed(lambda _: frame.sample(3)["value"].to_numpy().copy())
+
+
+@PACKAGES.needing("scipy")
+def distributions_of_scipy() -> Any:
+    """scipy.stats, whose 149 distributions hold NumPy's global generator."""
+    from scipy import stats
+
+    frozen = stats.beta(1, 2)
+    return Transformed(lambda _: (stats.norm.rvs(), stats.truncnorm.rvs(-1, 1), frozen.rvs(2), stats.randint.rvs(0, 9)))
+
+
+@PACKAGES.needing("sklearn")
+def utilities_of_scikit_learn() -> Any:
+    """check_random_state(None) and shuffle, which draw from NumPy's global generator."""
+    from sklearn.utils import check_random_state, resample, shuffle
+
+    held = check_random_state(None)
+    return Transformed(lambda _: (held.rand(), shuffle(np.arange(5)), resample(np.arange(5)), held.randn()))
+
+
+@PACKAGES.needing("sklearn")
+def a_scaler_of_scikit_learn() -> Any:
+    """A scaler that samples fit on."""
+    from sklearn.preprocessing import StandardScaler
+
+    scaler = StandardScaler()
+
+    def transform(index: int) -> Any:
+        scaler.partial_fit(np.array([[float(index), 1.0]]))
+        return scaler.mean_.copy(), int(scaler.n_samples_seen_)
+
+    return Setting(Transformed(transform), after_epoch=lambda: hasattr(scaler, "mean_"))
+
+
+@PACKAGES.needing("lmdb")
+def a_lazily_opened_lmdb() -> Any:
+    """self.env = lmdb.open(...) in the first sample of each worker."""
+    import lmdb
+
+    folder = str(new_folder())
+    with lmdb.open(folder) as environment, environment.begin(write=True) as transaction:
+        for index in range(NUM_SAMPLES):
+            transaction.put(str(index).encode(), f"value {index}".encode())
+
+    class Data(Numbered):
+        def __init__(self) -> None:
+            super().__init__()
+            self.env: Any = None
+            self.opened = 0
+
+        def sample(self, index: int) -> Any:
+            if self.env is None:
+                self.env = lmdb.open(folder, readonly=True, lock=False, readahead=False, meminit=False)
+                self.opened += 1
+            with self.env.begin() as transaction:
+                return transaction.get(str(index).encode()).decode(), self.opened
+
+    data = Data()
+    return Setting(data, after_epoch=lambda: data.env is None)
+
+
+@PACKAGES.needing("h5py")
+def a_lazily_opened_hdf5_file() -> Any:
+    """h5py.File opened in the first sample of each worker."""
+    import h5py
+
+    file = new_folder() / "values.h5"
+    with h5py.File(file, "w") as written:
+        written["values"] = np.arange(NUM_SAMPLES) * 1.5
+
+    class Data(Numbered):
+        def __init__(self) -> None:
+            super().__init__()
+            self.file: Any = None
+
+        def sample(self, index: int) -> Any:
+            if self.file is None:
+                self.file = h5py.File(file, "r")
+            return float(self.file["values"][index])
+
+    data = Data()
+    return Setting(data, after_epoch=lambda: data.file is None)
+
+
+@PACKAGES.program
+def a_lazily_opened_archive() -> Any:
+    """zipfile.ZipFile opened in the first sample of each worker."""
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        for index in range(NUM_SAMPLES):
+            archive.writestr(f"{index}.txt", f"file {index}")
+
+    class Data(Numbered):
+        def __init__(self) -> None:
+            super().__init__()
+            self.content, self.archive = content.getvalue(), None
+
+        def sample(self, index: int) -> Any:
+            if self.archive is None:
+                self.archive = zipfile.ZipFile(io.BytesIO(self.content))  # type: ignore[assignment]
+            return self.archive.read(f"{index}.txt").decode()  # type: ignore[attr-defined]
+
+    data = Data()
+    return Setting(data, after_epoch=lambda: data.archive is None)
+
+
+@PACKAGES.program
+def a_lazily_opened_database() -> Any:
+    """sqlite3.connect in the first sample of each worker."""
+    file = new_folder() / "samples"
+    connection = sqlite3.connect(file)
+    with connection:
+        connection.execute("create table samples (number integer, value text)")
+        connection.executemany("insert into samples values (?, ?)", [(i, f"v{i}") for i in range(NUM_SAMPLES)])
+    connection.close()
+
+    class Data(Numbered):
+        def __init__(self) -> None:
+            super().__init__()
+            self.connection: Any = None
+
+        def sample(self, index: int) -> Any:
+            if self.connection is None:
+                self.connection = sqlite3.connect(file)
+            return self.connection.execute("select value from samples where number = ?", (index,)).fetchone()[0]
+
+    data = Data()
+    return Setting(data, after_epoch=lambda: data.connection is None)
+
+
+@PACKAGES.program
+def a_compiled_pattern_and_numbers() -> Any:
+    """re, Decimal, Fraction, datetime, Path and a string template."""
+    pattern = re.compile(r"(\d+)-(\w)")
+    state = {
+        "decimal": decimal.Decimal("1.10"),
+        "fraction": fractions.Fraction(1, 3),
+        "day": datetime.date(2024, 1, 31),
+        "folder": Path("data"),
+    }
+    template = string.Template("sample $index")
+
+    def transform(index: int) -> Any:
+        state["decimal"] += decimal.Decimal("0.01")
+        state["day"] += datetime.timedelta(days=1)
+        found = pattern.match(f"{index}-a")
+        assert found is not None
+        return (
+            str(state["decimal"]),
+            str(state["day"]),
+            found[1],
+            str(state["folder"] / "x"),
+            template.substitute(index=index),
+        )
+
+    return Transformed(transform)
+
+
+@PACKAGES.program
+def a_compressor() -> Any:
+    """zlib's objects with a state in C, made in each sample."""
+
+    def transform(index: int) -> Any:
+        compressor = zlib.compressobj()
+        return compressor.compress(bytes([index] * 100)) + compressor.flush()
+
+    return Transformed(transform)
+
+
+@PACKAGES.program
+def a_cached_function() -> Any:
+    """functools.lru_cache on a function of the samples, kept on the dataset."""
+
+    class Data(Numbered):
+        def __init__(self) -> None:
+            super().__init__()
+            self.read = functools.lru_cache(maxsize=4)(self.slow_read)
+
+        def slow_read(self, index: int) -> Any:
+            return index * 1.5
+
+        def sample(self, index: int) -> Any:
+            return self.read(index % 6)
+
+    return Data()
+
+
+@PACKAGES.program
+def a_logger() -> Any:
+    """A logger and a counting handler that nobody else has."""
+
+    class Counting(logging.Handler):
+        def __init__(self) -> None:
+            super().__init__()
+            self.records = 0
+
+        def emit(self, _record: Any) -> None:
+            self.records += 1
+
+    handler = Counting()
+    logger = logging.Logger("samples")  # not of the registry
+    logger.addHandler(handler)
+
+    def transform(index: int) -> Any:
+        logger.warning("sample %s", index)
+        return handler.records
+
+    return Setting(Transformed(transform), after_epoch=lambda: handler.records)
+
+
+@PACKAGES.program
+def a_drawing_on_an_image() -> Any:
+    """ImageDraw on an image that is made in each sample, with random lines."""
+
+    def transform(index: int) -> Any:
+        image = Image.new("L", (8, 8), index)
+        draw = ImageDraw.Draw(image)
+        draw.line([random.randrange(8) for _ in range(4)], fill=255)
+        return np.asarray(image).copy()
+
+    return Transformed(transform)
+
+
+@PACKAGES.program
+def v1_transforms_with_state() -> Any:
+    """Transforms of torchvision in a Compose, with v1 RandomChoice and RandomOrder."""
+    from torchvision import transforms
+
+    pipeline = transforms.Compose(
+        [
+            transforms.RandomChoice([transforms.Pad(1), transforms.Pad(0)], [0.3, 0.7]),
+            transforms.Resize((6, 6)),
+            transforms.RandomOrder([transforms.RandomHorizontalFlip(), transforms.RandomRotation(20)]),
+            transforms.RandomApply([transforms.ColorJitter(0.4, 0.4)]),
+            transforms.ToTensor(),
+        ]
+    )
+    return Setting(Transformed(lambda index: pipeline(pattern(index))), {"shuffle": True})
+
+
+@PACKAGES.program
+def v2_transforms() -> Any:
+    """torchvision.transforms.v2 on a tensor."""
+    from torchvision.transforms import v2
+
+    pipeline = v2.Compose([v2.RandomHorizontalFlip(), v2.RandomErasing(0.7), v2.ToDtype(torch.float32)])
+    return Transformed(lambda index: pipeline(torch.full((3, 8, 8), float(index))))
+
+
+@PACKAGES.needing("cv2")
+def an_image_of_opencv() -> Any:
+    """cv2 on arrays, with parameters drawn from NumPy."""
+    import cv2
+
+    def transform(index: int) -> Any:
+        image = np.full((8, 8, 3), index, np.uint8)
+        cv2.circle(image, tuple(int(number) for number in np.random.randint(0, 8, 2)), 2, (255, 0, 9))
+        return cv2.GaussianBlur(image, (3, 3), float(np.random.uniform(0.1, 2)))
+
+    return Transformed(transform)
+
+
+@PACKAGES.needing("transformers")
+def a_tokenizer() -> Any:
+    """A tokenizer in Rust, with padding that it was told once."""
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    words = {word: number for number, word in enumerate(["[UNK]", "[PAD]", "one", "two", "three"])}
+    tokenizer = Tokenizer(models.WordLevel(words, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer.enable_padding(length=5)
+    return Transformed(lambda index: tokenizer.encode(" ".join(["one", "two", "five"][: index % 4])).ids)
+
+
+@PACKAGES.program
+def an_ordered_cache_of_tensors() -> Any:
+    """An LRU cache of tensors, which are changed where they are found."""
+    cache: collections.OrderedDict[int, torch.Tensor] = collections.OrderedDict()
+
+    def transform(index: int) -> Any:
+        key = index % 5
+        if key in cache:
+            cache.move_to_end(key)
+            cache[key].add_(1)
+        else:
+            cache[key] = torch.full((2,), float(key))
+            while len(cache) > 3:
+                cache.popitem(last=False)
+        return cache[key].clone(), str(list(cache))
+
+    return Setting(Transformed(transform), {"shuffle": True})
+
+
+def pattern(index: int) -> Image.Image:
+    """A small picture for each index."""
+    values = (np.arange(4 * 4 * 3).reshape(4, 4, 3) * (index + 1)) % 256
+    return Image.fromarray(values.astype(np.uint8))

@@ -1,0 +1,170 @@
+"""A small program of a user's, and all that can be seen of it from outside."""
+
+from __future__ import annotations
+
+import functools
+import gc
+import random
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from flat_values import flat, words
+from numbered import Numbered
+
+NUM_EPOCHS = 3
+
+
+def _nothing(_epoch: int) -> None:
+    pass
+
+
+@dataclass
+class Setting:
+    """What a program makes.
+
+    Attributes:
+        dataset: as the loader takes it.
+        arguments: of the loader; `batch_size` is 4 where it is not there.
+        before_epoch: called with the epoch's number before its iter(), as `dataset.set_epoch` is.
+        after_epoch: what the program sees of its own objects when the epoch is over.
+    """
+
+    dataset: Any
+    arguments: dict[str, Any] = field(default_factory=dict)
+    before_epoch: Callable[[int], Any] = _nothing
+    after_epoch: Callable[[], Any] = tuple
+
+
+@dataclass(frozen=True)
+class Program:
+    """
+    Attributes:
+        name: of the function that makes it.
+        about: what its batches depend on, in one line.
+        build: makes everything anew.
+        needs: packages without which it cannot run.
+    """
+
+    name: str
+    about: str
+    build: Callable[[], Setting]
+    needs: tuple[str, ...] = ()
+
+    @property
+    def is_installed(self) -> bool:
+        return all(find_spec(package) for package in self.needs)
+
+
+class Chapter(dict[str, Program]):
+    """Programs of one kind by their names."""
+
+    def program(self, build: Callable[[], Any]) -> Callable[[], Any]:
+        """Adds what a function makes: a Setting, or a dataset."""
+        return self.needing()(build)
+
+    def needing(self, *packages: str) -> Callable[[Callable[[], Any]], Callable[[], Any]]:
+        """The same for a program that needs packages."""
+
+        def add(build: Callable[[], Any]) -> Callable[[], Any]:
+            self.add(build.__name__, build.__doc__ or "", build, packages)
+            return build
+
+        return add
+
+    def add(self, name: str, about: str, build: Callable[[], Any], needs: tuple[str, ...] = ()) -> None:
+        def setting() -> Setting:
+            made = build()
+            return made if isinstance(made, Setting) else Setting(made)
+
+        assert name not in self, name
+        self[name] = Program(name, about, setting, needs)
+
+
+class Transformed(Numbered):
+    """Sample i is i and what `transform` makes of i."""
+
+    def __init__(self, transform: Callable[[int], Any], **attributes: Any) -> None:
+        super().__init__()
+        self.transform = transform
+        vars(self).update(attributes)
+
+    def sample(self, index: int) -> Any:
+        return index, self.transform(index)
+
+
+@functools.cache
+def _folder() -> tempfile.TemporaryDirectory[str]:
+    """Goes with the interpreter: a program's own file would go with any forked child that collects garbage."""
+    return tempfile.TemporaryDirectory(prefix="programs")
+
+
+def new_folder() -> Path:
+    """An empty folder for the files of a program."""
+    return Path(tempfile.mkdtemp(dir=_folder().name))
+
+
+def seed_all(seed: int) -> None:
+    """Seeds the program's three generators."""
+    random.seed(seed)
+    np.random.seed(seed)
+    torch.manual_seed(seed)
+
+
+def states() -> dict[str, Any]:
+    """Of the program's three generators."""
+    return {
+        "random": random.getstate(),
+        "NumPy": flat(np.random.get_state()),
+        "torch": torch.get_rng_state().numpy().tobytes(),
+    }
+
+
+def batches(loader: Any) -> list[Any]:
+    """All batches of an epoch as what == compares, up to the first error, and that."""
+    found: list[Any] = []
+    try:
+        for batch in loader:
+            found.append(flat(batch))
+    except Exception as error:  # noqa: BLE001 - what is raised is what is compared
+        found.append(words(error))
+        gc.collect()  # an iterator of torch that has raised is in a cycle, and its workers live as long
+    return found
+
+
+def run(kind: Callable[..., Any], program: Program, **arguments: Any) -> dict[str, Any]:
+    """All that is seen of a program with a class of loaders, by name in the order in which it is seen."""
+    if program.needs:
+        program.build()  # what draws where it is imported draws here
+    seed_all(5)
+    setting = program.build()
+    loader = kind(setting.dataset, **{"batch_size": 4, **setting.arguments, **arguments})
+    seen: dict[str, Any] = {}
+    for epoch in range(NUM_EPOCHS):
+        setting.before_epoch(epoch)
+        seen[f"batches of epoch {epoch}"] = batches(loader)
+        seen[f"the program's objects after epoch {epoch}"] = flat(setting.after_epoch())
+    return seen | {f"the program's state of {name}": state for name, state in states().items()}
+
+
+def difference(expected: dict[str, Any], found: dict[str, Any]) -> str | None:
+    """The first thing that differs between two runs, or None."""
+    for name, value in expected.items():
+        if found[name] != value:
+            return f"{name}: {shortened(value, found[name])}"
+    return None
+
+
+def shortened(expected: Any, found: Any) -> str:
+    """The first elements that differ, however deep; of lists of different lengths the ends."""
+    while isinstance(expected, (list, tuple)) and type(expected) is type(found) and len(expected) == len(found):
+        pairs = [(one, other) for one, other in zip(expected, found, strict=True) if one != other]
+        expected, found = pairs[0]
+    if isinstance(expected, list) and isinstance(found, list):
+        return f"expected {len(expected)}, then {str(expected[-1:])[:200]}, found {len(found)}, {str(found[-1:])[:200]}"
+    return f"expected {str(expected)[:200]}, found {str(found)[:200]}"

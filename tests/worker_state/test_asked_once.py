@@ -1,0 +1,203 @@
+"""A sample is asked for once: __getitem__ is counted per index in every mode, as a log in it would see."""
+
+from __future__ import annotations
+
+import collections
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from image_folders import make_clean_folder
+from numbered import NUM_SAMPLES, Numbered
+from torch.utils.data import IterableDataset, RandomSampler, SequentialSampler, get_worker_info
+from torchvision import transforms
+from torchvision.datasets import ImageFolder
+
+import fastload
+
+NUM_IMAGES = 11
+ASKED: collections.Counter[int] = collections.Counter()  # a global: one for all workers
+_LOCK = threading.Lock()
+
+
+def note(index: int) -> None:
+    with _LOCK:
+        ASKED[index] += 1
+
+
+@pytest.fixture(autouse=True)
+def _nothing_asked() -> None:
+    ASKED.clear()
+
+
+class Logging(Numbered):
+    """Notes every call; some samples draw, the first do not."""
+
+    def sample(self, index: int) -> Any:
+        note(index)
+        return (torch.rand(1) if index > 4 else torch.zeros(1)), index
+
+
+class LoggingLists(Logging):
+    def __getitems__(self, indices: list[int]) -> list[Any]:
+        return [self[index] for index in indices]
+
+
+class LoggingStream(IterableDataset[Any]):
+    def __iter__(self) -> Iterator[Any]:
+        info = get_worker_info()
+        for index in range(0 if info is None else info.id, NUM_SAMPLES, 1 if info is None else info.num_workers):
+            note(index)
+            yield index, torch.rand(1)
+
+
+MODES: dict[str, dict[str, Any]] = {
+    "in order": {},
+    "in any order": {"in_order": False},
+    "without batches": {"batch_size": None},
+    "persistent": {"persistent_workers": True},
+    "far ahead": {"prefetch_factor": 7},
+    "a batch each": {"batch_size": 1},
+    "one batch": {"batch_size": 100},
+    "the last dropped": {"drop_last": True},
+    "an init function": {"worker_init_fn": lambda _: torch.rand(1)},
+    "samples by seed": {"rng": "sample", "seed": 3},
+}
+NOT_WITHOUT_WORKERS = {"in any order", "persistent", "far ahead"}
+
+
+def epochs(dataset: Any, mode: str, num_workers: int, **arguments: Any) -> int:
+    """Runs two epochs to their ends; returns how many samples were handed over."""
+    if mode in NOT_WITHOUT_WORKERS and not num_workers:
+        pytest.skip("workers only")
+    loader = fastload.DataLoader(dataset, **{"batch_size": 4, "num_workers": num_workers, **MODES[mode], **arguments})
+    counts = [sum(1 if loader.batch_size is None else len(first) for first, _ in loader) for _ in range(2)]
+    return sum(counts)
+
+
+@pytest.mark.parametrize("dataset", [Logging, LoggingLists])
+@pytest.mark.parametrize("num_workers", [0, 1, 2, 4])
+@pytest.mark.parametrize("mode", MODES)
+def test_every_sample_is_asked_for_once_an_epoch(dataset: Any, num_workers: int, mode: str) -> None:
+    num_given = epochs(dataset(), mode, num_workers)
+    num_expected = NUM_SAMPLES // 4 * 4 if mode == "the last dropped" else NUM_SAMPLES
+    assert num_given == 2 * num_expected
+    assert dict.fromkeys(range(num_expected), 2) == ASKED
+
+
+@pytest.mark.parametrize("num_workers", [0, 1, 2, 4])
+@pytest.mark.parametrize("mode", ["in order", "in any order", "without batches", "persistent", "far ahead"])
+def test_every_item_of_a_stream_is_made_once_an_epoch(num_workers: int, mode: str) -> None:
+    assert epochs(LoggingStream(), mode, num_workers) == 2 * NUM_SAMPLES
+    assert dict.fromkeys(range(NUM_SAMPLES), 2) == ASKED
+
+
+SAMPLERS: dict[str, Any] = {
+    "sequential": lambda data: {"sampler": SequentialSampler(data)},
+    "shuffled": lambda _: {"shuffle": True},
+    "with replacement": lambda data: {"sampler": RandomSampler(data, replacement=True, num_samples=40)},
+    "a list with repeats": lambda _: {"sampler": [3, 3, 3, 1, 2, 3, 22, 0]},
+    "batches with repeats": lambda _: {"batch_sampler": [[0, 0, 1], [], [1], [2, 0]], "batch_size": 1},
+    "a generator": lambda _: {"sampler": Alternating()},
+}
+
+
+class Alternating:
+    def __iter__(self) -> Iterator[int]:
+        yield from (index % 2 for index in range(15))
+
+
+class Recording:
+    """Gives what a sampler gives and counts it."""
+
+    def __init__(self, sampler: Any) -> None:
+        self.sampler, self.given = sampler, collections.Counter[int]()
+
+    def __iter__(self) -> Iterator[Any]:
+        for key in self.sampler:
+            self.given.update(key if isinstance(key, list) else [key])
+            yield key
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_samples_are_asked_for_as_often_as_the_sampler_says(sampler: str, num_workers: int) -> None:
+    dataset = Logging()
+    arguments = {"batch_size": 4, **SAMPLERS[sampler](dataset)}
+    if arguments.pop("shuffle", False):
+        arguments["sampler"] = RandomSampler(dataset)
+    kind = "batch_sampler" if "batch_sampler" in arguments else "sampler"
+    arguments[kind] = recording = Recording(arguments[kind])
+    list(fastload.DataLoader(dataset, num_workers=num_workers, collate_fn=list, **arguments))
+    assert recording.given == ASKED
+
+
+class Noting(torch.nn.Module):
+    """A Python tail of a native pipeline: notes each image that it is asked for by its label."""
+
+    def forward(self, image: torch.Tensor) -> torch.Tensor:
+        note(0)
+        return image + torch.rand(1)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_clean_folder(tmp_path_factory.mktemp("asked_once"), NUM_IMAGES)
+
+
+@pytest.mark.parametrize("num_workers", [0, 1, 2, 4])
+@pytest.mark.parametrize("mode", ["in order", "in any order", "persistent", "without batches", "samples by seed"])
+def test_a_python_tail_is_called_once_a_sample(folder: Path, mode: str, num_workers: int) -> None:
+    pipeline = transforms.Compose([transforms.Resize(32), transforms.CenterCrop(24), transforms.ToTensor(), Noting()])
+    assert epochs(ImageFolder(str(folder), pipeline), mode, num_workers) == 2 * NUM_IMAGES
+    assert ASKED == {0: 2 * NUM_IMAGES}
+
+
+@pytest.mark.parametrize("num_workers", [0, 1, 2, 4])
+def test_a_label_transform_is_called_once_a_sample(folder: Path, num_workers: int) -> None:
+    def label(target: int) -> int:
+        note(0)
+        return target
+
+    pipeline = transforms.Compose([transforms.Resize(32), transforms.CenterCrop(24), transforms.ToTensor(), Noting()])
+    dataset = ImageFolder(str(folder), pipeline, target_transform=label)
+    assert epochs(dataset, "in order", num_workers) == 2 * NUM_IMAGES
+    assert ASKED == {0: 4 * NUM_IMAGES}
+
+
+@pytest.mark.parametrize("num_workers", [1, 2, 4])
+def test_samples_before_one_that_fails_are_asked_for_once(num_workers: int) -> None:
+    class Failing(Logging):
+        def sample(self, index: int) -> Any:
+            if index == 9:
+                note(index)
+                raise ValueError("sample 9")
+            return super().sample(index)
+
+    with pytest.raises(ValueError, match="sample 9"):
+        list(fastload.DataLoader(Failing(), 4, num_workers=num_workers))
+    assert set(ASKED.values()) == {1}
+    assert ASKED[10] == ASKED[11] == 0, "the batch ends with the sample that fails"
+
+
+@pytest.mark.parametrize("num_workers", [1, 2, 4])
+def test_a_batch_is_asked_for_in_order_in_one_thread(num_workers: int) -> None:
+    asked: dict[int, list[int]] = collections.defaultdict(list)
+
+    class InThread(Logging):
+        def sample(self, index: int) -> Any:
+            with _LOCK:
+                asked[threading.get_ident()].append(index)
+            info = get_worker_info()
+            assert info is not None
+            return index, info.id
+
+    batches = [tensor.tolist() for _, tensor in fastload.DataLoader(InThread(), 4, num_workers=num_workers)]
+    assert batches == [[number % num_workers] * len(ids) for number, ids in enumerate(batches)]
+    expected = [
+        [index for index in range(NUM_SAMPLES) if index // 4 % num_workers == worker] for worker in range(num_workers)
+    ]
+    assert sorted(asked.values()) == expected

@@ -1,0 +1,467 @@
+"""In a worker's thread Python's, NumPy's and torch's generators are the worker's own, and the program's elsewhere."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import os
+import pickle
+import random
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from holders import LEGACY, WAYS
+from torch.utils.data._utils import worker
+
+from fastload._worker_state import _generators
+from fastload._worker_state._generators import WorkerGenerators, describe, exchanged
+
+DRAWS = {
+    f"{kind}: {name}": draw for kind, table in (("random", WAYS), ("numpy", LEGACY)) for name, draw in table.items()
+}
+NUMBER_OF_THREADS = 4
+
+
+def seed_all(base_seed: int, worker_id: int) -> None:
+    """As torch's worker process does."""
+    random.seed(base_seed + worker_id)
+    torch.manual_seed(base_seed + worker_id)
+    np.random.seed(worker._generate_state(base_seed, worker_id))
+
+
+def plain(value: Any) -> Any:
+    """A value that == compares as a whole."""
+    if isinstance(value, (list, tuple)):
+        return [plain(each) for each in value]
+    return value.tolist() if hasattr(value, "tolist") else value
+
+
+def draw_all(times: int = 5) -> dict[str, Any]:
+    drawn: dict[str, Any] = {}
+    for _ in range(times):
+        for name, draw in DRAWS.items():
+            drawn.setdefault(name, []).append(plain(draw()))
+    drawn["end"] = [plain(random.getstate()), plain(list(np.random.get_state(legacy=True)))]
+    return drawn
+
+
+def differing(drawn: dict[str, Any], expected: dict[str, Any]) -> list[str]:
+    return [name for name in expected if drawn[name] != expected[name]]
+
+
+def in_new_thread(function: Callable[[], Any]) -> Any:
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(function).result()
+
+
+def attributes() -> list[tuple[Any, str, Any]]:
+    return [(module, name, value) for module in (random, np.random) for name, value in vars(module).items()]
+
+
+@pytest.fixture(autouse=True)
+def _state_of_the_process() -> Iterator[None]:
+    """Each test leaves the process's generators and everything that is exchanged as they were."""
+    states = random.getstate(), np.random.get_state(), torch.get_rng_state()
+    before, bit_generator = attributes(), np.random.mtrand._rand._bit_generator
+    yield
+    np.random.mtrand._rand.__init__(bit_generator)
+    random.setstate(states[0])
+    np.random.set_state(states[1])
+    torch.set_rng_state(states[2])
+    assert [name for module, name, value in before if getattr(module, name) is not value] == []
+    assert type(random._inst) is random.Random  # type: ignore[attr-defined]
+
+
+def test_the_tables_of_methods_are_obeyed_by_this_python_and_numpy() -> None:
+    assert describe() == {"random": "method table", "numpy": "method table", "torch": "method table"}
+
+
+def test_four_workers_and_the_program_draw_their_own_numbers_at_once() -> None:
+    expected = []
+    for worker_id in range(NUMBER_OF_THREADS):
+        seed_all(11, worker_id)
+        expected.append(draw_all())
+    seed_all(99, 0)
+    expected_of_program = draw_all()
+    start = threading.Barrier(NUMBER_OF_THREADS + 1)
+
+    def work(worker_id: int) -> dict[str, Any]:
+        generators = WorkerGenerators(11, worker_id)
+        with exchanged(), generators.entered():
+            start.wait(60)
+            return draw_all()
+
+    seed_all(99, 0)
+    with ThreadPoolExecutor(NUMBER_OF_THREADS) as pool:
+        results = [pool.submit(work, worker_id) for worker_id in range(NUMBER_OF_THREADS)]
+        start.wait(60)
+        of_program = draw_all()
+        drawn = [result.result() for result in results]
+
+    assert [differing(*pair) for pair in zip(drawn, expected, strict=True)] == [[]] * NUMBER_OF_THREADS
+    assert differing(of_program, expected_of_program) == []
+
+
+def test_a_thread_that_is_no_worker_draws_from_the_program() -> None:
+    seed_all(3, 0)
+    expected = draw_all(1)
+    seed_all(3, 0)
+    with exchanged(), WorkerGenerators(1, 1).entered():
+        drawn = in_new_thread(lambda: draw_all(1))
+    assert differing(drawn, expected) == []
+
+
+def test_generators_of_the_user_are_left_alone() -> None:
+    expected = [random.Random(4).random(), np.random.RandomState(4).normal(), np.random.default_rng(4).random()]
+    with exchanged(), WorkerGenerators(1, 1).entered():
+        drawn = [random.Random(4).random(), np.random.RandomState(4).normal(), np.random.default_rng(4).random()]
+        assert 0 <= random.SystemRandom().random() < 1
+        with pytest.raises(NotImplementedError):
+            random.SystemRandom().getstate()
+    assert drawn == expected
+
+
+def test_second_values_of_normal_pairs_are_kept_apart() -> None:
+    random.seed(5)
+    np.random.seed(5)
+    expected = [random.gauss(0, 1), random.gauss(0, 1), np.random.normal(), np.random.normal()]
+    random.seed(5)
+    np.random.seed(5)
+    first = [random.gauss(0, 1), np.random.normal()]
+    generators = WorkerGenerators(1, 1)
+    with exchanged():
+        with generators.entered():
+            own = [random.gauss(0, 1), np.random.normal()]
+        second = [random.gauss(0, 1), np.random.normal()]
+        with generators.entered():
+            own += [random.gauss(0, 1), np.random.normal()]
+    assert [first[0], second[0], first[1], second[1]] == expected
+    seed_all(1, 1)
+    assert own == [random.gauss(0, 1), np.random.normal(), random.gauss(0, 1), np.random.normal()]
+
+
+def test_values_kept_before_the_exchange_outlive_it() -> None:
+    random.seed(5)
+    np.random.seed(5)
+    random.gauss(0, 1)
+    np.random.normal()
+    expected = random.getstate(), plain(list(np.random.get_state()))
+    with exchanged(), WorkerGenerators(1, 1).entered():
+        random.gauss(0, 1)
+        np.random.normal()
+    assert (random.getstate(), plain(list(np.random.get_state()))) == expected
+
+
+def test_what_takes_numpys_bit_generator_gets_the_workers() -> None:
+    generators = WorkerGenerators(1, 1)
+    expected = np.random.Generator(WorkerGenerators(1, 1).numpy._bit_generator).random(3).tolist()  # type: ignore[attr-defined]
+    with exchanged(), generators.entered():
+        taken = np.random.mtrand._rand._bit_generator
+        assert taken is generators.numpy._bit_generator  # type: ignore[attr-defined]
+        assert np.random.Generator(taken).random(3).tolist() == expected
+    assert np.random.mtrand._rand._bit_generator is not taken
+
+
+def test_the_fallback_reaches_names_of_modules(monkeypatch: pytest.MonkeyPatch) -> None:
+    last = {name: kinds[-1:] for name, kinds in _generators._CHOICES.items()}
+    monkeypatch.setattr(_generators, "_CHOICES", last)
+    monkeypatch.setattr(_generators, "_of_process", _generators.Exchanges())
+    ways = (
+        "module attribute",
+        "imported by name",
+        "randint",
+        "shuffle",
+        "gauss",
+        "choices",
+        "state and back",
+        "seeded within",
+    )
+    legacy = (
+        "rand",
+        "randn odd",
+        "standard_normal imported by name",
+        "choice",
+        "permutation",
+        "state and back",
+        "seeded within",
+    )
+    draws = [*(WAYS[name] for name in ways), *(LEGACY[name] for name in legacy)]
+
+    def draw_some() -> Any:
+        return [plain(draw()) for draw in draws]
+
+    seed_all(5, 1)
+    expected = draw_some()
+    seed_all(9, 0)
+    of_program = draw_some()
+    seed_all(9, 0)
+    with exchanged():
+        with WorkerGenerators(5, 1).entered():
+            assert draw_some() == expected
+        assert draw_some() == of_program
+    assert describe() == {"random": "names of modules", "numpy": "names of modules", "torch": "not exchanged"}
+
+
+@pytest.mark.parametrize("name", ["random", "numpy", "torch"])
+def test_a_table_that_is_not_obeyed_is_given_up(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_generators._CHOICES[name][0], "make", lambda self: None)
+    monkeypatch.setattr(_generators, "_of_process", _generators.Exchanges())
+    assert describe() == {
+        key: kinds[-1 if key == name else 0].description for key, kinds in _generators._CHOICES.items()
+    }
+
+
+def test_methods_of_the_default_generator_are_the_workers() -> None:
+    torch.manual_seed(21)
+    of_program = torch.get_rng_state()
+    generators = WorkerGenerators(7, 1)
+    kept = torch.default_generator.get_state
+    with exchanged(), generators.entered():
+        assert torch.default_generator.initial_seed() == 8
+        assert torch.equal(kept(), generators.torch.get_state())
+        assert torch.default_generator.manual_seed(3) is torch.default_generator
+        assert generators.torch.initial_seed() == 3
+        state = torch.Generator().manual_seed(4).get_state()
+        torch.default_generator.set_state(state)
+        assert torch.equal(generators.torch.get_state(), state)
+        assert torch.default_generator.seed() == generators.torch.initial_seed()
+        if hasattr(torch.default_generator, "clone_state"):
+            assert torch.equal(torch.default_generator.clone_state().get_state(), generators.torch.get_state())
+        assert torch.Generator().manual_seed(5).initial_seed() == 5
+    assert torch.default_generator.initial_seed() == 21
+    assert torch.equal(torch.get_rng_state(), of_program)
+
+
+def test_seeding_a_worker_gives_the_same_samples_again() -> None:
+    generators = WorkerGenerators(7, 1)
+    with exchanged(), generators.entered():
+        generators.seed((5 << 40) + 3)
+        first = draw_all(1), generators.torch.get_state().tolist()
+        random.gauss(0, 1)
+        np.random.normal()
+        generators.seed((5 << 40) + 3)
+        second = draw_all(1), generators.torch.get_state().tolist()
+        generators.seed(3)
+        other = draw_all(1)
+    assert first == second
+    assert "numpy: rand" in differing(other, first[0])
+    assert "random: module attribute" in differing(other, first[0])
+
+
+def test_random_object_is_pickled_and_copied_as_before() -> None:
+    hidden = random._inst  # type: ignore[attr-defined]
+    with exchanged():
+        for copied in (copy.copy(hidden), copy.deepcopy(hidden), pickle.loads(pickle.dumps(hidden))):
+            assert type(copied) is random.Random
+            assert copied.getstate() == hidden.getstate()
+        assert isinstance(hidden, random.Random)
+        assert repr(hidden).startswith("<random.Random object at ")
+
+
+def test_numpys_object_is_pickled_and_copied_as_before() -> None:
+    with exchanged(), WorkerGenerators(1, 1).entered():
+        copied = copy.deepcopy(np.random.mtrand._rand), pickle.loads(pickle.dumps(np.random.mtrand._rand))
+        expected = np.random.normal(size=3).tolist()
+    assert [state.normal(size=3).tolist() for state in copied] == [expected] * 2
+
+
+def test_a_program_with_another_bit_generator_gets_workers_of_its_kind() -> None:
+    np.random.set_bit_generator(np.random.PCG64(3))
+    own = np.random.get_bit_generator()
+    expected_of_program = np.random.RandomState(np.random.PCG64(3)).normal(size=4).tolist()
+    generators = WorkerGenerators(7, 1)
+    reference = np.random.RandomState(np.random.PCG64(worker._generate_state(7, 1)))
+    with exchanged():
+        first = [np.random.normal() for _ in range(3)]
+        with generators.entered():
+            drawn = [np.random.normal() for _ in range(3)]
+            assert type(np.random.get_bit_generator()) is np.random.PCG64
+        first.append(np.random.normal())
+        assert np.random.get_bit_generator() is own
+    assert np.random.get_bit_generator() is own
+    assert first == expected_of_program
+    assert drawn == [reference.normal() for _ in range(3)]
+
+
+def test_a_bit_generator_set_meanwhile_is_the_threads_that_sets_it() -> None:
+    generators, new = WorkerGenerators(7, 1), np.random.Philox(3)
+    with exchanged():
+        np.random.normal()
+        np.random.set_bit_generator(new)
+        with generators.entered():
+            np.random.set_bit_generator(np.random.SFC64(5))
+            assert np.random.normal() == np.random.RandomState(np.random.SFC64(5)).normal()
+            np.random.set_state(np.random.get_state(legacy=False))
+        assert np.random.normal() == np.random.RandomState(np.random.Philox(3)).normal()
+        assert np.random.get_bit_generator() is new
+    assert np.random.get_bit_generator() is new
+
+
+def test_a_thousand_exchanges_leave_no_trace() -> None:
+    with exchanged():
+        pass
+    before = attributes(), random.getstate(), plain(list(np.random.get_state()))
+    methods = {name: getattr(random.Random, name) for name in dir(random.Random)}
+    subjects = (random._inst, np.random.get_bit_generator(), torch.default_generator)  # type: ignore[attr-defined]
+    gc.collect()
+    counts, objects = [sys.getrefcount(subject) for subject in subjects], len(gc.get_objects())
+    for _ in range(1000):
+        with exchanged():
+            pass
+    gc.collect()
+    assert [sys.getrefcount(subject) for subject in subjects] == counts
+    assert len(gc.get_objects()) - objects < 50
+    assert attributes() == before[0]
+    assert (random.getstate(), plain(list(np.random.get_state()))) == before[1:]
+    assert all(getattr(random.Random, name) is value for name, value in methods.items() if not name.startswith("__"))
+
+
+def test_worker_generators_are_freed() -> None:
+    with exchanged():
+        generators = WorkerGenerators(1, 1)
+        kept = generators.random
+        before = sys.getrefcount(kept)
+        with generators.entered():
+            draw_all(1)
+        assert sys.getrefcount(kept) == before
+        del generators
+        gc.collect()
+        assert sys.getrefcount(kept) == before - 1
+
+
+@pytest.mark.parametrize("name", ["random", "numpy", "torch"])
+@pytest.mark.parametrize("method", ["make", "undo"])
+def test_an_error_in_an_exchange_leaves_the_process_as_it_was(
+    name: str, method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    describe()
+    exchange = _generators._of_process._chosen[name]
+    seed_all(3, 0)
+    expected = draw_all(1)
+
+    def fail() -> None:
+        if method == "undo":
+            type(exchange).undo(exchange)
+        raise MemoryError("no more")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(exchange, method, fail)
+        with pytest.raises(MemoryError, match="no more"), exchanged():
+            assert method == "undo"
+    assert type(random._inst) is random.Random  # type: ignore[attr-defined]
+    assert type(np.random.mtrand._rand._bit_generator) is np.random.MT19937
+    with WorkerGenerators(1, 1).entered():
+        seed_all(3, 0)
+        assert differing(draw_all(1), expected) == []
+    with exchanged():
+        assert type(random._inst) is not random.Random  # type: ignore[attr-defined]
+
+
+def exit_code_of_child(child: Callable[[], bool]) -> int:
+    """0: `child`, in a forked process, has returned True; 14: it was ended after 20 seconds."""
+    process = os.fork()
+    if process == 0:
+        try:
+            import signal
+
+            signal.alarm(20)
+            os._exit(0 if child() else 1)
+        finally:
+            os._exit(2)
+    return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_children_forked_while_workers_draw_draw_at_once() -> None:
+    is_over = threading.Event()
+
+    def work(worker_id: int) -> None:
+        with exchanged(), WorkerGenerators(1, worker_id).entered():
+            while not is_over.is_set():
+                np.random.standard_normal(20_000)
+                random.gauss(0, 1)
+
+    def draws_as_the_program() -> bool:
+        is_undone = type(random._inst) is random.Random  # type: ignore[attr-defined]
+        is_undone &= type(np.random.mtrand._rand._bit_generator) is np.random.MT19937
+        first = np.random.normal()
+        np.random.seed(3)
+        again = np.random.normal() == np.random.RandomState(3).normal()
+        with exchanged():
+            pass
+        return bool(is_undone and first == expected and again)
+
+    np.random.seed(8)
+    expected = np.random.normal()
+    np.random.seed(8)
+    with ThreadPoolExecutor(2) as pool:
+        workers = [pool.submit(work, worker_id) for worker_id in range(2)]
+        with exchanged():
+            codes = [exit_code_of_child(draws_as_the_program) for _ in range(100)]
+        is_over.set()
+        for each in workers:
+            each.result()
+    assert codes == [0] * 100
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_child_forked_by_a_worker_goes_on_with_its_generators() -> None:
+    def work() -> int:
+        with exchanged(), generators.entered():
+            return exit_code_of_child(lambda: np.random.rand() == expected)
+
+    seed_all(7, 1)
+    expected = np.random.rand()
+    generators = WorkerGenerators(7, 1)
+    with exchanged():
+        assert in_new_thread(work) == 0
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_child_leaves_the_exchange_that_its_parent_held() -> None:
+    def child() -> bool:
+        holder.__exit__(None, None, None)
+        with exchanged():
+            is_made = type(random._inst) is not random.Random  # type: ignore[attr-defined]
+        return is_made and type(random._inst) is random.Random  # type: ignore[attr-defined]
+
+    holder = exchanged()
+    with holder:
+        assert exit_code_of_child(child) == 0
+
+
+def test_states_are_set_in_workers_while_others_draw_normal_arrays() -> None:
+    """fairseq's and others' context managers of a temporary seed, in one worker, and noise in another."""
+
+    def noise(worker_id: int) -> list[float]:
+        with exchanged(), WorkerGenerators(1, worker_id).entered():
+            start.wait(60)
+            return [float(np.random.normal(size=200_001).sum()) for _ in range(20)]
+
+    def seeds(worker_id: int) -> list[float]:
+        drawn = []
+        with exchanged(), WorkerGenerators(1, worker_id).entered():
+            start.wait(60)
+            for number in range(1500):
+                state = np.random.get_state()
+                np.random.seed(number)
+                drawn.append(np.random.normal())
+                np.random.set_state(state)
+            drawn.append(np.random.normal())
+        return drawn
+
+    start = threading.Barrier(2)
+    with ThreadPoolExecutor(2) as pool:
+        results = pool.submit(noise, 0), pool.submit(seeds, 1)
+        drawn = [result.result() for result in results]
+    seed_all(1, 0)
+    assert drawn[0] == [float(np.random.normal(size=200_001).sum()) for _ in range(20)]
+    expected = [np.random.RandomState(number).normal() for number in range(1500)]
+    seed_all(1, 1)
+    assert drawn[1] == [*expected, np.random.normal()]

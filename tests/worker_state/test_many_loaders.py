@@ -1,0 +1,444 @@
+"""Many loaders, threads of the user's and forks meanwhile: each sees its own numbers, and nothing is left behind."""
+
+from __future__ import annotations
+
+import gc
+import os
+import random
+import select
+import signal
+import threading
+import time
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.utils.data
+from children import RunChild
+from flat_values import flat
+from numbered import NUM_SAMPLES, Numbered
+from program import Transformed, batches, seed_all, states
+from python_part_loader import torch_loader
+from torch.utils.data import IterableDataset, get_worker_info
+
+import fastload
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+def draw(_index: int = 0) -> tuple[float, float, float, float]:
+    """A number of each of the three generators, and one that leaves a second behind."""
+    return random.random(), np.random.rand(), torch.rand(1).item(), random.gauss(0, 1) + np.random.randn()
+
+
+class Counting:
+    """Draws, and counts its calls."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def __call__(self, index: int) -> Any:
+        self.calls += 1
+        return *draw(index), self.calls
+
+
+class NestedLoaders(Numbered):
+    """Every fourth sample is the sum of what another loader gives."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = Transformed(Counting())
+
+    def sample(self, index: int) -> Any:
+        if index % 4:
+            return draw(index)[0], index
+        found = [batch[1][0].sum() for batch in self.kind(self.inner, batch_size=5, shuffle=True)]
+        return float(sum(found)), self.inner.transform.calls  # type: ignore[attr-defined]
+
+    kind: Any = None
+
+
+def equal_on_both(action: Callable[[Any], Any]) -> None:
+    """`action` gives the same with torch's forked workers and with fastload, and leaves the same generators."""
+
+    def seen(kind: Any) -> Any:
+        seed_all(3)
+        return action(kind), states()
+
+    theirs = seen(torch_loader)
+    assert seen(fastload.DataLoader) == theirs
+
+
+@pytest.mark.parametrize("num_workers", [0, 1, 2])
+def test_two_loaders_that_are_iterated_over_in_turn_see_their_own_numbers(num_workers: int) -> None:
+    def action(kind: Any) -> Any:
+        loaders = [kind(Transformed(Counting()), batch_size=4, num_workers=num_workers, shuffle=True) for _ in range(2)]
+        found = []
+        for first, second in zip(*loaders, strict=True):
+            found.append((flat(first), draw(), flat(second)))
+        return found
+
+    equal_on_both(action)
+
+
+def test_iterators_of_one_loader_see_their_own_numbers() -> None:
+    def action(kind: Any) -> Any:
+        loader = kind(Transformed(Counting()), batch_size=4, num_workers=2)
+        first, second = iter(loader), iter(loader)
+        found = [flat(next(first)), flat(next(second)), flat(next(second)), flat(next(first))]
+        return found, batches(first), batches(second), batches(loader)
+
+    equal_on_both(action)
+
+
+def test_a_loader_in_a_loader_draws_from_its_worker() -> None:
+    def action(kind: Any) -> Any:
+        dataset = NestedLoaders()
+        dataset.kind = kind
+        loader = kind(dataset, batch_size=4, num_workers=2)
+        return batches(loader), batches(loader)
+
+    equal_on_both(action)
+
+
+@pytest.mark.parametrize("num_workers", [1, 2])
+def test_a_loader_of_threads_in_a_sample_does_not_change_what_the_others_draw(num_workers: int) -> None:
+    """torch's processes refuse it, so that the measure is the same program without the inner loader."""
+
+    class WithInner(Transformed):
+        def sample(self, index: int) -> Any:
+            if index % 3 == 0:
+                kept = torch.get_rng_state()
+                list(fastload.DataLoader(Transformed(draw), num_workers=num_workers))
+                torch.set_rng_state(kept)
+            return super().sample(index)
+
+    def run(kind: Any) -> Any:
+        seed_all(4)
+        return batches(fastload.DataLoader(kind(draw), batch_size=4, num_workers=2)), states()
+
+    assert run(WithInner) == run(Transformed)
+
+
+def numbers_of_the_program(count: int) -> list[Any]:
+    """What the program draws where no loader is."""
+    seed_all(6)
+    torch.empty((), dtype=torch.int64).random_()  # the loader's base seed
+    return [draw() for _ in range(count)]
+
+
+def test_the_users_threads_draw_the_programs_numbers_meanwhile() -> None:
+    expected = numbers_of_the_program(600)
+    seed_all(6)
+    loader = fastload.DataLoader(Transformed(Counting(), length=200), batch_size=4, num_workers=2)
+    iterator = iter(loader)
+    found: list[Any] = []
+    lock, is_over = threading.Lock(), threading.Event()
+
+    def take_numbers() -> None:
+        while not is_over.is_set():
+            with lock:
+                if len(found) < 600:
+                    found.append(draw())
+
+    threads = [threading.Thread(target=take_numbers) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    seen = [flat(batch) for batch in iterator]
+    is_over.set()
+    for thread in threads:
+        thread.join()
+    with lock:
+        found += [draw() for _ in range(600 - len(found))]
+    assert found == expected
+    seed_all(6)
+    assert seen == batches(torch_loader(Transformed(Counting(), length=200), batch_size=4, num_workers=2))
+
+
+def test_loaders_in_the_users_threads_see_their_own_numbers() -> None:
+    """Each thread's loader has a generator, so that its base seed does not depend on who comes first."""
+
+    def epochs_of(kind: Any, number: int) -> Any:
+        generator = torch.Generator().manual_seed(number)
+        loader = kind(Transformed(Counting()), batch_size=4, num_workers=2, generator=generator)
+        return [batches(loader) for _ in range(3)]
+
+    expected = [epochs_of(torch_loader, number) for number in range(3)]
+    before = states()
+    found: dict[int, Any] = {}
+    threads = [
+        threading.Thread(target=lambda number=number: found.update({number: epochs_of(fastload.DataLoader, number)}))
+        for number in range(3)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [found[number] for number in range(3)] == expected
+    assert states() == before
+
+
+class Endless(IterableDataset[Any]):
+    """Draws for as long as one asks, arrays and single numbers."""
+
+    def __iter__(self) -> Iterator[Any]:
+        while True:
+            for _ in range(20):
+                np.random.rand(200)
+                random.gauss(0, 1)
+                torch.rand(50)
+            yield 0
+
+
+def child_draws(timeout_seconds: float = 20) -> bytes:
+    """What a forked child draws; b"" where it did not end in time."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            random.seed(8)  # `random` itself seeds every forked child with what the system gives
+            numbers = *draw(), np.random.rand(300).sum()
+            os.write(writing, repr(numbers).encode())
+        finally:
+            os._exit(0)
+    os.close(writing)
+    is_ready, *_ = select.select([reading], [], [], timeout_seconds)
+    found = os.read(reading, 1000) if is_ready else b""
+    os.close(reading)
+    if not is_ready:
+        os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return found
+
+
+@pytest.mark.parametrize("num_children", [25, pytest.param(100, marks=pytest.mark.slow)])
+def test_children_forked_while_workers_draw_draw_the_programs_numbers(num_children: int) -> None:
+    seed_all(8)
+    kept = states()
+    iterator = iter(fastload.DataLoader(Endless(), num_workers=3, generator=torch.Generator()))
+    found = set()
+    for _ in range(num_children):
+        next(iterator)
+        found.add(child_draws())
+    del iterator
+    assert states() == kept, "the program's own generators were not asked"
+    seed_all(8)
+    assert found == {repr((*draw(), np.random.rand(300).sum())).encode()}
+
+
+# ---- what is left behind ------------------------------------------------------------------------------------------
+
+
+def names_and_types() -> Any:
+    """Of random and numpy.random: what every name stands for, and of what the hidden objects are made."""
+    hidden, legacy = random._inst, np.random.mtrand._rand  # type: ignore[attr-defined]
+    return (
+        dict(vars(random)),
+        dict(vars(np.random)),
+        dict(vars(np.random.mtrand)),
+        [type(hidden), type(legacy), legacy._bit_generator, np.random.mtrand._rand],
+        sorted(vars(hidden)),
+    )
+
+
+def are_the_same(first: Any, second: Any) -> bool:
+    if isinstance(first, dict):
+        return first.keys() == second.keys() and all(first[name] is second[name] for name in first)
+    return len(first) == len(second) and all(one is other for one, other in zip(first, second, strict=True))
+
+
+ORIGINAL = names_and_types()  # before any test runs: workers of one may still be ending when the next begins
+
+
+def assert_as_they_were() -> None:
+    """Waits until the last worker's thread has ended, for 10 s at most."""
+    gc.collect()
+    deadline = time.monotonic() + 10
+    while not all(map(are_the_same, ORIGINAL, names_and_types())) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    threads = [thread.name for thread in threading.enumerate()]
+    for before, now in zip(ORIGINAL, names_and_types(), strict=True):
+        assert are_the_same(before, now), f"threads: {threads}"
+
+
+@pytest.mark.parametrize("num_loaders", [100, pytest.param(1000, marks=pytest.mark.slow)])
+def test_loaders_made_and_dropped_leave_the_modules_as_they_were(num_loaders: int) -> None:
+    seed_all(1)
+    expected = [draw() for _ in range(3)]
+    dataset = Transformed(draw, length=4)
+    for number in range(num_loaders):
+        iterator = iter(fastload.DataLoader(dataset, num_workers=1 + number % 2, persistent_workers=number % 3 == 0))
+        if number % 4:
+            next(iterator)
+        del iterator
+    assert_as_they_were()
+    seed_all(1)
+    assert [draw() for _ in range(3)] == expected
+
+
+def test_an_error_or_a_dropped_iterator_leaves_the_modules_as_they_were() -> None:
+    def fail(index: int) -> Any:
+        if index == 5:
+            raise ValueError("sample 5")
+        return draw()
+
+    def fail_to_begin(_worker_id: int) -> None:
+        raise ValueError("init")
+
+    for arguments in ({}, {"worker_init_fn": fail_to_begin}, {"persistent_workers": True}):
+        with pytest.raises(ValueError, match=r"sample 5|init"):
+            list(fastload.DataLoader(Transformed(fail), num_workers=2, **arguments))
+    assert_as_they_were()
+
+
+def resident_bytes() -> int:
+    with open("/proc/self/statm") as file:  # noqa: PTH123
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+@pytest.mark.alone
+def test_the_first_batch_a_hundred_times_leaves_no_threads_and_no_memory() -> None:
+    loader = fastload.DataLoader(Transformed(Counting(), table=np.zeros(500_000)), batch_size=4, num_workers=2)
+    for _ in range(20):
+        next(iter(loader))
+    gc.collect()
+    threads, resident = threading.active_count(), resident_bytes()
+    for _ in range(100):
+        next(iter(loader))
+    gc.collect()
+    deadline = time.monotonic() + 10
+    while threading.active_count() > threads and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert threading.active_count() <= threads
+    # One iterator's copies are 8 MB.
+    assert resident_bytes() - resident < 24_000_000
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize(
+    ("num_paths", "num_bytes"), [(250_000, 200_000_000), pytest.param(10**6, 10**9, marks=pytest.mark.slow)]
+)
+def test_eight_workers_need_little_more_memory_than_one(run_child: RunChild, num_paths: int, num_bytes: int) -> None:
+    """Each has its own list of pointers; the paths and the array are shared."""
+
+    def resident(num_workers: int) -> int:
+        result = run_child(
+            f"""
+            import resource, warnings
+            import numpy as np
+            import fastload
+            from numbered import Numbered
+
+            class Paths(Numbered):
+                def __init__(self):
+                    super().__init__(64)
+                    self.paths = [f"train/n{{number % 1000:04}}/{{number:08}}.jpg" for number in range({num_paths})]
+                    self.array = np.ones({num_bytes}, np.uint8)
+
+                def sample(self, index):
+                    return len(self.paths[index]), int(self.array[index])
+
+            warnings.simplefilter("ignore")
+            for batch in fastload.DataLoader(Paths(), batch_size=4, num_workers={num_workers}):
+                pass
+            print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+            """,
+            timeout=120,
+            warm=True,
+        )
+        return int(result.stdout)
+
+    one, eight = resident(1), resident(8)
+    assert eight < 1.10 * one, f"{eight} KiB with 8 workers, {one} KiB with 1"
+
+
+# ---- torch's coming thread workers ----------------------------------------------------------------------------------
+
+
+class FakeThreadWorkers:
+    """The interface of torch's thread workers: a thread-local info that get_worker_info() asks first."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        worker = torch.utils.data._utils.worker
+        local = threading.local()
+        process_info = worker.get_worker_info
+
+        def get_thread_info() -> Any:
+            return getattr(local, "worker_info", None) or process_info()
+
+        monkeypatch.setattr(worker, "_thread_local_worker_info", local, raising=False)
+        for module in (worker, torch.utils.data, torch.utils.data._utils):
+            if hasattr(module, "get_worker_info"):
+                monkeypatch.setattr(module, "get_worker_info", get_thread_info)
+        self.local, self.get_worker_info = local, get_thread_info
+
+    def run(self, action: Callable[[], Any], worker_id: int) -> Any:
+        """What `action` gives in one of torch's worker threads."""
+        found: list[Any] = []
+
+        def work() -> None:
+            self.local.worker_info = types.SimpleNamespace(id=worker_id, worker_method="thread", rng=None)
+            found.append(action())
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+        return found[0]
+
+
+def test_torchs_thread_workers_and_fastloads_answer_for_their_own_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    def epoch() -> Any:
+        seed_all(2)
+
+        def transform(_index: int) -> Any:
+            by_module, by_name = torch.utils.data.get_worker_info(), get_worker_info()
+            return by_module.id, by_name.id, by_name.num_workers, *draw()
+
+        return batches(fastload.DataLoader(Transformed(transform), batch_size=4, num_workers=2))
+
+    expected = epoch()
+    fake = FakeThreadWorkers(monkeypatch)
+    assert epoch() == expected
+    assert torch.utils.data.get_worker_info is fake.get_worker_info
+    assert torch.utils.data.get_worker_info() is None
+    assert fake.run(lambda: torch.utils.data.get_worker_info().id, 7) == 7
+    iterator = iter(fastload.DataLoader(Transformed(draw), batch_size=4, num_workers=2))
+    next(iterator)
+    assert fake.run(lambda: torch.utils.data.get_worker_info().id, 7) == 7, "while workers of fastload live"
+    seed_all(9)
+    assert fake.run(lambda: draw(), 7) == (seed_all(9), draw())[1], "which has no generators of its own here"
+    del iterator
+
+
+def test_a_thread_safe_generator_of_torch_keeps_its_name_and_its_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A function that is not torch 2.13's is left alone, and nobody draws from its generator."""
+    own = torch.Generator().manual_seed(5)
+    monkeypatch.setattr(torch, "thread_safe_generator", lambda: own, raising=False)
+    kept = torch.thread_safe_generator
+    seed_all(2)
+    found = batches(fastload.DataLoader(Transformed(lambda _: draw()), batch_size=4, num_workers=2))
+    seed_all(2)
+    assert found == batches(torch_loader(Transformed(lambda _: draw()), batch_size=4, num_workers=2))
+    assert torch.thread_safe_generator is kept
+    assert own.initial_seed() == 5
+    assert torch.equal(own.get_state(), torch.Generator().manual_seed(5).get_state()), "nobody drew from it"
+
+
+def test_the_programs_states_are_where_torch_leaves_them_after_many_kinds_of_loops() -> None:
+    def action(kind: Any) -> Any:
+        found: list[Any] = []
+        loader = kind(Transformed(Counting()), batch_size=4, num_workers=2, shuffle=True)
+        for number, batch in enumerate(loader):
+            found.append((flat(batch), draw()))
+            if number == 2:
+                break
+        found.append((batches(loader), draw()))
+        persistent = kind(Transformed(Counting()), batch_size=4, num_workers=2, persistent_workers=True)
+        found += [(batches(persistent), draw()) for _ in range(2)]
+        return found
+
+    equal_on_both(action)
+    assert NUM_SAMPLES % 4, "so that the last batch is short"

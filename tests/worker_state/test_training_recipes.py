@@ -1,0 +1,471 @@
+"""Augmentation as published training recipes write it: the batches are torch's, and a seeded run repeats."""
+
+from __future__ import annotations
+
+import functools
+import io
+import random
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numbered import Numbered
+from PIL import Image, ImageFilter, ImageOps
+from program import Program, Setting, difference, new_folder, run
+from python_part_loader import torch_loader
+from torchvision import transforms
+
+import fastload
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+NUM_IMAGES = 18
+SIZE = 16
+MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+
+
+@functools.cache
+def encoded(index: int) -> bytes:
+    """A PNG of 24 x 20 pixels, another for each index."""
+    values = np.random.RandomState(index).randint(0, 256, (20, 24, 3), np.uint8)
+    file = io.BytesIO()
+    Image.fromarray(values).save(file, "PNG")
+    return file.getvalue()
+
+
+class Images(Numbered):
+    """Decodes image i and hands it to `transform`; the label is i."""
+
+    def __init__(self, transform: Callable[[Image.Image], Any]) -> None:
+        super().__init__(NUM_IMAGES)
+        self.transform = transform
+
+    def image(self, index: int) -> Image.Image:
+        return Image.open(io.BytesIO(encoded(index))).convert("RGB")
+
+    def sample(self, index: int) -> Any:
+        return self.transform(self.image(index)), index
+
+
+class Arrays(Images):
+    """The same for transforms that take arrays by the name `image`."""
+
+    def sample(self, index: int) -> Any:
+        return self.transform(image=np.asarray(self.image(index)))["image"], index  # type: ignore[call-arg]
+
+
+class Views:
+    """Several views of one image."""
+
+    def __init__(self, *pipelines: Callable[[Image.Image], Any]) -> None:
+        self.pipelines = pipelines
+
+    def __call__(self, image: Image.Image) -> list[Any]:
+        return [pipeline(image) for pipeline in self.pipelines]
+
+
+class RandomRadiusBlur:
+    """Blurs with a radius that `random` draws."""
+
+    def __init__(self, smallest: float = 0.1, largest: float = 2.0) -> None:
+        self.smallest, self.largest = smallest, largest
+
+    def __call__(self, image: Image.Image) -> Image.Image:
+        return image.filter(ImageFilter.GaussianBlur(radius=random.uniform(self.smallest, self.largest)))
+
+
+class WithChance:
+    """Applies a function where `random` says so."""
+
+    def __init__(self, chance: float, function: Callable[[Image.Image], Image.Image]) -> None:
+        self.chance, self.function = chance, function
+
+    def __call__(self, image: Image.Image) -> Image.Image:
+        return self.function(image) if random.random() < self.chance else image
+
+
+class ConvolutionBlur:
+    """Draws sigma from NumPy and writes the kernel into two convolutions that it holds."""
+
+    def __init__(self, kernel_size: int = 5) -> None:
+        self.half = kernel_size // 2
+        self.across = torch.nn.Conv2d(3, 3, (kernel_size, 1), bias=False, groups=3)
+        self.down = torch.nn.Conv2d(3, 3, (1, kernel_size), bias=False, groups=3)
+        self.blur = torch.nn.Sequential(torch.nn.ReflectionPad2d(self.half), self.across, self.down)
+
+    def __call__(self, image: Image.Image) -> Image.Image:
+        sigma = np.random.uniform(0.1, 2.0)
+        line = np.exp(-(np.arange(-self.half, self.half + 1) ** 2) / (2 * sigma * sigma))
+        kernel = torch.from_numpy(line / line.sum()).float().view(1, -1).repeat(3, 1)
+        self.across.weight.data.copy_(kernel.view(3, 1, -1, 1))
+        self.down.weight.data.copy_(kernel.view(3, 1, 1, -1))
+        with torch.no_grad():
+            return transforms.functional.to_pil_image(
+                self.blur(transforms.functional.to_tensor(image)[None])[0].clamp(0, 1)
+            )
+
+
+def pipeline(*steps: Any, scale: tuple[float, float] = (0.2, 1.0)) -> transforms.Compose:
+    """A random crop, a mirror, the steps, and a tensor."""
+    return transforms.Compose(
+        [
+            transforms.RandomResizedCrop(SIZE, scale=scale),
+            transforms.RandomHorizontalFlip(),
+            *steps,
+            transforms.ToTensor(),
+            transforms.Normalize(MEAN, STD),
+        ]
+    )
+
+
+def jitter() -> list[Any]:
+    return [
+        transforms.RandomApply([transforms.ColorJitter(0.4, 0.4, 0.4, 0.1)], p=0.8),
+        transforms.RandomGrayscale(p=0.2),
+    ]
+
+
+def simsiam_and_moco() -> Any:
+    """random.uniform draws the blur's radius."""
+    augmentation = pipeline(*jitter(), transforms.RandomApply([RandomRadiusBlur()], p=0.5))
+    return Images(Views(augmentation, augmentation))
+
+
+def simclr() -> Any:
+    """NumPy draws sigma, and the kernel is state in a convolution."""
+    augmentation = pipeline(*jitter(), ConvolutionBlur())
+    return Images(Views(augmentation, augmentation))
+
+
+def vicreg() -> Any:
+    """np.random decides on blur and solarization of the two views."""
+
+    class Chance(WithChance):
+        def __call__(self, image: Image.Image) -> Image.Image:
+            return self.function(image) if np.random.rand() < self.chance else image
+
+    first = pipeline(*jitter(), Chance(1.0, RandomRadiusBlur()), Chance(0.0, ImageOps.solarize))
+    second = pipeline(*jitter(), Chance(0.1, RandomRadiusBlur()), Chance(0.2, ImageOps.solarize))
+    return Images(Views(first, second))
+
+
+def dino() -> Any:
+    """random decides on PIL blur and solarization of two global and four local views."""
+    first = pipeline(*jitter(), WithChance(1.0, RandomRadiusBlur()), scale=(0.4, 1.0))
+    second = pipeline(
+        *jitter(), WithChance(0.1, RandomRadiusBlur()), WithChance(0.2, ImageOps.solarize), scale=(0.4, 1.0)
+    )
+    local = pipeline(*jitter(), WithChance(0.5, RandomRadiusBlur()), scale=(0.05, 0.4))
+    return Images(Views(first, second, *[local] * 4))
+
+
+def timm_training() -> Any:
+    """timm's create_transform with RandAugment and random erasing: random and NumPy."""
+    data = pytest.importorskip("timm.data")
+    return Images(
+        data.create_transform(SIZE, is_training=True, auto_augment="rand-m7-inc1", re_prob=0.5, interpolation="random")
+    )
+
+
+def timm_augmix() -> Any:
+    """timm's AugMix, which draws from random and NumPy, and its mixup in collate_fn."""
+    data = pytest.importorskip("timm.data")
+    mixing = data.FastCollateMixup(mixup_alpha=0.8, cutmix_alpha=1.0, num_classes=NUM_IMAGES)
+    dataset = Images(data.create_transform(SIZE, is_training=True, auto_augment="augmix-m5-w3", use_prefetcher=True))
+    return Setting(dataset, {"collate_fn": mixing, "drop_last": True, "batch_size": 6, "shuffle": True})
+
+
+def albumentations_compose() -> Any:
+    """Compose of Albumentations 2.x, which holds generators of its own."""
+    albumentations = pytest.importorskip("albumentations", minversion="2.0")
+    return Arrays(
+        albumentations.Compose(
+            [
+                albumentations.RandomCrop(SIZE, SIZE),
+                albumentations.HorizontalFlip(p=0.5),
+                albumentations.ColorJitter(p=0.8),
+                albumentations.GaussNoise(p=0.5),
+                albumentations.OneOf([albumentations.GaussianBlur(), albumentations.MotionBlur()], p=0.5),
+                albumentations.CoarseDropout(p=0.5),
+            ],
+            seed=137,
+        )
+    )
+
+
+def albumentations_without_a_seed() -> Any:
+    """The same without a seed, seeded by worker_init_fn as its documents say."""
+    albumentations = pytest.importorskip("albumentations", minversion="2.0")
+    augmentation = albumentations.Compose([albumentations.RandomCrop(SIZE, SIZE), albumentations.Affine(p=0.9)])
+
+    def begin(_worker_id: int) -> None:
+        info = torch.utils.data.get_worker_info()
+        info.dataset.transform.set_random_seed(info.seed % 2**32)
+
+    return Setting(Arrays(augmentation), {"worker_init_fn": begin})
+
+
+def albumentations_replay() -> Any:
+    """ReplayCompose, which keeps what it did."""
+    albumentations = pytest.importorskip("albumentations", minversion="2.0")
+
+    class Replayed(Arrays):
+        def sample(self, index: int) -> Any:
+            done = self.transform(image=np.asarray(self.image(index)))  # type: ignore[call-arg]
+            again = albumentations.ReplayCompose.replay(done["replay"], image=np.asarray(self.image(index)))
+            applied = [step["applied"] for step in done["replay"]["transforms"]]
+            return done["image"], again["image"], str(applied)
+
+    augmentation = albumentations.ReplayCompose(
+        [albumentations.RandomCrop(SIZE, SIZE), albumentations.HorizontalFlip(), albumentations.VerticalFlip()]
+    )
+    augmentation.set_random_seed(7)
+    return Replayed(augmentation)
+
+
+def mosaic() -> Any:
+    """Four images, three of them by index from random, with scale and mirror from NumPy, and a buffer of indices."""
+
+    class Mosaic(Images):
+        def __init__(self) -> None:
+            super().__init__(lambda image: np.asarray(image.resize((SIZE, SIZE))))
+            self.buffer: list[int] = []
+
+        def sample(self, index: int) -> Any:
+            self.buffer = [*self.buffer, index][-8:]
+            chosen = [index, *random.choices(self.buffer, k=2), random.randrange(len(self))]
+            random.shuffle(chosen)
+            canvas = np.full((2 * SIZE, 2 * SIZE, 3), 114, np.uint8)
+            middle = [int(random.uniform(SIZE // 2, 2 * SIZE - SIZE // 2)) for _ in range(2)]
+            for position, other in enumerate(chosen):
+                top, left = (position // 2) * middle[0], (position % 2) * middle[1]
+                tile = self.transform(self.image(other))[: 2 * SIZE - top, : 2 * SIZE - left]
+                canvas[top : top + len(tile), left : left + tile.shape[1]] = tile
+            gain = np.random.uniform(-1, 1, 3) * [0.015, 0.7, 0.4] + 1
+            canvas = np.clip(canvas * gain, 0, 255).astype(np.uint8)
+            if random.random() < 0.5:
+                canvas = np.fliplr(canvas)
+            return np.ascontiguousarray(canvas.transpose(2, 0, 1)), torch.tensor(chosen)
+
+    return Setting(Mosaic(), {"shuffle": True})
+
+
+def v1_random_choice_and_order() -> Any:
+    """torchvision's RandomChoice and RandomOrder of v1, which draw from random."""
+    return Images(
+        transforms.Compose(
+            [
+                transforms.Resize((SIZE, SIZE)),
+                transforms.RandomChoice(
+                    [transforms.RandomRotation(30), transforms.ColorJitter(0.5), transforms.Pad(0)]
+                ),
+                transforms.RandomOrder(
+                    [transforms.RandomVerticalFlip(), transforms.RandomHorizontalFlip(), RandomRadiusBlur()]
+                ),
+                transforms.ToTensor(),
+            ]
+        )
+    )
+
+
+def torchs_reproducibility_recipe() -> Any:
+    """worker_init_fn that seeds random and NumPy with torch.initial_seed(), and a generator of the loader."""
+
+    def seed_worker(_worker_id: int) -> None:
+        seed = torch.initial_seed() % 2**32
+        np.random.seed(seed)
+        random.seed(seed)
+
+    class Noisy(Images):
+        def sample(self, index: int) -> Any:
+            image, label = super().sample(index)
+            return image + np.random.normal(0, 0.1) + random.gauss(0, 0.1) + torch.randn(1), label
+
+    generator = torch.Generator()
+    generator.manual_seed(0)
+    dataset = Noisy(pipeline(*jitter()))
+    return Setting(dataset, {"worker_init_fn": seed_worker, "generator": generator, "shuffle": True})
+
+
+def mixup_and_cutmix() -> Any:
+    """collate_fn that draws the weight, the box and the partners from NumPy."""
+
+    def collate(samples: list[Any]) -> Any:
+        images, labels = torch.utils.data.default_collate(samples)
+        order = torch.from_numpy(np.random.permutation(len(images)))
+        weight = float(np.random.beta(1.0, 1.0))
+        if np.random.rand() < 0.5:
+            return weight * images + (1 - weight) * images[order], labels, labels[order], weight
+        edge = int(SIZE * np.sqrt(1 - weight))
+        top, left = np.random.randint(0, SIZE - edge + 1, 2)
+        images[:, :, top : top + edge, left : left + edge] = images[order, :, top : top + edge, left : left + edge]
+        return images, labels, labels[order], weight
+
+    return Setting(Images(pipeline()), {"collate_fn": collate, "shuffle": True})
+
+
+def lightning_data_module() -> Any:
+    """seed_everything(workers=True) and a DataModule's train_dataloader, whose init function is Lightning's."""
+    lightning = pytest.importorskip("lightning")
+    seeding = pytest.importorskip("lightning.fabric.utilities.seed")
+    lightning.seed_everything(11, workers=True, verbose=False)
+
+    class Module(lightning.LightningDataModule):
+        def __init__(self) -> None:
+            super().__init__()
+            self.augmentation = pipeline(*jitter(), RandomRadiusBlur())
+
+        def setup(self, stage: str) -> None:
+            self.train = Images(lambda image: self.augmentation(image) + np.random.rand())
+
+    module = Module()
+    module.setup("fit")
+    begin = functools.partial(seeding.pl_worker_init_function, rank=0)
+    return Setting(module.train, {"worker_init_fn": begin, "shuffle": True})
+
+
+def a_table_of_pandas() -> Any:
+    """Rows of a frame, augmented by DataFrame.sample and scipy.stats, scaled by scikit-learn."""
+    pandas = pytest.importorskip("pandas")
+    stats = pytest.importorskip("scipy.stats")
+    preprocessing = pytest.importorskip("sklearn.preprocessing")
+    values = np.random.RandomState(0).randn(NUM_IMAGES, 3)
+    frame = pandas.DataFrame(values, columns=list("abc"))
+    scaler = preprocessing.StandardScaler().fit(values)
+
+    class Rows(Numbered):
+        def __init__(self) -> None:
+            super().__init__(NUM_IMAGES)
+            self.frame, self.scaler, self.noise = frame, scaler, stats.truncnorm(-2, 2)
+
+        def sample(self, index: int) -> Any:
+            partner = self.frame.sample(1).to_numpy()[0]
+            row = self.scaler.transform(self.frame.iloc[[index]].to_numpy())[0]
+            return row + 0.1 * partner + self.noise.rvs(3), stats.norm.rvs()
+
+    return Setting(Rows(), {"shuffle": True})
+
+
+def images_of_lmdb() -> Any:
+    """Images in lmdb, opened lazily by each worker, with transforms of torchvision."""
+    lmdb = pytest.importorskip("lmdb")
+    folder = str(new_folder())
+    with lmdb.open(folder) as environment, environment.begin(write=True) as transaction:
+        for index in range(NUM_IMAGES):
+            transaction.put(str(index).encode(), encoded(index))
+
+    class Stored(Images):
+        def __init__(self) -> None:
+            super().__init__(pipeline(*jitter(), RandomRadiusBlur()))
+            self.environment: Any = None
+
+        def image(self, index: int) -> Image.Image:
+            if self.environment is None:
+                self.environment = lmdb.open(folder, readonly=True, lock=False)
+            with self.environment.begin() as transaction:
+                return Image.open(io.BytesIO(transaction.get(str(index).encode()))).convert("RGB")
+
+    return Setting(Stored(), {"shuffle": True})
+
+
+def arrays_of_hdf5() -> Any:
+    """Arrays in a file of h5py, opened lazily by each worker."""
+    h5py = pytest.importorskip("h5py")
+    path = new_folder() / "images.h5"
+    with h5py.File(path, "w") as file:
+        file["images"] = np.random.RandomState(1).randint(0, 256, (NUM_IMAGES, SIZE, SIZE, 3), np.uint8)
+
+    class Stored(Images):
+        def __init__(self) -> None:
+            super().__init__(pipeline(WithChance(0.5, RandomRadiusBlur())))
+            self.images: Any = None
+
+        def image(self, index: int) -> Image.Image:
+            if self.images is None:
+                self.images = h5py.File(path, "r")["images"]
+            return Image.fromarray(self.images[index])
+
+    return Setting(Stored(), {"shuffle": True})
+
+
+RECIPES = {
+    recipe.__name__: recipe
+    for recipe in [
+        simsiam_and_moco,
+        simclr,
+        vicreg,
+        dino,
+        timm_training,
+        timm_augmix,
+        albumentations_compose,
+        albumentations_without_a_seed,
+        albumentations_replay,
+        mosaic,
+        v1_random_choice_and_order,
+        torchs_reproducibility_recipe,
+        mixup_and_cutmix,
+        lightning_data_module,
+        a_table_of_pandas,
+        images_of_lmdb,
+        arrays_of_hdf5,
+    ]
+}
+# So that `make test`, which takes six cases of a function, runs every recipe.
+GROUPS = {f"recipes from {first} on": list(RECIPES)[first : first + 3] for first in range(0, len(RECIPES), 3)}
+
+
+def program(name: str) -> Program:
+    recipe = RECIPES[name]
+
+    def build() -> Setting:
+        made = recipe()
+        return made if isinstance(made, Setting) else Setting(made)
+
+    return Program(name, recipe.__doc__ or "", build)
+
+
+def what_differs(name: str, **arguments: Any) -> str | None:
+    """Between torch's loader and two runs of fastload's; skips what is not installed."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        for variable in ("PL_GLOBAL_SEED", "PL_SEED_WORKERS"):
+            monkeypatch.setenv(variable, "0")  # and puts back what the recipe sets
+        theirs = run(torch_loader, program(name), **arguments)
+        for attempt in ("first", "second"):
+            found = difference(theirs, run(fastload.DataLoader, program(name), **arguments))
+            if found is not None:
+                return f"{name}, {attempt} run: {found}"
+    return None
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_recipes_give_the_batches_of_torchs_workers_and_repeat(group: str) -> None:
+    found = []
+    for name in GROUPS[group]:
+        try:
+            found.append(what_differs(name, num_workers=2))
+        except pytest.skip.Exception as missing:
+            print(f"{name}: {missing}")
+    assert [difference for difference in found if difference] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"num_workers": 0},
+        {"num_workers": 1},
+        {"num_workers": 4},
+        {"num_workers": 2, "persistent_workers": True},
+        {"num_workers": 4, "persistent_workers": True, "prefetch_factor": 1},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_recipe_gives_the_batches_of_torch(name: str, arguments: dict[str, Any]) -> None:
+    if name == "albumentations_without_a_seed" and not arguments["num_workers"]:
+        pytest.skip("nobody seeds it without workers")
+    again = difference(*(run(torch_loader, program(name), **arguments) for _ in range(2)))
+    assert again is None, f"torch's own loader does not repeat it: {again}"
+    assert what_differs(name, **arguments) is None

@@ -1,0 +1,144 @@
+"""What users' programs give with fastload's threads is what they give with torch's forked workers, to the byte."""
+
+from __future__ import annotations
+
+import functools
+import random
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from program import NUM_EPOCHS, Program, Setting, Transformed, difference, run
+from python_part_loader import torch_loader
+from worker_programs import CHAPTERS, DEVIATIONS, DEVIATIONS_OF_PERSISTENT, PROGRAMS, chosen
+
+import fastload
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+ARGUMENTS: dict[str, dict[str, Any]] = {
+    "2 workers": {"num_workers": 2},
+    "2 persistent workers": {"num_workers": 2, "persistent_workers": True},
+    "1 worker": {"num_workers": 1},
+    "4 persistent workers": {"num_workers": 4, "persistent_workers": True, "prefetch_factor": 1},
+    "no workers": {"num_workers": 0},
+}
+
+
+@functools.cache
+def torchs(name: str, arguments: str) -> dict[str, Any]:
+    """What a program gives with torch's loader; run once in a session."""
+    return run(torch_loader, PROGRAMS[name], **ARGUMENTS[arguments])
+
+
+def differences(programs: list[Program], arguments: str, run_again: Callable[[Program], dict[str, Any]]) -> list[str]:
+    """A line for each of the programs that are installed and give something else than with torch's loader."""
+    found = []
+    for program in programs:
+        if not program.is_installed:
+            continue
+        different = difference(torchs(program.name, arguments), run_again(program))
+        if different is not None:
+            found.append(f"{program.name} ({program.about}) {different}")
+    return found
+
+
+def fastloads(arguments: str) -> Callable[[Program], dict[str, Any]]:
+    return lambda program: run(fastload.DataLoader, program, **ARGUMENTS[arguments])
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_programs_give_the_batches_of_torchs_workers(chapter: str) -> None:
+    programs = chosen(chapter)
+    assert differences(programs, "2 workers", fastloads("2 workers")) == []
+
+
+_OTHERS = [arguments for arguments in ARGUMENTS if arguments != "2 workers"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        case
+        for number, name in enumerate(PROGRAMS)
+        for case in ((name, "2 workers"), (name, _OTHERS[number % len(_OTHERS)]))
+    ],
+)
+def test_a_program_gives_the_batches_of_torchs_workers(name: str, arguments: str) -> None:
+    for package in PROGRAMS[name].needs:
+        pytest.importorskip(package)
+    is_persistent = ARGUMENTS[arguments].get("persistent_workers", False)
+    known = DEVIATIONS | (DEVIATIONS_OF_PERSISTENT if is_persistent else {})
+    if name in known and ARGUMENTS[arguments]["num_workers"]:
+        pytest.skip(known[name])
+    assert differences([PROGRAMS[name]], arguments, fastloads(arguments)) == []
+
+
+@pytest.mark.parametrize("name", DEVIATIONS)
+def test_what_is_told_to_be_otherwise_than_with_torch_is_so(name: str) -> None:
+    """A program that is no longer otherwise is to lose its row."""
+    assert len(differences([PROGRAMS[name]], "2 workers", fastloads("2 workers"))) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", DEVIATIONS_OF_PERSISTENT)
+def test_what_is_told_to_be_otherwise_of_persistent_workers_is_so(name: str) -> None:
+    arguments = "2 persistent workers"
+    assert len(differences([PROGRAMS[name]], arguments, fastloads(arguments))) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [*PROGRAMS][::4])
+def test_a_program_repeats_with_torchs_own_workers(name: str) -> None:
+    """What is not reproducible with the measure itself is not to be in the list."""
+    for package in PROGRAMS[name].needs:
+        pytest.importorskip(package)
+    again = run(torch_loader, PROGRAMS[name], **ARGUMENTS["2 workers"])
+    assert difference(torchs(name, "2 workers"), again) is None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_no_program_is_warned_of_without_reason(name: str) -> None:
+    for package in PROGRAMS[name].needs:
+        pytest.importorskip(package)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        run(fastload.DataLoader, PROGRAMS[name], num_workers=2)
+    assert [str(warning.message) for warning in caught if "fastload" in str(warning.message)] == []
+
+
+def test_there_are_programs_of_every_kind_and_each_says_what_it_depends_on() -> None:
+    assert len(PROGRAMS) == sum(map(len, CHAPTERS.values())) >= 98
+    assert sum(len(chosen(chapter)) for chapter in CHAPTERS) >= 75
+    assert all(program.about and "\n" not in program.about for program in PROGRAMS.values())
+
+
+@pytest.mark.parametrize("where", ["batches", "objects", "generators"])
+def test_a_difference_is_seen_wherever_it_is(where: str) -> None:
+    """The comparison itself: a program that gives something else in its second run."""
+    steps: Iterator[int] = iter(range(100))
+
+    def build() -> Any:
+        run_number = next(steps)
+        values = {name: run_number if name == where else 0 for name in ("batches", "objects", "generators")}
+
+        def before(_epoch: int) -> None:
+            for _ in range(values["generators"]):
+                random.random()
+
+        return Setting(Transformed(lambda _: values["batches"]), {}, before, lambda: values["objects"])
+
+    program = Program("changing", "", build)
+    first, second = run(torch_loader, program, num_workers=0), run(torch_loader, program, num_workers=0)
+    found = difference(first, second)
+    assert found is not None
+    expected = {
+        "batches": "batches of epoch 0",
+        "objects": "the program's objects after epoch 0",
+        "generators": "the program's state of random",
+    }
+    assert found.startswith(expected[where])
+    assert len(first) == 2 * NUM_EPOCHS + 3

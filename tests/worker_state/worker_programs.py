@@ -1,0 +1,46 @@
+"""All programs, by the kind of thing that a worker has for itself.
+
+Each is a function that makes a dataset with its transforms, collate_fn and worker_init_fn. The measure is torch's
+loader with forked workers: a program is here only where two runs of that are equal.
+"""
+
+from __future__ import annotations
+
+from draw_programs import COLLATION, DRAWS
+from epoch_programs import EPOCHS, STREAMS
+from generator_programs import GENERATORS
+from memory_programs import MEMORY
+from package_programs import PACKAGES
+from program import Program
+from reference_programs import REFERENCES
+from state_programs import STATE
+
+CHAPTERS: dict[str, dict[str, Program]] = {
+    "generators": GENERATORS,
+    "state": STATE,
+    "references": REFERENCES,
+    "memory": MEMORY,
+    "epochs": {**EPOCHS, **STREAMS},
+    "draws": {**DRAWS, **COLLATION, **PACKAGES},
+}
+PROGRAMS = {name: program for chapter in CHAPTERS.values() for name, program in chapter.items()}
+
+# Programs that are not as with torch's workers, with the reason; docs/dataloader-contract.md has them as well.
+DEVIATIONS = {
+    "an_error_prepared_by_the_program": "exception objects are shared",
+    "a_logger": "loggers and their handlers are shared: the registry of logging finds them by name",
+    "other_kinds_of_tensors": "tensors that are sparse are shared",
+}
+
+# The same of persistent workers only.
+DEVIATIONS_OF_PERSISTENT = {
+    "an_init_function_that_raises": "the error of worker_init_fn is told in every epoch, by torch in one"
+}
+
+# Of how many programs of a chapter `make test` takes one: where only places and functions differ, not all.
+_EVERY = {"generators": 4, "state": 3, "references": 2, "memory": 2, "epochs": 3, "draws": 8}
+
+
+def chosen(chapter: str) -> list[Program]:
+    """The programs of a chapter that `make test` runs."""
+    return [program for name, program in CHAPTERS[chapter].items() if name not in DEVIATIONS][:: _EVERY[chapter]]
