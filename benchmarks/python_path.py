@@ -2,9 +2,10 @@
 
     python -m benchmarks.python_path                              # all four kinds
     python -m benchmarks.python_path --kinds sleeping --rounds 9
+    python -m benchmarks.python_path --old ../old/checkout        # and an older fastload, built in place
 
-Linux. Every run is a process of its own; the two loaders take turns, and their batches are compared before a figure is
-shown. Both keep their workers (persistent_workers=True), so that an epoch's speed has no start-up in it; that is in the
+Linux. Every run is a process of its own; the loaders take turns, and their batches are compared before a figure is
+shown. All keep their workers (persistent_workers=True), so that an epoch's speed has no start-up in it; that is in the
 time to the first batch. Memory is the proportional set size of all processes while every prefetched batch is waiting,
 with /dev/shm and without files, above that of the process before it had a loader.
 """
@@ -33,6 +34,7 @@ from benchmarks._process_tree import cpu_seconds, own_pss_bytes, process_tree, u
 from benchmarks._sample_set import DEFAULT_FOLDER, ensure_sample_set
 
 LOADERS = ("torch", "fastload")
+OLD = "old fastload"
 
 
 @dataclass(frozen=True)
@@ -100,17 +102,18 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--samples", type=int, help="in an epoch (default: each kind's own)")
     parser.add_argument("--batch-size", type=int, default=64)
     parser.add_argument("--data", type=Path, help="folder of JPEG files (default: the sample set of ImageNet's kind)")
+    parser.add_argument("--old", type=Path, help="folder of another fastload that takes turns with this one")
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     parser.add_argument("--clips", type=Path, help=argparse.SUPPRESS)
-    parser.add_argument("--child", choices=LOADERS, help=argparse.SUPPRESS)
+    parser.add_argument("--child", choices=(*LOADERS, OLD), help=argparse.SUPPRESS)
     return parser.parse_args(arguments)
 
 
 def run_rounds(name: str, options: argparse.Namespace) -> Rounds:
     """The figures of one kind, the loaders taking turns."""
-    rounds: Rounds = {loader: [] for loader in LOADERS}
+    rounds: Rounds = {loader: [] for loader in (LOADERS if options.old is None else ("torch", OLD, "fastload"))}
     for _ in range(options.rounds):
-        for loader in LOADERS:
+        for loader in rounds:
             rounds[loader].append(_run_child(name, loader, options))
     return rounds
 
@@ -123,17 +126,17 @@ def check_batches(found: dict[str, Rounds]) -> None:
 
 
 def format_table(found: dict[str, Rounds]) -> str:
-    """Two lines for each kind, torch's and fastload's: medians, and in fastload's line the ratios and the advice.
+    """A line for each kind and loader: medians, and in fastload's the ratios to torch and the advice.
 
     The ratio of speeds is the median of the single rounds': other work on the machine slows both loaders of a round.
     """
     lines = []
     for name, rounds in found.items():
-        theirs, ours = (_medians(rounds[loader]) for loader in LOADERS)
-        pairs = zip(rounds["fastload"], rounds["torch"], strict=True)
-        ratio = median(mine["samples_per_second"] / other["samples_per_second"] for mine, other in pairs)
-        for loader, figures in zip(LOADERS, (theirs, ours), strict=True):
-            is_ours = loader == "fastload"
+        theirs = _medians(rounds["torch"])
+        for loader in rounds:
+            figures, is_ours = _medians(rounds[loader]), loader != "torch"
+            pairs = zip(rounds[loader], rounds["torch"], strict=True)
+            ratio = median(mine["samples_per_second"] / other["samples_per_second"] for mine, other in pairs)
             lines.append(
                 (
                     f"{name}: {KINDS[name].what}" if not is_ours else "",
@@ -143,7 +146,7 @@ def format_table(found: dict[str, Rounds]) -> str:
                     _with_factor("{:.3f}", theirs, figures, "first_batch_seconds", "sooner", is_ours),
                     _with_factor("{:.1f}", theirs, figures, "added_mib", "less", is_ours),
                     f"{figures['processes']:.0f}",
-                    advice(ratio) if is_ours else "",
+                    advice(ratio) if loader == "fastload" else "",
                 )
             )
     headers = ("data set", "loader", "samples/s", "CPU ms/sample", "first batch s", "added MiB", "processes", "advice")
@@ -177,6 +180,7 @@ def _run_child(name: str, loader: str, options: argparse.Namespace) -> Figures:
         str(options.samples or kind.num_samples),
     ]
     command += ["--batch-size", str(options.batch_size), "--data", str(options.data), "--clips", str(options.clips)]
+    command += ["--old", str(options.old)] if loader == OLD else []
     # NumPy's matrix products in one thread: torch's loader and fastload's are to have the processors for theirs.
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
     result = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment)
@@ -207,15 +211,19 @@ def _versions() -> dict[str, str]:
 
 
 def _measure(options: argparse.Namespace) -> Figures:
-    """A first epoch from a fresh loader, whose batches are kept in a sum; a timed one; one that is left waiting."""
+    """A first epoch from a new loader, whose batches are kept in a sum; a timed one; one that is left waiting."""
     import torch
     import torch.utils.data
 
+    if options.child == OLD:
+        sys.path.insert(0, str(options.old.resolve()))
     import fastload
 
+    if options.child == OLD and not Path(fastload.__file__).is_relative_to(options.old.resolve()):
+        raise SystemExit(f"--old {options.old}: fastload was imported from {fastload.__file__}")
     dataset = _make_dataset(options)
     torch.manual_seed(1)
-    loader_class = {"torch": torch.utils.data.DataLoader, "fastload": fastload.DataLoader}[options.child]
+    loader_class = torch.utils.data.DataLoader if options.child == "torch" else fastload.DataLoader
     gc.collect()
     pid = os.getpid()
     idle_bytes = own_pss_bytes(pid)

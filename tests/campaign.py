@@ -27,14 +27,18 @@ from typing import Any
 TESTS = Path(__file__).resolve().parent
 ROOT = TESTS.parent
 RECORD = ROOT / "docs" / "campaigns.md"
-sys.path[:0] = [str(ROOT), str(TESTS), str(TESTS / "contract"), str(TESTS / "loader"), str(TESTS / "worker_state")]
+sys.path[:0] = [str(ROOT), *(str(TESTS / name) for name in (".", "contract", "loader", "oracle", "worker_state"))]
 
 Check = Callable[[int], None]
 
 
-def check_data_sets(_: Path) -> Check:
-    """Data sets that run in Python, with loaders made at random, against torch's loader."""
-    check: Check = importlib.import_module("random_datasets").assert_case
+def cases_of(module: str) -> Callable[[Path], Check]:
+    """What a module of tests calls assert_case, for each seed."""
+
+    def check(_: Path) -> Check:
+        assert_case: Check = importlib.import_module(module).assert_case
+        return assert_case
+
     return check
 
 
@@ -89,20 +93,21 @@ def check_files(_: Path) -> Check:
     return check
 
 
-def check_workers(_: Path) -> Check:
-    """Loaders in several threads at once: made, iterated over, dropped, closed, forked, while the program draws."""
-    check: Check = importlib.import_module("loader_stress").assert_case
-    return check
-
-
 CAMPAIGNS = {
-    "data sets": check_data_sets,
+    # Data sets that run in Python, with loaders made at random, against torch's loader.
+    "data sets": cases_of("random_datasets"),
     "native loaders": check_native_loaders,
     "files": check_files,
-    "workers": check_workers,
+    # Loaders in several threads at once: made, iterated over, dropped, closed, forked, while the program draws.
+    "workers": cases_of("loader_stress"),
+    # What tests/worker_state has, with more arguments of the loader than its tests: each 5 times as many cases.
+    "programs": cases_of("test_worker_programs"),
+    "recipes": cases_of("test_training_recipes"),
+    # Boxes of RandomResizedCrop against torchvision's.
+    "boxes": cases_of("test_torch_draws"),
 }
 # Cases in a turn: a second or a few.
-TURN = {"data sets": 5, "native loaders": 5, "files": 200, "workers": 2}
+TURN = {"data sets": 5, "native loaders": 5, "files": 200, "workers": 2, "programs": 5, "recipes": 1, "boxes": 1}
 
 
 def run(names: list[str], seconds: float, first: dict[str, int], most: int | None) -> dict[str, tuple[int, list[int]]]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from image_folders import make_clean_folder
 
+import fastload
 from benchmarks import python_path
 from benchmarks._python_datasets import Spectrograms
 
@@ -35,14 +37,25 @@ def test_both_loaders_load_the_same_batches_of_every_kind(tmp_path: Path, kind: 
         samples=16,
         batch_size=4,
         rounds=1,
+        old=Path(fastload.__file__).parents[1] if kind == "tokens" else None,
     )
     Spectrograms.make_file(options.clips)
     rounds = python_path.run_rounds(kind, options)
     python_path.check_batches({kind: rounds})
+    assert ("old fastload" in rounds) == (kind == "tokens")
     (theirs,), (ours,) = rounds["torch"], rounds["fastload"]
     assert (theirs["processes"], ours["processes"]) == (3, 1)
     assert theirs["samples_per_second"] > 0
     assert ours["samples_per_second"] > 0
+
+
+def test_a_folder_without_a_fastload_is_not_measured_as_the_old_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    options = python_path.parse_arguments(["--child", "old fastload", "--kinds", "tokens", "--old", str(tmp_path)])
+    with pytest.raises(SystemExit, match="fastload was imported from"):
+        python_path._measure(options)
 
 
 def test_the_table_has_ratios_and_says_where_processes_are_faster() -> None:

@@ -93,7 +93,7 @@ def test_a_run_of_a_campaign_goes_on_where_the_last_one_ended_and_tells_what_it_
     record.write_text("| 2026-01-02 | abc | 3 | files | 10..19 | 12 |\n")
     monkeypatch.setattr(campaign, "RECORD", record)
     first = campaign.next_seeds()
-    assert first == {"data sets": 10_000, "native loaders": 10_000, "files": 20, "workers": 10_000}
+    assert first == {**dict.fromkeys(campaign.CAMPAIGNS, 10_000), "files": 20}
     monkeypatch.setitem(campaign.CAMPAIGNS, "files", lambda folder: lambda seed: 1 / (seed - 21))
     found = campaign.run(["files"], 0, first, 3)
     assert found == {"files": (3, [21])}

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from child_loader import wait_for
 from holders import LEGACY, WAYS
 from torch.utils.data._utils import worker
 
@@ -64,9 +65,19 @@ def attributes() -> list[tuple[Any, str, Any]]:
     return [(module, name, value) for module in (random, np.random) for name, value in vars(module).items()]
 
 
+def nothing_is_exchanged() -> bool:
+    return type(random._inst) is random.Random  # type: ignore[attr-defined]
+
+
 @pytest.fixture(autouse=True)
 def _state_of_the_process() -> Iterator[None]:
-    """Each test leaves the process's generators and everything that is exchanged as they were."""
+    """Each test leaves the process's generators and everything that is exchanged as they were.
+
+    It begins when the workers of the tests before have ended, which they do a little after their iterator is dropped.
+    """
+    assert wait_for(lambda: gc.collect() >= 0 and nothing_is_exchanged(), 60), [
+        thread.name for thread in threading.enumerate()
+    ]
     states = random.getstate(), np.random.get_state(), torch.get_rng_state()
     before, bit_generator = attributes(), np.random.mtrand._rand._bit_generator
     yield
@@ -75,7 +86,7 @@ def _state_of_the_process() -> Iterator[None]:
     np.random.set_state(states[1])
     torch.set_rng_state(states[2])
     assert [name for module, name, value in before if getattr(module, name) is not value] == []
-    assert type(random._inst) is random.Random  # type: ignore[attr-defined]
+    assert nothing_is_exchanged()
 
 
 def test_the_tables_of_methods_are_obeyed_by_this_python_and_numpy() -> None:
@@ -354,13 +365,13 @@ def test_an_error_in_an_exchange_leaves_the_process_as_it_was(
         patch.setattr(exchange, method, fail)
         with pytest.raises(MemoryError, match="no more"), exchanged():
             assert method == "undo"
-    assert type(random._inst) is random.Random  # type: ignore[attr-defined]
+    assert nothing_is_exchanged()
     assert type(np.random.mtrand._rand._bit_generator) is np.random.MT19937
     with WorkerGenerators(1, 1).entered():
         seed_all(3, 0)
         assert differing(draw_all(1), expected) == []
     with exchanged():
-        assert type(random._inst) is not random.Random  # type: ignore[attr-defined]
+        assert not nothing_is_exchanged()
 
 
 def exit_code_of_child(child: Callable[[], bool]) -> int:
@@ -388,7 +399,7 @@ def test_children_forked_while_workers_draw_draw_at_once() -> None:
                 random.gauss(0, 1)
 
     def draws_as_the_program() -> bool:
-        is_undone = type(random._inst) is random.Random  # type: ignore[attr-defined]
+        is_undone = nothing_is_exchanged()
         is_undone &= type(np.random.mtrand._rand._bit_generator) is np.random.MT19937
         first = np.random.normal()
         np.random.seed(3)
@@ -428,8 +439,8 @@ def test_a_child_leaves_the_exchange_that_its_parent_held() -> None:
     def child() -> bool:
         holder.__exit__(None, None, None)
         with exchanged():
-            is_made = type(random._inst) is not random.Random  # type: ignore[attr-defined]
-        return is_made and type(random._inst) is random.Random  # type: ignore[attr-defined]
+            is_made = not nothing_is_exchanged()
+        return is_made and nothing_is_exchanged()
 
     holder = exchanged()
     with holder:
