@@ -302,8 +302,8 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
                 init_native_workers, self.worker_init_fn, self.num_workers, dataset=self.dataset
             )
         engine = self._running_engine()
-        # Code of the user's that runs before the workers of torch would start may change the dataset.
-        is_asked_again = init_workers is not None or type(self.batch_sampler) is not BatchSampler
+        # A sampler of the user's, asked before the workers of torch would start, may change the dataset.
+        is_asked_again = type(self.batch_sampler) is not BatchSampler
         make_plan = functools.partial(self._native_plan, None if is_asked_again else plan)
         return NativeIterator(self, engine, make_plan, init_workers, self._batch_memory, self._delivery())
 
@@ -344,7 +344,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         plan = plan or self._plan()
         if plan.mode is not Mode.NATIVE:
             why = self._explain(plan)
-            raise RuntimeError(f"worker_init_fn has changed the dataset so that it is not native any more:\n{why}")
+            raise RuntimeError(f"the sampler has changed the dataset so that it is not native any more:\n{why}")
         is_on_device = self._delivery().device is not None
         return plan.native(self._settings.memory_format, is_converted_later=is_on_device)
 
@@ -359,9 +359,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         native = part.without_code()
 
         def make_fetcher(stream: RandomStream, worker_id: int | None, own: UserCode) -> BatchFetcher:
-            if own.is_as_planned:
-                return NativePartFetcher(plan, native, stream, worker_id, own)
-            return make_dataset_fetcher(plan, stream, worker_id, own)
+            return NativePartFetcher(plan, native, stream, worker_id, own)
 
         return self._thread_iterator(code, make_fetcher, part.python_position)
 

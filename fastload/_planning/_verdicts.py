@@ -14,6 +14,7 @@ from torch.utils.data._utils.collate import default_collate
 from fastload._pillow import _pillow
 from fastload._planning._torch_draws import UnknownDrawsError, uniform_rule
 from fastload._stats import LoaderStats
+from fastload._worker_state._user_functions import uses_dataset
 from fastload.transforms._lowering import LoweredTransform
 
 
@@ -100,8 +101,15 @@ def batching_verdicts(loader: DataLoader[Any]) -> list[StageVerdict]:
         name = getattr(loader.collate_fn, "__qualname__", type(loader.collate_fn).__qualname__)
         verdicts.append(_partly("collate", name, _collate_obstacle(loader.collate_fn)))
     if loader.worker_init_fn is not None and loader.num_workers > 0:
-        verdicts.append(StageVerdict("workers", "worker_init_fn, called for each"))
+        verdicts.append(_init_fn_verdict(loader))
     return verdicts
+
+
+def _init_fn_verdict(loader: DataLoader[Any]) -> StageVerdict:
+    if uses_dataset(loader.worker_init_fn, loader.dataset):
+        reason = "it may change the dataset, of which each worker has its own"
+        return StageVerdict("workers", "worker_init_fn", reason, Mode.PYTHON)
+    return StageVerdict("workers", "worker_init_fn, called for each")
 
 
 def _collate_obstacle(collate_fn: object) -> str | None:

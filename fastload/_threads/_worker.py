@@ -117,8 +117,10 @@ class Worker:
             until_end.enter_context(exchanged())
             self._own.enter()
             stream = self._make_stream()
-            with self.generators.entered(), stream.mode():
-                code = self._own.code.initialised(self.number)
+            code = self._own.code
+            if code.init_fn is not None:
+                with self.generators.entered(), stream.mode():
+                    code.init_fn(self.number)
             self._own.fetcher = plan.make_fetcher(stream, self.number, code)
         except BaseException as error:  # noqa: BLE001 - a thread has no caller
             self._problem = error

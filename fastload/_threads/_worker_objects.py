@@ -25,7 +25,6 @@ class UserCode(NamedTuple):
         python_part: The transforms of a sample that native code begins.
         transform: All transforms of such a sample.
         target_transform: Of its label.
-        is_as_planned: False: worker_init_fn has set attributes of the dataset.
     """
 
     dataset: Any
@@ -34,21 +33,10 @@ class UserCode(NamedTuple):
     python_part: tuple[Callable[[Any], Any], ...] = ()
     transform: Any = None
     target_transform: Callable[[Any], Any] | None = None
-    is_as_planned: bool = True
-
-    def initialised(self, worker_id: int) -> UserCode:
-        """Calls worker_init_fn."""
-        if self.init_fn is None:
-            return self
-        before = dict(getattr(self.dataset, "__dict__", {}))
-        self.init_fn(worker_id)
-        now = getattr(self.dataset, "__dict__", {})
-        is_same = before.keys() == now.keys() and all(before[name] is now[name] for name in before)
-        return self._replace(is_as_planned=is_same)
 
 
 # Of UserCode's attributes, as a user writes them.
-_NAMES = ("dataset", "collate_fn", "worker_init_fn", "transforms", "transform", "target_transform", "")
+_NAMES = ("dataset", "collate_fn", "worker_init_fn", "transforms", "transform", "target_transform")
 _lmdb = LmdbExchange(lambda: _native.thread_generators() is not None)
 
 

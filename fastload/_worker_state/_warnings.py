@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import dis
-import functools
 import random
-import site
-import sysconfig
 import types
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
 from fastload._worker_state._objects import OwnObjects
+from fastload._worker_state._user_functions import codes_in, functions_of_workers
 from fastload._worker_state._walk import walk
 
 _NUM_SAMPLED_BYTES = 4096
@@ -77,9 +74,6 @@ def _sampled(thing: Any) -> Any | None:
 
 # ---- globals -------------------------------------------------------------------------------------------------------
 
-# What a worker calls of a class; more are found by their names in these.
-_ENTRIES = ("__getitem__", "__getitems__", "__iter__", "__next__", "__call__", "__len__", "forward")
-
 
 def changing_globals(roots: tuple[Any, ...]) -> tuple[str, ...]:
     """`module.name` of globals that workers change: generators, and what their code rebinds with `global`.
@@ -87,7 +81,7 @@ def changing_globals(roots: tuple[Any, ...]) -> tuple[str, ...]:
     Looks at the user's own code that can be reached from `roots`, not at installed packages.
     """
     found: dict[str, None] = {}
-    for function in _functions_of_workers(roots):
+    for function in functions_of_workers(roots):
         names_here = function.__globals__
         module = names_here.get("__name__", "?")
         for operation, name in _global_operations(function.__code__):
@@ -104,73 +98,8 @@ def _is_generator(value: Any) -> bool:
     return issubclass(type(value), kinds) and not issubclass(type(value), random.SystemRandom)
 
 
-def _functions_of_workers(roots: tuple[Any, ...]) -> Iterator[types.FunctionType]:
-    """Functions of the user's own that workers may call."""
-    methods: dict[str, list[types.FunctionType]] = {}
-    left: list[types.FunctionType] = []
-    kinds: set[type] = set()
-    for _, thing in walk(roots, tuple("" for _ in roots)):
-        if type(thing) is types.FunctionType:
-            left.append(thing)
-        for base in type.__dict__["__mro__"].__get__(type(thing)):
-            if base not in kinds:
-                kinds.add(base)
-                _add_methods(base, methods)
-    left += [method for name in _ENTRIES for method in methods.get(name, ())]
-    seen: set[types.CodeType] = set()
-    while left:
-        function = left.pop()
-        if function.__code__ in seen or not _is_users(function):
-            continue
-        seen.add(function.__code__)
-        yield function
-        for name in _names_in(function.__code__):
-            left += methods.get(name, ())
-            value: Any = function.__globals__.get(name)
-            if type(value) is types.FunctionType:
-                left.append(value)
-            elif issubclass(type(value), type) and value not in kinds:
-                kinds.add(value)
-                _add_methods(value, methods)
-                left += [method for entry in ("__init__", *_ENTRIES) for method in methods.get(entry, ())]
-
-
-def _add_methods(kind: type, methods: dict[str, list[types.FunctionType]]) -> None:
-    for name, value in type.__dict__["__dict__"].__get__(kind).items():
-        if type(value) in (staticmethod, classmethod):
-            value = value.__func__
-        elif type(value) is property:
-            value = value.fget
-        if type(value) is types.FunctionType and _is_users(value):
-            methods.setdefault(name, []).append(value)
-
-
-def _is_users(function: types.FunctionType) -> bool:
-    file = function.__code__.co_filename
-    return not file.startswith(_installed()) and not file.startswith("<frozen")
-
-
-@functools.cache
-def _installed() -> tuple[str, ...]:
-    paths = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
-    own = str(Path(__file__).parents[1])
-    return tuple(dict.fromkeys([*paths, own, *site.getsitepackages(), site.getusersitepackages()]))
-
-
-def _codes_in(code: types.CodeType) -> Iterator[types.CodeType]:
-    """A code with those of the functions that are made in it."""
-    yield code
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            yield from _codes_in(constant)
-
-
-def _names_in(code: types.CodeType) -> set[str]:
-    return {name for inner in _codes_in(code) for name in inner.co_names}
-
-
 def _global_operations(code: types.CodeType) -> Iterator[tuple[str, str]]:
-    for inner in _codes_in(code):
+    for inner in codes_in(code):
         for instruction in dis.get_instructions(inner):
             if instruction.opname in ("STORE_GLOBAL", "LOAD_GLOBAL"):
                 yield instruction.opname, instruction.argval

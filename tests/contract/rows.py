@@ -196,6 +196,14 @@ ROWS: tuple[Row, ...] = (
         "seeds the generators of its worker",
         "test_workers.py::test_an_init_function_seeds_its_workers_three_generators_and_not_the_programs",
     ),
+    held(
+        ARGUMENTS,
+        "worker_init_fn that changes the dataset",
+        "changes the copy of its worker",
+        "test_workers.py::test_what_an_init_function_changes_of_native_samples_is_its_workers_own",
+        "test_workers.py::test_what_an_init_function_sets_of_a_dataset_is_its_workers_own",
+        note="such a loader runs in Python, also where it has the dataset and does not change it",
+    ),
     deviated(
         ARGUMENTS,
         "worker_init_fn that fails",

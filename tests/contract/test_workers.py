@@ -7,6 +7,7 @@ import contextlib
 import contextvars
 import copy
 import decimal
+import functools
 import gc
 import inspect
 import os
@@ -348,24 +349,53 @@ def test_native_batches_draw_from_what_an_init_function_has_seeded(
     assert fastload.DataLoader(dataset, num_workers=1, worker_init_fn=init).explain().startswith("native:")
 
 
-def test_an_init_function_may_change_the_dataset_of_native_batches(folder: Path) -> None:
-    dataset = ImageFolder(str(folder), recipes.evaluation(40, 32))
+def dataset_of_worker() -> Any:
+    info = torch.utils.data.get_worker_info()
+    assert info is not None
+    return info.dataset
 
-    def init(worker_id: int) -> None:
-        info = torch.utils.data.get_worker_info()
-        assert info is not None
-        info.dataset.transform = recipes.evaluation(48, 24)
 
-    theirs = [flat(batch) for batch in torch.utils.data.DataLoader(dataset, 3, num_workers=2, worker_init_fn=init)]
-    loader = fastload.DataLoader(dataset, 3, num_workers=2, worker_init_fn=init)
-    assert [flat(batch) for batch in loader] == theirs
-    assert loader.stats().samples_native == len(dataset)
+def change_by_its_name(dataset: Any) -> Callable[[int], Any]:
+    return lambda worker_id: setattr(dataset_of_worker(), "transform", recipes.evaluation(48, 24 + worker_id))
 
-    def spoil(worker_id: int) -> None:
-        dataset.transform = list
 
-    with pytest.raises(RuntimeError, match="worker_init_fn has changed the dataset so that it is not native"):
-        iter(fastload.DataLoader(dataset, 3, num_workers=2, worker_init_fn=spoil))
+def change_from_a_closure(dataset: Any) -> Callable[[int], Any]:
+    return lambda worker_id: dataset.samples.reverse()
+
+
+def change_deep_inside(dataset: Any) -> Callable[[int], Any]:
+    def change(steps: list[Any], worker_id: int) -> None:
+        steps[0].size = 50 + worker_id
+
+    return functools.partial(change, dataset.transform.transforms)
+
+
+def change_of_a_method(dataset: Any) -> Callable[[int], Any]:
+    class Chooser:
+        def choose(self, worker_id: int) -> None:
+            dataset = dataset_of_worker()
+            dataset.samples = dataset.samples[worker_id:] + dataset.samples[:worker_id]
+
+        def __call__(self, worker_id: int) -> None:
+            self.choose(worker_id)
+
+    return Chooser()
+
+
+@pytest.mark.parametrize("change", [change_by_its_name, change_from_a_closure, change_deep_inside, change_of_a_method])
+@pytest.mark.parametrize("end", [[], [negated]], ids=["native", "partly native"])
+def test_what_an_init_function_changes_of_native_samples_is_its_workers_own(
+    folder: Path, change: Callable[[Any], Callable[[int], Any]], end: list[Any]
+) -> None:
+    def run(kind: Any) -> Any:
+        transform = transforms.Compose([*recipes.evaluation(40, 32).transforms, *end])
+        dataset = ImageFolder(str(folder), transform)
+        loader = kind(dataset, 3, num_workers=2, worker_init_fn=change(dataset))
+        return [flat(batch) for batch in loader], flat(dataset.samples), loader
+
+    theirs, mine = on_both(run)
+    assert mine[:2] == theirs[:2]
+    assert "worker_init_fn: it may change the dataset, of which each worker has its own" in mine[2].explain()
 
 
 class Shifted(Numbered):
@@ -390,19 +420,6 @@ def test_what_an_init_function_sets_of_a_dataset_is_its_workers_own() -> None:
     theirs, mine = on_both(run)
     assert mine == theirs
     assert mine[0][:2] == [[100, 101, 102], [203, 204, 205]]
-
-
-def test_what_an_init_function_sets_of_a_dataset_that_ends_in_python_is_its_workers_own(folder: Path) -> None:
-    dataset = ImageFolder(str(folder), transforms.Compose([*recipes.evaluation(40, 32).transforms, negated]))
-
-    def init(worker_id: int) -> None:
-        info = torch.utils.data.get_worker_info()
-        assert info is not None
-        info.dataset.transform = recipes.evaluation(48, 24 + worker_id)  # type: ignore[attr-defined]
-
-    assert fastload.DataLoader(dataset).explain().startswith("partly native")
-    theirs, mine = on_both(lambda kind: [flat(batch) for batch in kind(dataset, 3, num_workers=2, worker_init_fn=init)])
-    assert mine == theirs
 
 
 def test_an_error_of_an_init_function_comes_with_the_first_native_batch(folder: Path) -> None:
