@@ -12,7 +12,6 @@ import itertools
 import logging
 import multiprocessing
 import os
-import pickle
 import random
 import sqlite3
 import sys
@@ -24,36 +23,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 import torch
+from boxes import Box, copy_of, own
+from forked import in_fork
 
 import fastload
-from fastload._worker_state._objects import OwnObjects, copies
-
-
-def own(root: Any) -> OwnObjects:
-    return copies((root, None, None), 1)[0]
-
-
-def copy_of(root: Any) -> Any:
-    return own(root).roots[0]
-
-
-def in_fork(function: Any) -> Any:
-    """What `function` returns in a forked child."""
-    reader, writer = os.pipe()
-    if (pid := os.fork()) == 0:
-        try:
-            os.write(writer, pickle.dumps(function()))
-        finally:
-            os._exit(0)
-    os.close(writer)
-    os.waitpid(pid, 0)
-    with open(reader, "rb") as pipe:  # noqa: PTH123 - a descriptor
-        return pickle.loads(pipe.read())
-
-
-class Box:
-    def __init__(self, **attributes: Any) -> None:
-        self.__dict__.update(attributes)
+from fastload._worker_state._objects import copies
 
 
 class Slotted:
@@ -356,7 +330,8 @@ def test_objects_lead_to_each_other_as_the_originals_do(seed: int) -> None:
 
 @pytest.mark.slow
 def test_references_are_counted_right() -> None:
-    graph = [one for seed in range(5) for one in random_graph(seed)]
+    # Numbers and text are everybody's.
+    graph = [one for seed in range(5) for one in random_graph(seed) if gc.is_tracked(one)]
     for _ in range(2):
         gc.collect()
         before = [sys.getrefcount(one) for one in graph]
@@ -770,7 +745,7 @@ def test_nothing_is_left_of_copies_that_are_gone() -> None:
             counts.append(len(gc.get_objects()))
     finally:
         gc.unfreeze()
-    assert max(counts) - min(counts) <= 10
+    assert counts[-1] - counts[0] < 50, "less than one for each time"
 
 
 def test_what_is_copied_does_not_keep_the_original_alive() -> None:

@@ -11,17 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from boxes import Box
 
 from fastload._worker_state._objects import copies
 from fastload._worker_state._shared import SharedObject, shared_rows
 from fastload._worker_state._warnings import SharedMemoryWatch, changing_globals
 
 NAMES = "dataset", "collate_fn", "worker_init_fn"
-
-
-class Box:
-    def __init__(self, **attributes: Any) -> None:
-        self.__dict__.update(attributes)
 
 
 class Slotted:

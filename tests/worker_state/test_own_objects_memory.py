@@ -13,16 +13,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from boxes import Box, copy_of, own
 from PIL import Image
 
-from fastload._worker_state._objects import OwnObjects, copies
+from fastload._worker_state._objects import copies
 
 MEBIBYTE = 1 << 20
-
-
-class Box:
-    def __init__(self, **attributes: Any) -> None:
-        self.__dict__.update(attributes)
 
 
 class Grid(np.ndarray):
@@ -33,14 +29,6 @@ class Marked(torch.Tensor):
     @classmethod
     def __torch_function__(cls, *args: Any, **kwargs: Any) -> Any:
         raise AssertionError
-
-
-def own(root: Any) -> OwnObjects:
-    return copies((root, None, None), 1)[0]
-
-
-def copy_of(root: Any) -> Any:
-    return own(root).roots[0]
 
 
 def is_one_memory(one: Any, other: Any) -> bool:

@@ -1,0 +1,21 @@
+"""An object with any attributes, and what a worker's copy of it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastload._worker_state._objects import OwnObjects, copies
+
+
+class Box:
+    def __init__(self, **attributes: Any) -> None:
+        self.__dict__.update(attributes)
+
+
+def own(root: Any) -> OwnObjects:
+    """All that a worker has of its own where `root` is the dataset."""
+    return copies((root, None, None), 1)[0]
+
+
+def copy_of(root: Any) -> Any:
+    return own(root).roots[0]
