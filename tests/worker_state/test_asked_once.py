@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import collections
+import multiprocessing
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,25 +20,28 @@ from torchvision.datasets import ImageFolder
 import fastload
 
 NUM_IMAGES = 11
-ASKED: collections.Counter[int] = collections.Counter()  # a global: one for all workers
-_LOCK = threading.Lock()
 
 
-def note(index: int) -> None:
-    with _LOCK:
-        ASKED[index] += 1
+class Asked:
+    """How often each index was asked for, in memory that all workers share."""
 
+    def __init__(self) -> None:
+        self.counts = multiprocessing.Array("i", NUM_SAMPLES)
 
-@pytest.fixture(autouse=True)
-def _nothing_asked() -> None:
-    ASKED.clear()
+    def note(self, index: int) -> None:
+        with self.counts.get_lock():
+            self.counts[index] += 1
 
 
 class Logging(Numbered):
     """Notes every call; some samples draw, the first do not."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = Asked()
+
     def sample(self, index: int) -> Any:
-        note(index)
+        self.asked.note(index)
         return (torch.rand(1) if index > 4 else torch.zeros(1)), index
 
 
@@ -47,10 +51,13 @@ class LoggingLists(Logging):
 
 
 class LoggingStream(IterableDataset[Any]):
+    def __init__(self) -> None:
+        self.asked = Asked()
+
     def __iter__(self) -> Iterator[Any]:
         info = get_worker_info()
         for index in range(0 if info is None else info.id, NUM_SAMPLES, 1 if info is None else info.num_workers):
-            note(index)
+            self.asked.note(index)
             yield index, torch.rand(1)
 
 
@@ -82,17 +89,19 @@ def epochs(dataset: Any, mode: str, num_workers: int, **arguments: Any) -> int:
 @pytest.mark.parametrize("num_workers", [0, 1, 2, 4])
 @pytest.mark.parametrize("mode", MODES)
 def test_every_sample_is_asked_for_once_an_epoch(dataset: Any, num_workers: int, mode: str) -> None:
-    num_given = epochs(dataset(), mode, num_workers)
+    dataset = dataset()
+    num_given = epochs(dataset, mode, num_workers)
     num_expected = NUM_SAMPLES // 4 * 4 if mode == "the last dropped" else NUM_SAMPLES
     assert num_given == 2 * num_expected
-    assert dict.fromkeys(range(num_expected), 2) == ASKED
+    assert list(dataset.asked.counts) == [2] * num_expected + [0] * (NUM_SAMPLES - num_expected)
 
 
 @pytest.mark.parametrize("num_workers", [0, 1, 2, 4])
 @pytest.mark.parametrize("mode", ["in order", "in any order", "without batches", "persistent", "far ahead"])
 def test_every_item_of_a_stream_is_made_once_an_epoch(num_workers: int, mode: str) -> None:
-    assert epochs(LoggingStream(), mode, num_workers) == 2 * NUM_SAMPLES
-    assert dict.fromkeys(range(NUM_SAMPLES), 2) == ASKED
+    dataset = LoggingStream()
+    assert epochs(dataset, mode, num_workers) == 2 * NUM_SAMPLES
+    assert list(dataset.asked.counts) == [2] * NUM_SAMPLES
 
 
 SAMPLERS: dict[str, Any] = {
@@ -132,15 +141,24 @@ def test_samples_are_asked_for_as_often_as_the_sampler_says(sampler: str, num_wo
     kind = "batch_sampler" if "batch_sampler" in arguments else "sampler"
     arguments[kind] = recording = Recording(arguments[kind])
     list(fastload.DataLoader(dataset, num_workers=num_workers, collate_fn=list, **arguments))
-    assert recording.given == ASKED
+    assert recording.given == collections.Counter(dict(enumerate(dataset.asked.counts)))
 
 
 class Noting(torch.nn.Module):
-    """A Python tail of a native pipeline: notes each image that it is asked for by its label."""
+    """A Python tail of a native pipeline."""
+
+    def __init__(self, asked: Asked) -> None:
+        super().__init__()
+        self.asked = asked
 
     def forward(self, image: torch.Tensor) -> torch.Tensor:
-        note(0)
+        self.asked.note(0)
         return image + torch.rand(1)
+
+
+def images(folder: Path, asked: Asked, label: Callable[[int], int] | None = None) -> ImageFolder:
+    steps = [transforms.Resize(32), transforms.CenterCrop(24), transforms.ToTensor(), Noting(asked)]
+    return ImageFolder(str(folder), transforms.Compose(steps), label)
 
 
 @pytest.fixture(scope="module")
@@ -151,46 +169,46 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("num_workers", [0, 1, 2, 4])
 @pytest.mark.parametrize("mode", ["in order", "in any order", "persistent", "without batches", "samples by seed"])
 def test_a_python_tail_is_called_once_a_sample(folder: Path, mode: str, num_workers: int) -> None:
-    pipeline = transforms.Compose([transforms.Resize(32), transforms.CenterCrop(24), transforms.ToTensor(), Noting()])
-    assert epochs(ImageFolder(str(folder), pipeline), mode, num_workers) == 2 * NUM_IMAGES
-    assert ASKED == {0: 2 * NUM_IMAGES}
+    asked = Asked()
+    assert epochs(images(folder, asked), mode, num_workers) == 2 * NUM_IMAGES
+    assert asked.counts[0] == 2 * NUM_IMAGES
 
 
 @pytest.mark.parametrize("num_workers", [0, 1, 2, 4])
 def test_a_label_transform_is_called_once_a_sample(folder: Path, num_workers: int) -> None:
+    asked = Asked()
+
     def label(target: int) -> int:
-        note(0)
+        asked.note(1)
         return target
 
-    pipeline = transforms.Compose([transforms.Resize(32), transforms.CenterCrop(24), transforms.ToTensor(), Noting()])
-    dataset = ImageFolder(str(folder), pipeline, target_transform=label)
-    assert epochs(dataset, "in order", num_workers) == 2 * NUM_IMAGES
-    assert ASKED == {0: 4 * NUM_IMAGES}
+    assert epochs(images(folder, asked, label), "in order", num_workers) == 2 * NUM_IMAGES
+    assert asked.counts[:2] == [2 * NUM_IMAGES] * 2
 
 
 @pytest.mark.parametrize("num_workers", [1, 2, 4])
 def test_samples_before_one_that_fails_are_asked_for_once(num_workers: int) -> None:
     class Failing(Logging):
         def sample(self, index: int) -> Any:
+            sample = super().sample(index)
             if index == 9:
-                note(index)
                 raise ValueError("sample 9")
-            return super().sample(index)
+            return sample
 
+    dataset = Failing()
     with pytest.raises(ValueError, match="sample 9"):
-        list(fastload.DataLoader(Failing(), 4, num_workers=num_workers))
-    assert set(ASKED.values()) == {1}
-    assert ASKED[10] == ASKED[11] == 0, "the batch ends with the sample that fails"
+        list(fastload.DataLoader(dataset, 4, num_workers=num_workers))
+    assert dataset.asked.counts[:12] == [1] * 10 + [0] * 2, "the batch ends with the sample that fails"
+    assert max(dataset.asked.counts) == 1
 
 
 @pytest.mark.parametrize("num_workers", [1, 2, 4])
 def test_a_batch_is_asked_for_in_order_in_one_thread(num_workers: int) -> None:
-    asked: dict[int, list[int]] = collections.defaultdict(list)
+    asked: dict[int, list[int]] = collections.defaultdict(list)  # of a class that workers share
 
-    class InThread(Logging):
+    class InThread(Numbered):
         def sample(self, index: int) -> Any:
-            with _LOCK:
-                asked[threading.get_ident()].append(index)
+            asked[threading.get_ident()].append(index)
             info = get_worker_info()
             assert info is not None
             return index, info.id
