@@ -322,7 +322,7 @@ def test_an_infinite_stream_can_be_left() -> None:
         iterator = iter(fastload.DataLoader(Infinite(), batch_size=8, num_workers=2))
         assert next(iterator).tolist() == list(range(8))
         del iterator
-    for _ in range(200):
+    for _ in range(3000):
         if threading.active_count() <= before:
             break
         threading.Event().wait(0.01)

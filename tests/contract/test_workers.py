@@ -19,7 +19,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -434,21 +434,24 @@ def test_an_error_of_an_init_function_comes_with_the_first_native_batch(folder: 
 
 
 class Awaiting(Numbered):
+    loops: ClassVar[set[asyncio.AbstractEventLoop]] = set()
+
     async def answer(self, index: int) -> int:
         await asyncio.sleep(0)
         return index + 100
 
     def sample(self, index: int) -> int:
-        return asyncio.get_event_loop().run_until_complete(self.answer(index))
+        loop = asyncio.get_event_loop()
+        self.loops.add(loop)
+        return loop.run_until_complete(self.answer(index))
 
 
 def test_a_worker_has_an_event_loop_that_ends_with_it() -> None:
-    num_before = len(list(Path("/proc/self/fd").iterdir()))
     iterator = iter(fastload.DataLoader(Awaiting(6), batch_size=2, num_workers=2))
     assert [batch.tolist() for batch in iterator] == [[100, 101], [102, 103], [104, 105]]
     for worker in iterator._workers:
-        worker.join(20)
-    assert len(list(Path("/proc/self/fd").iterdir())) == num_before
+        worker.join(60)
+    assert [loop.is_closed() for loop in Awaiting.loops] == [True, True]
 
 
 @pytest.mark.parametrize("num_workers", [1, 3])
@@ -458,7 +461,7 @@ def test_an_iterator_has_its_workers_where_programs_look_for_them(num_workers: i
     assert [(worker.is_alive(), worker.exitcode) for worker in workers] == [(True, None)] * num_workers
     list(iterator)
     for worker in workers:
-        worker.join(20)
+        worker.join(60)
     assert [(worker.is_alive(), worker.exitcode) for worker in workers] == [(False, 0)] * num_workers
 
 

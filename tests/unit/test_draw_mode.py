@@ -292,7 +292,7 @@ def test_hidden_draws_leave_what_torchs_compiler_asks_for_as_it_was() -> None:
 
     def enter_first_and_leave_first() -> None:
         with HiddenDraws(torch.Generator()):
-            inside.wait(10)
+            inside.wait(60)
         left.set()
 
     before = flags()
@@ -300,7 +300,7 @@ def test_hidden_draws_leave_what_torchs_compiler_asks_for_as_it_was() -> None:
     thread.start()
     with HiddenDraws(torch.Generator()):
         inside.set()
-        left.wait(10)
+        assert left.wait(60)
         assert flags() == before
     thread.join()
     assert flags() == before

@@ -166,7 +166,7 @@ def test_no_worker_and_no_thread_is_left(evaluation: ImageFolder) -> None:
     old, new = DataLoader(evaluation, **arguments), fastload.DataLoader(evaluation, **arguments)
     assert fastload.verify(old, new, batches=1).is_equal
     assert multiprocessing.active_children() == []
-    assert wait_for(lambda: num_native_threads() == before)
+    assert wait_for(lambda: num_native_threads() <= before)
     assert old._iterator is None
     assert new._iterator is None
 

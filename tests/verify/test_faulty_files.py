@@ -141,6 +141,6 @@ def test_what_iter_raises_comes_out_and_nothing_is_left(evaluation: ImageFolder,
         fastload.verify(kind(evaluation, num_workers=1), DataLoader(evaluation, timeout=3))
     # Though the exception's frames still hold the loader that had begun.
     assert multiprocessing.active_children() == []
-    assert wait_for(lambda: num_native_threads() == threads)
+    assert wait_for(lambda: num_native_threads() <= threads)
     assert torch.equal(torch.get_rng_state(), state)
     del raised
