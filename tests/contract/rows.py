@@ -93,7 +93,7 @@ ROWS: tuple[Row, ...] = (
         "test_workers.py::test_per_thread_gives_each_thread_one_handle",
         "test_map_datasets.py::test_thread_safe_false_asks_the_dataset_from_one_thread_at_a_time",
         "test_map_datasets.py::test_thread_safe_false_holds_for_all_loaders_of_a_dataset",
-        note="no method of it is called and nothing pickled; arrays and tensors above 16 MB, and what cannot be "
+        note="no method of it is called and nothing pickled; arrays and tensors above 16 MiB, and what cannot be "
         "copied, are shared: `explain()` names it. `copy=False` shares all",
     ),
     deviated(
@@ -746,29 +746,32 @@ _HEAD = """# The contract of torch's DataLoader
 
 ## What differs from torch
 
-The measure is torch 2.13 with forked workers. Batches, errors and the program's random numbers afterwards are torch's,
-for any data set, unless a line of this page says otherwise. What says otherwise comes from one fact: workers are
-threads of your process, and not processes.
+torch's workers are processes; fastload's are threads of your own process. Nothing is pickled, sent or started anew.
+All else is the same for any data set: batches, errors and the program's random numbers afterwards are those of torch
+2.13 with forked workers. What differs follows from the threads:
 
-- **Shared, because a copy would cost memory**: arrays and tensors above 16 MB each, or 64 MB a worker together, and the
-  elements of containers of more than 10,000 when there are more than 100,000 objects. What one worker changes in them,
-  all see; a warning names an array that was changed.
-- **Shared, because it cannot be copied**: locks, open files, sockets, connections, running generators, sparse tensors;
-  loggers and exception objects are shared, too. `explain()` names what could change, each with its reason.
-  `fastload.per_thread(open_it)` gives each thread its own handle; `thread_safe=False` lets one thread at a time ask the
+- **What is large is shared**, to save memory: arrays and tensors above 16 MiB, or above 64 MiB a worker together;
+  beyond 100,000 objects also the elements of containers of more than 10,000. What one worker changes there, all see. A
+  warning names an array that was changed.
+- **What cannot be copied is shared**: locks, open files, sockets, connections, running generators, sparse tensors;
+  exceptions and loggers, too. `explain()` names those that matter, with reason and remedy:
+  `fastload.per_thread(open_it)` gives each thread its own handle, `thread_safe=False` lets one thread at a time ask the
   data set.
-- **Shared, because it is found by name**: modules, classes and their attributes, global variables. A generator, counter
-  or cache that is one of these is the program's. A warning names globals that the data set's own code changes.
-- **Settings of the process hold for all threads**, also when a worker or `worker_init_fn` makes them:
-  `torch.set_default_dtype`, `os.environ`, the current directory, `warnings` filters, `signal`,
-  `PIL.Image.MAX_IMAGE_PIXELS`, `cv2.setNumThreads`; `multiprocessing.current_process()` is the program's.
-- **Tied to a thread**: an SQLite connection that was opened before, OpenCV's generator seeded by the program. Open and
-  seed them in `worker_init_fn`, or with `per_thread`.
-- **Drawn from the program's generator**: what scripted and compiled functions of torch and `torch.ops` draw, and what
-  threads draw that the data set starts itself.
-- **Nothing is sent**: a batch may hold what cannot be pickled; what a worker keeps of a batch is the batch itself.
-- **Errors lose nothing**: an image that cannot be loaded is a `SampleError` that names its file, `StopIteration` in a
-  data set is an error and no silent end, and an interrupt costs no batch.
+- **What is found by name is shared**: modules, classes and their attributes, global variables. A warning names globals
+  that the data set's own code changes or draws from.
+- **Settings of the process hold for all threads**, whoever makes them: `torch.set_default_dtype`, `os.environ`, the
+  current directory, `warnings` filters, `PIL.Image.MAX_IMAGE_PIXELS`, `cv2.setNumThreads`. `signal.signal` works in the
+  main thread alone; `multiprocessing.current_process()` is the program's.
+- **Some objects belong to one thread**: an SQLite connection that the program has opened, the seed of OpenCV's
+  generator. Make them in `worker_init_fn` or with `per_thread`.
+- **Some draws are the program's**: those of scripted and compiled functions, of `torch.ops`, and in threads that the
+  data set starts itself.
+- **A batch stays where it was made**: it may hold what cannot be pickled, and what a worker keeps of it is the same
+  object.
+- **Errors cost less**: an image that cannot be loaded is a `SampleError` that names its file, `StopIteration` in a data
+  set is an error and not a silent end, and an interrupt loses no batch.
+- **Python code runs in one thread at a time**: where a data set computes in Python itself, processes are faster;
+  `explain()` says so.
 
 ## Row by row
 
