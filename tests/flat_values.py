@@ -9,9 +9,10 @@ import torch
 
 
 def flat(value: Any) -> Any:
-    """`value` with its tensors and arrays as types, shapes and bytes, so that == compares everything."""
+    """`value` with its tensors and arrays as types, shapes, strides and bytes, so that == compares everything."""
     if isinstance(value, torch.Tensor):
-        return "tensor", value.dtype, tuple(value.shape), value.contiguous().numpy().tobytes()
+        content = value.detach().contiguous().view(-1).view(torch.uint8).numpy().tobytes()
+        return "tensor", value.dtype, tuple(value.shape), value.stride(), content
     if isinstance(value, np.ndarray):
         return "array", value.dtype, value.shape, value.tobytes()
     if isinstance(value, dict):

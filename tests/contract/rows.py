@@ -474,7 +474,7 @@ ROWS: tuple[Row, ...] = (
         "torch.set_num_threads(1)",
         "in each worker, so that they do not compete",
         "test_workers.py::test_ids_seeds_and_thread_counts_are_those_of_torchs_workers",
-        "loader/test_python_part.py::test_torch_computes_with_one_thread_in_ours_and_as_before_in_others",
+        "loader/test_python_part_threads.py::test_torch_computes_with_one_thread_in_ours_and_as_before_in_others",
         note="where torch keeps that number for each thread; other threads keep theirs",
     ),
     held(
@@ -516,7 +516,7 @@ ROWS: tuple[Row, ...] = (
         "a SampleError that names path, index and stage, and is of the original's type too",
         "test_iteration.py::test_a_bad_file_costs_its_own_batch_and_no_other",
         "faults/test_files.py::test_a_vanished_file_is_a_file_not_found_error_of_stage_open",
-        "loader/test_python_part.py::test_a_sample_error_of_the_python_part_says_where_and_is_caught_as_what_was_raised",
+        "loader/test_python_part_errors.py::test_a_sample_error_of_the_python_part_says_where_and_is_caught_as_what_was_raised",
     ),
     held(
         ERRORS,
@@ -689,7 +689,7 @@ ROWS: tuple[Row, ...] = (
         "memory of batches that workers collate",
         "shared between processes",
         "ordinary memory: there is one process",
-        "loader/test_python_part.py::test_batches_are_not_made_in_memory_shared_between_processes",
+        "loader/test_python_part_threads.py::test_batches_are_not_made_in_memory_shared_between_processes",
     ),
     held(
         COLLATION,
@@ -713,7 +713,7 @@ ROWS: tuple[Row, ...] = (
         "a thread for it, to which all batches go; its errors say so",
         "the thread that makes the batch; native batches are allocated page-locked. An error names the worker",
         "test_collation.py::test_batches_are_pinned_as_torch_pins_them",
-        "loader/test_python_part.py::test_batches_are_pinned_where_there_is_an_accelerator",
+        "loader/test_python_part_threads.py::test_batches_are_pinned_where_there_is_an_accelerator",
     ),
     # ---- distributed -----------------------------------------------------------------------------------------------
     held(
