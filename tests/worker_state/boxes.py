@@ -1,8 +1,8 @@
-"""An object with any attributes, and what a worker's copy of it is."""
+"""Objects with any attributes or parts, and what a worker's copies of them are."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from fastload._worker_state._objects import OwnObjects, copies
 
@@ -10,6 +10,11 @@ from fastload._worker_state._objects import OwnObjects, copies
 class Box:
     def __init__(self, **attributes: Any) -> None:
         self.__dict__.update(attributes)
+
+
+class Point(NamedTuple):
+    x: Any
+    y: Any
 
 
 def own(root: Any) -> OwnObjects:

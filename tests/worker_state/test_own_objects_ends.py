@@ -1,0 +1,102 @@
+"""What is left when a worker's copies go: no finalizer has run, and nothing is kept."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import weakref
+from typing import Any
+
+import numpy as np
+import pytest
+from boxes import Box, own
+
+from fastload._worker_state._objects import copies
+
+
+def test_finalizers_of_copies_do_not_run_at_the_end() -> None:
+    ended: list[str] = []
+
+    class Handle:
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def __del__(self) -> None:
+            ended.append(self.name)
+
+    box = Box(handle=Handle("kept"), other=Handle("dropped"), circle=[])
+    box.circle.append(box)
+    mine = own(box)
+    mine.roots[0].other = None
+    assert ended == ["dropped"]  # as in a child that lets go of it
+    mine.end()
+    gc.collect()
+    assert ended == ["dropped"]
+    del box
+    gc.collect()
+    assert sorted(ended) == ["dropped", "dropped", "kept"]
+
+
+def test_finalize_of_a_copy_does_nothing() -> None:
+    ended: list[int] = []
+    box = Box()
+    box.finalizer = weakref.finalize(box, ended.append, 1)
+    mine = own(box)
+    mine.roots[0].finalizer()
+    mine.end()
+    del mine
+    assert ended == []
+    assert box.finalizer.alive
+    box.finalizer.detach()
+
+
+def test_finalizers_do_not_run_where_a_copy_cannot_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended: list[int] = []
+
+    class Handle:
+        def __del__(self) -> None:
+            ended.append(1)
+
+    handle = Handle()
+
+    def refuse(state: Any) -> Any:
+        raise MemoryError
+
+    box = Box(handle=handle, counter=itertools.count())
+    monkeypatch.setattr("fastload._worker_state._rare.when_copied", lambda parts, finish: (None, parts, refuse))
+    with pytest.raises(MemoryError):
+        copies((box, None, None), 1)
+    assert gc.isenabled()
+    assert ended == []
+    del box, handle
+    assert ended == [1]
+
+
+def test_nothing_is_left_of_copies_that_are_gone() -> None:
+    box = Box(items=[Box(value=number) for number in range(50)], generator=np.random.default_rng(3))
+    box.method = box.items.append
+    box.function = lambda: box
+    counts = []
+    gc.collect()
+    gc.freeze()  # what is there already need not be counted each time
+    try:
+        for _ in range(100):
+            for mine in copies((box, box.function, None), 2):
+                mine.end()
+            del mine
+            gc.collect()
+            counts.append(len(gc.get_objects()))
+    finally:
+        gc.unfreeze()
+    assert counts[-1] - counts[0] < 50, "less than one for each time"
+
+
+def test_what_is_copied_does_not_keep_the_original_alive() -> None:
+    box = Box(items=[Box()])
+    box.circle = box
+    mine = own(box)
+    gone = weakref.ref(box)
+    del box
+    gc.collect()
+    assert gone() is None
+    assert len(mine.roots[0].items) == 1
