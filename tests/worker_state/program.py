@@ -98,6 +98,17 @@ class Transformed(Numbered):
         return index, self.transform(index)
 
 
+class Counter:
+    """How often it was called."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def __call__(self, _index: int) -> int:
+        self.calls += 1
+        return self.calls
+
+
 @functools.cache
 def _folder() -> tempfile.TemporaryDirectory[str]:
     """Goes with the interpreter: a program's own file would go with any forked child that collects garbage."""

@@ -6,6 +6,7 @@ loader with forked workers: a program is here only where two runs of that are eq
 
 from __future__ import annotations
 
+from class_programs import CLASSES
 from draw_programs import COLLATION, DRAWS
 from epoch_programs import EPOCHS, STREAMS
 from generator_programs import GENERATORS
@@ -18,7 +19,7 @@ from state_programs import STATE
 CHAPTERS: dict[str, dict[str, Program]] = {
     "generators": GENERATORS,
     "state": STATE,
-    "references": REFERENCES,
+    "references": {**REFERENCES, **CLASSES},
     "memory": MEMORY,
     "epochs": {**EPOCHS, **STREAMS},
     "draws": {**DRAWS, **COLLATION, **PACKAGES},
