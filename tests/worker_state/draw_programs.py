@@ -222,19 +222,6 @@ def draws_with_own_generator_of_the_loader() -> Any:
 
 
 @DRAWS.program
-def draws_in_collate() -> Any:
-    """Mixup whose weights collate_fn draws from NumPy."""
-
-    def mixup(samples: list[Any]) -> Any:
-        images, labels = torch.utils.data.default_collate(samples)
-        weight = float(np.random.beta(0.4, 0.4))
-        order = torch.from_numpy(np.random.permutation(len(images)))
-        return weight * images + (1 - weight) * images[order], labels, labels[order], weight
-
-    return Setting(Numbered(), {"collate_fn": mixup, "shuffle": True})
-
-
-@DRAWS.program
 def draws_in_collate_and_samples() -> Any:
     """Samples and collate_fn draw in turn from random."""
 

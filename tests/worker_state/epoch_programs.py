@@ -190,21 +190,6 @@ def a_dict_as_dataset() -> Any:
 
 
 @EPOCHS.program
-def an_init_function_that_seeds() -> Any:
-    """torch's recipe: random and NumPy seeded by torch.initial_seed()."""
-
-    def begin(_worker_id: int) -> None:
-        seed = torch.initial_seed() % 2**32
-        np.random.seed(seed)
-        random.seed(seed)
-
-    def transform(_index: int) -> Any:
-        return random.random(), random.gauss(0, 1), np.random.rand(2), np.random.randn(), torch.rand(1)
-
-    return Setting(Transformed(transform), {"worker_init_fn": begin, "generator": torch.Generator().manual_seed(0)})
-
-
-@EPOCHS.program
 def an_init_function_with_fixed_seeds() -> Any:
     """The same numbers in each epoch."""
 

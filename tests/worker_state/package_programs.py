@@ -42,15 +42,6 @@ def a_pandas_frame() -> Any:
     return Setting(Transformed(transform), after_epoch=lambda: int(frame["count"].sum()))
 
 
-@PACKAGES.needing("pandas")
-def a_sample_of_a_pandas_frame() -> Any:
-    """DataFrame.sample, which draws from NumPy's global generator."""
-    import pandas as pd
-
-    frame = pd.DataFrame({"value": range(50)})
-    return Transformed(lambda _: frame.sample(3)["value"].to_numpy().copy())
-
-
 @PACKAGES.needing("scipy")
 def distributions_of_scipy() -> Any:
     """scipy.stats, whose 149 distributions hold NumPy's global generator."""
@@ -108,29 +99,6 @@ def a_lazily_opened_lmdb() -> Any:
 
     data = Data()
     return Setting(data, after_epoch=lambda: data.env is None)
-
-
-@PACKAGES.needing("h5py")
-def a_lazily_opened_hdf5_file() -> Any:
-    """h5py.File opened in the first sample of each worker."""
-    import h5py
-
-    file = new_folder() / "values.h5"
-    with h5py.File(file, "w") as written:
-        written["values"] = np.arange(NUM_SAMPLES) * 1.5
-
-    class Data(Numbered):
-        def __init__(self) -> None:
-            super().__init__()
-            self.file: Any = None
-
-        def sample(self, index: int) -> Any:
-            if self.file is None:
-                self.file = h5py.File(file, "r")
-            return float(self.file["values"][index])
-
-    data = Data()
-    return Setting(data, after_epoch=lambda: data.file is None)
 
 
 @PACKAGES.program
@@ -273,23 +241,6 @@ def a_drawing_on_an_image() -> Any:
 
 
 @PACKAGES.program
-def v1_transforms_with_state() -> Any:
-    """Transforms of torchvision in a Compose, with v1 RandomChoice and RandomOrder."""
-    from torchvision import transforms
-
-    pipeline = transforms.Compose(
-        [
-            transforms.RandomChoice([transforms.Pad(1), transforms.Pad(0)], [0.3, 0.7]),
-            transforms.Resize((6, 6)),
-            transforms.RandomOrder([transforms.RandomHorizontalFlip(), transforms.RandomRotation(20)]),
-            transforms.RandomApply([transforms.ColorJitter(0.4, 0.4)]),
-            transforms.ToTensor(),
-        ]
-    )
-    return Setting(Transformed(lambda index: pipeline(pattern(index))), {"shuffle": True})
-
-
-@PACKAGES.program
 def v2_transforms() -> Any:
     """torchvision.transforms.v2 on a tensor."""
     from torchvision.transforms import v2
@@ -340,9 +291,3 @@ def an_ordered_cache_of_tensors() -> Any:
         return cache[key].clone(), str(list(cache))
 
     return Setting(Transformed(transform), {"shuffle": True})
-
-
-def pattern(index: int) -> Image.Image:
-    """A small picture for each index."""
-    values = (np.arange(4 * 4 * 3).reshape(4, 4, 3) * (index + 1)) % 256
-    return Image.fromarray(values.astype(np.uint8))

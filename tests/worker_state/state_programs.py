@@ -12,7 +12,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 import torch
 from numbered import Numbered
 from program import Chapter, Setting, Transformed
@@ -33,22 +32,6 @@ def a_counter_on_the_dataset() -> Any:
 
     data = Data()
     return Setting(data, after_epoch=lambda: (data.asked, sorted(vars(data))))
-
-
-@STATE.program
-def a_counter_in_a_callable() -> Any:
-    """The calls of a transform object."""
-
-    class Counting:
-        def __init__(self) -> None:
-            self.calls = 0
-
-        def __call__(self, index: int) -> int:
-            self.calls += 1
-            return self.calls * 100 + index
-
-    counting = Counting()
-    return Setting(Transformed(counting), after_epoch=lambda: counting.calls)
 
 
 @STATE.program
@@ -101,14 +84,6 @@ def an_attribute_of_a_function() -> Any:
 
     transform.calls = 0  # type: ignore[attr-defined]
     return Setting(Transformed(transform), after_epoch=lambda: transform.calls)  # type: ignore[attr-defined]
-
-
-@STATE.program
-def a_list_that_grows() -> Any:
-    """All indices that this worker has seen."""
-    seen: list[int] = []
-    data = Transformed(lambda index: (seen.append(index), len(seen), sum(seen))[1:])
-    return Setting(data, after_epoch=lambda: seen)
 
 
 @STATE.program
@@ -493,23 +468,6 @@ def a_set_of_objects() -> Any:
 
 
 @STATE.program
-def a_memory_of_the_last_size() -> Any:
-    """A transform that computes again only where the size has changed."""
-
-    class Grid:
-        def __init__(self) -> None:
-            self.size, self.computed, self.grid = -1, 0, torch.zeros(0)
-
-        def __call__(self, index: int) -> Any:
-            if self.size != index % 2:
-                self.size, self.computed = index % 2, self.computed + 1
-                self.grid = torch.full((2,), float(index))
-            return self.grid + index, self.computed
-
-    return Setting(Transformed(Grid()), {"shuffle": True})
-
-
-@STATE.program
 def a_running_mean() -> Any:
     """A tensor on self that every sample updates in place."""
 
@@ -543,24 +501,6 @@ def a_module_in_training_mode() -> Any:
 
     data = Data()
     return Setting(data, after_epoch=lambda: dict(data.norm.state_dict()))
-
-
-@STATE.program
-def weights_in_a_convolution() -> Any:
-    """A blur that writes its weights into a convolution that it holds, as SimCLR's does."""
-
-    class Blur:
-        def __init__(self) -> None:
-            self.convolution = torch.nn.Conv1d(1, 1, 3, bias=False)
-            self.convolution.weight.requires_grad_(False)
-
-        def __call__(self, index: int) -> Any:
-            sigma = np.random.uniform(0.1, 2.0)
-            kernel = torch.exp(-(torch.arange(-1.0, 2.0) ** 2) / (2 * sigma**2))
-            self.convolution.weight.copy_((kernel / kernel.sum()).view(1, 1, -1))
-            return self.convolution(torch.arange(8.0).view(1, 1, -1) + index)
-
-    return Transformed(Blur())
 
 
 @STATE.program
