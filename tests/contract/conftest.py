@@ -7,27 +7,13 @@ from typing import Any
 
 import pytest
 import recipes
-import torch
 from image_folders import make_clean_folder
+from numbered import Numbered
 from oracle import negated
-from torch.utils.data import Dataset
 from torchvision import transforms
 from torchvision.datasets import ImageFolder
 
 NUM_SAMPLES = 11
-
-
-class Pairs(Dataset[Any]):
-    """A map dataset that is not native: sample i is (a tensor full of i, i)."""
-
-    def __init__(self, length: int = NUM_SAMPLES) -> None:
-        self.length = length
-
-    def __len__(self) -> int:
-        return self.length
-
-    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
-        return torch.full((3, 2, 2), float(range(self.length)[index])), range(self.length)[index]
 
 
 @pytest.fixture(scope="session")
@@ -61,5 +47,5 @@ def threaded(request: pytest.FixtureRequest) -> ImageFolder:
 def dataset(request: pytest.FixtureRequest) -> Any:
     """The two of `threaded`, and one of which everything runs in Python."""
     if request.param == "python":
-        return Pairs()
+        return Numbered(NUM_SAMPLES)
     return request.getfixturevalue({"native": "images", "python part": "images_with_python_part"}[request.param])
