@@ -6,7 +6,6 @@ import inspect
 import multiprocessing
 import os
 import threading
-import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -237,36 +236,47 @@ def test_an_error_of_worker_init_fn_is_told_with_every_batch() -> None:
     assert mine[1:] == [ZeroDivisionError] * 2
 
 
-class SlowAtFirst(Numbered):
+class WaitingAtFirst(Numbered):
+    """Sample 0 waits until it may end, which sample `ended_by` says where there is one."""
+
+    def __init__(self, length: int, ended_by: int | None = None) -> None:
+        super().__init__(length)
+        self.may_end, self.ended_by = multiprocessing.Event(), ended_by
+
     def sample(self, index: int) -> int:
-        time.sleep(0.4 if index == 0 else 0.0)
+        assert index or self.may_end.wait(60)
+        if index == self.ended_by:
+            self.may_end.set()
         return index
 
 
-@pytest.mark.alone
 @pytest.mark.skipif("in_order" not in inspect.signature(torch.utils.data.DataLoader).parameters, reason="torch < 2.6")
 @pytest.mark.parametrize("in_order", [False, True])
 def test_order_is_given_up_as_in_torch_and_only_where_that_is_asked_for(in_order: bool) -> None:
-    theirs, mine = on_both(
-        lambda kind: [int(batch) for batch in kind(SlowAtFirst(12), num_workers=2, in_order=in_order)]
-    )
+    def run(kind: Any) -> list[int]:
+        dataset = WaitingAtFirst(12, ended_by=3 if in_order else None)
+        iterator = iter(kind(dataset, num_workers=2, in_order=in_order))
+        first = int(next(iterator))
+        dataset.may_end.set()
+        return [first, *map(int, iterator)]
+
+    theirs, mine = on_both(run)
     assert sorted(mine) == sorted(theirs) == list(range(12))
     assert (mine[0] == 0) == (theirs[0] == 0) == in_order
 
 
-@pytest.mark.alone
 def test_a_timeout_has_torchs_words_and_costs_no_batch() -> None:
     def run(kind: Any) -> Any:
-        iterator = iter(kind(SlowAtFirst(3), num_workers=1, timeout=0.15))
-        try:
+        dataset = WaitingAtFirst(3)
+        iterator = iter(kind(dataset, num_workers=1, timeout=0.15))
+        with pytest.raises(RuntimeError) as caught:
             next(iterator)
-        except RuntimeError as error:
-            return str(error), iterator
-        raise AssertionError("it was in time")
+        dataset.may_end.set()
+        return str(caught.value), iterator
 
     (theirs, _), (mine, iterator) = on_both(run)
     assert mine == theirs == "DataLoader timed out after 0.15 seconds"
-    time.sleep(0.4)
+    iterator._timeout = 60
     assert [int(batch) for batch in iterator] == [0, 1, 2]
 
 

@@ -241,11 +241,15 @@ def test_stop_iteration_does_not_end_an_epoch_without_a_word(num_workers: int, w
 
 
 class Watching(Dataset[Any]):
-    """Notes which thread loads which sample, and how many are in it at once."""
+    """Notes which thread loads which sample, and how many are in it at once.
 
-    def __init__(self, length: int = 64, seconds: float = 0.004) -> None:
+    `num_together` threads, each of which is asked for as many samples, wait for each other in every one.
+    """
+
+    def __init__(self, length: int = 64, seconds: float = 0.004, num_together: int = 1) -> None:
         self.length = length
         self.seconds = seconds
+        self.together = threading.Barrier(num_together)
         self.threads: dict[int, int] = {}
         self.now = self.most = 0
         self._lock = threading.Lock()
@@ -257,6 +261,7 @@ class Watching(Dataset[Any]):
         with self._lock:
             self.now += 1
             self.most = max(self.most, self.now)
+        self.together.wait(60)
         time.sleep(self.seconds)
         with self._lock:
             self.now -= 1
@@ -270,11 +275,12 @@ class WatchingAndDrawing(Watching):
         return super().__getitem__(index)
 
 
-@pytest.mark.parametrize("make", [Watching, WatchingAndDrawing, lambda: Subset(Watching(), range(64))])
-def test_a_batch_is_made_by_one_thread_as_in_torch(make: Callable[[], Any]) -> None:
-    dataset = make()
+@pytest.mark.parametrize("is_subset", [False, True])
+@pytest.mark.parametrize("kind", [Watching, WatchingAndDrawing])
+def test_a_batch_is_made_by_one_thread_as_in_torch(kind: Any, is_subset: bool) -> None:
+    watching = kind(num_together=4)
+    dataset = Subset(watching, range(64)) if is_subset else watching
     list(fastload.DataLoader(dataset, batch_size=8, num_workers=4, copy=False))
-    watching = getattr(dataset, "dataset", dataset)
     of_batches = [{watching.threads[index] for index in range(first, first + 8)} for first in range(0, 64, 8)]
     assert all(len(threads) == 1 for threads in of_batches)
     assert of_batches[:4] == of_batches[4:]
@@ -393,16 +399,31 @@ def test_a_batch_sampler_may_give_what_has_no_length(num_workers: int) -> None:
 
 
 def test_without_order_the_first_batch_that_is_done_comes_first() -> None:
-    class SlowFirst(Numbered):
+    may_end = threading.Event()
+
+    class WaitingAtFirst(Numbered):
         def sample(self, index: int) -> int:
-            time.sleep(0.3 if index == 0 else 0.002)
+            assert index or may_end.wait(60)
             return index
 
-    found = [int(batch) for batch in fastload.DataLoader(SlowFirst(), num_workers=2, in_order=False)]
-    assert sorted(found) == list(range(NUM_SAMPLES))
-    assert found[0] != 0
-    assert found.index(0) > 2
-    assert [int(batch) for batch in fastload.DataLoader(SlowFirst(), num_workers=2)] == list(range(NUM_SAMPLES))
+    iterator = iter(fastload.DataLoader(WaitingAtFirst(), num_workers=2, in_order=False))
+    found = [int(next(iterator)) for _ in range(5)]
+    assert 0 not in found
+    may_end.set()
+    assert sorted([*found, *map(int, iterator)]) == list(range(NUM_SAMPLES))
+
+
+def test_in_order_a_batch_that_is_done_waits_for_those_before_it() -> None:
+    is_made = threading.Event()
+
+    class WaitingAtFirst(Numbered):
+        def sample(self, index: int) -> int:
+            assert index or is_made.wait(60)
+            if index == 3:
+                is_made.set()
+            return index
+
+    assert [int(batch) for batch in fastload.DataLoader(WaitingAtFirst(), num_workers=2)] == list(range(NUM_SAMPLES))
 
 
 def test_worker_ids_are_torchs_also_for_a_dataset_that_asks_late() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -222,13 +223,17 @@ def test_close_ends_the_iterators_of_the_loader_alone(mixed_folder: Path) -> Non
 @pytest.mark.parametrize("thread_safe", [True, False])
 def test_thread_safe_false_runs_the_users_transforms_one_at_a_time(mixed_folder: Path, thread_safe: bool) -> None:
     now, most = [0], [0]
-    lock = threading.Lock()
+    lock, both = threading.Lock(), threading.Barrier(2)
+    process = os.getpid()
 
     def watching(image: torch.Tensor) -> torch.Tensor:
         with lock:
             now[0] += 1
             most[0] = max(most[0], now[0])
-        threading.Event().wait(0.003)
+        if thread_safe and os.getpid() == process:
+            both.wait(60)  # each thread has as many images
+        else:
+            threading.Event().wait(0.003)
         with lock:
             now[0] -= 1
         return image + torch.rand(1)
