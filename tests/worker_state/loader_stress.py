@@ -25,7 +25,7 @@ import fastload
 
 NUM_SAMPLES = 12
 NUM_SEEDS = 3
-CHILD_SECONDS = 30
+CHILD_SECONDS = 60
 # Held while the program draws arrays, and by who forks: NumPy holds a lock of its own meanwhile, without the GIL, and a
 # child that is forked then finds it held for ever, whatever draws.
 _ARRAYS = threading.Lock()
@@ -216,7 +216,7 @@ def _module_attributes() -> dict[str, Any]:
 
 
 def _wait_for_threads() -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         gc.collect()
         if not any(thread.name.startswith("fastload-python") for thread in threading.enumerate()):

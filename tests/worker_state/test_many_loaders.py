@@ -216,8 +216,10 @@ def test_children_forked_while_workers_draw_draw_the_programs_numbers(num_childr
 
 # ---- what is left behind ------------------------------------------------------------------------------------------
 
-# Each in a child, where no loader of another test lives.
-IN_CHILD = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import test_many_loaders as tests; tests."
+
+def in_child(module: str, call: str) -> str:
+    """The code of a child, where no loader of another test lives."""
+    return f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import {module}; {module}.{call}"
 
 
 def names_and_types() -> dict[str, Any]:
@@ -263,7 +265,7 @@ def make_and_drop(num_loaders: int) -> None:
 
 @pytest.mark.parametrize("num_loaders", [100, pytest.param(1000, marks=pytest.mark.slow)])
 def test_loaders_made_and_dropped_leave_the_modules_as_they_were(run_child: RunChild, num_loaders: int) -> None:
-    run_child(f"{IN_CHILD}make_and_drop({num_loaders})", timeout=300, warm=True)
+    run_child(in_child("test_many_loaders", f"make_and_drop({num_loaders})"), timeout=300, warm=True)
 
 
 def fail_in_workers() -> None:
@@ -282,7 +284,14 @@ def fail_in_workers() -> None:
 
 
 def test_errors_of_workers_leave_the_modules_as_they_were(run_child: RunChild) -> None:
-    run_child(f"{IN_CHILD}fail_in_workers()", timeout=120, warm=True)
+    run_child(in_child("test_many_loaders", "fail_in_workers()"), timeout=120, warm=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(4))
+def test_loaders_at_random_in_several_threads_leave_the_program_as_none_would(run_child: RunChild, seed: int) -> None:
+    """As `make campaign` does for as long as one likes."""
+    run_child(in_child("loader_stress", f"assert_case({seed})"), timeout=300, warm=True)
 
 
 def take_first_batches() -> None:
@@ -300,7 +309,7 @@ def take_first_batches() -> None:
 
 @pytest.mark.alone
 def test_the_first_batch_a_hundred_times_leaves_no_threads_and_no_memory(run_child: RunChild) -> None:
-    run_child(f"{IN_CHILD}take_first_batches()", timeout=120, warm=True)
+    run_child(in_child("test_many_loaders", "take_first_batches()"), timeout=120, warm=True)
 
 
 @pytest.mark.alone
