@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import uuid
 from collections.abc import Callable
 from random import gauss as gauss_by_name
 from random import shuffle as shuffle_by_name
@@ -167,7 +166,6 @@ _DRAWS: dict[str, tuple[str, Callable[[int], Any]]] = {
         "the first samples draw nothing",
         lambda index: (random.random(), np.random.rand()) if index in (6, 7, 9, 20) else (0.0, 0.0),
     ),
-    "uuid": ("names from the system, of which only the length is seen", lambda _: len(str(uuid.uuid4()))),
 }
 
 

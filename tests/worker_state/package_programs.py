@@ -14,7 +14,6 @@ import re
 import sqlite3
 import string
 import zipfile
-import zlib
 from pathlib import Path
 from typing import Any
 
@@ -171,17 +170,6 @@ def a_compiled_pattern_and_numbers() -> Any:
             str(state["folder"] / "x"),
             template.substitute(index=index),
         )
-
-    return Transformed(transform)
-
-
-@PACKAGES.program
-def a_compressor() -> Any:
-    """zlib's objects with a state in C, made in each sample."""
-
-    def transform(index: int) -> Any:
-        compressor = zlib.compressobj()
-        return compressor.compress(bytes([index] * 100)) + compressor.flush()
 
     return Transformed(transform)
 

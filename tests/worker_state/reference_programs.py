@@ -1,4 +1,4 @@
-"""Programs that depend on who refers to whom: closures, methods, back references, sentinels and handles."""
+"""Programs that depend on who refers to whom: closures, methods, back references, sentinels and weak references."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import functools
 import operator
 import weakref
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -364,22 +363,6 @@ def singletons_of_the_language() -> Any:
     )
 
 
-@REFERENCES.program
-def a_singleton_class() -> Any:
-    """A class whose __new__ gives the one instance."""
-
-    class Registry:
-        instance: Any = None
-
-        def __new__(cls) -> Any:
-            if cls.instance is None:
-                cls.instance = super().__new__(cls)
-            return cls.instance
-
-    registry = Registry()
-    return Transformed(lambda index: (registry is not None, index))
-
-
 # ---- weak references ----------------------------------------------------------------------------------------------
 
 
@@ -430,26 +413,7 @@ def a_dead_weak_reference() -> Any:
     return Transformed(lambda index: (reference() is None, index))
 
 
-# ---- handles and modules -------------------------------------------------------------------------------------------
-
-
-@REFERENCES.program
-def an_open_file() -> Any:
-    """A file of the program's that every sample reads from the beginning, by position."""
-    file = Path(__file__).open("rb")  # noqa: SIM115 - held as long as the dataset
-
-    class Data(Numbered):
-        def __init__(self) -> None:
-            super().__init__()
-            self.file = None
-
-        def sample(self, index: int) -> Any:
-            if self.file is None:
-                self.file = Path(__file__).open("rb")  # type: ignore[assignment] # noqa: SIM115
-            self.file.seek(index)  # type: ignore[attr-defined]
-            return self.file.read(4)  # type: ignore[attr-defined]
-
-    return Setting(Data(), after_epoch=lambda: (file.seek(3), file.read(2)))
+# ---- contexts and modules -------------------------------------------------------------------------------------------
 
 
 @REFERENCES.program

@@ -632,8 +632,8 @@ def sample_lists_with_state() -> Any:
 
 
 @STATE.program
-def samples_that_are_held_and_changed() -> Any:
-    """A tensor that the dataset hands out with batch_size None and writes into afterwards."""
+def a_sum_without_batches() -> Any:
+    """A tensor that each sample adds to, with batch_size None."""
     buffer = torch.zeros(2)
 
     def transform(index: int) -> Any:

@@ -64,20 +64,26 @@ def test_workers_have_nothing_in_common_that_can_change() -> None:
     assert one.roots[0].items[0] is not other.roots[0].items[0]
 
 
-@pytest.mark.parametrize("wrap", [lambda x: [x], lambda x: {"a": x}, lambda x: (x, []), lambda x: Box(x=x)])
-def test_depth_does_not_matter(wrap: Any) -> None:
+@pytest.mark.parametrize(
+    ("wrap", "unwrap"),
+    [
+        (lambda inner: [inner], lambda outer: outer[0]),
+        (lambda inner: {"a": inner}, lambda outer: outer["a"]),
+        (lambda inner: (inner, []), lambda outer: outer[0]),
+        (lambda inner: Box(inner=inner), lambda outer: outer.inner),
+    ],
+    ids=["list", "dict", "tuple", "instance"],
+)
+def test_depth_does_not_matter(wrap: Any, unwrap: Any) -> None:
     root: Any = []
     for _ in range(20_000):
         root = wrap(root)
     copied = copy_of(root)
+    for _ in range(20_000):
+        assert copied is not root
+        root, copied = unwrap(root), unwrap(copied)  # from outside: Python's own deallocation is deep as well
+    assert copied == []
     assert copied is not root
-    for one in (root, copied):  # taken apart from outside: Python's own deallocation is deep as well
-        parts = [one]
-        while parts:
-            part = parts.pop()
-            if isinstance(part, list):
-                parts += part
-                part.clear()
 
 
 def random_graph(seed: int) -> Any:
