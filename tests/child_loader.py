@@ -67,7 +67,7 @@ def num_native_threads() -> int:
     return sum(name.startswith("fastload-w") for name in names)
 
 
-def wait_for(condition: Callable[[], bool], seconds: float = 20) -> bool:
+def wait_for(condition: Callable[[], bool], seconds: float = 30) -> bool:
     """Whether `condition` became true in time."""
     end = time.monotonic() + seconds
     while not condition() and time.monotonic() < end:

@@ -113,7 +113,7 @@ def run_child(tmp_path: Path, request: pytest.FixtureRequest) -> RunChild:
 
     def run(
         code: str,
-        timeout: float = 20,
+        timeout: float = 60,
         env: dict[str, str | None] | None = None,
         check: bool = True,
         warm: bool | WarmPython = False,

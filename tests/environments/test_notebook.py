@@ -39,7 +39,7 @@ class Stream(IterableDataset):
 
 def num_threads_left(expected):
     """Of fastload's threads; those that have been told to end get some time for it."""
-    end = time.monotonic() + 5
+    end = time.monotonic() + 30
     while True:
         count = sum(thread.name.startswith("fastload") for thread in threading.enumerate())
         if count == expected or time.monotonic() > end:
