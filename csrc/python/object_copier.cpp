@@ -151,12 +151,14 @@ void ObjectCopier::run_parts(std::size_t depth) {
         while (waiting_[top].position < PyTuple_GET_SIZE(waiting_[top].parts.get())) {
             const Py_ssize_t position = waiting_[top].position;
             PyObject* copy = nullptr;
-            const Outcome outcome = resolve(PyTuple_GET_ITEM(waiting_[top].parts.get(), position), &copy);
+            PyObject* part = PyTuple_GET_ITEM(waiting_[top].parts.get(), position);
+            const Outcome outcome = resolve(part, &copy);
             if (outcome == Outcome::kWaiting) {
                 is_waiting = true;
                 break;
             }
-            waiting_[top].is_later = waiting_[top].is_later || outcome == Outcome::kLater;
+            const bool is_new_key = copy != part && waiting_[top].entry->kind == ObjectKind::kFrozenSet;
+            if (outcome == Outcome::kLater || (is_new_key && !is_final_)) waiting_[top].is_later = true;
             PyTuple_SET_ITEM(waiting_[top].copies.get(), position, Ref::borrow(copy).release());
             ++waiting_[top].position;
         }
@@ -253,8 +255,8 @@ PyObject* ObjectCopier::add_shell(TypeEntry& entry, PyObject* object, Ref copy) 
     return remember(object, std::move(copy));
 }
 
-bool ObjectCopier::shares_elements(PyObject* container, std::size_t num_elements, std::size_t num_changing) {
-    if (num_elements <= limits_.max_elements || num_copied_ + num_changing <= limits_.max_objects) return false;
+bool ObjectCopier::shares_elements(PyObject* container, std::size_t num_elements, std::size_t num_copies) {
+    if (num_elements <= limits_.max_elements || num_copied_ + num_copies <= limits_.max_objects) return false;
     const Ref reason = checked(PyUnicode_FromFormat("its %zu elements are shared: there are more than %zu objects",
                                                     num_elements, limits_.max_objects));
     const Ref row = checked(PyTuple_Pack(2, container, reason.get()));

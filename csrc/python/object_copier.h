@@ -5,6 +5,7 @@
 
 #include <deque>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "python/object_kinds.h"
@@ -36,7 +37,8 @@ struct CopiedObjects {
 // Note [shells]
 // Most copies are made in two steps: an empty one, which others can be given at once, and later what it holds. What
 // cannot change once it is made (tuples, methods, weak references) waits for the shells of its parts, and where all its
-// parts are shared it is shared itself. So no step waits for another that waits for it.
+// parts are shared it is shared itself. So no step waits for another that waits for it. Copied keys are put in their
+// dicts and sets at the end, as the user's __hash__ and __eq__ may ask for what they hold.
 //
 // A maker of ObjectKinds returns a tuple (copy, parts, finish):
 //   (copy, (), None)       the copy is done; where it is the source, that is shared
@@ -54,7 +56,7 @@ class ObjectCopier {
     enum class Outcome {
         kDone,
         kWaiting,  // for parts: run_parts() makes it
-        kLater,    // it depends on a weak reference to what may yet be copied
+        kLater,    // it depends on a weak reference to what may yet be copied, or on keys that have no content yet
     };
     enum class State { kDone, kInProgress, kLater };
     struct Memo {
@@ -100,7 +102,13 @@ class ObjectCopier {
     PyObject* remember(PyObject* object, Ref copy);
     // `copy` is that of `object`, an instance of `entry`; what it holds is still to come.
     PyObject* add_shell(TypeEntry& entry, PyObject* object, Ref copy);
-    bool shares_elements(PyObject* container, std::size_t num_elements, std::size_t num_changing);
+    // About how many copies those of a container's elements would be, with what lists, dicts and instances among them
+    // hold. `next_element` gives them, borrowed, and null behind the last.
+    template <typename NextElement>
+    std::size_t count_copies(const NextElement& next_element);
+    // Of what `object` holds, what is not in the memo nor `seen`, where it is from now on.
+    std::size_t count_held(PyObject* object, std::unordered_set<PyObject*>& seen);
+    bool shares_elements(PyObject* container, std::size_t num_elements, std::size_t num_copies);
     PyObject* memo_or_self(PyObject* object) const;
 
     // ---- kinds: object_shells.cpp makes shells, object_parts.cpp what they hold ----

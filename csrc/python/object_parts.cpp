@@ -6,6 +6,9 @@
 namespace fastload {
 namespace {
 
+// Of a large container so many elements, at even distances, are looked into.
+constexpr std::size_t kNumLookedInto = 64;
+
 Ref pack(std::initializer_list<PyObject*> objects) {
     Ref tuple = checked(PyTuple_New(static_cast<Py_ssize_t>(objects.size())));
     Py_ssize_t position = 0;
@@ -27,25 +30,6 @@ bool has_only_plain_keys(PyObject* set) {
         if (entry.key != nullptr && entry.hash != -1 && !is_plain_or_tuple(entry.key)) return false;
     }
     return true;
-}
-
-template <typename Sequence>
-std::size_t count_changing(const Sequence& next_of) {
-    std::size_t count = 0;
-    for (PyObject* object = next_of(); object != nullptr; object = next_of())
-        count += is_plain_or_tuple(object) ? 0 : 1;
-    return count;
-}
-
-PyObject** slot_at(PyObject* instance, Py_ssize_t offset) {
-    return reinterpret_cast<PyObject**>(reinterpret_cast<char*>(instance) + offset);
-}
-
-bool has_content(const TypeEntry& entry, PyObject* object) {
-    for (const Py_ssize_t offset : entry.layout.slot_offsets) {
-        if (*slot_at(object, offset) != nullptr) return true;
-    }
-    return entry.layout.has_dict && PyDict_Size(checked(PyObject_GenericGetDict(object, nullptr)).get()) > 0;
 }
 
 }  // namespace
@@ -82,7 +66,7 @@ Ref ObjectCopier::parts_of(const TypeEntry& entry, PyObject* object) {
 Ref ObjectCopier::copy_of_parts(TypeEntry& entry, PyObject* source, PyObject* copies) {
     PyTypeObject* base = entry.layout.c_base;
     const bool is_weak = entry.kind == ObjectKind::kWeakRef || entry.kind == ObjectKind::kWeakProxy;
-    if (!is_weak && is_same(copies, parts_of(entry, source).get()) && !has_content(entry, source)) {
+    if (!is_weak && is_same(copies, parts_of(entry, source).get()) && !has_content(entry.layout, source)) {
         return Ref::borrow(source);
     }
     switch (entry.kind) {
@@ -120,6 +104,58 @@ Ref ObjectCopier::copy_of_parts(TypeEntry& entry, PyObject* source, PyObject* co
 
 // ---- containers ----------------------------------------------------------------------------------------------------
 
+template <typename NextElement>
+std::size_t ObjectCopier::count_copies(const NextElement& next_element) {
+    std::vector<Ref> elements;
+    std::unordered_set<PyObject*> seen;
+    while (PyObject* element = next_element()) {
+        if (is_plain_or_tuple(element)) continue;
+        elements.push_back(Ref::borrow(element));
+        seen.insert(element);
+        if (elements.size() > limits_.max_objects) return elements.size();
+    }
+    if (elements.empty()) return 0;
+    count_held(elements[0].get(), seen);                                  // what all of them hold is met there
+    const std::size_t distance = (elements.size() / kNumLookedInto) | 1;  // odd: keys and values come in turn
+    std::size_t num_looked_into = 0;
+    std::size_t num_held = 0;
+    for (std::size_t i = 1; i < elements.size(); i += distance) {
+        num_held += count_held(elements[i].get(), seen);
+        ++num_looked_into;
+    }
+    return elements.size() + (num_looked_into == 0 ? 0 : elements.size() * num_held / num_looked_into);
+}
+
+std::size_t ObjectCopier::count_held(PyObject* object, std::unordered_set<PyObject*>& seen) {
+    std::size_t count = 0;
+    std::vector<Ref> left{Ref::borrow(object)};
+    const auto add = [&](PyObject* part) {
+        if (part == nullptr || is_plain_or_tuple(part) || memo_.count(part) > 0 || !seen.insert(part).second) return;
+        ++count;
+        left.push_back(Ref::borrow(part));
+    };
+    const auto add_values = [&](PyObject* dict) {
+        PyObject* value = nullptr;
+        for (Py_ssize_t at = 0; PyDict_Next(dict, &at, nullptr, &value) != 0;) add(value);
+    };
+    while (!left.empty() && count <= limits_.max_objects) {
+        const Ref holder = std::move(left.back());
+        left.pop_back();
+        PyObject* held_by = holder.get();
+        if (PyList_CheckExact(held_by)) {
+            for (Py_ssize_t i = 0; i < PyList_GET_SIZE(held_by); ++i) add(PyList_GET_ITEM(held_by, i));
+        } else if (PyTuple_CheckExact(held_by)) {
+            for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(held_by); ++i) add(PyTuple_GET_ITEM(held_by, i));
+        } else if (PyDict_CheckExact(held_by)) {
+            add_values(held_by);
+        } else if (const TypeEntry& entry = kinds_.of(Py_TYPE(held_by)); entry.kind == ObjectKind::kInstance) {
+            for (const Py_ssize_t offset : entry.layout.slot_offsets) add(*slot_at(held_by, offset));
+            if (entry.layout.has_dict) add_values(checked(PyObject_GenericGetDict(held_by, nullptr)).get());
+        }
+    }
+    return count;
+}
+
 bool ObjectCopier::fill_list(Fill& fill) {
     PyObject* source = fill.source.get();
     PyObject* shell = fill.shell.get();
@@ -131,10 +167,10 @@ bool ObjectCopier::fill_list(Fill& fill) {
     bool shares = false;
     if (size > limits_.max_elements) {
         Py_ssize_t at = 0;
-        const std::size_t num_changing =
-            count_changing([&] { return at < PyList_GET_SIZE(source) ? PyList_GET_ITEM(source, at++) : nullptr; });
-        if (num_changing == 0) return true;
-        shares = shares_elements(source, size, num_changing);
+        const std::size_t num_copies =
+            count_copies([&] { return at < PyList_GET_SIZE(source) ? PyList_GET_ITEM(source, at++) : nullptr; });
+        if (num_copies == 0) return true;
+        shares = shares_elements(source, size, num_copies);
     }
     bool is_complete = true;
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(source) && i < PyList_GET_SIZE(shell); ++i) {
@@ -172,10 +208,10 @@ bool ObjectCopier::fill_dict_values(PyObject* source, PyObject* shell) {
     if (size > limits_.max_elements) {
         Py_ssize_t at = 0;
         PyObject* value = nullptr;
-        const std::size_t num_changing =
-            count_changing([&] { return PyDict_Next(source, &at, nullptr, &value) != 0 ? value : nullptr; });
-        if (num_changing == 0) return true;
-        shares = shares_elements(source, size, num_changing);
+        const std::size_t num_copies =
+            count_copies([&] { return PyDict_Next(source, &at, nullptr, &value) != 0 ? value : nullptr; });
+        if (num_copies == 0) return true;
+        shares = shares_elements(source, size, num_copies);
     }
     bool is_complete = true;
     PyObject* next_key = nullptr;
@@ -207,6 +243,7 @@ bool ObjectCopier::resolve_entries(std::vector<HashedEntry>& entries, bool share
     for (HashedEntry& entry : entries) {
         if (entry.value) entry.value = resolve_part(entry.value);
         Ref key = resolve_part(entry.key);
+        is_complete = is_complete && (shares || is_final_ || key.get() == entry.key.get());  // Note [shells]
         Py_hash_t hash = 0;
         const KeyCopy found = is_complete ? hash_of_copy(entry, key.get(), &hash) : KeyCopy::kImpossible;
         if (found == KeyCopy::kImpossible) continue;
@@ -230,12 +267,13 @@ bool ObjectCopier::rebuild_dict(const Fill& fill) {
         });
     }
     std::size_t at = 0;
-    const std::size_t num_changing = entries.size() <= limits_.max_elements ? 0 : count_changing([&]() -> PyObject* {
+    const auto next_part = [&]() -> PyObject* {
         if (at == 2 * entries.size()) return nullptr;
         const HashedEntry& entry = entries[at / 2];
         return (at++ % 2 == 0 ? entry.key : entry.value).get();
-    });
-    const bool shares = num_changing > 0 && shares_elements(source, entries.size(), num_changing);
+    };
+    const bool shares =
+        entries.size() > limits_.max_elements && shares_elements(source, entries.size(), count_copies(next_part));
     bool keeps_hashes = false;
     if (!resolve_entries(entries, shares, &keeps_hashes)) return false;
     if (fill.entry->kind == ObjectKind::kOrderedDict) {
@@ -252,9 +290,9 @@ bool ObjectCopier::fill_set(Fill& fill) {
     if (has_only_plain_keys(fill.shell.get())) return true;
     std::vector<HashedEntry> entries = entries_of_set(fill.shell.get());
     std::size_t at = 0;
-    const std::size_t num_changing =
-        count_changing([&] { return at < entries.size() ? entries[at++].key.get() : nullptr; });
-    const bool shares = shares_elements(fill.source.get(), entries.size(), num_changing);
+    const auto next_key = [&] { return at < entries.size() ? entries[at++].key.get() : nullptr; };
+    const bool shares = entries.size() > limits_.max_elements &&
+                        shares_elements(fill.source.get(), entries.size(), count_copies(next_key));
     bool keeps_hashes = false;
     if (!resolve_entries(entries, shares, &keeps_hashes)) return false;
     if (keeps_hashes) {

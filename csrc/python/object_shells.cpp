@@ -7,10 +7,6 @@ namespace {
 // A function whose defaults or attributes lead through so many others is copied unseen.
 constexpr int kMaxFunctionDepth = 8;
 
-PyObject* slot_of(PyObject* instance, Py_ssize_t offset) {
-    return *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(instance) + offset);
-}
-
 // The value of an instance of a class derived from str and the like, as one of str itself.
 Ref bare_value(PyTypeObject* base, PyObject* object) {
     if (base == &PyUnicode_Type) return checked(PyUnicode_FromObject(object));
@@ -29,6 +25,13 @@ Ref new_instance(PyTypeObject* type, PyObject* no_arguments) {
     if (instance) return instance;
     PyErr_Clear();  // of an abstract class, of which there is an instance all the same
     return checked(type->tp_alloc(type, 0));
+}
+
+// Whether instances are called, asked for elements or iterated over, and not only compared: they may get attributes
+// then.
+bool is_used(const PyTypeObject* type) {
+    const bool has_elements = type->tp_as_mapping != nullptr && type->tp_as_mapping->mp_subscript != nullptr;
+    return has_elements || type->tp_call != nullptr || type->tp_iter != nullptr;
 }
 
 }  // namespace
@@ -105,16 +108,25 @@ Ref ObjectCopier::new_function(PyObject* source) {
 bool ObjectCopier::is_changeable_function(PyObject* object, int depth) {
     auto* function = reinterpret_cast<PyFunctionObject*>(object);
     if (depth == kMaxFunctionDepth) return true;
-    if (function->func_closure != nullptr && PyTuple_GET_SIZE(function->func_closure) > 0) return true;
+    // What a decorator makes with functools.wraps() is often compared, and a name that is a function is not rebound.
+    const Py_ssize_t num_cells = function->func_closure == nullptr ? 0 : PyTuple_GET_SIZE(function->func_closure);
+    for (Py_ssize_t i = 0; i < num_cells; ++i) {
+        PyObject* content = PyCell_GET(PyTuple_GET_ITEM(function->func_closure, i));
+        const bool is_code =
+            content != nullptr && (PyFunction_Check(content) || PyCFunction_Check(content) || PyType_Check(content));
+        if (!is_code || may_be_changed(content, depth + 1)) return true;
+    }
     if (function->func_defaults != nullptr && may_be_changed(function->func_defaults, depth + 1)) return true;
-    for (PyObject* dict : {function->func_kwdefaults, function->func_dict}) {
-        PyObject* key = nullptr;
-        PyObject* value = nullptr;
-        if (dict == nullptr) continue;
-        if (dict == function->func_dict && PyDict_GET_SIZE(dict) > 0) return true;
-        for (Py_ssize_t at = 0; PyDict_Next(dict, &at, &key, &value) != 0;) {
-            if (may_be_changed(value, depth + 1)) return true;
-        }
+    PyObject* key = nullptr;
+    PyObject* value = nullptr;
+    for (Py_ssize_t at = 0;
+         function->func_dict != nullptr && PyDict_Next(function->func_dict, &at, &key, &value) != 0;) {
+        const bool is_wrapped = PyUnicode_Check(key) && PyUnicode_CompareWithASCIIString(key, "__wrapped__") == 0;
+        if (!is_wrapped || may_be_changed(value, depth + 1)) return true;
+    }
+    PyObject* defaults = function->func_kwdefaults;
+    for (Py_ssize_t at = 0; defaults != nullptr && PyDict_Next(defaults, &at, nullptr, &value) != 0;) {
+        if (may_be_changed(value, depth + 1)) return true;
     }
     return false;
 }
@@ -138,13 +150,7 @@ bool ObjectCopier::may_be_changed(PyObject* value, int depth) {
 }
 
 bool ObjectCopier::is_sentinel(TypeEntry& entry, PyObject* instance) {
-    for (const Py_ssize_t offset : entry.layout.slot_offsets) {
-        if (slot_of(instance, offset) != nullptr) return false;
-    }
-    if (entry.layout.has_dict) {
-        const Ref dict = checked(PyObject_GenericGetDict(instance, nullptr));
-        if (PyDict_Size(dict.get()) > 0) return false;
-    }
+    if (is_used(Py_TYPE(instance)) || has_content(entry.layout, instance)) return false;
     return kinds_.is_global_of_module(entry, instance);
 }
 

@@ -2,6 +2,8 @@
 
 #include <structmember.h>
 
+#include "python/ref.h"
+
 namespace fastload {
 namespace {
 
@@ -60,6 +62,13 @@ TypeLayout layout_of(PyTypeObject* type) {
     }
     layout.c_base = type;
     return layout;
+}
+
+bool has_content(const TypeLayout& layout, PyObject* instance) {
+    for (const Py_ssize_t offset : layout.slot_offsets) {
+        if (*slot_at(instance, offset) != nullptr) return true;
+    }
+    return layout.has_dict && PyDict_Size(checked(PyObject_GenericGetDict(instance, nullptr)).get()) > 0;
 }
 
 }  // namespace fastload

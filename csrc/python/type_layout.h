@@ -23,4 +23,10 @@ struct TypeLayout {
 // Calls no code of the user's.
 TypeLayout layout_of(PyTypeObject* type);
 
+inline PyObject** slot_at(PyObject* instance, Py_ssize_t offset) noexcept {
+    return reinterpret_cast<PyObject**>(reinterpret_cast<char*>(instance) + offset);
+}
+// Whether there is anything in __dict__ or slots. Throws PythonError where memory ends.
+bool has_content(const TypeLayout& layout, PyObject* instance);
+
 }  // namespace fastload

@@ -109,11 +109,9 @@ class Worker:
         """Called first, in the thread. What is to be undone when that ends goes to `until_end`."""
         plan = self._plan
         try:
-            if num_threads_is_of_thread():
-                torch.get_num_threads()  # at its first use in a thread torch takes the number set last anywhere
-                torch.set_num_threads(1)
             if plan.set_device is not None:
                 plan.set_device()
+            until_end.enter_context(_event_loop())
             until_end.enter_context(exchanged())
             self._own.enter()
             stream = self._make_stream()
@@ -152,6 +150,7 @@ class Worker:
     def let_go(self) -> None:
         """Called last: what it works with ends in the thread."""
         self._own.end()
+        del self.globals  # get_worker_info() has the dataset
 
     @property
     def copies(self) -> WorkerObjects | None:
@@ -174,7 +173,7 @@ class WorkerThread(DaemonThread):
         worker: Note [who keeps whom].
         state: Of the thread that iterates.
         counters: To add to.
-        report_ready: Called when the worker is prepared.
+        report_ready: Called when the thread has set its number of torch's threads, before any code of the user's.
     """
 
     def __init__(
@@ -214,9 +213,12 @@ class WorkerThread(DaemonThread):
 
     def run(self) -> None:
         try:
-            with self._state.entered(), _event_loop(), contextlib.ExitStack() as until_end:
-                self._call(Worker.prepare, until_end)
+            with self._state.entered(), contextlib.ExitStack() as until_end:
+                if num_threads_is_of_thread():
+                    torch.get_num_threads()  # at its first use in a thread torch takes the number set last anywhere
+                    torch.set_num_threads(1)
                 self._report_ready()
+                self._call(Worker.prepare, until_end)
                 while (task := self._next_task()) is not None:
                     self._call(Worker.make, task)
                     del task

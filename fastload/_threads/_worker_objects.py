@@ -35,6 +35,7 @@ class UserCode(NamedTuple):
     target_transform: Callable[[Any], Any] | None = None
 
 
+_NO_CODE = UserCode(None, list)
 # Of UserCode's attributes, as a user writes them.
 _NAMES = ("dataset", "collate_fn", "worker_init_fn", "transforms", "transform", "target_transform")
 _lmdb = LmdbExchange(lambda: _native.thread_generators() is not None)
@@ -72,6 +73,7 @@ class WorkerObjects:
     def end(self) -> None:
         """Called last, perhaps again: copies end as those of a process do, without their finalizers."""
         self.fetcher = None
+        self.code = _NO_CODE
         if self._own is not None:
             self._own.end()
         self._until_end.close()

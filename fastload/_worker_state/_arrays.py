@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import array
 import ctypes
+import operator
 from typing import Any
 
 import numpy as np
@@ -70,11 +71,10 @@ def _copy_object_array(making: Making, source: Any) -> Made:
     elements = tuple(plain.flat)
 
     def finish(copies: tuple[Any, ...]) -> None:
-        changed = [position for position, one in enumerate(elements) if one is not copies[position]]
-        if not changed:
+        if all(map(operator.is_, elements, copies)):
             return
-        for position, index in zip(changed, zip(*np.unravel_index(changed, copy.shape), strict=True), strict=True):
-            copy[index] = copies[position]
+        for index, one in zip(np.ndindex(copy.shape), copies, strict=True):
+            copy[index] = one
 
     return shell(copy if type(source) is np.ndarray else copy.view(type(source)), elements, finish)
 

@@ -152,7 +152,8 @@ _CONTAINERS = (
     *(list, dict, collections.OrderedDict, collections.defaultdict, set, frozenset, tuple, collections.deque),
     *(str, bytes, int, float, complex, weakref.ref, weakref.ProxyType, weakref.CallableProxyType),
 )
-_SHARED_PACKAGES = ("typing", "_abc", "abc", "pyarrow")
+# pybind11_builtins: what functions of C++ are bound to.
+_SHARED_PACKAGES = ("typing", "_abc", "abc", "pyarrow", "pybind11_builtins")
 # With classes derived from theirs.
 _SHARED_FAMILIES = ("multiprocessing", "_multiprocessing")
 _ITERATORS = ("builtins", "itertools", "collections", "_collections")

@@ -42,7 +42,7 @@ class Making:
         deep_memo: Of copy.deepcopy(), for all that it copies.
         blocks: The memory that is copied.
         storages: Those of the tensors' storages of which there is a copy, by address and size, or that are shared.
-        locals: (copy, attributes) of each threading.local.
+        locals: (copy, class, attributes) of each threading.local.
     """
 
     def __init__(self, is_shared_memory: Callable[[int], bool]) -> None:
@@ -52,7 +52,7 @@ class Making:
         self.deep_memo: dict[int, Any] = {}
         self.blocks = Blocks()
         self.storages: dict[tuple[int, int], Any] = {}
-        self.locals: list[tuple[Any, dict[str, Any]]] = []
+        self.locals: list[tuple[Any, type, dict[str, Any]]] = []
         self.is_shared_memory = is_shared_memory
         self._num_bytes = 0
 

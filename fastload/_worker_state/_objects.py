@@ -40,10 +40,10 @@ class OwnObjects:
 
     def enter(self) -> None:
         """To be called in the worker's thread before the copies are used: gives it what threading.local holds."""
-        for local, attributes in self._locals:
-            mine = threading.local.__getattribute__(local, "__dict__")
-            mine.clear()
-            mine.update(attributes)
+        for local, kind, attributes in self._locals:
+            vars(local).update(attributes)
+            if kind is not threading.local:
+                local.__class__ = kind
 
     def end(self) -> None:
         """To be called before the copies go: __del__ of them does nothing from now on, as a process ends without it."""
@@ -66,8 +66,15 @@ def copies(roots: tuple[Any, ...], num_workers: int) -> list[OwnObjects]:
     memory = SharedMemory()
     was_enabled = gc.isenabled()
     gc.disable()  # what is made here is no garbage, and there is much of it
+    made: list[OwnObjects] = []
     try:
-        return [_copies_of_one(roots, kinds, memory) for _ in range(num_workers)]
+        for _ in range(num_workers):
+            made.append(_copies_of_one(roots, kinds, memory))
+        return made
+    except BaseException:
+        for own in made:
+            own.end()
+        raise
     finally:
         if was_enabled:
             gc.enable()

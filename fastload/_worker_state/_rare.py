@@ -39,9 +39,14 @@ def copy_partial(making: Making, source: Any) -> Made:
 
 def copy_thread_local(making: Making, source: Any) -> Made:
     """As the calling thread sees it; it is the worker's thread that is to see the same: see OwnObjects.enter()."""
-    copied = threading.local.__new__(type(source))
+    kind = type(source)
+    copied = threading.local() if kind is threading.local else _Local()
     attributes = dict(threading.local.__getattribute__(source, "__dict__"))
-    return shell(copied, (attributes,), lambda copies: making.locals.append((copied, copies[0])))
+    return shell(copied, (attributes,), lambda copies: making.locals.append((copied, kind, copies[0])))
+
+
+class _Local(threading.local):
+    """What has another class once it has its attributes: that one's __init__ would be called in the worker's thread."""
 
 
 def copy_bytearray(making: Making, source: Any) -> Made:
@@ -159,4 +164,6 @@ def copy_deep(making: Making, source: Any) -> Made:
             copied = copy.deepcopy(source, making.deep_memo)
     except Exception as error:  # noqa: BLE001 - whatever its type's code raises
         return making.share(source, f"copy.deepcopy() of it raises {type(error).__name__}: {error}")
+    if type(copied) is not type(source):
+        return making.share(source, f"copy.deepcopy() makes a {type(copied).__name__} of it")
     return done(copied)

@@ -29,8 +29,11 @@ def new_random(seed: int) -> random.Random:
 
 def new_numpy(base_seed: int, worker_id: int, of_process: np.random.RandomState) -> np.random.RandomState:
     """What a fork would leave of the process's, then seeded."""
-    state = np.random.RandomState(type(bit_generator_of(of_process))(0))
-    state.set_state(of_process.get_state(legacy=False))
+    kind = type(bit_generator_of(of_process))
+    state = np.random.RandomState(kind(0))
+    # Seeding replaces all of a MT19937's. To ask for the process's takes its lock, which a fork meanwhile would keep.
+    if not (seeds_numpy() and kind is np.random.MT19937):
+        state.set_state(of_process.get_state(legacy=False))
     if seeds_numpy():
         seed_numpy(state, worker._generate_state(base_seed, worker_id))  # type: ignore[no-untyped-call]
     return state

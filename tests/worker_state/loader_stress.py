@@ -6,6 +6,7 @@ Every whole epoch is compared with torch's, and in the end the program's generat
 
 from __future__ import annotations
 
+import faulthandler
 import functools
 import gc
 import os
@@ -165,6 +166,7 @@ class _Actor(threading.Thread):
         with _ARRAYS:
             pid = os.fork()
         if pid == 0:
+            faulthandler.register(signal.SIGALRM, chain=True)  # a child that hangs says where
             signal.alarm(CHILD_SECONDS)
             random.seed(3)
             np.random.seed(3)

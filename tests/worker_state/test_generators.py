@@ -374,6 +374,12 @@ def test_an_error_in_an_exchange_leaves_the_process_as_it_was(
         assert not nothing_is_exchanged()
 
 
+def test_making_a_workers_generators_does_not_wait_for_the_program_that_draws_an_array() -> None:
+    """Nor does it hold the lock of NumPy's generator, which a child that is forked meanwhile would find held."""
+    with ThreadPoolExecutor(1) as pool, np.random.mtrand._rand._bit_generator.lock:
+        assert pool.submit(WorkerGenerators, 1, 1).result(60).numpy.rand() == WorkerGenerators(1, 1).numpy.rand()
+
+
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_children_forked_while_workers_draw_draw_at_once() -> None:
     is_over = threading.Event()

@@ -226,6 +226,22 @@ def test_functions_that_keep_nothing_are_shared() -> None:
     assert copy_of(functools.partial(in_fork)).func is in_fork
 
 
+def test_decorated_functions_that_keep_nothing_are_shared() -> None:
+    def decorated(function: Any) -> Any:
+        @functools.wraps(function)
+        def call(*args: Any) -> Any:
+            return function(*args)
+
+        return call
+
+    function = decorated(own)
+    assert copy_of(Box(function=function)).function is function
+    function.calls = 0
+    assert copy_of(Box(function=function)).function is not function
+    keeps = decorated(lambda items=[]: items)
+    assert copy_of(Box(function=keeps)).function is not keeps
+
+
 def test_bound_methods_are_of_the_copy() -> None:
     box = Box(items=[])
     box.add = box.items.append
@@ -292,3 +308,23 @@ def test_thread_locals_have_in_the_workers_thread_what_the_caller_sees() -> None
     thread.join()
     assert seen == [[1]]
     assert seen[0] is not local.items
+
+
+def test_a_class_of_thread_locals_is_not_initialised_again() -> None:
+    class Local(threading.local):
+        def __init__(self, items: list[int]) -> None:
+            self.items = items
+
+    local = Local([1])
+    mine = own(local)
+    seen: list[Any] = []
+
+    def work() -> None:
+        mine.enter()
+        seen.append((type(mine.roots[0]), mine.roots[0].items))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert seen == [(Local, [1])]
+    assert seen[0][1] is not local.items

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from boxes import Box, own
 
+from fastload._worker_state import _objects
 from fastload._worker_state._objects import copies
 
 
@@ -70,6 +71,21 @@ def test_finalizers_do_not_run_where_a_copy_cannot_be_made(monkeypatch: pytest.M
     assert ended == []
     del box, handle
     assert ended == [1]
+
+
+def test_finalizers_do_not_run_where_a_later_workers_copies_cannot_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended: list[int] = []
+
+    class Handle:
+        def __del__(self) -> None:
+            ended.append(1)
+
+    makings = [_objects.Making(lambda _: False)]  # and no second one
+    monkeypatch.setattr(_objects, "Making", lambda _: makings.pop())
+    handle = Handle()
+    with pytest.raises(IndexError):
+        copies((Box(handle=handle), None, None), 2)
+    assert ended == []
 
 
 def test_nothing_is_left_of_copies_that_are_gone() -> None:

@@ -110,6 +110,15 @@ def test_arrays_of_objects_have_copies_of_them() -> None:
     assert circle[2] is circle
 
 
+@pytest.mark.parametrize("content", [{"a": [1]}, [1, 2], (1, [2])])
+def test_an_array_that_is_one_object_has_a_copy_of_it(content: Any) -> None:
+    array = np.empty((), object)
+    array[()] = content
+    copy = copy_of(array)
+    assert copy.item() == content
+    assert copy.item() is not content
+
+
 def test_large_arrays_are_shared_and_named() -> None:
     large = np.zeros(16 * MEBIBYTE + 1, np.uint8)
     just = np.zeros(16 * MEBIBYTE, np.uint8)

@@ -34,6 +34,15 @@ class _Missing:
 MISSING = _Missing()
 
 
+class _Transform:
+    def __call__(self, value: Any) -> Any:
+        self.last = value
+        return value
+
+
+NAMED_TRANSFORM = _Transform()
+
+
 class Color(enum.Enum):
     RED = "red"
 
@@ -45,6 +54,11 @@ def test_sentinels_and_what_is_named_is_shared() -> None:
     box = Box(mark=SENTINEL, missing=MISSING, color=Color.RED, kind=Box, module=os, log=logging.getLogger("x"))
     copy = copy_of(box)
     assert all(vars(copy)[name] is value for name, value in vars(box).items())
+
+
+def test_an_empty_instance_that_is_called_is_copied_though_it_is_named() -> None:
+    copy = copy_of(Box(transform=NAMED_TRANSFORM))
+    assert copy.transform is not NAMED_TRANSFORM
 
 
 def test_an_empty_instance_that_is_not_named_is_copied() -> None:
@@ -61,6 +75,23 @@ def test_handles_and_locks_are_shared_and_handles_are_named(tmp_path: Any) -> No
         named = [thing for thing, reason in mine.shared]
         assert all(any(thing is one for one in named) for thing in (file, database, generator))
         assert all(reason for _, reason in mine.shared)
+
+
+def test_a_function_of_cpp_stays_one() -> None:
+    function = fastload._native.set_thread_generators
+    copy = copy_of(Box(function=function, items=[]))
+    assert copy.function is function
+
+
+def test_what_deepcopy_makes_another_kind_of_is_shared() -> None:
+    class Reader(io.BytesIO):
+        def __deepcopy__(self, memo: Any) -> str:
+            return "another"
+
+    reader = Reader()
+    mine = own(Box(reader=reader))
+    assert mine.roots[0].reader is reader
+    assert [reason for thing, reason in mine.shared if thing is reader] == ["copy.deepcopy() makes a str of it"]
 
 
 def test_objects_of_multiprocessing_are_shared() -> None:
@@ -170,6 +201,25 @@ def test_elements_of_large_containers_are_shared_beyond_a_number_of_objects() ->
     assert copy.by_number[5] is many[5]
     assert copy.few[0] is not few[0]
     assert any(thing is many and "100000 objects" in reason for thing, reason in mine.shared)
+
+
+def test_what_elements_hold_counts_as_well() -> None:
+    held = [{"boxes": [[number], [number]]} for number in range(30_000)]
+    objects = [Box(sizes=[number], pair=([number], [number])) for number in range(30_000)]
+    copy = copy_of(Box(held=held, objects=objects))
+    assert copy.held[5] is held[5]
+    assert copy.objects[5] is objects[5]
+
+
+def test_what_all_elements_hold_counts_once() -> None:
+    names = [[number] for number in range(1000)]
+    nodes = [Box(names=names) for _ in range(20_000)]
+    for one, other in itertools.pairwise(nodes):
+        one.next, other.last = other, one
+    copy = copy_of(nodes)
+    assert copy[5] is not nodes[5]
+    assert copy[5].next is copy[6]
+    assert copy[5].names is copy[6].names
 
 
 # ---- generators ------------------------------------------------------------------------------------------------------

@@ -1,0 +1,57 @@
+"""How workers begin and end."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import threading
+import weakref
+from typing import Any
+
+import pytest
+from numbered import Numbered
+
+import fastload
+
+copies: list[weakref.ref[Any]] = []
+
+
+class Remembered(Numbered):
+    """Tells of which copy it is asked."""
+
+    def sample(self, index: int) -> Any:
+        copies.append(weakref.ref(self))
+        return index
+
+
+def test_copies_end_with_the_threads_though_the_iterator_is_kept() -> None:
+    iterator = iter(fastload.DataLoader(Remembered(), num_workers=2))
+    assert list(iterator)
+    for worker in iterator._workers:
+        worker.join(10)
+    gc.collect()
+    assert copies
+    assert not any(copy() is not None for copy in copies)
+
+
+def test_an_iterator_is_there_before_worker_init_fn_is_done() -> None:
+    is_made = threading.Event()
+    waited: list[bool] = []
+
+    def wait(_worker_id: int) -> None:
+        waited.append(is_made.wait(10))
+
+    iterator = iter(fastload.DataLoader(Numbered(), num_workers=2, worker_init_fn=wait, copy=False))
+    is_made.set()
+    assert list(iterator)
+    assert waited == [True, True]
+
+
+def test_a_worker_that_gets_no_event_loop_says_so_and_nothing_waits_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> Any:
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr(asyncio, "new_event_loop", refuse)
+    iterator = iter(fastload.DataLoader(Numbered(), num_workers=2))
+    with pytest.raises(OSError, match="Too many open files"):
+        next(iterator)
