@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _ctypes
+import _io
 import _random
 import _thread
 import array
@@ -131,7 +132,7 @@ _SHARED: dict[type, str] = {
     types.AsyncGeneratorType: "a generator cannot be copied",
     types.FrameType: "a frame cannot be copied",
     types.TracebackType: "a traceback cannot be copied",
-    io.IOBase: HANDLE,
+    _io._IOBase: HANDLE,
     socket.socket: HANDLE,
     subprocess.Popen: HANDLE,
     threading.Thread: "a thread cannot be copied",

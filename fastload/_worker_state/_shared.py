@@ -13,8 +13,10 @@ _OPEN_ONE_EACH = (
     "open it when a sample is first asked for or in worker_init_fn, or use fastload.per_thread(open_it), so that each "
     "worker has its own"
 )
-_DO_NOT_CHANGE = "nothing, as long as workers only read it"
-_MAKE_ONE_EACH = "make it in worker_init_fn, so that each worker has its own; nothing, where workers only read it"
+_DO_NOT_CHANGE = "where workers only read it, nothing is to be done"
+_MAKE_ONE_EACH = (
+    "make it in worker_init_fn, so that each worker has its own; where workers only read it, nothing is to be done"
+)
 
 
 @dataclass(frozen=True)

@@ -64,6 +64,14 @@ def test_a_path_is_what_a_user_writes(wrap: Any, path: str) -> None:
     assert row.remedy.startswith("make it in worker_init_fn")
 
 
+@pytest.mark.parametrize("arguments", [("r",), ("rb",), ("rb", 0), ("r+b",)], ids=str)
+def test_an_open_file_is_a_handle(arguments: tuple[Any, ...]) -> None:
+    with open(__file__, *arguments) as file:  # noqa: PTH123
+        (row,) = rows_of(Box(file=file))
+    assert row.reason == "an open handle cannot be copied"
+    assert row.remedy.startswith("open it when a sample is first asked for")
+
+
 def test_slots_and_other_roots_have_paths() -> None:
     slotted = Slotted()
     slotted.database = sqlite3.connect(":memory:")
@@ -78,7 +86,7 @@ def test_large_arrays_and_containers_have_rows() -> None:
     assert set(rows) == {"dataset.big", "dataset.weights", "dataset.samples"}
     assert rows["dataset.big"].reason == "it has 17825792 bytes, more than 16 MiB"
     assert rows["dataset.samples"].reason == "its 100001 elements are shared: there are more than 100000 objects"
-    assert {row.remedy for row in rows.values()} == {"nothing, as long as workers only read it"}
+    assert {row.remedy for row in rows.values()} == {"where workers only read it, nothing is to be done"}
 
 
 def test_a_dataset_of_which_all_is_copied_has_no_row() -> None:
