@@ -20,6 +20,11 @@ _FLAGS = {
     **dict.fromkeys(("subdir", "metasync", "sync", "readahead", "meminit", "lock"), True),
     **dict.fromkeys(("readonly", "map_async", "writemap"), False),
 }
+# Its arguments behind the path, in their order: lmdb.readthedocs.io.
+_ARGUMENTS = (
+    *("map_size", "subdir", "readonly", "metasync", "sync", "map_async", "mode", "create", "readahead", "writemap"),
+    *("meminit", "max_readers", "max_dbs", "max_spare_txns", "lock"),
+)
 _NAMES = ("open", "Environment")
 # The open environments by path, and what keeps two workers from opening one at once.
 _opened: weakref.WeakValueDictionary[Path, Any] = weakref.WeakValueDictionary()
@@ -73,9 +78,9 @@ def _stand_in(original: Any, is_worker: Callable[[], bool]) -> Any:
 
     class StandIn(type):
         def __call__(cls, path: Any, *args: Any, **options: Any) -> Any:
-            if not is_worker() or args:
+            if not is_worker() or len(args) > len(_ARGUMENTS):
                 return original(path, *args, **options)
-            return _open(original, path, options)
+            return _open(original, path, {**dict(zip(_ARGUMENTS, args, strict=False)), **options})
 
         def __instancecheck__(cls, instance: Any) -> bool:
             return isinstance(instance, (original, Handle)) if isinstance(original, type) else False

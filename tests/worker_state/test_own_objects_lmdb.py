@@ -106,6 +106,11 @@ def test_workers_that_open_one_path_share_its_environment(lmdb: Any, path: str, 
     assert handles[0].path() == path
 
 
+def test_arguments_may_have_no_names(lmdb: Any, path: str, exchange: LmdbExchange) -> None:
+    handles = in_threads(lambda: lmdb.open(path, 1 << 20, True, True, lock=False))
+    assert [handle.flags()["readonly"] for handle in handles] == [True] * 4
+
+
 def test_a_worker_that_closes_its_handle_closes_no_others(lmdb: Any, path: str, exchange: LmdbExchange) -> None:
     one, other = in_threads(lambda: lmdb.Environment(path, readonly=True, lock=False), 2)
     one.close()
