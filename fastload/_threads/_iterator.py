@@ -307,7 +307,7 @@ class ThreadIterator(BaseIterator):
         # What an interrupt has cost is asked for again, and a batch that is done stays pending until it is returned.
         self._submit_up_to(self._max_batches, group)
         while group.pending:
-            task = group.wait(float(self._timeout))
+            task = group.wait(self._timeout)
             exit_state.sleep_if_begun()
             self._submit_up_to(self._max_batches + 1, group, task)
             group.pending.remove(task)

@@ -265,17 +265,18 @@ def test_order_is_given_up_as_in_torch_and_only_where_that_is_asked_for(in_order
     assert (mine[0] == 0) == (theirs[0] == 0) == in_order
 
 
-def test_a_timeout_has_torchs_words_and_costs_no_batch() -> None:
+@pytest.mark.parametrize("timeout", [0.15, 1])
+def test_a_timeout_has_torchs_words_and_costs_no_batch(timeout: float) -> None:
     def run(kind: Any) -> Any:
         dataset = WaitingAtFirst(3)
-        iterator = iter(kind(dataset, num_workers=1, timeout=0.15))
+        iterator = iter(kind(dataset, num_workers=1, timeout=timeout))
         with pytest.raises(RuntimeError) as caught:
             next(iterator)
         dataset.may_end.set()
         return str(caught.value), iterator
 
     (theirs, _), (mine, iterator) = on_both(run)
-    assert mine == theirs == "DataLoader timed out after 0.15 seconds"
+    assert mine == theirs == f"DataLoader timed out after {timeout} seconds"
     iterator._timeout = 60
     assert [int(batch) for batch in iterator] == [0, 1, 2]
 
