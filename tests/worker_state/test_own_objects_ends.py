@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import itertools
 import weakref
 from typing import Any
 
@@ -63,7 +62,7 @@ def test_finalizers_do_not_run_where_a_copy_cannot_be_made(monkeypatch: pytest.M
     def refuse(state: Any) -> Any:
         raise MemoryError
 
-    box = Box(handle=handle, counter=itertools.count())
+    box = Box(handle=handle, iterator=iter([1]))
     monkeypatch.setattr("fastload._worker_state._rare.when_copied", lambda parts, finish: (None, parts, refuse))
     with pytest.raises(MemoryError):
         copies((box, None, None), 1)

@@ -12,6 +12,7 @@ import multiprocessing
 import os
 import random
 import sqlite3
+import sys
 import threading
 import types
 from typing import Any
@@ -139,6 +140,10 @@ def test_buffers_in_memory_are_copied() -> None:
 def test_an_iterator_of_the_standard_library_goes_on_as_in_a_forked_child(make: Any) -> None:
     iterator = make([1, 2, 3, 4])
     next(iterator)
+    if "__reduce__" not in vars(type(iterator)):  # Python 3.14 cannot copy those of itertools
+        assert sys.version_info >= (3, 14)
+        assert copy_of(iterator) is iterator
+        return
     copy = copy_of(iterator)
     expected = in_fork(lambda: list(itertools.islice(iterator, 2)))
     assert list(itertools.islice(copy, 2)) == expected
