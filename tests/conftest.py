@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -27,6 +28,11 @@ TESTS = Path(__file__).resolve().parent
 # A shell without job control starts background jobs with interrupts ignored, and their children inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Torch's worker processes are what threads are compared with, and data sets of tests cannot be pickled: what they get
+# of them is what a fork leaves. Python 3.14 has another default.
+if sys.version_info >= (3, 14):
+    multiprocessing.set_start_method("fork")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
