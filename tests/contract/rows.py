@@ -754,9 +754,9 @@ All else is the same for any data set: batches, errors and the program's random 
   beyond 100,000 objects also the elements of containers of more than 10,000. What one worker changes there, all see. A
   warning names an array that was changed.
 - **What cannot be copied is shared**: locks, open files, sockets, connections, running generators, sparse tensors;
-  exceptions and loggers, too, and from Python 3.14 on the iterators of `itertools`. `explain()` names those that matter,
-  with reason and remedy: `fastload.per_thread(open_it)` gives each thread its own handle, `thread_safe=False` lets one
-  thread at a time ask the data set.
+  exceptions and loggers, too, and from Python 3.14 on the iterators of `itertools`. `explain()` names those that
+  matter, with reason and remedy: `fastload.per_thread(open_it)` gives each thread its own handle, `thread_safe=False`
+  lets one thread at a time ask the data set.
 - **What is found by name is shared**: modules, classes and their attributes, global variables. A warning names globals
   that the data set's own code changes or draws from.
 - **Settings of the process hold for all threads**, whoever makes them: `torch.set_default_dtype`, `os.environ`, the
