@@ -12,11 +12,8 @@ import warnings
 from types import TracebackType
 from typing import Any
 
-import torch.utils.data
-
 from fastload._loader._loader import DataLoader
-
-_TorchLoader = torch.utils.data.DataLoader
+from fastload._process._config import TorchDataLoader
 
 
 class TorchPatch:
@@ -87,21 +84,21 @@ def _install() -> None:
     """
 
     def __new__(cls: type[Any], *args: Any, **kwargs: Any) -> Any:
-        if cls is _TorchLoader and _active and _is_for_fastload(args, kwargs):
+        if cls is TorchDataLoader and _active and _is_for_fastload(args, kwargs):
             cls = DataLoader  # Python goes on with the __init__ of what is returned
-        make = super(_TorchLoader, cls).__new__
+        make = super(TorchDataLoader, cls).__new__
         return make(cls) if make is object.__new__ else make(cls, *args, **kwargs)
 
     # Tools that ask for the class's signature look at __new__ first.
-    __new__.__signature__ = inspect.signature(_TorchLoader.__init__)  # type: ignore[attr-defined]
-    _TorchLoader.__new__ = __new__  # type: ignore[method-assign]
+    __new__.__signature__ = inspect.signature(TorchDataLoader.__init__)  # type: ignore[attr-defined]
+    TorchDataLoader.__new__ = __new__  # type: ignore[method-assign]
 
 
 def _is_for_fastload(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     if not args and not kwargs:
         return False  # a copy or a pickle of a loader of torch's makes its object so
     unknown = kwargs.keys() - inspect.signature(DataLoader.__init__).parameters.keys()
-    torchs = sorted(unknown & inspect.signature(_TorchLoader.__init__).parameters.keys())
+    torchs = sorted(unknown & inspect.signature(TorchDataLoader.__init__).parameters.keys())
     if torchs:
         warnings.warn(
             f"torch.utils.data.DataLoader is not exchanged for fastload's in this call, because fastload.DataLoader "

@@ -1,4 +1,4 @@
-"""Limits that hold everywhere, and what the installed torch's DataLoader takes."""
+"""Limits that hold everywhere, torch's own DataLoader, and what the installed one takes."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from pathlib import Path
 
 import torch.utils.data
 
+# Its name may be given to fastload's later: `torch.utils.data.DataLoader = fastload.DataLoader`.
+TorchDataLoader = torch.utils.data.DataLoader
+
 # A sample file larger than this is refused before it is read: it is no photograph, and reading it would stop a thread
 # for minutes.
 MAX_FILE_BYTES = 1 << 30
@@ -17,7 +20,7 @@ MAX_FILE_BYTES = 1 << 30
 @functools.cache
 def torch_loader_has(argument: str) -> bool:
     """Whether the installed torch's DataLoader knows `argument`; in_order, for example, came with torch 2.6."""
-    return argument in inspect.signature(torch.utils.data.DataLoader.__init__).parameters
+    return argument in inspect.signature(TorchDataLoader.__init__).parameters
 
 
 def num_local_ranks() -> int:

@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-import torch.utils.data
 from torch.utils.data import default_collate, default_convert
 
 from fastload._delivery._device import HOST, Device, moved
 from fastload._errors import SampleError
 from fastload._loader._loader import DataLoader
 from fastload._planning._verdicts import Mode
+from fastload._process._config import TorchDataLoader
 from fastload._verify._compare import Sample, fingerprint
 from fastload._verify._rng_states import Generators
 from fastload._verify._sample_parts import SampleParts, find_parts, path_of
@@ -98,7 +98,7 @@ class LoaderRunner:
         seed: of the process's generators when the epoch begins.
     """
 
-    def __init__(self, loader: torch.utils.data.DataLoader[Any], generators: Generators, seed: int) -> None:
+    def __init__(self, loader: TorchDataLoader[Any], generators: Generators, seed: int) -> None:
         self.loader = loader
         self._is_in_order = loader.num_workers == 0 or self.is_native or getattr(loader, "in_order", True)
         self._clone = _observed_clone(loader)
@@ -158,7 +158,7 @@ class LoaderRunner:
         """The loader in a line."""
         loader = self.loader
         kind = "fastload.DataLoader" if isinstance(loader, DataLoader) else "torch.utils.data.DataLoader"
-        if type(loader) not in (DataLoader, torch.utils.data.DataLoader):
+        if type(loader) not in (DataLoader, TorchDataLoader):
             kind = f"{type(loader).__qualname__} (a {kind})"
         workers = f"num_workers={loader.num_workers}"
         way = f"{_MODES[self.mode]}, rng={self.rng!r}, " if self.is_fastloads else ""
@@ -266,7 +266,7 @@ class _Recorder:
         return self._taken.popleft() if self._taken else None
 
 
-def _observed_clone(loader: torch.utils.data.DataLoader[Any]) -> Any:
+def _observed_clone(loader: TorchDataLoader[Any]) -> Any:
     """A shallow copy without workers or iterator, whose iterators take their index batches through a recorder.
 
     Its class differs in the one property that torch's iterators read; the samplers stay what they are, so that

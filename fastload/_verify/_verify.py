@@ -6,8 +6,7 @@ import itertools
 from contextlib import ExitStack
 from typing import Any
 
-import torch.utils.data
-
+from fastload._process._config import TorchDataLoader
 from fastload._verify._causes import Causes, same_index
 from fastload._verify._compare import (
     ValueDifference,
@@ -28,8 +27,8 @@ _MAX_ERRORS_IN_A_ROW = 100
 
 
 def verify(
-    old_loader: torch.utils.data.DataLoader[Any],
-    new_loader: torch.utils.data.DataLoader[Any],
+    old_loader: TorchDataLoader[Any],
+    new_loader: TorchDataLoader[Any],
     *,
     batches: int | None = None,
     seed: int = 0,
@@ -62,7 +61,7 @@ def verify(
         >>> assert report.is_equal, report
     """
     for name, loader in (("old_loader", old_loader), ("new_loader", new_loader)):
-        if not isinstance(loader, torch.utils.data.DataLoader):
+        if not isinstance(loader, TorchDataLoader):
             raise TypeError(f"{name} must be a torch.utils.data.DataLoader, got {type(loader).__name__}")
     if batches is not None and (_int(batches, "batches") < 1):
         raise ValueError(f"batches must be None or a positive int, got {batches}")

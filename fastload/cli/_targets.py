@@ -9,14 +9,14 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import torch.utils.data
+from fastload._process._config import TorchDataLoader
 
 
 class UsageError(Exception):
     """Something on the command line is wrong; the text is one line."""
 
 
-def loader_of(target: str) -> torch.utils.data.DataLoader[Any]:
+def loader_of(target: str) -> TorchDataLoader[Any]:
     """The loader that `target` names: the object itself, or what it returns when called without arguments.
 
     A script is imported, not run: what it has below ``if __name__ == "__main__"`` does not happen. It is imported once,
@@ -34,9 +34,9 @@ def loader_of(target: str) -> torch.utils.data.DataLoader[Any]:
         if not hasattr(found, part):
             raise UsageError(f"{source} has no {name!r}")
         found = getattr(found, part)
-    if not isinstance(found, torch.utils.data.DataLoader) and callable(found):
+    if not isinstance(found, TorchDataLoader) and callable(found):
         found = _guarded(f"{target}()", found)
-    if not isinstance(found, torch.utils.data.DataLoader):
+    if not isinstance(found, TorchDataLoader):
         raise UsageError(f"{target} is a {type(found).__name__}, not a DataLoader or a function that returns one")
     return found
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import recipes
 import torch
+from children import RunChild
 from framework_recipes import Drawing
 from torch.utils.data import DataLoader as ImportedBefore
 from torch.utils.data import TensorDataset
@@ -241,3 +242,28 @@ def test_what_a_patch_makes_outlives_it_and_makes_no_warnings() -> None:
             iterator = iter(torch.utils.data.DataLoader(Drawing(), 5, num_workers=2))
             next(iterator)
         assert len([*iterator]) == 2
+
+
+@pytest.mark.parametrize("name", ["torch.utils.data", "torch.utils.data.dataloader"])
+def test_a_program_may_give_torchs_name_to_fastloads_class(name: str, run_child: RunChild) -> None:
+    run_child(
+        f"""
+        import torch, fastload
+        from numbered import Numbered
+
+        TorchsOwn = torch.utils.data.DataLoader
+        {name}.DataLoader = fastload.DataLoader
+
+        class Derived({name}.DataLoader):
+            pass
+
+        for kind in ({name}.DataLoader, Derived):
+            loader = kind(Numbered(10), batch_size=3, num_workers=2, shuffle=True)
+            report = fastload.verify(TorchsOwn(Numbered(10), batch_size=3, num_workers=2, shuffle=True), loader)
+            assert report.is_equal, str(report)
+            assert len(list(loader)) == loader.stats().batches_delivered == 4
+        with fastload.patch_torch():
+            assert type(TorchsOwn(Numbered(10))) is fastload.DataLoader
+        """,
+        warm=True,
+    )
