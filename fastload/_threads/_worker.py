@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import functools
 import os
 import queue
@@ -256,7 +257,8 @@ def _event_loop() -> Iterator[None]:
     if asyncio is None:
         yield
         return
-    loop = asyncio.new_event_loop()
+    # It keeps the context that it is made in: an empty one, as the worker's may lead back. Note [who keeps whom].
+    loop = contextvars.Context().run(asyncio.new_event_loop)
     asyncio.set_event_loop(loop)
     try:
         yield

@@ -12,6 +12,7 @@ g++). The flavor "quick" compiles the tests alone and links the objects of the e
 from __future__ import annotations
 
 import argparse
+import fcntl
 import os
 import subprocess
 import sys
@@ -59,7 +60,6 @@ MUTANTS = {
 
 
 def write_ninja_file(flavor: str, build_dir: Path) -> None:
-    build_dir.mkdir(parents=True, exist_ok=True)
     mutants = " ".join(f"device_order_{name}" for name in MUTANTS)
     with_python = {ROOT / "csrc" / "bindings", ROOT / "csrc" / "python"}
     core = [p for p in sorted((ROOT / "csrc").rglob("*.cpp")) if with_python.isdisjoint(p.parents)]
@@ -135,9 +135,13 @@ def write_if_changed(path: Path, text: str) -> None:
 def build(flavor: str, *programs: str) -> Path:
     """Builds `programs` (default: tests and fuzz replayers) in `flavor`, a key of FLAVORS; returns their folder."""
     build_dir = ROOT / "build" / "cpp" / flavor
-    write_ninja_file(flavor, build_dir)
+    build_dir.mkdir(parents=True, exist_ok=True)
     ninja = Path(sys.executable).with_name("ninja")
-    subprocess.run([str(ninja) if ninja.exists() else "ninja", "-C", str(build_dir), "--quiet", *programs], check=True)
+    command = [str(ninja) if ninja.exists() else "ninja", "-C", str(build_dir), "--quiet", *programs]
+    with (build_dir / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # two of ninja in one folder spoil each other's work
+        write_ninja_file(flavor, build_dir)
+        subprocess.run(command, check=True)
     return build_dir
 
 

@@ -416,13 +416,16 @@ RECIPES = {
 GROUPS = {f"recipes from {first} on": list(RECIPES)[first : first + 3] for first in range(0, len(RECIPES), 3)}
 
 
+@functools.cache
 def program(name: str) -> Program:
+    """Its packages are imported: some draw where they are."""
     recipe = RECIPES[name]
 
     def build() -> Setting:
         made = recipe()
         return made if isinstance(made, Setting) else Setting(made)
 
+    build()
     return Program(name, recipe.__doc__ or "", build)
 
 
