@@ -31,11 +31,10 @@ from fastload._process._processors import num_auto_workers, num_available
 from fastload._stats import LoaderStats
 from fastload._threads._counters import add_counters
 from fastload._threads._dataset import DatasetPlan, make_dataset_fetcher
-from fastload._threads._fetcher import BatchFetcher, FetcherFactory
+from fastload._threads._fetcher import FetcherFactory
 from fastload._threads._init_fn import init_native_workers
 from fastload._threads._iterator import ThreadIterator, ThreadPlan
 from fastload._threads._native_part_fetcher import NativePartFetcher
-from fastload._threads._random_stream import RandomStream
 from fastload._threads._worker_objects import UserCode, sharing_rows
 from fastload.sources._lowering import LoweredSource, lower_dataset
 from fastload.transforms._recognize import image_type
@@ -355,12 +354,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             transform=part.source.transform,
             target_transform=part.source.target_transform,
         )
-
-        native = part.without_code()
-
-        def make_fetcher(stream: RandomStream, worker_id: int | None, own: UserCode) -> BatchFetcher:
-            return NativePartFetcher(plan, native, stream, worker_id, own)
-
+        make_fetcher = functools.partial(NativePartFetcher, plan, part.without_code())
         return self._thread_iterator(code, make_fetcher, part.python_position)
 
     def _iterator_of_dataset(self) -> ThreadIterator:

@@ -39,8 +39,6 @@ class Task:
 
     def __init__(self, request: Request, epoch: int, worker_id: int, wake: Callable[[], None]) -> None:
         self.request = request
-        self.indices = request.indices
-        self.key = request.key
         self.epoch = epoch
         self.worker_id = worker_id
         self.is_taken = False  # by its thread, which may be given it more than once

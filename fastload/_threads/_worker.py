@@ -138,7 +138,7 @@ class Worker:
             self._plan.order.enter()
             fetcher: BatchFetcher = self._own.fetcher
             with self._own.watched(), self.generators.entered():
-                batch = fetcher.fetch(task.indices, task.key, task.epoch, self._is_abandoned)
+                batch = fetcher.fetch(task.request.indices, task.request.key, task.epoch, self._is_abandoned)
             batch = batch if self._plan.pin is None else self._plan.pin(batch)
             task.finish(batch, mark=self._plan.order.mark(batch))
         except AbandonedError:
