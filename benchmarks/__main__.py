@@ -21,7 +21,7 @@ from benchmarks._harness import Plan, run
 from benchmarks._machine import describe_machine
 from benchmarks._pillow_simd import ensure_pillow_simd
 from benchmarks._protocol import LoaderSettings
-from benchmarks._rows import DEFAULT_ROWS, ROW_KINDS, Row, RowKind
+from benchmarks._rows import DEFAULT_ROWS, ROW_KINDS, USER_DATASETS, Row, RowKind
 from benchmarks._sample_set import RECIPES, ensure_sample_set
 
 SIMD = "torch_pillow_simd"
@@ -34,7 +34,13 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
         prog="python -m benchmarks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = parser.add_argument
-    add("--rows", nargs="+", choices=[*ROW_KINDS, "all"], default=list(DEFAULT_ROWS), help="default: %(default)s")
+    add(
+        "--rows",
+        nargs="+",
+        choices=[*ROW_KINDS, USER_DATASETS, "all"],
+        default=list(DEFAULT_ROWS),
+        help="default: %(default)s",
+    )
     add("--contenders", nargs="+", choices=contenders.NAMES, default=list(contenders.NAMES), help="default: all")
     add("--python", type=_interpreter, nargs="+", action="extend", default=[], metavar="CONTENDER=PATH", help=PYTHON)
     add("--data", type=Path, help="folder with one folder of images per class (default: sample sets made here)")
@@ -55,6 +61,11 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
 
 def main(arguments: Sequence[str]) -> int:
     options = parse_arguments(arguments)
+    status = 0 if options.rows == [USER_DATASETS] else _compare_contenders(options, arguments)
+    return _compare_user_datasets(options) if USER_DATASETS in options.rows and status == 0 else status
+
+
+def _compare_contenders(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     kinds = {name: kind for name, kind in ROW_KINDS.items() if name in options.rows or "all" in options.rows}
     data = {kind.sample_set: _find_data(options, kind.sample_set) for kind in kinds.values()}
     plan = _make_plan(options, kinds, {name: folder for name, (folder, _) in data.items()})
@@ -79,6 +90,23 @@ def main(arguments: Sequence[str]) -> int:
     _report.write_record(record, path)
     print(f"\n{_report.format_tables(record)}\n\nwritten: {path}; a chart of it: python -m benchmarks.chart {path}")
     return 1 if found.failed else 0
+
+
+def _compare_user_datasets(options: argparse.Namespace) -> int:
+    """The row that has no contenders but torch's loader and fastload's."""
+    from benchmarks import user_datasets  # it needs torchvision, which a contender's own interpreter may lack
+
+    folder, _ = _find_data(options, "imagenet")
+    rest = ["--data", str(folder), *(["--rounds", "1", "--samples", "32"] if options.quick else [])]
+    given = {"rounds": options.repeats, "samples": options.images, "batch-size": options.batch_size}
+    for name, value in given.items():
+        rest += [] if value is None else [f"--{name}", str(value)]
+    rest += [] if options.cores is None else ["--cores", *map(str, options.cores)]
+    status = 0
+    for number in options.workers or (1,):
+        path = options.out / f"{options.name}-{USER_DATASETS}-{number}.json"
+        status = status or user_datasets.main([*rest, "--workers", str(number), "--json", str(path)])
+    return status
 
 
 def _find_data(options: argparse.Namespace, sample_set: str) -> tuple[Path, str]:

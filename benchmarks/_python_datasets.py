@@ -75,11 +75,15 @@ def _triangles(num_bins: int, num_bands: int) -> NDArray[np.float32]:
     return np.clip(np.minimum(rising, falling), 0, None).astype(np.float32)
 
 
+def jpeg_files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.suffix.lower() in {".jpg", ".jpeg"})
+
+
 class Photographs(Dataset[Any]):
     """JPEG files, decoded, converted and resized by Pillow in the data set's own code."""
 
     def __init__(self, folder: Path, num_samples: int) -> None:
-        self.paths = sorted(path for path in folder.rglob("*") if path.suffix.lower() in {".jpg", ".jpeg"})
+        self.paths = jpeg_files(folder)
         self.num_samples = num_samples
 
     def __len__(self) -> int:

@@ -55,4 +55,7 @@ ROW_KINDS = {
     "decode-progressive": RowKind("decode", "progressive", "uint8", batch_size=1),
 }
 
+# Beside them, and not among "all": a table of its own, by `benchmarks.user_datasets`.
+USER_DATASETS = "user_datasets"
+
 DEFAULT_ROWS = ("train", "eval")

@@ -13,27 +13,21 @@ with /dev/shm and without files, above that of the process before it had a loade
 from __future__ import annotations
 
 import argparse
-import gc
-import hashlib
 import json
-import os
-import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 from tabulate import tabulate
 
 from benchmarks._machine import describe_machine
-from benchmarks._process_tree import cpu_seconds, own_pss_bytes, process_tree, unmapped_shared_bytes, wait_until_at_rest
 from benchmarks._sample_set import DEFAULT_FOLDER, ensure_sample_set
+from benchmarks._turns import LOADERS, BatchesDiffer, Figures, Rounds, make_record, measure, median_ratio, medians
+from benchmarks._turns import run_rounds as run_rounds_of
 
-LOADERS = ("torch", "fastload")
 OLD = "old fastload"
 
 
@@ -61,9 +55,6 @@ KINDS = {
 # Where threads are slower than this, the advice is to keep processes.
 _WORTH_THREADS = 0.95
 
-Figures = dict[str, Any]
-Rounds = dict[str, list[Figures]]
-
 
 def main(arguments: Sequence[str] | None = None) -> None:
     options = parse_arguments(arguments)
@@ -79,13 +70,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
         options.clips = Path(folder) / "clips.npy"
         _make_clips(options)
         for name in options.kinds:
-            found[name] = run_rounds(name, options)
-    check_batches(found)
+            try:
+                found[name] = run_rounds(name, options)
+            except BatchesDiffer as error:
+                raise SystemExit(str(error)) from None
     print(format_table(found))
     if options.json is not None:
         settings = {name: getattr(options, name) for name in ("kinds", "workers", "rounds", "samples", "batch_size")}
-        machine["load_average_1_minute_at_the_end"] = round(os.getloadavg()[0], 2)
-        record = {"machine": machine, "versions": _versions(), "settings": settings, "rounds": found}
+        record = make_record(found, machine, settings)
         options.json.parent.mkdir(parents=True, exist_ok=True)
         options.json.write_text(json.dumps(record, indent=1) + "\n")
 
@@ -111,32 +103,18 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 def run_rounds(name: str, options: argparse.Namespace) -> Rounds:
     """The figures of one kind, the loaders taking turns."""
-    rounds: Rounds = {loader: [] for loader in (LOADERS if options.old is None else ("torch", OLD, "fastload"))}
-    for _ in range(options.rounds):
-        for loader in rounds:
-            rounds[loader].append(_run_child(name, loader, options))
-    return rounds
+    loaders = LOADERS if options.old is None else ("torch", OLD, "fastload")
+    return run_rounds_of(name, {loader: _child_command(name, loader, options) for loader in loaders}, options.rounds)
 
 
-def check_batches(found: dict[str, Rounds]) -> None:
-    """Exits with a message where the loaders did not give the same batches."""
-    for name, rounds in found.items():
-        if len({one["sha256"] for figures in rounds.values() for one in figures}) != 1:
-            raise SystemExit(f"{name}: the batches differ: no figure is worth showing")
-
-
-def format_table(found: dict[str, Rounds]) -> str:
-    """A line for each kind and loader: medians, and in fastload's the ratios to torch and the advice.
-
-    The ratio of speeds is the median of the single rounds': other work on the machine slows both loaders of a round.
-    """
+def format_table(found: Mapping[str, Rounds]) -> str:
+    """A line for each kind and loader: medians, and in fastload's the ratios to torch and the advice."""
     lines = []
     for name, rounds in found.items():
-        theirs = _medians(rounds["torch"])
+        theirs = medians(rounds["torch"])
         for loader in rounds:
-            figures, is_ours = _medians(rounds[loader]), loader != "torch"
-            pairs = zip(rounds[loader], rounds["torch"], strict=True)
-            ratio = median(mine["samples_per_second"] / other["samples_per_second"] for mine, other in pairs)
+            figures, is_ours = medians(rounds[loader]), loader != "torch"
+            ratio = median_ratio(rounds, loader, "samples_per_second")
             lines.append(
                 (
                     f"{name}: {KINDS[name].what}" if not is_ours else "",
@@ -165,14 +143,9 @@ def _with_factor(form: str, theirs: Figures, ours: Figures, name: str, word: str
     return f"{text} ({theirs[name] / ours[name]:.1f}x {word})" if is_ours and ours[name] > 0 else text
 
 
-def _medians(rounds: list[Figures]) -> Figures:
-    names = ("samples_per_second", "cpu_ms_per_sample", "first_batch_seconds", "added_mib", "processes")
-    return {name: median(one[name] for one in rounds) for name in names}
-
-
-def _run_child(name: str, loader: str, options: argparse.Namespace) -> Figures:
+def _child_command(name: str, loader: str, options: argparse.Namespace) -> list[str]:
     kind = KINDS[name]
-    command = [sys.executable, "-W", "ignore", "-m", "benchmarks.python_path", "--child", loader, "--kinds", name]
+    command = ["benchmarks.python_path", "--child", loader, "--kinds", name]
     command += [
         "--workers",
         str(options.workers or kind.workers),
@@ -180,12 +153,7 @@ def _run_child(name: str, loader: str, options: argparse.Namespace) -> Figures:
         str(options.samples or kind.num_samples),
     ]
     command += ["--batch-size", str(options.batch_size), "--data", str(options.data), "--clips", str(options.clips)]
-    command += ["--old", str(options.old)] if loader == OLD else []
-    # NumPy's matrix products in one thread: torch's loader and fastload's are to have the processors for theirs.
-    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
-    result = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment)
-    figures: Figures = json.loads(result.stdout)
-    return figures
+    return command + (["--old", str(options.old)] if loader == OLD else [])
 
 
 def _make_clips(options: argparse.Namespace) -> None:
@@ -194,25 +162,10 @@ def _make_clips(options: argparse.Namespace) -> None:
     Spectrograms.make_file(options.clips)
 
 
-def _versions() -> dict[str, str]:
-    import numpy as np
-    import PIL
-    import torch
-
-    return {
-        "python": sys.version.split()[0],
-        "torch": torch.__version__,
-        "numpy": np.__version__,
-        "PIL": PIL.__version__,
-    }
-
-
 # ---- in a child ------------------------------------------------------------------------------------------------------
 
 
 def _measure(options: argparse.Namespace) -> Figures:
-    """A first epoch from a new loader, whose batches are kept in a sum; a timed one; one that is left waiting."""
-    import torch
     import torch.utils.data
 
     if options.child == OLD:
@@ -221,39 +174,8 @@ def _measure(options: argparse.Namespace) -> Figures:
 
     if options.child == OLD and not Path(fastload.__file__).is_relative_to(options.old.resolve()):
         raise SystemExit(f"--old {options.old}: fastload was imported from {fastload.__file__}")
-    dataset = _make_dataset(options)
-    torch.manual_seed(1)
     loader_class = torch.utils.data.DataLoader if options.child == "torch" else fastload.DataLoader
-    gc.collect()
-    pid = os.getpid()
-    idle_bytes = own_pss_bytes(pid)
-    begin = time.perf_counter()
-    loader = loader_class(
-        dataset, options.batch_size, shuffle=True, num_workers=options.workers, persistent_workers=True
-    )
-    batches = iter(loader)
-    batch = next(batches)
-    first_batch_seconds = time.perf_counter() - begin
-    digest = hashlib.sha256()
-    while batch is not None:
-        for tensor in batch:
-            digest.update(tensor.numpy().tobytes())
-        batch = next(batches, None)
-    cpu_begin, begin = cpu_seconds(pid), time.perf_counter()
-    for _ in loader:
-        pass
-    seconds, used = time.perf_counter() - begin, cpu_seconds(pid) - cpu_begin
-    batch = next(iter(loader))  # held, as a training step does
-    wait_until_at_rest(pid)
-    return {
-        "workers": options.workers,
-        "samples_per_second": len(dataset) / seconds,
-        "cpu_ms_per_sample": 1000 * used / len(dataset),
-        "first_batch_seconds": first_batch_seconds,
-        "added_mib": (own_pss_bytes(pid) + unmapped_shared_bytes(pid) - idle_bytes) / 2**20,
-        "processes": len(process_tree(pid)),
-        "sha256": digest.hexdigest(),
-    }
+    return measure(_make_dataset(options), loader_class, options.batch_size, options.workers)
 
 
 def _make_dataset(options: argparse.Namespace) -> Any:

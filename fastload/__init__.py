@@ -1,6 +1,7 @@
 """A drop-in for torch.utils.data.DataLoader that reads, decodes and transforms in native threads."""
 
 from fastload._errors import DeviceError, FastloadError, ForkedProcessError, LoaderClosedError, SampleError
+from fastload._images._opener import register_opener, unregister_opener
 from fastload._loader._loader import DataLoader
 from fastload._native import BuildInfo, build_info
 from fastload._native import version as __version__
@@ -35,5 +36,7 @@ __all__ = [
     "patch_torch",
     "per_thread",
     "pil_loader",
+    "register_opener",
+    "unregister_opener",
     "verify",
 ]

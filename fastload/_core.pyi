@@ -103,6 +103,7 @@ def has_fast_blur() -> bool: ...
 
 # bind_steps.cpp. Steps and operations are made of their arguments, all by keyword; a ValueError says which one makes no
 # sense. csrc/image/steps says what each does.
+MAX_BOX_RADIUS: float
 MAX_IMAGE_SIDE: int
 MAX_OPERATIONS: int
 
@@ -141,10 +142,19 @@ class Posterize(PixelOp):
 class Solarize(PixelOp):
     threshold: float
 
+class PointTable(PixelOp):
+    table: bytes
+
 class Autocontrast(PixelOp): ...
 class Equalize(PixelOp): ...
 class Invert(PixelOp): ...
 class Grayscale(PixelOp): ...
+
+class BoxBlur(PixelOp):
+    radius: Sequence[float]
+
+class ThreeBoxBlurs(PixelOp):
+    sigma: Sequence[float]
 
 class Affine(PixelOp):
     matrix: Sequence[float]
@@ -153,8 +163,16 @@ class Affine(PixelOp):
 class Rotate90(PixelOp): ...
 class Rotate180(PixelOp): ...
 class Rotate270(PixelOp): ...
+class Transpose(PixelOp): ...
+class Transverse(PixelOp): ...
 
 class Resize(Step):
+    height: int
+    width: int
+    interpolation: str
+
+class BoxResize(Step):
+    box: Sequence[float]
     height: int
     width: int
     interpolation: str
@@ -165,6 +183,12 @@ class ResizeShorterSide(Step):
     interpolation: str
 
 class CenterCrop(Step):
+    height: int
+    width: int
+
+class FixedCrop(Step):
+    left: int
+    top: int
     height: int
     width: int
 
@@ -193,10 +217,10 @@ class RandomCrop(Step):
     family: _Family
 
 class RandomHorizontalFlip(Step):
-    probability: float
+    probability: float | None
 
 class RandomVerticalFlip(Step):
-    probability: float
+    probability: float | None
 
 class RandomApply(Step):
     probability: float
@@ -396,6 +420,9 @@ class Engine:
     @property
     def is_running(self) -> bool: ...
 
+# bind_images.cpp
+def exchange_item(items: dict[str, Any], key: str, before: object, after: object) -> bool: ...
+
 # bind_generators.cpp
 class ThreadGenerators:
     def __init__(self, random: Random, numpy: np.random.RandomState, torch: Generator) -> None: ...
@@ -435,8 +462,9 @@ class SampleDecoder:
         self, contents: bytes, plan: TransformPlan, draws: DrawSource
     ) -> NDArray[np.uint8] | StatusFailure | None: ...
     def run_pixels(
-        self, pixels: bytes, width: int, height: int, plan: TransformPlan, draws: DrawSource
+        self, pixels: bytes | memoryview, width: int, height: int, plan: TransformPlan, draws: DrawSource
     ) -> NDArray[np.uint8] | StatusFailure: ...
+    def check_bytes(self, contents: bytes) -> tuple[int, int, int, int] | None: ...
     @property
     def fallback_reason(self) -> str: ...
     @property

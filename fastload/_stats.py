@@ -21,6 +21,9 @@ class LoaderStats:
         batches_delivered: Batches the consumer has received.
         bytes_read: Bytes of sample files.
         fallback_reasons: Samples per reason why the native decoder left them to Pillow.
+        images_opened: JPEG files that the user's code opened with Pillow in threads that decode natively.
+        images_native: Those among them whose pixels native code has made.
+        image_fallback_reasons: Those that Pillow has decoded, per reason. One whose pixels nobody asked for is neither.
         stage_seconds: Thread time per stage: "read", "header", "decode", "transform"; "fallback" is Pillow's;
             "tail", "dataset" and "collate" are the user's own Python's.
         consumer_wait_seconds: Time the consumer waited for a batch. High: loading is the bottleneck.
@@ -46,6 +49,9 @@ class LoaderStats:
     batches_delivered: int = 0
     bytes_read: int = 0
     fallback_reasons: Mapping[str, int] = field(default_factory=dict)
+    images_opened: int = 0
+    images_native: int = 0
+    image_fallback_reasons: Mapping[str, int] = field(default_factory=dict)
     stage_seconds: Mapping[str, float] = field(default_factory=dict)
     consumer_wait_seconds: float = 0.0
     worker_wait_seconds: float = 0.0
@@ -62,7 +68,7 @@ class LoaderStats:
     gil_held: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("fallback_reasons", "stage_seconds"):
+        for name in ("fallback_reasons", "image_fallback_reasons", "stage_seconds"):
             object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
 
     @classmethod

@@ -27,7 +27,10 @@ from typing import Any
 TESTS = Path(__file__).resolve().parent
 ROOT = TESTS.parent
 RECORD = ROOT / "docs" / "campaigns.md"
-sys.path[:0] = [str(ROOT), *(str(TESTS / name) for name in (".", "contract", "loader", "oracle", "worker_state"))]
+sys.path[:0] = [
+    str(ROOT),
+    *(str(TESTS / name) for name in (".", "contract", "images", "loader", "oracle", "worker_state")),
+]
 
 Check = Callable[[int], None]
 
@@ -98,6 +101,8 @@ CAMPAIGNS = {
     "data sets": cases_of("random_datasets"),
     "native loaders": check_native_loaders,
     "files": check_files,
+    # Damaged JPEGs that programs open with Pillow, with the native opener against Pillow alone.
+    "images": cases_of("test_damaged_images"),
     # Loaders in several threads at once: made, iterated over, dropped, closed, forked, while the program draws.
     "workers": cases_of("loader_stress"),
     # What tests/worker_state has, with more arguments of the loader than its tests: each 5 times as many cases.
@@ -107,7 +112,16 @@ CAMPAIGNS = {
     "boxes": cases_of("test_torch_draws"),
 }
 # Cases in a turn: a second or a few.
-TURN = {"data sets": 5, "native loaders": 5, "files": 200, "workers": 2, "programs": 5, "recipes": 1, "boxes": 1}
+TURN = {
+    "data sets": 5,
+    "native loaders": 5,
+    "files": 200,
+    "images": 50,
+    "workers": 2,
+    "programs": 5,
+    "recipes": 1,
+    "boxes": 1,
+}
 
 
 def run(names: list[str], seconds: float, first: dict[str, int], most: int | None) -> dict[str, tuple[int, list[int]]]:

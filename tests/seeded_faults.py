@@ -101,8 +101,8 @@ FAULTS = [
     ),
     Fault(
         "Python draws again what native code has drawn",
-        "fastload/_threads/_random_stream.py",
-        "        self._take_generator().set_state(self._state)\n",
+        "fastload/_planning/_torch_draws.py",
+        "        generator.set_state(self._state)\n",
         "",
         "tests/unit/test_transform_replay.py tests/loader",
     ),

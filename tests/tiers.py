@@ -34,6 +34,7 @@ SUITES = {
     "tests/environments": "smoke",
     "tests/faults": "smoke",
     "tests/frameworks": "smoke",
+    "tests/images": "cases",
     "tests/loader": "cases",
     "tests/oracle": "cases",
     "tests/packaging": "smoke",

@@ -33,9 +33,27 @@ struct Plane {
     }
 };
 
+// Lines of random pixels and a pass of the radius that most blurs of training have.
+struct Lines {
+    Bytes from;
+    Bytes to;
+
+    Lines() : from(kSide * kBoxBlurLines), to(from.size()) {
+        std::mt19937 random(1);
+        for (auto& pixel : from) pixel = static_cast<std::uint8_t>(random());
+    }
+};
+
 }  // namespace
 
 void add_blur_cases(KernelCases* cases) {
+    const auto lines = std::make_shared<Lines>();
+    cases->push_back({"box blur, a pass", "pixel of a plane", kSide * kBoxBlurLines,
+                      [lines](const KernelTable& kernels) {
+                          const BoxWeights box = {1, 1U << 22, 1U << 21};
+                          kernels.box_blur(box, lines->from.data(), kSide, lines->to.data());
+                      },
+                      [lines] { return lines->to; }});
     for (const std::int32_t kernel : {9, 23}) {
         const auto plane = std::make_shared<Plane>(kernel);
         const std::string size = std::to_string(kernel);

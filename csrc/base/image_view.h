@@ -74,6 +74,13 @@ struct PackedImageView {
     std::size_t row_stride_bytes = 0;
     std::int32_t width = 0;
     std::int32_t height = 0;
+
+    // `region` must lie inside.
+    PackedImageView crop(const Region& region) const noexcept {
+        const std::uint8_t* const first = pixels + static_cast<std::size_t>(region.top) * row_stride_bytes +
+                                          static_cast<std::size_t>(region.left) * 3;
+        return {first, row_stride_bytes, region.width, region.height};
+    }
 };
 
 }  // namespace fastload

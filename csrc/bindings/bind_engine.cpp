@@ -199,6 +199,15 @@ class SampleDecoderHandle {
         return run(plan, [&](DecodedSample* sample) { return decoder_.run_with_pixels(rgb, plan, &draws, sample); });
     }
 
+    py::object check_bytes(const py::bytes& contents) {
+        ImageInfo info;
+        std::size_t end_offset = 0;
+        const Status status = decoder_.check(span_of(contents), &info, &end_offset);
+        if (status.is_ok()) return py::make_tuple(info.size.width, info.size.height, info.components, end_offset);
+        fallback_reason_ = status.detail;
+        return py::none();
+    }
+
     const char* fallback_reason() const noexcept { return fallback_reason_; }
     bool keeps_info() const noexcept { return decoder_.keeps_info(); }
 
@@ -339,6 +348,9 @@ void bind_decoders(py::module_& m) {
         .def("run_bytes", &SampleDecoderHandle::run_bytes, py::arg("contents"), py::arg("plan"), py::arg("draws"))
         .def("run_pixels", &SampleDecoderHandle::run_pixels, py::arg("pixels"), py::arg("width"), py::arg("height"),
              py::arg("plan"), py::arg("draws"))
+        .def("check_bytes", &SampleDecoderHandle::check_bytes, py::arg("contents"),
+             "Whether Pillow decodes the file that has these contents, found without decoding it: (width, height, "
+             "number of components, place behind its EOI), or None where it has to try.")
         .def_property_readonly("fallback_reason", &SampleDecoderHandle::fallback_reason)
         .def_property_readonly("keeps_info", &SampleDecoderHandle::keeps_info,
                                "Whether torchvision would still have Image.info behind what was last run.")

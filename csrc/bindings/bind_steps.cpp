@@ -14,14 +14,18 @@
 
 #include "bindings/bindings.h"
 #include "bindings/step_casters.h"
+#include "image/blur/box_blur.h"
 #include "image/plan/resolved_transform.h"
 #include "image/plan/transform_executor.h"
 #include "image/plan/transform_plan.h"
 #include "image/steps/affine.h"
 #include "image/steps/apply_op.h"
 #include "image/steps/auto_augment.h"
+#include "image/steps/box_blur.h"
+#include "image/steps/box_resize.h"
 #include "image/steps/center_crop.h"
 #include "image/steps/color_jitter.h"
+#include "image/steps/fixed_crop.h"
 #include "image/steps/gaussian_blur.h"
 #include "image/steps/hue.h"
 #include "image/steps/pad.h"
@@ -125,24 +129,34 @@ void bind_pixel_ops(py::module_& m) {
     bind_fields(OpClass<Hue>(m, "Hue"), field<&Hue::factor>("factor"));
     bind_fields(OpClass<Posterize>(m, "Posterize"), field<&Posterize::bits>("bits"));
     bind_fields(OpClass<Solarize>(m, "Solarize"), field<&Solarize::threshold>("threshold"));
+    bind_fields(OpClass<PointTable>(m, "PointTable"), field<&PointTable::table>("table"));
     bind_fields(OpClass<Autocontrast>(m, "Autocontrast"));
     bind_fields(OpClass<Equalize>(m, "Equalize"));
     bind_fields(OpClass<Invert>(m, "Invert"));
     bind_fields(OpClass<Grayscale>(m, "Grayscale"));
+    bind_fields(OpClass<BoxBlur>(m, "BoxBlur"), field<&BoxBlur::radius>("radius"));
+    bind_fields(OpClass<ThreeBoxBlurs>(m, "ThreeBoxBlurs"), field<&ThreeBoxBlurs::sigma>("sigma"));
     bind_fields(OpClass<Affine>(m, "Affine"), field<&Affine::matrix>("matrix"), field<&Affine::fill>("fill"));
     bind_fields(OpClass<Rotate90>(m, "Rotate90"));
     bind_fields(OpClass<Rotate180>(m, "Rotate180"));
     bind_fields(OpClass<Rotate270>(m, "Rotate270"));
+    bind_fields(OpClass<Transpose>(m, "Transpose"));
+    bind_fields(OpClass<Transverse>(m, "Transverse"));
 }
 
 void bind_size_steps(py::module_& m) {
     bind_fields(StepClass<Resize>(m, "Resize"), field<&Resize::height>("height"), field<&Resize::width>("width"),
                 field<&Resize::interpolation>("interpolation"));
+    bind_fields(StepClass<BoxResize>(m, "BoxResize"), field<&BoxResize::box>("box"),
+                field<&BoxResize::height>("height"), field<&BoxResize::width>("width"),
+                field<&BoxResize::interpolation>("interpolation"));
     bind_fields(StepClass<ResizeShorterSide>(m, "ResizeShorterSide"), field<&ResizeShorterSide::size>("size"),
                 field<&ResizeShorterSide::max_size>("max_size"),
                 field<&ResizeShorterSide::interpolation>("interpolation"));
     bind_fields(StepClass<CenterCrop>(m, "CenterCrop"), field<&CenterCrop::height>("height"),
                 field<&CenterCrop::width>("width"));
+    bind_fields(StepClass<FixedCrop>(m, "FixedCrop"), field<&FixedCrop::left>("left"), field<&FixedCrop::top>("top"),
+                field<&FixedCrop::height>("height"), field<&FixedCrop::width>("width"));
     bind_fields(StepClass<RandomResizedCrop>(m, "RandomResizedCrop"), field<&RandomResizedCrop::height>("height"),
                 field<&RandomResizedCrop::width>("width"), field<&RandomResizedCrop::scale>("scale"),
                 field<&RandomResizedCrop::ratio>("ratio"), field<&RandomResizedCrop::log_ratio>("log_ratio"),
@@ -339,6 +353,7 @@ void bind_steps(py::module_& m) {
                 field<&GaussianBlur::columns>("columns"), field<&GaussianBlur::rows>("rows"),
                 field<&GaussianBlur::family>("family"), field<&GaussianBlur::sum_lanes>("sum_lanes"),
                 field<&GaussianBlur::torch_gaussian>("torch_gaussian"));
+    m.attr("MAX_BOX_RADIUS") = kMaxBoxRadius;
     m.attr("MAX_IMAGE_SIDE") = kMaxImageSide;
     m.attr("MAX_OPERATIONS") = kMaxOperations;
 }

@@ -30,6 +30,7 @@ void bind_iteration(pybind11::module_& m);
 void bind_engine(pybind11::module_& m);
 void bind_decoders(pybind11::module_& m);  // bind_engine.cpp
 void bind_copier(pybind11::module_& m);
+void bind_images(pybind11::module_& m);
 
 // The kernel table of this process. Throws pybind11::value_error, naming the value and what is allowed, where the
 // environment variable FASTLOAD_SIMD names none of this build and processor.

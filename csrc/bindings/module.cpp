@@ -144,4 +144,5 @@ PYBIND11_MODULE(_core, module) {
     bind_engine(module);
     bind_decoders(module);
     bind_copier(module);
+    bind_images(module);
 }

@@ -30,6 +30,7 @@ constexpr KernelTable kScalarTable = {
     convert_rows_scalar,
     convert_strips_scalar,
     blur_scalar,
+    box_blur_scalar,
 };
 
 #if FASTLOAD_HAS_X86_KERNELS
@@ -49,6 +50,7 @@ constexpr KernelTable kAvx2Table = {
     convert_rows_avx2,
     convert_strips_avx2,
     blur_avx2,
+    box_blur_avx2,
 };
 
 constexpr KernelTable kAvx512Table = {
@@ -66,6 +68,7 @@ constexpr KernelTable kAvx512Table = {
     convert_rows_avx512,
     convert_strips_avx512,
     blur_avx2,
+    box_blur_avx2,
 };
 
 bool has_avx2() noexcept {

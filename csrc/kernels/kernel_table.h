@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/blur.h"
+#include "kernels/box_blur.h"
 #include "kernels/color.h"
 #include "kernels/convert.h"
 #include "kernels/idct.h"
@@ -28,6 +29,7 @@ struct KernelTable {
     ConvertRowsFunction convert_rows;
     ConvertStripsFunction convert_strips;
     BlurFunction blur;
+    BoxBlurFunction box_blur;
 };
 
 }  // namespace fastload

@@ -16,6 +16,7 @@ from fastload._delivery._batch_memory import BatchMemory, HostMemory, StagedMemo
 from fastload._delivery._device import PinnedMemory, is_host, open_device
 from fastload._delivery._hand_over import Delivery
 from fastload._delivery._torch_iterator import torch_iterator
+from fastload._images._opener import obstacle
 from fastload._loader._settings import LoaderSettings, check_settings
 from fastload._loader._state import LoaderState
 from fastload._native_batches._engine import EngineSettings, LoaderEngine
@@ -72,6 +73,9 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             at iter() as a fork would leave it to a process, without calling any of their methods; large arrays and
             tensors are shared, and what cannot be copied: explain() names it. False: all threads use the program's own
             objects, for a dataset that keeps a cache for all of them.
+        native_images: True: JPEG files that your code opens with Pillow in the worker threads are decoded natively,
+            when and as far as their pixels are asked for, with Pillow's pixels, warnings and errors; register_opener()
+            says more. False: Pillow decodes them.
         num_streams: of an IterableDataset: how many threads iterate over it, each over its own iter(dataset) with its
             own get_worker_info(), as torch's worker processes do; default num_workers. 1 runs it once.
         rng: how random transforms draw. "torch": the numbers that torch's DataLoader with the same num_workers would
@@ -110,6 +114,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
     # These are set by way of vars(); see LoaderSettings.
     thread_safe: bool
     copy: bool
+    native_images: bool
     num_streams: int | None
     rng: Literal["torch", "sample"]
     seed: int | None
@@ -141,6 +146,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         worker_method: str = "multiprocessing",
         thread_safe: bool = True,
         copy: bool = True,
+        native_images: bool = True,
         num_streams: int | None = None,
         rng: Literal["torch", "sample"] = "torch",
         seed: int | None = None,
@@ -150,7 +156,16 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         device_transform: Callable[[Any], Any] | None = None,
     ) -> None:
         settings = LoaderSettings(
-            thread_safe, copy, num_streams, rng, seed, memory_format, device, device_prefetch, device_transform
+            thread_safe,
+            copy,
+            native_images,
+            num_streams,
+            rng,
+            seed,
+            memory_format,
+            device,
+            device_prefetch,
+            device_transform,
         )
         check_settings(settings, dataset)
         self._fastload = LoaderState(settings)
@@ -220,19 +235,25 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         by = {0: "in the calling thread", 1: "by one thread"}.get(self.num_workers, f"by {self.num_workers} threads")
         verdict = {
             Mode.NATIVE: f"native: batches are read, decoded and transformed {by}",
-            Mode.PARTLY_NATIVE: (
-                f"partly native: samples are read, decoded and transformed natively, then ended in Python, {by}"
-            ),
+            Mode.PARTLY_NATIVE: f"partly native: samples are {_native_work(plan)}, {by}",
             Mode.PYTHON: f"not native: samples are loaded in Python, {by}",
             Mode.TORCH: "not native: torch's own iterator runs, unchanged",
         }[plan.mode]
         rows = [
             *plan.verdicts,
+            *self._image_rows(plan.mode),
             *self._sharing_rows(plan.mode),
             *self._device_rows(plan.mode),
             *filter(None, [gil_advice(DataLoader.stats(self))]),
         ]
         return "\n".join([verdict, *(f"  {row}" for row in rows)])
+
+    def _image_rows(self, mode: Mode) -> list[str]:
+        if self.num_workers == 0 or mode is not Mode.PYTHON:
+            return []
+        reason = obstacle() if self._settings.native_images else "native_images=False"
+        what = f"decoded by Pillow ({reason})" if reason else "decoded natively as your code asks for them"
+        return [f"{'images':<10} JPEG files that Pillow opens: {what}"]
 
     def _sharing_rows(self, mode: Mode) -> list[str]:
         if self.num_workers == 0 or mode not in (Mode.PYTHON, Mode.PARTLY_NATIVE):
@@ -385,6 +406,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             min(self.num_workers, settings.num_streams or self.num_workers),
             self._max_batches_in_flight,
             self._delivery(),
+            settings.native_images,
         )
         return ThreadIterator(self, self._fastload.threads, plan)
 
@@ -478,3 +500,10 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         # A derived class may have copied __dict__ as it is.
         self.__dict__.update(state, _fastload=copy.copy(state["_fastload"]), _iterator=None)
         self._show(self._fastload.settings)
+
+
+def _native_work(plan: LoaderPlan) -> str:
+    """What native code does to samples that Python ends, and what is left to that."""
+    if plan.transform is not None and plan.transform.stages and plan.transform.native_count == 0:
+        return "read and decoded natively, then transformed in Python"
+    return "read, decoded and transformed natively, then ended in Python"

@@ -18,6 +18,7 @@ class LoaderSettings:
 
     thread_safe: bool
     copy: bool
+    native_images: bool
     num_streams: int | None
     rng: Literal["torch", "sample"]
     seed: int | None

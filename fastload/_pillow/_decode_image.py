@@ -110,6 +110,11 @@ class _ThreadDecoder(threading.local):
 _thread_decoder = _ThreadDecoder()
 
 
+def thread_decoder() -> _native.SampleDecoder:
+    """That of the calling thread, with Pillow's limit of pixels as it is now."""
+    return _thread_decoder.get(_pillow.max_pixels())
+
+
 @functools.cache
 def _whole_image(is_planar: bool) -> tuple[_native.TransformPlan, _native.DrawSource]:
     """The plan without steps, and the draws that it does not make."""
@@ -128,7 +133,7 @@ def _decode_natively(path: str, contents: bytes | None, *, is_planar: bool) -> N
     """The pixels, or None where Pillow has to decide what they are."""
     if not _pillow.native_jpeg_is_exact().is_exact:
         return None
-    decoder = _thread_decoder.get(_pillow.pillow_info().max_pixels)
+    decoder = thread_decoder()
     plan, draws = _whole_image(is_planar)
     if contents is None:
         result = decoder.run_file(os.fsencode(path), plan, draws)

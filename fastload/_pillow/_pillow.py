@@ -6,10 +6,13 @@ What the native decoder does not accept is decoded here by the installed Pillow,
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import io
 import os
 import stat
+import threading
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, NamedTuple, Protocol
@@ -44,15 +47,48 @@ def open_rgb(path: str | bytes) -> RgbImage:
     """
     # By path and not from bytes: Pillow's "cannot identify" message quotes the file object.
     with open(os.fsdecode(path), "rb", opener=_open_regular) as file:
+        return _open_reference(file).convert("RGB")
+
+
+def open_rgb_deferred(path: str | bytes) -> RgbImage:
+    """As `open_rgb`, where an opener that is registered with Pillow may have it decoded later, and natively."""
+    with open(os.fsdecode(path), "rb", opener=_open_regular) as file:
         return _identified(file).convert("RGB")
 
 
 def open_rgb_bytes(data: bytes) -> RgbImage:
     """Decode `data`, the contents of an image file, to an RGB image; raises what Pillow raises."""
-    return _identified(io.BytesIO(data)).convert("RGB")
+    return _open_reference(io.BytesIO(data)).convert("RGB")
 
 
-def _identified(file: IO[bytes]) -> Image.Image:
+class _OfThread(threading.local):
+    is_reference = False
+
+
+_of_thread = _OfThread()
+
+
+def is_reference() -> bool:
+    """Whether Pillow and torchvision are to do by themselves what this thread asks them for."""
+    return _of_thread.is_reference
+
+
+@contextlib.contextmanager
+def as_reference() -> Iterator[None]:
+    """In it nothing of what the calling thread asks Pillow and torchvision for is done natively."""
+    before, _of_thread.is_reference = _of_thread.is_reference, True
+    try:
+        yield
+    finally:
+        _of_thread.is_reference = before
+
+
+def _open_reference(source: str | IO[bytes]) -> Image.Image:
+    with as_reference():
+        return _identified(source)
+
+
+def _identified(source: str | IO[bytes]) -> Image.Image:
     """Image.open() that may be called by several threads in a new process.
 
     Pillow loads the modules of rare formats when it meets the first such file. One thread that does so makes another,
@@ -60,17 +96,18 @@ def _identified(file: IO[bytes]) -> Image.Image:
     """
     num_formats = len(Image.ID)
     try:
-        return Image.open(file)
+        return Image.open(source)
     except UnidentifiedImageError:
         if len(Image.ID) == num_formats:
             raise
-    file.seek(0)
-    return Image.open(file)
+    if not isinstance(source, str):
+        source.seek(0)
+    return Image.open(source)
 
 
 def image_info(source: str | io.BytesIO) -> dict[str | tuple[int, int], Any]:
     """What Pillow finds beside the pixels of a file (EXIF, ICC profile, ...); decodes nothing."""
-    with Image.open(source) as image:
+    with _open_reference(source) as image:
         info: dict[str | tuple[int, int], Any] = image.info
     return info
 
@@ -158,10 +195,10 @@ def pillow_info() -> PillowInfo:
     """Describe the Pillow that decodes here."""
     # Pillow-SIMD is Pillow-SIMD by its version only: 9.5.0.post1 of the former is built on 9.5.0 of the latter.
     turbo = None if _has_feature("mozjpeg") else features.version_feature("libjpeg_turbo")
-    return PillowInfo(__version__, ".post" in __version__, turbo, _max_pixels())
+    return PillowInfo(__version__, ".post" in __version__, turbo, max_pixels())
 
 
-def _max_pixels() -> int:
+def max_pixels() -> int:
     """Image.MAX_IMAGE_PIXELS, which may be any number, or None: no limit."""
     limit: float | None = Image.MAX_IMAGE_PIXELS
     if limit is None or not limit < _NO_PIXEL_LIMIT:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from fastload import _native
 from fastload._delivery._batch_memory import ViewForm
 from fastload.sources._lowering import LoweredSource
 from fastload.transforms._lowering import LoweredTransform
+from fastload.transforms._tensor_part import SampleForm
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,17 @@ class NativePlan:
     def has_ordered_draws(self) -> bool:
         """Whether samples draw from torch's generators, one after the other."""
         return self.draws_as_torch and any(view.is_random for view in self.views)
+
+
+def tensor_of(pixels: NDArray[np.uint8], form: SampleForm, image_type: type[torch.Tensor] | None) -> torch.Tensor:
+    """The tensor that a transform of `form` ends in, of the bytes that native code has made."""
+    tensor = torch.from_numpy(pixels).view(form.dtype)
+    if form.is_interleaved:
+        tensor = tensor.permute(2, 0, 1)
+    if form.sample == "tensor":
+        return tensor
+    assert image_type is not None, "what makes tv_tensors comes with their type"
+    return tensor.as_subclass(image_type)
 
 
 @dataclass(frozen=True)

@@ -87,3 +87,26 @@ def torch_exp(low: float, high: float) -> _native.TorchExp:
 def with_torch_exp(steps: Iterable[tuple[int, _native.Step]]) -> list[tuple[int, _native.Step]]:
     """The steps of a plan, with torch's own exp wherever one draws a logarithm."""
     return [(position, step.with_torch_exp(torch_exp)) for position, step in steps]
+
+
+class GeneratorDraws:
+    """Native draws in the place of a generator's. Not thread-safe.
+
+    Raises:
+        UnknownDrawsError: The installed torch draws in a way that native code does not know.
+    """
+
+    def __init__(self) -> None:
+        self._draws = _native.TorchDraws(0, uniform_rule())
+        self._state = torch.empty(0, dtype=torch.uint8)
+
+    def begin(self, generator: torch.Generator) -> _native.DrawSource:
+        """From where `generator`, which is of the CPU, is now. It does not move until `end`."""
+        self._state = generator.get_state()
+        self._draws.load(self._state.numpy())
+        return self._draws
+
+    def end(self, generator: torch.Generator) -> None:
+        """`generator` goes on behind what was drawn since `begin`."""
+        self._draws.store(self._state.numpy())
+        generator.set_state(self._state)

@@ -99,6 +99,7 @@ class ThreadPlan:
         num_threads: 0: the caller makes the batches.
         max_batches: The most that are asked for ahead, where there are threads.
         delivery: To a device, or none.
+        native_images: Whether workers decode JPEG files natively that the user's code opens with Pillow.
     """
 
     make_fetcher: FetcherFactory
@@ -109,6 +110,7 @@ class ThreadPlan:
     num_threads: int
     max_batches: int
     delivery: Delivery
+    native_images: bool
 
 
 class ThreadIterator(BaseIterator):
@@ -165,6 +167,7 @@ class ThreadIterator(BaseIterator):
             DeviceOrder(),
             self._counters,
             None if self._pin is None else setter_of_current_device(),
+            plan.native_images,
         )
         if plan.copied:
             self._threads.look_at_globals(plan.code)

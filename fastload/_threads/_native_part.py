@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from fastload import _native
+from fastload._images._deferred import is_deferred
+from fastload._images._tally import native_tally
 from fastload._pillow import _pillow
+from fastload._pillow._decode_image import thread_decoder
 from fastload._pillow._failures import exception_of, exception_of_pillow
-from fastload._planning._native_plans import NativePartPlan
+from fastload._planning._native_plans import NativePartPlan, tensor_of
 from fastload._process import _config
 from fastload._threads._random_stream import RandomStream
 
@@ -35,6 +38,9 @@ class NativePart:
             max_file_bytes=_config.MAX_FILE_BYTES, max_pixels=plan.max_pixels, native_jpeg=plan.is_native_jpeg_exact
         )
         self._has_info = not python_part or not all(map(_ignores_info, python_part))
+        # Where nothing is done natively to an image first, what Python does to it says what is decoded.
+        is_plain = not plan.lowered.steps and plan.lowered.form.sample == "pil"
+        self._is_deferring = is_plain and native_tally() is not None
         # Why the image made last was decoded by Pillow, or has to be; None where it was not.
         self.fallback_reason: str | None = None
         self._fallback_seconds = 0.0
@@ -53,6 +59,8 @@ class NativePart:
         plan = self._plan
         path = plan.source.table.path_bytes(file)
         self.fallback_reason = None
+        if self._is_deferring:
+            return self._deferred(file, index)
         info: dict[Any, Any] | None = None
         result = self._native.run_file(path, plan.transform, self._draws())
         if result is None:
@@ -70,12 +78,21 @@ class NativePart:
             self._stream.end_native_draws()
         return self._handed_over(result, file, index, info)
 
+    def _deferred(self, file: int, index: int) -> _pillow.RgbImage:
+        image = self._opened(file, index, _pillow.open_rgb_deferred)
+        if not is_deferred(image):
+            self.fallback_reason = thread_decoder().fallback_reason
+        return image
+
     def opened(self, file: int, index: int) -> _pillow.RgbImage:
         """The image of file `file` as Pillow decodes it. Raises SampleError: it does not."""
+        return self._opened(file, index, _pillow.open_rgb)
+
+    def _opened(self, file: int, index: int, open_rgb: Callable[[bytes], _pillow.RgbImage]) -> _pillow.RgbImage:
         path = self._plan.source.table.path_bytes(file)
         begin = time.perf_counter()
         try:
-            return _pillow.open_rgb(path)
+            return open_rgb(path)
         except Exception as error:
             raise exception_of_pillow(error, path, index) from error
         finally:
@@ -104,13 +121,7 @@ class NativePart:
             if self._has_info and self._native.keeps_info:
                 image.info = self._info(file, index) if info is None else info
             return image
-        tensor = torch.from_numpy(pixels).view(form.dtype)
-        if form.is_interleaved:
-            tensor = tensor.permute(2, 0, 1)
-        if form.sample == "tensor":
-            return tensor
-        assert self._plan.image_type is not None, "a part that makes tv_tensors comes with their type"
-        return tensor.as_subclass(self._plan.image_type)
+        return tensor_of(pixels, form, self._plan.image_type)
 
 
 # For plans that draw nothing.

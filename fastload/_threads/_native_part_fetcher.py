@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from fastload._errors import SampleError, sample_error
+from fastload._images._pipelines import PythonPart
 from fastload._planning._native_plans import NativePartPlan
 from fastload._threads._dataset import NO_LOCK, DatasetPlan, MapFetcher, wanted
 from fastload._threads._native_part import NativePart, NotApplicableError
@@ -37,6 +38,7 @@ class NativePartFetcher(MapFetcher):
         self._part = part
         self._worker_id = worker_id
         self._native = NativePart(part, stream, code.python_part)
+        self._python_part = PythonPart(code.python_part)
         self._has_python_part = bool(code.python_part) or code.target_transform is not None
         self._counts = _Counts()
         self._files: list[int] = []  # of the batch at hand
@@ -70,16 +72,15 @@ class NativePartFetcher(MapFetcher):
         return list(found) if source.finds_all_first and self._plan.is_batched else found
 
     def _sample(self, file: int, index: int, key: RandomKey) -> tuple[Any, Any]:
-        python_part = self._code.python_part
+        python_part = self._python_part
         self._stream.begin_sample(key, file)
         try:
             image = self._native.image(file, index)
         except NotApplicableError:  # torchvision finds out, from the beginning, what is to be said or done
-            image, python_part = self._native.opened(file, index), (self._code.transform,)
+            image, python_part = self._native.opened(file, index), PythonPart([self._code.transform])
         try:
             with self._counts.timer("tail"), self._plan.lock or NO_LOCK, self._stream.mode():
-                for transform in python_part:
-                    image = transform(image)
+                image = python_part.run(image)
                 label: Any = self._part.source.table.label(file)
                 if self._code.target_transform is not None:
                     label = self._code.target_transform(label)

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from fastload import _native
-from fastload._planning import _torch_draws
+from fastload._planning._torch_draws import GeneratorDraws
 from fastload._threads._draw_mode import GeneratorMode
 from fastload._threads._torch_globals import TakeGenerator
 from fastload._worker_state._generators import WorkerGenerators
@@ -67,8 +67,7 @@ class TorchStream(RandomStream):
     def __init__(self, take_generator: TakeGenerator, *, is_of_process: bool) -> None:
         self._take_generator = take_generator
         self._mode: AbstractContextManager[object] = nullcontext() if is_of_process else GeneratorMode(take_generator)
-        self._draws: _native.TorchDraws | None = None
-        self._state = torch.empty(0, dtype=torch.uint8)
+        self._draws: GeneratorDraws | None = None
 
     def mode(self) -> AbstractContextManager[object]:
         return self._mode
@@ -85,15 +84,12 @@ class TorchStream(RandomStream):
     def native_draws(self) -> _native.DrawSource:
         """Raises UnknownDrawsError: the installed torch draws in a way that native code does not know."""
         if self._draws is None:
-            self._draws = _native.TorchDraws(0, _torch_draws.uniform_rule())
-        self._state = self._take_generator().get_state()
-        self._draws.load(self._state.numpy())
-        return self._draws
+            self._draws = GeneratorDraws()
+        return self._draws.begin(self._take_generator())
 
     def end_native_draws(self) -> None:
         assert self._draws is not None, "native_draws comes first"
-        self._draws.store(self._state.numpy())
-        self._take_generator().set_state(self._state)
+        self._draws.end(self._take_generator())
 
 
 class SampleStream(RandomStream):

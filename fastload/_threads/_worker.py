@@ -18,6 +18,9 @@ import torch
 
 from fastload._delivery._device import leave_captures_alone
 from fastload._delivery._thread_order import DeviceOrder
+from fastload._images._hand_over import make_pixels
+from fastload._images._opener import native_images
+from fastload._images._tally import ImageTally
 from fastload._process._exit import DaemonThread
 from fastload._threads._counters import ThreadCounters
 from fastload._threads._fetcher import BatchFetcher, EndOfStreamError, FetcherFactory
@@ -52,6 +55,7 @@ class WorkerPlan:
         pin: Called with each batch; None: batches stay in pageable memory.
         order: Of what is given to a device.
         counters: To add to.
+        native_images: Whether JPEG files that the user's code opens with Pillow are decoded natively.
     """
 
     make_fetcher: FetcherFactory
@@ -63,6 +67,7 @@ class WorkerPlan:
     order: DeviceOrder
     counters: ThreadCounters
     set_device: Callable[[], Any] | None
+    native_images: bool
 
 
 class Ender:
@@ -104,6 +109,7 @@ class Worker:
         self._plan = plan
         self._own = own
         self._is_group_ending = is_abandoned
+        self._images = ImageTally()
         self._problem: BaseException | None = None  # why no batch can be made
 
     def prepare(self, until_end: contextlib.ExitStack) -> None:
@@ -114,6 +120,8 @@ class Worker:
                 plan.set_device()
             until_end.enter_context(_event_loop())
             until_end.enter_context(exchanged())
+            if plan.native_images:
+                until_end.enter_context(native_images(self._images))
             self._own.enter()
             stream = self._make_stream()
             code = self._own.code
@@ -137,8 +145,13 @@ class Worker:
                 raise self._problem
             self._plan.order.enter()
             fetcher: BatchFetcher = self._own.fetcher
-            with self._own.watched(), self.generators.entered():
-                batch = fetcher.fetch(task.request.indices, task.request.key, task.epoch, self._is_abandoned)
+            try:
+                with self._own.watched(), self.generators.entered():
+                    batch = fetcher.fetch(task.request.indices, task.request.key, task.epoch, self._is_abandoned)
+                    make_pixels(batch)
+            finally:
+                if self._images.is_counting:  # also of an image that was opened for an earlier batch
+                    self._plan.counters.add(self._images.take())
             batch = batch if self._plan.pin is None else self._plan.pin(batch)
             task.finish(batch, mark=self._plan.order.mark(batch))
         except AbandonedError:

@@ -10,9 +10,7 @@ process's state. In a forked child nothing is exchanged, except where a worker's
 
 from __future__ import annotations
 
-import os
 import random
-import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from types import TracebackType
@@ -22,6 +20,7 @@ import numpy as np
 import torch
 
 from fastload import _native
+from fastload._process._held import HeldChange
 from fastload._worker_state import _numpy_exchange, _random_exchange, _seeding, _torch_exchange
 
 
@@ -95,57 +94,27 @@ _CHOICES: dict[str, tuple[Callable[[], _Exchange], ...]] = {
 }
 
 
-class Exchanges:
-    """All exchanges of the process, which are made while anybody holds them. Thread-safe.
+class Exchanges(HeldChange):
+    """All exchanges of the process.
 
     Attributes:
         descriptions: Which mechanism is in use for which generator; empty before the first time.
     """
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()
-        self._count = 0
-        self._generation = 0
+        super().__init__()
         self._chosen: dict[str, _Exchange] = {}
-        self._knows_forks = False
 
     @property
     def descriptions(self) -> dict[str, str]:
         return {name: exchange.description for name, exchange in self._chosen.items()}
 
-    def hold(self) -> int:
-        """Returns what release() wants."""
-        with self._lock:
-            if self._count == 0:
-                self._make()
-            self._count += 1
-            return self._generation
-
-    def release(self, generation: int) -> None:
-        with self._lock:
-            if generation != self._generation:  # it was held in the process that this one was forked from
-                return
-            self._count -= 1
-            if self._count == 0:
-                self._undo()
-
-    def _make(self) -> None:
-        if not self._knows_forks:
-            os.register_at_fork(
-                before=self._lock.acquire,
-                after_in_parent=self._lock.release,
-                after_in_child=self._after_fork_in_child,
-            )
-            self._knows_forks = True
-        try:
-            for name in _CHOICES:
-                if name in self._chosen:
-                    self._chosen[name].make()
-                else:
-                    self._chosen[name] = self._choose(name)
-        except BaseException:
-            self._undo()
-            raise
+    def make(self) -> None:
+        for name in _CHOICES:
+            if name in self._chosen:
+                self._chosen[name].make()
+            else:
+                self._chosen[name] = self._choose(name)
 
     def _choose(self, name: str) -> _Exchange:
         """The first that shows that it is obeyed, made."""
@@ -169,7 +138,7 @@ class Exchanges:
         exchange.make()
         return exchange
 
-    def _undo(self) -> None:
+    def undo(self) -> None:
         errors = []
         for exchange in self._chosen.values():
             try:
@@ -179,14 +148,8 @@ class Exchanges:
         if errors:
             raise errors[0]
 
-    def _after_fork_in_child(self) -> None:
-        self._lock.release()
-        if self._count > 0 and _native.thread_generators() is None:
-            self._count = 0
-            self._generation += 1
-            self._undo()
-        elif self._count > 0:
-            self._count = 1  # the thread that goes on is a worker's, and the others are gone
+    def num_in_child(self) -> int:
+        return 0 if _native.thread_generators() is None else 1  # of a worker's thread
 
 
 def _probe_random() -> bool:
@@ -243,19 +206,9 @@ _PROBES: dict[str, Callable[[], bool]] = {"random": _probe_random, "numpy": _pro
 _of_process = Exchanges()
 
 
-class _Exchanged(AbstractContextManager[None]):
-    def __enter__(self) -> None:
-        self._generation = _of_process.hold()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        _of_process.release(self._generation)
-
-
 def exchanged() -> AbstractContextManager[None]:
     """While anybody holds it, all exchanges are made; see Note [what is exchanged]. Thread-safe."""
-    return _Exchanged()
+    return _of_process.held()
 
 
 def describe() -> dict[str, str]:

@@ -159,7 +159,10 @@ _SHARED_PACKAGES = ("typing", "_abc", "abc", "pyarrow", "pybind11_builtins")
 _SHARED_FAMILIES = ("multiprocessing", "_multiprocessing")
 _ITERATORS = ("builtins", "itertools", "collections", "_collections")
 # What a loader is made of; users hold these.
-_OWN_COPIED = ("fastload.transforms", "fastload.samplers", "fastload.sources", "fastload._loader")
+_OWN_COPIED = (
+    *("fastload.transforms", "fastload.samplers", "fastload.sources", "fastload._loader"),
+    "fastload._images._deferred",  # what stands in images of the user's
+)
 
 
 def kind_of(kind: type, c_base: type) -> str | tuple[Any, bool] | None:

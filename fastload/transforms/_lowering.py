@@ -55,6 +55,11 @@ class LoweredTransform:
     stages: tuple[TransformStage, ...]
     views: tuple[LoweredTransform, ...] = ()
 
+    @property
+    def native_count(self) -> int:
+        """How many of its transforms are native."""
+        return sum(stage.problem is None for stage in self.stages)
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, LoweredTransform) and self._identity() == other._identity()
 

@@ -34,7 +34,7 @@ class NativeSteps:
 
     def take(self, node: Node, position: int) -> None:
         """Adds a transform, or raises RunsInPythonError and has not changed."""
-        _check_surroundings()
+        check_surroundings()
         try:
             if self.form.sample == "pil" and not node.makes_tensor:
                 self._take_on_image(node, position)
@@ -67,7 +67,7 @@ class NativeSteps:
         self.form = self._probe.apply(node.transform)
 
 
-def _check_surroundings() -> None:
+def check_surroundings() -> None:
     """Refuse where torchvision would draw its random numbers in another type or on another device."""
     probe = torch.empty(0)
     if probe.dtype != torch.float32 or probe.device.type != "cpu":

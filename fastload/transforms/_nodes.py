@@ -68,3 +68,12 @@ def _problem(transform: Any, known: NativeTransform | None) -> str | None:
         return _recognize.change_of(transform, known.attributes)
     except AttributeError as error:  # another version's class, or an attribute was deleted
         return f"it is not as known: {error}"
+
+
+def held_by(transform: Any) -> list[Any] | None:
+    """What a container that expand() looks into holds; None for anything else."""
+    container = _recognize.container_name(type(transform), _recognize.family_of(type(transform)))
+    try:
+        return None if container is None else _recognize.members_of(transform, container)
+    except RunsInPythonError:
+        return None

@@ -86,6 +86,28 @@ def family_of(kind: type) -> Family | None:
     return None
 
 
+def compose_types() -> tuple[type, ...]:
+    """torchvision's Compose of both families, as far as they are loaded."""
+    modules = (sys.modules.get("torchvision.transforms"), sys.modules.get("torchvision.transforms.v2"))
+    kinds = (getattr(module, "Compose", None) for module in modules)
+    return tuple(kind for kind in kinds if isinstance(kind, type))
+
+
+def tensor_functions() -> list[tuple[ModuleType, str, type]]:
+    """Functions that make tensors of images: where torchvision looks for them, and the class that does the same."""
+    names = {"to_tensor": "ToTensor", "pil_to_tensor": "PILToTensor"}
+    functional, classes = "torchvision.transforms.functional", sys.modules.get("torchvision.transforms")
+    found: list[tuple[ModuleType, str, type]] = []
+    for home in (
+        functional,
+        "torchvision.transforms.v2.functional",
+        "torchvision.transforms.v2.functional._type_conversion",
+    ):
+        if (module := sys.modules.get(home)) is not None:
+            found += [(module, name, getattr(classes, names[name])) for name in names.keys() & vars(module).keys()]
+    return found
+
+
 def container_name(kind: type, family: Family | None) -> str | None:
     """Which of the containers that are looked into this class is; None where it is none."""
     if kind is torch.nn.Sequential:
@@ -146,12 +168,16 @@ def _change_of_module(transform: torch.nn.Module) -> str | None:
         return "it was compiled"
     if any(getattr(transform, f"_{name}") for name in _HOOKS):
         return "it has hooks"
-    if any(getattr(torch.nn.modules.module, f"_global_{name}") for name in _HOOKS):
+    if has_global_hooks():
         return "there are hooks for all torch modules"
     module_class = vars(torch.nn.Module)
     if not all(_is_function_of(module_class[name], "torch.nn.modules.module") for name in ("__call__", "_call_impl")):
         return "__call__ of torch.nn.Module was replaced"
     return None
+
+
+def has_global_hooks() -> bool:
+    return any(getattr(torch.nn.modules.module, f"_global_{name}") for name in _HOOKS)
 
 
 def _replaced_method(kind: type, home: str) -> str | None:
@@ -171,9 +197,16 @@ def _is_a_call(member: object) -> bool:
     return callable(function) and not isinstance(function, type)
 
 
+# Functions of fastload that stand in the place of torchvision's, which they call.
+stand_ins: dict[Any, FunctionType] = {}
+
+
 def _is_function_of(member: Any, home: str) -> bool:
     # By its globals and not by __module__, which functools.wraps copies to the wrapper.
-    return isinstance(member, FunctionType) and str(member.__globals__.get("__name__", "")).startswith(home)
+    if not isinstance(member, FunctionType):
+        return False
+    member = stand_ins.get(member, member)
+    return str(member.__globals__.get("__name__", "")).startswith(home)
 
 
 def is_torchvisions(function: Any) -> bool:

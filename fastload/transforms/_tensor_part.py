@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from fastload import _native
-from fastload._pillow._pillow import rgb_image
+from fastload._pillow._pillow import as_reference, rgb_image
 from fastload.transforms import _parameters, _recognize
 from fastload.transforms._stage import Family, RunsInPythonError
 
@@ -69,7 +69,7 @@ class TensorProbe:
             RunsInPythonError: it fails, or an element does not depend on its own value and channel only.
         """
         try:
-            with torch.enable_grad():
+            with torch.enable_grad(), as_reference():
                 self._images = [transform(image) for image in self._images]
         except Exception as error:  # torchvision raises it again for the first sample, in Python
             raise RunsInPythonError(f"the tensor part raises {type(error).__name__}: {error}") from error

@@ -42,14 +42,15 @@ PYTHON_LEVELS = {
     "transforms": 2,
     "_worker_state": 2,
     "_planning": 3,
-    "_native_batches": 4,
-    "_threads": 4,
-    "_loader": 5,
-    "_patch": 6,
-    "_verify": 6,
-    "cli": 7,
-    "__init__": 8,
-    "__main__": 8,
+    "_images": 4,
+    "_native_batches": 5,
+    "_threads": 5,
+    "_loader": 6,
+    "_patch": 7,
+    "_verify": 7,
+    "cli": 8,
+    "__init__": 9,
+    "__main__": 9,
 }
 # In a folder that has no row modules may use each other, but not in a circle.
 LEVELS = {
@@ -165,7 +166,7 @@ EXTENSION_MODULES = ("fastload._core", "fastload._cuda_kernels")
 # Module imported -> (files that may import it); relative to the folder that holds fastload.
 PYTHON_HOMES = {
     "torchvision": ["fastload/transforms/_recognize.py", "fastload/sources/_lowering.py"],
-    "PIL": ["fastload/_pillow/_pillow.py"],
+    "PIL": ["fastload/_pillow/_pillow.py", "fastload/_images/*"],
     **{module: ["fastload/_native.py"] for module in EXTENSION_MODULES},
 }
 ENVIRONMENT_HOMES = ["fastload/_process/_config.py", "setup.py"]
@@ -281,7 +282,7 @@ def check_python_file(path: Path, root: Path) -> Iterator[tuple[str, str]]:
     own = path.relative_to(root).with_suffix("")
     for module in imported_modules(tree, list(own.parts[:-1])):
         for thing, homes in PYTHON_HOMES.items():
-            if is_or_lies_in(module, thing) and name not in homes:
+            if is_or_lies_in(module, thing) and not matches(name, homes):
                 yield thing, f"imports {module}; the home of {thing} is {' or '.join(homes)}"
         if not is_or_lies_in(module, "fastload") or any(is_or_lies_in(module, name) for name in EXTENSION_MODULES):
             continue

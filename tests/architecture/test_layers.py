@@ -66,7 +66,7 @@ SEEDS = [
     ("fastload/_errors.py", "from fastload import sources\n", "_errors (level 0) uses sources, which is above it"),
     ("fastload/_process/_config.py", "import fastload._native\n", "_process uses its sibling _native (both level 0)"),
     ("fastload/sources/__init__.py", "from ..transforms import lower\n", "sources uses its sibling transforms"),
-    ("fastload/_loader.py", "from fastload import DataLoader\n", "_loader (level 5) uses __init__, which is above it"),
+    ("fastload/_loader.py", "from fastload import DataLoader\n", "_loader (level 6) uses __init__, which is above it"),
     ("fastload/_thing.py", "from fastload import _errors\n", "_thing has no level"),
     ("fastload/_loader.py", "def f():\n    from torchvision import io\n", "the home of torchvision is"),
     ("fastload/sources/__init__.py", "import sys\nsys.modules['torchvision']\n", "the home of torchvision is"),

@@ -275,7 +275,8 @@ TEST_CASE(markers_between_scans_are_only_tables_and_comments) {
     CHECK(verdict(with({}, sof(0xC0, 16, 16, kColor420), sos({1})), header.get()) == kOk);
     const auto read = [&header](const Bytes& bytes, Tables* tables, bool* is_end) {
         Scan scan;
-        return read_segments_between_scans(span_of(bytes), 0, header->frame, tables, &scan, is_end).code;
+        std::size_t offset = 0;
+        return read_segments_between_scans(span_of(bytes), &offset, header->frame, tables, &scan, is_end).code;
     };
     Tables tables;
     bool is_end = false;

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <memory>
 #include <random>
 #include <vector>
@@ -88,6 +89,9 @@ std::vector<std::unique_ptr<PixelOp>> all_ops() {
     Solarize solarize;
     solarize.threshold = 100.0;
     ops.push_back(std::make_unique<Solarize>(solarize));
+    PointTable table;
+    for (std::size_t i = 0; i < 768; ++i) table.table.push_back(static_cast<std::byte>(i * i / 7));
+    ops.push_back(std::make_unique<PointTable>(table));
     ops.push_back(std::make_unique<Autocontrast>());
     ops.push_back(std::make_unique<Equalize>());
     ops.push_back(std::make_unique<Invert>());
@@ -206,6 +210,18 @@ TEST_CASE(luma_rounds_half_up_in_16_bits) {
         CHECK_EQUAL(gray.at(plane, 0, 0), 76);
         CHECK_EQUAL(gray.at(plane, 1, 0), 150);
         CHECK_EQUAL(gray.at(plane, 2, 0), 29);
+    }
+}
+
+TEST_CASE(each_channel_has_its_own_part_of_a_table) {
+    PointTable table;
+    CHECK(!table.check().empty());
+    for (std::size_t i = 0; i < 768; ++i) table.table.push_back(static_cast<std::byte>(i / 256 * 10 + i % 256 / 2));
+    CHECK(table.check().empty());
+    const TightImage image(9, 2, 3);
+    const TightImage result = run(table, image);
+    for (std::size_t plane = 0; plane < 3; ++plane) {
+        CHECK_EQUAL(result.at(plane, 8, 1), plane * 10 + image.at(plane, 8, 1) / 2U);
     }
 }
 

@@ -4,12 +4,16 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <random>
+#include <utility>
 #include <vector>
 
 #include "base/aligned_buffer.h"
 #include "check.h"
 #include "image/resize/resize_plan.h"
+#include "image/steps/box_resize.h"
 #include "kernel_variants.h"
+#include "plan_steps.h"
 #include "readable_window.h"
 #include "test_images.h"
 
@@ -234,6 +238,63 @@ TEST_CASE(resize_plan_has_no_pass_for_a_side_that_stays) {
     CHECK(plan.job().vertical == nullptr);
 }
 
+TEST_CASE(resize_of_a_box_has_a_pass_where_the_box_is_not_the_whole_side) {
+    ResizePlan plan;
+    const ImageSize from = {40, 30};
+    const auto prepare = [&](const FloatBox& box, ImageSize to) {
+        const Region all = {0, 0, to.width, to.height};
+        CHECK(plan.prepare({from, box, to}, all, Interpolation::kBilinear, ResizeOrder::kPillow13).is_ok());
+    };
+    prepare({0.0F, 0.5F, 40.0F, 30.0F}, from);
+    CHECK(plan.job().horizontal == nullptr);
+    CHECK(plan.job().vertical != nullptr);
+    prepare({0.0F, 0.0F, 39.5F, 30.0F}, from);
+    CHECK(plan.job().horizontal != nullptr);
+    CHECK(plan.job().vertical == nullptr);
+    prepare({10.0F, 0.0F, 20.0F, 15.0F}, {10, 15});
+    CHECK(plan.job().horizontal != nullptr);
+    CHECK(plan.job().vertical != nullptr);
+}
+
+// The outputs of a box are those of a larger one that begins where it does, with the same scale.
+TEST_CASE(resize_of_a_box_reads_pixels_around_it) {
+    const ImageSize from = {40, 1};
+    const auto source = [&](const FloatBox& box, std::int32_t width) {
+        return resize_source({from, box, {width, 1}}, {0, 0, width, 1}, Interpolation::kBicubic);
+    };
+    const Region inside = source({10.0F, 0.0F, 20.0F, 1.0F}, 5);  // 2 pixels for each output, support of 4
+    CHECK_EQUAL(inside.left, 7);
+    CHECK_EQUAL(inside.width, 16);
+    CHECK_EQUAL(source({0.0F, 0.0F, 20.0F, 1.0F}, 10).left, 0);
+    const Region at_end = source({20.0F, 0.0F, 40.0F, 1.0F}, 10);
+    CHECK_EQUAL(at_end.left + at_end.width, 40);
+}
+
+TEST_CASE(resize_kernels_take_boxes) {
+    std::mt19937 random(4);
+    const auto edges = [&](std::int32_t side) {
+        std::uniform_real_distribution<float> edge(0.0F, static_cast<float>(side));
+        const float a = edge(random);
+        const float b = edge(random);
+        return std::pair<float, float>(std::min(a, b), std::max(a, b));
+    };
+    const StripImage image(61, 47, 5, true);
+    for (int i = 0; i < 60; ++i) {
+        const auto [left, right] = edges(61);
+        const auto [top, bottom] = edges(47);
+        if (!(left < right) || !(top < bottom)) continue;
+        const ImageSize to = {static_cast<std::int32_t>(random() % 80 + 1),
+                              static_cast<std::int32_t>(random() % 80 + 1)};
+        const ResizeShape shape({61, 47}, {left, top, right, bottom}, to);
+        const Region all = {0, 0, to.width, to.height};
+        for (const Interpolation interpolation : kInterpolations) {
+            ResizePlan plan;
+            CHECK(plan.prepare(shape, all, interpolation, kOrders[i % 2]).is_ok());
+            check_job(image.view().crop(resize_source(shape, all, interpolation)), plan.job());
+        }
+    }
+}
+
 // Halving with the triangle filter: weights 1 3 3 1 over 8 inside, and 3 3 1 over 7 at the border.
 TEST_CASE(resize_plan_computes_the_weights_of_a_halving) {
     ResizePlan plan;
@@ -281,6 +342,59 @@ TEST_CASE(resize_weights_keep_sums_inside_int32) {
     }
     CHECK(worst * 255 + (1 << 21) <= INT32_MAX);
     CHECK(worst > 1 << 22);
+}
+
+// As above, for boxes that begin and end anywhere: their outputs may stand closer to the ends of the image.
+TEST_CASE(resize_weights_of_boxes_keep_sums_inside_int32) {
+    ResizePlan plan;
+    std::int64_t worst = 0;
+    std::mt19937 random(7);
+    for (int i = 0; i < 20000; ++i) {
+        const auto from = static_cast<std::int32_t>(random() % 12 + 1);
+        const auto to = static_cast<std::int32_t>(random() % 9 + 1);
+        std::uniform_real_distribution<float> edge(0.0F, static_cast<float>(from));
+        const float a = i % 3 == 0 ? 0.0F : edge(random);
+        const float b = i % 7 == 0 ? static_cast<float>(from) : i % 5 == 0 ? std::nextafter(a, 99.0F) : edge(random);
+        if (a == b || (a == 0.0F && b == static_cast<float>(from)) || std::max(a, b) > static_cast<float>(from))
+            continue;
+        const ResizeShape shape({from, 1}, {std::min(a, b), 0.0F, std::max(a, b), 1.0F}, {to, 1});
+        const Interpolation interpolation = kInterpolations[random() % std::size(kInterpolations)];
+        CHECK(plan.prepare(shape, {0, 0, to, 1}, interpolation, ResizeOrder::kPillow13).is_ok());
+        const std::int32_t begin = resize_source(shape, {0, 0, to, 1}, interpolation).left;
+        const AxisTaps& taps = *plan.job().horizontal;
+        for (std::int32_t output = 0; output < to; ++output) {
+            std::int64_t sum = 0;
+            for (std::int32_t t = 0; t < taps.count[output]; ++t) {
+                sum += std::abs(taps.coefficients[output * taps.stride + t]);
+            }
+            worst = std::max(worst, sum);
+            CHECK(taps.first[output] >= 0 && taps.count[output] > 0 && taps.count[output] <= taps.stride);
+            CHECK(begin + taps.first[output] + taps.count[output] <= from);
+        }
+    }
+    CHECK(worst * 255 + (1 << 21) <= INT32_MAX);
+    CHECK(worst > 1 << 22);
+}
+
+TEST_CASE(box_resize_checks_its_box) {
+    BoxResize step = testing::sized<BoxResize>(5, 6);
+    testing::check_mentions(step.check(), "box must be 0 <= left < right");
+    step.box = {1.0F, 2.0F, 3.0F, 2.0F};
+    testing::check_mentions(step.check(), "box must be 0 <= top < bottom");
+    step.box = {1.0F, -0.5F, 3.0F, 2.0F};
+    CHECK(!step.check().empty());
+    step.box = {1.0F, 0.5F, 3.0F, 2.0F};
+    CHECK(step.check().empty());
+    step.interpolation = Interpolation::kNearest;
+    testing::check_mentions(step.check(), "interpolation must be a filter, got nearest");
+    step.interpolation = Interpolation::kBox;
+    const auto plan = testing::make_plan({testing::placed(step)});
+    CounterDraws draws(0, 0, 0);
+    ResolvedTransform resolved;
+    CHECK(plan->resolve(&draws, {3, 2}, &resolved).is_ok());
+    CHECK_EQUAL(resolved.output_size.width, 5);
+    CHECK(plan->resolve(&draws, {2, 2}, &resolved).code == StatusCode::kInvalidGeometry);
+    CHECK(plan->resolve(&draws, {3, 1}, &resolved).code == StatusCode::kInvalidGeometry);
 }
 
 TEST_CASE(resize_plan_keeps_its_memory) {

@@ -27,7 +27,7 @@ TEST_CASE(scan_script_is_complete_when_every_coefficient_came_down_to_bit_0) {
                           scan_of({0}, 1, 63, 1, 0)};
     for (const Scan& scan : scans) {
         CHECK(!script.is_complete(1));
-        CHECK(script.accept(scan).is_ok());
+        CHECK(script.accept(scan, 0, DecodeLimits{}).is_ok());
     }
     CHECK(script.is_complete(1));
     CHECK(script.is_complete(2));
@@ -38,7 +38,7 @@ TEST_CASE(scan_script_wants_each_step_once_and_in_order) {
     const auto is_accepted = [](const std::vector<Scan>& scans) {
         ScanScript script;
         for (const Scan& scan : scans) {
-            if (!script.accept(scan).is_ok()) return false;
+            if (!script.accept(scan, 0, DecodeLimits{}).is_ok()) return false;
         }
         return true;
     };

@@ -1,14 +1,11 @@
-"""What the tests of the JPEG decoder share: Pillow's pixels, regions, sampling factors, hostile edits."""
+"""What the tests of the JPEG decoder share: Pillow's pixels, regions, sampling factors."""
 
 from __future__ import annotations
 
 import io
-import os
 import random
 import warnings
 from collections.abc import Sequence
-from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -45,36 +42,6 @@ ODD_SAMPLINGS: dict[str, Factors] = {
     "gray 3x1": [(3, 1)],
     "gray 4x4": [(4, 4)],
 }
-
-
-def corpora_root() -> Path | None:
-    given = os.environ.get("FASTLOAD_CORPORA")
-    root = Path(given) if given else Path(__file__).resolve().parents[2].parent / "shared" / "corpora"
-    return root if root.is_dir() else None
-
-
-class ManifestRow(NamedTuple):
-    path: Path
-    kind: str
-    tags: str
-    pillow_format: str
-    rgb_md5: str
-    pillow_error: str
-
-
-def manifest_rows() -> list[ManifestRow]:
-    root = corpora_root()
-    if root is None:
-        return []
-    lines = (root / "MANIFEST.tsv").read_text().splitlines()
-    columns = {name: number for number, name in enumerate(lines[0].split("\t"))}
-    rows = []
-    for line in lines[1:]:
-        fields = line.split("\t")
-        name = fields[columns["file"]]
-        facts = [fields[columns[c]] for c in ("class", "tags", "pillow_format", "rgb_md5", "pillow_error")]
-        rows.append(ManifestRow(root / name, *facts))
-    return rows
 
 
 def decode_with_pillow(data: bytes) -> Pixels:
@@ -117,33 +84,6 @@ def assert_equals_pillow(data: bytes, rng: random.Random, regions: int, **limits
         region = random_region(rng, full.shape[1], full.shape[0])
         part = decode_natively(data, region, **limits)
         np.testing.assert_array_equal(part, crop(full, region), err_msg=str(region))
-
-
-def mutated(data: bytes, rng: random.Random) -> bytes:
-    """One to four hostile edits: flips, inserted, removed or repeated pieces, cuts, markers."""
-    out = bytearray(data)
-    for _ in range(rng.randint(1, 4)):
-        at = rng.randrange(len(out))
-        if rng.random() < 0.5:
-            at = min(at, rng.randrange(800))
-        match rng.randrange(7):
-            case 0:
-                out[at % len(out)] ^= 1 << rng.randrange(8)
-            case 1:
-                out[at % len(out)] = rng.choice([0, 1, 0xFF, 0xD0, 0xD9, 0xDA, rng.randrange(256)])
-            case 2:
-                del out[at : at + rng.randint(1, 4)]
-            case 3:
-                out[at:at] = bytes(rng.randrange(256) for _ in range(rng.randint(1, 4)))
-            case 4:
-                out[at:at] = out[at : at + rng.randint(1, 200)]
-            case 5:
-                out[at:at] = bytes([0xFF, rng.choice([0xD0, 0xD1, 0xD8, 0xD9, 0xDA, 0xC0, 0xC4, 0xDD, 0xE1, 0xFF])])
-            case _:
-                del out[rng.randrange(len(out) // 2, len(out)) :]
-        if len(out) < 50:
-            return bytes(data)
-    return bytes(out)
 
 
 def check_hostile_file(data: bytes, rng: random.Random) -> bool:

@@ -18,16 +18,15 @@ from PIL import Image
 
 sys.path.insert(0, str(Path(__file__).parent))
 import jpeg_writer
+from corpora_files import corpora_root, manifest_rows
+from jpeg_mutants import mutated
 from jpeg_oracle import (
     ODD_SAMPLINGS,
     SAMPLINGS,
     assert_equals_pillow,
     check_hostile_file,
-    corpora_root,
     crop,
     decode_natively,
-    manifest_rows,
-    mutated,
     random_region,
     written_by_pillow,
 )

@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).parent))
 import jpeg_writer
+from corpora_files import manifest_rows
+from jpeg_mutants import mutated
 from jpeg_oracle import (
     ODD_SAMPLINGS,
     SAMPLINGS,
@@ -22,8 +24,6 @@ from jpeg_oracle import (
     assert_equals_pillow,
     check_hostile_file,
     decode_with_pillow,
-    manifest_rows,
-    mutated,
     written_by_pillow,
 )
 from jpeg_writer import BandScan

@@ -1,6 +1,7 @@
 // The Huffman tables of a scan in the forms that the entropy decoders read.
 #pragma once
 
+#include "base/status.h"
 #include "codec/jpeg/huffman_table.h"
 #include "codec/jpeg/markers.h"
 
@@ -26,6 +27,14 @@ struct DecodingTables {
     CachedTable<DcTable> dc[kTableSlots];
     CachedTable<AcTable> ac[kTableSlots];
     CachedTable<BandTable> band[kTableSlots];
+
+    // Makes those that `scan` reads match `tables`, as they stand at its header; kIrregular where one is missing, also
+    // of the quantization tables that its components take, or is not one that the decoder takes.
+    Status match(const Frame& frame, const Scan& scan, const Tables& tables) noexcept;
+
+  private:
+    Status match_sequential(const Scan& scan, const Tables& tables) noexcept;
+    Status match_band(const Scan& scan, const Tables& tables) noexcept;
 };
 
 }  // namespace fastload::jpeg

@@ -1,6 +1,8 @@
 #include "codec/jpeg/jpeg_decoder.h"
 
+#include "codec/jpeg/file_check.h"
 #include "codec/jpeg/scan_grid.h"
+#include "codec/jpeg/scan_script.h"
 
 namespace fastload {
 namespace {
@@ -10,6 +12,7 @@ using jpeg::FrameComponent;
 using jpeg::McuWindow;
 using jpeg::Scan;
 using jpeg::ScanGrid;
+using jpeg::ScanScript;
 
 }  // namespace
 
@@ -36,6 +39,11 @@ Status JpegDecoder::read_header(ByteSpan file, ImageInfo* info) noexcept {
     return Status::ok();
 }
 
+Status JpegDecoder::check_file(std::size_t* end_offset) noexcept {
+    if (!is_ready_) return Status::unsupported("no header has been read");
+    return jpeg::check_file(file_, header_, limits_, &decoding_tables_, end_offset);
+}
+
 Status JpegDecoder::decode(const Region& region, StripImageView* rgb) noexcept {
     stopped_early_ = false;
     if (!is_ready_) return Status::unsupported("no header has been read");
@@ -58,22 +66,23 @@ Status JpegDecoder::decode_scans(const Region& region) noexcept {
     const Frame& frame = header_.frame;
     tables_ = header_.tables;
     Scan scan = header_.first_scan;
-    const unsigned all_components = (1U << frame.component_count) - 1;
-    unsigned seen_components = 0;
-    for (int scan_index = 0; seen_components != all_components; ++scan_index) {
-        if (scan_index == limits_.max_scans) {
-            return {StatusCode::kLimitExceeded, 0, scan.data_offset, "more scans than the limit"};
-        }
+    ScanScript script;
+    bool is_end = false;
+    for (int scan_index = 0; !is_end; ++scan_index) {
+        Status status = script.accept(scan, scan_index, limits_);
+        // Before the segments behind the scan are read: it takes the tables as they stand now.
+        if (status.is_ok()) status = decoding_tables_.match(frame, scan, tables_);
+        if (!status.is_ok()) return status;
         for (int i = 0; i < scan.component_count; ++i) {
-            const unsigned bit = 1U << scan.components[i].component;
-            if ((seen_components & bit) != 0) return Status::irregular("a component in two scans", scan.data_offset);
-            seen_components |= bit;
+            const int component = scan.components[i].component;
+            quantization_[component] = tables_.quantization[frame.components[component].quantization_slot];
         }
-        Status status = build_tables(scan);
         std::size_t end_offset = 0;
-        if (status.is_ok()) status = read_scan_data(scan, &end_offset);
+        status = read_scan_data(scan, &end_offset);
         Scan next_scan;
-        if (status.is_ok()) status = find_next_scan(end_offset, seen_components == all_components, &next_scan);
+        if (status.is_ok()) {
+            status = read_to_next_scan(file_, &end_offset, frame, script, &tables_, &next_scan, &is_end);
+        }
         // The planes are laid out only when the file has shown that it may hold as many blocks.
         if (status.is_ok() && scan_index == 0) status = reconstructor_.prepare(frame, header_.color, region);
         if (status.is_ok()) status = decode_rows(scan);
@@ -92,36 +101,6 @@ bool JpegDecoder::is_single_pass() const noexcept {
 void JpegDecoder::complete_all_rows() noexcept {
     const McuWindow& window = reconstructor_.window();
     for (std::int32_t row = window.top; row < window.bottom; ++row) reconstructor_.mcu_row_is_complete(row);
-}
-
-Status JpegDecoder::find_next_scan(std::size_t offset, bool is_last, Scan* next) noexcept {
-    bool is_end = false;
-    if (is_last) {
-        is_end = file_.size() - offset >= 2 && file_[offset] == 0xFF && file_[offset + 1] == 0xD9;
-        return is_end ? Status::ok() : Status::irregular("the last scan is not followed by EOI", offset);
-    }
-    const Status status = jpeg::read_segments_between_scans(file_, offset, header_.frame, &tables_, next, &is_end);
-    if (status.is_ok() && is_end) return Status::irregular("EOI before the last component's scan", offset);
-    return status;
-}
-
-// Must come before the segments behind the scan are read: it takes the tables as they stand now.
-Status JpegDecoder::build_tables(const Scan& scan) noexcept {
-    for (int i = 0; i < scan.component_count; ++i) {
-        const jpeg::ScanComponent& component = scan.components[i];
-        if (decoding_tables_.dc[component.dc_slot].match(tables_.dc[component.dc_slot]) == nullptr) {
-            return Status::irregular("a DC Huffman table that is missing or not usual", scan.data_offset);
-        }
-        if (decoding_tables_.ac[component.ac_slot].match(tables_.ac[component.ac_slot]) == nullptr) {
-            return Status::irregular("an AC Huffman table that is missing or not usual", scan.data_offset);
-        }
-        const int slot = header_.frame.components[component.component].quantization_slot;
-        if (!tables_.quantization[slot].is_defined) {
-            return Status::irregular("a quantization table is missing", scan.data_offset);
-        }
-        quantization_[component.component] = tables_.quantization[slot];
-    }
-    return Status::ok();
 }
 
 Status JpegDecoder::read_scan_data(const Scan& scan, std::size_t* end_offset) noexcept {

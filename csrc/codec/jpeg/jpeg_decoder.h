@@ -36,6 +36,10 @@ class JpegDecoder {
     // it returned. `info` is set only with kOk.
     Status read_header(ByteSpan file, ImageInfo* info) noexcept;
 
+    // Whether the installed Pillow decodes the file that read_header() accepted last, whatever the pixels are: see
+    // Note [checked files] in file_check.h. *end_offset is then the place behind its EOI.
+    Status check_file(std::size_t* end_offset) noexcept;
+
     // Decodes `region`, which must lie inside the image, of the file that read_header() accepted last. *rgb shows
     // exactly the region (its left and top inside of the strips are arbitrary) in the decoder's memory, valid
     // until the next call of a member function that is not const. May be called again for another region.
@@ -49,9 +53,7 @@ class JpegDecoder {
   private:
     Status decode_scans(const Region& region) noexcept;
     Status decode_progressive(const Region& region) noexcept;
-    Status build_tables(const jpeg::Scan& scan) noexcept;
     Status read_scan_data(const jpeg::Scan& scan, std::size_t* end_offset) noexcept;
-    Status find_next_scan(std::size_t offset, bool is_last, jpeg::Scan* next) noexcept;
     void plan_blocks(const jpeg::Scan& scan, const jpeg::ScanData& data, std::uint32_t mcu_count) noexcept;
     Status decode_rows(const jpeg::Scan& scan) noexcept;
     void set_outputs(const jpeg::Scan& scan, std::int32_t mcu_row) noexcept;

@@ -336,12 +336,13 @@ Status read_header_segments(ByteSpan file, const DecodeLimits& limits, Header* h
     return status;
 }
 
-Status read_segments_between_scans(ByteSpan file, std::size_t offset, const Frame& frame, Tables* tables, Scan* scan,
+Status read_segments_between_scans(ByteSpan file, std::size_t* offset, const Frame& frame, Tables* tables, Scan* scan,
                                    bool* is_end) noexcept {
     Segment segment;
     while (true) {
-        Status status = read_segment(file, offset, &segment);
+        Status status = read_segment(file, *offset, &segment);
         if (!status.is_ok()) return status;
+        *offset = segment.end;
         *is_end = segment.code == kEoi;
         if (*is_end) return Status::ok();
         if (segment.code == kSos) return read_scan(segment, frame, scan);
@@ -351,7 +352,6 @@ Status read_segments_between_scans(ByteSpan file, std::size_t offset, const Fram
         } else if (!is_app_or_comment(segment.code)) {
             return Status::irregular("a marker that does not belong between scans", segment.offset);
         }
-        offset = segment.end;
     }
 }
 

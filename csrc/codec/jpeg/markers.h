@@ -98,10 +98,10 @@ struct Header {
 // unless the result is kOk. Never reads outside `file`.
 Status read_header_segments(ByteSpan file, const DecodeLimits& limits, Header* header) noexcept;
 
-// Reads on from the marker at `offset`, behind the data of a scan, and applies table segments to `tables`. At the next
-// SOS fills `scan` and sets *is_end to false; at EOI sets it to true. Anything else but DHT, DQT, DRI, COM and APPn is
-// irregular here.
-Status read_segments_between_scans(ByteSpan file, std::size_t offset, const Frame& frame, Tables* tables, Scan* scan,
+// Reads on from the marker at *offset, behind the data of a scan, and applies table segments to `tables`. At the next
+// SOS fills `scan` and sets *is_end to false; at EOI sets it to true. *offset is then the place behind the segment.
+// Anything else but DHT, DQT, DRI, COM and APPn is irregular here.
+Status read_segments_between_scans(ByteSpan file, std::size_t* offset, const Frame& frame, Tables* tables, Scan* scan,
                                    bool* is_end) noexcept;
 
 }  // namespace fastload::jpeg

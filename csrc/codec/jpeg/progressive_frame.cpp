@@ -3,12 +3,10 @@
 #include <algorithm>
 
 #include "codec/jpeg/dc_block.h"
+#include "codec/jpeg/file_check.h"
 
 namespace fastload::jpeg {
 namespace {
-
-// Magnitude bits of an AC coefficient that fits 16 bits with its sign.
-constexpr int kMaxCoefficientBits = 15;
 
 std::uint32_t as_count(std::int32_t value) { return static_cast<std::uint32_t>(value); }
 
@@ -32,17 +30,16 @@ Status ProgressiveFrame::decode_scans() noexcept {
     ScanScript script;
     bool is_end = false;
     for (int scan_index = 0; !is_end; ++scan_index) {
-        if (scan_index == limits_.max_scans) {
-            return {StatusCode::kLimitExceeded, 0, scan.data_offset, "more scans than the limit"};
-        }
         std::size_t end_offset = 0;
-        Status status = script.accept(scan);
+        Status status = script.accept(scan, scan_index, limits_);
+        if (status.is_ok()) status = tools_.tables.match(frame, scan, tables_);
         if (status.is_ok()) status = decode_scan(scan, &end_offset);
-        if (status.is_ok()) status = read_segments_between_scans(file_, end_offset, frame, &tables_, &scan, &is_end);
+        if (status.is_ok()) {
+            status = read_to_next_scan(file_, &end_offset, frame, script, &tables_, &scan, &is_end);
+        }
         if (!status.is_ok()) return status;
     }
-    if (script.is_complete(frame.component_count)) return Status::ok();
-    return Status::unsupported("a progressive file that does not bring all bits", scan.data_offset);
+    return Status::ok();
 }
 
 Status ProgressiveFrame::decode_scan(const Scan& scan, std::size_t* end_offset) noexcept {
@@ -53,7 +50,11 @@ Status ProgressiveFrame::decode_scan(const Scan& scan, std::size_t* end_offset) 
     Status status = tools_.reader.read(file_, scan.data_offset, mcu_count, interval, &data, end_offset);
     if (status.is_ok()) {
         entropy_.begin(data, scan, mcu_count, interval);
-        status = scan.is_dc() ? plan_dc(scan, data, mcu_count) : plan_band(scan);
+        if (scan.is_dc()) {
+            status = plan_dc(scan, data, mcu_count);
+        } else {
+            plan_band(scan);
+        }
     }
     if (status.is_ok()) status = decode_rows(scan);
     return status;
@@ -65,12 +66,7 @@ Status ProgressiveFrame::plan_dc(const Scan& scan, const ScanData& data, std::ui
         const FrameComponent& facts = header_->frame.components[component.component];
         DcScanBlock block;
         block.prediction = i;
-        if (!scan.is_refinement()) {
-            block.table = tools_.tables.dc[component.dc_slot].match(tables_.dc[component.dc_slot]);
-            if (block.table == nullptr) {
-                return Status::irregular("a DC Huffman table that is missing or not usual", scan.data_offset);
-            }
-        }
+        if (!scan.is_refinement()) block.table = tools_.tables.dc[component.dc_slot].table();
         const int block_count = scan.component_count > 1 ? facts.horizontal * facts.vertical : 1;
         for (int n = 0; n < block_count; ++n) entropy_.add_block(block);
     }
@@ -95,26 +91,17 @@ Status ProgressiveFrame::begin_components(const Scan& scan) noexcept {
     }
     for (int i = 0; status.is_ok() && i < scan.component_count; ++i) {
         const int component = scan.components[i].component;
-        const QuantizationTable& table = tables_.quantization[frame.components[component].quantization_slot];
-        if (!table.is_defined) return Status::irregular("a quantization table is missing", scan.data_offset);
-        quantization_[component] = table;
+        quantization_[component] = tables_.quantization[frame.components[component].quantization_slot];
         status = planes_.reserve(component);
     }
     return status;
 }
 
-Status ProgressiveFrame::plan_band(const Scan& scan) noexcept {
+void ProgressiveFrame::plan_band(const Scan& scan) noexcept {
     const ScanComponent& component = scan.components[0];
     BandScan& band = entropy_.band();
-    band.table = tools_.tables.band[component.ac_slot].match(tables_.ac[component.ac_slot]);
-    if (band.table == nullptr) {
-        return Status::irregular("an AC Huffman table that is missing or not usual", scan.data_offset);
-    }
-    if (!scan.is_refinement() && band.table->largest_size + scan.approximation_low > kMaxCoefficientBits) {
-        return Status::irregular("an AC Huffman table with coefficients out of range", scan.data_offset);
-    }
+    band.table = tools_.tables.band[component.ac_slot].table();
     band.nonzero = planes_.nonzero(component.component);
-    return Status::ok();
 }
 
 // Rows below the window are left out in a scan that brings the last bits of AC coefficients: nobody needs to know what

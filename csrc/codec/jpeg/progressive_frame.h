@@ -44,7 +44,7 @@ class ProgressiveFrame {
     Status decode_scans() noexcept;
     Status decode_scan(const Scan& scan, std::size_t* end_offset) noexcept;
     Status plan_dc(const Scan& scan, const ScanData& data, std::uint32_t mcu_count) noexcept;
-    Status plan_band(const Scan& scan) noexcept;
+    void plan_band(const Scan& scan) noexcept;
     Status begin_components(const Scan& scan) noexcept;
     Status decode_rows(const Scan& scan) noexcept;
     void set_outputs(const Scan& scan, const ScanGrid& grid, std::int32_t mcu_row) noexcept;

@@ -2,7 +2,10 @@
 
 namespace fastload::jpeg {
 
-Status ScanScript::accept(const Scan& scan) noexcept {
+Status ScanScript::accept(const Scan& scan, int number, const DecodeLimits& limits) noexcept {
+    if (number == limits.max_scans) {
+        return {StatusCode::kLimitExceeded, 0, scan.data_offset, "more scans than the limit"};
+    }
     const int expected = scan.is_refinement() ? scan.approximation_high : kUnknown;
     for (int i = 0; i < scan.component_count; ++i) {
         Component& component = components_[scan.components[i].component];

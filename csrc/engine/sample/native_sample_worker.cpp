@@ -5,6 +5,7 @@
 namespace fastload {
 namespace {
 
+constexpr const char* kNoLibjpegTurbo = "the installed Pillow has no libjpeg-turbo";
 constexpr Status kCancelledStatus = {StatusCode::kCancelled, 0, 0, ""};
 
 bool is_cancelled(const SampleTask& task) noexcept {
@@ -40,10 +41,16 @@ Status NativeSampleWorker::run_with_pixels(const SampleTask& task, const PackedI
     return write_views(task, pixels, timings);
 }
 
+Status NativeSampleWorker::check(ByteSpan contents, ImageInfo* info, std::size_t* end_offset) noexcept {
+    if (!options_.is_native_jpeg_allowed) return Status::unsupported(kNoLibjpegTurbo);
+    const Status status = decoder_.read_header(contents, info);
+    return status.is_ok() ? decoder_.check_file(end_offset) : status;
+}
+
 Status NativeSampleWorker::decode(const SampleTask& task, LoadedPixels* pixels, SampleTimings* timings) noexcept {
     if (const Status status = task.file->status(); !status.is_ok()) return status;
     if (is_cancelled(task)) return kCancelledStatus;
-    if (!options_.is_native_jpeg_allowed) return Status::unsupported("the installed Pillow has no libjpeg-turbo");
+    if (!options_.is_native_jpeg_allowed) return Status::unsupported(kNoLibjpegTurbo);
     ImageSize size;
     {
         const StageTimer timer(&timings->header_ns);
@@ -67,8 +74,9 @@ Status NativeSampleWorker::load_packed(const SampleTask& task, const PackedImage
                                        SampleTimings* timings) noexcept {
     if (const Status status = task.choices->resolve(task, {rgb.width, rgb.height}); !status.is_ok()) return status;
     const StageTimer timer(&timings->transform_ns);
-    pixels->region = {0, 0, rgb.width, rgb.height};
-    return executor_.load_packed(rgb, &pixels->view);
+    const Region region = task.report->source_region();
+    pixels->region = region;
+    return executor_.load_packed(rgb.crop(region), &pixels->view);
 }
 
 Status NativeSampleWorker::write_views(const SampleTask& task, const LoadedPixels& pixels,

@@ -38,6 +38,8 @@ class NativeSampleWorker final : public SampleWorker {
 
     // What run() and run_with_pixels() do, in steps, for a sample whose memory is made when its size is known.
     void read_file(ByteSpan path, SampleFile* file, SampleTimings* timings) const noexcept;
+    // See JpegDecoder::check_file.
+    Status check(ByteSpan contents, ImageInfo* info, std::size_t* end_offset) noexcept;
     // Of a file that was read. The report has the choices.
     Status decode(const SampleTask& task, LoadedPixels* pixels, SampleTimings* timings) noexcept;
     Status load_packed(const SampleTask& task, const PackedImageView& rgb, LoadedPixels* pixels,

@@ -43,6 +43,12 @@ class SampleDecoder {
     Status run_with_pixels(const PackedImageView& rgb, const Plan& plan, DrawSource* draws,
                            DecodedSample* sample) noexcept;
 
+    // Whether the reference decoder takes these contents, whatever its verdict on a part of them:
+    // JpegDecoder::check_file.
+    Status check(ByteSpan contents, ImageInfo* info, std::size_t* end_offset) noexcept {
+        return worker_.check(contents, info, end_offset);
+    }
+
     // See ResolvedTransform; of what was run last.
     bool keeps_info() const noexcept { return report_.views.front().keeps_info; }
 

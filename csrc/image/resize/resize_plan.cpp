@@ -6,7 +6,26 @@
 #include "base/checked_math.h"
 
 namespace fastload {
+
+// One axis of a ResizeShape: the part [begin, end) of `from` input pixels becomes `to` output pixels.
+struct ResizedAxis {
+    std::int32_t from;
+    float begin;
+    float end;
+    std::int32_t to;
+
+    bool stays() const noexcept { return from == to && begin == 0.0F && end == static_cast<float>(to); }
+};
+
 namespace {
+
+ResizedAxis horizontal_axis(const ResizeShape& shape) noexcept {
+    return {shape.from.width, shape.box.left, shape.box.right, shape.to.width};
+}
+
+ResizedAxis vertical_axis(const ResizeShape& shape) noexcept {
+    return {shape.from.height, shape.box.top, shape.box.bottom, shape.to.height};
+}
 
 constexpr double kPi = 3.14159265358979323846;
 
@@ -76,12 +95,18 @@ std::int32_t to_fixed_point(double weight) noexcept {
 
 // How far a filter reaches at a given reduction.
 struct FilterShape {
+    std::int32_t from;    // input pixels there are
+    double begin;         // of the part of them that is resized
     double scale;         // input pixels per output pixel
     double filter_scale;  // the same, at least 1: enlarging interpolates, reducing averages
     double support;       // in input pixels, to each side
 
-    FilterShape(std::int32_t from, std::int32_t to, double radius) noexcept
-        : scale(static_cast<double>(from) / to), filter_scale(std::max(scale, 1.0)), support(radius * filter_scale) {}
+    FilterShape(const ResizedAxis& axis, double radius) noexcept
+        : from(axis.from),
+          begin(static_cast<double>(axis.begin)),
+          scale(static_cast<double>(axis.end - axis.begin) / axis.to),
+          filter_scale(std::max(scale, 1.0)),
+          support(radius * filter_scale) {}
 
     std::int32_t most_taps() const noexcept { return 2 * static_cast<std::int32_t>(std::ceil(support)) + 1; }
 };
@@ -96,14 +121,14 @@ struct OutputBlock {
     double sum[kBlockOutputs];
 
     // The casts truncate, as C does in Pillow.
-    OutputBlock(const FilterShape& shape, std::int32_t from, std::int32_t first_output, std::int32_t output_count)
+    OutputBlock(const FilterShape& shape, std::int32_t first_output, std::int32_t output_count)
         : outputs(output_count) {
         for (std::int32_t i = 0; i < outputs; ++i) {
-            center[i] = (first_output + i + 0.5) * shape.scale;
+            center[i] = shape.begin + (first_output + i + 0.5) * shape.scale;
             const auto begin = static_cast<std::int32_t>(center[i] - shape.support + 0.5);
             const auto end = static_cast<std::int32_t>(center[i] + shape.support + 0.5);
             first[i] = begin < 0 ? 0 : begin;
-            count[i] = (end > from ? from : end) - first[i];
+            count[i] = (end > shape.from ? shape.from : end) - first[i];
             most_taps = most_taps > count[i] ? most_taps : count[i];
         }
     }
@@ -166,20 +191,20 @@ struct InputSpan {
     std::int32_t length;
 };
 
-InputSpan input_of(std::int32_t from, std::int32_t to, std::int32_t begin, std::int32_t count,
+InputSpan input_of(const ResizedAxis& axis, std::int32_t begin, std::int32_t count,
                    Interpolation interpolation) noexcept {
-    if (from == to) return {begin, count};
-    const FilterShape shape(from, to, filter_of(interpolation).support);
-    const OutputBlock front(shape, from, begin, 1);
-    const OutputBlock back(shape, from, begin + count - 1, 1);
+    if (axis.stays()) return {begin, count};
+    const FilterShape shape(axis, filter_of(interpolation).support);
+    const OutputBlock front(shape, begin, 1);
+    const OutputBlock back(shape, begin + count - 1, 1);
     return {front.first[0], back.first[0] + back.count[0] - front.first[0]};
 }
 
 }  // namespace
 
-Region resize_source(ImageSize from, ImageSize to, const Region& window, Interpolation interpolation) noexcept {
-    const InputSpan x = input_of(from.width, to.width, window.left, window.width, interpolation);
-    const InputSpan y = input_of(from.height, to.height, window.top, window.height, interpolation);
+Region resize_source(const ResizeShape& shape, const Region& window, Interpolation interpolation) noexcept {
+    const InputSpan x = input_of(horizontal_axis(shape), window.left, window.width, interpolation);
+    const InputSpan y = input_of(vertical_axis(shape), window.top, window.height, interpolation);
     return {x.begin, y.begin, x.length, y.length};
 }
 
@@ -190,10 +215,10 @@ bool is_vertical_first(ResizeOrder order, ImageSize from, ImageSize to) noexcept
     return order == ResizeOrder::kPillow13 ? lost_rows > 2 * lost_columns : from.height > 100 * from.width;
 }
 
-Status ResizePlan::prepare_axis(std::int32_t from, std::int32_t to, std::int32_t begin, std::int32_t output_count,
+Status ResizePlan::prepare_axis(const ResizedAxis& resized, std::int32_t begin, std::int32_t output_count,
                                 Interpolation interpolation, Axis* axis) noexcept {
     const Filter filter = filter_of(interpolation);
-    const FilterShape shape(from, to, filter.support);
+    const FilterShape shape(resized, filter.support);
     const std::int32_t stride = shape.most_taps();
     const auto outputs = static_cast<std::size_t>(output_count);
     std::size_t words = 0;
@@ -211,9 +236,9 @@ Status ResizePlan::prepare_axis(std::int32_t from, std::int32_t to, std::int32_t
     std::int32_t* coefficients = count + outputs;
     axis->taps = {first, count, coefficients, stride};
     auto* weights = reinterpret_cast<double*>(weights_.data());
-    const std::int32_t origin = input_of(from, to, begin, output_count, interpolation).begin;
+    const std::int32_t origin = input_of(resized, begin, output_count, interpolation).begin;
     for (std::int32_t output = 0; output < output_count; output += kBlockOutputs) {
-        OutputBlock block(shape, from, begin + output, std::min(output_count - output, kBlockOutputs));
+        OutputBlock block(shape, begin + output, std::min(output_count - output, kBlockOutputs));
         block.compute_weights(shape, filter.weigh, weights);
         for (std::int32_t i = 0; i < block.outputs; ++i) *first++ = block.first[i] - origin;
         count = std::copy_n(block.count, block.outputs, count);
@@ -223,21 +248,19 @@ Status ResizePlan::prepare_axis(std::int32_t from, std::int32_t to, std::int32_t
     return Status::ok();
 }
 
-Status ResizePlan::prepare(ImageSize from, ImageSize to, const Region& window, Interpolation interpolation,
+Status ResizePlan::prepare(const ResizeShape& shape, const Region& window, Interpolation interpolation,
                            ResizeOrder order) noexcept {
     job_ = {};
     job_.width = window.width;
     job_.height = window.height;
-    job_.is_vertical_first = is_vertical_first(order, from, to);
-    if (from.width != to.width) {
-        const Status status =
-            prepare_axis(from.width, to.width, window.left, window.width, interpolation, &horizontal_);
+    job_.is_vertical_first = is_vertical_first(order, shape.from, shape.to);
+    if (const ResizedAxis axis = horizontal_axis(shape); !axis.stays()) {
+        const Status status = prepare_axis(axis, window.left, window.width, interpolation, &horizontal_);
         if (!status.is_ok()) return status;
         job_.horizontal = &horizontal_.taps;
     }
-    if (from.height != to.height) {
-        const Status status =
-            prepare_axis(from.height, to.height, window.top, window.height, interpolation, &vertical_);
+    if (const ResizedAxis axis = vertical_axis(shape); !axis.stays()) {
+        const Status status = prepare_axis(axis, window.top, window.height, interpolation, &vertical_);
         if (!status.is_ok()) return status;
         job_.vertical = &vertical_.taps;
     }

@@ -42,10 +42,39 @@ struct EnumNames<ResizeOrder> {
         {"pillow13", ResizeOrder::kPillow13}};
 };
 
+// By the sizes of whole images, also where only a box of one is resized.
 bool is_vertical_first(ResizeOrder order, ImageSize from, ImageSize to) noexcept;
 
-// The part of a `from` image that decides `window` of its resize to `to`, with any interpolation but kNearest.
-Region resize_source(ImageSize from, ImageSize to, const Region& window, Interpolation interpolation) noexcept;
+// A part of an image, in pixels and fractions of one. Pillow takes it as float32, and so do its sums.
+struct FloatBox {
+    float left = 0.0F;
+    float top = 0.0F;
+    float right = 0.0F;
+    float bottom = 0.0F;
+};
+
+// `box` of a `from` image becomes a `to` image. Weights reach over pixels around the box as well. Sides are in
+// 1..kMaxResizedSide; the box lies inside of the image, and its sides are above 0.
+struct ResizeShape {
+    ImageSize from;
+    ImageSize to;
+    FloatBox box;
+
+    // Of a whole image.
+    ResizeShape(ImageSize source, ImageSize result) noexcept
+        : ResizeShape(source, {0.0F, 0.0F, static_cast<float>(source.width), static_cast<float>(source.height)},
+                      result) {}
+    ResizeShape(ImageSize source, const FloatBox& part, ImageSize result) noexcept
+        : from(source), to(result), box(part) {}
+
+    bool has_whole_width() const noexcept { return box.left == 0.0F && box.right == static_cast<float>(from.width); }
+    bool has_whole_height() const noexcept { return box.top == 0.0F && box.bottom == static_cast<float>(from.height); }
+};
+
+// The part of the image that decides `window` of the result, with any interpolation but kNearest.
+Region resize_source(const ResizeShape& shape, const Region& window, Interpolation interpolation) noexcept;
+
+struct ResizedAxis;
 
 // Tap tables of the current resize; one per thread. Memory grows to the largest need and stays.
 class ResizePlan {
@@ -54,14 +83,14 @@ class ResizePlan {
     ResizePlan(const ResizePlan&) = delete;  // the job points into it
     ResizePlan& operator=(const ResizePlan&) = delete;
 
-    // Computes the tables for `from` -> `to`, sides in 1..kMaxResizedSide, of which at least one differs, with any
-    // interpolation but kNearest. An axis whose size stays has no pass, as in Pillow. The job gives `window` of the
-    // result, and its source is resize_source() of it. It is valid until the next call.
-    Status prepare(ImageSize from, ImageSize to, const Region& window, Interpolation interpolation,
+    // Computes the tables for `shape`, which changes something, with any interpolation but kNearest. An axis that stays
+    // as it is has no pass, as in Pillow. The job gives `window` of the result, and its source is resize_source() of
+    // it. It is valid until the next call.
+    Status prepare(const ResizeShape& shape, const Region& window, Interpolation interpolation,
                    ResizeOrder order) noexcept;
-    // All of the result.
+    // All of the result of resizing a whole image.
     Status prepare(ImageSize from, ImageSize to, Interpolation interpolation, ResizeOrder order) noexcept {
-        return prepare(from, to, {0, 0, to.width, to.height}, interpolation, order);
+        return prepare({from, to}, {0, 0, to.width, to.height}, interpolation, order);
     }
 
     const ResizeJob& job() const noexcept { return job_; }
@@ -73,8 +102,8 @@ class ResizePlan {
         AxisTaps taps;
     };
     // Of the outputs [begin, begin + count).
-    Status prepare_axis(std::int32_t from, std::int32_t to, std::int32_t begin, std::int32_t count,
-                        Interpolation interpolation, Axis* axis) noexcept;
+    Status prepare_axis(const ResizedAxis& resized, std::int32_t begin, std::int32_t count, Interpolation interpolation,
+                        Axis* axis) noexcept;
 
     Axis horizontal_;
     Axis vertical_;

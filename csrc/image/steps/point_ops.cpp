@@ -8,6 +8,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "base/span.h"
 #include "image/pixels/blend.h"
 #include "image/pixels/luma.h"
 #include "image/plan/argument_checks.h"
@@ -147,6 +148,22 @@ std::string Solarize::check() const {
 
 void Solarize::change(const PlanarImageView& pixels) const noexcept {
     map_values(make_table([&](std::int32_t value) { return value < threshold ? value : 255 - value; }), pixels);
+}
+
+std::string PointTable::check() const {
+    return table.size() == 3 * Table().size() ? "" : sentence("table", "768 bytes", table.size());
+}
+
+void PointTable::change(const PlanarImageView& pixels) const noexcept {
+    for (std::size_t plane = 0; plane < 3; ++plane) {
+        Table of_plane;
+        std::memcpy(of_plane.data(), table.data() + plane * of_plane.size(), of_plane.size());
+        map_values(of_plane, pixels, plane);
+    }
+}
+
+OperationReport PointTable::report() const {
+    return {"point", ByteSpan(reinterpret_cast<const std::uint8_t*>(table.data()), table.size())};
 }
 
 void Invert::change(const PlanarImageView& pixels) const noexcept {

@@ -1,8 +1,10 @@
-// Operations that look each value of a channel up in a table: ImageOps and two of ImageEnhance.
+// Operations that look each value of a channel up in a table: Image.point, ImageOps and two of ImageEnhance.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "image/steps/pixel_op.h"
 
@@ -45,6 +47,15 @@ struct Solarize final : InPlaceOp {
     std::string check() const override;
     void change(const PlanarImageView& pixels) const noexcept override;
     OperationReport report() const override { return {"solarize", threshold}; }
+};
+
+// Pillow's Image.point with a table for each channel.
+struct PointTable final : InPlaceOp {
+    std::vector<std::byte> table;  // 256 values of each channel
+
+    std::string check() const override;
+    void change(const PlanarImageView& pixels) const noexcept override;
+    OperationReport report() const override;
 };
 
 struct Invert final : InPlaceOp {

@@ -27,22 +27,26 @@ class VerticalFlip final : public Operation {
     OperationReport report() const override { return {"vflip"}; }
 };
 
+std::string check_of(const std::optional<double>& probability) {
+    return probability ? check_probability(*probability) : "";
+}
+
 }  // namespace
 
-std::string RandomHorizontalFlip::check() const { return check_probability(probability); }
+std::string RandomHorizontalFlip::check() const { return check_of(probability); }
 
 Status RandomHorizontalFlip::resolve(DrawSource* draws, Resolver* resolver) const noexcept {
-    if (draws->happens(probability)) {
+    if (!probability || draws->happens(*probability)) {
         resolver->make(HorizontalFlip());
         resolver->flip();
     }
     return Status::ok();
 }
 
-std::string RandomVerticalFlip::check() const { return check_probability(probability); }
+std::string RandomVerticalFlip::check() const { return check_of(probability); }
 
 Status RandomVerticalFlip::resolve(DrawSource* draws, Resolver* resolver) const noexcept {
-    if (draws->happens(probability)) {
+    if (!probability || draws->happens(*probability)) {
         resolver->make(VerticalFlip());
         resolver->move_pixels(resolver->size());
     }

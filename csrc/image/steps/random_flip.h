@@ -1,6 +1,7 @@
-// torchvision's RandomHorizontalFlip and RandomVerticalFlip.
+// torchvision's RandomHorizontalFlip and RandomVerticalFlip, and Pillow's flips, which are not random.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "image/plan/step.h"
@@ -8,16 +9,18 @@
 namespace fastload {
 
 struct RandomHorizontalFlip final : Step {
-    double probability = 0.5;
+    std::optional<double> probability;  // none: always, and without a draw
 
     std::string check() const override;
+    bool is_random() const noexcept override { return probability.has_value(); }
     Status resolve(DrawSource* draws, Resolver* resolver) const noexcept override;
 };
 
 struct RandomVerticalFlip final : Step {
-    double probability = 0.5;
+    std::optional<double> probability;  // none: always, and without a draw
 
     std::string check() const override;
+    bool is_random() const noexcept override { return probability.has_value(); }
     Status resolve(DrawSource* draws, Resolver* resolver) const noexcept override;
 };
 

@@ -29,8 +29,8 @@ class NearestResize final : public Operation {
 // With one of the filters.
 class FilteredResize final : public PartialOperation {
   public:
-    FilteredResize(ImageSize from, ImageSize to, Interpolation interpolation) noexcept
-        : from_(from), to_(to), window_{0, 0, to.width, to.height}, interpolation_(interpolation) {}
+    FilteredResize(const ResizeShape& shape, Interpolation interpolation) noexcept
+        : shape_(shape), window_{0, 0, shape.to.width, shape.to.height}, interpolation_(interpolation) {}
 
     Region make_only(const Region& window) noexcept override {
         window_ = window;
@@ -42,7 +42,7 @@ class FilteredResize final : public PartialOperation {
         Workspace& workspace = image->workspace();
         StripImageView strips;
         if (Status status = image->find_in_strips(source(), &strips); !status.is_ok()) return status;
-        Status status = workspace.resize_plan.prepare(from_, to_, window_, interpolation_, image->resize_order());
+        Status status = workspace.resize_plan.prepare(shape_, window_, interpolation_, image->resize_order());
         if (!status.is_ok()) return status;
         const ResizeJob& job = workspace.resize_plan.job();
         std::size_t scratch_size = 0;
@@ -50,19 +50,25 @@ class FilteredResize final : public PartialOperation {
             return image_too_large();
         }
         if (status = workspace.kernel_scratch.reserve(scratch_size); !status.is_ok()) return status;
-        const Placement placement = {to_, {0, 0, window_.width, window_.height}, window_.left, window_.top, false};
+        const Placement placement = {
+            shape_.to, {0, 0, window_.width, window_.height}, window_.left, window_.top, false};
         return image->replace(placement, {window_.width, window_.height}, [&](const PlanarImageView& rows) {
             workspace.kernels.resize(strips, job, workspace.kernel_scratch.data(), rows);
             return Status::ok();
         });
     }
-    OperationReport report() const override { return report_resize(to_, interpolation_); }
+    OperationReport report() const override {
+        OperationReport report = report_resize(shape_.to, interpolation_);
+        if (shape_.has_whole_width() && shape_.has_whole_height()) return report;
+        const auto& [left, top, right, bottom] = shape_.box;
+        for (const float edge : {left, top, right, bottom}) report.emplace_back(static_cast<double>(edge));
+        return report;
+    }
 
   private:
-    Region source() const noexcept { return resize_source(from_, to_, window_, interpolation_); }
+    Region source() const noexcept { return resize_source(shape_, window_, interpolation_); }
 
-    ImageSize from_;
-    ImageSize to_;
+    ResizeShape shape_;
     Region window_;  // the part of the result that is needed
     Interpolation interpolation_;
 };
@@ -76,8 +82,12 @@ void resize_image(ImageSize to, Interpolation interpolation, Resolver* resolver)
         resolver->make(NearestResize(to));
         resolver->move_pixels(to);
     } else {
-        resolver->move_needed_pixels(&resolver->make(FilteredResize(from, to, interpolation)), to);
+        filter_image({from, to}, interpolation, resolver);
     }
+}
+
+void filter_image(const ResizeShape& shape, Interpolation interpolation, Resolver* resolver) noexcept {
+    resolver->move_needed_pixels(&resolver->make(FilteredResize(shape, interpolation)), shape.to);
 }
 
 std::string Resize::check() const { return first_of(check_side("height", height), check_side("width", width)); }

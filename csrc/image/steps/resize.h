@@ -25,4 +25,7 @@ struct Resize final : Step {
 // Pillow.
 void resize_image(ImageSize to, Interpolation interpolation, Resolver* resolver) noexcept;
 
+// A resize of an image of shape.from that changes something, with any interpolation but kNearest.
+void filter_image(const ResizeShape& shape, Interpolation interpolation, Resolver* resolver) noexcept;
+
 }  // namespace fastload

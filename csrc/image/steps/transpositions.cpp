@@ -68,4 +68,18 @@ Status Rotate270::remake(const PlanarImageView& source, const PlanarImageView& d
     return Status::ok();
 }
 
+Status Transpose::remake(const PlanarImageView& source, const PlanarImageView& destination,
+                         AlignedBuffer*) const noexcept {
+    exchange_axes(source, destination, [](std::int32_t x) { return x; }, [](std::int32_t y) { return y; });
+    return Status::ok();
+}
+
+Status Transverse::remake(const PlanarImageView& source, const PlanarImageView& destination,
+                          AlignedBuffer*) const noexcept {
+    exchange_axes(
+        source, destination, [&](std::int32_t x) { return source.width - 1 - x; },
+        [&](std::int32_t y) { return source.height - 1 - y; });
+    return Status::ok();
+}
+
 }  // namespace fastload

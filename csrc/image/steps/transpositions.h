@@ -8,7 +8,7 @@ namespace fastload {
 // `destination` has the size of `source` and does not overlap it.
 void flip_vertically(const PlanarImageView& source, const PlanarImageView& destination) noexcept;
 
-// Counter-clockwise; width and height change places.
+// Counter-clockwise.
 struct Rotate90 final : RemakingOp {
     ImageSize size_after(ImageSize size) const noexcept override { return {size.height, size.width}; }
     Status remake(const PlanarImageView& source, const PlanarImageView& destination,
@@ -20,6 +20,22 @@ struct Rotate180 final : RemakingOp {
     Status remake(const PlanarImageView& source, const PlanarImageView& destination,
                   AlignedBuffer* scratch) const noexcept override;
     OperationReport report() const override { return {"rotate180"}; }
+};
+
+// At the main diagonal.
+struct Transpose final : RemakingOp {
+    ImageSize size_after(ImageSize size) const noexcept override { return {size.height, size.width}; }
+    Status remake(const PlanarImageView& source, const PlanarImageView& destination,
+                  AlignedBuffer* scratch) const noexcept override;
+    OperationReport report() const override { return {"transpose"}; }
+};
+
+// At the other one.
+struct Transverse final : RemakingOp {
+    ImageSize size_after(ImageSize size) const noexcept override { return {size.height, size.width}; }
+    Status remake(const PlanarImageView& source, const PlanarImageView& destination,
+                  AlignedBuffer* scratch) const noexcept override;
+    OperationReport report() const override { return {"transverse"}; }
 };
 
 struct Rotate270 final : RemakingOp {

@@ -1,0 +1,166 @@
+"""torch's DataLoader and fastload's in turn, every run a process of its own, their batches compared."""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from importlib import metadata
+from statistics import median
+from typing import Any
+
+from benchmarks._machine import describe_machine
+from benchmarks._process_tree import cpu_seconds, own_pss_bytes, process_tree, unmapped_shared_bytes, wait_until_at_rest
+
+LOADERS = ("torch", "fastload")
+
+Figures = dict[str, Any]
+Rounds = dict[str, list[Figures]]
+
+_PACKAGES = {"torch": "torch", "numpy": "numpy", "PIL": "pillow"}
+
+
+class BatchesDiffer(Exception):
+    """The loaders did not give the same batches: no figure is worth showing."""
+
+
+# ---- in the program that is called -----------------------------------------------------------------------------------
+
+
+def run_rounds(name: str, commands: Mapping[str, Sequence[str]], num_rounds: int) -> Rounds:
+    """The figures of one data set, the loaders taking turns.
+
+    Args:
+        name: Of the data set.
+        commands: Loader -> module and arguments of the child that prints what `measure` gives.
+        num_rounds: Of each loader.
+
+    Raises:
+        BatchesDiffer: As soon as two runs' batches do.
+    """
+    rounds: Rounds = {loader: [] for loader in commands}
+    for _ in range(num_rounds):
+        for loader, command in commands.items():
+            rounds[loader].append(_run_child(command))
+        check_batches({name: rounds})
+    return rounds
+
+
+def check_batches(found: Mapping[str, Rounds]) -> None:
+    """Raises BatchesDiffer where the loaders did not give the same batches."""
+    for name, rounds in found.items():
+        if len({one["sha256"] for figures in rounds.values() for one in figures}) != 1:
+            raise BatchesDiffer(f"{name}: the batches differ: no figure is worth showing")
+
+
+def medians(rounds: Sequence[Figures]) -> dict[str, float]:
+    """Of each figure that is a number."""
+    names = [name for name, value in rounds[0].items() if isinstance(value, (int, float))]
+    return {name: median(one[name] for one in rounds) for name in names}
+
+
+def median_ratio(rounds: Rounds, loader: str, name: str) -> float:
+    """How many times torch's figure the loader's is: the median of the single rounds' ratios.
+
+    Other work on the machine slows both loaders of a round.
+    """
+    pairs = zip(rounds[loader], rounds["torch"], strict=True)
+    return float(median(mine[name] / other[name] for mine, other in pairs))
+
+
+def make_record(
+    found: Mapping[str, Rounds],
+    machine: Mapping[str, Any],
+    settings: Mapping[str, Any],
+    packages: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """For a JSON file.
+
+    Args:
+        machine: What `describe_machine` gave at the start.
+        packages: Key in the record -> distribution, for versions beside those of torch, NumPy and Pillow.
+    """
+    distributions = {**_PACKAGES, **(packages or {})}
+    versions = {"python": sys.version.split()[0]}
+    versions |= {name: metadata.version(distribution) for name, distribution in distributions.items()}
+    at_the_end = describe_machine()["load_average_1_minute"]
+    return {
+        "machine": {**machine, "load_average_1_minute_at_the_end": at_the_end},
+        "versions": versions,
+        "settings": dict(settings),
+        "rounds": dict(found),
+    }
+
+
+def _run_child(command: Sequence[str]) -> Figures:
+    # NumPy's matrix products in one thread: torch's loader and fastload's are to have the processors for theirs.
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+    whole = [sys.executable, "-W", "ignore", "-m", *command]
+    result = subprocess.run(whole, check=True, stdout=subprocess.PIPE, text=True, env=environment)
+    figures: Figures = json.loads(result.stdout)
+    return figures
+
+
+# ---- in a child ------------------------------------------------------------------------------------------------------
+
+
+def measure(dataset: Any, loader_class: Any, batch_size: int, workers: int) -> Figures:
+    """A first epoch from a new loader, whose batches are kept in a sum; a timed one; one that is left waiting."""
+    import torch
+    from torch.utils._pytree import tree_leaves
+
+    def num_samples_of(batch: Any) -> int:
+        return len(tree_leaves(batch)[0])
+
+    torch.manual_seed(1)
+    gc.collect()
+    pid = os.getpid()
+    idle_bytes = own_pss_bytes(pid)
+    begin = time.perf_counter()
+    loader = loader_class(
+        dataset,
+        batch_size,
+        shuffle=not isinstance(dataset, torch.utils.data.IterableDataset),
+        num_workers=workers,
+        persistent_workers=True,
+    )
+    batches = iter(loader)
+    batch = next(batches)
+    first_batch_seconds = time.perf_counter() - begin
+    digest = hashlib.sha256()
+    while batch is not None:
+        for tensor in tree_leaves(batch):
+            digest.update(f"{type(tensor).__name__} {tensor.dtype} {tuple(tensor.shape)}".encode())
+            digest.update(tensor.numpy().tobytes())
+        batch = next(batches, None)
+    cpu_begin, begin = cpu_seconds(pid), time.perf_counter()
+    num_samples = sum(num_samples_of(batch) for batch in loader)
+    seconds, used = time.perf_counter() - begin, cpu_seconds(pid) - cpu_begin
+    batch = next(iter(loader))  # held, as a training step does
+    wait_until_at_rest(pid)
+    return {
+        "workers": workers,
+        "samples_per_second": num_samples / seconds,
+        "cpu_ms_per_sample": 1000 * used / num_samples,
+        "first_batch_seconds": first_batch_seconds,
+        "added_mib": (own_pss_bytes(pid) + unmapped_shared_bytes(pid) - idle_bytes) / 2**20,
+        "processes": len(process_tree(pid)),
+        "sha256": digest.hexdigest(),
+        **_image_counts(loader),
+    }
+
+
+def _image_counts(loader: Any) -> dict[str, int]:
+    """Images that fastload decoded, and those of them that native code did; nothing of a loader without counters."""
+    stats: Any = loader.stats() if hasattr(loader, "stats") else None
+    if stats is None or not hasattr(stats, "images_opened"):
+        return {}
+    return {
+        "images_decoded": stats.images_opened + stats.samples_native + stats.samples_fallback,
+        "images_decoded_natively": stats.images_native + stats.samples_native,
+    }

@@ -1,0 +1,95 @@
+"""The row of data sets as users write them: every pattern gives both loaders' batches alike, or there is no figure."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from image_folders import make_clean_folder
+from torch.utils.data import DataLoader
+
+import fastload
+from benchmarks import __main__ as command
+from benchmarks import _turns, user_datasets
+from benchmarks._turns import measure
+from benchmarks._user_datasets import PATTERNS, Files, Pattern
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    return make_clean_folder(tmp_path / "data", 4)
+
+
+def only(monkeypatch: pytest.MonkeyPatch, name: str, pattern: Pattern) -> None:
+    monkeypatch.setattr(user_datasets, "PATTERNS", {name: pattern})
+
+
+@pytest.mark.parametrize("name", list(PATTERNS))
+def test_both_loaders_give_the_same_batches_of_every_pattern(data: Path, tmp_path: Path, name: str) -> None:
+    pattern = PATTERNS[name]
+    if not pattern.is_installed:
+        pytest.skip(f"{pattern.package} is not installed")
+    files = Files(data, tmp_path, 8)
+    if pattern.write is not None:
+        pattern.write(files)
+    theirs, ours = (measure(pattern.make(files), loader, 4, 1) for loader in (DataLoader, fastload.DataLoader))
+    assert ours["sha256"] == theirs["sha256"]
+    assert ours["images_decoded_natively"] == ours["images_decoded"]
+    assert (ours["images_decoded"] > 0) == (name != "arrays")
+
+
+def test_the_row_is_compared_and_recorded(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    only(monkeypatch, "list-eval", PATTERNS["list-eval"])
+    arguments = ["--rows", "user_datasets", "--data", str(data), "--out", str(tmp_path), "--name", "mine", "--quick"]
+    assert command.main([*arguments, "--images", "8", "--batch-size", "4"]) == 0
+    record = json.loads((tmp_path / "mine-user_datasets-1.json").read_text())
+    assert list(record["rounds"]) == ["list-eval"]
+    assert {"torch", "torchvision", "PIL", "numpy"} <= set(record["versions"])
+    (ours,) = record["rounds"]["list-eval"]["fastload"]
+    assert ours["images_decoded_natively"] == ours["images_decoded"] > 0
+
+
+def test_different_batches_end_the_run_with_the_patterns_name(
+    data: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    only(monkeypatch, "list-eval", PATTERNS["list-eval"])
+    monkeypatch.setattr(_turns, "_run_child", lambda command: {"sha256": command[-1]})
+    assert user_datasets.main(["--data", str(data)]) == 2
+    printed = capsys.readouterr()
+    assert "list-eval: the batches differ" in printed.err
+    assert printed.out == ""
+
+
+def test_a_pattern_whose_package_is_missing_is_skipped_and_says_so(
+    data: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    only(monkeypatch, "other", Pattern("of nobody", lambda files: None, package="no_such_package"))
+    assert user_datasets.main(["--data", str(data)]) == 0
+    assert "other: skipped, no_such_package is not installed" in capsys.readouterr().out
+
+
+def test_ratios_are_those_of_the_rounds_and_the_share_that_of_all_images() -> None:
+    def one(speed: float, cpu: float, **counts: int) -> dict[str, Any]:
+        return {"samples_per_second": speed, "cpu_ms_per_sample": cpu, **counts}
+
+    theirs = [one(100, 8), one(50, 16)]
+    counts = {"images_decoded": 10, "images_decoded_natively": 5}
+    table = user_datasets.format_table({"clip": {"torch": theirs, "fastload": [one(300, 2, **counts)] * 2}})
+    # Sixteen images a sample; ratios 3 and 6 in the two rounds.
+    assert [cell.strip() for cell in table.splitlines()[-1].split("|")[1:-1]] == [
+        "clip",
+        "1200",
+        "4800",
+        "4.50x",
+        "5.33x",
+        "50%",
+    ]
+
+
+def test_the_table_of_the_page_is_that_of_the_record() -> None:
+    record = json.loads((ROOT / "benchmarks" / "results" / "user-datasets.json").read_text())
+    assert user_datasets.format_page(record["rounds"]) in (ROOT / "docs" / "user-datasets.md").read_text()

@@ -1,0 +1,184 @@
+"""Image data sets as users write them: torch's DataLoader against fastload's, on as many cores as workers.
+
+    python -m benchmarks.user_datasets                            # every pattern, one worker on one core
+    python -m benchmarks.user_datasets --patterns list-train dino --workers 2
+    python -m benchmarks.user_datasets --data train --json mine.json
+    python -m benchmarks.user_datasets --page mine.json           # the table of docs/user-datasets.md
+
+Linux. `python -m benchmarks --rows user_datasets` is the same. Every run is a process of its own, and the loaders take
+turns. The batches of a first epoch are compared; where they differ the run ends with exit status 2, the pattern's name
+and no figure of it. Then an epoch is timed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tabulate import tabulate
+
+from benchmarks._machine import describe_machine
+from benchmarks._sample_set import DEFAULT_FOLDER, ensure_sample_set
+from benchmarks._turns import (
+    LOADERS,
+    BatchesDiffer,
+    Figures,
+    Rounds,
+    make_record,
+    measure,
+    median_ratio,
+    medians,
+    run_rounds,
+)
+from benchmarks._user_datasets import PATTERNS, Files
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = parse_arguments(arguments)
+    if options.child is not None:
+        print(json.dumps(_measure(options)))
+        return 0
+    if options.page is not None:
+        print(format_page(json.loads(options.page.read_text())["rounds"]))
+        return 0
+    machine = describe_machine()
+    if options.data is None:
+        options.data = ensure_sample_set(DEFAULT_FOLDER).root
+    try:
+        found = run_patterns(options)
+    except BatchesDiffer as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    print(format_table(found))
+    if options.json is not None:
+        names = ("patterns", "workers", "cores", "rounds", "samples", "batch_size")
+        settings = {name: getattr(options, name) for name in names}
+        own = {package: package for name in found if (package := PATTERNS[name].package) is not None}
+        record = make_record(found, machine, settings, {"torchvision": "torchvision", **own})
+        options.json.parent.mkdir(parents=True, exist_ok=True)
+        options.json.write_text(json.dumps(record, indent=1) + "\n")
+    return 0
+
+
+def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.user_datasets",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("--patterns", nargs="+", choices=PATTERNS, default=list(PATTERNS), help="default: all")
+    add("--workers", type=int, default=1, help="processes or threads, each on a core (default: %(default)s)")
+    add("--cores", type=int, nargs="+", help="cores to pin to (default: the first, as many as workers)")
+    add("--rounds", type=int, default=3, help="of each loader; medians are shown")
+    add("--samples", type=int, help="in an epoch (default: each pattern's own)")
+    add("--batch-size", type=int, help="default: each pattern's own")
+    add("--data", type=Path, help="folder with one folder of images per class (default: a sample set made here)")
+    add("--json", type=Path, help="write the figures to this file")
+    add("--page", type=Path, metavar="JSON", help="only print the table of docs/user-datasets.md, from such a file")
+    add("--made", type=Path, help=argparse.SUPPRESS)
+    add("--child", choices=LOADERS, help=argparse.SUPPRESS)
+    return parser.parse_args(arguments)
+
+
+def run_patterns(options: argparse.Namespace) -> dict[str, Rounds]:
+    """The figures of each pattern that is installed.
+
+    Raises:
+        BatchesDiffer: The loaders' batches do.
+    """
+    found = {}
+    with _pinned_to(options.cores or sorted(os.sched_getaffinity(0))[: max(1, options.workers)]):
+        for name in options.patterns:
+            if PATTERNS[name].is_installed:
+                found[name] = _run_pattern(name, options)
+                print(f"{name}: equal, {_ratio(found[name])}", flush=True)
+            else:
+                print(f"{name}: skipped, {PATTERNS[name].package} is not installed (benchmarks/requirements.txt)")
+    return found
+
+
+def _run_pattern(name: str, options: argparse.Namespace) -> Rounds:
+    pattern = PATTERNS[name]
+    num_samples = options.samples or pattern.num_samples
+    with tempfile.TemporaryDirectory() as folder:
+        files = Files(options.data, Path(folder), num_samples)
+        if pattern.write is not None:
+            pattern.write(files)
+        command = ["benchmarks.user_datasets", "--patterns", name, "--workers", str(options.workers)]
+        command += ["--samples", str(num_samples), "--batch-size", str(options.batch_size or pattern.batch_size)]
+        command += ["--data", str(files.root), "--made", str(files.made)]
+        return run_rounds(name, {loader: [*command, "--child", loader] for loader in LOADERS}, options.rounds)
+
+
+@contextlib.contextmanager
+def _pinned_to(cores: Sequence[int]) -> Iterator[None]:
+    """In it this thread, and processes that it starts, run on these cores."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, cores)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+def format_table(found: Mapping[str, Rounds]) -> str:
+    """A line for each pattern: medians, and the medians of the rounds' ratios."""
+    lines = []
+    for name, rounds in found.items():
+        images = PATTERNS[name].images_per_sample
+        theirs, ours = (images * medians(rounds[loader])["samples_per_second"] for loader in LOADERS)
+        lines.append((name, f"{theirs:.0f}", f"{ours:.0f}", _ratio(rounds), _cpu_ratio(rounds), _native_share(rounds)))
+    headers = ("pattern", "torch images/s", "fastload images/s", "ratio", "CPU time, ratio", "decoded natively")
+    return str(tabulate(lines, headers=headers, tablefmt="pipe", disable_numparse=True))
+
+
+def format_page(found: Mapping[str, Rounds]) -> str:
+    """The table of docs/user-datasets.md. What is in a record was equal: otherwise there would be none."""
+    lines = [
+        (PATTERNS[name].what, "yes", _native_share(rounds), _ratio(rounds), _cpu_ratio(rounds))
+        for name, rounds in found.items()
+    ]
+    headers = ("data set", "equal", "decoded natively", "images/s, times torch's", "CPU time, torch's by ours")
+    return str(tabulate(lines, headers=headers, tablefmt="pipe", disable_numparse=True))
+
+
+def _ratio(rounds: Rounds) -> str:
+    return f"{median_ratio(rounds, 'fastload', 'samples_per_second'):.2f}x"
+
+
+def _cpu_ratio(rounds: Rounds) -> str:
+    """How many times fastload's CPU time per sample torch's is, over all processes."""
+    return f"{1 / median_ratio(rounds, 'fastload', 'cpu_ms_per_sample'):.2f}x"
+
+
+def _native_share(rounds: Rounds) -> str:
+    decoded, natively = (
+        sum(one[name] for one in rounds["fastload"]) for name in ("images_decoded", "images_decoded_natively")
+    )
+    return f"{natively / decoded:.0%}" if decoded else "no JPEG"
+
+
+# ---- in a child ------------------------------------------------------------------------------------------------------
+
+
+def _measure(options: argparse.Namespace) -> Figures:
+    import torch.utils.data
+
+    import fastload
+
+    (name,) = options.patterns
+    loader_class: Any = torch.utils.data.DataLoader if options.child == "torch" else fastload.DataLoader
+    dataset = PATTERNS[name].make(Files(options.data, options.made, options.samples))
+    return measure(dataset, loader_class, options.batch_size, options.workers)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,90 @@
+#include "codec/jpeg/file_check.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <numeric>
+
+#include "codec/jpeg/scan_grid.h"
+
+namespace fastload::jpeg {
+namespace {
+
+constexpr std::size_t kEoiBytes = 2;
+
+// The place of the marker behind the data that begin at `offset`.
+Status find_end_of_data(ByteSpan file, std::size_t offset, std::size_t* end_offset) noexcept {
+    while (true) {
+        const void* const found = std::memchr(file.data() + offset, 0xFF, file.size() - offset);
+        if (found == nullptr) break;
+        const auto at = static_cast<std::size_t>(static_cast<const std::uint8_t*>(found) - file.data());
+        if (file.size() - at < 2) break;
+        const std::uint8_t code = file[at + 1];
+        const bool is_restart = code >= 0xD0 && code <= 0xD7;
+        if (code == 0xFF) return Status::irregular("fill bytes in a scan", at);
+        if (code != 0 && !is_restart) {
+            *end_offset = at;
+            return Status::ok();
+        }
+        offset = at + 2;
+    }
+    return Status::irregular("the file ends inside a scan", file.size());
+}
+
+// The sizes of differences are a table's symbols.
+int largest_size(const HuffmanSpec& table) noexcept {
+    const int count = std::accumulate(table.code_counts, table.code_counts + 16, 0);
+    return count == 0 ? 0 : *std::max_element(table.symbols, table.symbols + std::min(count, 256));
+}
+
+// Whether a DC prediction of a progressive file may leave 32 bits.
+Status check_predictions(const Frame& frame, const Scan& scan, const Tables& tables) noexcept {
+    if (!frame.is_progressive || !scan.is_dc() || scan.is_refinement()) return Status::ok();
+    std::uint64_t mcus = ScanGrid(frame, scan, McuWindow{}).mcu_count();
+    if (tables.restart_interval != 0) mcus = std::min<std::uint64_t>(mcus, tables.restart_interval);
+    for (int i = 0; i < scan.component_count; ++i) {
+        const FrameComponent& facts = frame.components[scan.components[i].component];
+        const int blocks_per_mcu = scan.component_count > 1 ? facts.horizontal * facts.vertical : 1;
+        const std::uint64_t largest = (std::uint64_t{1} << largest_size(tables.dc[scan.components[i].dc_slot])) - 1;
+        if (mcus * static_cast<unsigned>(blocks_per_mcu) * largest > INT32_MAX) {
+            return Status::irregular("DC predictions that may leave 32 bits", scan.data_offset);
+        }
+    }
+    return Status::ok();
+}
+
+}  // namespace
+
+Status check_file(ByteSpan file, const Header& header, const DecodeLimits& limits, DecodingTables* decoding,
+                  std::size_t* end_offset) noexcept {
+    Tables tables = header.tables;
+    Scan scan = header.first_scan;
+    ScanScript script;
+    bool is_end = false;
+    for (int number = 0; !is_end; ++number) {
+        Status status = script.accept(scan, number, limits);
+        if (status.is_ok()) status = decoding->match(header.frame, scan, tables);
+        if (status.is_ok()) status = check_predictions(header.frame, scan, tables);
+        if (status.is_ok()) status = find_end_of_data(file, scan.data_offset, end_offset);
+        if (status.is_ok()) {
+            status = read_to_next_scan(file, end_offset, header.frame, script, &tables, &scan, &is_end);
+        }
+        if (!status.is_ok()) return status;
+    }
+    return Status::ok();
+}
+
+Status read_to_next_scan(ByteSpan file, std::size_t* offset, const Frame& frame, const ScanScript& script,
+                         Tables* tables, Scan* scan, bool* is_end) noexcept {
+    const std::size_t begin = *offset;
+    const Status status = read_segments_between_scans(file, offset, frame, tables, scan, is_end);
+    const bool is_complete = script.is_complete(frame.component_count);
+    if (!frame.is_progressive && is_complete && !(status.is_ok() && *is_end && *offset == begin + kEoiBytes)) {
+        return Status::irregular("the last scan is not followed by EOI", begin);
+    }
+    if (!status.is_ok() || !*is_end || is_complete) return status;
+    return frame.is_progressive ? Status::unsupported("a progressive file that does not bring all bits", begin)
+                                : Status::irregular("EOI before the last component's scan", begin);
+}
+
+}  // namespace fastload::jpeg

@@ -1,0 +1,135 @@
+"""What stands in an image until its pixels are asked for.
+
+Note [deferred images]
+An image of this kind is Pillow's own ``PIL.Image.Image``: programs ask for its type, compare and pickle it. Only what
+it has in ``_im``, where Pillow's memory with the pixels is otherwise, is a `Deferred`. Pillow reaches its memory
+through the property ``Image.im``, which asks ``isinstance(self._im, DeferredError)`` first and then reads ``_im``
+again. The first makes Python ask for the ``__class__`` of what is there, and that makes the pixels and puts them in its
+own place. A Deferred is false, as Pillow asks ``self._im and self._im.readonly``.
+"""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from fastload import _native
+from fastload._images._source import ImageSource, Steps, plan_of
+
+
+class Deferred:
+    """Makes the pixels of one image when they are asked for. Thread-safe.
+
+    Args:
+        source: Where they come from; None where they are there.
+        steps: What has been asked of the image since it was opened.
+        mode: Of the image, "RGB" or "L". Gray images are RGB with three times the same channel until the end.
+        size: (width, height)
+    """
+
+    __slots__ = ("_image", "_made", "_recipe", "mode", "size")
+
+    def __init__(self, source: ImageSource | None, steps: Steps, mode: str, size: tuple[int, int]) -> None:
+        self.mode = mode
+        self.size = size
+        self._recipe = None if source is None else (source, steps)
+        self._made: dict[str, Any] = {}  # "pixels": bytes; "core": Pillow's memory
+        self._image: weakref.ref[Image.Image] | None = None
+
+    @classmethod
+    def of_pixels(cls, pixels: NDArray[np.uint8]) -> Deferred:
+        """Of an RGB image that native code has made: uint8 [height, width, 3]."""
+        height, width, _ = pixels.shape
+        deferred = cls(None, (), "RGB", (width, height))
+        deferred._made["pixels"] = pixels.tobytes()
+        return deferred
+
+    def stand_in(self, image: Image.Image) -> None:
+        """Puts this in the place of the pixels of `image`."""
+        self._image = weakref.ref(image)
+        vars(image)["_im"] = self
+
+    @property
+    def recipe(self) -> tuple[ImageSource, Steps] | None:
+        """Source and steps; None when the pixels have been made."""
+        return self._recipe
+
+    def pixels(self) -> bytes | None:
+        """height * width * channels bytes, as Image.tobytes() gives them; None where Pillow has them by now."""
+        recipe, pixels = self._recipe, self._made.get("pixels")
+        if recipe is None or pixels is not None:
+            return pixels
+        source, steps = recipe
+        array = source.run(plan_of(steps))
+        pixels = self._made.setdefault("pixels", (array[:, :, 0] if self.mode == "L" else array).tobytes())
+        self._recipe = None
+        return pixels  # type: ignore[no-any-return]
+
+    def make(self) -> Any:
+        """Pillow's memory with the pixels, which the image has from now on."""
+        if "core" not in self._made and (pixels := self.pixels()) is not None:
+            # Of several threads that make it, one is first.
+            self._made.setdefault("core", Image.frombytes(self.mode, self.size, pixels).im)
+        core = self._made["core"]
+        self._made.pop("pixels", None)
+        image = None if self._image is None else self._image()
+        if image is not None:
+            _native.exchange_item(vars(image), "_im", self, core)
+        return core
+
+    def __bool__(self) -> bool:
+        return False
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        core = self.make()
+        # Another image may have taken over the attributes of the one that this was made for.
+        asking = sys._getframe(1).f_locals.get("self")
+        if issubclass(type(asking), Image.Image):
+            _native.exchange_item(vars(asking), "_im", self, core)
+        return type(core)
+
+    def __getattr__(self, name: str) -> Any:
+        """What Pillow's memory has."""
+        return getattr(self.make(), name)
+
+
+def is_deferred(image: Image.Image) -> bool:
+    """Whether pixels of `image` are still to be made natively."""
+    held = vars(image).get("_im")
+    return type(held) is Deferred and held.recipe is not None
+
+
+class DeferredAccess:
+    """What ``Image.load()`` gives for a deferred image: Pillow's pixel access, made when it is used."""
+
+    __slots__ = ("_access", "_deferred", "_readonly")
+    __iter__ = None  # Python would count from 0
+
+    def __init__(self, deferred: Deferred, readonly: int) -> None:
+        self._deferred = deferred
+        self._readonly = readonly
+        self._access: Any = None
+
+    def _made(self) -> Any:
+        if self._access is None:
+            self._access = self._deferred.make().pixel_access(self._readonly)
+        return self._access
+
+    def __getitem__(self, position: Any) -> Any:
+        return self._made()[position]
+
+    def __setitem__(self, position: Any, value: Any) -> None:
+        self._made()[position] = value
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._made(), name)
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        return type(self._made())

@@ -1,0 +1,290 @@
+"""Pillow's methods that deferred images remember, exchanged for others that look whether an image is one.
+
+They take plain forms only (_plain_forms.py); anything else goes to Pillow's own method, which asks for the pixels.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from types import FrameType, FunctionType
+from typing import Any
+
+from PIL import Image, ImageFile
+from PIL.JpegImagePlugin import JpegImageFile
+
+from fastload import _native
+from fastload._images._deferred import Deferred, DeferredAccess
+from fastload._images._opened import load_at_once, load_deferred, marks
+from fastload._images._plain_forms import blur_op, is_inside, is_pillows, resize_step, table_op
+from fastload._images._source import Steps
+from fastload._pillow import _pillow
+
+_Method = Callable[..., Any]
+
+_TRANSPOSITIONS: tuple[Callable[[], _native.Step], ...] = (
+    lambda: _native.RandomHorizontalFlip(probability=None),
+    lambda: _native.RandomVerticalFlip(probability=None),
+    lambda: _native.ApplyOp(op=_native.Rotate90(), probability=None),
+    lambda: _native.ApplyOp(op=_native.Rotate180(), probability=None),
+    lambda: _native.ApplyOp(op=_native.Rotate270(), probability=None),
+    lambda: _native.ApplyOp(op=_native.Transpose(), probability=None),
+    lambda: _native.ApplyOp(op=_native.Transverse(), probability=None),
+)
+
+
+def _may_remember(image: Image.Image) -> bool:
+    """Whether `image` is deferred, or may become so when it is loaded. Asked of every image of the program."""
+    held: Any = getattr(image, "_im", None)  # a class of the user's may have images without it
+    if type(held) is Deferred:
+        return held.recipe is not None
+    return held is None and marks.has(image)
+
+
+def _remembered(image: Image.Image) -> tuple[Any, Steps, Deferred] | None:
+    """Source, steps and pixels to come, loaded if need be; None where Pillow has loaded it."""
+    held: Any = image._im
+    if held is None:
+        held = load_deferred(image)
+    if type(held) is not Deferred or type(image) not in (Image.Image, JpegImageFile):
+        return None
+    recipe = held.recipe
+    if recipe is None or sum(step.max_operations for step in recipe[1]) >= _native.MAX_OPERATIONS:
+        return None
+    return (*recipe, held)
+
+
+def _derived(
+    image: Image.Image, step: _native.Step | None, size: tuple[int, int] | None = None, mode: str | None = None
+) -> Image.Image | None:
+    """The image behind one more step; None where `image` turns out not to be deferred."""
+    remembered = _remembered(image)
+    if remembered is None:
+        return None
+    source, steps, deferred = remembered
+    derived = Deferred(source, steps if step is None else (*steps, step), mode or deferred.mode, size or deferred.size)
+    made = image._new(derived)  # type: ignore[arg-type]  # which asks for its mode and size
+    derived.stand_in(made)
+    return made
+
+
+def _load(pillows: _Method) -> _Method:
+    def load(self: Image.Image) -> Any:
+        held: Any = self._im
+        if type(held) is Deferred and self.palette is None:
+            return DeferredAccess(held, self.readonly)
+        return pillows(self)
+
+    return load
+
+
+def _load_file(pillows: _Method) -> _Method:
+    def load(self: ImageFile.ImageFile) -> Any:
+        if self._im is None and marks.has(self) and (deferred := load_deferred(self)) is not None:
+            return DeferredAccess(deferred, self.readonly)
+        return pillows(self)
+
+    return load
+
+
+def _load_file_at_once(pillows: _Method) -> _Method:
+    """For a Pillow whose images cannot be deferred."""
+
+    def load(self: ImageFile.ImageFile) -> Any:
+        load_at_once(self)
+        return pillows(self)
+
+    return load
+
+
+def _copy(pillows: _Method) -> _Method:
+    def copy(self: Image.Image) -> Image.Image:
+        if _may_remember(self) and (made := _derived(self, None)) is not None:
+            return made
+        return pillows(self)  # type: ignore[no-any-return]
+
+    return copy
+
+
+def _convert(pillows: _Method) -> _Method:
+    def convert(self: Image.Image, mode: Any = None, *args: Any, **kwargs: Any) -> Image.Image:
+        if _may_remember(self) and not args and not kwargs and type(mode) is str and "transparency" not in self.info:
+            made = None
+            if mode == "RGB" or mode == self.mode == "L":
+                made = _derived(self, None, mode=mode)
+            elif mode == "L":
+                made = _derived(self, _native.ApplyOp(op=_native.Grayscale(), probability=None), mode=mode)
+            if made is not None:
+                return made
+        if type(mode) is str and mode.startswith("BGR;"):  # of which Pillow 11 warns, where it is called
+            return _called_from(sys._getframe(1), functools.partial(pillows, self, mode, *args, **kwargs))
+        return pillows(self, mode, *args, **kwargs)  # type: ignore[no-any-return]
+
+    return convert
+
+
+def _called_from(caller: FrameType, function: Callable[[], Image.Image]) -> Image.Image:
+    """Calls it so that a warning with stacklevel finds the place of `caller` as the caller of `function`."""
+    code = compile("\n" * (caller.f_lineno - 1) + "function()", caller.f_code.co_filename, "eval")
+    return eval(code, caller.f_globals, {"function": function})  # type: ignore[no-any-return]
+
+
+def _crop(pillows: _Method) -> _Method:
+    has_shortcut = int(_pillow.pillow_info().version.split(".")[0]) >= 13
+
+    def crop(self: Image.Image, box: Any = None) -> Image.Image:
+        if _may_remember(self) and (box is None or is_inside(box, self.size)):
+            step = size = None
+            if box is not None:
+                left, top, right, bottom = box
+                size = (right - left, bottom - top)
+                step = _native.FixedCrop(left=left, top=top, width=size[0], height=size[1])
+            made = _derived(self, step, size)
+            if made is not None:
+                if size is not None and not (has_shortcut and box == (0, 0, *self.size)):
+                    Image._decompression_bomb_check(size)
+                return made
+        return pillows(self, box)  # type: ignore[no-any-return]
+
+    return crop
+
+
+def _resize(pillows: _Method) -> _Method:
+    def resize(self: Image.Image, size: Any, resample: Any = None, *args: Any, **kwargs: Any) -> Image.Image:
+        if _may_remember(self) and (step := resize_step(self.size, size, resample, args, kwargs)) is not None:
+            width, height = size
+            made = _derived(self, step, (width, height))
+            if made is not None:
+                return made
+        return pillows(self, size, resample, *args, **kwargs)  # type: ignore[no-any-return]
+
+    return resize
+
+
+def _transpose(pillows: _Method) -> _Method:
+    def transpose(self: Image.Image, method: Any) -> Image.Image:
+        if _may_remember(self) and isinstance(method, int) and 0 <= method < len(_TRANSPOSITIONS):
+            size = self.size
+            made = _derived(self, _TRANSPOSITIONS[method](), size if method in (0, 1, 3) else (size[1], size[0]))
+            if made is not None:
+                return made
+        return pillows(self, method)  # type: ignore[no-any-return]
+
+    return transpose
+
+
+def _filter(pillows: _Method) -> _Method:
+    def filter(self: Image.Image, filter: Any) -> Image.Image:
+        if _may_remember(self) and (op := blur_op(filter)) is not None:
+            made = _derived(self, _native.ApplyOp(op=op, probability=None))
+            if made is not None:
+                return made
+        return pillows(self, filter)  # type: ignore[no-any-return]
+
+    return filter
+
+
+def _point(pillows: _Method) -> _Method:
+    def point(self: Image.Image, lut: Any, mode: Any = None) -> Image.Image:
+        if _may_remember(self) and mode is None:
+            if type(lut) is FunctionType and _remembered(self) is not None:  # which Pillow makes a table of, too
+                values = [lut(value) for value in range(256)]
+                lut = values * len(self.getbands())
+            op = table_op(lut, len(self.getbands()))
+            if op is not None:
+                made = _derived(self, _native.ApplyOp(op=op, probability=None))
+                if made is not None:
+                    return made
+        return pillows(self, lut, mode)  # type: ignore[no-any-return]
+
+    return point
+
+
+def _tobytes(pillows: _Method) -> _Method:
+    def tobytes(self: Image.Image, encoder_name: str = "raw", *args: Any) -> bytes:
+        if encoder_name == "raw" and not args:
+            held: Any = getattr(self, "_im", None)
+            if held is None and marks.has(self):
+                held = load_deferred(self)
+            if type(held) is Deferred and (pixels := held.pixels()) is not None:
+                return pixels
+        return pillows(self, encoder_name, *args)  # type: ignore[no-any-return]
+
+    return tobytes
+
+
+_Exchange = tuple[type, str, Callable[[_Method], _Method]]
+_REMEMBERED: tuple[_Exchange, ...] = (
+    (Image.Image, "load", _load),
+    (ImageFile.ImageFile, "load", _load_file),
+    (Image.Image, "copy", _copy),
+    (Image.Image, "convert", _convert),
+    (Image.Image, "crop", _crop),
+    (Image.Image, "transpose", _transpose),
+    (Image.Image, "point", _point),
+    (Image.Image, "tobytes", _tobytes),
+)
+# Pillow-SIMD has an arithmetic of its own.
+_BY_PILLOWS_ARITHMETIC: tuple[_Exchange, ...] = (
+    (Image.Image, "resize", _resize),
+    (Image.Image, "filter", _filter),
+)
+_AT_ONCE: tuple[_Exchange, ...] = ((ImageFile.ImageFile, "load", _load_file_at_once),)
+
+
+class PillowMethods:
+    """The exchange of Pillow's methods.
+
+    Attributes:
+        is_deferring: Whether images are deferred; else native code decodes them when Pillow would. None before the
+            first time.
+    """
+
+    def __init__(self) -> None:
+        self.is_deferring: bool | None = None
+        self._before: list[tuple[type, str, _Method, _Method]] = []
+
+    def exchange(self) -> None:
+        exchanges = _REMEMBERED if _pillow.pillow_info().is_simd else _REMEMBERED + _BY_PILLOWS_ARITHMETIC
+        self.is_deferring = all(is_pillows(owner, name) for owner, name, _ in exchanges) and _obeys()
+        for owner, name, make in exchanges if self.is_deferring else _AT_ONCE:
+            pillows = vars(owner)[name]
+            ours = functools.wraps(pillows)(make(pillows))
+            setattr(owner, name, ours)
+            self._before.append((owner, name, pillows, ours))
+
+    def restore(self) -> None:
+        before, self._before = self._before, []
+        for owner, name, pillows, ours in before:
+            if vars(owner).get(name) is ours:  # else somebody has exchanged ours, and may put it back
+                setattr(owner, name, pillows)
+
+
+def _obeys() -> bool:
+    """Whether this Pillow's images find their pixels by way of a Deferred: Note [deferred images]."""
+    if not isinstance(vars(Image.Image).get("im"), property):
+        return False
+    image = Image.Image()
+    probe = _Probe(image)
+    vars(image)["_im"] = probe
+    try:
+        return image.readonly == 0 and not probe.is_asked and image.im is probe.core and image._im is probe.core
+    except Exception:  # noqa: BLE001 - another Pillow's
+        return False
+
+
+class _Probe(Deferred):
+    """Has its pixels."""
+
+    __slots__ = ("core", "is_asked", "target")
+
+    def __init__(self, image: Image.Image) -> None:
+        self.core = Image.new("L", (1, 1)).im
+        self.is_asked = False
+        self.target = image
+
+    def make(self) -> Any:
+        self.is_asked = True
+        self.target._im = self.core
+        return self.core

@@ -1,0 +1,143 @@
+"""JPEG files that Pillow opens are decoded natively: where that is so, and what it changes in Pillow."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from PIL import Image, JpegImagePlugin
+from PIL.JpegImagePlugin import JpegImageFile
+
+from fastload._images._methods import PillowMethods
+from fastload._images._opened import marks
+from fastload._images._pipelines import PipelineCalls
+from fastload._images._tally import ImageTally, native_tally, of_process, of_thread
+from fastload._pillow import _pillow
+from fastload._process._held import HeldChange
+
+_FORMAT = "JPEG"
+
+
+class _Opener(HeldChange):
+    """Pillow's opener of JPEG files and some of its methods, exchanged while anybody holds them.
+
+    Attributes:
+        registered: What register_opener() holds; None where it does not.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.registered: int | None = None
+        self.methods = PillowMethods()
+        self.pipelines = PipelineCalls()
+        self._pillows: tuple[Any, Any] | None = None
+        self._num_modules = 0
+
+    def make(self) -> None:
+        self._pillows = Image.OPEN[_FORMAT]
+        self.methods.exchange()
+        self.look_for_torchvision()
+        Image.register_open(_FORMAT, _open_jpeg, self._pillows[1])
+
+    def undo(self) -> None:
+        if self._pillows is not None and Image.OPEN.get(_FORMAT, (None,))[0] is _open_jpeg:
+            Image.OPEN[_FORMAT] = self._pillows
+        self._pillows = None
+        self._num_modules = 0
+        self.methods.restore()
+        self.pipelines.restore()
+
+    def look_for_torchvision(self) -> None:
+        """It may be imported at any time: as cheap as can be where no module was."""
+        if len(sys.modules) != self._num_modules:
+            with self._lock:
+                self._num_modules = len(sys.modules)
+                self.pipelines.exchange()
+
+    def register(self) -> None:
+        with self._lock:
+            if self.registered is None:
+                self.registered = self.hold()
+                of_process.tally = ImageTally()
+
+    def unregister(self) -> None:
+        with self._lock:
+            held, self.registered = self.registered, None
+            of_process.tally = None
+            if held is not None:
+                self.release(held)
+
+    def num_in_child(self) -> int:
+        return (self.registered is not None) + (of_thread.tally is not None)
+
+
+_opener = _Opener()
+
+
+def _open_jpeg(file: Any, filename: Any = None) -> Any:
+    """Pillow's own opener, whose images are marked."""
+    image = JpegImagePlugin.jpeg_factory(file, filename)
+    tally = native_tally()
+    if tally is not None and type(image) is JpegImageFile and not _pillow.is_reference():
+        _opener.look_for_torchvision()
+        tally.images_opened += 1
+        marks.add(image, tally)
+    return image
+
+
+def obstacle() -> str | None:
+    """Why images that Pillow opens are not decoded natively, as a clause; None where they may be."""
+    exactness = _pillow.native_jpeg_is_exact()
+    if not exactness.is_exact:
+        return exactness.reason
+    opener = Image.OPEN.get(_FORMAT, (None,))[0]
+    if opener in (JpegImagePlugin.jpeg_factory, _open_jpeg):
+        return None
+    name = f"{getattr(opener, '__module__', '?')}.{getattr(opener, '__qualname__', opener)}"
+    return f"JPEG files are opened by {name}, which was registered with PIL.Image.register_open"
+
+
+@contextlib.contextmanager
+def native_images(tally: ImageTally) -> Iterator[None]:
+    """In it the calling thread decodes JPEG files natively that it opens with Pillow; nothing where obstacle() is."""
+    if obstacle() is not None:
+        yield
+        return
+    with _opener.held():
+        before, of_thread.tally = of_thread.tally, tally
+        try:
+            yield
+        finally:
+            of_thread.tally = before
+
+
+def register_opener() -> None:
+    """Has all threads of this process, and processes forked from it, decode JPEG files natively that Pillow opens.
+
+    ``PIL.Image.open`` gives Pillow's own images as before. What is asked of one, up to what needs its pixels, is
+    remembered, and then one native call without the GIL decodes only the region that is left of it. Pixels, warnings
+    and errors are those of the installed Pillow. fastload's worker threads do so by themselves; this is for other
+    programs, such as torch's DataLoader, whose worker processes have it from the program they are forked from.
+
+    It can be called again and has no effect then. Before Pillow 11 images are decoded natively as a whole when Pillow
+    would decode them.
+
+    Raises:
+        RuntimeError: Somebody else's opener is registered for JPEG files, or the installed Pillow does not decode with
+            libjpeg-turbo.
+
+    Example:
+        >>> fastload.register_opener()
+        >>> image = PIL.Image.open("cat.jpg").convert("RGB").crop((0, 0, 64, 64))
+    """
+    reason = obstacle()
+    if reason is not None:
+        raise RuntimeError(f"no native opener: {reason}")
+    _opener.register()
+
+
+def unregister_opener() -> None:
+    """Undoes register_opener(). Images that remember something still make their pixels natively when asked."""
+    _opener.unregister()

@@ -1,0 +1,345 @@
+"""torchvision's pipelines, run natively where they are called with a deferred image.
+
+Note [native pipelines]
+The calls of torchvision's containers are exchanged, and nothing is kept on the user's objects, which may be copied and
+pickled at any time. A pipeline is cut into parts: runs of transforms that native code knows, each one native call, and
+what is called as before. Whatever else is passed, and whatever has changed about a pipeline since it was cut, goes to
+torchvision's own call.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from PIL import Image
+from PIL.JpegImagePlugin import JpegImageFile
+
+from fastload import _native
+from fastload._images._deferred import Deferred
+from fastload._images._opened import load_deferred, marks
+from fastload._images._source import ImagePixels, ImageSource, Steps, StepsFailedError, resize_order_of_pillow
+from fastload._images._tally import native_tally
+from fastload._pillow import _pillow
+from fastload._pillow._decode_image import thread_decoder
+from fastload._planning._native_plans import tensor_of
+from fastload._planning._torch_draws import GeneratorDraws, UnknownDrawsError, uniform_rule, with_torch_exp
+from fastload.transforms import _recognize
+from fastload.transforms._native_steps import NativeSteps, check_surroundings
+from fastload.transforms._nodes import Node, expand, held_by
+from fastload.transforms._stage import RunsInPythonError
+
+_Call = Callable[..., Any]
+
+
+class _OfThread(threading.local):
+    """Native draws from the generators of this thread."""
+
+    draws: GeneratorDraws | None = None
+
+
+_of_thread = _OfThread()
+
+
+class _Segment:
+    """Transforms in a row that native code knows, from an image on."""
+
+    def __init__(self, nodes: list[Node], native: NativeSteps) -> None:
+        self.transforms = [node.transform for node in nodes]
+        self._form = native.form
+        self._steps = with_torch_exp(native.steps)
+        self._plan = self._new_plan(())
+        if self._plan.is_random:
+            uniform_rule()  # raises where torch's draws are not known
+        self._image_type = _recognize.image_type()
+
+    def _new_plan(self, before: Steps) -> _native.TransformPlan:
+        """The plan of these steps, behind those that the image remembers."""
+        is_image = self._form.sample == "pil"
+        number = len(before)
+        return _native.TransformPlan(
+            [*enumerate(before), *((number + position, step) for position, step in self._steps)],
+            element_size=self._form.dtype.itemsize,
+            channels_last=is_image or self._form.is_interleaved,
+            table=self._form.table,
+            resize_order=resize_order_of_pillow(),
+            allow_variable_size=True,
+        )
+
+    def run(self, image: Any) -> Any:
+        made = self.run_natively(image)
+        if made is not None:
+            return made
+        for transform in self.transforms:
+            image = transform(image)
+        return image
+
+    def run_natively(self, image: Any) -> Any:
+        recipe = _recipe_of(image)
+        if recipe is None:
+            return None
+        source, steps = recipe
+        try:
+            plan = self._new_plan(steps) if steps else self._plan
+            draws = _thread_draws() if plan.is_random else None
+            generator = _thread_generator()
+            pixels = source.run(plan, None if draws is None else functools.partial(draws.begin, generator))
+        except (StepsFailedError, MemoryError, ValueError):  # what torchvision says to it, it says itself
+            return None
+        if draws is not None:
+            draws.end(generator)
+        if self._form.sample != "pil":
+            return tensor_of(pixels, self._form, self._image_type)
+        made = image._new(Deferred.of_pixels(pixels))
+        vars(made)["_im"].stand_in(made)
+        if not thread_decoder().keeps_info:
+            made.info = {}
+        return made
+
+
+def _recipe_of(image: Any) -> tuple[ImageSource | ImagePixels, Steps] | None:
+    """What an RGB image is made of; None where native code does not begin with it."""
+    if type(image) not in (Image.Image, JpegImageFile) or image.mode != "RGB":
+        return None
+    held = vars(image).get("_im")
+    if held is None and marks.has(image):
+        held = load_deferred(image)
+    if type(held) is Deferred:
+        recipe = held.recipe
+        if recipe is not None:
+            return recipe
+        pixels = held.pixels()
+        if pixels is not None:
+            return ImagePixels(pixels, image.size), ()
+    # Pillow's own: its pixels are copied, which costs less than what is done with them.
+    return (ImagePixels(image.tobytes(), image.size), ()) if type(image) is Image.Image and min(image.size) else None
+
+
+def _thread_draws() -> GeneratorDraws:
+    if _of_thread.draws is None:
+        _of_thread.draws = GeneratorDraws()
+    return _of_thread.draws
+
+
+def _thread_generator() -> torch.Generator:
+    """What torch draws from in this thread."""
+    own = _native.thread_generators()
+    return torch.default_generator if own is None else own.torch
+
+
+class _Pipeline:
+    """Transforms that are called one after the other, cut into parts.
+
+    Attributes:
+        is_native: Whether one of the parts is.
+    """
+
+    def __init__(self, transforms: Sequence[Any]) -> None:
+        self._parts: list[Any] = []
+        self._seen: list[tuple[Any, type, dict[str, Any]]] = []
+        self.is_native = False
+        nodes = [node for transform in transforms for node in expand(transform)]
+        while nodes:
+            count, native = _known_run(nodes)
+            if count:
+                self._parts.append(_Segment(nodes[:count], native).run)
+                self._look_at_nodes(nodes[:count])
+                self.is_native = True
+            else:
+                count = 1
+                self._parts.append(nodes[0].transform)
+            nodes = nodes[count:]
+        self._look_at_containers(transforms)
+
+    def _look_at(self, transform: Any) -> None:
+        """Keeps what the object is now."""
+        self._seen.append((transform, type(transform), _state_of(transform)))
+
+    def _look_at_nodes(self, nodes: Sequence[Node]) -> None:
+        for node in nodes:
+            self._look_at(node.transform)
+            self._look_at_nodes(node.held or ())
+
+    def _look_at_containers(self, transforms: Sequence[Any]) -> None:
+        for transform in transforms:
+            members = held_by(transform)
+            if members is not None:
+                self._look_at(transform)
+                self._look_at_containers(members)
+
+    def is_current(self) -> bool:
+        """Whether nothing has changed about what is native."""
+        try:
+            return not _recognize.has_global_hooks() and all(
+                type(seen) is kind and vars(seen) == state for seen, kind, state in self._seen
+            )
+        except Exception:  # noqa: BLE001 - of the == of an attribute, which was another one then
+            return False
+
+    def run(self, image: Any) -> Any:
+        for part in self._parts:
+            image = part(image)
+        return image
+
+
+def _state_of(transform: Any) -> dict[str, Any]:
+    """The attributes, with copies of those that may be changed in place."""
+    return {
+        name: copy.copy(value) if isinstance(value, (list, dict, set)) else value
+        for name, value in vars(transform).items()
+    }
+
+
+def _known_run(nodes: list[Node]) -> tuple[int, NativeSteps]:
+    """How many of `nodes`, from the first on, are native on an image, and their steps."""
+    native = NativeSteps()
+    for number, node in enumerate(nodes):
+        try:
+            native.take(node, number)
+        except RunsInPythonError:
+            return number, native
+    return len(nodes), native
+
+
+class _Plans:
+    """The pipelines that were called, by identity."""
+
+    def __init__(self) -> None:
+        self._plans: dict[int, tuple[weakref.ref[Any], _Pipeline | None]] = {}
+
+    def of(self, container: Any) -> _Pipeline | None:
+        """None where nothing of it is native."""
+        number, plans = id(container), self._plans
+        reference, pipeline = plans.get(number, (None, None))
+        if reference is None or reference() is not container or (pipeline is not None and not pipeline.is_current()):
+            pipeline = _planned([container])
+            plans[number] = (weakref.ref(container, lambda _: plans.pop(number, None)), pipeline)
+        return pipeline
+
+
+def _planned(transforms: Sequence[Any]) -> _Pipeline | None:
+    try:
+        pipeline = _Pipeline(transforms)
+    except (RunsInPythonError, RecursionError, UnknownDrawsError):
+        return None
+    return pipeline if pipeline.is_native and pipeline.is_current() else None
+
+
+_plans = _Plans()
+
+
+class PythonPart:
+    """Transforms of the user's that follow one another, run natively where they are called with an image.
+
+    Args:
+        transforms: In calling order.
+    """
+
+    def __init__(self, transforms: Sequence[Any]) -> None:
+        self._transforms = tuple(transforms)
+        self._is_cut = False
+        self._pipeline: _Pipeline | None = None
+
+    def run(self, image: Any) -> Any:
+        if _is_native_input(image):
+            if not self._is_cut or (self._pipeline is not None and not self._pipeline.is_current()):
+                self._pipeline = _planned(self._transforms)
+                self._is_cut = True
+            if self._pipeline is not None:
+                return self._pipeline.run(image)
+        for transform in self._transforms:
+            image = transform(image)
+        return image
+
+
+def _is_for(container: Any, image: Any) -> _Pipeline | None:
+    """The pipeline of `container` where it is to run on `image`."""
+    return _plans.of(container) if _is_native_input(image) else None
+
+
+def _is_native_input(image: Any) -> bool:
+    if type(image) not in (Image.Image, JpegImageFile) or image.mode != "RGB":
+        return False
+    if native_tally() is None or _pillow.is_reference():
+        return False
+    try:
+        check_surroundings()
+    except RunsInPythonError:
+        return False
+    return True
+
+
+def _call_of_one(torchvisions: _Call) -> _Call:
+    """In the place of Compose.__call__ of v1."""
+
+    def __call__(self: Any, img: Any) -> Any:
+        pipeline = _is_for(self, img)
+        return torchvisions(self, img) if pipeline is None else pipeline.run(img)
+
+    return __call__
+
+
+def _call_of_many(torchvisions: _Call) -> _Call:
+    """In the place of Compose.forward of v2."""
+
+    def forward(self: Any, *inputs: Any) -> Any:
+        pipeline = _is_for(self, inputs[0]) if len(inputs) == 1 else None
+        return torchvisions(self, *inputs) if pipeline is None else pipeline.run(inputs[0])
+
+    return forward
+
+
+def _tensor_function(torchvisions: _Call, kind: type) -> _Call:
+    """In the place of a function that does what a transform of `kind` does."""
+
+    @functools.cache
+    def segment() -> _Segment:
+        nodes = expand(kind())
+        _, native = _known_run(nodes)
+        return _Segment(nodes, native)
+
+    def function(pic: Any) -> Any:
+        made = segment().run_natively(pic) if _is_native_input(pic) else None
+        return torchvisions(pic) if made is None else made
+
+    return function
+
+
+_CALLS = {"__call__": _call_of_one, "forward": _call_of_many}
+
+
+class PipelineCalls:
+    """The exchange of torchvision's calls, where it is loaded."""
+
+    def __init__(self) -> None:
+        self._before: list[tuple[Any, str, _Call, _Call]] = []
+
+    def exchange(self) -> None:
+        """Has no effect on what is exchanged already, or is not torchvision's own."""
+        for owner in _recognize.compose_types():
+            name = "forward" if issubclass(owner, torch.nn.Module) else "__call__"
+            self._exchange(owner, name, _CALLS[name])
+        for module, name, kind in _recognize.tensor_functions():
+            self._exchange(module, name, functools.partial(_tensor_function, kind=kind))
+
+    def _exchange(self, owner: Any, name: str, make: Callable[[_Call], _Call]) -> None:
+        torchvisions = vars(owner).get(name)
+        if torchvisions in _recognize.stand_ins or not _recognize.is_torchvisions(torchvisions):
+            return
+        assert torchvisions is not None, "it is a function"
+        ours = functools.wraps(torchvisions)(make(torchvisions))
+        _recognize.stand_ins[ours] = torchvisions
+        setattr(owner, name, ours)
+        self._before.append((owner, name, torchvisions, ours))
+
+    def restore(self) -> None:
+        before, self._before = self._before, []
+        for owner, name, torchvisions, ours in before:
+            if vars(owner).get(name) is ours:
+                setattr(owner, name, torchvisions)
+            del _recognize.stand_ins[ours]

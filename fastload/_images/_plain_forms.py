@@ -1,0 +1,135 @@
+"""What Pillow's methods are asked in plain forms, as native steps.
+
+A form is plain where Pillow's method raises nothing and native code makes the same pixels, whatever the image has in
+it. The functions here return None for any other, and look at nothing but arguments and sizes: an image is loaded only
+behind them.
+"""
+
+from __future__ import annotations
+
+import struct
+from types import FunctionType
+from typing import Any
+
+from PIL import ImageFilter
+
+from fastload import _native
+
+_FILTERS = {0: "nearest", 1: "lanczos", 2: "bilinear", 3: "bicubic", 4: "box", 5: "hamming"}
+_DEFAULT_FILTER = 3
+# Tables hold C ints; Pillow says what it does with others.
+_LARGEST = 2**31 - 1
+_NO_BOX = object()
+
+
+def is_inside(box: Any, size: tuple[int, int]) -> bool:
+    """Whether Image.crop(box) gives a part of an image of `size`."""
+    if type(box) not in (tuple, list) or len(box) != 4 or not all(type(edge) is int for edge in box):
+        return False
+    return _lies_inside(box, size)
+
+
+def _lies_inside(box: Any, size: tuple[int, int]) -> bool:
+    """Whether `box` lies inside of an image of `size`, and is not empty."""
+    left, top, right, bottom = box
+    return bool(0 <= left < right <= size[0] and 0 <= top < bottom <= size[1])
+
+
+def resize_step(
+    before: tuple[int, int], size: Any, resample: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> _native.Step | None:
+    """Of Image.resize(size, resample, *args, **kwargs) of an image of size `before`."""
+    name = _filter_name(resample)
+    box = _box_argument(args, kwargs) if args or kwargs else None
+    if name is None or box is _NO_BOX or not _is_size(size):
+        return None
+    width, height = size
+    if box is None:
+        return _native.Resize(height=height, width=width, interpolation=name)
+    edges = _float_box(box, before)
+    return None if edges is None else _box_resize_step(edges, before, width, height, name)
+
+
+def _box_argument(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The box among the arguments (box, reducing_gap); _NO_BOX where there are others, or a gap."""
+    named = {**dict(zip(("box", "reducing_gap"), args, strict=False)), **kwargs}
+    if len(named) != len(args) + len(kwargs) or not named.keys() <= {"box", "reducing_gap"}:
+        return _NO_BOX
+    return _NO_BOX if named.get("reducing_gap") is not None else named.get("box")
+
+
+def _box_resize_step(
+    box: tuple[float, float, float, float], before: tuple[int, int], width: int, height: int, name: str
+) -> _native.Step | None:
+    left, top, right, bottom = box
+    if box == (0, 0, *before):
+        return _native.Resize(height=height, width=width, interpolation=name)
+    if left.is_integer() and top.is_integer() and (right - left, bottom - top) == (width, height):
+        return _native.FixedCrop(left=int(left), top=int(top), width=width, height=height)  # as Pillow has it
+    if name == "nearest":
+        return None
+    return _native.BoxResize(box=box, height=height, width=width, interpolation=name)
+
+
+def _float_box(box: Any, size: tuple[int, int]) -> tuple[float, float, float, float] | None:
+    """The edges of a resize's box, in float32 as Pillow has them; None where it is not plain or not inside."""
+    if type(box) is not tuple or len(box) != 4 or not all(type(edge) in (int, float) for edge in box):
+        return None
+    if not _lies_inside(box, size):
+        return None
+    edges = struct.unpack("4f", struct.pack("4f", *box))
+    return edges if _lies_inside(edges, size) else None
+
+
+def _is_size(size: Any) -> bool:
+    if type(size) not in (tuple, list) or len(size) != 2:
+        return False
+    return all(type(side) is int and 1 <= side <= _native.MAX_IMAGE_SIDE for side in size)
+
+
+def _filter_name(resample: Any) -> str | None:
+    if resample is None:
+        resample = _DEFAULT_FILTER
+    return _FILTERS.get(resample) if isinstance(resample, int) and type(resample) is not bool else None
+
+
+def blur_op(asked: Any) -> _native.PixelOp | None:
+    """Of Image.filter(asked)."""
+    kind = type(asked)
+    if kind is not ImageFilter.GaussianBlur and kind is not ImageFilter.BoxBlur:
+        return None
+    if vars(asked).keys() != {"radius"} or not is_pillows(kind, "filter"):
+        return None
+    radius = asked.radius if type(asked.radius) is tuple else (asked.radius, asked.radius)
+    if len(radius) != 2 or not all(_is_radius(number) for number in radius):
+        return None
+    return _native.ThreeBoxBlurs(sigma=radius) if kind is ImageFilter.GaussianBlur else _native.BoxBlur(radius=radius)
+
+
+def _is_radius(number: Any) -> bool:
+    return type(number) in (int, float) and 0 <= number <= _native.MAX_BOX_RADIUS
+
+
+def table_op(values: Any, num_channels: int) -> _native.PixelOp | None:
+    """Of Image.point(values), for an image of so many channels."""
+    if num_channels not in (1, 3) or type(values) not in (list, tuple, bytes) or len(values) != 256 * num_channels:
+        return None
+    kinds = set(map(type, values))
+    if not kinds <= {int, float}:
+        return None
+    if float in kinds:
+        if not all(abs(value) < _LARGEST for value in values):  # nor is a NaN
+            return None
+        values = [round(value) for value in values]
+    lowest, highest = min(values), max(values)
+    if lowest < -_LARGEST or highest > _LARGEST:
+        return None
+    if lowest < 0 or highest > 255:
+        values = [min(max(value, 0), 255) for value in values]
+    return _native.PointTable(table=bytes(values) * (3 // num_channels))
+
+
+def is_pillows(owner: type, name: str) -> bool:
+    """Whether nobody has exchanged the method `name` of Pillow's class `owner`."""
+    method = vars(owner).get(name)
+    return isinstance(method, FunctionType) and method.__globals__.get("__name__") == owner.__module__

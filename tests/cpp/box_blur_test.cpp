@@ -1,0 +1,144 @@
+#include "kernels/box_blur.h"
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+#include <vector>
+
+#include "check.h"
+#include "image/blur/box_blur.h"
+#include "image/plan/working_image.h"
+#include "image/steps/box_blur.h"
+#include "kernel_variants.h"
+#include "plan_steps.h"
+#include "test_images.h"
+
+namespace fastload {
+namespace {
+
+using Pixels = std::vector<std::uint8_t>;
+
+Pixels random_pixels(std::size_t count, std::uint32_t seed) {
+    std::mt19937 random(seed);
+    Pixels pixels(count);
+    for (std::uint8_t& pixel : pixels) pixel = static_cast<std::uint8_t>(random() % 3 == 0 ? 255 : random());
+    return pixels;
+}
+
+// The contract of one line, pixel by pixel.
+Pixels blurred(const Pixels& line, const BoxWeights& box) {
+    const auto last = static_cast<std::int64_t>(line.size()) - 1;
+    const auto at = [&](std::int64_t i) {
+        return std::uint64_t{line[static_cast<std::size_t>(std::clamp<std::int64_t>(i, 0, last))]};
+    };
+    Pixels result;
+    for (std::int64_t i = 0; i <= last; ++i) {
+        std::uint64_t sum = (at(i - box.reach - 1) + at(i + box.reach + 1)) * box.edge_weight;
+        for (std::int64_t d = -box.reach; d <= box.reach; ++d) sum += at(i + d) * box.weight;
+        result.push_back(static_cast<std::uint8_t>((sum + (1U << 23)) >> 24));
+    }
+    return result;
+}
+
+Pixels line_of(const Pixels& lines, std::size_t k) {
+    Pixels line;
+    for (std::size_t i = k; i < lines.size(); i += kBoxBlurLines) line.push_back(lines[i]);
+    return line;
+}
+
+}  // namespace
+
+TEST_CASE(box_blur_kernels_match_their_contract) {
+    for_each_kernel_table([](const KernelTable& kernels) {
+        for (const std::int32_t length : {1, 2, 3, 7, 8, 31}) {
+            const auto count = kBoxBlurLines * static_cast<std::size_t>(length);
+            const Pixels from = random_pixels(count, static_cast<std::uint32_t>(length));
+            for (const float radius : {0.1F, 0.99F, 1.0F, 2.5F, 6.0F, 7.3F, 30.0F, 31.5F, 400.0F, kMaxBoxRadius}) {
+                const BoxWeights box = box_weights(radius);
+                Pixels to(count);
+                kernels.box_blur(box, from.data(), length, to.data());
+                for (std::size_t k = 0; k < kBoxBlurLines; ++k) {
+                    CHECK(line_of(to, k) == blurred(line_of(from, k), box));
+                }
+            }
+        }
+    });
+}
+
+TEST_CASE(box_weights_add_up_to_one_or_little_less) {
+    for (float radius = 0.0F; radius < 300.0F; radius += 0.013F) {
+        const BoxWeights box = box_weights(radius);
+        const std::uint64_t sum =
+            std::uint64_t{box.weight} * static_cast<std::uint64_t>(2 * box.reach + 1) + 2 * box.edge_weight;
+        CHECK(sum <= 1U << 24 && sum + 2 > 1U << 24);
+    }
+    const BoxWeights widest = box_weights(kMaxBoxRadius);
+    CHECK_EQUAL(widest.reach, 65535);
+    CHECK(widest.weight * 131071U + 2 * widest.edge_weight <= 1U << 24);
+}
+
+// Pass by pass the variance of a box with fractional ends is that of the Gaussian, shared among the passes.
+TEST_CASE(gaussian_box_radius_has_the_variance_of_the_gaussian) {
+    CHECK_EQUAL(gaussian_box_radius(0.0F, 3), 0.0F);
+    for (const float sigma : {0.1F, 0.5F, 1.0F, 1.5F, 4.0F, 20.0F, 100.0F}) {
+        const double radius = static_cast<double>(gaussian_box_radius(sigma, 3));
+        const double whole = std::floor(radius);
+        const double end = (radius - whole) * (whole + 1.0) * (whole + 1.0);
+        const double variance = (whole * (whole + 1.0) * (2.0 * whole + 1.0) / 3.0 + 2.0 * end) / (2.0 * radius + 1.0);
+        const double wanted = static_cast<double>(sigma) * static_cast<double>(sigma) / 3.0;
+        CHECK(std::fabs(variance - wanted) < 1e-3 * wanted);
+    }
+}
+
+// A blur of the rows is one of the columns of the transposed image, around the groups of lines.
+TEST_CASE(box_blur_of_columns_is_that_of_rows) {
+    for (const std::int32_t width : {1, 9, 63, 64, 65, 130}) {
+        for (const std::int32_t height : {1, 8, 67}) {
+            const auto count = static_cast<std::size_t>(width) * static_cast<std::size_t>(height);
+            Pixels image = random_pixels(count, 3);
+            Pixels transposed(count);
+            for (std::size_t i = 0; i < count; ++i) {
+                const std::size_t x = i % static_cast<std::size_t>(width);
+                const std::size_t y = i / static_cast<std::size_t>(width);
+                transposed[x * static_cast<std::size_t>(height) + y] = image[i];
+            }
+            Pixels of_rows(count);
+            Pixels of_columns(count);
+            const auto view = [](Pixels& pixels, std::int32_t columns, std::int32_t rows) {
+                return PlanarImageView{
+                    {pixels.data(), pixels.data(), pixels.data()}, static_cast<std::size_t>(columns), columns, rows};
+            };
+            AlignedBuffer scratch;
+            CHECK(box_blur(2.5F, 0.0F, 2, box_blur_scalar, view(image, width, height), view(of_rows, width, height),
+                           &scratch)
+                      .is_ok());
+            CHECK(box_blur(0.0F, 2.5F, 2, box_blur_scalar, view(transposed, height, width),
+                           view(of_columns, height, width), &scratch)
+                      .is_ok());
+            int differences = 0;
+            for (std::size_t i = 0; i < count; ++i) {
+                const std::size_t x = i % static_cast<std::size_t>(width);
+                const std::size_t y = i / static_cast<std::size_t>(width);
+                differences += of_rows[i] != of_columns[x * static_cast<std::size_t>(height) + y];
+            }
+            CHECK_EQUAL(differences, 0);
+            CHECK(Pixels(of_rows.begin(), of_rows.begin() + width) ==
+                  blurred(blurred(Pixels(image.begin(), image.begin() + width), box_weights(2.5F)), box_weights(2.5F)));
+        }
+    }
+}
+
+TEST_CASE(blurs_check_their_radii) {
+    BoxBlur box;
+    CHECK(box.check().empty());
+    CHECK(box.is_identity());
+    box.radius = {0.0F, 65536.0F};
+    testing::check_mentions(box.check(), "radius must be two numbers in 0..65535");
+    ThreeBoxBlurs gaussian;
+    gaussian.sigma = {-1.0F, 0.0F};
+    testing::check_mentions(gaussian.check(), "sigma must be two numbers in 0..65535");
+    gaussian.sigma = {NAN, 0.0F};
+    CHECK(!gaussian.check().empty());
+}
+
+}  // namespace fastload

@@ -1,0 +1,15 @@
+"""No opener is left behind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+import fastload
+
+
+@pytest.fixture(autouse=True)
+def _no_opener_left() -> Iterator[None]:
+    yield
+    fastload.unregister_opener()

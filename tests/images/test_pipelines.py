@@ -1,0 +1,322 @@
+"""torchvision's pipelines, called by user code with deferred images: results, draws, and what stays torchvision's."""
+
+from __future__ import annotations
+
+import copy
+import io
+import pickle
+import random
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from comparison import described, is_deferred, native_opener, outcome
+from jpeg_kinds import KINDS
+from PIL import Image
+from torchvision import transforms as v1
+from torchvision.transforms import v2
+
+from fastload._images import _pipelines
+
+MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+
+
+class Brightened:
+    """A transform of the user's, on images."""
+
+    def __call__(self, image: Image.Image) -> Image.Image:
+        return image.point(lambda value: min(255, value + 20))
+
+
+def _draws(image: Any) -> Any:
+    random.random()
+    np.random.rand()
+    torch.rand(2)
+    return image
+
+
+PIPELINES: dict[str, Callable[[], Any]] = {
+    "training": lambda: v1.Compose(
+        [v1.RandomResizedCrop(32), v1.RandomHorizontalFlip(), v1.ToTensor(), v1.Normalize(MEAN, STD)]
+    ),
+    "evaluation": lambda: v1.Compose([v1.Resize(40), v1.CenterCrop(32), v1.ToTensor(), v1.Normalize(MEAN, STD)]),
+    "v2 training": lambda: v2.Compose(
+        [
+            v2.RandomResizedCrop(32),
+            v2.RandomHorizontalFlip(),
+            v2.ToImage(),
+            v2.ToDtype(torch.float32, scale=True),
+            v2.Normalize(MEAN, STD),
+        ]
+    ),
+    "v2 to image": lambda: v2.Compose([v2.Resize((30, 20)), v2.ToImage()]),
+    "uint8": lambda: v1.Compose([v1.RandomCrop(20, padding=4), v1.PILToTensor()]),
+    "augmented": lambda: v1.Compose(
+        [v1.RandomResizedCrop(32), v1.RandomApply([v1.ColorJitter(0.4, 0.4, 0.4, 0.1)], 0.8), v1.RandomGrayscale(0.2)]
+    ),
+    "policies": lambda: v1.Compose([v1.Resize((40, 40)), v1.RandAugment(), v1.TrivialAugmentWide(), v1.ToTensor()]),
+    "erasing": lambda: v1.Compose([v1.Resize((32, 32)), v1.ToTensor(), v1.RandomErasing(0.5)]),
+    "image at the end": lambda: v1.Compose([v1.RandomCrop(16, pad_if_needed=True), v1.RandomVerticalFlip()]),
+    "user's in the middle": lambda: v1.Compose(
+        [v1.RandomResizedCrop(32), Brightened(), v1.RandomHorizontalFlip(), v1.ToTensor(), v1.Normalize(MEAN, STD)]
+    ),
+    "user's in front": lambda: v1.Compose([lambda image: image.convert("RGB"), v1.Resize(24), v1.ToTensor()]),
+    "user's at the end": lambda: v1.Compose([v1.Resize(24), v1.ToTensor(), lambda tensor: tensor * 2]),
+    "draws between": lambda: v1.Compose(
+        [v1.RandomResizedCrop(32), _draws, v1.RandomHorizontalFlip(), v1.RandomRotation(20), v1.ToTensor()]
+    ),
+    "unknown only": lambda: v1.Compose([Brightened(), _draws]),
+    "nested": lambda: v1.Compose([v1.Compose([v1.Resize(24)]), v1.Compose([v1.ToTensor(), v1.Normalize(MEAN, STD)])]),
+    "sequential": lambda: torch.nn.Sequential(v2.Resize(24), v2.CenterCrop(16), v2.ToImage()),
+    "single": lambda: v1.RandomResizedCrop(20),
+    "random order": lambda: v1.Compose([v1.RandomOrder([v1.Resize(30), v1.RandomCrop(20)]), v1.ToTensor()]),
+    "crop too large": lambda: v1.Compose([v1.RandomHorizontalFlip(), v1.RandomCrop(5000), v1.ToTensor()]),
+    "ten crop": lambda: v1.Compose(
+        [v1.TenCrop(16), v1.Lambda(lambda crops: torch.stack([*map(v1.ToTensor(), crops)]))]
+    ),
+    "empty": lambda: v1.Compose([]),
+    "raises": lambda: v1.Compose([v1.RandomHorizontalFlip(), lambda image: 1 // 0]),
+}
+
+
+def _seed() -> None:
+    random.seed(5)
+    np.random.seed(5)
+    torch.manual_seed(5)
+
+
+def _states() -> Any:
+    return [random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state().tolist()]  # type: ignore[index]
+
+
+def _program(make: Callable[[], Any], data: bytes, prepare: Callable[[Any], Any]) -> Any:
+    _seed()
+    transform = make()
+    results = []
+    for _ in range(3):
+        results.append(outcome(lambda: transform(prepare(Image.open(io.BytesIO(data))))))
+    return results, _states()
+
+
+PREPARED: dict[str, Callable[[Any], Any]] = {
+    "converted": lambda image: image.convert("RGB"),
+    "opened": lambda image: image,
+    "cropped": lambda image: image.convert("RGB").crop((0, 0, (image.width + 1) // 2, image.height)).transpose(1),
+    "gray": lambda image: image.convert("L"),
+}
+
+
+@pytest.mark.parametrize("name", PIPELINES)
+@pytest.mark.parametrize("prepared", PREPARED)
+def test_pipeline(name: str, prepared: str) -> None:
+    for kind in ("baseline", "420", "gray", "progressive", "cmyk", "broken", "truncated", "one pixel"):
+        expected = _program(PIPELINES[name], KINDS[kind], PREPARED[prepared])
+        with native_opener():
+            actual = _program(PIPELINES[name], KINDS[kind], PREPARED[prepared])
+        assert actual == expected, (name, kind, prepared)
+
+
+def _native_calls(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Filled with the native calls of pipelines."""
+    calls: list[Any] = []
+    run = _pipelines._Segment.run_natively
+
+    def counted(self: Any, image: Any) -> Any:
+        made = run(self, image)
+        calls.append(made is not None)
+        return made
+
+    monkeypatch.setattr(_pipelines._Segment, "run_natively", counted)
+    return calls
+
+
+def image_of(kind: str = "420") -> Any:
+    return Image.open(io.BytesIO(KINDS[kind])).convert("RGB")
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("training", [True]),
+        ("v2 training", [True]),
+        ("nested", [True]),
+        ("user's in the middle", [True, True]),
+        ("user's in front", [True]),
+        ("user's at the end", [True]),
+        ("augmented", [True]),
+        ("unknown only", []),
+    ],
+)
+def test_what_runs_natively(name: str, expected: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = _native_calls(monkeypatch)
+    with native_opener():
+        PIPELINES[name]()(image_of())
+    assert calls == expected
+
+
+def test_the_result_of_an_image_pipeline_is_pillows() -> None:
+    with native_opener():
+        result = v1.Compose([v1.Resize(20)])(image_of())
+        assert type(result) is Image.Image
+        assert is_deferred(result)
+
+
+CHANGES: dict[str, Callable[[Any], Any]] = {
+    "attribute": lambda pipeline: setattr(pipeline.transforms[0], "size", (8, 8)),
+    "list attribute": lambda pipeline: pipeline.transforms[3].mean.__setitem__(0, 0.1),
+    "another transform": lambda pipeline: pipeline.transforms.__setitem__(1, v1.RandomHorizontalFlip(1.0)),
+    "one more": lambda pipeline: pipeline.transforms.append(lambda tensor: -tensor),
+    "one less": lambda pipeline: pipeline.transforms.pop(),
+    "hook": lambda pipeline: pipeline.transforms[3].register_forward_hook(lambda module, given, result: result + 1),
+    "own forward": lambda pipeline: setattr(pipeline.transforms[1], "forward", lambda image: image.rotate(5)),
+    "own call": lambda pipeline: setattr(type(pipeline), "__call__", lambda self, image: image.size),
+    "class": lambda pipeline: setattr(pipeline.transforms[0], "__class__", _Wider),
+    "compiled": lambda pipeline: setattr(pipeline.transforms[3], "_compiled_call_impl", lambda *given: given[0] * 3),
+}
+
+
+class _Wider(v1.RandomResizedCrop):
+    def forward(self, img: Any) -> Any:
+        return super().forward(img).resize((40, 20))
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_changed_pipeline_is_seen(change: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def program() -> Any:
+        _seed()
+        pipeline = PIPELINES["training"]()
+        pipeline.transforms[3].mean = list(MEAN)
+        results = [pipeline(image_of())]
+        call = v1.Compose.__call__
+        CHANGES[change](pipeline)
+        try:
+            return described([*results, pipeline(image_of())]), _states()
+        finally:
+            v1.Compose.__call__ = call  # type: ignore[method-assign]
+
+    expected = program()
+    with native_opener():
+        assert program() == expected
+
+
+def test_global_hooks_are_seen() -> None:
+    def program() -> Any:
+        _seed()
+        pipeline = PIPELINES["training"]()
+        results = [pipeline(image_of())]
+        handle = torch.nn.modules.module.register_module_forward_hook(lambda module, given, result: result)
+        try:
+            return described([*results, pipeline(image_of())]), _states()
+        finally:
+            handle.remove()
+
+    expected = program()
+    with native_opener():
+        assert program() == expected
+
+
+def test_nothing_is_kept_on_the_users_objects() -> None:
+    with native_opener():
+        pipeline = PIPELINES["training"]()
+        before = {name: copy.copy(value) for name, value in vars(pipeline).items()}
+        pipeline(image_of())
+        assert vars(pipeline) == before
+        _seed()
+        expected = pipeline(image_of())
+        for copied in (copy.deepcopy(pipeline), pickle.loads(pickle.dumps(pipeline))):
+            _seed()
+            assert torch.equal(copied(image_of()), expected)
+
+
+def test_a_subclass_of_a_container_is_its_own() -> None:
+    class Twice(v1.Compose):
+        def __call__(self, image: Any) -> Any:
+            return super().__call__(super().__call__(image))
+
+    def program() -> Any:
+        return described(Twice([v1.CenterCrop(30), v1.Resize(20)])(image_of()))
+
+    expected = program()
+    with native_opener():
+        assert program() == expected
+
+
+def test_other_inputs_are_torchvisions() -> None:
+    pipeline = v2.Compose([v2.Resize((8, 8)), v2.ToImage()])
+    pixels = torch.zeros(3, 20, 20, dtype=torch.uint8)
+    with native_opener():
+        assert pipeline(pixels).shape == (3, 8, 8)
+        image, mask = pipeline(image_of(), Image.new("L", (130, 87)))
+        assert image.shape == (3, 8, 8)
+        assert mask.shape == (1, 8, 8)
+        with pytest.raises(TypeError):
+            v1.Compose([])()  # type: ignore[call-arg]
+
+
+def test_torchvision_is_as_before() -> None:
+    before = [v1.Compose.__call__, v2.Compose.forward]
+    with native_opener():
+        assert v1.Compose.__call__ is not before[0]
+        assert v1.Compose.__call__.__doc__ == before[0].__doc__
+    assert [v1.Compose.__call__, v2.Compose.forward] == before
+
+
+def test_threads_draw_from_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pipeline that several threads share, each in a worker's place."""
+    from torch.utils.data import DataLoader, Dataset
+
+    import fastload
+
+    class Images(Dataset[Any]):
+        transform = PIPELINES["training"]()
+
+        def __len__(self) -> int:
+            return 24
+
+        def __getitem__(self, index: int) -> Any:
+            kind = ("baseline", "420", "progressive", "broken", "cmyk")[index % 5]
+            return self.transform(image_of(kind)), index
+
+    def epoch(loader: type) -> Any:
+        torch.manual_seed(3)
+        made = loader(Images(), batch_size=4, num_workers=3, shuffle=True)
+        return described([list(made) for _ in range(2)]), made
+
+    expected, _ = epoch(DataLoader)
+    for options in ({}, {"copy": False}):
+        actual, loader = epoch(lambda *given, options=options, **named: fastload.DataLoader(*given, **named, **options))
+        assert actual == expected
+        assert loader.stats().images_opened == 48
+        assert 20 < loader.stats().images_native < 48
+
+
+def test_one_pipeline_in_many_threads() -> None:
+    with native_opener(), ThreadPoolExecutor(8) as pool:
+        pipeline = PIPELINES["evaluation"]()
+        expected = pipeline(image_of())
+        barrier = threading.Barrier(8)
+
+        def work(_: int) -> bool:
+            barrier.wait()
+            return all(torch.equal(pipeline(image_of()), expected) for _ in range(20))
+
+        assert all(pool.map(work, range(8)))
+
+
+def test_another_default_type_is_torchvisions() -> None:
+    def program() -> Any:
+        torch.set_default_dtype(torch.float64)
+        try:
+            _seed()
+            return described(PIPELINES["training"]()(image_of())), _states()
+        finally:
+            torch.set_default_dtype(torch.float32)
+
+    expected = program()
+    with native_opener():
+        PIPELINES["training"]()(image_of())
+        assert program() == expected
