@@ -48,7 +48,7 @@ struct Lines {
 
 void add_blur_cases(KernelCases* cases) {
     const auto lines = std::make_shared<Lines>();
-    cases->push_back({"box blur, a pass", "pixel of a plane", kSide * kBoxBlurLines,
+    cases->push_back({"box_blur, a pass", "pixel of a plane", kSide * kBoxBlurLines,
                       [lines](const KernelTable& kernels) {
                           const BoxWeights box = {1, 1U << 22, 1U << 21};
                           kernels.box_blur(box, lines->from.data(), kSide, lines->to.data());
