@@ -10,6 +10,7 @@ own place. A Deferred is false, as Pillow asks ``self._im and self._im.readonly`
 
 from __future__ import annotations
 
+import functools
 import sys
 import weakref
 from typing import Any
@@ -19,14 +20,14 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from fastload import _native
-from fastload._images._source import ImageSource, Steps, plan_of
+from fastload._images._source import ImagePixels, ImageSource, Steps, plan_of
 
 
 class Deferred:
     """Makes the pixels of one image when they are asked for. Thread-safe.
 
     Args:
-        source: Where they come from; None where they are there.
+        source: Where they come from.
         steps: What has been asked of the image since it was opened.
         mode: Of the image, "RGB" or "L". Gray images are RGB with three times the same channel until the end.
         size: (width, height)
@@ -34,20 +35,12 @@ class Deferred:
 
     __slots__ = ("_image", "_made", "_recipe", "mode", "size")
 
-    def __init__(self, source: ImageSource | None, steps: Steps, mode: str, size: tuple[int, int]) -> None:
+    def __init__(self, source: ImageSource | ImagePixels, steps: Steps, mode: str, size: tuple[int, int]) -> None:
         self.mode = mode
         self.size = size
-        self._recipe = None if source is None else (source, steps)
+        self._recipe: tuple[ImageSource | ImagePixels, Steps] | None = (source, steps)
         self._made: dict[str, Any] = {}  # "pixels": bytes; "core": Pillow's memory
         self._image: weakref.ref[Image.Image] | None = None
-
-    @classmethod
-    def of_pixels(cls, pixels: NDArray[np.uint8]) -> Deferred:
-        """Of an RGB image that native code has made: uint8 [height, width, 3]."""
-        height, width, _ = pixels.shape
-        deferred = cls(None, (), "RGB", (width, height))
-        deferred._made["pixels"] = pixels.tobytes()
-        return deferred
 
     def stand_in(self, image: Image.Image) -> None:
         """Puts this in the place of the pixels of `image`."""
@@ -55,8 +48,8 @@ class Deferred:
         vars(image)["_im"] = self
 
     @property
-    def recipe(self) -> tuple[ImageSource, Steps] | None:
-        """Source and steps; None when the pixels have been made."""
+    def recipe(self) -> tuple[ImageSource | ImagePixels, Steps] | None:
+        """What the pixels are made of; None where Pillow has them, or they are gray and made."""
         return self._recipe
 
     def pixels(self) -> bytes | None:
@@ -65,9 +58,11 @@ class Deferred:
         if recipe is None or pixels is not None:
             return pixels
         source, steps = recipe
+        if isinstance(source, ImagePixels) and not steps:
+            return source.pixels
         array = source.run(plan_of(steps))
         pixels = self._made.setdefault("pixels", (array[:, :, 0] if self.mode == "L" else array).tobytes())
-        self._recipe = None
+        self._recipe = None if self.mode == "L" else (ImagePixels(pixels, self.size), ())
         return pixels  # type: ignore[no-any-return]
 
     def make(self) -> Any:
@@ -76,6 +71,7 @@ class Deferred:
             # Of several threads that make it, one is first.
             self._made.setdefault("core", Image.frombytes(self.mode, self.size, pixels).im)
         core = self._made["core"]
+        self._recipe = None
         self._made.pop("pixels", None)
         image = None if self._image is None else self._image()
         if image is not None:
@@ -99,10 +95,54 @@ class Deferred:
         return getattr(self.make(), name)
 
 
+def image_of(pixels: NDArray[np.uint8], before: Image.Image | None = None) -> Image.Image:
+    """An RGB image that native code has made, in Pillow's class; its pixels are copied.
+
+    Args:
+        pixels: uint8 [height, width, 3].
+        before: The image it was made of, which hands on what Pillow's own methods hand on.
+    """
+    height, width, _ = pixels.shape
+    deferred = Deferred(ImagePixels(pixels.tobytes(), (width, height)), (), "RGB", (width, height))
+    image = (Image.Image() if before is None else before)._new(deferred)  # type: ignore[arg-type]  # asks for mode, size
+    deferred.stand_in(image)
+    return image
+
+
 def is_deferred(image: Image.Image) -> bool:
     """Whether pixels of `image` are still to be made natively."""
     held = vars(image).get("_im")
     return type(held) is Deferred and held.recipe is not None
+
+
+@functools.cache
+def pillow_obeys() -> bool:
+    """Whether the installed Pillow's images find their pixels by way of a Deferred: Note [deferred images]."""
+    if not isinstance(vars(Image.Image).get("im"), property):
+        return False
+    image = Image.Image()
+    probe = _Probe(image)
+    vars(image)["_im"] = probe
+    try:
+        return image.readonly == 0 and not probe.is_asked and image.im is probe.core and image._im is probe.core
+    except Exception:  # noqa: BLE001 - another Pillow's
+        return False
+
+
+class _Probe(Deferred):
+    """Has its pixels."""
+
+    __slots__ = ("core", "is_asked", "target")
+
+    def __init__(self, image: Image.Image) -> None:
+        self.core = Image.new("L", (1, 1)).im
+        self.is_asked = False
+        self.target = image
+
+    def make(self) -> Any:
+        self.is_asked = True
+        self.target._im = self.core
+        return self.core
 
 
 class DeferredAccess:

@@ -15,7 +15,7 @@ from PIL import Image, ImageFile
 from PIL.JpegImagePlugin import JpegImageFile
 
 from fastload import _native
-from fastload._images._deferred import Deferred, DeferredAccess
+from fastload._images._deferred import Deferred, DeferredAccess, pillow_obeys
 from fastload._images._opened import load_at_once, load_deferred, marks
 from fastload._images._plain_forms import blur_op, is_inside, is_pillows, resize_step, table_op
 from fastload._images._source import Steps
@@ -247,7 +247,7 @@ class PillowMethods:
 
     def exchange(self) -> None:
         exchanges = _REMEMBERED if _pillow.pillow_info().is_simd else _REMEMBERED + _BY_PILLOWS_ARITHMETIC
-        self.is_deferring = all(is_pillows(owner, name) for owner, name, _ in exchanges) and _obeys()
+        self.is_deferring = all(is_pillows(owner, name) for owner, name, _ in exchanges) and pillow_obeys()
         for owner, name, make in exchanges if self.is_deferring else _AT_ONCE:
             pillows = vars(owner)[name]
             ours = functools.wraps(pillows)(make(pillows))
@@ -259,32 +259,3 @@ class PillowMethods:
         for owner, name, pillows, ours in before:
             if vars(owner).get(name) is ours:  # else somebody has exchanged ours, and may put it back
                 setattr(owner, name, pillows)
-
-
-def _obeys() -> bool:
-    """Whether this Pillow's images find their pixels by way of a Deferred: Note [deferred images]."""
-    if not isinstance(vars(Image.Image).get("im"), property):
-        return False
-    image = Image.Image()
-    probe = _Probe(image)
-    vars(image)["_im"] = probe
-    try:
-        return image.readonly == 0 and not probe.is_asked and image.im is probe.core and image._im is probe.core
-    except Exception:  # noqa: BLE001 - another Pillow's
-        return False
-
-
-class _Probe(Deferred):
-    """Has its pixels."""
-
-    __slots__ = ("core", "is_asked", "target")
-
-    def __init__(self, image: Image.Image) -> None:
-        self.core = Image.new("L", (1, 1)).im
-        self.is_asked = False
-        self.target = image
-
-    def make(self) -> Any:
-        self.is_asked = True
-        self.target._im = self.core
-        return self.core

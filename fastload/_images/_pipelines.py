@@ -21,7 +21,7 @@ from PIL import Image
 from PIL.JpegImagePlugin import JpegImageFile
 
 from fastload import _native
-from fastload._images._deferred import Deferred
+from fastload._images._deferred import Deferred, image_of, pillow_obeys
 from fastload._images._opened import load_deferred, marks
 from fastload._images._source import ImagePixels, ImageSource, Steps, StepsFailedError, resize_order_of_pillow
 from fastload._images._tally import native_tally
@@ -95,8 +95,7 @@ class _Segment:
             draws.end(generator)
         if self._form.sample != "pil":
             return tensor_of(pixels, self._form, self._image_type)
-        made = image._new(Deferred.of_pixels(pixels))
-        vars(made)["_im"].stand_in(made)
+        made = image_of(pixels, image)
         if not thread_decoder().keeps_info:
             made.info = {}
         return made
@@ -109,13 +108,8 @@ def _recipe_of(image: Any) -> tuple[ImageSource | ImagePixels, Steps] | None:
     held = vars(image).get("_im")
     if held is None and marks.has(image):
         held = load_deferred(image)
-    if type(held) is Deferred:
-        recipe = held.recipe
-        if recipe is not None:
-            return recipe
-        pixels = held.pixels()
-        if pixels is not None:
-            return ImagePixels(pixels, image.size), ()
+    if type(held) is Deferred and held.recipe is not None:
+        return held.recipe
     # Pillow's own: its pixels are copied, which costs less than what is done with them.
     return (ImagePixels(image.tobytes(), image.size), ()) if type(image) is Image.Image and min(image.size) else None
 
@@ -265,7 +259,7 @@ def _is_for(container: Any, image: Any) -> _Pipeline | None:
 def _is_native_input(image: Any) -> bool:
     if type(image) not in (Image.Image, JpegImageFile) or image.mode != "RGB":
         return False
-    if native_tally() is None or _pillow.is_reference():
+    if native_tally() is None or _pillow.is_reference() or not pillow_obeys():
         return False
     try:
         check_surroundings()

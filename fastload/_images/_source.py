@@ -95,7 +95,7 @@ class ImagePixels:
     """
 
     def __init__(self, pixels: bytes, size: tuple[int, int]) -> None:
-        self._pixels = pixels
+        self.pixels = pixels
         self._size = size
 
     def run(
@@ -103,7 +103,7 @@ class ImagePixels:
     ) -> NDArray[np.uint8]:
         """As ImageSource.run()."""
         draws = (begin_draws or _no_draws)()
-        return _checked(thread_decoder().run_pixels(self._pixels, *self._size, plan, draws))
+        return _checked(thread_decoder().run_pixels(self.pixels, *self._size, plan, draws))
 
 
 def plan_of(steps: Steps) -> _native.TransformPlan:

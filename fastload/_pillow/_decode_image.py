@@ -70,7 +70,7 @@ def decode_image(
         image = _pillow.open_rgb(path) if contents is None else _pillow.open_rgb_bytes(contents)
         return image if output == "pil" else _as_array(image, output)
     if output == "pil":
-        image = _pillow.rgb_image(pixels.data, pixels.shape[1], pixels.shape[0])
+        image = _pillow.rgb_image(pixels)
         image.info = _pillow.image_info(path if contents is None else io.BytesIO(contents))
         return image
     return torch.from_numpy(pixels) if output == "tensor" else pixels

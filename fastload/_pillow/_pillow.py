@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, NamedTuple, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError, __version__, features
 
 from fastload._errors import Stage
@@ -118,9 +120,10 @@ def decode_rgb(path: str | bytes) -> DecodedPixels:
     return DecodedPixels(image.tobytes(), image.width, image.height)
 
 
-def rgb_image(pixels: Any, width: int, height: int) -> RgbImage:
-    """An RGB image with a copy of `pixels`, a contiguous buffer (layout as in `DecodedPixels`)."""
-    return Image.frombytes("RGB", (width, height), pixels)
+def rgb_image(pixels: NDArray[np.uint8]) -> RgbImage:
+    """An RGB image with a copy of `pixels`, contiguous [height, width, 3]."""
+    height, width, _ = pixels.shape
+    return Image.frombytes("RGB", (width, height), pixels.data)
 
 
 def _open_regular(path: str, flags: int) -> int:

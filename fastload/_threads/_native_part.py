@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastload import _native
-from fastload._images._deferred import is_deferred
+from fastload._images._deferred import image_of, is_deferred, pillow_obeys
 from fastload._images._tally import native_tally
 from fastload._pillow import _pillow
 from fastload._pillow._decode_image import thread_decoder
@@ -40,7 +40,9 @@ class NativePart:
         self._has_info = not python_part or not all(map(_ignores_info, python_part))
         # Where nothing is done natively to an image first, what Python does to it says what is decoded.
         is_plain = not plan.lowered.steps and plan.lowered.form.sample == "pil"
-        self._is_deferring = is_plain and native_tally() is not None
+        is_active = native_tally() is not None
+        self._is_deferring = is_plain and is_active
+        self._image_of = image_of if is_active and pillow_obeys() else _pillow.rgb_image
         # Why the image made last was decoded by Pillow, or has to be; None where it was not.
         self.fallback_reason: str | None = None
         self._fallback_seconds = 0.0
@@ -117,7 +119,7 @@ class NativePart:
     def _handed_over(self, pixels: NDArray[np.uint8], file: int, index: int, info: dict[Any, Any] | None) -> Any:
         form = self._plan.lowered.form
         if form.sample == "pil":
-            image = _pillow.rgb_image(pixels.data, pixels.shape[1], pixels.shape[0])
+            image = self._image_of(pixels)
             if self._has_info and self._native.keeps_info:
                 image.info = self._info(file, index) if info is None else info
             return image

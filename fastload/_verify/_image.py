@@ -40,8 +40,8 @@ def write_twins(old: torch.Tensor, new: torch.Tensor, path: str | os.PathLike[st
     for panel in panels:
         canvas[:, : panel.shape[1], left : left + panel.shape[2]] = panel
         left += panel.shape[2] + _GAP_PIXELS
-    pixels = canvas.permute(1, 2, 0).contiguous().numpy().tobytes()
-    rgb_image(pixels, width, height).save(os.fspath(path), format="PNG")
+    pixels = canvas.permute(1, 2, 0).contiguous().numpy()
+    rgb_image(pixels).save(os.fspath(path), format="PNG")
 
 
 def _shown(old: torch.Tensor, new: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

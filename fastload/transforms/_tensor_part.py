@@ -60,7 +60,7 @@ class TensorProbe:
     """
 
     def __init__(self) -> None:
-        self._images: list[Any] = [rgb_image(pixels, pixels.shape[1], pixels.shape[0]) for pixels in _probes()[:2]]
+        self._images: list[Any] = [rgb_image(pixels) for pixels in _probes()[:2]]
 
     def apply(self, transform: Any) -> SampleForm:
         """The form after `transform` as well.

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from comparison import described, is_deferred, native_opener, outcome
+from comparison import described, is_deferred, native_opener, needs_deferral, outcome
 from jpeg_kinds import KINDS
-from PIL import Image
+from PIL import Image, ImageFilter
 from torchvision import transforms as v1
 from torchvision.transforms import v2
 
@@ -138,6 +138,7 @@ def image_of(kind: str = "420") -> Any:
     return Image.open(io.BytesIO(KINDS[kind])).convert("RGB")
 
 
+@needs_deferral
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
@@ -158,11 +159,34 @@ def test_what_runs_natively(name: str, expected: list[bool], monkeypatch: pytest
     assert calls == expected
 
 
+@needs_deferral
 def test_the_result_of_an_image_pipeline_is_pillows() -> None:
     with native_opener():
         result = v1.Compose([v1.Resize(20)])(image_of())
         assert type(result) is Image.Image
         assert is_deferred(result)
+
+
+def _blurred_behind_crops(tobytes_first: bool) -> list[Any]:
+    image = v1.Compose([v1.CenterCrop(30)])(image_of())
+    if tobytes_first:
+        image.tobytes()
+    blurred = image.filter(ImageFilter.GaussianBlur(1.3))
+    flipped = blurred.crop((2, 3, 25, 26)).transpose(Image.Transpose.FLIP_LEFT_RIGHT)
+    gray = flipped.convert("L").point(lambda value: 255 - value)
+    image.putpixel((5, 5), (1, 2, 3))
+    return [image, blurred, flipped, gray]
+
+
+@needs_deferral
+@pytest.mark.parametrize("tobytes_first", [False, True])
+def test_what_is_asked_of_the_result_is_remembered(tobytes_first: bool) -> None:
+    expected = [described(image) for image in _blurred_behind_crops(tobytes_first)]
+    with native_opener():
+        image, *derived = _blurred_behind_crops(tobytes_first)
+        assert not is_deferred(image)
+        assert all(map(is_deferred, derived))
+        assert [described(image), *map(described, derived)] == expected
 
 
 CHANGES: dict[str, Callable[[Any], Any]] = {

@@ -165,7 +165,7 @@ def torch_sums(kernel: BlurKernel, sigma: float, pixels: NDArray[np.uint8]) -> N
 
 def torch_blur(kernel: BlurKernel, sigma: float, pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """What torchvision makes of the PIL image."""
-    image = rgb_image(pixels, pixels.shape[1], pixels.shape[0])
+    image = rgb_image(pixels)
     return np.asarray(_torchvision_blur(kernel, sigma, image))
 
 
