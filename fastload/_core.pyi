@@ -159,6 +159,7 @@ class ThreeBoxBlurs(PixelOp):
 class Affine(PixelOp):
     matrix: Sequence[float]
     fill: Sequence[int]
+    interpolation: str
 
 class Rotate90(PixelOp): ...
 class Rotate180(PixelOp): ...
@@ -241,6 +242,7 @@ class RandomRotation(Step):
     degrees: Sequence[float]
     center: Sequence[float] | None
     fill: Sequence[int]
+    interpolation: str
 
 class RandomErasing(Step):
     probability: float

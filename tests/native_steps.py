@@ -75,7 +75,14 @@ def recorded_op(call: Callable[[], object]) -> _core.PixelOp:
     transform, transpose = Image.Image.transform, Image.Image.transpose
 
     def record_transform(self: Image.Image, size: Any, method: Any, data: Any, *args: Any, **kwargs: Any) -> Any:
-        ops.append(_core.Affine(matrix=[float(number) for number in data], fill=kwargs["fillcolor"]))
+        resample = args[0] if args else kwargs["resample"]
+        ops.append(
+            _core.Affine(
+                matrix=[float(number) for number in data],
+                fill=kwargs["fillcolor"],
+                interpolation=Image.Resampling(resample).name.lower(),
+            )
+        )
         return transform(self, size, method, data, *args, **kwargs)
 
     def record_transpose(self: Image.Image, method: Image.Transpose) -> Image.Image:

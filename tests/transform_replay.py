@@ -151,7 +151,8 @@ def flip(direction: Image.Transpose) -> Callable[[Image.Image, Any], Image.Image
 
 
 def random_rotation(image: Image.Image, step: Any) -> Image.Image:
-    return image.rotate(uniform(step.degrees), center=step.center, fillcolor=tuple(step.fill))
+    resample = Image.Resampling[step.interpolation.upper()]
+    return image.rotate(uniform(step.degrees), resample, center=step.center, fillcolor=tuple(step.fill))
 
 
 def random_apply(image: Image.Image, step: Any) -> Image.Image:
@@ -277,8 +278,8 @@ def hue(image: Image.Image, op: Any) -> Image.Image:
 
 
 def affine(image: Image.Image, op: Any) -> Image.Image:
-    nearest = Image.Resampling.NEAREST
-    return image.transform(image.size, Image.Transform.AFFINE, op.matrix, nearest, fillcolor=tuple(op.fill))
+    resample = Image.Resampling[op.interpolation.upper()]
+    return image.transform(image.size, Image.Transform.AFFINE, op.matrix, resample, fillcolor=tuple(op.fill))
 
 
 OPS: dict[type, Callable[[Image.Image, Any], Image.Image]] = {

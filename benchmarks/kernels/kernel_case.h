@@ -33,5 +33,6 @@ void add_strip_cases(KernelCases* cases);  // upsampling and colour
 void add_resize_cases(KernelCases* cases);
 void add_convert_cases(KernelCases* cases);
 void add_blur_cases(KernelCases* cases);
+void add_affine_cases(KernelCases* cases);
 
 }  // namespace fastload::benchmarks

@@ -136,7 +136,8 @@ void bind_pixel_ops(py::module_& m) {
     bind_fields(OpClass<Grayscale>(m, "Grayscale"));
     bind_fields(OpClass<BoxBlur>(m, "BoxBlur"), field<&BoxBlur::radius>("radius"));
     bind_fields(OpClass<ThreeBoxBlurs>(m, "ThreeBoxBlurs"), field<&ThreeBoxBlurs::sigma>("sigma"));
-    bind_fields(OpClass<Affine>(m, "Affine"), field<&Affine::matrix>("matrix"), field<&Affine::fill>("fill"));
+    bind_fields(OpClass<Affine>(m, "Affine"), field<&Affine::matrix>("matrix"), field<&Affine::fill>("fill"),
+                field<&Affine::interpolation>("interpolation"));
     bind_fields(OpClass<Rotate90>(m, "Rotate90"));
     bind_fields(OpClass<Rotate180>(m, "Rotate180"));
     bind_fields(OpClass<Rotate270>(m, "Rotate270"));
@@ -183,7 +184,8 @@ void bind_random_steps(py::module_& m) {
                 field<&ColorJitter::contrast>("contrast"), field<&ColorJitter::saturation>("saturation"),
                 field<&ColorJitter::hue>("hue"));
     bind_fields(StepClass<RandomRotation>(m, "RandomRotation"), field<&RandomRotation::degrees>("degrees"),
-                field<&RandomRotation::center>("center"), field<&RandomRotation::fill>("fill"));
+                field<&RandomRotation::center>("center"), field<&RandomRotation::fill>("fill"),
+                field<&RandomRotation::interpolation>("interpolation"));
     bind_fields(StepClass<RandomErasing>(m, "RandomErasing"), field<&RandomErasing::probability>("probability"),
                 field<&RandomErasing::scale>("scale"), field<&RandomErasing::ratio>("ratio"),
                 field<&RandomErasing::log_ratio>("log_ratio"), field<&RandomErasing::value>("value"));

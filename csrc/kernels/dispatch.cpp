@@ -31,6 +31,8 @@ constexpr KernelTable kScalarTable = {
     convert_strips_scalar,
     blur_scalar,
     box_blur_scalar,
+    affine_bilinear_scalar,
+    affine_bicubic_scalar,
 };
 
 #if FASTLOAD_HAS_X86_KERNELS
@@ -51,6 +53,8 @@ constexpr KernelTable kAvx2Table = {
     convert_strips_avx2,
     blur_avx2,
     box_blur_avx2,
+    affine_bilinear_avx2,
+    affine_bicubic_avx2,
 };
 
 constexpr KernelTable kAvx512Table = {
@@ -69,6 +73,8 @@ constexpr KernelTable kAvx512Table = {
     convert_strips_avx512,
     blur_avx2,
     box_blur_avx2,
+    affine_bilinear_avx2,
+    affine_bicubic_avx2,
 };
 
 bool has_avx2() noexcept {

@@ -1,6 +1,7 @@
 // The pixel kernels of one instruction set. Every variant gives the same bytes as the scalar one.
 #pragma once
 
+#include "kernels/affine.h"
 #include "kernels/blur.h"
 #include "kernels/box_blur.h"
 #include "kernels/color.h"
@@ -30,6 +31,8 @@ struct KernelTable {
     ConvertStripsFunction convert_strips;
     BlurFunction blur;
     BoxBlurFunction box_blur;
+    AffineFunction affine_bilinear;
+    AffineFunction affine_bicubic;
 };
 
 }  // namespace fastload

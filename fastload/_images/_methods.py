@@ -17,7 +17,7 @@ from PIL.JpegImagePlugin import JpegImageFile
 from fastload import _native
 from fastload._images._deferred import Deferred, DeferredAccess, pillow_obeys
 from fastload._images._opened import load_at_once, load_deferred, marks
-from fastload._images._plain_forms import blur_op, is_inside, is_pillows, resize_step, table_op
+from fastload._images._plain_forms import affine_op, blur_op, is_inside, is_pillows, resize_step, table_op
 from fastload._images._source import Steps
 from fastload._pillow import _pillow
 
@@ -174,6 +174,27 @@ def _transpose(pillows: _Method) -> _Method:
     return transpose
 
 
+def _transform(pillows: _Method) -> _Method:
+    def transform(
+        self: Image.Image,
+        size: Any,
+        method: Any,
+        data: Any = None,
+        resample: Any = Image.Resampling.NEAREST,
+        fill: Any = 1,
+        fillcolor: Any = None,
+    ) -> Image.Image:
+        if _may_remember(self):
+            op = affine_op(self.size, size, method, data, resample, fillcolor, len(self.getbands()))
+            if op is not None:
+                made = _derived(self, _native.ApplyOp(op=op, probability=None))
+                if made is not None:
+                    return made
+        return pillows(self, size, method, data, resample, fill, fillcolor)  # type: ignore[no-any-return]
+
+    return transform
+
+
 def _filter(pillows: _Method) -> _Method:
     def filter(self: Image.Image, filter: Any) -> Image.Image:
         if _may_remember(self) and (op := blur_op(filter)) is not None:
@@ -229,6 +250,7 @@ _REMEMBERED: tuple[_Exchange, ...] = (
 _BY_PILLOWS_ARITHMETIC: tuple[_Exchange, ...] = (
     (Image.Image, "resize", _resize),
     (Image.Image, "filter", _filter),
+    (Image.Image, "transform", _transform),
 )
 _AT_ONCE: tuple[_Exchange, ...] = ((ImageFile.ImageFile, "load", _load_file_at_once),)
 

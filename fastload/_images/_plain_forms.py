@@ -14,9 +14,10 @@ from typing import Any
 from PIL import ImageFilter
 
 from fastload import _native
+from fastload.transforms._pillow_rules import AFFINE_FILTERS, FILTERS
 
-_FILTERS = {0: "nearest", 1: "lanczos", 2: "bilinear", 3: "bicubic", 4: "box", 5: "hamming"}
 _DEFAULT_FILTER = 3
+_AFFINE = 0  # of Image.transform()
 # Tables hold C ints; Pillow says what it does with others.
 _LARGEST = 2**31 - 1
 _NO_BOX = object()
@@ -90,7 +91,37 @@ def _is_size(size: Any) -> bool:
 def _filter_name(resample: Any) -> str | None:
     if resample is None:
         resample = _DEFAULT_FILTER
-    return _FILTERS.get(resample) if isinstance(resample, int) and type(resample) is not bool else None
+    return FILTERS.get(resample) if _is_whole(resample) else None
+
+
+def _is_whole(number: Any) -> bool:
+    return isinstance(number, int) and type(number) is not bool
+
+
+def affine_op(
+    before: tuple[int, int], size: Any, method: Any, data: Any, resample: Any, fillcolor: Any, num_channels: int
+) -> _native.PixelOp | None:
+    """Of Image.transform(size, method, data, resample, fillcolor=fillcolor) of an image of size `before`."""
+    if not _is_size(size) or tuple(size) != before or method != _AFFINE or type(data) not in (list, tuple):
+        return None
+    filter_name = AFFINE_FILTERS.get(resample) if _is_whole(resample) else None
+    fill = _fill(fillcolor, num_channels)
+    matrix = data[:6]
+    if filter_name is None or fill is None or len(matrix) != 6:
+        return None
+    if not all(type(number) in (int, float) and abs(number) < _LARGEST for number in matrix):  # nor is a NaN
+        return None
+    return _native.Affine(matrix=matrix, fill=fill, interpolation=filter_name)
+
+
+def _fill(color: Any, num_channels: int) -> tuple[int, ...] | None:
+    """A colour in three channels."""
+    if color is None:
+        return 0, 0, 0
+    channels = color if num_channels == 3 else (color, color, color)
+    if type(channels) is not tuple or len(channels) != 3:
+        return None
+    return channels if all(type(value) is int and 0 <= value <= 255 for value in channels) else None
 
 
 def blur_op(asked: Any) -> _native.PixelOp | None:

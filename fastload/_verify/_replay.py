@@ -16,14 +16,15 @@ from fastload._verify._rng_states import Generators
 from fastload._verify._sample_parts import flatten
 from fastload.transforms import _recognize
 from fastload.transforms._multi_view import views_of
+from fastload.transforms._pillow_rules import FILTERS
 
 Step = tuple[Any, ...]
 _Action = Callable[..., RgbImage]
 
 # Pillow's numbers.
-_RESAMPLING = {"nearest": 0, "lanczos": 1, "bilinear": 2, "bicubic": 3, "box": 4, "hamming": 5}
+_RESAMPLING = {name: number for number, name in FILTERS.items()}
 _TRANSPOSITIONS = {"hflip": 0, "vflip": 1, "rotate90": 2, "rotate180": 3, "rotate270": 4}
-_AFFINE, _NEAREST = 0, 0
+_AFFINE = 0
 
 
 def replay_sample(
@@ -119,6 +120,11 @@ def _transposed(method: int) -> _Action:
     return lambda image: image.transpose(method)
 
 
+def _affine(image: Any, *values: Any) -> Any:
+    *matrix, fill, filter_name = values
+    return image.transform(image.size, _AFFINE, matrix, _RESAMPLING[filter_name], fillcolor=fill)
+
+
 def _by_torchvision(name: str) -> _Action:
     return lambda image, *values: getattr(_recognize.functional_v1(), name)(image, *values)
 
@@ -128,9 +134,7 @@ _ACTIONS: dict[str, _Action] = {
     "crop": _crop,
     "resize": lambda image, width, height, name: image.resize((width, height), _RESAMPLING[name]),
     "pad": _pad,
-    "affine": lambda image, *matrix_and_fill: image.transform(
-        image.size, _AFFINE, matrix_and_fill[:-1], _NEAREST, fillcolor=matrix_and_fill[-1]
-    ),
+    "affine": _affine,
     "grayscale": lambda image: image.convert("L").convert("RGB"),
     "gaussian_blur": _gaussian_blur,
     **{kind: _transposed(method) for kind, method in _TRANSPOSITIONS.items()},

@@ -42,8 +42,7 @@ class _Enumerator:
     def __init__(self, transform: Any, context: StageContext) -> None:
         if context.size is None:
             raise RunsInPythonError("the images come in several sizes", "after a transform that gives a fixed size")
-        if _parameters.interpolation(transform.interpolation, context.family) != "nearest":
-            raise RunsInPythonError(f"interpolation {transform.interpolation!r}", "nearest")
+        _parameters.affine_interpolation(transform.interpolation, context.family)
         if context.family == "v1" and not _recognize.is_torchvisions(_recognize.auto_augment_v1()._apply_op):
             raise RunsInPythonError("_apply_op of torchvision's functions was replaced")
         self.family = context.family
@@ -69,7 +68,8 @@ class _Enumerator:
     ) -> _native.PolicyChoice:
         """Bin after bin; the positive one first where there is a sign."""
         kind: Any = type(self._transform)
-        ops = _enumerated(kind, self.family, name, magnitudes, is_signed, self.size, self._fill)
+        moves = (self._transform.interpolation, self._fill) if name in _MOVES else None
+        ops = _enumerated(kind, self.family, name, magnitudes, is_signed, self.size, moves)
         return _native.PolicyChoice(ops=ops, is_signed=is_signed, num_bins=len(magnitudes), probability=probability)
 
 
@@ -155,27 +155,30 @@ def _enumerated(
     magnitudes: tuple[float, ...],
     is_signed: bool,
     size: Size,
-    fill: tuple[int, int, int],
+    moves: tuple[Any, tuple[int, int, int]] | None,
 ) -> tuple[_native.PixelOp, ...]:
-    """Cached, because a policy has hundreds and is the same in every epoch; nobody changes them."""
+    """Cached, because a policy has hundreds and is the same in every epoch; nobody changes them.
+
+    Args:
+        moves: Interpolation and fill of what moves pixels; None of anything else.
+    """
     signs = (1.0, -1.0) if is_signed else (1.0,)
     values = [magnitude * sign for magnitude in magnitudes for sign in signs]
-    if name in _MOVES:
-        return tuple(_recorded_op(kind, family, name, value, size, fill) for value in values)
+    if moves is not None:
+        return tuple(_recorded_op(kind, family, name, value, size, *moves) for value in values)
     return tuple(_pixel_op(family, name, value) for value in values)
 
 
 def _recorded_op(
-    kind: Any, family: Family, name: str, magnitude: float, size: Size, fill: tuple[int, int, int]
+    kind: Any, family: Family, name: str, magnitude: float, size: Size, mode: Any, fill: tuple[int, int, int]
 ) -> _native.PixelOp:
     image = RecordedImage(size)
-    nearest = _recognize.functional_v1().InterpolationMode.NEAREST
     if family == "v1":
-        _recognize.auto_augment_v1()._apply_op(image, name, magnitude, interpolation=nearest, fill=fill)
+        _recognize.auto_augment_v1()._apply_op(image, name, magnitude, interpolation=mode, fill=fill)
     else:
         # The method uses nothing of its object, and a cached result must not keep the user's alive.
         bare = kind.__new__(kind)
-        bare._apply_image_or_video_transform(image, name, magnitude, interpolation=nearest, fill={"others": fill})
+        bare._apply_image_or_video_transform(image, name, magnitude, interpolation=mode, fill={"others": fill})
     if image.op is None:
         raise RunsInPythonError(f"{name} does not move the image")
     return image.op

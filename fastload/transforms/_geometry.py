@@ -111,13 +111,13 @@ def lower_vertical_flip(transform: Any, context: StageContext) -> list[_native.S
 
 
 def lower_random_rotation(transform: Any, context: StageContext) -> list[_native.Step]:
-    mode = _parameters.interpolation(transform.interpolation, context.family)
-    if mode != "nearest" or _parameters.flag(transform.expand, "expand"):
-        raise RunsInPythonError(f"interpolation {mode} and expand {transform.expand}", "nearest and False")
+    mode = _parameters.affine_interpolation(transform.interpolation, context.family)
+    if _parameters.flag(transform.expand, "expand"):
+        raise RunsInPythonError(f"expand {transform.expand}", "False")
     center = None if transform.center is None else _parameters.pair(transform.center, "center")
     degrees = _parameters.interval(transform.degrees, "degrees")
     fill = _parameters.fill_of(transform, context.family)
-    return [_native.RandomRotation(degrees=degrees, center=center, fill=fill)]
+    return [_native.RandomRotation(degrees=degrees, center=center, fill=fill, interpolation=mode)]
 
 
 def _resized_longer_side(size: Size | None, max_size: object) -> Size:

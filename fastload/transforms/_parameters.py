@@ -10,9 +10,9 @@ import torch
 
 from fastload import _native
 from fastload.transforms import _recognize
+from fastload.transforms._pillow_rules import AFFINE_FILTERS, FILTERS
 from fastload.transforms._stage import Family, RunsInPythonError
 
-_INTERPOLATIONS = {0: "nearest", 1: "lanczos", 2: "bilinear", 3: "bicubic", 4: "box", 5: "hamming"}  # Pillow's integers
 _PADDING_MODES = ("constant", "edge", "reflect", "symmetric")
 # torch draws float32 numbers that are multiples of this.
 _RESOLUTION = 2.0**-24
@@ -110,15 +110,23 @@ def log_ratio(transform: Any, family: Family) -> tuple[float, float]:
 def interpolation(mode: object, family: Family) -> str:
     """Pillow's name of the filter that torchvision takes for `mode`."""
     functional = _recognize.functional_v1()
-    native = ", ".join(sorted(_INTERPOLATIONS.values()))
+    native = ", ".join(sorted(FILTERS.values()))
     try:
         if family == "v2" and not isinstance(mode, bool):
             mode = _recognize.geometry_v2()._check_interpolation(mode)
         elif isinstance(mode, int) and not isinstance(mode, bool):
             mode = functional._interpolation_modes_from_int(int(mode))
-        return _INTERPOLATIONS[functional.pil_modes_mapping[mode]]
+        return FILTERS[functional.pil_modes_mapping[mode]]
     except (KeyError, ValueError, TypeError) as error:
         raise RunsInPythonError(f"interpolation {mode!r}", native) from error
+
+
+def affine_interpolation(mode: object, family: Family) -> str:
+    """As interpolation(), of what moves pixels other than along rows and columns."""
+    name = interpolation(mode, family)
+    if name not in AFFINE_FILTERS.values():
+        raise RunsInPythonError(f"interpolation {name}", ", ".join(AFFINE_FILTERS.values()))
+    return name
 
 
 def fill_of(transform: Any, family: Family) -> tuple[int, int, int]:

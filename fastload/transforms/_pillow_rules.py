@@ -5,6 +5,10 @@ from __future__ import annotations
 import re
 from typing import Literal
 
+# Filters that resize, by Pillow's integers, and those of them that its affine transforms take.
+FILTERS = {0: "nearest", 1: "lanczos", 2: "bilinear", 3: "bicubic", 4: "box", 5: "hamming"}
+AFFINE_FILTERS = {number: FILTERS[number] for number in (0, 2, 3)}
+
 ResizeOrder = Literal["horizontal_first", "pillow12_2", "pillow13"]
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from fastload import _native
 from fastload._pillow._pillow import RgbImage
+from fastload.transforms._pillow_rules import AFFINE_FILTERS
 from fastload.transforms._stage import RunsInPythonError, Size
 
 _AFFINE = 0  # Pillow's integers
@@ -62,10 +63,11 @@ class RecordedImage(RgbImage):
         fill: int = 1,
         fillcolor: Any = None,
     ) -> RgbImage:
-        if tuple(size) != self.size or method != _AFFINE or resample != _NEAREST or data is None or len(data) < 6:
-            raise RunsInPythonError("it moves pixels", "affine, with interpolation nearest")
+        interpolation = AFFINE_FILTERS.get(resample)
+        if tuple(size) != self.size or method != _AFFINE or interpolation is None or data is None or len(data) < 6:
+            raise RunsInPythonError("it moves pixels", "affine transforms to the same size")
         matrix = [float(element) for element in data[:6]]
-        return self._note(_native.Affine(matrix=matrix, fill=fillcolor))
+        return self._note(_native.Affine(matrix=matrix, fill=fillcolor, interpolation=interpolation))
 
     def _note(self, op: _native.PixelOp) -> RgbImage:
         self.op = op

@@ -7,6 +7,7 @@
 
 #include "check.h"
 #include "image/pixels/nearest_axis.h"
+#include "image/plan/working_image.h"
 #include "image/steps/affine.h"
 #include "image/steps/hue.h"
 #include "image/steps/pad.h"
@@ -14,6 +15,7 @@
 #include "image/steps/saturation.h"
 #include "image/steps/sharpness.h"
 #include "image/steps/transpositions.h"
+#include "kernel_variants.h"
 
 namespace fastload {
 namespace {
@@ -51,22 +53,32 @@ class TightImage {
 
 bool is_in_place(const PixelOp& op) { return dynamic_cast<const InPlaceOp*>(&op) != nullptr; }
 
+// The table that every processor has stands last.
+const KernelTable& scalar_kernels() {
+    const Span<const KernelTable* const> tables = runnable_kernel_tables();
+    return *tables[tables.size() - 1];
+}
+
 // In place, or to `result`.
-void run(const PixelOp& op, const PlanarImageView& image, const PlanarImageView& result) {
-    AlignedBuffer scratch;
+void run(const PixelOp& op, const PlanarImageView& image, const PlanarImageView& result,
+         const KernelTable& kernels = scalar_kernels()) {
+    Workspace workspace(kernels);
     if (is_in_place(op)) {
         dynamic_cast<const InPlaceOp&>(op).change(image);
     } else {
-        CHECK(dynamic_cast<const RemakingOp&>(op).remake(image, result, &scratch).is_ok());
+        CHECK(dynamic_cast<const RemakingOp&>(op).remake(image, result, &workspace).is_ok());
     }
 }
 
-TightImage run(const PixelOp& op, TightImage image) {
+TightImage run(const PixelOp& op, TightImage image, const KernelTable& kernels = scalar_kernels()) {
     const ImageSize size = op.size_after(image.size());
     TightImage result(size.width, size.height);
-    run(op, image.view(), result.view());
+    run(op, image.view(), result.view(), kernels);
     return is_in_place(op) ? image : result;
 }
+
+constexpr Interpolation kAffineInterpolations[] = {Interpolation::kNearest, Interpolation::kBilinear,
+                                                   Interpolation::kBicubic};
 
 Affine affine() {
     Affine op;
@@ -244,8 +256,31 @@ TEST_CASE(affine_takes_any_finite_matrix) {
             number = std::pow(10.0, exponent(random) / (i % 2 == 0 ? 1.0 : 60.0)) * (random() % 2 == 0 ? -1.0 : 1.0);
         }
         if (i % 3 == 0) op.matrix[1] = op.matrix[3] = 0.0;
-        run(op, image);
+        for (const Interpolation interpolation : kAffineInterpolations) {
+            op.interpolation = interpolation;
+            for_each_kernel_table([&](const KernelTable& kernels) { run(op, image, kernels); });
+        }
     }
+}
+
+TEST_CASE(affine_kernels_give_what_the_scalar_one_gives) {
+    std::mt19937 random(2);
+    std::uniform_real_distribution<double> element(-1.5, 1.5);
+    for_each_size([&](std::int32_t width, std::int32_t height) {
+        const TightImage image(width, height, 3);
+        for (int i = 0; i < 12; ++i) {
+            Affine op = affine();
+            for (double& number : op.matrix) number = element(random);
+            op.matrix[2] *= width;
+            op.matrix[5] *= height;
+            if (i < 4) op.matrix = {1.0, 0.01 * i, 0.3, -0.02 * i, 1.0, 0.25};  // most pixels are inside
+            for (const Interpolation interpolation : kAffineInterpolations) {
+                op.interpolation = interpolation;
+                const TightImage expected = run(op, image);
+                for_each_kernel_table([&](const KernelTable& kernels) { CHECK(run(op, image, kernels) == expected); });
+            }
+        }
+    });
 }
 
 TEST_CASE(affine_fills_what_lies_outside) {

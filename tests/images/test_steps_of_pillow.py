@@ -7,6 +7,7 @@ import io
 import random
 from typing import Any
 
+import numpy as np
 import pytest
 from comparison import assert_same, is_deferred, native_opener
 from hypothesis import given, settings
@@ -85,6 +86,43 @@ def test_boxes_of_resizes(
     assert_same(_file(size), lambda image: image.resize(after, resample, box), (size, after, resample, box))
 
 
+_COLORS = [None, 0, 7, 255, 256, (1, 2, 3), [1, 2, 3], (1, 2), (1, 2, 300), (4,), "red", 2.5, True]
+
+
+@settings(max_examples=400, deadline=None)
+@given(
+    st.sampled_from(_SIZES),
+    st.sampled_from(["RGB", "L"]),
+    st.sampled_from([0, 2, 3]),
+    st.one_of(st.floats(-400, 400), st.sampled_from([0, 45, 90, 180, 270, -360, 1e-9])),
+    st.sampled_from([None, (3, 5.5), (0, 0)]),
+    st.sampled_from([None, (0, 0), (5, -3.25)]),
+    st.sampled_from(_COLORS),
+)
+def test_rotations(
+    size: tuple[int, int], mode: str, resample: int, angle: float, center: Any, translate: Any, color: Any
+) -> None:
+    def program(image: Any) -> Any:
+        return image.rotate(angle, resample, center=center, translate=translate, fillcolor=color)
+
+    assert_same(_file(size, mode), program, (size, mode, resample, angle, center, translate, color))
+
+
+@settings(max_examples=400, deadline=None)
+@given(
+    st.sampled_from(_SIZES),
+    st.sampled_from([0, 2, 3, 1, 9, True, Image.Resampling.BICUBIC]),
+    st.lists(st.one_of(st.floats(-3, 3), st.floats(), st.integers(-200, 200)), min_size=5, max_size=8),
+    st.sampled_from([list, tuple, np.array]),
+    st.sampled_from(_COLORS),
+)
+def test_affine_transforms(size: tuple[int, int], resample: Any, numbers: list[Any], form: Any, color: Any) -> None:
+    def program(image: Any) -> Any:
+        return image.transform(image.size, Image.Transform.AFFINE, form(numbers), resample, fillcolor=color)
+
+    assert_same(_file(size), program, (size, resample, numbers, form, color))
+
+
 @settings(max_examples=100, deadline=None)
 @given(st.integers(1, 5), st.floats(0, 0.9), st.floats(0, 0.9), st.integers(0, 40), st.integers(0, 30))
 def test_crops_of_resized_boxes(resample: int, left: float, top: float, x: int, y: int) -> None:
@@ -105,6 +143,10 @@ _REMEMBERED = {
     "box": lambda image: image.resize((9, 9), 3, (0, 0.5, 30, 40)),
     "box of a crop": lambda image: image.resize((9, 9), 0, box=(1, 2, 10, 11)),
     "no box": lambda image: image.resize((9, 9), 0, None, reducing_gap=None),
+    "turn": lambda image: image.rotate(10),
+    "turn around a corner": lambda image: image.rotate(10, 3, center=(0, 0), fillcolor=(1, 2, 3)),
+    "shear": lambda image: image.transform(image.size, 0, [1, 0.3, 0, 0, 1, 0], 2, fill=0),
+    "more numbers": lambda image: image.transform(image.size, 0, (1, 0, 3.5, 0, 1, 0, 8, 9)),
 }
 _NOT_REMEMBERED = {
     "negative": lambda image: image.filter(ImageFilter.GaussianBlur(-1)),
@@ -115,6 +157,11 @@ _NOT_REMEMBERED = {
     "list of edges": lambda image: image.resize((9, 9), 3, [0, 0.5, 30, 40]),
     "nearest": lambda image: image.resize((9, 9), 0, (0, 0.5, 30, 40)),
     "gap": lambda image: image.resize((9, 9), 3, reducing_gap=2.0),
+    "turn of another size": lambda image: image.rotate(10, expand=True),
+    "named colour": lambda image: image.rotate(10, fillcolor="red"),
+    "perspective": lambda image: image.transform(image.size, 2, (1, 0, 0, 0, 1, 0, 0, 0)),
+    "array": lambda image: image.transform(image.size, 0, np.array([1, 0, 0, 0, 1, 0])),
+    "any number": lambda image: image.transform(image.size, 0, (1, 0, 1e300, 0, 1, 0)),
 }
 
 

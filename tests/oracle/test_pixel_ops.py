@@ -17,7 +17,6 @@ from torchvision.transforms import functional as F
 
 from fastload import _core
 
-NEAREST = InterpolationMode.NEAREST
 FACTORS = [0.0, 0.1, 0.37, 0.5, 0.9, 1.0, 1.1, 1.9, 3.0, 17.3, 1e30]
 # float32 factors as a jitter draws them.
 DRAWN_FACTORS = np.random.default_rng(3).uniform(0, 2.5, 40).astype(np.float32).astype(float).tolist()
@@ -141,16 +140,16 @@ def test_contrast_rounds_the_mean_as_torchvision_does() -> None:
 # Affine transforms.
 
 
-def affine_op(matrix: list[float], fill: tuple[int, int, int] = (0, 0, 0)) -> _core.PixelOp:
-    return _core.Affine(matrix=matrix, fill=fill)
+def assert_affine_is_pillows(
+    image: Image.Image, matrix: list[float], filter_name: str, fill: tuple[int, int, int] = (0, 0, 0)
+) -> None:
+    actual = run_op(_core.Affine(matrix=matrix, fill=fill, interpolation=filter_name), image)
+    resample = Image.Resampling[filter_name.upper()]
+    expected = image.transform(image.size, Image.Transform.AFFINE, matrix, resample, fillcolor=fill)
+    assert actual == expected.tobytes(), (image.size, matrix, filter_name, fill)
 
 
-def pillow_affine(image: Image.Image, matrix: list[float], fill: tuple[int, int, int] = (0, 0, 0)) -> bytes:
-    return image.transform(
-        image.size, Image.Transform.AFFINE, matrix, Image.Resampling.NEAREST, fillcolor=fill
-    ).tobytes()
-
-
+affine_filters = pytest.mark.parametrize("filter_name", ["nearest", "bilinear", "bicubic"])
 SHAPES = [(1, 1), (1, 9), (16, 1), (31, 17), (64, 64), (97, 50)]
 
 
@@ -190,42 +189,49 @@ SPECIAL_MATRICES: list[list[float]] = [
 ]
 
 
+@affine_filters
 @pytest.mark.parametrize("size", SHAPES)
-def test_affine_equals_pillow_for_special_matrices(size: tuple[int, int]) -> None:
+def test_affine_equals_pillow_for_special_matrices(size: tuple[int, int], filter_name: str) -> None:
     image = noise(*size)
     for matrix in SPECIAL_MATRICES:
         for fill in [(0, 0, 0), (1, 128, 255)]:
-            assert run_op(affine_op(matrix, fill), image) == pillow_affine(image, matrix, fill), (matrix, fill)
+            assert_affine_is_pillows(image, matrix, filter_name, fill)
 
 
+@affine_filters
 @pytest.mark.parametrize("size", SHAPES)
-def test_affine_equals_pillow_for_random_matrices(size: tuple[int, int]) -> None:
+def test_affine_equals_pillow_for_random_matrices(size: tuple[int, int], filter_name: str) -> None:
     image = noise(*size)
     for matrix in random_matrices(300, size):
-        assert run_op(affine_op(matrix), image) == pillow_affine(image, matrix), matrix
-        scaling = [matrix[0], 0, matrix[2], 0, matrix[4], matrix[5]]
-        assert run_op(affine_op(scaling), image) == pillow_affine(image, scaling), scaling
+        assert_affine_is_pillows(image, matrix, filter_name)
+        assert_affine_is_pillows(image, [matrix[0], 0, matrix[2], 0, matrix[4], matrix[5]], filter_name)
 
 
-def test_affine_equals_pillow_where_positions_leave_fixed_point() -> None:
+@affine_filters
+def test_affine_equals_pillow_where_positions_leave_fixed_point(filter_name: str) -> None:
     """Images of more than 32768 columns or rows, and translations beyond that."""
     for size in [(40000, 3), (2, 33000)]:
         image = noise(*size)
         for matrix in [[1, 0.001, 0.3, 0.0001, 1, 0.2], [-1, 0.5, size[0], 0, 1, 0], [0.999, 0.1, 5, 1e-4, 0.9, 0]]:
-            assert run_op(affine_op(matrix), image) == pillow_affine(image, matrix), (size, matrix)
+            assert_affine_is_pillows(image, matrix, filter_name)
 
 
-def test_rotations_by_every_degree_equal_torchvision() -> None:
+MODES = [InterpolationMode.NEAREST, InterpolationMode.BILINEAR, InterpolationMode.BICUBIC]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_rotations_by_every_degree_equal_torchvision(mode: InterpolationMode) -> None:
     for image in (noise(61, 43), noise(40, 40)):  # quarter turns of a square are no affine transforms
         for angle in [*range(-180, 181), 0.5, -29.999, 1e-7]:
 
             def call(image: Image.Image = image, angle: float = angle) -> Image.Image:
-                return F.rotate(image, angle, NEAREST, fill=[3, 2, 1])
+                return F.rotate(image, angle, mode, fill=[3, 2, 1])
 
             assert run_op(recorded_op(call), image) == call().tobytes(), angle
 
 
-def test_translations_and_shears_of_the_policies_equal_torchvision() -> None:
+@pytest.mark.parametrize("mode", MODES)
+def test_translations_and_shears_of_the_policies_equal_torchvision(mode: InterpolationMode) -> None:
     image = noise(61, 43)
     shifts = [{"translate": [x, y], "shear": [0.0, 0.0]} for x in range(-62, 63, 3) for y in (-44, -1, 0, 20)]
     shears = [
@@ -237,7 +243,7 @@ def test_translations_and_shears_of_the_policies_equal_torchvision() -> None:
     for arguments in shifts + shears:
 
         def call(arguments: Any = arguments) -> Image.Image:
-            return F.affine(image, angle=0.0, scale=1.0, interpolation=NEAREST, fill=None, **arguments)
+            return F.affine(image, angle=0.0, scale=1.0, interpolation=mode, fill=None, **arguments)
 
         assert run_op(recorded_op(call), image) == call().tobytes(), arguments
 
@@ -274,7 +280,16 @@ def test_operations_follow_crops_flips_and_resizes() -> None:
         (_core.Hue, {"factor": 0.51}, r"factor must be in \[-0\.5, 0\.5\], got 0\.51"),
         (_core.Posterize, {"bits": 0}, r"bits must be in 1\.\.8, got 0"),
         (_core.Solarize, {"threshold": math.nan}, "threshold must be a number, got nan"),
-        (_core.Affine, {"matrix": [1, 0, math.inf, 0, 1, 0], "fill": (0, 0, 0)}, "matrix must be six finite numbers"),
+        (
+            _core.Affine,
+            {"matrix": [1, 0, math.inf, 0, 1, 0], "fill": (0, 0, 0), "interpolation": "nearest"},
+            "matrix must be six finite numbers",
+        ),
+        (
+            _core.Affine,
+            {"matrix": [1, 0, 0, 0, 1, 0], "fill": (0, 0, 0), "interpolation": "box"},
+            "interpolation must be nearest, bilinear or bicubic",
+        ),
         (_core.ApplyOp, {"op": None, "probability": None}, "op must be an operation, got none"),
     ],
 )
@@ -289,8 +304,8 @@ def test_bad_operations_name_argument_value_and_what_is_allowed(kind: Any, argum
         (_core.Invert, {"factor": 1.0}),
         (_core.Contrast, {}),
         (_core.Contrast, {"factor": "1"}),
-        (_core.Affine, {"matrix": [1, 0, 0, 0, 1], "fill": (0, 0, 0)}),
-        (_core.Affine, {"matrix": [1, 0, 0, 0, 1, 0], "fill": (0, 256, 0)}),
+        (_core.Affine, {"matrix": [1, 0, 0, 0, 1], "fill": (0, 0, 0), "interpolation": "nearest"}),
+        (_core.Affine, {"matrix": [1, 0, 0, 0, 1, 0], "fill": (0, 256, 0), "interpolation": "nearest"}),
         (_core.ApplyOp, {"op": _core.RandomVerticalFlip(probability=0.5), "probability": None}),
     ],
 )

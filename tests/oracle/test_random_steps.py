@@ -105,6 +105,9 @@ ROTATIONS: list[dict[str, Any]] = [
     {"degrees": (630, 630), "fill": (0, 0, 7)},
     {"degrees": (-360, -360), "center": [0, 0]},
     {"degrees": (-1e-30, -1e-30)},  # in Python -1e-30 % 360.0 is 360.0
+    {"degrees": 45, "interpolation": InterpolationMode.BILINEAR, "fill": 9},
+    {"degrees": (-180, 180), "interpolation": InterpolationMode.BICUBIC, "center": (3.5, 8)},
+    {"degrees": (180, 180), "interpolation": InterpolationMode.BICUBIC},
 ]
 
 
@@ -126,7 +129,7 @@ def test_matrices_of_rotations_are_pillows(version: str, center: tuple[float, fl
     for seed in range(2000):
         torch.manual_seed(seed)
         expected = recorded_op(lambda: transform(image))
-        ((word, *matrix, _),) = plan.resolve(native_draws(seed), 33, 20)
+        ((word, *matrix, _, _),) = plan.resolve(native_draws(seed), 33, 20)
         assert (word, matrix) == ("affine", list(expected.matrix)), seed
 
 
@@ -134,7 +137,9 @@ def test_matrices_of_rotations_are_pillows(version: str, center: tuple[float, fl
 def test_rotations_that_make_no_sense_are_refused(value: dict[str, Any]) -> None:
     (name,) = value
     with pytest.raises(ValueError, match=f"{name} must be two "):
-        _core.RandomRotation(**{"degrees": (0, 1), "center": None, "fill": (0, 0, 0)} | value)
+        _core.RandomRotation(
+            **{"degrees": (0, 1), "center": None, "fill": (0, 0, 0), "interpolation": "nearest"} | value
+        )
 
 
 @both_versions

@@ -185,8 +185,8 @@ def set_policies(policies: Any) -> Any:
 @pytest.mark.parametrize(
     ("transform", "reason"),
     [
-        (T.RandAugment(interpolation=T.InterpolationMode.BILINEAR), "native: nearest"),
-        (v2.TrivialAugmentWide(interpolation=T.InterpolationMode.BICUBIC), "native: nearest"),
+        (T.RandAugment(interpolation=T.InterpolationMode.BOX), "interpolation box; native: nearest, bilinear, bicubic"),
+        (v2.TrivialAugmentWide(interpolation=T.InterpolationMode.LANCZOS), "native: nearest, bilinear, bicubic"),
         (T.RandAugment(num_ops=0), "num_ops 0; native: ints from 1 to 16"),
         (T.RandAugment(magnitude=31), "listing its operations raises IndexError"),
         (T.RandAugment(num_magnitude_bins=1, magnitude=0), "bits"),

@@ -44,9 +44,12 @@ def shorter_side(size: int, max_size: int | None = None, interpolation: str = "b
 
 
 def rotation(
-    degrees: tuple[float, float], center: tuple[float, float] | None = None, fill: tuple[int, int, int] = (0, 0, 0)
+    degrees: tuple[float, float],
+    center: tuple[float, float] | None = None,
+    fill: tuple[int, int, int] = (0, 0, 0),
+    interpolation: str = "nearest",
 ) -> _core.Step:
-    return _core.RandomRotation(degrees=degrees, center=center, fill=fill)
+    return _core.RandomRotation(degrees=degrees, center=center, fill=fill, interpolation=interpolation)
 
 
 def jitter(**ranges: Any) -> _core.Step:
@@ -328,10 +331,10 @@ def changed(transform: Any, **attributes: Any) -> Any:
         (T.RandomOrder([T.CenterCrop(8)]), "not native yet"),
         (T.RandomAffine(30), "not native yet"),
         (
-            T.RandomRotation(30, T.InterpolationMode.BILINEAR),
-            "bilinear and expand False; native: nearest",
+            T.RandomRotation(30, T.InterpolationMode.LANCZOS),
+            "interpolation lanczos; native: nearest, bilinear, bicubic",
         ),
-        (T.RandomRotation(30, expand=True), "interpolation nearest and expand True; native: nearest and False"),
+        (T.RandomRotation(30, expand=True), "expand True; native: False"),
         (T.RandomRotation(30, expand=1), "expand 1; native: True or False"),
         (changed(T.RandomRotation(30), degrees=(2, 1)), "degrees (2, 1); native: two Python numbers"),
         (changed(T.RandomRotation(30), center=(1, np.float32(2))), "center (1, np.float32(2.0)); native: two finite"),

@@ -4,10 +4,12 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <limits>
 
 #include "image/pixels/nearest_axis.h"
 #include "image/plan/argument_checks.h"
+#include "image/plan/working_image.h"
 
 namespace fastload {
 namespace {
@@ -102,17 +104,44 @@ void transform_in_floating_point(const Matrix& m, const PlanarImageView& source,
     }
 }
 
+Status interpolate(AffineFunction kernel, const Matrix& m, const PlanarImageView& source,
+                   const PlanarImageView& destination) noexcept {
+    AffineRun run = {m.data(), source, {}, 0, 0, destination.width};
+    for (; run.y < destination.height; ++run.y) {
+        const std::size_t row = static_cast<std::size_t>(run.y) * destination.row_stride_bytes;
+        for (int plane = 0; plane < 3; ++plane) run.to[plane] = destination.planes[plane] + row;
+        kernel(run);
+    }
+    return Status::ok();
+}
+
 }  // namespace
+
+std::string check_affine_interpolation(Interpolation interpolation) {
+    constexpr Interpolation kKnown[] = {Interpolation::kNearest, Interpolation::kBilinear, Interpolation::kBicubic};
+    const bool is_known = std::find(std::begin(kKnown), std::end(kKnown), interpolation) != std::end(kKnown);
+    return is_known ? "" : sentence("interpolation", "nearest, bilinear or bicubic", name_of(interpolation));
+}
 
 std::string Affine::check() const {
     const auto* bad = std::find_if(matrix.begin(), matrix.end(), [](double x) { return !std::isfinite(x); });
-    return bad == matrix.end() ? "" : sentence("matrix", "six finite numbers", *bad);
+    if (bad != matrix.end()) return sentence("matrix", "six finite numbers", *bad);
+    return check_affine_interpolation(interpolation);
 }
 
 Status Affine::remake(const PlanarImageView& source, const PlanarImageView& destination,
-                      AlignedBuffer* scratch) const noexcept {
+                      Workspace* workspace) const noexcept {
     fill_image(fill, destination);
-    if (matrix[1] == 0.0 && matrix[3] == 0.0) return scale_image(matrix, source, destination, scratch);
+    const KernelTable& kernels = workspace->kernels;
+    if (interpolation == Interpolation::kBilinear) {
+        return interpolate(kernels.affine_bilinear, matrix, source, destination);
+    }
+    if (interpolation == Interpolation::kBicubic) {
+        return interpolate(kernels.affine_bicubic, matrix, source, destination);
+    }
+    if (matrix[1] == 0.0 && matrix[3] == 0.0) {
+        return scale_image(matrix, source, destination, &workspace->positions);
+    }
     if (fits_fixed_point(matrix, destination)) {
         transform_in_fixed_point(matrix, source, destination);
     } else {
@@ -123,7 +152,7 @@ Status Affine::remake(const PlanarImageView& source, const PlanarImageView& dest
 
 OperationReport Affine::report() const {
     const auto& [a, b, c, d, e, f] = matrix;
-    return {"affine", a, b, c, d, e, f, fill};
+    return {"affine", a, b, c, d, e, f, fill, name_of(interpolation)};
 }
 
 }  // namespace fastload

@@ -1,10 +1,11 @@
-// Pillow's Image.transform(AFFINE, NEAREST) to an image of the same size.
+// Pillow's Image.transform(AFFINE) to an image of the same size.
 #pragma once
 
 #include <array>
 #include <string>
 
 #include "image/pixels/fill_image.h"
+#include "image/resize/resize_plan.h"
 #include "image/steps/pixel_op.h"
 
 namespace fastload {
@@ -14,11 +15,15 @@ namespace fastload {
 struct Affine final : RemakingOp {
     std::array<double, 6> matrix{};
     RgbFill fill{};
+    Interpolation interpolation = Interpolation::kNearest;  // or kBilinear, kBicubic
 
     std::string check() const override;
     Status remake(const PlanarImageView& source, const PlanarImageView& destination,
-                  AlignedBuffer* scratch) const noexcept override;
+                  Workspace* workspace) const noexcept override;
     OperationReport report() const override;
 };
+
+// As Step::check(), of the interpolation of an Affine.
+std::string check_affine_interpolation(Interpolation interpolation);
 
 }  // namespace fastload

@@ -32,7 +32,7 @@ Status InPlaceOp::run(WorkingImage* image) const noexcept {
 Status RemakingOp::run(WorkingImage* image) const noexcept {
     return image->remake(size_after(image->size()),
                          [&](const PlanarImageView& source, const PlanarImageView& destination) {
-                             return remake(source, destination, &image->workspace().positions);
+                             return remake(source, destination, &image->workspace());
                          });
 }
 

@@ -3,13 +3,14 @@
 
 #include <string>
 
-#include "base/aligned_buffer.h"
 #include "base/image_view.h"
 #include "base/status.h"
 #include "image/plan/operation.h"
 #include "image/plan/resolver.h"
 
 namespace fastload {
+
+struct Workspace;
 
 // With all its parameters; the same for every sample. Steps hold such operations, or make them of draws.
 class PixelOp : public Operation {
@@ -54,10 +55,10 @@ class InPlaceOp : public PixelOp {
 class RemakingOp : public PixelOp {
   public:
     Status run(WorkingImage* image) const noexcept final;
-    // Writes the result of size_after() to `destination`, which does not overlap. Tables of positions go to `scratch`.
-    // Fails with kOutOfMemory only.
+    // Writes the result of size_after() to `destination`, which does not overlap. Fails with
+    // kOutOfMemory only.
     virtual Status remake(const PlanarImageView& source, const PlanarImageView& destination,
-                          AlignedBuffer* scratch) const noexcept = 0;
+                          Workspace* workspace) const noexcept = 0;
 };
 
 // One that a policy may choose.

@@ -28,7 +28,7 @@ double round_to_15_digits(double value) noexcept {
 }
 
 // As Pillow's Image.rotate() computes it, sum by sum.
-Affine rotation(double angle, double center_x, double center_y, RgbFill fill) noexcept {
+Affine rotation(double angle, double center_x, double center_y) noexcept {
     const double radians = -(angle * kRadiansPerDegree);
     const double cosine = round_to_15_digits(std::cos(radians));
     const double sine = round_to_15_digits(std::sin(radians));
@@ -36,7 +36,6 @@ Affine rotation(double angle, double center_x, double center_y, RgbFill fill) no
     Affine affine;
     affine.matrix = {cosine,     sine,   cosine * -center_x + sine * -center_y + 0.0 + center_x,
                      minus_sine, cosine, minus_sine * -center_x + cosine * -center_y + 0.0 + center_y};
-    affine.fill = fill;
     return affine;
 }
 
@@ -50,7 +49,7 @@ std::string RandomRotation::check() const {
     if (center && !(std::isfinite((*center)[0]) && std::isfinite((*center)[1]))) {
         return sentence("center", "two finite numbers", pair_text((*center)[0], (*center)[1]));
     }
-    return "";
+    return check_affine_interpolation(interpolation);
 }
 
 Status RandomRotation::resolve(DrawSource* draws, Resolver* resolver) const noexcept {
@@ -68,7 +67,10 @@ Status RandomRotation::resolve(DrawSource* draws, Resolver* resolver) const noex
     } else {
         const double x = center ? (*center)[0] : size.width / 2.0;
         const double y = center ? (*center)[1] : size.height / 2.0;
-        list_made_op(rotation(angle, x, y, fill), resolver);
+        Affine affine = rotation(angle, x, y);
+        affine.fill = fill;
+        affine.interpolation = interpolation;
+        list_made_op(affine, resolver);
     }
     return Status::ok();
 }

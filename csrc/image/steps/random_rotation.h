@@ -1,4 +1,4 @@
-// torchvision's RandomRotation with NEAREST, to an image of the same size.
+// torchvision's RandomRotation, to an image of the same size.
 #pragma once
 
 #include <array>
@@ -7,6 +7,7 @@
 
 #include "image/pixels/fill_image.h"
 #include "image/plan/step.h"
+#include "image/resize/resize_plan.h"
 
 namespace fastload {
 
@@ -15,6 +16,7 @@ struct RandomRotation final : Step {
     std::array<double, 2> degrees{};
     std::optional<std::array<double, 2>> center;  // (x, y), in pixels from the upper left corner
     RgbFill fill{};
+    Interpolation interpolation = Interpolation::kNearest;  // as of an Affine
 
     std::string check() const override;
     Status resolve(DrawSource* draws, Resolver* resolver) const noexcept override;

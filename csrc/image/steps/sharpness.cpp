@@ -26,8 +26,7 @@ void sharpen_row(const std::uint8_t* above, const std::uint8_t* row, const std::
 
 }  // namespace
 
-Status Sharpness::remake(const PlanarImageView& source, const PlanarImageView& destination,
-                         AlignedBuffer*) const noexcept {
+Status Sharpness::remake(const PlanarImageView& source, const PlanarImageView& destination, Workspace*) const noexcept {
     const auto blend_factor = static_cast<float>(factor);
     const auto width = static_cast<std::size_t>(source.width);
     const auto height = static_cast<std::size_t>(source.height);

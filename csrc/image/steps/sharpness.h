@@ -14,7 +14,7 @@ struct Sharpness final : RemakingOp {
     explicit Sharpness(double wanted = 1.0) noexcept : factor(wanted) {}
     std::string check() const override { return check_blend_factor(factor); }
     Status remake(const PlanarImageView& source, const PlanarImageView& destination,
-                  AlignedBuffer* scratch) const noexcept override;
+                  Workspace* workspace) const noexcept override;
     OperationReport report() const override { return {"sharpness", factor}; }
 };
 

@@ -43,15 +43,13 @@ void flip_vertically(const PlanarImageView& source, const PlanarImageView& desti
     }
 }
 
-Status Rotate90::remake(const PlanarImageView& source, const PlanarImageView& destination,
-                        AlignedBuffer*) const noexcept {
+Status Rotate90::remake(const PlanarImageView& source, const PlanarImageView& destination, Workspace*) const noexcept {
     exchange_axes(
         source, destination, [&](std::int32_t x) { return source.width - 1 - x; }, [](std::int32_t y) { return y; });
     return Status::ok();
 }
 
-Status Rotate180::remake(const PlanarImageView& source, const PlanarImageView& destination,
-                         AlignedBuffer*) const noexcept {
+Status Rotate180::remake(const PlanarImageView& source, const PlanarImageView& destination, Workspace*) const noexcept {
     for (int plane = 0; plane < 3; ++plane) {
         for (std::int32_t y = 0; y < source.height; ++y) {
             const std::uint8_t* row = row_of(source, plane, y);
@@ -61,21 +59,19 @@ Status Rotate180::remake(const PlanarImageView& source, const PlanarImageView& d
     return Status::ok();
 }
 
-Status Rotate270::remake(const PlanarImageView& source, const PlanarImageView& destination,
-                         AlignedBuffer*) const noexcept {
+Status Rotate270::remake(const PlanarImageView& source, const PlanarImageView& destination, Workspace*) const noexcept {
     exchange_axes(
         source, destination, [](std::int32_t x) { return x; }, [&](std::int32_t y) { return source.height - 1 - y; });
     return Status::ok();
 }
 
-Status Transpose::remake(const PlanarImageView& source, const PlanarImageView& destination,
-                         AlignedBuffer*) const noexcept {
+Status Transpose::remake(const PlanarImageView& source, const PlanarImageView& destination, Workspace*) const noexcept {
     exchange_axes(source, destination, [](std::int32_t x) { return x; }, [](std::int32_t y) { return y; });
     return Status::ok();
 }
 
 Status Transverse::remake(const PlanarImageView& source, const PlanarImageView& destination,
-                          AlignedBuffer*) const noexcept {
+                          Workspace*) const noexcept {
     exchange_axes(
         source, destination, [&](std::int32_t x) { return source.width - 1 - x; },
         [&](std::int32_t y) { return source.height - 1 - y; });

@@ -12,13 +12,13 @@ void flip_vertically(const PlanarImageView& source, const PlanarImageView& desti
 struct Rotate90 final : RemakingOp {
     ImageSize size_after(ImageSize size) const noexcept override { return {size.height, size.width}; }
     Status remake(const PlanarImageView& source, const PlanarImageView& destination,
-                  AlignedBuffer* scratch) const noexcept override;
+                  Workspace* workspace) const noexcept override;
     OperationReport report() const override { return {"rotate90"}; }
 };
 
 struct Rotate180 final : RemakingOp {
     Status remake(const PlanarImageView& source, const PlanarImageView& destination,
-                  AlignedBuffer* scratch) const noexcept override;
+                  Workspace* workspace) const noexcept override;
     OperationReport report() const override { return {"rotate180"}; }
 };
 
@@ -26,7 +26,7 @@ struct Rotate180 final : RemakingOp {
 struct Transpose final : RemakingOp {
     ImageSize size_after(ImageSize size) const noexcept override { return {size.height, size.width}; }
     Status remake(const PlanarImageView& source, const PlanarImageView& destination,
-                  AlignedBuffer* scratch) const noexcept override;
+                  Workspace* workspace) const noexcept override;
     OperationReport report() const override { return {"transpose"}; }
 };
 
@@ -34,14 +34,14 @@ struct Transpose final : RemakingOp {
 struct Transverse final : RemakingOp {
     ImageSize size_after(ImageSize size) const noexcept override { return {size.height, size.width}; }
     Status remake(const PlanarImageView& source, const PlanarImageView& destination,
-                  AlignedBuffer* scratch) const noexcept override;
+                  Workspace* workspace) const noexcept override;
     OperationReport report() const override { return {"transverse"}; }
 };
 
 struct Rotate270 final : RemakingOp {
     ImageSize size_after(ImageSize size) const noexcept override { return {size.height, size.width}; }
     Status remake(const PlanarImageView& source, const PlanarImageView& destination,
-                  AlignedBuffer* scratch) const noexcept override;
+                  Workspace* workspace) const noexcept override;
     OperationReport report() const override { return {"rotate270"}; }
 };
 

@@ -1,0 +1,30 @@
+// Pixels that Pillow's Image.transform(AFFINE) interpolates: its ImagingGenericTransform with the bilinear and the
+// bicubic filter.
+#pragma once
+
+#include <cstdint>
+
+#include "base/image_view.h"
+
+namespace fastload {
+
+// Pixels x to x + count - 1 of row y of the result.
+struct AffineRun {
+    const double* matrix;  // of six finite numbers
+    PlanarImageView source;
+    std::uint8_t* to[3];  // where pixel x is written, in each plane
+    std::int32_t x;
+    std::int32_t y;
+    std::int32_t count;
+};
+
+// Pixel (x, y) becomes what `source` has at (a x + b y + c, d x + e y + f), both taken at pixel centres, for a, b, c,
+// d, e, f = `matrix`; it stays as it is where that is outside of `source`. Sums are double, each in Pillow's order.
+using AffineFunction = void (*)(const AffineRun& run) noexcept;
+
+void affine_bilinear_scalar(const AffineRun& run) noexcept;
+void affine_bicubic_scalar(const AffineRun& run) noexcept;
+void affine_bilinear_avx2(const AffineRun& run) noexcept;
+void affine_bicubic_avx2(const AffineRun& run) noexcept;
+
+}  // namespace fastload
