@@ -294,6 +294,7 @@ OPS: dict[type, Callable[[Image.Image, Any], Image.Image]] = {
     _core.Autocontrast: lambda image, op: ImageOps.autocontrast(image),
     _core.Equalize: lambda image, op: ImageOps.equalize(image),
     _core.Invert: lambda image, op: ImageOps.invert(image),
+    _core.Luma: lambda image, op: image.convert("L").convert("RGB"),
     _core.Grayscale: lambda image, op: image.convert("L").convert("RGB"),
     _core.Affine: affine,
     _core.Rotate90: lambda image, op: image.transpose(Image.Transpose.ROTATE_90),

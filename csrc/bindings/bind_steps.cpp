@@ -133,6 +133,7 @@ void bind_pixel_ops(py::module_& m) {
     bind_fields(OpClass<Autocontrast>(m, "Autocontrast"));
     bind_fields(OpClass<Equalize>(m, "Equalize"));
     bind_fields(OpClass<Invert>(m, "Invert"));
+    bind_fields(OpClass<Luma>(m, "Luma"));
     bind_fields(OpClass<Grayscale>(m, "Grayscale"));
     bind_fields(OpClass<BoxBlur>(m, "BoxBlur"), field<&BoxBlur::radius>("radius"));
     bind_fields(OpClass<ThreeBoxBlurs>(m, "ThreeBoxBlurs"), field<&ThreeBoxBlurs::sigma>("sigma"));

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from fastload import _native
-from fastload._images._source import ImagePixels, ImageSource, Steps, plan_of
+from fastload._images._source import ImagePixels, ImageSource, SharedPixels, Source, Steps, plan_of
 
 
 class Deferred:
@@ -35,10 +35,10 @@ class Deferred:
 
     __slots__ = ("_image", "_made", "_recipe", "mode", "size")
 
-    def __init__(self, source: ImageSource | ImagePixels, steps: Steps, mode: str, size: tuple[int, int]) -> None:
+    def __init__(self, source: Source, steps: Steps, mode: str, size: tuple[int, int]) -> None:
         self.mode = mode
         self.size = size
-        self._recipe: tuple[ImageSource | ImagePixels, Steps] | None = (source, steps)
+        self._recipe: tuple[Source, Steps] | None = (source, steps)
         self._made: dict[str, Any] = {}  # "pixels": bytes; "core": Pillow's memory
         self._image: weakref.ref[Image.Image] | None = None
 
@@ -48,7 +48,7 @@ class Deferred:
         vars(image)["_im"] = self
 
     @property
-    def recipe(self) -> tuple[ImageSource | ImagePixels, Steps] | None:
+    def recipe(self) -> tuple[Source, Steps] | None:
         """What the pixels are made of; None where Pillow has them, or they are gray and made."""
         return self._recipe
 
@@ -58,8 +58,8 @@ class Deferred:
         if recipe is None or pixels is not None:
             return pixels
         source, steps = recipe
-        if isinstance(source, ImagePixels) and not steps:
-            return source.pixels
+        if not steps and not isinstance(source, ImageSource) and source.mode == self.mode:
+            return source.tobytes()
         array = source.run(plan_of(steps))
         pixels = self._made.setdefault("pixels", (array[:, :, 0] if self.mode == "L" else array).tobytes())
         self._recipe = None if self.mode == "L" else (ImagePixels(pixels, self.size), ())
@@ -67,9 +67,9 @@ class Deferred:
 
     def make(self) -> Any:
         """Pillow's memory with the pixels, which the image has from now on."""
-        if "core" not in self._made and (pixels := self.pixels()) is not None:
+        if "core" not in self._made and (core := self._new_core()) is not None:
             # Of several threads that make it, one is first.
-            self._made.setdefault("core", Image.frombytes(self.mode, self.size, pixels).im)
+            self._made.setdefault("core", core)
         core = self._made["core"]
         self._recipe = None
         self._made.pop("pixels", None)
@@ -77,6 +77,13 @@ class Deferred:
         if image is not None:
             _native.exchange_item(vars(image), "_im", self, core)
         return core
+
+    def _new_core(self) -> Any:
+        """None where another thread has put one in its place meanwhile."""
+        if self._recipe is not None and isinstance(self._recipe[0], SharedPixels):
+            return self._recipe[0].core()
+        pixels = self.pixels()
+        return None if pixels is None else Image.frombytes(self.mode, self.size, pixels).im
 
     def __bool__(self) -> bool:
         return False
@@ -96,16 +103,37 @@ class Deferred:
 
 
 def image_of(pixels: NDArray[np.uint8], before: Image.Image | None = None) -> Image.Image:
-    """An RGB image that native code has made, in Pillow's class; its pixels are copied.
+    """An image that native code has made, in Pillow's class; its pixels are copied.
 
     Args:
         pixels: uint8 [height, width, 3].
-        before: The image it was made of, which hands on what Pillow's own methods hand on.
+        before: The image it was made of, RGB or gray, which hands on what Pillow's own methods hand on; None: RGB.
     """
     height, width, _ = pixels.shape
-    deferred = Deferred(ImagePixels(pixels.tobytes(), (width, height)), (), "RGB", (width, height))
+    mode = "RGB" if before is None else before.mode
+    deferred = Deferred(ImagePixels(pixels.tobytes(), (width, height)), (), mode, (width, height))
     image = (Image.Image() if before is None else before)._new(deferred)  # type: ignore[arg-type]  # asks for mode, size
     deferred.stand_in(image)
+    return image
+
+
+def image_in(array: Any, mode: str | None) -> Image.Image | None:
+    """As ``Image.fromarray(array, mode)``: an RGB image of a copy of the pixels, or a gray one that shares them.
+
+    Returns:
+        None for any other image, and for what is no plain array.
+    """
+    if type(array) is not np.ndarray or array.dtype != np.uint8 or not array.flags.c_contiguous or not array.size:
+        return None
+    if array.ndim == 3 and array.shape[2] == 3 and mode in (None, "RGB"):
+        return image_of(array)
+    if array.ndim != 2 or mode not in (None, "L"):
+        return None
+    height, width = array.shape
+    deferred = Deferred(SharedPixels(array), (), "L", (width, height))
+    image = Image.Image()._new(deferred)  # type: ignore[arg-type]  # which asks for its mode and size
+    deferred.stand_in(image)
+    image.readonly = 1
     return image
 
 

@@ -15,10 +15,11 @@ from PIL import Image, ImageFile
 from PIL.JpegImagePlugin import JpegImageFile
 
 from fastload import _native
-from fastload._images._deferred import Deferred, DeferredAccess, pillow_obeys
+from fastload._images._deferred import Deferred, DeferredAccess, image_in, pillow_obeys
 from fastload._images._opened import load_at_once, load_deferred, marks
 from fastload._images._plain_forms import affine_op, blur_op, is_inside, is_pillows, resize_step, table_op
 from fastload._images._source import Steps
+from fastload._images._tally import native_tally
 from fastload._pillow import _pillow
 
 _Method = Callable[..., Any]
@@ -63,7 +64,9 @@ def _derived(
     if remembered is None:
         return None
     source, steps, deferred = remembered
-    derived = Deferred(source, steps if step is None else (*steps, step), mode or deferred.mode, size or deferred.size)
+    derived = Deferred(
+        source.kept(), steps if step is None else (*steps, step), mode or deferred.mode, size or deferred.size
+    )
     made = image._new(derived)  # type: ignore[arg-type]  # which asks for its mode and size
     derived.stand_in(made)
     return made
@@ -114,7 +117,7 @@ def _convert(pillows: _Method) -> _Method:
             if mode == "RGB" or mode == self.mode == "L":
                 made = _derived(self, None, mode=mode)
             elif mode == "L":
-                made = _derived(self, _native.ApplyOp(op=_native.Grayscale(), probability=None), mode=mode)
+                made = _derived(self, _native.ApplyOp(op=_native.Luma(), probability=None), mode=mode)
             if made is not None:
                 return made
         if type(mode) is str and mode.startswith("BGR;"):  # of which Pillow 11 warns, where it is called
@@ -222,6 +225,21 @@ def _point(pillows: _Method) -> _Method:
     return point
 
 
+def _fromarray(pillows: _Method) -> _Method:
+    warns_of_mode = "deprecate" in pillows.__code__.co_names
+
+    def fromarray(obj: Any, mode: Any = None) -> Image.Image:
+        if warns_of_mode and mode is not None:
+            return _called_from(sys._getframe(1), functools.partial(pillows, obj, mode))
+        if native_tally() is not None and not _pillow.is_reference():
+            made = image_in(obj, mode)
+            if made is not None:
+                return made
+        return pillows(obj, mode)  # type: ignore[no-any-return]
+
+    return fromarray
+
+
 def _tobytes(pillows: _Method) -> _Method:
     def tobytes(self: Image.Image, encoder_name: str = "raw", *args: Any) -> bytes:
         if encoder_name == "raw" and not args:
@@ -235,7 +253,7 @@ def _tobytes(pillows: _Method) -> _Method:
     return tobytes
 
 
-_Exchange = tuple[type, str, Callable[[_Method], _Method]]
+_Exchange = tuple[Any, str, Callable[[_Method], _Method]]
 _REMEMBERED: tuple[_Exchange, ...] = (
     (Image.Image, "load", _load),
     (ImageFile.ImageFile, "load", _load_file),
@@ -245,6 +263,7 @@ _REMEMBERED: tuple[_Exchange, ...] = (
     (Image.Image, "transpose", _transpose),
     (Image.Image, "point", _point),
     (Image.Image, "tobytes", _tobytes),
+    (Image, "fromarray", _fromarray),
 )
 # Pillow-SIMD has an arithmetic of its own.
 _BY_PILLOWS_ARITHMETIC: tuple[_Exchange, ...] = (
@@ -265,7 +284,7 @@ class PillowMethods:
 
     def __init__(self) -> None:
         self.is_deferring: bool | None = None
-        self._before: list[tuple[type, str, _Method, _Method]] = []
+        self._before: list[tuple[Any, str, _Method, _Method]] = []
 
     def exchange(self) -> None:
         exchanges = _REMEMBERED if _pillow.pillow_info().is_simd else _REMEMBERED + _BY_PILLOWS_ARITHMETIC

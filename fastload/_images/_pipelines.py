@@ -22,8 +22,9 @@ from PIL.JpegImagePlugin import JpegImageFile
 
 from fastload import _native
 from fastload._images._deferred import Deferred, image_of, pillow_obeys
+from fastload._images._gray import first_channel, rgb_bytes, takes_gray
 from fastload._images._opened import load_deferred, marks
-from fastload._images._source import ImagePixels, ImageSource, Steps, StepsFailedError, resize_order_of_pillow
+from fastload._images._source import ImagePixels, Source, Steps, StepsFailedError, resize_order_of_pillow
 from fastload._images._tally import native_tally
 from fastload._pillow import _pillow
 from fastload._pillow._decode_image import thread_decoder
@@ -57,6 +58,7 @@ class _Segment:
         if self._plan.is_random:
             uniform_rule()  # raises where torch's draws are not known
         self._image_type = _recognize.image_type()
+        self._takes_gray = all(map(takes_gray, nodes))
 
     def _new_plan(self, before: Steps) -> _native.TransformPlan:
         """The plan of these steps, behind those that the image remembers."""
@@ -80,7 +82,8 @@ class _Segment:
         return image
 
     def run_natively(self, image: Any) -> Any:
-        recipe = _recipe_of(image)
+        is_gray = image.mode == "L"
+        recipe = _recipe_of(image) if self._takes_gray or not is_gray else None
         if recipe is None:
             return None
         source, steps = recipe
@@ -94,16 +97,17 @@ class _Segment:
         if draws is not None:
             draws.end(generator)
         if self._form.sample != "pil":
-            return tensor_of(pixels, self._form, self._image_type)
+            tensor = tensor_of(pixels, self._form, self._image_type)
+            return first_channel(tensor) if is_gray else tensor
         made = image_of(pixels, image)
         if not thread_decoder().keeps_info:
             made.info = {}
         return made
 
 
-def _recipe_of(image: Any) -> tuple[ImageSource | ImagePixels, Steps] | None:
-    """What an RGB image is made of; None where native code does not begin with it."""
-    if type(image) not in (Image.Image, JpegImageFile) or image.mode != "RGB":
+def _recipe_of(image: Any) -> tuple[Source, Steps] | None:
+    """What an RGB or gray image is made of; None where native code does not begin with it."""
+    if not _is_image(image):
         return None
     held = vars(image).get("_im")
     if held is None and marks.has(image):
@@ -111,7 +115,11 @@ def _recipe_of(image: Any) -> tuple[ImageSource | ImagePixels, Steps] | None:
     if type(held) is Deferred and held.recipe is not None:
         return held.recipe
     # Pillow's own: its pixels are copied, which costs less than what is done with them.
-    return (ImagePixels(image.tobytes(), image.size), ()) if type(image) is Image.Image and min(image.size) else None
+    return (ImagePixels(rgb_bytes(image), image.size), ()) if type(image) is Image.Image and min(image.size) else None
+
+
+def _is_image(image: Any) -> bool:
+    return type(image) in (Image.Image, JpegImageFile) and image.mode in ("RGB", "L")
 
 
 def _thread_draws() -> GeneratorDraws:
@@ -257,9 +265,7 @@ def _is_for(container: Any, image: Any) -> _Pipeline | None:
 
 
 def _is_native_input(image: Any) -> bool:
-    if type(image) not in (Image.Image, JpegImageFile) or image.mode != "RGB":
-        return False
-    if native_tally() is None or _pillow.is_reference() or not pillow_obeys():
+    if not _is_image(image) or native_tally() is None or _pillow.is_reference() or not pillow_obeys():
         return False
     try:
         check_surroundings()

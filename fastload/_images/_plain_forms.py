@@ -160,7 +160,8 @@ def table_op(values: Any, num_channels: int) -> _native.PixelOp | None:
     return _native.PointTable(table=bytes(values) * (3 // num_channels))
 
 
-def is_pillows(owner: type, name: str) -> bool:
-    """Whether nobody has exchanged the method `name` of Pillow's class `owner`."""
-    method = vars(owner).get(name)
-    return isinstance(method, FunctionType) and method.__globals__.get("__name__") == owner.__module__
+def is_pillows(owner: Any, name: str) -> bool:
+    """Whether nobody has exchanged the function `name` of Pillow's class or module `owner`."""
+    function = vars(owner).get(name)
+    home = owner.__module__ if isinstance(owner, type) else owner.__name__
+    return isinstance(function, FunctionType) and function.__globals__.get("__name__") == home

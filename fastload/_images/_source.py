@@ -5,9 +5,11 @@ from __future__ import annotations
 import functools
 import io
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
 from PIL.JpegImagePlugin import JpegImageFile
 
 from fastload import _native
@@ -85,6 +87,10 @@ class ImageSource:
             self._contents = None
         return self._whole
 
+    def kept(self) -> ImageSource:
+        """What steps that are remembered start from."""
+        return self
+
 
 class ImagePixels:
     """The pixels of an RGB image, in the place of an ImageSource.
@@ -94,16 +100,62 @@ class ImagePixels:
         size: (width, height)
     """
 
+    mode = "RGB"
+
     def __init__(self, pixels: bytes, size: tuple[int, int]) -> None:
-        self.pixels = pixels
+        self._pixels = pixels
         self._size = size
+
+    def tobytes(self) -> bytes:
+        return self._pixels
+
+    def kept(self) -> ImagePixels:
+        """As ImageSource.kept()."""
+        return self
 
     def run(
         self, plan: _native.TransformPlan, begin_draws: Callable[[], _native.DrawSource] | None = None
     ) -> NDArray[np.uint8]:
         """As ImageSource.run()."""
         draws = (begin_draws or _no_draws)()
-        return _checked(thread_decoder().run_pixels(self.pixels, *self._size, plan, draws))
+        return _checked(thread_decoder().run_pixels(self._pixels, *self._size, plan, draws))
+
+
+class SharedPixels:
+    """The pixels of a gray image that are in an array of the program's, in the place of an ImageSource.
+
+    Pillow does not copy them: what is written to the array is in the image. So they are read when they are needed.
+
+    Args:
+        array: uint8 [height, width], contiguous.
+    """
+
+    mode = "L"
+
+    def __init__(self, array: NDArray[np.uint8]) -> None:
+        self._array = array
+
+    def tobytes(self) -> bytes:
+        return self._array.tobytes()
+
+    def kept(self) -> ImagePixels:
+        """As ImageSource.kept()."""
+        height, width = self._array.shape
+        return ImagePixels(self._array.repeat(3).tobytes(), (width, height))
+
+    def run(
+        self, plan: _native.TransformPlan, begin_draws: Callable[[], _native.DrawSource] | None = None
+    ) -> NDArray[np.uint8]:
+        """As ImageSource.run()."""
+        return self.kept().run(plan, begin_draws)
+
+    def core(self) -> Any:
+        """Pillow's memory, which is the array's."""
+        height, width = self._array.shape
+        return Image.frombuffer("L", (width, height), self._array, "raw", "L", 0, 1).im
+
+
+Source = ImageSource | ImagePixels | SharedPixels
 
 
 def plan_of(steps: Steps) -> _native.TransformPlan:

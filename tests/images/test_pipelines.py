@@ -21,6 +21,8 @@ from torchvision import transforms as v1
 from torchvision.transforms import v2
 
 from fastload._images import _pipelines
+from fastload._images._gray import takes_gray
+from fastload.transforms._nodes import expand
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
@@ -107,6 +109,7 @@ PREPARED: dict[str, Callable[[Any], Any]] = {
     "opened": lambda image: image,
     "cropped": lambda image: image.convert("RGB").crop((0, 0, (image.width + 1) // 2, image.height)).transpose(1),
     "gray": lambda image: image.convert("L"),
+    "gray in three channels": lambda image: image.convert("L").convert("RGB"),
 }
 
 
@@ -344,3 +347,68 @@ def test_another_default_type_is_torchvisions() -> None:
     with native_opener():
         PIPELINES["training"]()(image_of())
         assert program() == expected
+
+
+GRAY_PIPELINES: dict[str, Callable[[], Any]] = {
+    "MNIST": lambda: v1.Compose([v1.ToTensor(), v1.Normalize((0.1307,), (0.3081,))]),
+    "v2": lambda: v2.Compose(
+        [v2.RandomCrop(20, padding=3), v2.ToImage(), v2.ToDtype(torch.float32, scale=True), v2.Normalize([0.5], [0.2])]
+    ),
+    "geometry": lambda: v1.Compose(
+        [v1.Resize(40), v1.CenterCrop(50), v1.RandomRotation(30, v1.InterpolationMode.BILINEAR, fill=7), v1.Pad(2)]
+    ),
+    "resized": lambda: v1.Compose([v1.RandomResizedCrop(19), v1.RandomHorizontalFlip(), v1.PILToTensor()]),
+    "applied": lambda: v1.Compose([v1.RandomApply([v1.RandomVerticalFlip(1.0)]), v1.ToTensor()]),
+    "half": lambda: v1.Compose([v1.PILToTensor(), v1.ConvertImageDtype(torch.float16)]),
+    "three means": lambda: v1.Compose([v1.ToTensor(), v1.Normalize(MEAN, STD)]),
+    "coloured padding": lambda: v1.Compose([v1.Pad(3, fill=(1, 2, 3)), v1.ToTensor()]),
+    "padding with a float": lambda: v1.Compose([v1.Pad(3, fill=7.9), v1.ToTensor()]),
+    "colours": lambda: v1.Compose([v1.ColorJitter(0.4, 0.4, 0.4, 0.1), v1.Grayscale(3), v1.ToTensor()]),
+    "erased": lambda: v1.Compose([v1.ToTensor(), v1.RandomErasing(1.0, value=(1, 2, 3))]),
+    "equalized": lambda: v1.Compose([v1.RandomEqualize(1.0), v1.Resize(9), v1.ToTensor()]),
+}
+
+
+def _gray_array() -> Any:
+    return np.random.default_rng(3).integers(0, 256, (28, 31), np.uint8)
+
+
+GRAY_IMAGES: dict[str, Callable[[], Any]] = {
+    "file": lambda: Image.open(io.BytesIO(KINDS["gray"])),
+    "converted": lambda: image_of().convert("L"),
+    "array": lambda: Image.fromarray(_gray_array()),
+    "array of a mode": lambda: Image.fromarray(_gray_array(), "L"),
+    "array in parts": lambda: Image.fromarray(_gray_array()[:, ::2]),
+    "drawn": lambda: Image.linear_gradient("L"),
+}
+
+
+def _gray_outcome(image: str, pipeline: str) -> Any:
+    torch.manual_seed(4)
+    results = [outcome(lambda: GRAY_PIPELINES[pipeline]()(GRAY_IMAGES[image]())) for _ in range(3)]
+    return results, torch.rand(1)
+
+
+@pytest.mark.parametrize("pipeline", GRAY_PIPELINES)
+@pytest.mark.parametrize("image", GRAY_IMAGES)
+def test_gray_images(image: str, pipeline: str) -> None:
+    expected = _gray_outcome(image, pipeline)
+    with native_opener():
+        assert _gray_outcome(image, pipeline) == expected
+
+
+NATIVE_ON_GRAY = {"MNIST", "v2", "geometry", "resized", "applied", "half"}
+
+
+@needs_deferral
+@pytest.mark.parametrize("pipeline", GRAY_PIPELINES)
+def test_which_gray_pipelines_are_native(pipeline: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[Any] = []
+    taken = _pipelines._recipe_of
+    monkeypatch.setattr(_pipelines, "_recipe_of", lambda image: calls.append(image.mode) or taken(image))
+    nodes = expand(GRAY_PIPELINES[pipeline]())
+    assert all(map(takes_gray, nodes)) == (pipeline in NATIVE_ON_GRAY)
+    if pipeline in NATIVE_ON_GRAY:
+        with native_opener():
+            GRAY_PIPELINES[pipeline]()(GRAY_IMAGES["array"]())
+        assert calls == ["L"]

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from comparison import assert_same, is_deferred, native_opener
+from comparison import assert_same, is_deferred, native_opener, needs_deferral
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from jpeg_kinds import jpeg
@@ -165,6 +165,7 @@ _NOT_REMEMBERED = {
 }
 
 
+@needs_deferral
 @pytest.mark.parametrize("name", _REMEMBERED)
 def test_plain_forms_are_remembered(name: str) -> None:
     with native_opener():

@@ -42,7 +42,7 @@ void Saturation::change(const PlanarImageView& pixels) const noexcept {
     });
 }
 
-void Grayscale::change(const PlanarImageView& pixels) const noexcept {
+void Luma::change(const PlanarImageView& pixels) const noexcept {
     for_each_block(pixels, [](const std::uint8_t* gray, std::uint8_t* const* channels, std::size_t count) {
         for (int plane = 0; plane < 3; ++plane) std::memcpy(channels[plane], gray, count);
     });

@@ -1,4 +1,4 @@
-// Colour against luma: ImageEnhance.Color, and torchvision's to_grayscale with three channels.
+// Colour against luma: ImageEnhance.Color, Image.convert("L"), and torchvision's to_grayscale with three channels.
 #pragma once
 
 #include <string>
@@ -16,10 +16,14 @@ struct Saturation final : InPlaceOp {
     OperationReport report() const override { return {"saturation", factor}; }
 };
 
-struct Grayscale final : InPlaceOp {
+// Image.convert("L"), in three channels.
+struct Luma : InPlaceOp {
+    void change(const PlanarImageView& pixels) const noexcept final;
+    OperationReport report() const final { return {"grayscale"}; }
+};
+
+struct Grayscale final : Luma {
     bool keeps_info() const noexcept override { return false; }  // through NumPy
-    void change(const PlanarImageView& pixels) const noexcept override;
-    OperationReport report() const override { return {"grayscale"}; }
 };
 
 }  // namespace fastload

@@ -1,0 +1,50 @@
+"""Gray images in native pipelines, which have three channels: all three are the gray one.
+
+So only transforms run natively that do to each channel what torchvision does to the one, and raise nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+
+from fastload.transforms._nodes import Node
+
+_BY_CHANNEL = frozenset(
+    {
+        *("CenterCrop", "Pad", "RandomCrop", "RandomHorizontalFlip", "RandomResizedCrop", "RandomRotation"),
+        *("RandomVerticalFlip", "Resize", "ConvertImageDtype", "Normalize", "PILToTensor", "ToDtype", "ToImage"),
+        "ToTensor",
+    }
+)
+
+
+def takes_gray(node: Node) -> bool:
+    """Whether a known transform is one of those."""
+    if node.held is not None:
+        return all(map(takes_gray, node.held))
+    transform = node.transform
+    if type(transform).__name__ not in _BY_CHANNEL or type(getattr(transform, "fill", 0)) is not int:
+        return False
+    return all(_is_one(values) for values in (getattr(transform, "mean", None), getattr(transform, "std", None)))
+
+
+def _is_one(values: Any) -> bool:
+    """Of the numbers of a Normalize, one for each channel; True where there is no such attribute."""
+    return values is None or (type(values) in (list, tuple) and len(values) == 1)
+
+
+def rgb_bytes(image: Image.Image) -> bytes:
+    """The pixels of an RGB image, or of a gray one three times each."""
+    pixels = image.tobytes()
+    return pixels if image.mode == "RGB" else np.frombuffer(pixels, np.uint8).repeat(3).tobytes()
+
+
+def first_channel(tensor: torch.Tensor) -> torch.Tensor:
+    """[1, height, width] of [3, height, width], in memory of its own and with torchvision's strides."""
+    _, height, width = tensor.shape
+    made = torch.empty_strided((1, height, width), (1, width, 1), dtype=tensor.dtype)
+    return made.copy_(tensor[:1]).as_subclass(type(tensor))
