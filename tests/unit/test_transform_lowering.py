@@ -173,11 +173,11 @@ def test_each_stage_has_a_verdict() -> None:
     warp = v2.RandomApply([v2.RandomPerspective()])
     result = lowered(T.Compose([T.CenterCrop(8), apply, warp, T.ToTensor(), WARP]))
     native_list = (
-        "AutoAugment, CenterCrop, ColorJitter, ConvertImageDtype, GaussianBlur, Grayscale, Normalize, PILToTensor, "
-        "Pad, RandAugment, RandomAdjustSharpness, RandomApply, RandomAutocontrast, RandomCrop, RandomEqualize, "
-        "RandomErasing, RandomGrayscale, RandomHorizontalFlip, RandomInvert, RandomPosterize, RandomResizedCrop, "
-        "RandomRotation, RandomSolarize, RandomVerticalFlip, Resize, ToTensor, TrivialAugmentWide, v2.Identity, "
-        "v2.RGB, v2.ToDtype, v2.ToImage, v2.ToPureTensor"
+        "AutoAugment, CenterCrop, ColorJitter, ConvertImageDtype, GaussianBlur, Grayscale, ImageClassification, "
+        "Normalize, PILToTensor, Pad, RandAugment, RandomAdjustSharpness, RandomApply, RandomAutocontrast, "
+        "RandomCrop, RandomEqualize, RandomErasing, RandomGrayscale, RandomHorizontalFlip, RandomInvert, "
+        "RandomPosterize, RandomResizedCrop, RandomRotation, RandomSolarize, RandomVerticalFlip, Resize, ToTensor, "
+        "TrivialAugmentWide, v2.Identity, v2.RGB, v2.ToDtype, v2.ToImage, v2.ToPureTensor"
     )
     assert [str(verdict) for verdict in transform_verdicts(result, "")] == [
         "transform  1 of 8, CenterCrop: native",
