@@ -54,7 +54,8 @@ def _no_steps(transform: Any, context: StageContext) -> list[_native.Step]:
     return []
 
 
-_TO_TENSOR = NativeTransform(frozenset(), makes_tensor=True)
+# Behind another one v2 passes tensors on and v1 raises, which the probe finds out.
+_TO_TENSOR = NativeTransform(frozenset(), makes_tensor=True, on_tensor=True)
 
 _BOTH: Mapping[str, NativeTransform] = {
     "RandomResizedCrop": _on_image(
@@ -113,7 +114,7 @@ NATIVE_NAMES = ", ".join(sorted([*_BOTH, *_PRESETS, "RandomApply", *(f"v2.{name}
 _USERS: Mapping[Role, NativeTransform] = {
     "identity": _on_tensor("", _no_steps),
     "image identity": _on_image("", _no_steps),
-    "tensor": NativeTransform(frozenset(), makes_tensor=True, on_tensor=True),
+    "tensor": _TO_TENSOR,
 }
 
 

@@ -8,11 +8,15 @@ from collections.abc import Iterable
 from typing import Any
 from unittest import mock
 
+import numpy as np
 import pytest
 import torch
 from lowered_transforms import FAMILIES, MEAN, STD, is_native, lowered, lowered_step, problem_of
+from PIL import Image
 from torchvision import transforms as T
+from torchvision import tv_tensors
 from torchvision.transforms import v2
+from transform_replay import replay
 
 from fastload import MultiView, _core
 from fastload._planning._verdicts import transform_verdicts
@@ -75,6 +79,17 @@ def test_v2_recipe() -> None:
     assert kinds_of(result.steps) == [("RandomResizedCrop", 0), ("TrivialAugmentWide", 1), ("RandomErasing", 5)]
     assert (result.size, result.form.dtype) == ((64, 64), torch.float32)
     assert (result.form.sample, result.python_part) == ("tv_image", ())
+
+
+def test_v2_passes_tensors_on_and_v1_raises() -> None:
+    before = [T.CenterCrop(9), T.ToTensor()]
+    pipeline = T.Compose([*before, v2.ToImage(), v2.PILToTensor(), v2.Normalize(MEAN, STD)])
+    assert is_native(pipeline)
+    image = Image.fromarray(np.random.default_rng(4).integers(0, 256, (20, 30, 3), np.uint8))
+    ours, theirs = replay(lowered(pipeline), image), pipeline(image)
+    assert type(ours) is type(theirs) is tv_tensors.Image
+    assert torch.equal(ours, theirs)
+    assert problem_of(T.ToTensor(), before, []).startswith("the tensor part raises TypeError")
 
 
 FLIP, WARP = T.RandomHorizontalFlip(), T.RandomPerspective()
