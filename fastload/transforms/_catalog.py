@@ -24,6 +24,7 @@ class NativeTransform:
         on_image: Makes the steps on PIL images; None where it does nothing native with them.
         makes_tensor: It may begin the tensor part.
         on_tensor: It may stand in the tensor part.
+        keeps_elements: There it changes no element, whatever that is, so it may follow a RandomErasing.
         erases: It is RandomErasing, which ends the tensor part.
         parts: Makes the transforms of torchvision's that do together what an object of it does; None where it has
             steps of its own.
@@ -33,6 +34,7 @@ class NativeTransform:
     on_image: LowerOnImage | None = None
     makes_tensor: bool = False
     on_tensor: bool = False
+    keeps_elements: bool = False
     erases: bool = False
     parts: Callable[[Any], list[Any]] | None = None
 
@@ -54,8 +56,9 @@ def _no_steps(transform: Any, context: StageContext) -> list[_native.Step]:
     return []
 
 
+_NO_CHANGE = NativeTransform(frozenset(), on_image=_no_steps, on_tensor=True, keeps_elements=True)
 # Behind another one v2 passes tensors on and v1 raises, which the probe finds out.
-_TO_TENSOR = NativeTransform(frozenset(), makes_tensor=True, on_tensor=True)
+_TO_TENSOR = NativeTransform(frozenset(), makes_tensor=True, on_tensor=True, keeps_elements=True)
 
 _BOTH: Mapping[str, NativeTransform] = {
     "RandomResizedCrop": _on_image(
@@ -100,9 +103,9 @@ _PRESETS: Mapping[str, NativeTransform] = {
 _V2_ONLY: Mapping[str, NativeTransform] = {
     "ToImage": _TO_TENSOR,
     "ToDtype": _on_tensor("dtype scale", _no_steps),
-    "ToPureTensor": _on_tensor("", _no_steps),
-    "RGB": _on_tensor("", _no_steps),
-    "Identity": _on_tensor("", _no_steps),
+    "ToPureTensor": _NO_CHANGE,
+    "RGB": _NO_CHANGE,
+    "Identity": _NO_CHANGE,
 }
 _CATALOG: Mapping[Family, Mapping[str, NativeTransform]] = {"v1": {**_BOTH, **_PRESETS}, "v2": {**_BOTH, **_V2_ONLY}}
 
@@ -112,7 +115,7 @@ NATIVE_NAMES = ", ".join(sorted([*_BOTH, *_PRESETS, "RandomApply", *(f"v2.{name}
 
 # What is known about transforms of the user's.
 _USERS: Mapping[Role, NativeTransform] = {
-    "identity": _on_tensor("", _no_steps),
+    "identity": _NO_CHANGE,
     "image identity": _on_image("", _no_steps),
     "tensor": _TO_TENSOR,
 }

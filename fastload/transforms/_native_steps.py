@@ -76,7 +76,7 @@ class NativeSteps:
         if node.held is not None:
             raise RunsInPythonError("not native on tensors", _BEFORE_TENSORS)
         known, family = node.plain()
-        if self._is_erased:
+        if self._is_erased and not known.keeps_elements:
             raise RunsInPythonError("not native after a RandomErasing")
         if self._probe is not None and known.erases:
             self.steps.append((position, lower_random_erasing(node.transform, family, self.form.dtype)))

@@ -132,7 +132,7 @@ def code_of(transform: Any) -> Any:
 def _call_of(transform: Any) -> Any:
     """The function that a call of an object comes to, with the object as its first argument; None for other calls."""
     kind = type(transform)
-    if not isinstance(transform, torch.nn.Module):
+    if not issubclass(kind, torch.nn.Module):
         return _of_class(kind, "__call__")
     machinery = ("__call__", "_wrapped_call_impl", "_call_impl", "_slow_forward", "__getattr__")
     is_torchs = all(_of_class(kind, name) is vars(torch.nn.Module).get(name) for name in machinery)
@@ -152,7 +152,7 @@ def _attribute(transform: Any, name: str) -> Any:
     if _of_class(kind, "__getattribute__") is not object.__getattribute__ or _of_class(kind, name) is not None:
         return None
     held = getattr(transform, "__dict__", {})
-    if name in held or not isinstance(transform, torch.nn.Module):
+    if name in held or not issubclass(kind, torch.nn.Module):
         return held.get(name)
     return held["_modules"].get(name)
 

@@ -92,6 +92,21 @@ def test_v2_passes_tensors_on_and_v1_raises() -> None:
     assert problem_of(T.ToTensor(), before, []).startswith("the tensor part raises TypeError")
 
 
+@pytest.mark.parametrize("make", [T.ToTensor, v2.ToImage])
+def test_what_keeps_elements_may_follow_an_erasing(make: Any) -> None:
+    erasing = v2.RandomErasing(1.0, value=[0.5, 300.0, -1.0])
+    kept = [torch.nn.Identity(), v2.Identity(), v2.ToImage(), lambda image: image, v2.ToPureTensor()]
+    pipeline = T.Compose([T.CenterCrop(30), make(), v2.ToDtype(torch.float32), erasing, *kept])
+    assert is_native(pipeline)
+    image = Image.fromarray(np.random.default_rng(4).integers(0, 256, (40, 50, 3), np.uint8))
+    torch.manual_seed(4)
+    theirs = pipeline(image)
+    torch.manual_seed(4)
+    ours = replay(lowered(pipeline), image)
+    assert type(ours) is type(theirs) is torch.Tensor
+    assert torch.equal(ours, theirs)
+
+
 FLIP, WARP = T.RandomHorizontalFlip(), T.RandomPerspective()
 
 
