@@ -93,3 +93,22 @@ def held_by(transform: Any) -> list[Any] | None:
         return None if container is None else _recognize.members_of(transform, container)
     except RunsInPythonError:
         return None
+
+
+def taken_apart(transform: Any) -> list[Any] | None:
+    """What an object that is no container does one after the other: a preset's parts, or a user's class's pipeline.
+
+    None where it is neither, or not as known.
+    """
+    kind = type(transform)
+    family = _recognize.family_of(kind)
+    if family is None:
+        inner = pipeline_in(transform)
+        return None if inner is None else [inner]
+    known = native_transform(kind, family)
+    if known is None or known.parts is None or _problem(transform, known) is not None:
+        return None
+    try:
+        return known.parts(transform)
+    except (AttributeError, TypeError, ValueError):
+        return None
