@@ -12,6 +12,7 @@ import torch
 import torchvision_shim  # noqa: F401
 from torchvision import transforms as v1
 from torchvision.transforms import v2
+from torchvision.transforms._presets import ImageClassification
 
 import fastload
 from fastload import _native
@@ -49,10 +50,39 @@ def to_rgb(image: Any) -> Any:
     return image.convert("RGB")
 
 
+class MaybeToTensor(v1.ToTensor):
+    """As DINOv2's; timm's and open_clip's do the same in other words."""
+
+    def __call__(self, pic: Any) -> torch.Tensor:
+        if isinstance(pic, torch.Tensor):
+            return pic
+        return super().__call__(pic)
+
+
 def open_clip() -> Any:
-    """As CLIP, with open_clip's own function behind the crop."""
+    """As CLIP, with open_clip's own function behind the crop, and a class that makes tensors."""
     crop = v1.RandomResizedCrop(48, scale=(0.9, 1.0), interpolation=v1.InterpolationMode.BICUBIC)
-    return v1.Compose([crop, to_rgb, v1.ToTensor(), NORMALIZE])
+    return v1.Compose([crop, to_rgb, MaybeToTensor(), NORMALIZE])
+
+
+class Preset:
+    """As the presets of torchvision's references/classification/presets.py."""
+
+    def __init__(self, pipeline: v1.Compose) -> None:
+        self.transforms = pipeline
+
+    def __call__(self, img: Any) -> Any:
+        return self.transforms(img)
+
+
+def training_preset() -> Any:
+    more = [v2.TrivialAugmentWide(), v2.PILToTensor(), v2.ToDtype(torch.float, scale=True), v2.RandomErasing(0.5)]
+    return Preset(v2.Compose([v2.RandomResizedCrop(40), v2.RandomHorizontalFlip(), *more, v2.ToPureTensor()]))
+
+
+def weights_preset() -> Any:
+    """What `weights.transforms()` gives, in small."""
+    return ImageClassification(crop_size=56, resize_size=64, interpolation=v1.InterpolationMode.BICUBIC)
 
 
 def mae() -> Any:
@@ -168,7 +198,7 @@ RECIPES = {
     "resnet": Recipe(resnet),
     "evaluation": Recipe(lambda: recipes.evaluation(64, 56)),
     "clip": Recipe(clip),
-    "open_clip": Recipe(open_clip, is_native=False),
+    "open_clip": Recipe(open_clip),
     "mae": Recipe(mae),
     "timm": Recipe(timm_like),
     "policies": Recipe(policies),
@@ -178,4 +208,6 @@ RECIPES = {
     "dino": Recipe(dino, is_native=HAS_FAST_BLUR_V2),
     "v2 training": Recipe(v2_training),
     "v2 evaluation": Recipe(v2_evaluation),
+    "training preset": Recipe(training_preset),
+    "weights preset": Recipe(weights_preset),
 }

@@ -12,6 +12,7 @@ import torch
 from PIL import Image
 
 from fastload.transforms._nodes import Node
+from fastload.transforms._recognize import family_of
 
 _BY_CHANNEL = frozenset(
     {
@@ -26,8 +27,8 @@ def takes_gray(node: Node) -> bool:
     """Whether a known transform is one of those."""
     if node.held is not None:
         return all(map(takes_gray, node.held))
-    transform = node.transform
-    if type(transform).__name__ not in _BY_CHANNEL or type(getattr(transform, "fill", 0)) is not int:
+    transform, kind = node.transform, type(node.transform)
+    if kind.__name__ not in _BY_CHANNEL or family_of(kind) is None or type(getattr(transform, "fill", 0)) is not int:
         return False
     return all(_is_one(values) for values in (getattr(transform, "mean", None), getattr(transform, "std", None)))
 

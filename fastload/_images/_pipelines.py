@@ -14,6 +14,7 @@ import functools
 import threading
 import weakref
 from collections.abc import Callable, Sequence
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -34,6 +35,7 @@ from fastload.transforms import _recognize
 from fastload.transforms._native_steps import NativeSteps, check_surroundings
 from fastload.transforms._nodes import Node, expand, held_by
 from fastload.transforms._stage import RunsInPythonError
+from fastload.transforms._user_code import code_of
 
 _Call = Callable[..., Any]
 
@@ -139,17 +141,21 @@ class _Pipeline:
 
     Attributes:
         is_native: Whether one of the parts is.
+        whole: The one part, where that is native.
     """
 
     def __init__(self, transforms: Sequence[Any]) -> None:
         self._parts: list[Any] = []
-        self._seen: list[tuple[Any, type, dict[str, Any]]] = []
+        self._seen: list[tuple[Any, type, dict[str, Any], Any]] = []
         self.is_native = False
+        self.whole: _Segment | None = None
         nodes = [node for transform in transforms for node in expand(transform)]
         while nodes:
             count, native = _known_run(nodes)
-            if count:
-                self._parts.append(_Segment(nodes[:count], native).run)
+            if native.steps or native.form.sample != "pil":
+                segment = _Segment(nodes[:count], native)
+                self.whole = None if self._parts or nodes[count:] else segment
+                self._parts.append(segment.run)
                 self._look_at_nodes(nodes[:count])
                 self.is_native = True
             else:
@@ -160,7 +166,7 @@ class _Pipeline:
 
     def _look_at(self, transform: Any) -> None:
         """Keeps what the object is now."""
-        self._seen.append((transform, type(transform), _state_of(transform)))
+        self._seen.append((transform, type(transform), _state_of(transform), _users_code(transform)))
 
     def _look_at_nodes(self, nodes: Sequence[Node]) -> None:
         for node in nodes:
@@ -178,7 +184,8 @@ class _Pipeline:
         """Whether nothing has changed about what is native."""
         try:
             return not _recognize.has_global_hooks() and all(
-                type(seen) is kind and vars(seen) == state for seen, kind, state in self._seen
+                type(seen) is kind and vars(seen) == state and _users_code(seen) is code
+                for seen, kind, state, code in self._seen
             )
         except Exception:  # noqa: BLE001 - of the == of an attribute, which was another one then
             return False
@@ -195,6 +202,11 @@ def _state_of(transform: Any) -> dict[str, Any]:
         name: copy.copy(value) if isinstance(value, (list, dict, set)) else value
         for name, value in vars(transform).items()
     }
+
+
+def _users_code(transform: Any) -> Any:
+    """What a call runs of the user's own; None of torchvision's and torch's objects."""
+    return None if type(transform).__module__.startswith(("torchvision.", "torch.")) else code_of(transform)
 
 
 def _known_run(nodes: list[Node]) -> tuple[int, NativeSteps]:
@@ -294,6 +306,21 @@ def _call_of_many(torchvisions: _Call) -> _Call:
     return forward
 
 
+def _call_of_preset(torchvisions: _Call) -> _Call:
+    """In the place of a preset's forward, which is native as a whole or not at all."""
+
+    def run_natively(preset: Any, img: Any) -> Any:
+        pipeline = _is_for(preset, img)
+        return None if pipeline is None or pipeline.whole is None else pipeline.whole.run_natively(img)
+
+    def forward(self: Any, img: Any) -> Any:
+        made = run_natively(self, img)
+        return torchvisions(self, img) if made is None else made
+
+    # torch.jit.script compiles torchvision's own forward, but looks its names up in the globals of what stands there.
+    return FunctionType(forward.__code__, torchvisions.__globals__, closure=forward.__closure__)
+
+
 def _tensor_function(torchvisions: _Call, kind: type) -> _Call:
     """In the place of a function that does what a transform of `kind` does."""
 
@@ -310,7 +337,12 @@ def _tensor_function(torchvisions: _Call, kind: type) -> _Call:
     return function
 
 
-_CALLS = {"__call__": _call_of_one, "forward": _call_of_many}
+# By the name of torchvision's class, and whether it is a torch module.
+_CALLS = {
+    ("Compose", False): _call_of_one,
+    ("Compose", True): _call_of_many,
+    ("ImageClassification", True): _call_of_preset,
+}
 
 
 class PipelineCalls:
@@ -321,9 +353,9 @@ class PipelineCalls:
 
     def exchange(self) -> None:
         """Has no effect on what is exchanged already, or is not torchvision's own."""
-        for owner in _recognize.compose_types():
-            name = "forward" if issubclass(owner, torch.nn.Module) else "__call__"
-            self._exchange(owner, name, _CALLS[name])
+        for owner in _recognize.pipeline_types():
+            is_module = issubclass(owner, torch.nn.Module)
+            self._exchange(owner, "forward" if is_module else "__call__", _CALLS[owner.__name__, is_module])
         for module, name, kind in _recognize.tensor_functions():
             self._exchange(module, name, functools.partial(_tensor_function, kind=kind))
 

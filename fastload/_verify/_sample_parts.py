@@ -20,6 +20,7 @@ from torch.utils.data import ConcatDataset, Subset
 
 from fastload._verify._compare import Where, difference, parts_of
 from fastload._verify._rng_states import Generators
+from fastload.transforms._nodes import taken_apart
 
 _UNSTEADY = "the data set gives another sample each time, also from equal generators"
 
@@ -125,17 +126,21 @@ def _load(index: Any, path: str | None, generators: Generators, dataset: Any, pa
 
 
 def flatten(transform: Any) -> list[Any]:
-    """The transforms in calling order: Compose and torch.nn.Sequential taken apart, anything else one step."""
+    """The transforms in calling order: containers, presets and classes around them taken apart, others one step."""
     if transform is None:
         return []
-    inner: Any = None
-    if type(transform).__name__ == "Compose":
-        inner = getattr(transform, "transforms", None)
-    elif type(transform) is torch.nn.Sequential:
+    inner: Any
+    is_sequential, is_compose = type(transform) is torch.nn.Sequential, type(transform).__name__ == "Compose"
+    if is_sequential:
         inner = list(transform)
+    else:
+        inner = getattr(transform, "transforms", None) if is_compose else taken_apart(transform)
     if not isinstance(inner, (list, tuple)):
         return [transform]
-    return [step for part in inner for step in flatten(part)]
+    steps = [step for part in inner for step in flatten(part)]
+    # Users know a class around a single transform by its own name.
+    is_single = not (is_sequential or is_compose) and len(steps) == 1 and steps[0] is inner[0]
+    return [transform] if is_single else steps
 
 
 def _innermost(dataset: Any, index: Any) -> tuple[Any, Any]:

@@ -25,8 +25,16 @@ from fastload.sources._path_table import PathTable
 from fastload.sources._sample_table import JoinedTable, ListedTable, SampleTable
 
 _NATIVE = (
-    "torchvision.datasets.ImageFolder and DatasetFolder, fastload.ImageFolder, fastload.ImageFiles, and torch's Subset "
-    "and ConcatDataset of these"
+    "torchvision.datasets.ImageFolder and DatasetFolder, also with methods of one's own that do not make samples, "
+    "fastload.ImageFolder, fastload.ImageFiles, and torch's Subset and ConcatDataset of these"
+)
+# What a class derived from torchvision's may not have of its own: what makes a sample, and what may come in the place
+# of the attributes that it is made of.
+_MAKE_SAMPLES = frozenset(
+    {
+        *("__getitem__", "__getitems__", "__iter__", "__len__", "__getattr__", "__getattribute__"),
+        *("loader", "samples", "target_transform", "transform"),
+    }
 )
 
 # A function that gives the PIL RGB image of the file with this name, as torchvision's pil_loader does.
@@ -135,9 +143,9 @@ def _lower(dataset: object, own_loaders: Sequence[PilLoader]) -> LoweredSource:
     if isinstance(dataset, (ImageFolder, ImageFiles)) and kind in (ImageFolder, ImageFiles):
         return _lower_own(dataset, own_loaders)
     folder_module = sys.modules.get("torchvision.datasets.folder")
-    if folder_module is not None and kind in (folder_module.ImageFolder, folder_module.DatasetFolder):
+    if folder_module is not None and issubclass(kind, folder_module.DatasetFolder):
         return _lower_torchvision(dataset, folder_module, own_loaders)
-    raise NotLoweredError(f"the data set is {_class_name(kind)} (native: exactly {_NATIVE})")
+    raise NotLoweredError(f"the data set is {_class_name(kind)} (native: {_NATIVE})")
 
 
 def _unchanged(dataset: object, names: Sequence[str], check: Callable[[], None]) -> Callable[[], bool]:
@@ -184,6 +192,7 @@ def _lower_torchvision(dataset: Any, folder_module: ModuleType, own_loaders: Seq
 def _check_torchvision(dataset: Any, folder_module: ModuleType, own_loaders: Sequence[PilLoader]) -> None:
     """Refuse a folder that would do anything else than pil_loader, transform and label."""
     _refuse_overrides(dataset)
+    _refuse_own_samples(type(dataset), folder_module)
     kind, loader = type(dataset), dataset.loader
     own = [getattr(kind, name) for name in ("__getitem__", "__len__")]
     if not any(loader is known for known in own_loaders):
@@ -196,6 +205,15 @@ def _check_torchvision(dataset: Any, folder_module: ModuleType, own_loaders: Seq
     backend = sys.modules["torchvision"].get_image_backend()
     if loader is folder_module.default_loader and backend != "PIL":
         raise NotLoweredError(f"torchvision's image backend is {backend}, not PIL")
+
+
+def _refuse_own_samples(kind: type, folder_module: ModuleType) -> None:
+    """Refuse a class derived from torchvision's that says itself what its samples are."""
+    torchvisions = (*folder_module.ImageFolder.__mro__, *folder_module.DatasetFolder.__mro__)
+    for base in kind.__mro__:
+        own = set() if base in torchvisions else vars(base).keys() & _MAKE_SAMPLES
+        if own:
+            raise NotLoweredError(f"{_class_name(kind)} has a {min(own)} of its own, which may make other samples")
 
 
 def _table_of(samples: list[Any], kind: str) -> tuple[SampleTable, Callable[[list[Any]], bool]]:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from fastload import _native
-from fastload.transforms import _auto_augment, _color, _geometry
+from fastload.transforms import _auto_augment, _color, _geometry, _presets
 from fastload.transforms._stage import Family, StageContext
+from fastload.transforms._user_code import Role, role_of
 from fastload.transforms.blur import _gaussian_blur
 
 LowerOnImage = Callable[[Any, StageContext], list[_native.Step]]
@@ -23,14 +24,19 @@ class NativeTransform:
         on_image: Makes the steps on PIL images; None where it does nothing native with them.
         makes_tensor: It may begin the tensor part.
         on_tensor: It may stand in the tensor part.
+        keeps_elements: There it changes no element, whatever that is, so it may follow a RandomErasing.
         erases: It is RandomErasing, which ends the tensor part.
+        parts: Makes the transforms of torchvision's that do together what an object of it does; None where it has
+            steps of its own.
     """
 
     attributes: frozenset[str]
     on_image: LowerOnImage | None = None
     makes_tensor: bool = False
     on_tensor: bool = False
+    keeps_elements: bool = False
     erases: bool = False
+    parts: Callable[[Any], list[Any]] | None = None
 
 
 def _names(attributes: str) -> frozenset[str]:
@@ -50,7 +56,9 @@ def _no_steps(transform: Any, context: StageContext) -> list[_native.Step]:
     return []
 
 
-_TO_TENSOR = NativeTransform(frozenset(), makes_tensor=True)
+_NO_CHANGE = NativeTransform(frozenset(), on_image=_no_steps, on_tensor=True, keeps_elements=True)
+# Behind another one v2 passes tensors on and v1 raises, which the probe finds out.
+_TO_TENSOR = NativeTransform(frozenset(), makes_tensor=True, on_tensor=True, keeps_elements=True)
 
 _BOTH: Mapping[str, NativeTransform] = {
     "RandomResizedCrop": _on_image(
@@ -84,17 +92,39 @@ _BOTH: Mapping[str, NativeTransform] = {
     "Normalize": _on_tensor("mean std inplace"),
     "RandomErasing": NativeTransform(_names("p scale ratio _log_ratio value inplace"), erases=True),
 }
+# torchvision's names for what `weights.transforms()` gives.
+_PRESETS: Mapping[str, NativeTransform] = {
+    "ImageClassification": NativeTransform(
+        _names("crop_size resize_size mean std interpolation antialias"),
+        makes_tensor=True,
+        parts=_presets.parts_of_image_classification,
+    ),
+}
 _V2_ONLY: Mapping[str, NativeTransform] = {
     "ToImage": _TO_TENSOR,
     "ToDtype": _on_tensor("dtype scale", _no_steps),
-    "ToPureTensor": _on_tensor("", _no_steps),
-    "RGB": _on_tensor("", _no_steps),
-    "Identity": _on_tensor("", _no_steps),
+    "ToPureTensor": _NO_CHANGE,
+    "RGB": _NO_CHANGE,
+    "Identity": _NO_CHANGE,
 }
-_CATALOG: Mapping[Family, Mapping[str, NativeTransform]] = {"v1": _BOTH, "v2": {**_BOTH, **_V2_ONLY}}
+_CATALOG: Mapping[Family, Mapping[str, NativeTransform]] = {"v1": {**_BOTH, **_PRESETS}, "v2": {**_BOTH, **_V2_ONLY}}
 
 # RandomApply is lowered with what it holds, by the driver.
-NATIVE_NAMES = ", ".join(sorted([*_BOTH, "RandomApply", *(f"v2.{name}" for name in _V2_ONLY)]))
+NATIVE_NAMES = ", ".join(sorted([*_BOTH, *_PRESETS, "RandomApply", *(f"v2.{name}" for name in _V2_ONLY)]))
+
+
+# What is known about transforms of the user's.
+_USERS: Mapping[Role, NativeTransform] = {
+    "identity": _NO_CHANGE,
+    "image identity": _on_image("", _no_steps),
+    "tensor": _TO_TENSOR,
+}
+
+
+def users_transform(transform: Any) -> NativeTransform | None:
+    """What is known about an object of the user's, or None: Note [proved transforms]."""
+    role = role_of(transform)
+    return None if role is None else _USERS[role]
 
 
 def native_transform(kind: type, family: Family) -> NativeTransform | None:

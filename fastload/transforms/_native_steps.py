@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Callable
+from typing import Any
+
 import torch
 
 from fastload import _native
 from fastload.transforms import _recognize
-from fastload.transforms._nodes import Node
+from fastload.transforms._nodes import Node, expand
 from fastload.transforms._parameters import probability
 from fastload.transforms._stage import PlacedStep, RunsInPythonError, Size, StageContext
 from fastload.transforms._tensor_part import SampleForm, TensorProbe, lower_random_erasing
@@ -36,12 +40,29 @@ class NativeSteps:
         """Adds a transform, or raises RunsInPythonError and has not changed."""
         check_surroundings()
         try:
-            if self.form.sample == "pil" and not node.makes_tensor:
+            if node.known is not None and node.known.parts is not None:
+                self._take_parts(node, node.known.parts, position)
+            elif self.form.sample == "pil" and not node.makes_tensor:
                 self._take_on_image(node, position)
             else:
                 self._take_on_tensor(node, position)
         except AttributeError as error:  # another version's class, or an attribute was deleted
             raise RunsInPythonError(f"it is not as known: {error}") from error
+
+    def _take_parts(self, node: Node, parts: Callable[[Any], list[Any]], position: int) -> None:
+        node.plain()
+        try:
+            transforms = parts(node.transform)
+        except (TypeError, ValueError) as error:
+            raise RunsInPythonError(f"it is not as known: {error}") from error
+        grown = copy.copy(self)
+        grown.steps = [*self.steps]
+        for part in (part for transform in transforms for part in expand(transform)):
+            try:
+                grown.take(part, position)
+            except RunsInPythonError as error:
+                raise RunsInPythonError(f"its {_recognize.class_name(type(part.transform))}: {error}") from error
+        vars(self).update(vars(grown))
 
     def _take_on_image(self, node: Node, position: int) -> None:
         steps, size = _image_steps(node, position, self.size)
@@ -55,7 +76,7 @@ class NativeSteps:
         if node.held is not None:
             raise RunsInPythonError("not native on tensors", _BEFORE_TENSORS)
         known, family = node.plain()
-        if self._is_erased:
+        if self._is_erased and not known.keeps_elements:
             raise RunsInPythonError("not native after a RandomErasing")
         if self._probe is not None and known.erases:
             self.steps.append((position, lower_random_erasing(node.transform, family, self.form.dtype)))

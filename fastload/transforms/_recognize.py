@@ -18,7 +18,10 @@ from fastload.transforms._stage import Family, RunsInPythonError
 
 # How the names of modules begin that define the methods of a class.
 _TORCHVISIONS = "torchvision.transforms."
-_TORCHS = "torch.nn.modules."
+TORCHS = "torch.nn.modules."
+_PRESETS = "torchvision.transforms._presets"
+# Where the classes of a family are looked for.
+_FAMILIES: dict[str, Family] = {"torchvision.transforms": "v1", "torchvision.transforms.v2": "v2", _PRESETS: "v1"}
 _HOOKS = ("forward_hooks", "forward_pre_hooks", "backward_hooks", "backward_pre_hooks")
 # Container -> names that its objects may have, besides those of every torch module.
 _CONTAINERS = {"Compose": {"transforms"}, "RandomApply": {"transforms", "p"}, "Sequential": set[str]()}
@@ -41,8 +44,12 @@ _BLUR_FUNCTIONS = frozenset(
 )
 
 
+def transforms_v1() -> ModuleType:
+    """torchvision.transforms; KeyError without torchvision, as for the others below."""
+    return sys.modules["torchvision.transforms"]
+
+
 def functional_v1() -> ModuleType:
-    """torchvision.transforms.functional; KeyError without torchvision, as for the others below."""
     return sys.modules["torchvision.transforms.functional"]
 
 
@@ -78,18 +85,18 @@ def image_type() -> type | None:
 
 
 def family_of(kind: type) -> Family | None:
-    """Which of torchvision's two families exports exactly this class; None where it is another class."""
-    if getattr(sys.modules.get("torchvision.transforms"), kind.__name__, None) is kind:
-        return "v1"
-    if getattr(sys.modules.get("torchvision.transforms.v2"), kind.__name__, None) is kind:
-        return "v2"
+    """Which of torchvision's two families has exactly this class; None where it is another class."""
+    for home, family in _FAMILIES.items():
+        if getattr(sys.modules.get(home), kind.__name__, None) is kind:
+            return family
     return None
 
 
-def compose_types() -> tuple[type, ...]:
-    """torchvision's Compose of both families, as far as they are loaded."""
-    modules = (sys.modules.get("torchvision.transforms"), sys.modules.get("torchvision.transforms.v2"))
-    kinds = (getattr(module, "Compose", None) for module in modules)
+def pipeline_types() -> tuple[type, ...]:
+    """torchvision's classes that call several transforms, of both families, as far as they are loaded."""
+    homes = ("torchvision.transforms", "torchvision.transforms.v2", _PRESETS)
+    names = ("Compose", "Compose", "ImageClassification")
+    kinds = (getattr(sys.modules.get(home), name, None) for home, name in zip(homes, names, strict=True))
     return tuple(kind for kind in kinds if isinstance(kind, type))
 
 
@@ -121,11 +128,11 @@ def members_of(container: Any, name: str) -> list[Any]:
     Raises:
         RunsInPythonError: It is not plain.
     """
-    change = change_of(container, _CONTAINERS[name], _TORCHS if name == "Sequential" else _TORCHVISIONS)
+    change = change_of(container, _CONTAINERS[name], TORCHS if name == "Sequential" else _TORCHVISIONS)
     if change is not None:
         raise RunsInPythonError(change)
     held: Any = container if name == "Sequential" else getattr(container, "transforms", None)
-    is_changed = type(held) is torch.nn.ModuleList and change_of(held, frozenset(), _TORCHS) is not None
+    is_changed = type(held) is torch.nn.ModuleList and change_of(held, frozenset(), TORCHS) is not None
     if type(held) in (torch.nn.Sequential, torch.nn.ModuleList) and not is_changed:
         return list(held._modules.values())
     if type(held) in (list, tuple):
@@ -144,7 +151,7 @@ def change_of(transform: Any, attributes: AbstractSet[str], home: str = _TORCHVI
     """
     kind = type(transform)
     if isinstance(transform, torch.nn.Module):
-        problem = _change_of_module(transform)
+        problem = change_of_module(transform)
         if problem is not None:
             return problem
     added = vars(transform).keys() - attributes
@@ -163,7 +170,8 @@ def _module_attributes() -> frozenset[str]:
     return frozenset({*vars(torch.nn.Module()), "_compiled_call_impl"})
 
 
-def _change_of_module(transform: torch.nn.Module) -> str | None:
+def change_of_module(transform: torch.nn.Module) -> str | None:
+    """What stands between a call of a module and its forward, as a clause; None where nothing does."""
     if transform._compiled_call_impl is not None:
         return "it was compiled"
     if any(getattr(transform, f"_{name}") for name in _HOOKS):

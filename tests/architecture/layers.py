@@ -127,10 +127,13 @@ LEVELS = {
         "__init__": 6,
     },
     "fastload/transforms": {
+        "_bytecode": 0,
         "_multi_view": 0,
         "_pillow_rules": 0,
         "_stage": 0,
         "_recognize": 1,
+        "_presets": 2,
+        "_user_code": 2,
         "_recorded_image": 1,
         "_parameters": 2,
         "_color": 3,

@@ -46,8 +46,13 @@ def identity(samples: Any) -> Any:
     return samples
 
 
+def brighter(image: Any) -> Any:
+    return image.point(lambda value: value + 1)
+
+
 class OtherFolder(ImageFolder):
-    pass
+    def __getitem__(self, index: int) -> Any:
+        return super().__getitem__(index)
 
 
 OBSTACLES: dict[str, tuple[Callable[[ImageFolder], Any], dict[str, Any], str]] = {
@@ -66,7 +71,7 @@ ENDS_IN_PYTHON: dict[str, tuple[Callable[[ImageFolder], Any], dict[str, Any], st
         {},
         r"transform  .*1 of 3.*RandomPerspective.*: runs in Python from here on \(not native yet; native: Auto",
     ),
-    "a function": (with_transform(identity, transforms.ToTensor()), {}, "function.*: runs in Python from here on"),
+    "a function": (with_transform(brighter, transforms.ToTensor()), {}, "function.*: runs in Python from here on"),
     "Resize of the shorter side alone": (
         with_transform(transforms.Resize(20), transforms.ToTensor()),
         {},

@@ -16,9 +16,11 @@ import pytest
 import torch
 from comparison import described, is_deferred, native_opener, needs_deferral, outcome
 from jpeg_kinds import KINDS
+from parity_recipes import MaybeToTensor, Preset, to_rgb
 from PIL import Image, ImageFilter
 from torchvision import transforms as v1
 from torchvision.transforms import v2
+from torchvision.transforms._presets import ImageClassification
 
 from fastload._images import _pipelines
 from fastload._images._gray import takes_gray
@@ -72,6 +74,15 @@ PIPELINES: dict[str, Callable[[], Any]] = {
         [v1.RandomResizedCrop(32), _draws, v1.RandomHorizontalFlip(), v1.RandomRotation(20), v1.ToTensor()]
     ),
     "unknown only": lambda: v1.Compose([Brightened(), _draws]),
+    "weights' preset": lambda: ImageClassification(crop_size=32, resize_size=40),
+    "weights' preset in a pipeline": lambda: v2.Compose(
+        [v2.RandomHorizontalFlip(), ImageClassification(crop_size=20, resize_size=20), lambda tensor: tensor * 2]
+    ),
+    "presets of one's own": lambda: v1.Compose([Preset(v1.Compose([v1.Resize(30), Brightened()])), v1.ToTensor()]),
+    "identities": lambda: v1.Compose(
+        [torch.nn.Identity(), v1.Lambda(lambda image: image), to_rgb, v1.Resize(24), MaybeToTensor(), MaybeToTensor()]
+    ),
+    "identities only": lambda: v1.Compose([v2.Identity(), lambda image: image, to_rgb]),
     "nested": lambda: v1.Compose([v1.Compose([v1.Resize(24)]), v1.Compose([v1.ToTensor(), v1.Normalize(MEAN, STD)])]),
     "sequential": lambda: torch.nn.Sequential(v2.Resize(24), v2.CenterCrop(16), v2.ToImage()),
     "single": lambda: v1.RandomResizedCrop(20),
@@ -152,6 +163,11 @@ def image_of(kind: str = "420") -> Any:
         ("user's in front", [True]),
         ("user's at the end", [True]),
         ("augmented", [True]),
+        ("weights' preset", [True]),
+        ("weights' preset in a pipeline", [True]),
+        ("presets of one's own", [True, True]),
+        ("identities", [True]),
+        ("identities only", []),
         ("unknown only", []),
     ],
 )
@@ -230,6 +246,71 @@ def test_a_changed_pipeline_is_seen(change: str, monkeypatch: pytest.MonkeyPatch
         assert program() == expected
 
 
+def test_what_does_nothing_gives_the_image_itself() -> None:
+    with native_opener():
+        image = image_of()
+        assert v1.Compose([v2.Identity(), lambda image: image])(image) is image
+
+
+class _Shown(Preset):
+    pass
+
+
+class _Sized(Preset):
+    def __call__(self, img: Any) -> Any:
+        return img.size
+
+
+PRESET_CHANGES: dict[str, Callable[[Any], Any]] = {
+    "another pipeline": lambda preset: setattr(preset, "transforms", v1.Compose([v1.CenterCrop(9), v1.ToTensor()])),
+    "own call": lambda preset: setattr(type(preset), "__call__", lambda self, image: image.size),
+    "class": lambda preset: setattr(preset, "__class__", _Sized),
+}
+
+
+@pytest.mark.parametrize("change", PRESET_CHANGES)
+def test_a_changed_preset_in_a_pipeline_is_seen(change: str) -> None:
+    def program() -> Any:
+        preset = _Shown(v1.Compose([v1.Resize(30), v1.CenterCrop(20), v1.ToTensor()]))
+        pipeline = v1.Compose([preset])
+        results = [pipeline(image_of())]
+        try:
+            PRESET_CHANGES[change](preset)
+            return described([*results, pipeline(image_of())])
+        finally:
+            if "__call__" in vars(_Shown):
+                del _Shown.__call__
+
+    expected = program()
+    with native_opener():
+        assert program() == expected
+
+
+@pytest.mark.parametrize("name", ["crop_size", "mean", "forward"])
+def test_a_changed_preset_of_weights_is_seen(name: str) -> None:
+    def program() -> Any:
+        preset = ImageClassification(crop_size=32, resize_size=40)
+        results = [preset(image_of())]
+        if name == "forward":
+            preset.forward = lambda img: img.size
+        else:
+            getattr(preset, name)[0] = 7
+        return described([*results, preset(image_of())])
+
+    expected = program()
+    with native_opener():
+        assert program() == expected
+
+
+def test_a_preset_of_weights_can_be_scripted() -> None:
+    """torch.jit looks at the source and the globals of its forward."""
+    tensor = torch.arange(3 * 50 * 60, dtype=torch.uint8).view(3, 50, 60)
+    expected = ImageClassification(crop_size=32, resize_size=40)(tensor)
+    with native_opener():
+        scripted = torch.jit.script(ImageClassification(crop_size=32, resize_size=40))
+    assert torch.equal(scripted(tensor), expected)
+
+
 def test_global_hooks_are_seen() -> None:
     def program() -> Any:
         _seed()
@@ -285,11 +366,11 @@ def test_other_inputs_are_torchvisions() -> None:
 
 
 def test_torchvision_is_as_before() -> None:
-    before = [v1.Compose.__call__, v2.Compose.forward]
+    before = [v1.Compose.__call__, v2.Compose.forward, ImageClassification.forward]
     with native_opener():
         assert v1.Compose.__call__ is not before[0]
         assert v1.Compose.__call__.__doc__ == before[0].__doc__
-    assert [v1.Compose.__call__, v2.Compose.forward] == before
+    assert [v1.Compose.__call__, v2.Compose.forward, ImageClassification.forward] == before
 
 
 def test_threads_draw_from_their_own(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -125,6 +125,24 @@ def test_every_kernel_table_equals_torch_on_real_photographs(
     assert recipes.bytes_of(fastload.DataLoader(dataset, batch_size=16, num_workers=2)) == expected
 
 
+class OneClass(ImageFolder):
+    """Finds only its first class."""
+
+    def find_classes(self, directory: Any) -> tuple[list[str], dict[str, int]]:
+        first = super().find_classes(directory)[0][0]
+        return [first], {first: 5}
+
+
+@pytest.mark.parametrize("num_workers", WORKERS)
+def test_a_class_derived_from_image_folder_that_makes_no_samples_equals_torch(
+    mixed_folder: Path, num_workers: int
+) -> None:
+    dataset = OneClass(str(mixed_folder), recipes.training())
+    theirs, mine = (run_epochs(kind, dataset, batch_size=4, shuffle=True, num_workers=num_workers) for kind in LOADERS)
+    assert mine.loader.explain().startswith("native"), mine.loader.explain()
+    assert_epochs_equal(theirs, mine)
+
+
 def test_concatenations_of_parts_with_equal_transforms_equal_torch(clean_folder: Path, mixed_folder: Path) -> None:
     parts = [ImageFolder(str(folder), recipes.evaluation(64, 56)) for folder in (clean_folder, mixed_folder)]
     assert_equal_to_torch(ConcatDataset([Subset(parts[0], [3, 1, -1]), parts[1]]), batch_size=5)

@@ -222,5 +222,5 @@ def test_the_head_draws_what_the_native_path_draws(mixed_folder: Path) -> None:
     """A pipeline gives the same crops whether something after them runs in Python or not."""
     native = [*crop_flip(), transforms.ToTensor()]
     expected = by_label(fastload.DataLoader(numbered(mixed_folder, native), rng="sample", seed=7))
-    with_python_part = numbered(mixed_folder, [*native, lambda image: image])
+    with_python_part = numbered(mixed_folder, [*native, torch.clone])
     assert by_label(PythonPartLoader(with_python_part, 3, "sample", seed=7, num_workers=2)) == expected

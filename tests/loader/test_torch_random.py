@@ -219,15 +219,11 @@ def test_a_subset_of_a_subset_finds_a_bad_index_before_it_loads(clean_folder: Pa
             assert_equal_to_torch(nested, num_workers=num_workers, batch_size=3, sampler=order, shuffle=False)
 
 
-def same(image: Any) -> Any:
-    return image
-
-
 @pytest.mark.parametrize("num_workers", [0, 2])
 def test_a_subset_of_a_subset_finds_a_bad_index_first_where_python_ends_the_samples(
     clean_folder: Path, num_workers: int
 ) -> None:
-    transform = transforms.Compose([*recipes.training(40).transforms, same])
+    transform = transforms.Compose([*recipes.training(40).transforms, torch.clone])
     dataset = Subset(ImageFolder(str(clean_folder), transform), range(12))
     order = [0, 1, 99, 3, 4, 5, -30, 7, 8]
     for nested in (dataset, Subset(dataset, range(10))):

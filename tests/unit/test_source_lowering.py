@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import time
 import tracemalloc
 from collections.abc import Callable
@@ -248,7 +250,8 @@ def test_a_subset_of_itself_is_not_lowered(folder: datasets.ImageFolder) -> None
 
 
 class FolderSubclass(datasets.ImageFolder):  # type: ignore[misc]
-    pass
+    def __getitem__(self, index: int) -> Any:
+        return super().__getitem__(index)
 
 
 class SubsetSubclass(Subset[Any]):
@@ -270,7 +273,10 @@ def with_target(folder: datasets.ImageFolder, target_transform: Callable[[int], 
 @pytest.mark.parametrize(
     ("make", "reason"),
     [
-        (lambda f: FolderSubclass(f.root), "the data set is test_source_lowering.FolderSubclass (native: exactly"),
+        (
+            lambda f: FolderSubclass(f.root),
+            "FolderSubclass has a __getitem__ of its own, which may make other samples",
+        ),
         (lambda f: OwnSubclass(f.root), "the data set is test_source_lowering.OwnSubclass"),
         (lambda f: SubsetSubclass(f, [1]), "the data set is test_source_lowering.SubsetSubclass"),
         (lambda f: Subset([1, 2], [0]), "the data set is list"),  # type: ignore[arg-type]
@@ -319,6 +325,73 @@ def test_edited_samples_that_are_not_plain_are_not_lowered(
 ) -> None:
     folder.samples = samples(folder.samples)
     assert reason in refused(folder)
+
+
+class HelpfulFolder(datasets.ImageFolder):  # type: ignore[misc]
+    """Finds its samples in another way, and has methods of its own."""
+
+    extensions = (".png",)
+
+    def __init__(self, root: Path, wanted: str, *arguments: Any) -> None:
+        self.wanted = wanted
+        super().__init__(root, *arguments)
+
+    def find_classes(self, directory: Any) -> tuple[list[str], dict[str, int]]:
+        return [self.wanted], {self.wanted: 7}
+
+    @property
+    def paths(self) -> list[str]:
+        return [path for path, _ in self.samples]
+
+    def __repr__(self) -> str:
+        return "helpful"
+
+
+class Labelled:
+    """A mixin."""
+
+    label = 3
+
+
+class MixedFolder(Labelled, HelpfulFolder):
+    @staticmethod
+    def make_dataset(*arguments: Any, **more: Any) -> list[tuple[str, int]]:
+        return HelpfulFolder.make_dataset(*arguments, **more)[::-1]
+
+
+@pytest.mark.parametrize("kind", [HelpfulFolder, MixedFolder])
+def test_classes_with_methods_that_make_no_samples_are_lowered(tree: Path, kind: Any) -> None:
+    dataset = kind(tree, "class1", transforms.ToTensor())
+    for copied in (dataset, copy.deepcopy(dataset), pickle.loads(pickle.dumps(dataset))):
+        source = lower_dataset(copied)
+        assert_same_samples(source, copied, copied.samples)
+        assert [label for _, label in copied.samples] == [7] * 5
+        assert source.transform is copied.transform
+        assert_same_samples(lower_dataset(Subset(copied, [3, 1])), Subset(copied, [3, 1]), copied.samples[3::-2])
+
+
+def test_torchvisions_own_derived_classes_are_lowered() -> None:
+    assert issubclass(datasets.ImageNet, datasets.ImageFolder)
+    dataset = datasets.ImageNet.__new__(datasets.ImageNet)
+    vars(dataset).update(samples=[("a", 1)], transform=None, target_transform=None, loader=datasets.folder.pil_loader)
+    assert_same_samples(lower_dataset(dataset), dataset, [("a", 1)])
+
+
+NOT_DERIVED = ("__getitem__", "__getitems__", "__iter__", "__len__", "__getattr__", "__getattribute__")
+
+
+@pytest.mark.parametrize("name", [*NOT_DERIVED, "loader", "samples", "target_transform", "transform"])
+@pytest.mark.parametrize("is_mixin", [False, True])
+def test_derived_classes_that_may_make_other_samples_are_not_lowered(
+    folder: datasets.ImageFolder, name: str, is_mixin: bool
+) -> None:
+    mixin: Any = type("Mixin", (), {})
+    kind: Any = type("Derived", (mixin, datasets.ImageFolder), {})
+    dataset = kind(folder.root)
+    source = lower_dataset(dataset)
+    setattr(mixin if is_mixin else kind, name, object.__getattribute__ if name == "__getattribute__" else None)
+    assert f" a {name}" in refused(dataset)
+    assert not source.is_current()
 
 
 @pytest.mark.parametrize("name", ["__getitem__", "__getitems__", "__len__"])

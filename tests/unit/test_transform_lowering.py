@@ -8,11 +8,15 @@ from collections.abc import Iterable
 from typing import Any
 from unittest import mock
 
+import numpy as np
 import pytest
 import torch
 from lowered_transforms import FAMILIES, MEAN, STD, is_native, lowered, lowered_step, problem_of
+from PIL import Image
 from torchvision import transforms as T
+from torchvision import tv_tensors
 from torchvision.transforms import v2
+from transform_replay import replay
 
 from fastload import MultiView, _core
 from fastload._planning._verdicts import transform_verdicts
@@ -75,6 +79,32 @@ def test_v2_recipe() -> None:
     assert kinds_of(result.steps) == [("RandomResizedCrop", 0), ("TrivialAugmentWide", 1), ("RandomErasing", 5)]
     assert (result.size, result.form.dtype) == ((64, 64), torch.float32)
     assert (result.form.sample, result.python_part) == ("tv_image", ())
+
+
+def test_v2_passes_tensors_on_and_v1_raises() -> None:
+    before = [T.CenterCrop(9), T.ToTensor()]
+    pipeline = T.Compose([*before, v2.ToImage(), v2.PILToTensor(), v2.Normalize(MEAN, STD)])
+    assert is_native(pipeline)
+    image = Image.fromarray(np.random.default_rng(4).integers(0, 256, (20, 30, 3), np.uint8))
+    ours, theirs = replay(lowered(pipeline), image), pipeline(image)
+    assert type(ours) is type(theirs) is tv_tensors.Image
+    assert torch.equal(ours, theirs)
+    assert problem_of(T.ToTensor(), before, []).startswith("the tensor part raises TypeError")
+
+
+@pytest.mark.parametrize("make", [T.ToTensor, v2.ToImage])
+def test_what_keeps_elements_may_follow_an_erasing(make: Any) -> None:
+    erasing = v2.RandomErasing(1.0, value=[0.5, 300.0, -1.0])
+    kept = [torch.nn.Identity(), v2.Identity(), v2.ToImage(), lambda image: image, v2.ToPureTensor()]
+    pipeline = T.Compose([T.CenterCrop(30), make(), v2.ToDtype(torch.float32), erasing, *kept])
+    assert is_native(pipeline)
+    image = Image.fromarray(np.random.default_rng(4).integers(0, 256, (40, 50, 3), np.uint8))
+    torch.manual_seed(4)
+    theirs = pipeline(image)
+    torch.manual_seed(4)
+    ours = replay(lowered(pipeline), image)
+    assert type(ours) is type(theirs) is torch.Tensor
+    assert torch.equal(ours, theirs)
 
 
 FLIP, WARP = T.RandomHorizontalFlip(), T.RandomPerspective()
@@ -173,11 +203,11 @@ def test_each_stage_has_a_verdict() -> None:
     warp = v2.RandomApply([v2.RandomPerspective()])
     result = lowered(T.Compose([T.CenterCrop(8), apply, warp, T.ToTensor(), WARP]))
     native_list = (
-        "AutoAugment, CenterCrop, ColorJitter, ConvertImageDtype, GaussianBlur, Grayscale, Normalize, PILToTensor, "
-        "Pad, RandAugment, RandomAdjustSharpness, RandomApply, RandomAutocontrast, RandomCrop, RandomEqualize, "
-        "RandomErasing, RandomGrayscale, RandomHorizontalFlip, RandomInvert, RandomPosterize, RandomResizedCrop, "
-        "RandomRotation, RandomSolarize, RandomVerticalFlip, Resize, ToTensor, TrivialAugmentWide, v2.Identity, "
-        "v2.RGB, v2.ToDtype, v2.ToImage, v2.ToPureTensor"
+        "AutoAugment, CenterCrop, ColorJitter, ConvertImageDtype, GaussianBlur, Grayscale, ImageClassification, "
+        "Normalize, PILToTensor, Pad, RandAugment, RandomAdjustSharpness, RandomApply, RandomAutocontrast, "
+        "RandomCrop, RandomEqualize, RandomErasing, RandomGrayscale, RandomHorizontalFlip, RandomInvert, "
+        "RandomPosterize, RandomResizedCrop, RandomRotation, RandomSolarize, RandomVerticalFlip, Resize, ToTensor, "
+        "TrivialAugmentWide, v2.Identity, v2.RGB, v2.ToDtype, v2.ToImage, v2.ToPureTensor"
     )
     assert [str(verdict) for verdict in transform_verdicts(result, "")] == [
         "transform  1 of 8, CenterCrop: native",

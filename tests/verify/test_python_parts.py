@@ -147,7 +147,7 @@ class _Faulty(fastload.DataLoader[Any]):
 
 def test_behind_a_python_part_that_draws_nothing_the_loader_is_named_and_no_cause(evaluation: ImageFolder) -> None:
     drawing = pipeline(evaluation, recipes.PythonBlur(5), *tensors())
-    steady = ImageFolder(evaluation.root, v1.Compose([v1.Resize(40), v1.CenterCrop(32), *tensors(lambda image: image)]))
+    steady = ImageFolder(evaluation.root, v1.Compose([v1.Resize(40), v1.CenterCrop(32), *tensors(torch.clone)]))
     for dataset, what in (
         (drawing, "the images differ"),
         (steady, "the new loader's image is not what its data set gives"),

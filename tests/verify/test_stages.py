@@ -12,11 +12,13 @@ import pytest
 import recipes
 import torch
 from image_folders import save_jpeg, synthetic_image
+from parity_recipes import Preset
 from PIL import Image, PngImagePlugin
 from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset
 from torchvision import transforms
 from torchvision.datasets import DatasetFolder, ImageFolder
 from torchvision.transforms import v2
+from torchvision.transforms._presets import ImageClassification
 
 import fastload
 
@@ -86,6 +88,16 @@ def test_a_changed_mean_is_colour_in_every_sample(evaluation: ImageFolder) -> No
         transforms.Normalize((0.485, 0.456, 0.407), recipes.STD),
     )
     assert stages(evaluation, new) == {"colour": 11}
+
+
+def test_presets_that_differ_are_told_apart_by_what_they_do(evaluation: ImageFolder) -> None:
+    old, new = (
+        with_transforms(evaluation, Preset(transforms.Compose([ImageClassification(crop_size=32, resize_size=size)])))
+        for size in (40, 41)
+    )
+    report = fastload.verify(DataLoader(old, 4), fastload.DataLoader(new, 4))
+    assert dict(report.stages) == {"resize": 11}
+    assert "transform 1 of 5, Resize: size [40] against [41]" in str(report)
 
 
 def test_another_output_type_is_rounding(evaluation: ImageFolder) -> None:

@@ -1,0 +1,208 @@
+"""Transforms of the user's that do no more than pass an image on, as their bytecode proves.
+
+Note [proved transforms]: a few tries on images would not show what a function does to others. So its bytecode has to be
+that of one of the patterns below, and what its names stand for is looked up where Python would do so. Patterns are
+never called.
+"""
+# ruff: noqa: F821 - names in patterns stand for those of the user's code
+
+from __future__ import annotations
+
+import sys
+from types import FunctionType
+from typing import Any, Literal
+
+import torch
+
+from fastload.transforms import _recognize
+from fastload.transforms._bytecode import names_in
+
+# What becomes of an RGB image: it stays as it is, as does any other input of an "identity"; or it becomes a tensor as
+# torchvision's functions make it, and a tensor stays one.
+Role = Literal["identity", "image identity", "tensor"]
+
+
+def _same(x):  # type: ignore[no-untyped-def]
+    return x
+
+
+def _converted(image):  # type: ignore[no-untyped-def]
+    return image.convert("RGB")
+
+
+def _converted_if_other(image):  # type: ignore[no-untyped-def]
+    return image.convert("RGB") if image.mode != "RGB" else image
+
+
+def _same_if_rgb(image):  # type: ignore[no-untyped-def]
+    return image if image.mode == "RGB" else image.convert("RGB")
+
+
+def _replaced_if_other(image):  # type: ignore[no-untyped-def]
+    if image.mode != "RGB":
+        image = image.convert("RGB")
+    return image
+
+
+class _Patterns(torch.nn.Module):
+    def same(self, x):  # type: ignore[no-untyped-def]
+        return x
+
+    def converted(self, image):  # type: ignore[no-untyped-def]
+        return image.convert("RGB")
+
+    def passed_on(self, image):  # type: ignore[no-untyped-def]
+        return self.transforms(image)  # type: ignore[operator]
+
+    def converted_if_image(self, pic):  # type: ignore[no-untyped-def]
+        if isinstance(pic, (np.ndarray, torch.Tensor)):  # type: ignore[name-defined]
+            return pic
+        return pic.convert(self.mode)
+
+    def to_tensor(self, pic):  # type: ignore[no-untyped-def]
+        if isinstance(pic, torch.Tensor):
+            return pic
+        # Calls of what a module imports are compiled in a way of their own; so the name is one that is imported here.
+        return _recognize.to_tensor(pic)  # type: ignore[attr-defined]
+
+    def to_tensor_by_base(self, pic):  # type: ignore[no-untyped-def]
+        if isinstance(pic, torch.Tensor):
+            return pic
+        return super().__call__(pic)
+
+
+_FUNCTIONS: dict[Any, Role] = {
+    _same: "identity",
+    _converted: "image identity",
+    _converted_if_other: "image identity",
+    _same_if_rgb: "image identity",
+    _replaced_if_other: "image identity",
+}
+_METHODS: dict[Any, Role] = {_Patterns.same: "identity", _Patterns.converted: "image identity"}
+
+
+def role_of(transform: Any) -> Role | None:
+    """What `transform` does to an RGB image; None where nothing is known about it."""
+    if "torchvision.transforms.functional" not in sys.modules:
+        return None
+    if type(transform) is torch.nn.Identity:
+        return None if _recognize.change_of(transform, frozenset(), _recognize.TORCHS) else "identity"
+    function = _function_of_lambda(transform)
+    if type(function) is FunctionType:
+        return _role_among(_FUNCTIONS, function)
+    call = _call_of(transform)
+    if type(call) is not FunctionType:
+        return None
+    if _converts_images(transform, call):
+        return "identity"
+    return "tensor" if _makes_tensors(transform, call) else _role_among(_METHODS, call)
+
+
+def _function_of_lambda(transform: Any) -> Any:
+    """What torchvision's Lambda calls, or `transform` itself."""
+    if type(transform).__name__ != "Lambda" or _recognize.family_of(type(transform)) is None:
+        return transform
+    is_plain = _recognize.change_of(transform, {"lambd", "types"}) is None
+    return transform.lambd if is_plain and vars(transform).get("types", (object,)) == (object,) else None
+
+
+def _role_among(patterns: dict[Any, Role], function: FunctionType) -> Role | None:
+    """Of the pattern that `function` follows, attributes of the image included."""
+    for pattern, role in patterns.items():
+        if names_in(function, pattern) == pattern.__code__.co_names:
+            return role
+    return None
+
+
+def pipeline_in(transform: Any) -> Any:
+    """What `transform` calls with its argument and gives the result of; None where it does anything else.
+
+    As the presets of torchvision's references: a class around a Compose.
+    """
+    names = names_in(_call_of(transform), _Patterns.passed_on)
+    return None if names is None else _attribute(transform, names[0])
+
+
+def code_of(transform: Any) -> Any:
+    """What a call of an object of the user's runs: the same one as long as nobody has changed the class or function."""
+    call = transform if type(transform) is FunctionType else _call_of(transform)
+    return getattr(call, "__code__", call)
+
+
+def _call_of(transform: Any) -> Any:
+    """The function that a call of an object comes to, with the object as its first argument; None for other calls."""
+    kind = type(transform)
+    if not issubclass(kind, torch.nn.Module):
+        return _of_class(kind, "__call__")
+    machinery = ("__call__", "_wrapped_call_impl", "_call_impl", "_slow_forward", "__getattr__")
+    is_torchs = all(_of_class(kind, name) is vars(torch.nn.Module).get(name) for name in machinery)
+    if not is_torchs or _recognize.change_of_module(transform) is not None:
+        return None
+    is_changed = vars(transform).keys() & {"forward", *machinery}
+    return None if is_changed else _of_class(kind, "forward")
+
+
+def _of_class(kind: type, name: str) -> Any:
+    return next((vars(base)[name] for base in kind.__mro__ if name in vars(base)), None)
+
+
+def _attribute(transform: Any, name: str) -> Any:
+    """Of the object alone, read without a call of the user's code; None where it takes one."""
+    kind = type(transform)
+    if _of_class(kind, "__getattribute__") is not object.__getattribute__ or _of_class(kind, name) is not None:
+        return None
+    held = getattr(transform, "__dict__", {})
+    if name in held or not issubclass(kind, torch.nn.Module):
+        return held.get(name)
+    return held["_modules"].get(name)
+
+
+def _global(function: FunctionType, name: str) -> Any:
+    builtins = function.__builtins__  # type: ignore[attr-defined]
+    return function.__globals__.get(name, builtins.get(name))
+
+
+def _converts_images(transform: Any, call: FunctionType) -> bool:
+    """As open_clip's MaybeConvertMode."""
+    names = names_in(call, _Patterns.converted_if_image)
+    if names is None:
+        return False
+    is_instance, numpy, array, torchs, tensor, convert, mode = names
+    return (
+        _global(call, is_instance) is isinstance
+        and _global(call, numpy) is sys.modules.get("numpy")
+        and _global(call, torchs) is torch
+        and (array, tensor, convert) == ("ndarray", "Tensor", "convert")
+        and _attribute(transform, mode) == "RGB"
+    )
+
+
+def _makes_tensors(transform: Any, call: FunctionType) -> bool:
+    """As timm's MaybeToTensor and MaybePILToTensor, or DINOv2's MaybeToTensor."""
+    by_name = names_in(call, _Patterns.to_tensor)
+    by_base = names_in(call, _Patterns.to_tensor_by_base)
+    names = by_name or by_base
+    if names is None or _global(call, names[0]) is not isinstance:
+        return False
+    if _global(call, names[1]) is not torch or names[2] != "Tensor":
+        return False
+    if by_name is not None:
+        functional = _recognize.functional_v1()
+        is_known = by_name[4] in ("to_tensor", "pil_to_tensor")
+        return is_known and _global(call, by_name[3]) is functional and _is_torchvisions(functional, by_name[4])
+    return _global(call, names[3]) is super and names[4] == "__call__" and _base_makes_tensors(transform, call)
+
+
+def _is_torchvisions(functional: Any, name: str) -> bool:
+    return _recognize.is_torchvisions(vars(functional)[name])
+
+
+def _base_makes_tensors(transform: Any, call: FunctionType) -> bool:
+    """Whether the `super()` of a method is torchvision's ToTensor."""
+    assert call.__closure__ is not None, "the pattern has one"
+    defining: Any = call.__closure__[0].cell_contents
+    line = type(transform).__mro__
+    if defining not in line:
+        return False
+    base = next(kind for kind in line[line.index(defining) + 1 :] if "__call__" in vars(kind))
+    return base is _recognize.transforms_v1().ToTensor and _recognize.is_torchvisions(vars(base)["__call__"])
