@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import functools
 import re
@@ -15,6 +16,7 @@ from torch.utils.data import default_collate, default_convert
 from fastload._delivery._device import HOST, Device, moved
 from fastload._errors import SampleError
 from fastload._loader._loader import DataLoader
+from fastload._pillow._pillow import as_reference
 from fastload._planning._verdicts import Mode
 from fastload._process._config import TorchDataLoader
 from fastload._verify._compare import Sample, fingerprint
@@ -177,12 +179,12 @@ class LoaderRunner:
 
     def start(self) -> None:
         """Begins the epoch; raises what iter(loader) raises."""
-        with self.generators.swapped(self._states):
+        with self.generators.swapped(self._states), self._pillow():
             self._iterator = iter(self._clone)
 
     def next(self) -> Outcome | None:
         """The next batch or the error in its place; None at the end."""
-        with self.generators.swapped(self._states):
+        with self.generators.swapped(self._states), self._pillow():
             try:
                 batch, error = next(self._iterator), None
             except StopIteration:
@@ -196,6 +198,10 @@ class LoaderRunner:
         if reports is not None:
             indices = [report.index for report in reports]
         return Outcome(batch, error, indices, reports)
+
+    def _pillow(self) -> contextlib.AbstractContextManager[None]:
+        """Images are Pillow's in a loader of torch's and its workers, also where register_opener() was called."""
+        return contextlib.nullcontext() if isinstance(self.loader, DataLoader) else as_reference()
 
     def _on_host(self, batch: Any) -> Any:
         """Copies, where the loader delivers to a device."""

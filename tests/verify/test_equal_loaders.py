@@ -17,6 +17,7 @@ from torch.utils.data import BatchSampler, ConcatDataset, DataLoader, RandomSamp
 from torchvision.datasets import ImageFolder
 
 import fastload
+from fastload._pillow._pillow import is_reference
 from fastload._verify._rng_states import Generators
 from fastload._verify._runner import LoaderRunner
 
@@ -254,3 +255,29 @@ def test_wrong_arguments_are_refused(evaluation: ImageFolder, arguments: Any, ki
         fastload.verify(loader, loader, **arguments)
     with pytest.raises(TypeError, match=r"new_loader must be a torch\.utils\.data\.DataLoader, got list"):
         fastload.verify(loader, [])  # type: ignore[arg-type]
+
+
+class _TellsReference(torch.utils.data.Dataset[int]):
+    def __len__(self) -> int:
+        return 4
+
+    def __getitem__(self, index: int) -> int:
+        return int(is_reference())
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+@pytest.mark.parametrize(("loader", "expected"), [(DataLoader, 1), (fastload.DataLoader, 0)])
+def test_images_of_torchs_loader_are_pillows_whatever_opener_is_registered(
+    loader: Any, expected: int, num_workers: int
+) -> None:
+    loader = loader(_TellsReference(), batch_size=4, num_workers=num_workers)
+    fastload.register_opener()
+    try:
+        runner = LoaderRunner(loader, Generators([loader]), seed=0)
+        runner.start()
+        outcome = runner.next()
+        runner.close()
+    finally:
+        fastload.unregister_opener()
+    assert outcome is not None
+    assert outcome.batch.tolist() == [expected] * 4
