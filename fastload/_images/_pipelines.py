@@ -32,7 +32,7 @@ from fastload._pillow._decode_image import thread_decoder
 from fastload._planning._native_plans import tensor_of
 from fastload._planning._torch_draws import GeneratorDraws, UnknownDrawsError, uniform_rule, with_torch_exp
 from fastload.transforms import _recognize
-from fastload.transforms._native_steps import NativeSteps, check_surroundings
+from fastload.transforms._native_steps import NativeSteps, check_surroundings, native_runs
 from fastload.transforms._nodes import Node, expand, held_by
 from fastload.transforms._stage import RunsInPythonError
 from fastload.transforms._user_code import code_of
@@ -150,18 +150,15 @@ class _Pipeline:
         self.is_native = False
         self.whole: _Segment | None = None
         nodes = [node for transform in transforms for node in expand(transform)]
-        while nodes:
-            count, native = _known_run(nodes)
-            if native.steps or native.form.sample != "pil":
-                segment = _Segment(nodes[:count], native)
-                self.whole = None if self._parts or nodes[count:] else segment
-                self._parts.append(segment.run)
-                self._look_at_nodes(nodes[:count])
-                self.is_native = True
-            else:
-                count = 1
-                self._parts.append(nodes[0].transform)
-            nodes = nodes[count:]
+        for run, native in native_runs(nodes):
+            if native is None:
+                self._parts.append(run[0].transform)
+                continue
+            segment = _Segment(run, native)
+            self.whole = segment if len(run) == len(nodes) else None
+            self._parts.append(segment.run)
+            self._look_at_nodes(run)
+            self.is_native = True
         self._look_at_containers(transforms)
 
     def _look_at(self, transform: Any) -> None:
@@ -207,17 +204,6 @@ def _state_of(transform: Any) -> dict[str, Any]:
 def _users_code(transform: Any) -> Any:
     """What a call runs of the user's own; None of torchvision's and torch's objects."""
     return None if type(transform).__module__.startswith(("torchvision.", "torch.")) else code_of(transform)
-
-
-def _known_run(nodes: list[Node]) -> tuple[int, NativeSteps]:
-    """How many of `nodes`, from the first on, are native on an image, and their steps."""
-    native = NativeSteps()
-    for number, node in enumerate(nodes):
-        try:
-            native.take(node, number)
-        except RunsInPythonError:
-            return number, native
-    return len(nodes), native
 
 
 class _Plans:
@@ -326,8 +312,8 @@ def _tensor_function(torchvisions: _Call, kind: type) -> _Call:
 
     @functools.cache
     def segment() -> _Segment:
-        nodes = expand(kind())
-        _, native = _known_run(nodes)
+        ((nodes, native),) = native_runs(expand(kind()))
+        assert native is not None, "it makes a tensor"
         return _Segment(nodes, native)
 
     def function(pic: Any) -> Any:

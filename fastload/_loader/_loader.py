@@ -16,13 +16,16 @@ from fastload._delivery._batch_memory import BatchMemory, HostMemory, StagedMemo
 from fastload._delivery._device import PinnedMemory, is_host, open_device
 from fastload._delivery._hand_over import Delivery
 from fastload._delivery._torch_iterator import torch_iterator
+from fastload._images._deferred import pillow_obeys
 from fastload._images._opener import obstacle
+from fastload._loader._explanation import Explanation
 from fastload._loader._settings import LoaderSettings, check_settings
 from fastload._loader._state import LoaderState
 from fastload._native_batches._engine import EngineSettings, LoaderEngine
 from fastload._native_batches._iterator import NativeIterator
 from fastload._pillow import _pillow
 from fastload._pillow._decode_image import pil_loader
+from fastload._planning._advice import advice
 from fastload._planning._native_plans import NativePartPlan, NativePlan
 from fastload._planning._plan import LoaderPlan, plan_loader
 from fastload._planning._verdicts import Mode, gil_advice
@@ -221,8 +224,11 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
 
     # ---- what runs -------------------------------------------------------------------------------------------------
 
-    def explain(self) -> str:
-        """Says, stage by stage, what is native and, where not, why. The first line is the verdict.
+    def explain(self) -> Explanation:
+        """Says, stage by stage, what is native and, where not, why and what to change. The first line is the verdict.
+
+        Returns:
+            A str, which notebooks show line by line as the value of a cell.
 
         Example:
             >>> print(loader.explain())
@@ -231,7 +237,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         """
         return self._explain(self._plan())
 
-    def _explain(self, plan: LoaderPlan) -> str:
+    def _explain(self, plan: LoaderPlan) -> Explanation:
         by = {0: "in the calling thread", 1: "by one thread"}.get(self.num_workers, f"by {self.num_workers} threads")
         verdict = {
             Mode.NATIVE: f"native: batches are read, decoded and transformed {by}",
@@ -245,13 +251,14 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             *self._sharing_rows(plan.mode),
             *self._device_rows(plan.mode),
             *filter(None, [gil_advice(DataLoader.stats(self))]),
+            *advice(self, plan.mode, plan.source, plan.transform),
         ]
-        return "\n".join([verdict, *(f"  {row}" for row in rows)])
+        return Explanation("\n".join([verdict, *(f"  {row}" for row in rows)]))
 
     def _image_rows(self, mode: Mode) -> list[str]:
         if self.num_workers == 0 or mode is not Mode.PYTHON:
             return []
-        reason = obstacle() if self._settings.native_images else "native_images=False"
+        reason = self._images_obstacle()
         what = f"decoded by Pillow ({reason})" if reason else "decoded natively as your code asks for them"
         return [f"{'images':<10} JPEG files that Pillow opens: {what}"]
 
@@ -275,7 +282,12 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
 
     def _plan(self) -> LoaderPlan:
         """As it is now: Note [asked again] in fastload/_planning/_plan.py."""
-        return plan_loader(self, self._settings.rng, self._lowered_source)
+        calls_are_native = self.num_workers > 0 and self._images_obstacle() is None and pillow_obeys()
+        return plan_loader(self, self._settings.rng, self._lowered_source, calls_are_native=calls_are_native)
+
+    def _images_obstacle(self) -> str | None:
+        """Why images that the workers open are not decoded natively, as a clause."""
+        return obstacle() if self._settings.native_images else "native_images=False"
 
     def _lowered_source(self) -> LoweredSource:
         """The dataset's compact form, made again only where the dataset has changed since; or NotLoweredError."""

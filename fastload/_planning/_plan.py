@@ -108,8 +108,12 @@ class LoaderPlan:
         )
 
 
-def plan_loader(loader: DataLoader[Any], rng: str, lower_source: Callable[[], LoweredSource]) -> LoaderPlan:
+def plan_loader(
+    loader: DataLoader[Any], rng: str, lower_source: Callable[[], LoweredSource], *, calls_are_native: bool
+) -> LoaderPlan:
     """Looks at each stage of `loader`, whose dataset `lower_source` lowers, or raises NotLoweredError.
+
+    With `calls_are_native` the transforms that Python calls with images are native in its workers.
 
     Note [asked again]: objects of the user's can be changed at any time without notice, and torch's defaults and
     torchvision's functions matter to them. So explain() and each new iterator make a plan, and nothing of a plan is
@@ -134,7 +138,8 @@ def plan_loader(loader: DataLoader[Any], rng: str, lower_source: Callable[[], Lo
         verdicts.append(StageVerdict("transform", "as a whole", str(error), Mode.PYTHON))
         return LoaderPlan((*verdicts, *batching), rng, source)
     for number, view in enumerate(transform.views or (transform,), start=1):
-        verdicts += transform_verdicts(view, f"view {number}: " if transform.views else "")
+        where = f"view {number}: " if transform.views else ""
+        verdicts += transform_verdicts(view, where, calls_are_native=calls_are_native)
     if source.target_transform is not None:
         verdicts.append(StageVerdict("labels", "target_transform", "it runs in Python", Mode.PARTLY_NATIVE))
     verdicts += [random_verdict(rng, loader.num_workers), StageVerdict("decode", decoder())]

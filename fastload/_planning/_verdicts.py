@@ -47,9 +47,17 @@ class StageVerdict:
         return f"{self.stage:<10} {self.what}: {self.reason or 'native'}"
 
 
-def transform_verdicts(transform: LoweredTransform, where: str) -> list[StageVerdict]:
+def transform_verdicts(
+    transform: LoweredTransform, where: str, *, calls_are_native: bool = False
+) -> list[StageVerdict]:
+    """With `calls_are_native` Python's calls with images come to native code: fastload/_images/_pipelines.py."""
     rows = [
-        (f"{number} of {len(transform.stages)}, {stage.name}", stage.problem)
+        (
+            f"{number} of {len(transform.stages)}, {stage.name}",
+            "natively, when Python calls it with an image"
+            if calls_are_native and stage.is_called_natively
+            else stage.problem,
+        )
         for number, stage in enumerate(transform.stages, start=1)
     ]
     if all(problem is None for _, problem in rows) and (reason := _result_obstacle(transform)):

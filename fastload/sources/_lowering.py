@@ -142,10 +142,15 @@ def _lower(dataset: object, own_loaders: Sequence[PilLoader]) -> LoweredSource:
         return _lower_concatenation(dataset, own_loaders)
     if isinstance(dataset, (ImageFolder, ImageFiles)) and kind in (ImageFolder, ImageFiles):
         return _lower_own(dataset, own_loaders)
-    folder_module = sys.modules.get("torchvision.datasets.folder")
-    if folder_module is not None and issubclass(kind, folder_module.DatasetFolder):
-        return _lower_torchvision(dataset, folder_module, own_loaders)
+    if is_torchvisions_folder(dataset):
+        return _lower_torchvision(dataset, sys.modules["torchvision.datasets.folder"], own_loaders)
     raise NotLoweredError(f"the data set is {_class_name(kind)} (native: {_NATIVE})")
+
+
+def is_torchvisions_folder(dataset: object) -> bool:
+    """Whether it is a torchvision DatasetFolder, or of a class derived from that."""
+    folder_module = sys.modules.get("torchvision.datasets.folder")
+    return folder_module is not None and isinstance(dataset, folder_module.DatasetFolder)
 
 
 def _unchanged(dataset: object, names: Sequence[str], check: Callable[[], None]) -> Callable[[], bool]:

@@ -14,7 +14,7 @@ from typing import Any
 
 from fastload.transforms import _recognize
 from fastload.transforms._multi_view import views_of
-from fastload.transforms._native_steps import NativeSteps
+from fastload.transforms._native_steps import NativeSteps, native_runs
 from fastload.transforms._nodes import Node, expand
 from fastload.transforms._stage import PlacedStep, RunsInPythonError, Size
 from fastload.transforms._tensor_part import SampleForm
@@ -27,10 +27,12 @@ class TransformStage:
     Attributes:
         name: Class name.
         problem: Why and since when it runs in Python, as a clause; None where it is native.
+        is_called_natively: Native code runs it all the same where Python calls it with an image.
     """
 
     name: str
     problem: str | None
+    is_called_natively: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,30 +104,34 @@ def _nodes_of(transform: object) -> list[Node]:
 def _lower(nodes: Sequence[Node], first_position: int) -> LoweredTransform:
     """The pipeline of `nodes`; the positions of its steps count on from `first_position`."""
     native = NativeSteps()
-    cut: int | None = None
     stages: list[TransformStage] = []
-    python_part: list[Any] = []
+    count, problem = 0, None
     for node in nodes:
-        position, problem = len(stages), None
-        if cut is None:
-            try:
-                native.take(node, first_position + position)
-            except RunsInPythonError as error:
-                cut, problem = position, f"runs in Python from here on ({error})"
-        else:
-            problem = f"in Python, after position {cut + 1}"
-        stages += _stages_of(node, position, problem)
-        if cut is not None:
-            python_part.append(node.transform)
-    return LoweredTransform(tuple(native.steps), native.size, native.form, tuple(python_part), tuple(stages))
+        try:
+            native.take(node, first_position + len(stages))
+        except RunsInPythonError as error:
+            problem = f"runs in Python from here on ({error})"
+            break
+        stages += _stages_of(node, len(stages), None)
+        count += 1
+    cut = len(stages)
+    for run, again in native_runs(nodes[count:]):
+        for node in run:
+            problem = problem if len(stages) == cut else f"in Python, after position {cut + 1}"
+            stages += _stages_of(node, len(stages), problem, is_called_natively=again is not None)
+    python_part = tuple(node.transform for node in nodes[count:])
+    return LoweredTransform(tuple(native.steps), native.size, native.form, python_part, tuple(stages))
 
 
-def _stages_of(node: Node, position: int, problem: str | None, where: str = "") -> list[TransformStage]:
+def _stages_of(
+    node: Node, position: int, problem: str | None, where: str = "", *, is_called_natively: bool = False
+) -> list[TransformStage]:
     name = _recognize.class_name(type(node.transform))
     if isinstance(node.transform, FunctionType):
         name = f"{name} {node.transform.__qualname__}"
-    stages = [TransformStage(name + where, problem)]
+    stages = [TransformStage(name + where, problem, is_called_natively)]
     inner = None if problem is None else f"in Python, after position {position + 1}"
     for held in node.held or ():
-        stages += _stages_of(held, position + len(stages), inner, f" in {name}")
+        number = position + len(stages)
+        stages += _stages_of(held, number, inner, f" in {name}", is_called_natively=is_called_natively)
     return stages

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -86,6 +87,23 @@ class NativeSteps:
             raise RunsInPythonError("not native on tensors", _BEFORE_TENSORS)
         self._probe = self._probe or TensorProbe()
         self.form = self._probe.apply(node.transform)
+
+
+def native_runs(nodes: Sequence[Node]) -> Iterator[tuple[list[Node], NativeSteps | None]]:
+    """`nodes` cut into those in a row that native code does from an image on, and single others, with None."""
+    rest = list(nodes)
+    while rest:
+        native, count = NativeSteps(), 0
+        with contextlib.suppress(RunsInPythonError):
+            for node in rest:
+                native.take(node, count)
+                count += 1
+        if not native.steps and native.form.sample == "pil":  # it does nothing
+            count, run = 1, None
+        else:
+            run = native
+        yield rest[:count], run
+        rest = rest[count:]
 
 
 def check_surroundings() -> None:

@@ -74,6 +74,8 @@ def _expand_single(transform: Any, family: Family | None) -> list[Node]:
 
 
 def _problem(transform: Any, known: NativeTransform | None) -> str | None:
+    if known is None and not type(transform).__module__.startswith("torchvision."):
+        return "it is code of your own"
     if known is None:
         return str(RunsInPythonError("not native yet", NATIVE_NAMES))
     try:

@@ -222,6 +222,20 @@ def test_each_stage_has_a_verdict() -> None:
     ]
 
 
+def test_what_runs_natively_behind_the_cut_is_told_where_calls_are_native() -> None:
+    result = lowered(T.Compose([FLIP, len, T.RandomApply([T.CenterCrop(8)]), T.ToTensor(), WARP, T.Normalize(0, 1)]))
+    rows = [str(verdict) for verdict in transform_verdicts(result, "", calls_are_native=True)]
+    natively = "natively, when Python calls it with an image"
+    assert rows[2:5] == [
+        f"transform  3 of 7, RandomApply: {natively}",
+        f"transform  4 of 7, CenterCrop in RandomApply: {natively}",
+        f"transform  5 of 7, ToTensor: {natively}",
+    ]
+    assert rows[6] == "transform  7 of 7, Normalize: in Python, after position 2"
+    rows = [str(verdict) for verdict in transform_verdicts(result, "")]
+    assert all(": in Python, after position " in row for row in rows[2:])
+
+
 def test_each_object_is_asked_once_who_it_is() -> None:
     pipeline = T.Compose([T.CenterCrop(8), T.RandomApply([v2.RandomInvert()]), T.ToTensor(), WARP, len])
     for transform, num_objects in [(pipeline, 7), (MultiView([pipeline, T.Compose([T.ToTensor()])]), 1 + 7 + 2)]:
@@ -233,7 +247,7 @@ def test_each_object_is_asked_once_who_it_is() -> None:
 def test_the_first_transform_can_be_the_cut() -> None:
     assert problem_of(WARP, [], [T.ToTensor()]).startswith("not native yet; native: ")
     assert [str(verdict) for verdict in transform_verdicts(lowered(len), "")] == [
-        f"transform  1 of 1, builtin_function_or_method: runs in Python from here on ({problem_of(WARP, [], [])})"
+        "transform  1 of 1, builtin_function_or_method: runs in Python from here on (it is code of your own)"
     ]
 
 

@@ -1,0 +1,122 @@
+"""The last rows of explain(): what to change, and that the change makes the loader native."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch.utils.data import Dataset, TensorDataset
+from torchvision import transforms
+from torchvision.datasets import ImageFolder
+
+import fastload
+
+VIEW = transforms.Compose([transforms.RandomResizedCrop(8), transforms.ToTensor()])
+
+
+class OwnFolder(ImageFolder):
+    def __getitem__(self, index: int) -> Any:
+        return super().__getitem__(index)
+
+
+class OwnDataset(Dataset[Any]):
+    def __init__(self, samples: Any) -> None:
+        self.samples = samples
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+    def __getitem__(self, index: int) -> Any:
+        return self.samples[index]
+
+
+class Views:
+    def __init__(self) -> None:
+        self.view = VIEW
+        self.small = [VIEW, VIEW]
+        self.count = 2
+
+    def __call__(self, image: Any) -> Any:
+        return [self.view(image) for _ in range(self.count)]
+
+
+def stacked(samples: Any) -> Any:
+    return torch.stack([image for image, _ in samples])
+
+
+def _folder(images: ImageFolder, transform: Any = VIEW, target_transform: Any = None) -> ImageFolder:
+    return ImageFolder(images.root, transform, target_transform)
+
+
+def _files(images: ImageFolder) -> fastload.ImageFiles:
+    return fastload.ImageFiles([path for path, _ in images.samples], images.targets, VIEW)
+
+
+_Change = tuple[Callable[[ImageFolder], Any], dict[str, Any]]
+# What is told, and what it leads to.
+ADVICE: dict[str, tuple[_Change, str, _Change]] = {
+    "own class of a folder": (
+        (lambda images: OwnFolder(images.root, VIEW), {}),
+        "data set: without a __getitem__",
+        (_folder, {}),
+    ),
+    "own data set": (
+        (lambda images: OwnDataset(images.samples), {}),
+        r"fastload\.ImageFiles\(paths, labels, transform\) is native",
+        (_files, {}),
+    ),
+    "target_transform": (
+        (lambda images: _folder(images, target_transform=abs), {}),
+        "target_transform: where it draws nothing",
+        (_folder, {}),
+    ),
+    "collate_fn": ((_folder, {"collate_fn": stacked}), "collate_fn: leave it out", (_folder, {})),
+    "batch_size": ((_folder, {"batch_size": None}), "batch_size: with one", (_folder, {"batch_size": 2})),
+    "views": (
+        (lambda images: _folder(images, Views()), {}),
+        r"Views gives .* fastload\.MultiView\(\[transform\.view, transform\.small\[0\]\]\)",
+        (lambda images: _folder(images, fastload.MultiView([Views().view, Views().small[0]])), {}),
+    ),
+}
+
+
+def _advice(loader: fastload.DataLoader[Any]) -> list[str]:
+    return [row for row in loader.explain().splitlines() if row.startswith("  to change  ")]
+
+
+@pytest.mark.parametrize("name", ADVICE)
+def test_the_change_is_named_and_helps(images: ImageFolder, name: str) -> None:
+    (dataset, arguments), text, (changed, changed_arguments) = ADVICE[name]
+    (row,) = _advice(fastload.DataLoader(dataset(images), num_workers=1, **arguments))
+    assert re.search(text, row), row
+    native = fastload.DataLoader(changed(images), num_workers=1, **changed_arguments)
+    assert native.explain().startswith("native: ")
+    assert _advice(native) == []
+
+
+def test_nothing_is_advised_where_nothing_helps() -> None:
+    assert _advice(fastload.DataLoader(TensorDataset(torch.zeros(3)))) == []
+    pipe = torch.utils.data.datapipes.iter.IterableWrapper(range(3))
+    assert _advice(fastload.DataLoader(pipe)) == []
+
+
+class _Printer:
+    """As IPython's, of which an object's _repr_pretty_ gets one."""
+
+    def __init__(self) -> None:
+        self.shown = ""
+
+    def text(self, text: str) -> None:
+        self.shown += text
+
+
+def test_a_notebook_shows_the_lines(images: ImageFolder) -> None:
+    explanation = fastload.DataLoader(images).explain()
+    printer = _Printer()
+    explanation._repr_pretty_(printer, cycle=False)
+    assert printer.shown == explanation
+    assert isinstance(explanation, str)
+    assert "\n" in printer.shown
