@@ -250,8 +250,8 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             *self._image_rows(plan.mode),
             *self._sharing_rows(plan.mode),
             *self._device_rows(plan.mode),
-            *filter(None, [gil_advice(DataLoader.stats(self))]),
             *advice(self, plan.mode, plan.source, plan.transform),
+            *filter(None, [gil_advice(DataLoader.stats(self))]),
         ]
         return Explanation("\n".join([verdict, *(f"  {row}" for row in rows)]))
 
