@@ -9,7 +9,8 @@ from __future__ import annotations
 import functools
 import inspect
 import warnings
-from types import TracebackType
+import weakref
+from types import CodeType, FunctionType, TracebackType
 from typing import Any
 
 from fastload._loader._loader import DataLoader
@@ -60,10 +61,15 @@ def patch_torch() -> TorchPatch:
         holds until its ``undo()``. Patches may overlap: torch makes its own loaders again when all have ended. Loaders
         keep their class then; they stay usable.
 
-    What stays torch's: loaders of classes that derive from torch's (derive them from fastload.DataLoader instead),
-    loaders that exist already, a call with an argument that only torch's class has (with a warning) or that neither
-    has (torch's TypeError), and processes that are spawned: call it there, too. Errors are those of
-    fastload.DataLoader.
+    A class that derives from torch's makes objects that are its own and fastload.DataLoader's, where it does no more
+    than ultralytics' InfiniteDataLoader and timm's MultiEpochsDataLoader do to keep an iterator over epochs. The rule:
+    it has no base but torch's class and such classes; it overrides nothing but __init__, with (self, *args, **kwargs),
+    __iter__, __len__, __del__, close and reset; and the code of these names nothing but what those two name.
+
+    What stays torch's: loaders of every other class that derives from torch's (with a warning for each class: derive
+    it from fastload.DataLoader instead), loaders that exist already, a call with an argument that only torch's class
+    has (with a warning) or that neither has (torch's TypeError), and processes that are spawned: call it there, too.
+    Errors are those of fastload.DataLoader.
 
     Example:
         >>> with fastload.patch_torch():
@@ -83,9 +89,10 @@ def _install() -> None:
     arguments.
     """
 
-    def __new__(cls: type[Any], *args: Any, **kwargs: Any) -> Any:
-        if cls is TorchDataLoader and _active and _is_for_fastload(args, kwargs):
-            cls = DataLoader  # Python goes on with the __init__ of what is returned
+    def __new__(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        if _active and not issubclass(cls, DataLoader) and _is_for_fastload(cls, args, kwargs):
+            # Python goes on with the __init__ of what is returned.
+            cls = DataLoader if cls is TorchDataLoader else _fastload_class_of(cls)
         make = super(TorchDataLoader, cls).__new__
         return make(cls) if make is object.__new__ else make(cls, *args, **kwargs)
 
@@ -94,9 +101,12 @@ def _install() -> None:
     TorchDataLoader.__new__ = __new__  # type: ignore[method-assign]
 
 
-def _is_for_fastload(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+def _is_for_fastload(cls: type[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     if not args and not kwargs:
         return False  # a copy or a pickle of a loader of torch's makes its object so
+    if (reason := _obstacle_of(cls)) is not None:
+        _warn_of_class(cls, reason)
+        return False
     unknown = kwargs.keys() - inspect.signature(DataLoader.__init__).parameters.keys()
     torchs = sorted(unknown & inspect.signature(TorchDataLoader.__init__).parameters.keys())
     if torchs:
@@ -106,3 +116,89 @@ def _is_for_fastload(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
             stacklevel=3,
         )
     return not unknown
+
+
+# What Python itself puts into a class, and typing into one that derives from DataLoader[int].
+_PLAIN_MEMBERS = frozenset(
+    {
+        *("__module__", "__qualname__", "__doc__", "__firstlineno__", "__static_attributes__"),
+        *("__orig_bases__", "__parameters__"),
+    }
+)
+_METHODS = frozenset({"__init__", "__iter__", "__len__", "__del__", "close", "reset"})
+# Globals and attributes. Neither torch's class nor torch is among them, so its methods are called by super() or self.
+_NAMES = frozenset(
+    {
+        *("Exception", "_RepeatSampler", "getattr", "hasattr", "len", "next", "object", "range", "super"),
+        *("TORCH_1_13", "TORCH_2_0", "TORCH_2_7"),
+        *("__init__", "__iter__", "__setattr__", "_DataLoader__initialized", "_get_iterator"),
+        *("batch_sampler", "close", "iterator", "pop", "sampler"),
+        *("_shutdown_workers", "_workers", "is_alive", "terminate"),
+    }
+)
+
+
+def _obstacle_of(cls: type[Any]) -> str | None:
+    """Why objects of `cls` cannot be fastload's, as a clause; None where they can."""
+    for base in cls.__mro__:
+        if base in TorchDataLoader.__mro__:
+            continue
+        if not issubclass(base, TorchDataLoader):
+            return f"it also derives from {base.__qualname__}"
+        for name, member in vars(base).items():
+            if name not in _PLAIN_MEMBERS and (reason := _obstacle_of_member(name, member)) is not None:
+                return reason
+    return None
+
+
+def _obstacle_of_member(name: str, member: object) -> str | None:
+    if name not in _METHODS or not isinstance(member, FunctionType):
+        return f"it defines {name}"
+    if unknown := _names_in(member.__code__) - _NAMES:
+        return f"its {name}() names {min(unknown)}"
+    if name == "__init__" and not _passes_on(member):
+        return "its __init__() does not hand all arguments to super().__init__()"
+    return None
+
+
+def _names_in(code: CodeType) -> set[str]:
+    inner = (_names_in(constant) for constant in code.co_consts if isinstance(constant, CodeType))
+    return set(code.co_names).union(*inner)
+
+
+def _passes_on(init: FunctionType) -> bool:
+    """Whether it takes (self, *args, **kwargs) and names super().__init__."""
+    code = init.__code__
+    takes_all = bool(code.co_flags & inspect.CO_VARARGS and code.co_flags & inspect.CO_VARKEYWORDS)
+    has_others = code.co_argcount != 1 or code.co_kwonlyargcount
+    return takes_all and not has_others and {"super", "__init__"} <= set(code.co_names)
+
+
+_warned_of: weakref.WeakSet[type[Any]] = weakref.WeakSet()
+
+
+def _warn_of_class(cls: type[Any], reason: str) -> None:
+    if cls not in _warned_of:
+        _warned_of.add(cls)
+        warnings.warn(
+            f"loaders of {cls.__module__}.{cls.__qualname__} stay torch's under fastload.patch_torch(): {reason}. "
+            "Derive the class from fastload.DataLoader to get fastload's.",
+            stacklevel=4,
+        )
+
+
+@functools.cache
+def _fastload_class_of(cls: type[Any]) -> Any:
+    """A class of this name whose objects are loaders of `cls` and fastload's: super() in `cls` is fastload's."""
+
+    def __reduce_ex__(self: Any, _protocol: Any) -> tuple[Any, ...]:
+        return _new_object, (cls,), self.__getstate__()  # pickle would find `cls` by the name
+
+    named = {name: getattr(cls, name) for name in ("__module__", "__qualname__", "__doc__")}
+    return type(cls.__name__, (cls, DataLoader), {**named, "__reduce_ex__": __reduce_ex__})
+
+
+def _new_object(cls: Any) -> Any:
+    """What a copy or a pickle begins with."""
+    kind = _fastload_class_of(cls)
+    return kind.__new__(kind)

@@ -184,6 +184,11 @@ class ThreadIterator(BaseIterator):
         """Whether more batches can come: its threads are of this process and have not been told to end."""
         return os.getpid() == self._owner_pid if self._group is None else self._group.is_running
 
+    def _shutdown_workers(self) -> None:
+        """Ends the threads. Classes derived from torch's loader that keep an iterator call it, as torch's has it."""
+        if self._group is not None:
+            self._group.signal_end()
+
     @property
     def batch_report(self) -> NoReturn:
         """Raises AttributeError: native batches have reports, and these are none."""

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import recipes
 import torch
-from framework_recipes import NUM_IMAGES, Drawing, Recording, collate_as_dict, lightning_module, run_recipe
+from framework_recipes import NUM_IMAGES, Drawing, Recording, collate_as_dict, digest, lightning_module, run_recipe
 from torchvision.datasets import ImageFolder
 
 import fastload
@@ -219,12 +219,20 @@ def test_timm_evaluates_on_the_batches_of_torchs_loader(folder: Path, kind: str,
     assert_loaded_by_fastload(loader, mine["dataset"], num_passes=1)
 
 
-def test_timms_own_class_of_loaders_stays_torchs(folder: Path) -> None:
+def test_timms_own_class_of_loaders_is_fastloads(folder: Path) -> None:
     timm_data = pytest.importorskip("timm.data")
-    with fastload.patch_torch():
-        loader = timm_data.create_loader(
-            ImageFolder(str(folder)), 32, 4, use_prefetcher=False, num_workers=0, use_multi_epochs_loader=True
+
+    def batches_of(loader: Any) -> list[str]:
+        return [digest(images) for _ in range(EPOCHS) for images, _ in loader]
+
+    def make() -> Any:
+        return timm_data.create_loader(
+            ImageFolder(str(folder)), 32, 4, use_prefetcher=False, num_workers=2, use_multi_epochs_loader=True
         )
-        assert [len(labels) for _, labels in loader] == [4, 4, 4, 2]
-    assert isinstance(loader, torch.utils.data.DataLoader)
-    assert not isinstance(loader, fastload.DataLoader)
+
+    expected = batches_of(make())
+    with fastload.patch_torch():
+        loader = make()
+    assert batches_of(loader) == expected
+    assert type(loader).__name__ == "MultiEpochsDataLoader"
+    assert isinstance(loader, fastload.DataLoader)

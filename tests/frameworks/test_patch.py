@@ -84,7 +84,8 @@ def test_fastloads_own_class_and_those_derived_from_either_are_what_they_were() 
     with fastload.patch_torch():
         assert type(fastload.DataLoader(SAMPLES, num_workers="auto")) is fastload.DataLoader
         assert type(Mine(SAMPLES)) is Mine
-        derived = Derived(SAMPLES, 5)
+        with pytest.warns(UserWarning, match="loaders of test_patch.Derived stay torch's"):
+            derived = Derived(SAMPLES, 5)
     assert type(derived) is Derived
     assert [len(batch[0]) for batch in derived] == [5, 5]
 
@@ -100,7 +101,7 @@ def test_other_bases_of_a_derived_class_still_make_its_objects() -> None:
     class Both(torch.utils.data.DataLoader[Any], Counted):
         pass
 
-    with fastload.patch_torch():
+    with fastload.patch_torch(), pytest.warns(UserWarning, match="it also derives from .*Counted"):
         assert len(Both(SAMPLES, batch_size=2)) == 5
     assert Counted.made == [((SAMPLES,), {"batch_size": 2})]
 
