@@ -21,7 +21,7 @@ from benchmarks._harness import Plan, run
 from benchmarks._machine import describe_machine
 from benchmarks._pillow_simd import ensure_pillow_simd
 from benchmarks._protocol import LoaderSettings
-from benchmarks._rows import DEFAULT_ROWS, ROW_KINDS, USER_DATASETS, Row, RowKind
+from benchmarks._rows import DEFAULT_ROWS, OWN_TABLES, ROW_KINDS, TRAINER_DELAY, Row, RowKind
 from benchmarks._sample_set import RECIPES, ensure_sample_set
 
 SIMD = "torch_pillow_simd"
@@ -37,7 +37,7 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     add(
         "--rows",
         nargs="+",
-        choices=[*ROW_KINDS, USER_DATASETS, "all"],
+        choices=[*ROW_KINDS, *OWN_TABLES, "all"],
         default=list(DEFAULT_ROWS),
         help="default: %(default)s",
     )
@@ -61,8 +61,11 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
 
 def main(arguments: Sequence[str]) -> int:
     options = parse_arguments(arguments)
-    status = 0 if options.rows == [USER_DATASETS] else _compare_contenders(options, arguments)
-    return _compare_user_datasets(options) if USER_DATASETS in options.rows and status == 0 else status
+    status = 0 if set(options.rows) <= set(OWN_TABLES) else _compare_contenders(options, arguments)
+    for name in OWN_TABLES:
+        if name in options.rows and status == 0:
+            status = _make_own_table(options, name)
+    return status
 
 
 def _compare_contenders(options: argparse.Namespace, arguments: Sequence[str]) -> int:
@@ -92,9 +95,9 @@ def _compare_contenders(options: argparse.Namespace, arguments: Sequence[str]) -
     return 1 if found.failed else 0
 
 
-def _compare_user_datasets(options: argparse.Namespace) -> int:
-    """The row that has no contenders but torch's loader and fastload's."""
-    from benchmarks import user_datasets  # it needs torchvision, which a contender's own interpreter may lack
+def _make_own_table(options: argparse.Namespace, row: str) -> int:
+    """A row that has no contenders but torch's loader and fastload's."""
+    from benchmarks import trainer_delay, user_datasets  # they need torchvision, which an interpreter may lack
 
     folder, _ = _find_data(options, "imagenet")
     rest = ["--data", str(folder), *(["--rounds", "1", "--samples", "32"] if options.quick else [])]
@@ -102,9 +105,11 @@ def _compare_user_datasets(options: argparse.Namespace) -> int:
     for name, value in given.items():
         rest += [] if value is None else [f"--{name}", str(value)]
     rest += [] if options.cores is None else ["--cores", *map(str, options.cores)]
+    if row == TRAINER_DELAY:
+        return trainer_delay.main([*rest, "--json", str(options.out / f"{options.name}-{row}.json")])
     status = 0
     for number in options.workers or (1,):
-        path = options.out / f"{options.name}-{USER_DATASETS}-{number}.json"
+        path = options.out / f"{options.name}-{row}-{number}.json"
         status = status or user_datasets.main([*rest, "--workers", str(number), "--json", str(path)])
     return status
 

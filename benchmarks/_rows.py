@@ -55,7 +55,9 @@ ROW_KINDS = {
     "decode-progressive": RowKind("decode", "progressive", "uint8", batch_size=1),
 }
 
-# Beside them, and not among "all": a table of its own, by `benchmarks.user_datasets`.
+# Beside them, and not among "all": each a table of its own, by the module of its name, without contenders.
 USER_DATASETS = "user_datasets"
+TRAINER_DELAY = "trainer_delay"
+OWN_TABLES = (USER_DATASETS, TRAINER_DELAY)
 
 DEFAULT_ROWS = ("train", "eval")

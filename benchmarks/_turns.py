@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import hashlib
 import json
@@ -9,7 +10,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import metadata
 from statistics import median
 from typing import Any
@@ -49,6 +50,17 @@ def run_rounds(name: str, commands: Mapping[str, Sequence[str]], num_rounds: int
             rounds[loader].append(_run_child(command))
         check_batches({name: rounds})
     return rounds
+
+
+@contextlib.contextmanager
+def pinned_to(cores: Sequence[int]) -> Iterator[None]:
+    """In it this thread, and processes that it starts, run on these cores."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, cores)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
 
 
 def check_batches(found: Mapping[str, Rounds]) -> None:
@@ -134,9 +146,7 @@ def measure(dataset: Any, loader_class: Any, batch_size: int, workers: int) -> F
     first_batch_seconds = time.perf_counter() - begin
     digest = hashlib.sha256()
     while batch is not None:
-        for tensor in tree_leaves(batch):
-            digest.update(f"{type(tensor).__name__} {tensor.dtype} {tuple(tensor.shape)}".encode())
-            digest.update(tensor.numpy().tobytes())
+        add_batch(digest, batch)
         batch = next(batches, None)
     cpu_begin, begin = cpu_seconds(pid), time.perf_counter()
     num_samples = sum(num_samples_of(batch) for batch in loader)
@@ -153,6 +163,15 @@ def measure(dataset: Any, loader_class: Any, batch_size: int, workers: int) -> F
         "sha256": digest.hexdigest(),
         **_image_counts(loader),
     }
+
+
+def add_batch(digest: Any, batch: Any) -> None:
+    """Adds the tensors of `batch`, with their types and shapes, to a sum of `hashlib`."""
+    from torch.utils._pytree import tree_leaves
+
+    for tensor in tree_leaves(batch):
+        digest.update(f"{type(tensor).__name__} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        digest.update(tensor.numpy().tobytes())
 
 
 def _image_counts(loader: Any) -> dict[str, int]:

@@ -13,12 +13,11 @@ and no figure of it. Then an epoch is timed.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import os
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +34,7 @@ from benchmarks._turns import (
     measure,
     median_ratio,
     medians,
+    pinned_to,
     run_rounds,
 )
 from benchmarks._user_datasets import PATTERNS, Files
@@ -95,7 +95,7 @@ def run_patterns(options: argparse.Namespace) -> dict[str, Rounds]:
         BatchesDiffer: The loaders' batches do.
     """
     found = {}
-    with _pinned_to(options.cores or sorted(os.sched_getaffinity(0))[: max(1, options.workers)]):
+    with pinned_to(options.cores or sorted(os.sched_getaffinity(0))[: max(1, options.workers)]):
         for name in options.patterns:
             if PATTERNS[name].is_installed:
                 found[name] = _run_pattern(name, options)
@@ -116,17 +116,6 @@ def _run_pattern(name: str, options: argparse.Namespace) -> Rounds:
         command += ["--samples", str(num_samples), "--batch-size", str(options.batch_size or pattern.batch_size)]
         command += ["--data", str(files.root), "--made", str(files.made)]
         return run_rounds(name, {loader: [*command, "--child", loader] for loader in LOADERS}, options.rounds)
-
-
-@contextlib.contextmanager
-def _pinned_to(cores: Sequence[int]) -> Iterator[None]:
-    """In it this thread, and processes that it starts, run on these cores."""
-    before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, cores)
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, before)
 
 
 def format_table(found: Mapping[str, Rounds]) -> str:

@@ -21,11 +21,13 @@ class LoaderStats:
         batches_delivered: Batches the consumer has received.
         bytes_read: Bytes of sample files.
         fallback_reasons: Samples per reason why the native decoder left them to Pillow.
-        images_opened: JPEG files that the user's code opened with Pillow in threads that decode natively.
+        images_opened: JPEG files that the user's code opened with Pillow in workers that decode natively.
         images_native: Those among them whose pixels native code has made.
-        image_fallback_reasons: Those that Pillow has decoded, per reason. One whose pixels nobody asked for is neither.
+        image_fallback_reasons: Those that Pillow has decoded, per reason; of worker processes they are not counted. One
+            whose pixels nobody asked for is neither.
         stage_seconds: Thread time per stage: "read", "header", "decode", "transform"; "fallback" is Pillow's;
-            "tail", "dataset" and "collate" are the user's own Python's.
+            "tail", "dataset" and "collate" are the user's own Python's. What torch's own
+            iterator does, with worker processes or without, is not timed.
         consumer_wait_seconds: Time the consumer waited for a batch. High: loading is the bottleneck.
         worker_wait_seconds: Time the threads waited for work, summed over them. High: the consumer is the bottleneck.
         bytes_held: Memory of batch buffers at this moment, those given to the user and still in use included.

@@ -1,4 +1,4 @@
-"""torch's own iterators, for what is not native, counting the samples they are asked for."""
+"""torch's own iterators, for what is not native, counting what they are asked for."""
 
 from __future__ import annotations
 
@@ -9,28 +9,34 @@ from torch.utils.data import DataLoader, dataloader
 from fastload._delivery._hand_over import Delivery
 
 
-class SampleCount:
-    """A number that a loader and its iterators share."""
+class TorchCounters:
+    """What a loader and its iterators of this kind have counted in this process."""
 
     def __init__(self) -> None:
-        self.count = 0
+        self.num_samples = 0
+        self.num_batches = 0
+
+    def stats(self) -> dict[str, int]:
+        """By the names of LoaderStats."""
+        return {"samples_python": self.num_samples, "batches_delivered": self.num_batches}
 
 
 class _Counting(dataloader._BaseDataLoaderIter):
-    """Counts in the one place where both of torch's iterators take a batch's indices from the sampler."""
+    """Counts samples in the one place where both of torch's iterators take a batch's indices from the sampler."""
 
-    def __init__(self, loader: DataLoader[Any], samples: SampleCount, delivery: Delivery) -> None:
-        self._samples = samples
+    def __init__(self, loader: DataLoader[Any], counters: TorchCounters, delivery: Delivery) -> None:
+        self._counters = counters
         self._delivery = delivery
         super().__init__(loader)
 
     def _next_index(self) -> Any:
         index = super()._next_index()  # type: ignore[no-untyped-call]
-        self._samples.count += len(index) if self._auto_collation else 1
+        self._counters.num_samples += len(index) if self._auto_collation else 1
         return index
 
     def _next_data(self) -> Any:
         batch: Any = super()._next_data()
+        self._counters.num_batches += 1
         if self._delivery.device is not None:
             batch = self._delivery.pinned.pin_host_tensors(batch)
         return self._delivery.hand_over(self._delivery.move(batch, self._num_yielded), self._num_yielded)
@@ -44,9 +50,11 @@ class _MultiProcessingDataLoaderIter(_Counting, dataloader._MultiProcessingDataL
     pass
 
 
-def torch_iterator(loader: DataLoader[Any], samples: SampleCount, delivery: Delivery) -> dataloader._BaseDataLoaderIter:
+def torch_iterator(
+    loader: DataLoader[Any], counters: TorchCounters, delivery: Delivery
+) -> dataloader._BaseDataLoaderIter:
     """What torch's DataLoader would return from iter(loader); profilers see it under torch's names."""
     if loader.num_workers == 0:
-        return _SingleProcessDataLoaderIter(loader, samples, delivery)
+        return _SingleProcessDataLoaderIter(loader, counters, delivery)
     DataLoader.check_worker_number_rationality(loader)  # torch's own words: these are processes
-    return _MultiProcessingDataLoaderIter(loader, samples, delivery)
+    return _MultiProcessingDataLoaderIter(loader, counters, delivery)

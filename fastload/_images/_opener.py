@@ -113,6 +113,13 @@ def native_images(tally: ImageTally) -> Iterator[None]:
             of_thread.tally = before
 
 
+def decode_natively(tally: ImageTally) -> None:
+    """Has all threads of this process decode natively from now on and count in `tally`; nothing where obstacle() is."""
+    if obstacle() is None:
+        _opener.register()
+        of_process.tally = tally
+
+
 def register_opener() -> None:
     """Has all threads of this process, and processes forked from it, decode JPEG files natively that Pillow opens.
 

@@ -19,7 +19,7 @@ from fastload._delivery._torch_iterator import torch_iterator
 from fastload._images._deferred import pillow_obeys
 from fastload._images._opener import obstacle
 from fastload._loader._explanation import Explanation
-from fastload._loader._settings import LoaderSettings, check_settings
+from fastload._loader._settings import LoaderSettings, check_settings, check_workers
 from fastload._loader._state import LoaderState
 from fastload._native_batches._engine import EngineSettings, LoaderEngine
 from fastload._native_batches._iterator import NativeIterator
@@ -27,7 +27,7 @@ from fastload._pillow import _pillow
 from fastload._pillow._decode_image import pil_loader
 from fastload._planning._advice import advice
 from fastload._planning._native_plans import NativePartPlan, NativePlan
-from fastload._planning._plan import LoaderPlan, plan_loader
+from fastload._planning._plan import LoaderPlan, in_processes, plan_loader
 from fastload._planning._verdicts import Mode, gil_advice
 from fastload._process import _config
 from fastload._process._distributed import warn_of_unsharded
@@ -47,7 +47,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
-    """Loads batches as torch.utils.data.DataLoader does, in threads of this process.
+    """Loads batches as torch.utils.data.DataLoader does, in threads of this process or, if asked, in torch's processes.
 
     It is native for torchvision's ImageFolder and DatasetFolder, fastload.ImageFolder and fastload.ImageFiles, also in
     torch.utils.data.Subset and ConcatDataset, with torchvision transforms of PIL images, v1 or v2, that end in a
@@ -57,17 +57,22 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
     contract; explain() says what and why.
 
     Args:
-        num_workers: number of threads; 0 loads in the thread that asks. "auto": as many as there are processors that
-            affinity and control groups leave to this process, shared among the ranks that torchrun started here.
+        num_workers: number of threads, or of processes; 0 loads in the thread that asks. "auto": as many as there are
+            processors that affinity and control groups leave to this process, shared among the ranks that torchrun
+            started here.
         prefetch_factor: at most this many batches per thread are in flight, default 2.
         pin_memory: deliver page-locked batches, where there is an accelerator.
-        multiprocessing_context: checked as torch does; threads do not use it.
-        worker_init_fn: called in each thread, with the worker's own generators and, on get_worker_info().dataset, its
+        multiprocessing_context: checked as torch does; of processes, threads do not use it.
+        worker_init_fn: called in each worker, with the worker's own generators and, on get_worker_info().dataset, its
             own dataset.
         worker_method: only where torch's DataLoader has it, which it tells to use processes or threads; these are
             threads in any case.
         in_order: False: batches that Python makes come as they are done. Native batches always come in order: all
             threads work on the oldest one.
+        workers: "threads" of this process, or "processes": torch's own worker processes, for a dataset whose Python
+            keeps threads from running in parallel; explain() tells. JPEG files that your code opens are decoded
+            natively there, too, but no batch is native as a whole. copy, thread_safe, num_streams, rng and
+            memory_format have to be the defaults then. Without workers it makes no difference.
         thread_safe: False: one thread at a time asks the dataset, or runs the Python part of a transform, also where
             several such loaders have it or Subsets of it (each a list, or what else cannot be weakly referenced, by
             itself); batches are still collated in parallel. For a handle that cannot be shared; per_thread gives each
@@ -76,9 +81,9 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             at iter() as a fork would leave it to a process, without calling any of their methods; large arrays and
             tensors are shared, and what cannot be copied: explain() names it. False: all threads use the program's own
             objects, for a dataset that keeps a cache for all of them.
-        native_images: True: JPEG files that your code opens with Pillow in the worker threads are decoded natively,
-            when and as far as their pixels are asked for, with Pillow's pixels, warnings and errors; register_opener()
-            says more. False: Pillow decodes them.
+        native_images: True: JPEG files that your code opens with Pillow in the workers are decoded natively, when and
+            as far as their pixels are asked for, with Pillow's pixels, warnings and errors; register_opener() says
+            more. False: Pillow decodes them.
         num_streams: of an IterableDataset: how many threads iterate over it, each over its own iter(dataset) with its
             own get_worker_info(), as torch's worker processes do; default num_workers. 1 runs it once.
         rng: how random transforms draw. "torch": the numbers that torch's DataLoader with the same num_workers would
@@ -103,7 +108,8 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
     tensors are yours: never overwritten.
 
     Raises:
-        ValueError, TypeError: as torch's DataLoader, and for an unknown rng, seed or memory_format.
+        ValueError, TypeError: as torch's DataLoader, for an unknown workers, rng, seed or memory_format, and for an
+            argument that workers="processes" does not have.
         SampleError: while iterating, for a sample that cannot be loaded; the next call gives the next batch.
         RuntimeError: by iter(), where `device` is not there or cannot be used.
         DeviceError: while iterating, where a batch did not get to the device.
@@ -115,6 +121,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
     """
 
     # These are set by way of vars(); see LoaderSettings.
+    workers: Literal["threads", "processes"]
     thread_safe: bool
     copy: bool
     native_images: bool
@@ -147,6 +154,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         pin_memory_device: str = "",
         in_order: bool = True,
         worker_method: str = "multiprocessing",
+        workers: Literal["threads", "processes"] = "threads",
         thread_safe: bool = True,
         copy: bool = True,
         native_images: bool = True,
@@ -159,6 +167,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         device_transform: Callable[[Any], Any] | None = None,
     ) -> None:
         settings = LoaderSettings(
+            workers,
             thread_safe,
             copy,
             native_images,
@@ -179,6 +188,11 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             newer_arguments["worker_method"] = worker_method
         elif worker_method != "multiprocessing":
             raise TypeError("DataLoader.__init__() got an unexpected keyword argument 'worker_method'")
+        if workers == "processes" and worker_method != "multiprocessing":
+            raise ValueError(
+                f"worker_method={worker_method!r} asks torch for something else than workers='processes': leave out "
+                "one of them"
+            )
         if num_workers == "auto":
             num_workers = num_auto_workers()
         super().__init__(
@@ -238,6 +252,9 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         return self._explain(self._plan())
 
     def _explain(self, plan: LoaderPlan) -> Explanation:
+        if self._is_of_processes:
+            verdict = f"not native: samples are loaded in Python, by worker processes of torch's: {self.num_workers}"
+            return _rows(verdict, *plan.verdicts, *self._image_rows(Mode.PYTHON), *self._device_rows(plan.mode))
         by = {0: "in the calling thread", 1: "by one thread"}.get(self.num_workers, f"by {self.num_workers} threads")
         verdict = {
             Mode.NATIVE: f"native: batches are read, decoded and transformed {by}",
@@ -245,15 +262,15 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             Mode.PYTHON: f"not native: samples are loaded in Python, {by}",
             Mode.TORCH: "not native: torch's own iterator runs, unchanged",
         }[plan.mode]
-        rows = [
+        return _rows(
+            verdict,
             *plan.verdicts,
             *self._image_rows(plan.mode),
             *self._sharing_rows(plan.mode),
             *self._device_rows(plan.mode),
             *advice(self, plan.mode, plan.source, plan.transform),
             *filter(None, [gil_advice(DataLoader.stats(self))]),
-        ]
-        return Explanation("\n".join([verdict, *(f"  {row}" for row in rows)]))
+        )
 
     def _image_rows(self, mode: Mode) -> list[str]:
         if self.num_workers == 0 or mode is not Mode.PYTHON:
@@ -283,7 +300,8 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
     def _plan(self) -> LoaderPlan:
         """As it is now: Note [asked again] in fastload/_planning/_plan.py."""
         calls_are_native = self.num_workers > 0 and self._images_obstacle() is None and pillow_obeys()
-        return plan_loader(self, self._settings.rng, self._lowered_source, calls_are_native=calls_are_native)
+        plan = plan_loader(self, self._settings.rng, self._lowered_source, calls_are_native=calls_are_native)
+        return in_processes(plan) if self._is_of_processes else plan
 
     def _images_obstacle(self) -> str | None:
         """Why images that the workers open are not decoded natively, as a clause."""
@@ -314,18 +332,30 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         return super().__iter__()
 
     def _get_iterator(self) -> Any:
+        if self._is_of_processes:
+            return self._process_iterator()
         plan = self._plan()
         memory_format = self._settings.memory_format
         if plan.mode is not Mode.NATIVE and memory_format is not torch.contiguous_format:
             raise ValueError(f"memory_format={memory_format} needs native batches, but:\n{self._explain(plan)}")
         if plan.mode is Mode.TORCH:
-            return torch_iterator(self, self._fastload.torch_samples, self._delivery())
+            return torch_iterator(self, self._fastload.torch, self._delivery())
         self._check_as_torch_does()
         if plan.mode is Mode.PYTHON:
             return self._iterator_of_dataset()
         if plan.mode is Mode.PARTLY_NATIVE:
             return self._iterator_of_native_part(plan.native_part(image_type()))
         return self._native_iterator(plan)
+
+    @property
+    def _is_of_processes(self) -> bool:
+        return self._settings.workers == "processes" and self.num_workers > 0
+
+    def _process_iterator(self) -> Any:
+        settings, state = self._settings, self._fastload
+        check_workers(settings)  # again: attributes may have been set
+        make = functools.partial(torch_iterator, counters=state.torch, delivery=self._delivery())
+        return state.process_images.start(self, make) if settings.native_images else make(self)
 
     def _native_iterator(self, plan: LoaderPlan) -> NativeIterator:
         init_workers = None
@@ -479,14 +509,18 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         is_own = state.engine is not None and not state.engine.native.is_forked
         native = state.engine.native.stats() if state.engine is not None and is_own else {}
         others = {
-            "samples_python": state.torch_samples.count,
+            **state.torch.stats(),
+            **state.process_images.stats(),
             "pageable_allocations": self._pinned_memory.num_pageable,
         }
         counters = functools.reduce(add_counters, (memory.stats() for memory in state.staged.all()), others)
         return LoaderStats.from_counters(add_counters(add_counters(native, state.threads.stats()), counters))
 
     def close(self) -> None:
-        """Ends the threads, and with them every iterator of this loader that is theirs. iter() starts new ones."""
+        """Ends the threads, and with them every iterator of this loader that is theirs. iter() starts new ones.
+
+        Processes are torch's, and end with their iterator.
+        """
         if self._fastload.engine is not None:
             self._fastload.engine.close()
         self._fastload.threads.close()
@@ -494,7 +528,9 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
     def check_worker_number_rationality(self) -> None:
         """Warns where more threads than available processors are asked for; torch calls it at construction."""
         available = num_available()
-        if self.num_workers > available:
+        if self._is_of_processes:
+            super().check_worker_number_rationality()  # in torch's own words
+        elif self.num_workers > available:
             warnings.warn(
                 f"This DataLoader will use {self.num_workers} worker threads, more than the {available} processors "
                 "this process may run on. More threads than processors do not load faster; lower num_workers.",
@@ -512,6 +548,10 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         # A derived class may have copied __dict__ as it is.
         self.__dict__.update(state, _fastload=copy.copy(state["_fastload"]), _iterator=None)
         self._show(self._fastload.settings)
+
+
+def _rows(verdict: str, *rows: object) -> Explanation:
+    return Explanation("\n".join([verdict, *(f"  {row}" for row in rows)]))
 
 
 def _native_work(plan: LoaderPlan) -> str:

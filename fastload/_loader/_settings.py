@@ -16,6 +16,7 @@ from fastload._delivery._device import check_device
 class LoaderSettings:
     """The arguments that torch's DataLoader does not have; fastload.DataLoader says what they are."""
 
+    workers: Literal["threads", "processes"]
     thread_safe: bool
     copy: bool
     native_images: bool
@@ -38,6 +39,7 @@ def _unpickled(values: dict[str, Any]) -> LoaderSettings:
 
 def check_settings(settings: LoaderSettings, dataset: object) -> None:
     """Raises ValueError or TypeError that names the first argument which makes no sense for a loader of `dataset`."""
+    check_workers(settings)
     rng, seed, memory_format = settings.rng, settings.seed, settings.memory_format
     if rng not in ("torch", "sample"):
         raise ValueError(f"rng must be 'torch' or 'sample', got {rng!r}")
@@ -64,6 +66,31 @@ def check_settings(settings: LoaderSettings, dataset: object) -> None:
     if settings.device_transform is not None and not callable(settings.device_transform):
         raise TypeError(f"device_transform must be callable, got {settings.device_transform!r}")
     check_device(settings.device)
+
+
+def check_workers(settings: LoaderSettings) -> None:
+    """Raises ValueError for an unknown `workers`, and for an argument that processes do not have."""
+    if settings.workers not in ("threads", "processes"):
+        raise ValueError(f"workers must be 'threads' or 'processes', got {settings.workers!r}")
+    if settings.workers == "threads":
+        return
+    for name, allowed in _OF_PROCESSES.items():
+        value = getattr(settings, name)
+        if value is not allowed and value != allowed:
+            raise ValueError(
+                f"{name}={value!r} needs workers='threads': torch's worker processes take {name}={allowed!r} alone; "
+                f"leave out {name} or workers='processes'"
+            )
+
+
+# What these arguments are where torch's worker processes run.
+_OF_PROCESSES = {
+    "copy": True,
+    "thread_safe": True,
+    "num_streams": None,
+    "rng": "torch",
+    "memory_format": torch.contiguous_format,
+}
 
 
 def _check_count(name: str, value: object) -> None:

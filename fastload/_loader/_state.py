@@ -6,7 +6,8 @@ from typing import Any
 
 from fastload._delivery._batch_memory import StagedMemory
 from fastload._delivery._device import Device, PinnedMemory
-from fastload._delivery._torch_iterator import SampleCount
+from fastload._delivery._torch_iterator import TorchCounters
+from fastload._images._processes import ProcessImages
 from fastload._loader._settings import LoaderSettings
 from fastload._native_batches._engine import LoaderEngine
 from fastload._process._exit import LiveObjects
@@ -25,7 +26,8 @@ class LoaderState:
         engine: The native one, while there is one.
         source: The dataset's compact form.
         threads: What iterations in threads of Python share.
-        torch_samples: Of torch's own iterators.
+        torch: Counters of torch's own iterators.
+        process_images: Counters of images in torch's worker processes.
         device, opened: What was opened last, and the value of `device` that it is.
         pinned: Memory of batches that stay on the host.
         staged: Memory of those that go to a device.
@@ -37,7 +39,8 @@ class LoaderState:
         self.engine: LoaderEngine | None = None
         self.source: LoweredSource | None = None
         self.threads = LoaderThreads()
-        self.torch_samples = SampleCount()
+        self.torch = TorchCounters()
+        self.process_images = ProcessImages()
         self.device: Device | None = None
         self.opened: Any = None
         self.pinned = PinnedMemory()

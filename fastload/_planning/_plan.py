@@ -148,6 +148,15 @@ def plan_loader(
     return LoaderPlan((*verdicts, *batching), rng, source, transform)
 
 
+def in_processes(threads: LoaderPlan) -> LoaderPlan:
+    """The plan of torch's worker processes for a loader of which `threads` is the plan with threads."""
+    reason = {
+        Mode.NATIVE: "torch's own, as asked for; with workers='threads' the batches are native",
+        Mode.PARTLY_NATIVE: "torch's own, as asked for; with workers='threads' the samples are partly native",
+    }.get(threads.mode, "torch's own, as asked for")
+    return LoaderPlan((StageVerdict("workers", "processes", reason, Mode.TORCH),), threads.rng)
+
+
 def _lower_parts(source: LoweredSource) -> LoweredTransform:
     """The one transform of all parts of `source`, or RunsInPythonError."""
     first, *others = map(lower_transform, source.transforms)

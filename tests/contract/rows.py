@@ -223,6 +223,20 @@ ROWS: tuple[Row, ...] = (
     ),
     held(
         ARGUMENTS,
+        "workers that are processes",
+        "each worker is a process, started as `multiprocessing_context` says",
+        "test_worker_processes.py::test_epochs_are_torchs_to_the_byte",
+        "test_worker_processes.py::test_errors_have_all_of_torchs_words",
+        "test_worker_processes.py::test_a_timeout_is_torchs",
+        "test_worker_processes.py::test_a_process_that_ends_is_told_by_torch",
+        "test_worker_processes.py::test_images_that_are_opened_are_torchs_and_native",
+        "test_worker_processes.py::test_images_are_native_in_processes_that_are_not_forked",
+        "test_worker_processes.py::test_the_loaders_attributes_stay_the_users",
+        "test_worker_processes.py::test_what_processes_do_not_have_is_refused_by_name",
+        note='with `workers="processes"`: torch\'s own iterator and processes; the other rows are of threads',
+    ),
+    held(
+        ARGUMENTS,
         "generator",
         "gives the base seed and the random sampler's numbers, in this order",
         "test_draws.py::test_generators_are_where_torch_leaves_them_after_every_step",
@@ -771,7 +785,7 @@ All else is the same for any data set: batches, errors and the program's random 
 - **Errors cost less**: an image that cannot be loaded is a `SampleError` that names its file, `StopIteration` in a data
   set is an error and not a silent end, and an interrupt loses no batch.
 - **Python code runs in one thread at a time**: where a data set computes in Python itself, processes are faster;
-  `explain()` says so.
+  `explain()` says so, and `workers="processes"` has torch's own, of which nothing on this list holds.
 
 ## Row by row
 

@@ -1,0 +1,217 @@
+"""What a loader costs the thread that trains: torch's worker process, fastload's worker thread and worker process.
+
+    python -m benchmarks.trainer_delay                            # every data set, two cores
+    python -m benchmarks.trainer_delay --kinds python --rounds 9
+    python -m benchmarks.trainer_delay --page mine.json           # the table of docs/environments.md
+
+Linux. `python -m benchmarks --rows trainer_delay` is the same. A step is next() and 1,000 launches of a small
+operation, as a training loop's Python queues kernels; each of them lets go of the GIL and takes it anew. Batches are
+small, so that a worker is about as fast as such a loop and has work beside it. Every run is a process of its own, with
+one worker, and the loaders take turns. The batches of a first epoch are compared; where they differ the run ends with
+exit status 2 and no figure. Then the steps of an epoch are timed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tabulate import tabulate
+
+from benchmarks._machine import describe_machine
+from benchmarks._sample_set import DEFAULT_FOLDER, ensure_sample_set
+from benchmarks._turns import (
+    BatchesDiffer,
+    Figures,
+    Rounds,
+    add_batch,
+    make_record,
+    median_ratio,
+    medians,
+    pinned_to,
+    run_rounds,
+)
+
+LOADERS = ("torch", "threads", "processes")
+NUM_LAUNCHES = 1000
+_FIGURES = ("step_ms", "step_ms_p90", "launches_ms", "launches_ms_p90")
+
+
+class Kind(NamedTuple):
+    """A data set, and how much of it an epoch has.
+
+    Attributes:
+        what: For the table.
+        pattern: Of `benchmarks._user_datasets`; None: the tokenizer of `benchmarks._python_datasets`.
+    """
+
+    what: str
+    pattern: str | None
+    num_samples: int
+    batch_size: int
+
+
+KINDS = {
+    "native": Kind("`ImageFolder`, training: native", "preset-train", 320, 4),
+    "own": Kind("own list of files, training", "list-train", 320, 4),
+    "arrays": Kind("CIFAR's array, `Image.fromarray`", "arrays", 4096, 16),
+    "python": Kind("a tokenizer in Python", None, 2048, 8),
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = parse_arguments(arguments)
+    if options.child is not None:
+        print(json.dumps(_measure(options)))
+        return 0
+    if options.page is not None:
+        print(format_page(json.loads(options.page.read_text())["rounds"]))
+        return 0
+    machine = describe_machine()
+    if options.data is None:
+        options.data = ensure_sample_set(DEFAULT_FOLDER).root
+    try:
+        with pinned_to(options.cores or sorted(os.sched_getaffinity(0))[:2]):
+            found = {name: _run_kind(name, options) for name in options.kinds}
+    except BatchesDiffer as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    print(format_page(found))
+    if options.json is not None:
+        settings = {name: getattr(options, name) for name in ("kinds", "cores", "rounds", "samples", "batch_size")}
+        record = make_record(found, machine, settings, {"torchvision": "torchvision"})
+        options.json.parent.mkdir(parents=True, exist_ok=True)
+        options.json.write_text(json.dumps(record, indent=1) + "\n")
+    return 0
+
+
+def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.trainer_delay",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("--kinds", nargs="+", choices=KINDS, default=list(KINDS), help="default: all")
+    add("--cores", type=int, nargs="+", help="cores to pin to (default: the first two)")
+    add("--rounds", type=int, default=5, help="of each loader; medians are shown")
+    add("--samples", type=int, help="in an epoch (default: each kind's own)")
+    add("--batch-size", type=int, help="default: each kind's own")
+    add("--data", type=Path, help="folder with one folder of images per class (default: a sample set made here)")
+    add("--json", type=Path, help="write the figures to this file")
+    add("--page", type=Path, metavar="JSON", help="only print the table of docs/environments.md, from such a file")
+    add("--made", type=Path, help=argparse.SUPPRESS)
+    add("--child", choices=LOADERS, help=argparse.SUPPRESS)
+    return parser.parse_args(arguments)
+
+
+def _run_kind(name: str, options: argparse.Namespace) -> Rounds:
+    kind = KINDS[name]
+    num_samples = options.samples or kind.num_samples
+    with tempfile.TemporaryDirectory() as folder:
+        _write_files(kind, options.data, Path(folder), num_samples)
+        command = ["benchmarks.trainer_delay", "--kinds", name, "--samples", str(num_samples)]
+        command += ["--batch-size", str(options.batch_size or kind.batch_size)]
+        command += ["--data", str(options.data), "--made", folder]
+        found = run_rounds(name, {loader: [*command, "--child", loader] for loader in LOADERS}, options.rounds)
+    print(f"{name}: equal", flush=True)
+    return found
+
+
+def format_page(found: Mapping[str, Rounds]) -> str:
+    """A line for each data set and loader: medians of the rounds, and the medians of the rounds' ratios to torch."""
+    lines = []
+    for name, rounds in found.items():
+        for loader in LOADERS:
+            figures = medians(rounds[loader])
+            cells = [_with_ratio(figures[figure], rounds, loader, figure) for figure in _FIGURES]
+            what = KINDS[name].what if loader == LOADERS[0] else ""
+            lines.append((what, loader, *cells, f"{figures['samples_per_second']:.0f}"))
+    headers = ("data set", "loader", "step ms", "90%", "launches ms", "90%", "samples/s")
+    return str(tabulate(lines, headers=headers, tablefmt="pipe", disable_numparse=True))
+
+
+def _with_ratio(value: float, rounds: Rounds, loader: str, figure: str) -> str:
+    text = f"{value:.1f}"
+    return text if loader == LOADERS[0] else f"{text} ({median_ratio(rounds, loader, figure):.2f}x)"
+
+
+# ---- in a child ------------------------------------------------------------------------------------------------------
+
+
+def _measure(options: argparse.Namespace) -> Figures:
+    import torch.utils.data
+
+    import fastload
+
+    (name,) = options.kinds
+    dataset = make_dataset(name, options.data, options.made, options.samples)
+    if options.child == "torch":
+        return measure_steps(dataset, torch.utils.data.DataLoader, options.batch_size)
+    return measure_steps(dataset, fastload.DataLoader, options.batch_size, workers=options.child)
+
+
+def make_dataset(name: str, data: Path, made: Path, num_samples: int) -> Any:
+    """The data set of a kind, from what `_write_files` wrote to `made`."""
+    from benchmarks import _python_datasets
+    from benchmarks._user_datasets import PATTERNS, Files
+
+    pattern = KINDS[name].pattern
+    if pattern is None:
+        return _python_datasets.Tokens(num_samples)
+    return PATTERNS[pattern].make(Files(data, made, num_samples))
+
+
+def _write_files(kind: Kind, data: Path, made: Path, num_samples: int) -> None:
+    from benchmarks._user_datasets import PATTERNS, Files
+
+    write = None if kind.pattern is None else PATTERNS[kind.pattern].write
+    if write is not None:
+        write(Files(data, made, num_samples))
+
+
+def measure_steps(dataset: Any, loader_class: Any, batch_size: int, **arguments: Any) -> Figures:
+    """An epoch whose batches are kept in a sum, then one with a trainer's launches in each step."""
+    import torch
+
+    torch.manual_seed(1)
+    torch.set_num_threads(1)
+    loader = loader_class(dataset, batch_size, shuffle=True, num_workers=1, persistent_workers=True, **arguments)
+    digest = hashlib.sha256()
+    for batch in loader:
+        add_batch(digest, batch)
+    small, steps, launches = torch.zeros(64), [], []
+    batches = iter(loader)
+    epoch_begin = begin = time.perf_counter()
+    while next(batches, None) is not None:
+        first_launch = time.perf_counter()
+        for _ in range(NUM_LAUNCHES):
+            small.add_(1)
+        end = time.perf_counter()
+        steps.append(end - begin)
+        launches.append(end - first_launch)
+        begin = end
+    return {
+        "step_ms": _quantile_ms(steps, 0.5),
+        "step_ms_p90": _quantile_ms(steps, 0.9),
+        "launches_ms": _quantile_ms(launches, 0.5),
+        "launches_ms_p90": _quantile_ms(launches, 0.9),
+        "samples_per_second": len(dataset) / (begin - epoch_begin),
+        "sha256": digest.hexdigest(),
+    }
+
+
+def _quantile_ms(seconds: Sequence[float], share: float) -> float:
+    return 1000 * sorted(seconds)[int(share * (len(seconds) - 1))]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,348 @@
+"""workers="processes": torch's own worker processes, in which images that the user's code opens are native."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import os
+import pickle
+import random
+import time
+import traceback
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.utils.data
+import torchvision_shim  # noqa: F401
+from flat_values import flat
+from numbered import Numbered
+from PIL import Image
+from torch.utils.data import Dataset, default_convert, get_worker_info
+from torch.utils.data.datapipes.iter import IterableWrapper
+from torchvision import transforms
+from torchvision.datasets import ImageFolder
+from user_datasets import Drawing, Stream
+
+import fastload
+from fastload._process import _processors
+
+Processes = functools.partial(fastload.DataLoader, workers="processes")
+BOTH = (torch.utils.data.DataLoader, Processes)
+
+
+class InWorker(Numbered):
+    """What a worker process is, and draws."""
+
+    def sample(self, index: int) -> Any:
+        info = get_worker_info()
+        assert info is not None
+        state = info.id, info.num_workers, info.seed, torch.initial_seed(), torch.get_num_threads()
+        return *state, random.random(), np.random.rand(), torch.rand(2), index
+
+
+class Failing(Numbered):
+    def sample(self, index: int) -> Any:
+        if index % 5 == 3:
+            raise ValueError(f"sample {index} is wrong")
+        return index
+
+
+class Photos(Dataset[Any]):
+    """Images of a folder, opened with Pillow; a class that a spawned process can import."""
+
+    def __init__(self, folder: Path, transform: Any) -> None:
+        self.paths = sorted(folder.rglob("*.JPEG"))
+        self.transform = transform
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def __getitem__(self, index: int) -> Any:
+        return self.transform(Image.open(self.paths[index])), os.getpid()
+
+
+def _seed_all(worker_id: int) -> None:
+    info = get_worker_info()
+    assert info is not None
+    random.seed(worker_id)
+    np.random.seed(info.seed % 2**32)
+    torch.rand(worker_id)
+
+
+def _fail(worker_id: int) -> None:
+    raise KeyError(f"worker {worker_id} cannot begin")
+
+
+def _crop(image: Image.Image) -> Image.Image:
+    return image.convert("RGB").crop((3, 4, 40, 41))
+
+
+def _opened(image: Image.Image) -> Image.Image:
+    return image
+
+
+def _images_only(samples: list[Any]) -> list[Any]:
+    return [image for image, _ in samples]
+
+
+def _epochs(kind: Any, dataset: Any, num_epochs: int, **arguments: Any) -> Any:
+    """Batches, warnings of the epochs, and the program's random numbers afterwards."""
+    torch.manual_seed(11)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        loader = kind(dataset, **arguments)
+        batches = [flat(list(loader)) for _ in range(num_epochs)]
+    return batches, [str(one.message) for one in caught], torch.rand(3).tolist()
+
+
+@pytest.mark.parametrize("persistent_workers", [False, True])
+@pytest.mark.parametrize(
+    ("dataset", "arguments"),
+    [
+        pytest.param(InWorker(), {"batch_size": 4, "shuffle": True}, id="shuffled"),
+        pytest.param(InWorker(), {"batch_size": 4, "worker_init_fn": _seed_all}, id="init function"),
+        pytest.param(InWorker(), {"batch_size": None, "sampler": [3, 5, 3]}, id="no batches"),
+        pytest.param(Drawing(), {"batch_size": 5, "drop_last": True, "prefetch_factor": 3}, id="drawing"),
+        pytest.param(Stream(), {"batch_size": 3, "pin_memory": True}, id="stream"),
+        pytest.param(IterableWrapper(range(9)).shuffle(), {"batch_size": 2}, id="data pipe"),
+    ],
+)
+def test_epochs_are_torchs_to_the_byte(dataset: Any, arguments: Any, persistent_workers: bool) -> None:
+    run = functools.partial(
+        _epochs, dataset=dataset, num_epochs=2, num_workers=2, persistent_workers=persistent_workers, **arguments
+    )
+    theirs, mine = (run(kind) for kind in BOTH)
+    assert mine == theirs
+
+
+def test_a_generator_gives_torchs_numbers_and_is_where_torch_leaves_it() -> None:
+    def run(kind: Any) -> Any:
+        generator = torch.Generator().manual_seed(5)
+        batches = _epochs(kind, InWorker(), 2, batch_size=4, shuffle=True, num_workers=2, generator=generator)
+        return batches, generator.get_state().tolist()
+
+    theirs, mine = map(run, BOTH)
+    assert mine == theirs
+
+
+def _texts(kind: Any, dataset: Any, num_batches: int, **arguments: Any) -> list[str]:
+    """What comes of each batch: itself, or the error in all of its words, tracebacks of the worker included."""
+    iterator, texts = iter(kind(dataset, **arguments)), []
+    for _ in range(num_batches):
+        try:
+            texts.append(str(next(iterator)))
+        except Exception as error:  # noqa: BLE001 - what is raised is what is compared
+            texts.append(traceback.format_exception_only(error)[0])
+    return texts
+
+
+@pytest.mark.parametrize(
+    ("dataset", "arguments"),
+    [
+        pytest.param(Failing(), {"batch_size": 2}, id="sample"),
+        pytest.param(Numbered(), {"batch_size": 9, "worker_init_fn": _fail}, id="init function"),
+        pytest.param(Numbered(), {"batch_size": 2, "collate_fn": _fail}, id="collate"),
+    ],
+)
+def test_errors_have_all_of_torchs_words(dataset: Any, arguments: Any) -> None:
+    theirs, mine = (_texts(kind, dataset, 3, num_workers=2, **arguments) for kind in BOTH)
+    assert mine == theirs
+    assert any("Original Traceback" in text for text in mine)
+
+
+class Sleeping(Numbered):
+    def sample(self, index: int) -> Any:
+        time.sleep(60)
+
+
+class Leaving(Numbered):
+    def sample(self, index: int) -> Any:
+        os._exit(3)
+
+
+def test_a_timeout_is_torchs() -> None:
+    theirs, mine = (_texts(kind, Sleeping(), 1, num_workers=1, timeout=0.1) for kind in BOTH)
+    assert mine == theirs == ["RuntimeError: DataLoader timed out after 0.1 seconds\n"]
+
+
+def test_a_process_that_ends_is_told_by_torch() -> None:
+    theirs, mine = (_texts(kind, Leaving(), 1, num_workers=1)[0] for kind in BOTH)
+    assert theirs.startswith("RuntimeError: DataLoader worker (pid")
+    assert mine.startswith("RuntimeError: DataLoader worker (pid")
+
+
+def test_without_order_every_batch_comes_once() -> None:
+    loader = Processes(Numbered(), 2, num_workers=2, in_order=False)
+    assert sorted(int(number) for _, numbers in loader for number in numbers) == list(range(23))
+
+
+def test_too_many_workers_are_warned_of_in_torchs_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
+    monkeypatch.setattr(_processors, "num_available", lambda: 1)
+    theirs, mine = (_epochs(kind, Numbered(), 1, num_workers=2)[1] for kind in BOTH)
+    assert mine == theirs
+    assert theirs
+
+
+def test_auto_is_a_number_of_processes() -> None:
+    loader = Processes(InWorker(), num_workers="auto", batch_size=None)
+    assert {sample[1] for sample in loader} == {loader.num_workers}
+    assert loader.num_workers == _processors.num_auto_workers()
+
+
+# ---- images ----------------------------------------------------------------------------------------------------------
+
+TRAINING = transforms.Compose(
+    [transforms.RandomResizedCrop(40, scale=(0.3, 1.0)), transforms.RandomHorizontalFlip(), transforms.ToTensor()]
+)
+
+
+def _image_batches(kind: Any, dataset: Any, **arguments: Any) -> tuple[Any, Any]:
+    torch.manual_seed(3)
+    loader = kind(dataset, 4, num_workers=2, shuffle=True, collate_fn=_images_only, **arguments)
+    return [[np.asarray(image).tobytes() for image in batch] for batch in loader], loader
+
+
+@pytest.mark.parametrize("transform", [TRAINING, _crop, _opened], ids=["pipeline", "deferred", "opened"])
+def test_images_that_are_opened_are_torchs_and_native(folder: Path, transform: Any) -> None:
+    dataset = Photos(folder, transform)
+    theirs, _ = _image_batches(torch.utils.data.DataLoader, dataset)
+    mine, loader = _image_batches(Processes, dataset)
+    assert mine == theirs
+    assert loader.stats().images_opened == len(dataset)
+    assert loader.stats().images_native == len(dataset)
+    assert "decoded natively as your code asks" in loader.explain()
+    assert list(loader)
+    assert loader.stats().images_opened == 2 * len(dataset)  # that of iterators that have ended, too
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_images_are_native_in_processes_that_are_not_forked(folder: Path, method: str) -> None:
+    dataset = Photos(folder, TRAINING)
+    theirs, _ = _image_batches(torch.utils.data.DataLoader, dataset, multiprocessing_context=method)
+    mine, loader = _image_batches(Processes, dataset, multiprocessing_context=method)
+    assert mine == theirs
+    assert loader.stats().images_native == len(dataset)
+
+
+def test_pillow_decodes_where_that_is_asked_for(folder: Path) -> None:
+    dataset = Photos(folder, TRAINING)
+    theirs, _ = _image_batches(torch.utils.data.DataLoader, dataset)
+    mine, loader = _image_batches(Processes, dataset, native_images=False)
+    assert mine == theirs
+    assert loader.stats().images_opened == 0
+    assert "decoded by Pillow (native_images=False)" in loader.explain()
+
+
+def test_batches_and_samples_are_counted_in_the_program(folder: Path) -> None:
+    dataset = Photos(folder, TRAINING)
+    loader = Processes(dataset, 4, num_workers=2)
+    pids = {int(pid) for _, pids in loader for pid in pids}
+    assert os.getpid() not in pids
+    stats = loader.stats()
+    assert (stats.samples_python, stats.batches_delivered) == (len(dataset), len(loader))
+
+
+def test_a_native_loader_runs_in_processes_where_they_are_asked_for(images: ImageFolder) -> None:
+    def run(kind: Any) -> Any:
+        return _epochs(kind, images, 1, batch_size=4, num_workers=2)
+
+    theirs, mine = map(run, BOTH)
+    assert mine == theirs
+    loader = Processes(images, 4, num_workers=2)
+    list(loader)
+    assert loader.stats().images_native == len(images)
+    assert loader.stats().samples_native == 0
+    assert loader.explain().splitlines()[:2] == [
+        "not native: samples are loaded in Python, by worker processes of torch's: 2",
+        "  workers    processes: torch's own, as asked for; with workers='threads' the batches are native",
+    ]
+
+
+def test_without_workers_it_makes_no_difference(images: ImageFolder) -> None:
+    assert Processes(images, 4).explain() == fastload.DataLoader(images, 4).explain()
+
+
+# ---- the loader ------------------------------------------------------------------------------------------------------
+
+
+def test_per_thread_gives_each_process_one_handle() -> None:
+    class Handles(Numbered):
+        handle = fastload.per_thread(lambda: [os.getpid()])
+
+        def sample(self, index: int) -> Any:
+            self.handle().append(index)
+            return os.getpid(), self.handle()[0], len(self.handle())
+
+    Handles.handle()  # the program has one of its own
+    opened: dict[int, int] = {}
+    for pid, opened_by, num_samples in Processes(Handles(), None, num_workers=2):
+        assert opened_by == pid
+        assert num_samples == opened.get(pid, 1) + 1
+        opened[pid] = num_samples
+    assert len(opened) == 2
+    assert os.getpid() not in opened
+
+
+def test_a_device_transform_is_called_in_the_program() -> None:
+    loader = Processes(Numbered(), 4, num_workers=2, device_transform=lambda batch: (batch[1].tolist(), os.getpid()))
+    assert [number for numbers, _ in loader for number in numbers] == list(range(23))
+    assert {pid for _, pid in loader} == {os.getpid()}
+
+
+def test_the_loaders_attributes_stay_the_users() -> None:
+    loader = Processes(Numbered(), 4, num_workers=2, worker_init_fn=_seed_all, persistent_workers=True)
+    next(iter(loader))
+    assert loader.worker_init_fn is _seed_all
+    assert loader.collate_fn is torch.utils.data.default_collate
+    assert loader.multiprocessing_context is None
+    assert loader.workers == "processes"
+    for another in (copy.copy(loader), pickle.loads(pickle.dumps(loader))):
+        assert another.workers == "processes"
+        assert flat(list(another)) == flat(list(loader))
+
+
+def test_what_is_set_later_counts_from_the_next_iter_on() -> None:
+    loader = fastload.DataLoader(Numbered(), None, num_workers=2, collate_fn=lambda _: os.getpid())
+    assert set(loader) == {os.getpid()}
+    loader.workers = "processes"
+    assert os.getpid() not in set(loader)
+    loader.copy = False
+    with pytest.raises(ValueError, match="copy=False needs workers='threads'"):
+        iter(loader)
+
+
+@pytest.mark.parametrize(
+    "argument",
+    [
+        {"copy": False},
+        {"thread_safe": False},
+        {"rng": "sample"},
+        {"memory_format": torch.channels_last},
+    ],
+    ids=str,
+)
+def test_what_processes_do_not_have_is_refused_by_name(argument: dict[str, Any]) -> None:
+    ((name, value),) = argument.items()
+    with pytest.raises(ValueError, match=f"{name}={value!r} needs workers='threads': .*leave out {name}"):
+        Processes(Numbered(), num_workers=2, **argument)
+
+
+def test_streams_that_processes_do_not_have_are_refused_by_name() -> None:
+    with pytest.raises(ValueError, match=r"num_streams=1 needs workers='threads': .*num_streams=None alone"):
+        Processes(Stream(), num_workers=2, num_streams=1)
+
+
+def test_other_workers_are_refused() -> None:
+    with pytest.raises(ValueError, match="workers must be 'threads' or 'processes', got 'fork'"):
+        fastload.DataLoader(Numbered(), workers="fork")  # type: ignore[arg-type]
+
+
+def test_samples_that_are_not_collated_are_torchs() -> None:
+    theirs, mine = (list(kind(Numbered(), None, num_workers=2, collate_fn=default_convert)) for kind in BOTH)
+    assert flat(mine) == flat(theirs)
