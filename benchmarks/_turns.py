@@ -161,7 +161,7 @@ def measure(dataset: Any, loader_class: Any, batch_size: int, workers: int) -> F
         "added_mib": (own_pss_bytes(pid) + unmapped_shared_bytes(pid) - idle_bytes) / 2**20,
         "processes": len(process_tree(pid)),
         "sha256": digest.hexdigest(),
-        **_image_counts(loader),
+        **_counts(loader),
     }
 
 
@@ -174,12 +174,13 @@ def add_batch(digest: Any, batch: Any) -> None:
         digest.update(tensor.numpy().tobytes())
 
 
-def _image_counts(loader: Any) -> dict[str, int]:
-    """Images that fastload decoded, and those of them that native code did; nothing of a loader without counters."""
+def _counts(loader: Any) -> dict[str, float]:
+    """Of fastload: images decoded, those of them that native code did, and how often the GIL was held."""
     stats: Any = loader.stats() if hasattr(loader, "stats") else None
     if stats is None or not hasattr(stats, "images_opened"):
         return {}
     return {
         "images_decoded": stats.images_opened + stats.samples_native + stats.samples_fallback,
         "images_decoded_natively": stats.images_native + stats.samples_native,
+        "gil_held_share": stats.gil_held_share,
     }

@@ -1,6 +1,6 @@
 """Data sets written in Python: torch's DataLoader with N worker processes against fastload's with N threads.
 
-    python -m benchmarks.python_path                              # all four kinds
+    python -m benchmarks.python_path                              # all kinds
     python -m benchmarks.python_path --kinds sleeping --rounds 9
     python -m benchmarks.python_path --old ../old/checkout        # and an older fastload, built in place
 
@@ -50,6 +50,10 @@ KINDS = {
     "sleeping": Kind("waits 5 ms a sample", 8, 4096),
     "numpy": Kind("log-mel spectrograms of 4 s of audio", 2, 1024),
     "pil": Kind("Pillow decodes and resizes", 2, 1024),
+    **{
+        f"mixed-{share}": Kind(f"{share} % of 1 ms in a loop of Python, the rest in zlib", 2, 2048)
+        for share in (25, 50, 75)
+    },
     "tokens": Kind("a tokenizer in Python", 2, 4096),
 }
 # Where threads are slower than this, the advice is to keep processes.
@@ -124,10 +128,21 @@ def format_table(found: Mapping[str, Rounds]) -> str:
                     _with_factor("{:.3f}", theirs, figures, "first_batch_seconds", "sooner", is_ours),
                     _with_factor("{:.1f}", theirs, figures, "added_mib", "less", is_ours),
                     f"{figures['processes']:.0f}",
+                    f"{figures['gil_held_share']:.0%}" if "gil_held_share" in figures else "",
                     advice(ratio) if loader == "fastload" else "",
                 )
             )
-    headers = ("data set", "loader", "samples/s", "CPU ms/sample", "first batch s", "added MiB", "processes", "advice")
+    headers = (
+        "data set",
+        "loader",
+        "samples/s",
+        "CPU ms/sample",
+        "first batch s",
+        "added MiB",
+        "processes",
+        "GIL held",
+        "advice",
+    )
     return str(tabulate(lines, headers=headers, tablefmt="pipe", disable_numparse=True))
 
 
@@ -186,6 +201,8 @@ def _make_dataset(options: argparse.Namespace) -> Any:
         return _python_datasets.Spectrograms(options.clips, options.samples)
     if name == "pil":
         return _python_datasets.Photographs(options.data, options.samples)
+    if name.startswith("mixed-"):
+        return _python_datasets.Mixed(options.samples, int(name.removeprefix("mixed-")))
     return {"sleeping": _python_datasets.Sleeping, "tokens": _python_datasets.Tokens}[name](options.samples)
 
 
