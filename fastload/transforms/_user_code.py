@@ -158,7 +158,7 @@ def _attribute(transform: Any, name: str) -> Any:
 
 
 def _global(function: FunctionType, name: str) -> Any:
-    builtins = function.__builtins__  # type: ignore[attr-defined]
+    builtins = function.__builtins__
     return function.__globals__.get(name, builtins.get(name))
 
 
