@@ -157,9 +157,8 @@ def _attribute(transform: Any, name: str) -> Any:
     return held["_modules"].get(name)
 
 
-def _global(function: FunctionType, name: str) -> Any:
-    builtins = function.__builtins__
-    return function.__globals__.get(name, builtins.get(name))
+def _global(function: Any, name: str) -> Any:
+    return function.__globals__.get(name, function.__builtins__.get(name))
 
 
 def _converts_images(transform: Any, call: FunctionType) -> bool:
