@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import gc
 import hashlib
@@ -12,6 +13,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import metadata
+from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -83,6 +85,31 @@ def median_ratio(rounds: Rounds, loader: str, name: str) -> float:
     """
     pairs = zip(rounds[loader], rounds["torch"], strict=True)
     return float(median(mine[name] / other[name] for mine, other in pairs))
+
+
+def add_options(parser: argparse.ArgumentParser, loaders: Sequence[str], rounds: int, page: str) -> None:
+    """What the command line says of data sets of images, whichever figures are taken of them.
+
+    Args:
+        loaders: That run, each in a child.
+        rounds: Of each, where none are named.
+        page: That shows the table.
+    """
+    add = parser.add_argument
+    add("--cores", type=int, nargs="+", help="cores to pin to (default: the first)")
+    add("--rounds", type=int, default=rounds, help="of each loader; medians are shown (default: %(default)s)")
+    add("--samples", type=int, help="in an epoch (default: each data set's own)")
+    add("--batch-size", type=int, help="default: each data set's own")
+    add("--data", type=Path, help="folder with one folder of images per class (default: a sample set made here)")
+    add("--json", type=Path, help="write the figures to this file")
+    add("--page", type=Path, metavar="JSON", help=f"only print the table of {page}, from such a file")
+    add("--made", type=Path, help=argparse.SUPPRESS)
+    add("--child", choices=loaders, help=argparse.SUPPRESS)
+
+
+def write_record(path: Path, record: Mapping[str, Any]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(record, indent=1) + "\n")
 
 
 def make_record(

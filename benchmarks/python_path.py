@@ -25,7 +25,17 @@ from tabulate import tabulate
 
 from benchmarks._machine import describe_machine
 from benchmarks._sample_set import DEFAULT_FOLDER, ensure_sample_set
-from benchmarks._turns import LOADERS, BatchesDiffer, Figures, Rounds, make_record, measure, median_ratio, medians
+from benchmarks._turns import (
+    LOADERS,
+    BatchesDiffer,
+    Figures,
+    Rounds,
+    make_record,
+    measure,
+    median_ratio,
+    medians,
+    write_record,
+)
 from benchmarks._turns import run_rounds as run_rounds_of
 
 OLD = "old fastload"
@@ -82,8 +92,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.json is not None:
         settings = {name: getattr(options, name) for name in ("kinds", "workers", "rounds", "samples", "batch_size")}
         record = make_record(found, machine, settings)
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(json.dumps(record, indent=1) + "\n")
+        write_record(options.json, record)
 
 
 def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:

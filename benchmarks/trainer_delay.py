@@ -33,11 +33,13 @@ from benchmarks._turns import (
     Figures,
     Rounds,
     add_batch,
+    add_options,
     make_record,
     median_ratio,
     medians,
     pinned_to,
     run_rounds,
+    write_record,
 )
 
 LOADERS = ("torch", "threads", "processes")
@@ -88,8 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.json is not None:
         settings = {name: getattr(options, name) for name in ("kinds", "cores", "rounds", "samples", "batch_size")}
         record = make_record(found, machine, settings, {"torchvision": "torchvision"})
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(json.dumps(record, indent=1) + "\n")
+        write_record(options.json, record)
     return 0
 
 
@@ -99,17 +100,8 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    add = parser.add_argument
-    add("--kinds", nargs="+", choices=KINDS, default=list(KINDS), help="default: all")
-    add("--cores", type=int, nargs="+", help="cores to pin to (default: the first two)")
-    add("--rounds", type=int, default=5, help="of each loader; medians are shown")
-    add("--samples", type=int, help="in an epoch (default: each kind's own)")
-    add("--batch-size", type=int, help="default: each kind's own")
-    add("--data", type=Path, help="folder with one folder of images per class (default: a sample set made here)")
-    add("--json", type=Path, help="write the figures to this file")
-    add("--page", type=Path, metavar="JSON", help="only print the table of docs/environments.md, from such a file")
-    add("--made", type=Path, help=argparse.SUPPRESS)
-    add("--child", choices=LOADERS, help=argparse.SUPPRESS)
+    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS), help="default: all")
+    add_options(parser, LOADERS, rounds=5, page="docs/environments.md")
     return parser.parse_args(arguments)
 
 

@@ -30,12 +30,14 @@ from benchmarks._turns import (
     BatchesDiffer,
     Figures,
     Rounds,
+    add_options,
     make_record,
     measure,
     median_ratio,
     medians,
     pinned_to,
     run_rounds,
+    write_record,
 )
 from benchmarks._user_datasets import PATTERNS, Files
 
@@ -62,8 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         settings = {name: getattr(options, name) for name in names}
         own = {package: package for name in found if (package := PATTERNS[name].package) is not None}
         record = make_record(found, machine, settings, {"torchvision": "torchvision", **own})
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(json.dumps(record, indent=1) + "\n")
+        write_record(options.json, record)
     return 0
 
 
@@ -73,18 +74,10 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    add = parser.add_argument
-    add("--patterns", nargs="+", choices=PATTERNS, default=list(PATTERNS), help="default: all")
-    add("--workers", type=int, default=1, help="processes or threads, each on a core (default: %(default)s)")
-    add("--cores", type=int, nargs="+", help="cores to pin to (default: the first, as many as workers)")
-    add("--rounds", type=int, default=3, help="of each loader; medians are shown")
-    add("--samples", type=int, help="in an epoch (default: each pattern's own)")
-    add("--batch-size", type=int, help="default: each pattern's own")
-    add("--data", type=Path, help="folder with one folder of images per class (default: a sample set made here)")
-    add("--json", type=Path, help="write the figures to this file")
-    add("--page", type=Path, metavar="JSON", help="only print the table of docs/user-datasets.md, from such a file")
-    add("--made", type=Path, help=argparse.SUPPRESS)
-    add("--child", choices=LOADERS, help=argparse.SUPPRESS)
+    parser.add_argument("--patterns", nargs="+", choices=PATTERNS, default=list(PATTERNS), help="default: all")
+    help_of_workers = "processes or threads, each on a core (default: %(default)s)"
+    parser.add_argument("--workers", type=int, default=1, help=help_of_workers)
+    add_options(parser, LOADERS, rounds=3, page="docs/user-datasets.md")
     return parser.parse_args(arguments)
 
 

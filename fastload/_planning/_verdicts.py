@@ -131,9 +131,9 @@ def _collate_obstacle(collate_fn: object) -> str | None:
     return None
 
 
-# Two processes were 1.8 times as fast as two threads where these found it held more often than this, and around a half
-# as fast or 1.6 times: docs/environments.md.
-_BUSY_GIL_SHARE = 0.7
+# Two processes were 1.6 to 1.8 times as fast as two threads where these found it held more often than this, and in some
+# runs as fast where it was held just as often: docs/environments.md.
+_BUSY_GIL_SHARE = 0.5
 _ENOUGH_GIL_CHECKS = 10
 
 
