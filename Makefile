@@ -2,6 +2,8 @@
 #                which. Arguments for pytest: make test ARGS="-k huffman"
 # make test-all  make test, then every other case and the slow suites: faults, frameworks, environments, builds, sanitizers
 # make campaign MINUTES=60   loaders, files and faults at random for so long; tests/campaign.py; a line in docs/campaigns.md
+# make fuzz MINUTES=60       the targets of fuzz/ under libFuzzer for so long; needs clang; lines in docs/campaigns.md
+# make soak MINUTES=30       the same loaders again and again: memory, threads, descriptors; a line in docs/campaigns.md
 # make check     lints the files that differ from the last commit
 # make unit      builds and runs tests/unit; make cpp the unit tests of the core; both take ARGS
 # make bench  sets everything up in .venv, then compares fastload with torch and draws a chart of it in benchmarks/results;
@@ -30,7 +32,7 @@ torchvision_of = 0.$(shell expr $(word 2,$(subst ., ,$(1))) + 15).*
 CPP := $(shell find csrc tests/cpp tests/fake_cuda fuzz benchmarks -name '*.h' -o -name '*.cpp' -o -name '*.cu' 2>/dev/null)
 NATIVE := $(shell find csrc -name '*.h' -o -name '*.cpp' -o -name '*.cu' -o -name '*.map')
 
-.PHONY: test test-all test-rest campaign check unit cpp bench test-gpu bench-gpu build lint format clean test-torch
+.PHONY: test test-all test-rest campaign fuzz soak check unit cpp bench test-gpu bench-gpu build lint format clean test-torch
 .DELETE_ON_ERROR:
 
 # Two processes at least: some tests wait.
@@ -48,6 +50,12 @@ test-rest: $(VENV)/.built
 MINUTES ?= 60
 campaign: $(VENV)/.built
 	$(BIN)/python tests/campaign.py --minutes $(MINUTES) $(ARGS)
+
+fuzz: $(VENV)/.built
+	$(BIN)/python tests/fuzzing.py --minutes $(MINUTES) $(ARGS)
+
+soak: $(VENV)/.built
+	$(BIN)/python tests/soak.py --minutes $(MINUTES) $(ARGS)
 
 unit: $(VENV)/.built
 	$(PYTEST) tests/unit $(ARGS)

@@ -1,19 +1,21 @@
-// Full decode and the decode of a region chosen by the input's own bytes. Where the full one succeeds, the region must
-// too and be its crop; only allowed verdicts may come back.
+// Full decode and the decode of a region chosen by the input's own bytes, with the kernels of every instruction set.
+// Where the full one succeeds, the region must too and be its crop; only allowed verdicts may come back, the same ones
+// and the same pixels from all.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "codec/jpeg/jpeg_decoder.h"
+#include "fuzz_input.h"
 #include "kernels/dispatch.h"
 
 namespace fastload {
 namespace {
 
-void require(bool condition) {
-    if (!condition) __builtin_trap();
-}
+using fuzzing::require;
 
 void check_verdict(const Status& status) {
     require(status.is_ok() || is_for_fallback(status.code) || status.code == StatusCode::kOutOfMemory);
@@ -46,11 +48,17 @@ Region region_of(ByteSpan file, const ImageSize& size) {
     return region;
 }
 
-void decode_twice(JpegDecoder& decoder, ByteSpan file) {
+// What became of a file: the verdict on all of it and the pixels where there are any.
+struct Outcome {
+    StatusCode code = StatusCode::kOk;
+    std::vector<std::uint8_t> pixels;
+};
+
+Outcome decode_twice(JpegDecoder& decoder, ByteSpan file) {
     ImageInfo info;
     const Status header = decoder.read_header(file, &info);
     check_verdict(header);
-    if (!header.is_ok()) return;
+    if (!header.is_ok()) return {header.code, {}};
     StripImageView view;
     const Status full = decoder.decode({0, 0, info.size.width, info.size.height}, &view);
     check_verdict(full);
@@ -61,6 +69,7 @@ void decode_twice(JpegDecoder& decoder, ByteSpan file) {
     const Status part = decoder.decode(region, &view);
     check_verdict(part);
     if (full.is_ok()) require(part.is_ok() && pixels_of(view) == expected);
+    return {full.code, std::move(expected)};
 }
 
 }  // namespace
@@ -68,11 +77,18 @@ void decode_twice(JpegDecoder& decoder, ByteSpan file) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     using namespace fastload;
-    const KernelTable* const kernels = select_kernel_table();
     DecodeLimits limits;
     limits.max_pixels = 1 << 20;
-    // A fresh one, so that a run depends on this input alone.
-    const auto decoder = std::make_unique<JpegDecoder>(*kernels, limits);
-    decode_twice(*decoder, {data, size});
+    std::optional<Outcome> expected;
+    for (const KernelTable* kernels : runnable_kernel_tables()) {
+        // A fresh one, so that a run depends on this input alone.
+        const auto decoder = std::make_unique<JpegDecoder>(*kernels, limits);
+        Outcome outcome = decode_twice(*decoder, {data, size});
+        if (!expected) {
+            expected = std::move(outcome);
+        } else {
+            fuzzing::require(outcome.code == expected->code && outcome.pixels == expected->pixels);
+        }
+    }
     return 0;
 }

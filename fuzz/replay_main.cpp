@@ -1,6 +1,8 @@
 // Runs a fuzz target over files and folders without a fuzzer, e.g. over a corpus as a test:
 //     fuzz_probe fuzz/corpus/probe image.jpg
-// Prints how many inputs ran. With --verbose first, writes each name before it runs: the last one is what crashed.
+//     fuzz_transform_plan --random 1000
+// The second form makes its inputs, the same ones each time. Prints how many inputs ran. With --verbose first, writes
+// each name before it runs: the last one is what crashed.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -10,6 +12,8 @@
 #include <iostream>
 #include <iterator>
 #include <memory>
+#include <random>
+#include <string>
 #include <vector>
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
@@ -18,14 +22,24 @@ namespace {
 
 namespace fs = std::filesystem;
 
-void replay(const fs::path& path, bool is_verbose) {
-    std::ifstream file(path, std::ios::binary);
-    const std::vector<char> bytes{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+void replay(const std::string& name, const std::vector<char>& bytes, bool is_verbose) {
     // An exact allocation, so that the address sanitizer sees a read one byte behind the input.
     const std::unique_ptr<std::uint8_t[]> copy(new std::uint8_t[bytes.size()]);
     for (std::size_t i = 0; i < bytes.size(); ++i) copy[i] = static_cast<std::uint8_t>(bytes[i]);
-    if (is_verbose) std::cerr << path.string() << std::endl;
+    if (is_verbose) std::cerr << name << std::endl;
     LLVMFuzzerTestOneInput(copy.get(), bytes.size());
+}
+
+void replay(const fs::path& path, bool is_verbose) {
+    std::ifstream file(path, std::ios::binary);
+    replay(path.string(), {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()}, is_verbose);
+}
+
+void replay_random(std::size_t number, bool is_verbose) {
+    std::mt19937 random(static_cast<std::uint32_t>(number));
+    std::vector<char> bytes(random() % 512);
+    for (char& byte : bytes) byte = static_cast<char>(random());
+    replay("random input " + std::to_string(number), bytes, is_verbose);
 }
 
 }  // namespace
@@ -34,6 +48,10 @@ int main(int argc, char** argv) {
     std::size_t count = 0;
     const bool is_verbose = argc > 1 && std::strcmp(argv[1], "--verbose") == 0;
     for (int i = is_verbose ? 2 : 1; i < argc; ++i) {
+        if (std::strcmp(argv[i], "--random") == 0 && i + 1 < argc) {
+            for (const std::size_t end = std::stoul(argv[++i]); count < end; ++count) replay_random(count, is_verbose);
+            continue;
+        }
         if (!fs::is_directory(argv[i])) {
             replay(argv[i], is_verbose);
             ++count;

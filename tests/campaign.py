@@ -153,14 +153,18 @@ def next_seeds() -> dict[str, int]:
     return {name: max(map(int, found), default=9_999) + 1 for name, found in ends.items()}
 
 
-def write_record(found: dict[str, tuple[int, list[int]]], first: dict[str, int], minutes: float) -> None:
+def append_record(name: str, cases: str, finds: list[Any], minutes: float) -> None:
+    """Adds a line on a run to the record."""
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True).stdout
     today = datetime.date.today().isoformat()
     with RECORD.open("a") as record:
-        for name, (count, failed) in found.items():
-            seeds = f"{first[name]}..{first[name] + count - 1}"
-            finds = ", ".join(map(str, failed)) or "none"
-            record.write(f"| {today} | {commit.strip()} | {minutes:.0f} | {name} | {seeds} | {finds} |\n")
+        found = ", ".join(map(str, finds)) or "none"
+        record.write(f"| {today} | {commit.strip()} | {minutes:.0f} | {name} | {cases} | {found} |\n")
+
+
+def write_record(found: dict[str, tuple[int, list[int]]], first: dict[str, int], minutes: float) -> None:
+    for name, (count, failed) in found.items():
+        append_record(name, f"{first[name]}..{first[name] + count - 1}", failed, minutes)
 
 
 def main() -> int:

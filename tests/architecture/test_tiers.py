@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import itertools
+import threading
 from pathlib import Path
 from typing import Any
 
 import campaign
+import fuzzing
 import pytest
 import seeded_faults
+import soak
 import tiers
 
 
@@ -100,6 +103,45 @@ def test_a_run_of_a_campaign_goes_on_where_the_last_one_ended_and_tells_what_it_
     campaign.write_record(found, first, 7)
     assert record.read_text().splitlines()[-1].endswith("| 7 | files | 20..22 | 21 |")
     assert campaign.next_seeds()["files"] == 23
+
+
+def test_a_soak_finds_what_is_left_behind_and_what_differs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(soak.time, "sleep", lambda seconds: None)
+    is_over = threading.Event()
+    passes = itertools.count()
+
+    def run() -> str:
+        number = next(passes)
+        if number == 3:
+            threading.Thread(target=is_over.wait).start()
+        return "other" if number == 4 else "same"
+
+    try:
+        resident, finds = soak.soak(run, 0)
+    finally:
+        is_over.set()
+    assert len(resident) == 4
+    left, other = finds[0], finds[1]
+    assert left.startswith("pass 3 left Held(threads=")
+    assert other == "pass 4 gave something else"
+    assert soak.soak(lambda: "same", 0)[1] == []
+
+
+def test_a_fuzzer_that_crashes_leaves_its_input_and_its_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fuzzing, "WORK", tmp_path)
+    program = tmp_path / "fuzz_probe"
+    program.write_text(
+        """#!/bin/sh
+        for option; do case $option in -artifact_prefix=*) touch "${option#*=}crash-1";; esac; done
+        echo "#7 NEW cov: 31 ft: 40" >&2
+        echo "stat::number_of_executed_units: 1200" >&2
+        exit 77
+        """
+    )
+    program.chmod(0o755)
+    cases, finds = fuzzing.fuzz(program, "probe", 1)
+    assert cases == "0 processor minutes, 1,200 executions, 31 edges, 0 inputs"
+    assert finds == ["probe-crash-1"]
 
 
 def test_every_seeded_fault_can_be_put_into_the_product() -> None:

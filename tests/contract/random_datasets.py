@@ -1,8 +1,4 @@
-"""Loaders of data sets that run in Python, made at random: the same for the same seed, on torch's class and fastload's.
-
-``PYTHONPATH=.:tests python -W ignore tests/contract/random_datasets.py SECONDS [FIRST_SEED]`` goes on for that long and
-tells each that differs; the tests take some seeds.
-"""
+"""Loaders of data sets that run in Python, made at random: the same for the same seed on both classes."""
 
 from __future__ import annotations
 
@@ -10,8 +6,6 @@ import functools
 import gc
 import itertools
 import random
-import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -474,20 +468,3 @@ def first_difference(theirs: list[Any], mine: list[Any]) -> str | None:
         if found != expected:
             return f"step {step}: {[str(side and side[0])[:300] for side in (expected, found)]}"
     return None
-
-
-def main() -> None:
-    seconds, first = float(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 10_000
-    begin = time.monotonic()
-    for seed in itertools.count(first):
-        if time.monotonic() > begin + seconds:
-            print(f"{seed - first} cases from {first} on: equal")
-            return
-        try:
-            assert_case(seed)
-        except AssertionError as difference:
-            print(f"seed {seed}: {difference}", flush=True)
-
-
-if __name__ == "__main__":
-    main()

@@ -28,6 +28,8 @@ FLAVORS = {
     "plain": "-O3 -DNDEBUG -ffp-contract=off",
     "asan": "-O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer",
     "tsan": "-O1 -g -fsanitize=thread -fno-builtin",
+    # Of clang; the targets get libFuzzer in place of the replayer.
+    "fuzz": "-O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer",
 }
 
 # Where setuptools leaves the objects of the extension.
@@ -100,7 +102,9 @@ def write_ninja_file(flavor: str, build_dir: Path) -> None:
     lines.append(
         f"build unit_tests: link {core_objects} {' '.join(object_of(s) for s in tests)} {with_runtime(FAKE_RUNTIME)}"
     )
-    lines += [f"build {t.stem}: link {core_objects} {object_of(t)} {object_of(replayer)}" for t in targets]
+    for target in targets:
+        main = "\n  flags = $flags -fsanitize=fuzzer" if flavor == "fuzz" else f" {object_of(replayer)}"
+        lines.append(f"build {target.stem}: link {core_objects} {object_of(target)}{main}")
     if flavor == "tsan":
         lines.append(f"build {object_of(FIBERS)}: compile {FIBERS}\n  flags = $flags -fPIC -fno-sanitize=thread")
         lines.append(f"build {FIBER_RUNTIME}: link_runtime {object_of(FIBERS)}")

@@ -143,6 +143,11 @@ def test_fuzz_target_survives_its_corpus(target: str, asan: Path) -> None:
 
 
 @pytest.mark.parametrize("target", FUZZ_TARGETS)
+def test_fuzz_target_survives_random_bytes(target: str, asan: Path) -> None:
+    assert run(asan / target, "--random", 4000) == "4000 inputs replayed\n"
+
+
+@pytest.mark.parametrize("target", FUZZ_TARGETS)
 def test_fuzz_target_survives_the_images_of_others(target: str, asan: Path, corpora: Path) -> None:
     replay(asan / target, corpora / "images")
     replay(asan / target, corpora / "imagenet64")

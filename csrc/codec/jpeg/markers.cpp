@@ -13,7 +13,6 @@ namespace fastload::jpeg {
 namespace {
 
 constexpr std::uint8_t kSof0 = 0xC0;
-constexpr std::uint8_t kSof1 = 0xC1;
 constexpr std::uint8_t kSof2 = 0xC2;
 constexpr std::uint8_t kDht = 0xC4;
 constexpr std::uint8_t kEoi = 0xD9;

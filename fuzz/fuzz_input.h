@@ -1,0 +1,48 @@
+// What a target makes of the bytes that a fuzzer gives.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "base/span.h"
+
+namespace fastload::fuzzing {
+
+inline void require(bool condition) {
+    if (!condition) __builtin_trap();
+}
+
+// Values out of bytes, zeros behind their end.
+class Input {
+  public:
+    explicit Input(ByteSpan bytes) noexcept : rest_(bytes) {}
+
+    // Any bits.
+    template <typename Value>
+    Value raw() noexcept {
+        Value value{};
+        const std::size_t count = std::min(sizeof(Value), rest_.size());
+        if (count != 0) std::memcpy(&value, rest_.data(), count);
+        rest_ = ByteSpan(rest_.data() + count, rest_.size() - count);
+        return value;
+    }
+
+    // One of [0, count), 0 < count <= 256.
+    int choose(int count) noexcept { return raw<std::uint8_t>() % count; }
+
+    // At most `count` values of any bits.
+    template <typename Value>
+    std::vector<Value> raw_array(std::size_t count) {
+        std::vector<Value> values(std::min(count, rest_.size() / sizeof(Value)));
+        for (Value& value : values) value = raw<Value>();
+        return values;
+    }
+
+  private:
+    ByteSpan rest_;
+};
+
+}  // namespace fastload::fuzzing

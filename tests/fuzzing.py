@@ -1,0 +1,117 @@
+"""Coverage-guided fuzzing for as long as one likes: `make fuzz MINUTES=60`.
+
+The targets of fuzz/ take turns under libFuzzer with the address and undefined behaviour sanitizers. What they have
+learnt stays in build/fuzz, so that a run goes on where the last one ended; an input that crashes is left there, too,
+and belongs into fuzz/corpus. The images that the decoder's target has made are then read by fastload and by Pillow,
+which must agree. A run becomes a line of docs/campaigns.md for each target. Needs clang with its runtime (Debian,
+Ubuntu: apt install clang); CXX names another one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import resource
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import campaign
+from cpp import build
+
+WORK = build.ROOT / "build" / "fuzz"
+TARGETS = sorted(path.stem.removeprefix("fuzz_") for path in (build.ROOT / "fuzz").glob("fuzz_*.cpp"))
+# The largest inputs, in bytes.
+MAX_LENGTH = {"jpeg_decode": 16_384}
+
+
+def build_targets() -> Path:
+    """Raises SystemExit where there is no clang."""
+    if "CXX" not in os.environ:
+        if shutil.which("clang++") is None:
+            raise SystemExit("fuzzing needs clang++. Debian, Ubuntu: apt install clang; or name another one in CXX")
+        os.environ["CXX"] = "clang++"
+    return build.build("fuzz", *(f"fuzz_{target}" for target in TARGETS))
+
+
+def fuzz(program: Path, target: str, seconds: float) -> tuple[str, list[str]]:
+    """What one target ran, in words, and the inputs that crashed."""
+    corpus, finds = WORK / target, WORK / "finds"
+    for folder in (corpus, finds):
+        folder.mkdir(parents=True, exist_ok=True)
+    before = set(finds.iterdir())
+    command = [
+        str(program),
+        f"-max_total_time={seconds:.0f}",
+        f"-max_len={MAX_LENGTH.get(target, 4096)}",
+        f"-artifact_prefix={finds}/{target}-",
+        "-print_final_stats=1",
+        "-timeout=30",
+        "-rss_limit_mb=3000",
+        *(str(folder) for folder in (corpus, build.ROOT / "fuzz" / "corpus" / target) if folder.exists()),
+    ]
+    used = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+    result = subprocess.run(command, stderr=subprocess.PIPE, text=True, errors="replace")
+    found = sorted(path.name for path in set(finds.iterdir()) - before)
+    if result.returncode != 0:
+        print(result.stderr[-6000:], file=sys.stderr)
+        found = found or [f"exit status {result.returncode}"]
+    minutes = (resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - used) / 60
+    executions = re.search(r"stat::number_of_executed_units: (\d+)", result.stderr)
+    edges = re.findall(r"cov: (\d+)", result.stderr)
+    counts = (
+        f"{minutes:.0f} processor minutes",
+        f"{int(executions[1]) if executions else 0:,} executions",
+        f"{edges[-1] if edges else 0} edges",
+        f"{len(list(corpus.iterdir())):,} inputs",
+    )
+    return ", ".join(counts), found
+
+
+def compare_with_pillow(folder: Path) -> tuple[str, list[str]]:
+    """How many files were read by fastload and by Pillow, in words, and those about which they do not agree."""
+    from comparison import assert_same
+    from programs import PROGRAMS
+
+    paths = sorted(folder.iterdir())
+    finds = []
+    for path in paths:
+        try:
+            for name in ("convert RGB", "load", "crop"):
+                assert_same(path.read_bytes(), PROGRAMS[name], name)
+        except AssertionError as difference:
+            print(f"{path}: {difference}", file=sys.stderr)
+            finds.append(path.name)
+    return f"{len(paths):,} files", finds
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--minutes", type=float, default=60, help="of all targets together")
+    parser.add_argument("--only", choices=TARGETS)
+    arguments = parser.parse_args()
+    targets = [arguments.only] if arguments.only else TARGETS
+    programs = build_targets()
+    has_failed = False
+
+    def record(name: str, cases: str, finds: list[str], begin: float) -> None:
+        nonlocal has_failed
+        has_failed |= bool(finds)
+        print(f"{name}: {cases}", *finds, sep="\n", flush=True)
+        campaign.append_record(name, cases, finds, (time.monotonic() - begin) / 60)
+
+    seconds = arguments.minutes * 60 / len(targets)
+    for target in targets:
+        begin = time.monotonic()
+        record(f"fuzz {target}", *fuzz(programs / f"fuzz_{target}", target, seconds), begin)
+    if "jpeg_decode" in targets:
+        begin = time.monotonic()
+        record("fuzz jpeg_decode, Pillow", *compare_with_pillow(WORK / "jpeg_decode"), begin)
+    return int(has_failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,141 @@
+"""The same loaders again and again, for as long as one likes: `make soak MINUTES=30`.
+
+Native loaders, such over data sets that run in Python, and such over data sets that open images, iterated over to the
+end, dropped, failing: the cases of tests/loader/test_random_loaders.py and tests/contract/random_datasets.py among
+them. Each pass must give what the first one gave, and leave as many threads, descriptors and child processes behind;
+the memory of the process must stay where it was after the first quarter. A run becomes a line of docs/campaigns.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import hashlib
+import os
+import random
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import campaign
+import torch
+from PIL import Image
+
+import fastload
+
+CASES = 30
+# Of the allocators and of Python, whose memory is held in pieces.
+SPARE_MIB = 48
+
+
+class Held(NamedTuple):
+    """What the process holds."""
+
+    threads: int
+    descriptors: int
+    children: int
+
+
+def held_now() -> Held:
+    tasks = Path("/proc/self/task")
+    children = (tasks / str(os.getpid()) / "children").read_text().split()
+    return Held(len(list(tasks.iterdir())), len(list(Path("/proc/self/fd").iterdir())), len(children))
+
+
+def resident_mib() -> float:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+def make_pass(folder: Path) -> Callable[[], str]:
+    """What runs all cases once, and returns a digest of all that could be seen."""
+    import random_datasets
+    import test_random_loaders
+    from torchvision.datasets import ImageFolder
+
+    root = test_random_loaders.make_odd_folder(folder)
+
+    def opened(seed: int) -> list[Any]:
+        """Epochs of a data set that opens its images with Pillow, some of them broken."""
+        choose = random.Random(seed)
+        pipeline = test_random_loaders.pipeline(choose)
+        folder = ImageFolder(str(root), pipeline, loader=lambda path: Image.open(path).convert("RGB"))
+        torch.manual_seed(seed)
+        batches = [[choose.randrange(len(folder)) for _ in range(4)] for _ in range(6)]
+        loader = fastload.DataLoader(folder, batch_sampler=batches, num_workers=choose.choice([1, 2]))
+        iterator = iter(loader)
+        return [test_random_loaders.outcome(iterator) for _ in range(choose.choice([2, 7]))]
+
+    def run() -> str:
+        digest = hashlib.sha256()
+
+        def note(seen: Any) -> None:
+            digest.update(repr(seen).encode())
+
+        for seed in range(CASES):
+            note(test_random_loaders.run_case(fastload.DataLoader, test_random_loaders.make_case(seed), root))
+            note(random_datasets.run_case(fastload.DataLoader, random_datasets.make_case(seed)))
+            note(opened(seed))
+        gc.collect()
+        return digest.hexdigest()
+
+    return run
+
+
+def settle(expected: Held) -> Held:
+    """What is held once threads that are on their way out are gone."""
+    for _ in range(100):
+        if held_now() == expected:
+            break
+        time.sleep(0.05)
+    return held_now()
+
+
+def soak(run: Callable[[], str], seconds: float) -> tuple[list[float], list[str]]:
+    """Memory behind each pass in MiB, and what was found."""
+    digest = run()  # what is made once
+    run()
+    held = held_now()
+    finds = []
+    resident: list[float] = []
+    deadline = time.monotonic() + seconds
+    while len(resident) < 4 or time.monotonic() < deadline:
+        number = len(resident) + 2
+        if run() != digest:
+            finds.append(f"pass {number} gave something else")
+        if (now := settle(held)) != held:
+            finds.append(f"pass {number} left {now} in place of {held}")
+        resident.append(resident_mib())
+        print(f"pass {number}: {resident[-1]:.1f} MiB, {now}", flush=True)
+    begin = max(resident[: len(resident) // 4 + 1])
+    if resident[-1] > begin + SPARE_MIB:
+        finds.append(f"memory grew from {begin:.0f} to {resident[-1]:.0f} MiB")
+    return resident, finds
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--minutes", type=float, default=30)
+    parser.add_argument("--no-record", action="store_true", help="leave docs/campaigns.md as it is")
+    arguments = parser.parse_args()
+    import torchvision_shim  # noqa: F401
+
+    warnings.simplefilter("ignore")
+    begin = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        resident, finds = soak(make_pass(Path(folder) / "images"), arguments.minutes * 60)
+    cases = (
+        f"{len(resident) + 2} passes of {3 * CASES} loaders; {min(resident):.0f} to {max(resident):.0f} MiB, "
+        f"{held_now().threads} threads, {held_now().descriptors} descriptors"
+    )
+    print(cases, *finds, sep="\n")
+    if not arguments.no_record:
+        campaign.append_record("soak", cases, finds, (time.monotonic() - begin) / 60)
+    return int(bool(finds))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
