@@ -240,6 +240,19 @@ def _fromarray(pillows: _Method) -> _Method:
     return fromarray
 
 
+def _frombuffer(pillows: _Method) -> _Method:
+    def frombuffer(mode: str, size: Any, data: Any, decoder_name: str = "raw", *args: Any) -> Image.Image:
+        """torchvision's MNIST asks for its images so."""
+        is_plain = (mode, decoder_name, *args) == ("L", "raw", "L", 0, 1) and type(size) is tuple
+        if is_plain and native_tally() is not None and not _pillow.is_reference():
+            made = image_in(data, mode) if getattr(data, "shape", None) == size[::-1] else None
+            if made is not None:
+                return made
+        return pillows(mode, size, data, decoder_name, *args)  # type: ignore[no-any-return]
+
+    return frombuffer
+
+
 def _tobytes(pillows: _Method) -> _Method:
     def tobytes(self: Image.Image, encoder_name: str = "raw", *args: Any) -> bytes:
         if encoder_name == "raw" and not args:
@@ -264,6 +277,7 @@ _REMEMBERED: tuple[_Exchange, ...] = (
     (Image.Image, "point", _point),
     (Image.Image, "tobytes", _tobytes),
     (Image, "fromarray", _fromarray),
+    (Image, "frombuffer", _frombuffer),
 )
 # Pillow-SIMD has an arithmetic of its own.
 _BY_PILLOWS_ARITHMETIC: tuple[_Exchange, ...] = (

@@ -99,8 +99,9 @@ class _Segment:
         if draws is not None:
             draws.end(generator)
         if self._form.sample != "pil":
-            tensor = tensor_of(pixels, self._form, self._image_type)
-            return first_channel(tensor) if is_gray else tensor
+            with torch._C.DisableTorchFunction():  # what draws is noticed by a mode, which would see each call here
+                tensor = tensor_of(pixels, self._form, self._image_type)
+                return first_channel(tensor) if is_gray else tensor
         made = image_of(pixels, image)
         if not thread_decoder().keeps_info:
             made.info = {}

@@ -152,7 +152,8 @@ class SharedPixels:
     def core(self) -> Any:
         """Pillow's memory, which is the array's."""
         height, width = self._array.shape
-        return Image.frombuffer("L", (width, height), self._array, "raw", "L", 0, 1).im
+        # What Image.frombuffer calls, which may be exchanged.
+        return Image.core.map_buffer(self._array, (width, height), "raw", 0, ("L", 0, 1))  # type: ignore[attr-defined]
 
 
 Source = ImageSource | ImagePixels | SharedPixels

@@ -1,4 +1,4 @@
-"""Images made of arrays: what Image.fromarray() gives, and how the array stays in them."""
+"""Images made of arrays: what Image.fromarray() and Image.frombuffer() give, and how the array stays in them."""
 
 from __future__ import annotations
 
@@ -101,3 +101,27 @@ def test_plain_arrays_wait_for_what_is_done_with_them(name: str) -> None:
         except (TypeError, ValueError, AttributeError):
             return
         assert is_deferred(image) == (name in ("gray", "rgb", "read only"))
+
+
+@pytest.mark.parametrize("name", ["gray", "rgb", "every other column", "transposed", "read only", "int32", "empty"])
+@pytest.mark.parametrize("size", [(8, 9), (9, 8), (4, 9), (9, 9), [8, 9], (8, 9, 1)])
+@pytest.mark.parametrize("arguments", [("raw", "L", 0, 1), ("raw", ("L", 0, 1)), ("raw", "L", 0, -1), ("raw",), ()])
+def test_images_of_buffers(name: str, size: Any, arguments: tuple[Any, ...]) -> None:
+    for mode in ("L", "RGB"):
+        for what, program in PROGRAMS.items():
+
+            def run(program: Any = program, mode: str = mode) -> Any:
+                array = ARRAYS[name]()
+                return outcome(lambda: program(array, Image.frombuffer(mode, size, array, *arguments)))
+
+            expected = run()
+            with native_opener():
+                actual = run()
+            assert actual == expected, what
+
+
+@needs_deferral
+def test_a_gray_buffer_as_torchvision_asks_for_it_waits_for_what_is_done_with_it() -> None:
+    with native_opener():
+        assert is_deferred(Image.frombuffer("L", (8, 9), _noise(9, 8), "raw", "L", 0, 1))
+        assert not is_deferred(Image.frombuffer("L", (8, 9), _noise(9, 8).tobytes(), "raw", "L", 0, 1))
