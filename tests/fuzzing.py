@@ -73,6 +73,7 @@ def fuzz(program: Path, target: str, seconds: float) -> tuple[str, list[str]]:
 
 def compare_with_pillow(folder: Path) -> tuple[str, list[str]]:
     """How many files were read by fastload and by Pillow, in words, and those about which they do not agree."""
+    import torchvision_shim  # noqa: F401
     from comparison import assert_same
     from programs import PROGRAMS
 
