@@ -304,15 +304,40 @@ class Clips(Dataset[Any]):
         return torch.stack([self.transform(Image.open(path).convert("RGB")) for path in frames], dim=1), index
 
 
+def _cifar_training() -> Any:
+    return transforms.Compose(
+        [transforms.RandomCrop(32, padding=4), transforms.RandomHorizontalFlip(), *to_normalised()]
+    )
+
+
+class Cifar(datasets.CIFAR10):  # type: ignore[misc]
+    """torchvision's own samples, of an array that is not downloaded."""
+
+    def __init__(self, files: Files) -> None:
+        small = np.load(files.made / "cifar.npy")
+        self.data = np.resize(small, (files.num_samples, *small.shape[1:]))
+        self.targets = [number % 10 for number in range(files.num_samples)]
+        self.transform, self.target_transform = _cifar_training(), None
+
+
+class Mnist(datasets.MNIST):  # type: ignore[misc]
+    """The same of torchvision's gray images."""
+
+    def __init__(self, files: Files) -> None:
+        small = np.load(files.made / "cifar.npy")[:, 2:30, 2:30, 1]
+        self.data = torch.from_numpy(np.resize(small, (files.num_samples, 28, 28)))
+        self.targets = torch.arange(files.num_samples) % 10
+        self.transform = transforms.Compose([transforms.ToTensor(), transforms.Normalize((0.1307,), (0.3081,))])
+        self.target_transform = None
+
+
 class Arrays(Dataset[Any]):
     """As torchvision's CIFAR10: pixels in memory."""
 
     def __init__(self, files: Files) -> None:
         self.data = np.load(files.made / "cifar.npy")
         self.num_samples = files.num_samples
-        self.transform = transforms.Compose(
-            [transforms.RandomCrop(32, padding=4), transforms.RandomHorizontalFlip(), *to_normalised()]
-        )
+        self.transform = _cifar_training()
 
     def __len__(self) -> int:
         return self.num_samples
@@ -415,4 +440,6 @@ PATTERNS = {
     "mask": Pattern("image and PNG mask as `tv_tensors`, v2", Segmentation, _write_masks),
     "clip": Pattern("clips of 16 JPEG frames", Clips, num_samples=16, images_per_sample=_CLIP_FRAMES, batch_size=4),
     "arrays": Pattern("CIFAR's array, `Image.fromarray`", Arrays, _write_array, num_samples=4096, batch_size=128),
+    "cifar": Pattern("torchvision's `CIFAR10`, training", Cifar, _write_array, num_samples=16384, batch_size=128),
+    "mnist": Pattern("torchvision's `MNIST`", Mnist, _write_array, num_samples=16384, batch_size=128),
 }

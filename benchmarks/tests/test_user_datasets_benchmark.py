@@ -39,7 +39,7 @@ def test_both_loaders_give_the_same_batches_of_every_pattern(data: Path, tmp_pat
     theirs, ours = (measure(pattern.make(files), loader, 4, 1) for loader in (DataLoader, fastload.DataLoader))
     assert ours["sha256"] == theirs["sha256"]
     assert ours["images_decoded_natively"] == ours["images_decoded"]
-    assert (ours["images_decoded"] > 0) == (name != "arrays")
+    assert (ours["images_decoded"] > 0) == (name not in ("arrays", "cifar", "mnist"))
 
 
 def test_the_row_is_compared_and_recorded(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import torch
+from numpy.typing import NDArray
 from PIL import Image
 
 from fastload.transforms._nodes import Node
@@ -44,8 +44,11 @@ def rgb_bytes(image: Image.Image) -> bytes:
     return pixels if image.mode == "RGB" else np.frombuffer(pixels, np.uint8).repeat(3).tobytes()
 
 
-def first_channel(tensor: torch.Tensor) -> torch.Tensor:
-    """[1, height, width] of [3, height, width], in memory of its own and with torchvision's strides."""
-    _, height, width = tensor.shape
-    made = torch.empty_strided((1, height, width), (1, width, 1), dtype=tensor.dtype)
-    return made.copy_(tensor[:1]).as_subclass(type(tensor))
+def first_channel(pixels: NDArray[np.uint8], element_size: int, *, is_interleaved: bool) -> NDArray[np.uint8]:
+    """The elements of one of three channels: bytes [height, width, element_size], in memory of their own.
+
+    Args:
+        pixels: Bytes of [3, height, width] elements, or with `is_interleaved` of [height, width, 3].
+    """
+    channel = pixels[:, :, :element_size] if is_interleaved else pixels[0].reshape(pixels.shape[1], -1, element_size)
+    return np.array(channel)

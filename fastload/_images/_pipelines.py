@@ -10,6 +10,7 @@ torchvision's own call.
 from __future__ import annotations
 
 import copy
+import dataclasses
 import functools
 import threading
 import weakref
@@ -17,7 +18,9 @@ from collections.abc import Callable, Sequence
 from types import FunctionType
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from PIL import Image
 from PIL.JpegImagePlugin import JpegImageFile
 
@@ -25,7 +28,14 @@ from fastload import _native
 from fastload._images._deferred import Deferred, image_of, pillow_obeys
 from fastload._images._gray import first_channel, rgb_bytes, takes_gray
 from fastload._images._opened import load_deferred, marks
-from fastload._images._source import ImagePixels, Source, Steps, StepsFailedError, resize_order_of_pillow
+from fastload._images._source import (
+    ImagePixels,
+    SharedPixels,
+    Source,
+    Steps,
+    StepsFailedError,
+    resize_order_of_pillow,
+)
 from fastload._images._tally import native_tally
 from fastload._pillow import _pillow
 from fastload._pillow._decode_image import thread_decoder
@@ -55,6 +65,8 @@ class _Segment:
     def __init__(self, nodes: list[Node], native: NativeSteps) -> None:
         self.transforms = [node.transform for node in nodes]
         self._form = native.form
+        self._makes_tensors = native.form.sample != "pil"
+        self._gray_form = dataclasses.replace(native.form, is_interleaved=True)  # torchvision's strides
         self._steps = with_torch_exp(native.steps)
         self._plan = self._new_plan(())
         if self._plan.is_random:
@@ -88,24 +100,42 @@ class _Segment:
         recipe = _recipe_of(image) if self._takes_gray or not is_gray else None
         if recipe is None:
             return None
-        source, steps = recipe
+        pixels = self._pixels_of(*recipe)
+        if pixels is None or self._makes_tensors:
+            return None if pixels is None else self._tensor_of(pixels, is_gray)
+        made = image_of(pixels, image)
+        if not thread_decoder().keeps_info:
+            made.info = {}
+        return made
+
+    def makes_tensors_of(self, mode: str) -> bool:
+        return self._makes_tensors and (self._takes_gray or mode != "L")
+
+    def tensor_from(self, source: ImagePixels | SharedPixels) -> torch.Tensor | None:
+        """Where makes_tensors_of(source.mode): the one of these pixels; None where torchvision has to make it."""
+        pixels = self._pixels_of(source, ())
+        return None if pixels is None else self._tensor_of(pixels, source.mode == "L")
+
+    def _pixels_of(self, source: Source, steps: Steps) -> NDArray[np.uint8] | None:
+        """As SampleDecoder gives them; None: what torchvision says to it, it says itself."""
         try:
             plan = self._new_plan(steps) if steps else self._plan
             draws = _thread_draws() if plan.is_random else None
             generator = _thread_generator()
             pixels = source.run(plan, None if draws is None else functools.partial(draws.begin, generator))
-        except (StepsFailedError, MemoryError, ValueError):  # what torchvision says to it, it says itself
+        except (StepsFailedError, MemoryError, ValueError):
             return None
         if draws is not None:
             draws.end(generator)
-        if self._form.sample != "pil":
-            with torch._C.DisableTorchFunction():  # what draws is noticed by a mode, which would see each call here
-                tensor = tensor_of(pixels, self._form, self._image_type)
-                return first_channel(tensor) if is_gray else tensor
-        made = image_of(pixels, image)
-        if not thread_decoder().keeps_info:
-            made.info = {}
-        return made
+        return pixels
+
+    def _tensor_of(self, pixels: NDArray[np.uint8], is_gray: bool) -> torch.Tensor:
+        with torch._C.DisableTorchFunction():  # what draws is noticed by a mode, which would see each call here
+            if not is_gray:
+                return tensor_of(pixels, self._form, self._image_type)
+            form = self._form
+            channel = first_channel(pixels, form.dtype.itemsize, is_interleaved=form.is_interleaved)
+            return tensor_of(channel, self._gray_form, self._image_type)
 
 
 def _recipe_of(image: Any) -> tuple[Source, Steps] | None:
@@ -247,15 +277,25 @@ class PythonPart:
         self._pipeline: _Pipeline | None = None
 
     def run(self, image: Any) -> Any:
-        if _is_native_input(image):
-            if not self._is_cut or (self._pipeline is not None and not self._pipeline.is_current()):
-                self._pipeline = _planned(self._transforms)
-                self._is_cut = True
-            if self._pipeline is not None:
-                return self._pipeline.run(image)
+        pipeline = self._current() if _is_native_input(image) else None
+        if pipeline is not None:
+            return pipeline.run(image)
         for transform in self._transforms:
             image = transform(image)
         return image
+
+    def tensor_maker(self, mode: str) -> Callable[[ImagePixels | SharedPixels], torch.Tensor | None] | None:
+        """Where all of it is native for images of this mode and makes tensors: what makes one of the pixels, or gives
+        None where Python has to."""
+        pipeline = self._current()
+        whole = None if pipeline is None else pipeline.whole
+        return whole.tensor_from if whole is not None and whole.makes_tensors_of(mode) else None
+
+    def _current(self) -> _Pipeline | None:
+        if not self._is_cut or (self._pipeline is not None and not self._pipeline.is_current()):
+            self._pipeline = _planned(self._transforms)
+            self._is_cut = True
+        return self._pipeline
 
 
 def _is_for(container: Any, image: Any) -> _Pipeline | None:
@@ -264,7 +304,12 @@ def _is_for(container: Any, image: Any) -> _Pipeline | None:
 
 
 def _is_native_input(image: Any) -> bool:
-    if not _is_image(image) or native_tally() is None or _pillow.is_reference() or not pillow_obeys():
+    return _is_image(image) and runs_natively()
+
+
+def runs_natively() -> bool:
+    """Whether pipelines that are called in this thread now are native where they can be."""
+    if native_tally() is None or _pillow.is_reference() or not pillow_obeys():
         return False
     try:
         check_surroundings()

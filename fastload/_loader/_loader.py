@@ -5,8 +5,8 @@ from __future__ import annotations
 import copy
 import functools
 import warnings
-from collections.abc import Callable, Iterable
-from typing import Any, Generic, Literal, TypeVar
+from collections.abc import Callable, Iterable, Sized
+from typing import Any, Generic, Literal, TypeVar, cast
 
 import torch
 import torch.utils.data
@@ -16,6 +16,7 @@ from fastload._delivery._batch_memory import BatchMemory, HostMemory, StagedMemo
 from fastload._delivery._device import PinnedMemory, is_host, open_device
 from fastload._delivery._hand_over import Delivery
 from fastload._delivery._torch_iterator import torch_iterator
+from fastload._images._array_dataset import ArrayDataset, holds_array
 from fastload._images._deferred import pillow_obeys
 from fastload._images._opener import obstacle
 from fastload._loader._explanation import Explanation
@@ -28,7 +29,7 @@ from fastload._pillow._decode_image import pil_loader
 from fastload._planning._advice import advice
 from fastload._planning._native_plans import NativePartPlan, NativePlan
 from fastload._planning._plan import LoaderPlan, in_processes, plan_loader
-from fastload._planning._verdicts import Mode, gil_advice
+from fastload._planning._verdicts import Mode, StageVerdict, gil_advice
 from fastload._process import _config
 from fastload._process._distributed import warn_of_unsharded
 from fastload._process._processors import num_auto_workers, num_available
@@ -256,6 +257,12 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             verdict = f"not native: samples are loaded in Python, by worker processes of torch's: {self.num_workers}"
             return _rows(verdict, *plan.verdicts, *self._image_rows(Mode.PYTHON), *self._device_rows(plan.mode))
         by = {0: "in the calling thread", 1: "by one thread"}.get(self.num_workers, f"by {self.num_workers} threads")
+        if plan.mode is Mode.PYTHON and self._is_array_native():
+            verdict = f"partly native: samples are made natively of the data set's array, {by}"
+            num_samples = len(cast(Sized, self.dataset))
+            source = StageVerdict("source", f"{type(self.dataset).__name__}, {num_samples} samples in an array")
+            rows = [source, *plan.verdicts[1:]]
+            return _rows(verdict, *rows, *self._sharing_rows(plan.mode), *self._device_rows(plan.mode))
         verdict = {
             Mode.NATIVE: f"native: batches are read, decoded and transformed {by}",
             Mode.PARTLY_NATIVE: f"partly native: samples are {_native_work(plan)}, {by}",
@@ -271,6 +278,11 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             *advice(self, plan.mode, plan.source, plan.transform),
             *filter(None, [gil_advice(DataLoader.stats(self))]),
         )
+
+    def _is_array_native(self) -> bool:
+        """Whether the workers make samples of an array without the Python of torchvision's data set."""
+        is_known = self.num_workers > 0 and self._images_obstacle() is None and holds_array(self.dataset)
+        return is_known and ArrayDataset(self.dataset).is_native()
 
     def _image_rows(self, mode: Mode) -> list[str]:
         if self.num_workers == 0 or mode is not Mode.PYTHON:

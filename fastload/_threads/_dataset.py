@@ -11,6 +11,7 @@ from typing import Any
 
 from torch.utils.data import IterableDataset, Subset
 
+from fastload._images._array_dataset import ArrayDataset, holds_array, innermost
 from fastload._threads._counters import ThreadCounters
 from fastload._threads._fetcher import BatchFetcher, EndOfStreamError
 from fastload._threads._random_stream import RandomKey, RandomStream
@@ -35,13 +36,6 @@ class DatasetPlan:
     drop_last: bool
     counters: ThreadCounters
     lock: contextlib.AbstractContextManager[Any] | None = None
-
-
-def innermost(dataset: Any) -> Any:
-    """What is in torch's own Subsets, of which there may be several around each other."""
-    while type(dataset) is Subset:
-        dataset = dataset.dataset
-    return dataset
 
 
 def make_dataset_fetcher(
@@ -81,6 +75,7 @@ class MapFetcher:
         # A dataset with __getitems__ is asked for the samples of a batch all at once. torch's own Subset only passes
         # that on, so it counts as what is in it.
         self._takes_whole_batches = bool(getattr(innermost(code.dataset), "__getitems__", None))
+        self._array = ArrayDataset(code.dataset) if holds_array(code.dataset) else None
         self._tally = _Tally(plan.counters)
 
     def fetch(self, indices: Any, key: RandomKey, epoch: int, is_abandoned: Callable[[], bool]) -> Any:
@@ -102,28 +97,29 @@ class MapFetcher:
 
     def _samples(self, indices: Any, key: RandomKey, is_abandoned: Callable[[], bool]) -> Any:
         if not self._plan.is_batched:
-            return self._load(indices, key)
+            return self._load(self._code.dataset, indices, key)
         if self._takes_whole_batches:
             return self._load_all(indices, key)
         find_in_subsets(self._code.dataset, indices)
+        dataset = self._code.dataset if self._array is None else self._array.natively()
         if self._plan.lock is not None or self._stream.begins_with_sample:
-            return [self._load(index, key) for index in wanted(indices, is_abandoned)]
-        return self._load_each(indices, is_abandoned)
+            return [self._load(dataset, index, key) for index in wanted(indices, is_abandoned)]
+        return self._load_each(dataset, indices, is_abandoned)
 
-    def _load(self, index: Any, key: RandomKey) -> Any:
+    def _load(self, dataset: Any, index: Any, key: RandomKey) -> Any:
         self._stream.begin_sample(key, index)
         begin = time.perf_counter()
         try:
             with self._plan.lock or NO_LOCK, self._stream.mode():
-                sample = self._code.dataset[index]
+                sample = dataset[index]
         except StopIteration as error:
             raise _silent_end(f"dataset[{index!r}]") from error
         self._tally.add(1, begin)
         return sample
 
-    def _load_each(self, indices: Any, is_abandoned: Callable[[], bool]) -> list[Any]:
+    def _load_each(self, dataset: Any, indices: Any, is_abandoned: Callable[[], bool]) -> list[Any]:
         """As _load() does for each; for a batch of small samples that costs more than they do."""
-        dataset, samples, index = self._code.dataset, [], None
+        samples, index = [], None
         begin = time.perf_counter()
         try:
             with self._stream.mode():

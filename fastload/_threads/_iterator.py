@@ -19,10 +19,11 @@ import torch
 from fastload._delivery._hand_over import Delivery
 from fastload._delivery._thread_order import DeviceOrder
 from fastload._errors import ForkedProcessError
+from fastload._images._array_dataset import innermost
 from fastload._process._base_iterator import BaseIterator
 from fastload._process._exit import LiveObjects, exit_state
 from fastload._threads._counters import ThreadCounters
-from fastload._threads._dataset import IterableFetcher, innermost
+from fastload._threads._dataset import IterableFetcher
 from fastload._threads._dataset_lock import lock_of
 from fastload._threads._fetcher import EndOfStreamError, FetcherFactory
 from fastload._threads._inherited import without_inference
