@@ -405,7 +405,8 @@ PROGRAMS: dict[str, Callable[[Any], Any]] = {
     "filter": lambda image: image.filter(ImageFilter.GaussianBlur(1.5)),
     "filter box": lambda image: image.convert("RGB").filter(ImageFilter.BoxBlur(2)),
     "filter kernel": lambda image: image.convert("RGB").filter(ImageFilter.SHARPEN),
-    "effect_spread": lambda image: image.effect_spread(0),
+    # Of other modes than these Pillow reads memory that is not the image's.
+    "effect_spread": lambda image: (image if image.mode == "L" else image.convert("RGB")).effect_spread(0),
     "draw": _drawn,
     "draft": _draft,
     "draft behind load": _draft_after_load,
