@@ -40,6 +40,13 @@ struct HostBuffer {
     std::shared_ptr<BufferPool::Buffer> buffer;
 };
 
+std::unique_ptr<HostBuffer> allocate_from(BufferPool& pool, std::size_t size_bytes) {
+    auto host_buffer = std::make_unique<HostBuffer>();
+    host_buffer->buffer = without_gil([&] { return pool.allocate(std::max<std::size_t>(size_bytes, 1)); });
+    if (host_buffer->buffer == nullptr) throw std::bad_alloc();
+    return host_buffer;
+}
+
 NativeWorkerOptions options_of(std::uint64_t max_file_bytes, std::uint64_t max_pixels, bool is_native_jpeg_allowed) {
     NativeWorkerOptions options;
     options.max_file_bytes = max_file_bytes;
@@ -71,10 +78,7 @@ class EngineHandle {
 
     std::unique_ptr<HostBuffer> allocate(std::size_t size_bytes) {
         check_process(engine_.core());
-        auto host_buffer = std::make_unique<HostBuffer>();
-        host_buffer->buffer = without_gil([&] { return pool_.allocate(std::max<std::size_t>(size_bytes, 1)); });
-        if (host_buffer->buffer == nullptr) throw std::bad_alloc();
-        return host_buffer;
+        return allocate_from(pool_, size_bytes);
     }
 
     py::object open_iteration(std::shared_ptr<SampleIndex> index, const Plans& views, std::uint64_t seed,
@@ -318,6 +322,11 @@ void bind_engine(py::module_& m) {
         .def_property_readonly(
             "address", [](const HostBuffer& host) { return reinterpret_cast<std::uintptr_t>(host.buffer->data); })
         .def_property_readonly("nbytes", [](const HostBuffer& host) { return host.buffer->size; });
+
+    py::class_<BufferPool>(m, "BufferPool", "Memory that is used again; at most max_free_buffers wait for that.")
+        .def(py::init<std::size_t>(), py::arg("max_free_buffers"))
+        .def("allocate", &allocate_from, py::arg("nbytes"))
+        .def_property_readonly("bytes_held", &BufferPool::bytes_held);
 
     py::class_<EngineHandle>(m, "Engine")
         .def(py::init<std::size_t, std::size_t, std::uint64_t, std::uint64_t, bool>(), py::kw_only(),

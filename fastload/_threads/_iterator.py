@@ -22,6 +22,7 @@ from fastload._errors import ForkedProcessError
 from fastload._images._array_dataset import innermost
 from fastload._process._base_iterator import BaseIterator
 from fastload._process._exit import LiveObjects, exit_state
+from fastload._threads._collate_memory import CollateMemory
 from fastload._threads._counters import ThreadCounters
 from fastload._threads._dataset import IterableFetcher
 from fastload._threads._dataset_lock import lock_of
@@ -84,7 +85,9 @@ class LoaderThreads:
         running = [group for group in self._groups.all() if group.is_running]
         pending = [task for group in running for task in tuple(group.pending)]
         depth = sum(task.is_done for task in pending)
-        return {**self.counters.snapshot(), "batches_in_flight": len(pending), "queue_depth": depth}
+        held = sum(group.memory.bytes_held for group in running)
+        now = {"batches_in_flight": len(pending), "queue_depth": depth, "bytes_held": held}
+        return {**self.counters.snapshot(), **now}
 
 
 @dataclass(frozen=True)
@@ -169,6 +172,7 @@ class ThreadIterator(BaseIterator):
             self._counters,
             None if self._pin is None else setter_of_current_device(),
             plan.native_images,
+            CollateMemory(plan.max_batches),
         )
         if plan.copied:
             self._threads.look_at_globals(plan.code)

@@ -20,6 +20,7 @@ import torch
 import torch.utils.data
 from torch.utils.data._utils import collate, worker
 
+from fastload._threads._collate_memory import WorkerMemory
 from fastload._worker_state._generators import WorkerGenerators
 
 TakeGenerator = Callable[[], torch.Generator]
@@ -32,10 +33,12 @@ class WorkerGlobals:
     Attributes:
         info: What get_worker_info() tells.
         generator: Takes the place of the process's one.
+        memory: That default_collate writes batches to; None: torch's allocator's.
     """
 
     info: worker.WorkerInfo
     generator: torch.Generator
+    memory: WorkerMemory | None = None
 
 
 class _ThisThread(threading.local):
@@ -103,8 +106,10 @@ def _new_shared(
 ) -> Any:
     """default_collate writes a worker's batch into memory that processes share; here is one process."""
     # Between default_collate and this are three functions of torch and what they call now.
-    is_asked_by_collate = of_thread is not None and sys._getframe(4).f_globals is vars(collate)
-    return cls(size, **options) if is_asked_by_collate else torchs_own(cls, size, **options)
+    if of_thread is None or sys._getframe(4).f_globals is not vars(collate):
+        return torchs_own(cls, size, **options)
+    memory = of_thread.memory if torch.device(options.get("device") or "cpu").type == "cpu" else None
+    return cls(size, **options) if memory is None else memory.storage(cls, size)
 
 
 def _of_generator(

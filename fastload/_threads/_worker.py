@@ -22,6 +22,7 @@ from fastload._images._hand_over import make_pixels
 from fastload._images._opener import native_images
 from fastload._images._tally import ImageTally
 from fastload._process._exit import DaemonThread
+from fastload._threads._collate_memory import CollateMemory, WorkerMemory
 from fastload._threads._counters import ThreadCounters
 from fastload._threads._fetcher import BatchFetcher, EndOfStreamError, FetcherFactory
 from fastload._threads._gil_watch import GilWatch
@@ -56,6 +57,7 @@ class WorkerPlan:
         order: Of what is given to a device.
         counters: To add to.
         native_images: Whether JPEG files that the user's code opens with Pillow are decoded natively.
+        memory: Of batches.
     """
 
     make_fetcher: FetcherFactory
@@ -68,6 +70,7 @@ class WorkerPlan:
     counters: ThreadCounters
     set_device: Callable[[], Any] | None
     native_images: bool
+    memory: CollateMemory
 
 
 class Ender:
@@ -104,7 +107,8 @@ class Worker:
         self.context = own_context()
         self.generators = WorkerGenerators(plan.base_seed, number)
         info = worker_info(number, plan.num_workers, plan.base_seed + number, own.code.dataset, self.generators)
-        self.globals = WorkerGlobals(info, self.generators.torch)
+        self._memory = WorkerMemory(plan.memory)
+        self.globals = WorkerGlobals(info, self.generators.torch, self._memory)
         self.gil_watch = GilWatch(plan.counters)
         self._plan = plan
         self._own = own
@@ -144,6 +148,7 @@ class Worker:
             if self._problem is not None:
                 raise self._problem
             self._plan.order.enter()
+            self._memory.begin_batch()
             fetcher: BatchFetcher = self._own.fetcher
             try:
                 with self._own.watched(), self.generators.entered():

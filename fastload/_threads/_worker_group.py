@@ -47,6 +47,7 @@ class WorkerGroup:
         self.ender = ender
         self.order = plan.order
         self.counters = plan.counters
+        self.memory = plan.memory
         self.pending: deque[Task] = deque()  # in the order in which they are delivered
         self.thread_state = ThreadState()
         self._in_order = in_order

@@ -66,6 +66,63 @@ def test_a_buffer_comes_back_when_its_last_view_dies(run_loader_child: RunChild)
     )
 
 
+ENLARGED = """
+        def enlarged(image):
+            return image.repeat(1, 8, 8)  # 0.8 MB, so that batches have memory of their own
+"""
+
+
+@pytest.mark.smoke
+def test_batches_that_python_collates_cause_few_page_faults_once_warm(run_loader_child: RunChild) -> None:
+    result = run_loader_child(
+        f"""{ENLARGED}
+        loader = make_python_part_loader(1, enlarged, repeats=80, batch_size=48, persistent_workers=True)
+        for _ in loader:
+            pass
+        gc.collect()
+        gc.disable()
+        iterator = iter(loader)
+        for _ in range(6):
+            next(iterator)
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        for _ in range(10):
+            next(iterator)
+        print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+        assert 0 < loader.stats().bytes_held < 2**30
+        """,
+        timeout=60,
+    )
+    # Fresh memory for 10 batches of 48 images would fault 92,000 times.
+    assert int(result.stdout) < 9_000
+
+
+def test_batches_that_python_collates_never_change_and_their_memory_comes_back(run_loader_child: RunChild) -> None:
+    run_loader_child(
+        f"""{ENLARGED}
+        def views(image):
+            return enlarged(image), enlarged(image) + 1
+
+        held, sums = [], []
+        for images, labels in make_python_part_loader(2, views, repeats=40, batch_size=16):
+            held.append((images, labels))
+            sums.append([hashlib.md5(view.numpy().tobytes()).hexdigest() for view in images])
+        assert [[hashlib.md5(view.numpy().tobytes()).hexdigest() for view in images] for images, _ in held] == sums
+        view = held[0][0][1][3, :, 10:20]
+        copy, addresses = view.clone(), {{one.data_ptr() for images, _ in held for one in images}}
+        assert len(addresses) == 2 * len(held)
+        del held, images
+        loader, again = make_python_part_loader(2, enlarged, repeats=40, batch_size=16), []
+        for images, _ in loader:
+            again.append(images.data_ptr())
+            assert loader.stats().bytes_held > 0
+            del images
+        assert len(set(again)) < 10 < len(again)
+        assert torch.equal(view, copy)
+        """,
+        timeout=60,
+    )
+
+
 def test_eight_threads_cost_little_memory_no_shared_memory_and_no_process(run_loader_child: RunChild) -> None:
     result = run_loader_child(
         """
