@@ -41,6 +41,7 @@ class LoaderStats:
         pageable_allocations: How often page-locked memory could not be had and pageable memory was taken.
         gil_checks: How often a thread that runs Python looked whether another one held the GIL.
         gil_held: How often one did.
+        gil_wait_seconds: How long it waited for the GIL then, in all.
     """
 
     samples_native: int = 0
@@ -68,6 +69,7 @@ class LoaderStats:
     pageable_allocations: int = 0
     gil_checks: int = 0
     gil_held: int = 0
+    gil_wait_seconds: float = 0.0
 
     def __post_init__(self) -> None:
         for name in ("fallback_reasons", "image_fallback_reasons", "stage_seconds"):
@@ -102,6 +104,15 @@ class LoaderStats:
         Near 1: threads do not run in parallel, because the dataset's own Python takes all the time there is.
         """
         return self.gil_held / self.gil_checks if self.gil_checks else 0.0
+
+    @property
+    def mean_gil_wait_seconds(self) -> float:
+        """How long a thread waits on average until it gets the GIL; 0.0 where none looked.
+
+        The thread that trains waits as long each time that it comes back from an operation of torch's or from a file:
+        5 ms at most (`sys.getswitchinterval()`) for each thread that computes in Python.
+        """
+        return self.gil_wait_seconds / self.gil_checks if self.gil_checks else 0.0
 
     def as_dict(self) -> dict[str, Any]:
         """The fields as plain dicts and numbers, for logging as JSON."""

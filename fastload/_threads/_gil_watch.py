@@ -17,7 +17,7 @@ class GilWatch:
     """The looks of one thread. Not thread-safe.
 
     Args:
-        counters: To add to: gil_checks, gil_held.
+        counters: To add to: gil_checks, gil_held, gil_wait_seconds.
     """
 
     def __init__(self, counters: ThreadCounters) -> None:
@@ -28,6 +28,6 @@ class GilWatch:
         """Called between samples; does nothing most of the time."""
         if time.monotonic() < self._next:
             return
-        is_held = _native.gil_wait_seconds() > _HELD_SECONDS
-        self._counters.add({"gil_checks": 1, "gil_held": int(is_held)})
+        waited = _native.gil_wait_seconds()
+        self._counters.add({"gil_checks": 1, "gil_held": int(waited > _HELD_SECONDS), "gil_wait_seconds": waited})
         self._next = time.monotonic() + _INTERVAL_SECONDS

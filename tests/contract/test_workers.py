@@ -645,6 +645,7 @@ def test_a_dataset_that_holds_the_gil_is_noticed_and_explained() -> None:
     stats = loader.stats()
     assert stats.gil_checks >= 10
     assert stats.gil_held_share > 0.7
+    assert stats.mean_gil_wait_seconds > 0.001  # a loop in Python lets go of it after 5 ms
     row = loader.explain().splitlines()[-1]
     assert row.strip().startswith("GIL        held ")
     assert f"held {stats.gil_held_share:.0%} of the time" in row
