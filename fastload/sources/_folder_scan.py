@@ -200,7 +200,7 @@ class FolderScan:
         state = (status.st_mtime_ns, status.st_ctime_ns, _signed(status.st_ino))
         fd = os.open(self._root, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            flags = self._flags(state, _native.file_system_kind(fd))
+            flags = self._flags(state, _native.is_on_fuse(fd))
         finally:
             os.close(fd)
         directories = []
@@ -244,7 +244,7 @@ class FolderScan:
             return
         directory.listing = listing = Listing(
             found["state"],
-            self._flags(found["state"], found["file_system"]) | (IS_UNSURE if found["has_unresolved_link"] else 0),
+            self._flags(found["state"], found["is_on_fuse"]) | (IS_UNSURE if found["has_unresolved_link"] else 0),
             [(os.fsdecode(name), is_link) for name, is_link in found["directories"]],
             np.frombuffer(found["names"], dtype=np.uint8),
             found["name_ends"],
@@ -255,10 +255,10 @@ class FolderScan:
                 names = [name for name in names if name.lower().endswith(self._extensions)]
             listing.set_file_names(sorted(names))
 
-    def _flags(self, state: tuple[int, int, int], file_system: str) -> int:
+    def _flags(self, state: tuple[int, int, int], is_on_fuse: bool) -> int:
         mtime_ns, ctime_ns, _ = state
         is_recent = self._begin_ns - max(mtime_ns, ctime_ns) < SETTLED_AFTER_NS
-        return (IS_RECENT if is_recent else 0) | (IS_ON_FUSE if file_system == "fuse" else 0)
+        return (IS_RECENT if is_recent else 0) | (IS_ON_FUSE if is_on_fuse else 0)
 
     def _warn_of_unlisted(self) -> None:
         if not self._unlisted:
