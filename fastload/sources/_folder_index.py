@@ -8,10 +8,10 @@ file, and the one that writes last wins.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
 import warnings
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -28,6 +28,7 @@ from fastload.sources._folder_table import (
     ForeignIndexError,
     pack,
 )
+from fastload.sources._scan_threads import ScanThreads
 
 IndexMode = Literal["auto", "trust", "off"]
 _DISTRUSTED = {"auto": IS_RECENT | IS_UNSURE | IS_ON_FUSE, "trust": IS_RECENT | IS_UNSURE}
@@ -75,10 +76,9 @@ def changed_directories(table: FolderTable, distrusted: int) -> list[int]:
     if count <= _FEW_DIRECTORIES:
         return table.index.changed_directories(0, count, distrusted)
     bounds = [count * part // NUM_THREADS for part in range(NUM_THREADS + 1)]
-    with ThreadPoolExecutor(NUM_THREADS) as threads:
-        parts = threads.map(
-            lambda begin, end: table.index.changed_directories(begin, end, distrusted), bounds[:-1], bounds[1:]
-        )
+    parts_of_table = list(itertools.pairwise(bounds))
+    with ScanThreads(NUM_THREADS) as threads:
+        parts = threads.map(lambda part: table.index.changed_directories(*part, distrusted), parts_of_table)
         return [number for part in parts for number in part]
 
 

@@ -7,7 +7,6 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import accumulate
 
@@ -23,6 +22,7 @@ from fastload.sources._folder_table import (
     FolderArrays,
     FolderTable,
 )
+from fastload.sources._scan_threads import ScanThreads
 
 # os.path works on the strings as given; pathlib would normalise them and so change the samples.
 # ruff: noqa: PTH110, PTH116, PTH118, PTH120
@@ -169,12 +169,8 @@ class FolderScan:
         ]
         if not classes:
             raise FileNotFoundError(f"Couldn't find any class folder in {self._root}.")
-        with ThreadPoolExecutor(NUM_THREADS) as threads:
-            try:
-                by_class = self._walk(classes, threads)
-            except BaseException:  # an interrupt waits for the directories being listed, not for all
-                threads.shutdown(wait=False, cancel_futures=True)
-                raise
+        with ScanThreads(NUM_THREADS) as threads:
+            by_class = self._walk(classes, threads)
         self._warn_of_unlisted()
         for directories in by_class:
             directories.sort(key=lambda directory: directory.name)
@@ -182,7 +178,7 @@ class FolderScan:
                 _select_files(directories, is_valid_file)
         return _arrays(root, by_class)
 
-    def _walk(self, classes: Sequence[Directory], threads: ThreadPoolExecutor) -> list[list[Directory]]:
+    def _walk(self, classes: Sequence[Directory], threads: ScanThreads) -> list[list[Directory]]:
         """The directories of each class, itself included, in any order."""
         by_class: list[list[Directory]] = [[] for _ in classes]
         level = list(enumerate(classes))
@@ -212,7 +208,7 @@ class FolderScan:
                     flags |= IS_UNSURE
         return Listing(state, flags, directories)
 
-    def _list(self, directories: Sequence[Directory], threads: ThreadPoolExecutor) -> None:
+    def _list(self, directories: Sequence[Directory], threads: ScanThreads) -> None:
         """Gives each its listing, where it is known without asking the system."""
         to_list = []
         for directory in directories:

@@ -16,7 +16,6 @@ import time
 import warnings
 import zlib
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 from typing import Any
@@ -36,6 +35,7 @@ from fastload.sources._folder_index import IndexMode, index_file, read_folder
 from fastload.sources._folder_scan import FolderScan
 from fastload.sources._folder_table import FolderTable
 from fastload.sources._image_folder import IMG_EXTENSIONS
+from fastload.sources._scan_threads import ScanThreads
 
 NAMES = ["a/1.jpg", "a/2.png", "a/sub/1.jpg", "a/sub/deep/1.jpg", "b/1.jpg", "b/x.txt", "c/only/1.JPEG"]
 NUM_DIRECTORIES = 7
@@ -753,7 +753,7 @@ def test_an_interrupt_ends_the_listing(tmp_path: Path, cache: Path, monkeypatch:
     root = make_tree(tmp_path / "data", [f"c{number:03}/1.jpg" for number in range(640)])
     asked = []
     is_cancelled = threading.Event()
-    ask_system, shutdown = FolderScan._ask_system, ThreadPoolExecutor.shutdown
+    ask_system, leave = FolderScan._ask_system, ScanThreads.__exit__
 
     def slow(self: FolderScan, directories: Any) -> Any:
         asked.append(directories)
@@ -763,13 +763,13 @@ def test_an_interrupt_ends_the_listing(tmp_path: Path, cache: Path, monkeypatch:
     def interrupted(self: FolderScan, directory: Any, found: Any) -> None:
         raise KeyboardInterrupt
 
-    def cancel(self: ThreadPoolExecutor, **options: Any) -> None:
-        shutdown(self, **options)
+    def cancel(self: ScanThreads, *error: Any) -> None:
+        leave(self, *error)
         is_cancelled.set()
 
     monkeypatch.setattr(FolderScan, "_ask_system", slow)
     monkeypatch.setattr(FolderScan, "_take", interrupted)
-    monkeypatch.setattr(ThreadPoolExecutor, "shutdown", cancel)
+    monkeypatch.setattr(ScanThreads, "__exit__", cancel)
     with pytest.raises(KeyboardInterrupt):
         ImageFolder(root)
     assert len(asked) <= _folder_scan.NUM_THREADS + 1  # of 64 pieces of work
