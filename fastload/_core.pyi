@@ -330,7 +330,7 @@ class FolderIndex(SampleIndex):
 class FolderListing(TypedDict):
     errno: int
     state: tuple[int, int, int]
-    file_system: Literal["local", "fuse", "other"]
+    is_on_fuse: bool
     directories: list[tuple[bytes, bool]]
     names: bytes
     name_ends: NDArray[np.uint32]
@@ -338,7 +338,7 @@ class FolderListing(TypedDict):
     has_unresolved_link: bool
 
 def list_directories(paths: Sequence[bytes], extensions: Sequence[bytes]) -> list[FolderListing]: ...
-def file_system_kind(fd: int) -> Literal["local", "fuse", "other"]: ...
+def is_on_fuse(fd: int) -> bool: ...
 
 # bind_engine.cpp, and bind_iteration.cpp for what one iteration has
 class StatusFailure(TypedDict):

@@ -168,18 +168,6 @@ std::vector<std::size_t> changed_directories(const FolderIndex& index, std::size
     return without_gil([&] { return index.changed_directories(begin, end, distrusted); });
 }
 
-const char* name_of(FileSystemKind kind) {
-    switch (kind) {
-        case FileSystemKind::kLocal:
-            return "local";
-        case FileSystemKind::kFuse:
-            return "fuse";
-        case FileSystemKind::kOther:
-            break;
-    }
-    return "other";
-}
-
 py::dict describe(const DirectoryListing& listing) {
     py::list directories;
     for (const Subdirectory& directory : listing.directories) {
@@ -188,7 +176,7 @@ py::dict describe(const DirectoryListing& listing) {
     py::dict fields;
     fields["errno"] = listing.system_errno;
     fields["state"] = py::make_tuple(listing.state.mtime_ns, listing.state.ctime_ns, listing.state.inode);
-    fields["file_system"] = name_of(listing.file_system);
+    fields["is_on_fuse"] = listing.is_on_fuse;
     fields["directories"] = std::move(directories);
     fields["names"] = py::bytes(listing.file_names);
     fields["name_ends"] =
@@ -232,7 +220,7 @@ void bind_sources(py::module_& m) {
 
     m.def("list_directories", &list_directories, py::arg("paths"), py::arg("extensions"),
           "Lists each directory with the GIL released; FolderListing in fastload/_core.pyi says what of it.");
-    m.def("file_system_kind", [](int fd) { return name_of(file_system_kind(fd)); }, py::arg("fd"));
+    m.def("is_on_fuse", &is_on_fuse, py::arg("fd"));
 }
 
 }  // namespace fastload

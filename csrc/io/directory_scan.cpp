@@ -17,14 +17,7 @@
 namespace fastload {
 namespace {
 
-// linux/magic.h has most of these, but not of every age.
-constexpr std::uint32_t kExt = 0xEF53;
-constexpr std::uint32_t kXfs = 0x58465342;
-constexpr std::uint32_t kBtrfs = 0x9123683E;
-constexpr std::uint32_t kZfs = 0x2FC12FC1;
-constexpr std::uint32_t kF2fs = 0xF2F52010;
-constexpr std::uint32_t kTmpfs = 0x01021994;
-constexpr std::uint32_t kOverlay = 0x794C7630;
+// linux/magic.h has it, but not of every age.
 constexpr std::uint32_t kFuse = 0x65735546;
 
 struct CloseDirectory {
@@ -128,23 +121,9 @@ bool read_state(const std::string& path, DirectoryState* state) noexcept {
     return true;
 }
 
-FileSystemKind file_system_kind(int fd) noexcept {
+bool is_on_fuse(int fd) noexcept {
     struct statfs facts = {};
-    if (::fstatfs(fd, &facts) != 0) return FileSystemKind::kOther;
-    switch (static_cast<std::uint32_t>(facts.f_type)) {
-        case kExt:
-        case kXfs:
-        case kBtrfs:
-        case kZfs:
-        case kF2fs:
-        case kTmpfs:
-        case kOverlay:
-            return FileSystemKind::kLocal;
-        case kFuse:
-            return FileSystemKind::kFuse;
-        default:
-            return FileSystemKind::kOther;
-    }
+    return ::fstatfs(fd, &facts) == 0 && static_cast<std::uint32_t>(facts.f_type) == kFuse;
 }
 
 DirectoryListing list_directory(const std::string& path, const std::vector<std::string>& extensions) {
@@ -155,7 +134,7 @@ DirectoryListing list_directory(const std::string& path, const std::vector<std::
     if (::fstat(fd, &facts) != 0) return failed(errno);
     DirectoryListing listing;
     listing.state = state_of(facts);
-    listing.file_system = file_system_kind(fd);
+    listing.is_on_fuse = is_on_fuse(fd);
     for (;;) {
         errno = 0;
         const dirent* const entry = ::readdir(directory.get());

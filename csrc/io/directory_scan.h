@@ -22,14 +22,9 @@ struct DirectoryState {
 // The state of the directory at `path`, links followed; false where there is none.
 bool read_state(const std::string& path, DirectoryState* state) noexcept;
 
-// How far what a file system says of itself can be relied on.
-enum class FileSystemKind : std::uint8_t {
-    kLocal,  // of this machine: a file that is mapped stays readable
-    kFuse,   // a program's: some do not move a directory's mtime when its contents change
-    kOther,  // a network's, or not known
-};
-
-FileSystemKind file_system_kind(int fd) noexcept;
+// Whether the file lies on a file system that is a program: some of these do not move a directory's mtime when its
+// contents change.
+bool is_on_fuse(int fd) noexcept;
 
 struct Subdirectory {
     std::string name;
@@ -39,7 +34,7 @@ struct Subdirectory {
 struct DirectoryListing {
     int system_errno = 0;  // why it could not be listed, and then all else is empty; or 0
     DirectoryState state;  // from before the first name was read
-    FileSystemKind file_system = FileSystemKind::kOther;
+    bool is_on_fuse = false;
     std::vector<Subdirectory> directories;  // in the system's order
     // What is not a directory, links to nowhere included: names one after the other, and where each ends.
     std::string file_names;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string_view>
+#include <unordered_set>
 #include <utility>
 
 namespace fastload {
@@ -11,17 +13,69 @@ bool is_inside(std::int64_t begin, std::int64_t end, std::size_t size) noexcept 
     return 0 <= begin && begin <= end && static_cast<std::uint64_t>(end) <= size;
 }
 
-// Whether the names of one directory lie inside of it, none longer than `max_name_bytes`.
+bool is_dots(std::string_view name) noexcept { return name == "." || name == ".."; }
+
+// Whether a path made with `text` can only lead down.
+bool is_name(std::string_view text) noexcept { return !text.empty() && !is_dots(text); }
+
+std::string_view text_of(ByteSpan bytes) noexcept {
+    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+// Whether the names of one directory fill its part of the names, each is a name, and none is longer than
+// `max_name_bytes`.
 bool has_valid_names(const FolderArrays& arrays, std::size_t directory, std::size_t max_name_bytes) noexcept {
     const DirectoryStart& start = arrays.starts[directory];
     const DirectoryStart& end = arrays.starts[directory + 1];
+    const auto num_bytes = static_cast<std::uint64_t>(end.name_byte - start.name_byte);
+    const char* const names = text_of(arrays.names).data() + start.name_byte;
     std::uint64_t previous = 0;
     for (std::int64_t sample = start.sample; sample < end.sample; ++sample) {
         const std::uint64_t name_end = arrays.name_ends[static_cast<std::size_t>(sample)];
-        if (name_end < previous || name_end - previous > max_name_bytes) return false;
+        if (name_end < previous || name_end > num_bytes) return false;
+        const std::uint64_t name_bytes = name_end - previous;
+        if (name_bytes > max_name_bytes || !is_name({names + previous, name_bytes})) return false;
         previous = name_end;
     }
-    return previous <= static_cast<std::uint64_t>(end.name_byte - start.name_byte);
+    return previous == num_bytes;
+}
+
+bool has_byte(ByteSpan bytes, char byte) noexcept {
+    return !bytes.is_empty() && std::memchr(bytes.data(), byte, bytes.size()) != nullptr;
+}
+
+// The path of a directory without the '/' at its end; that of the root, and one without that '/', is empty.
+std::string_view path_of(const FolderArrays& arrays, std::size_t directory) noexcept {
+    const auto begin = static_cast<std::size_t>(arrays.starts[directory].path_byte);
+    const auto end = static_cast<std::size_t>(arrays.starts[directory + 1].path_byte);
+    const std::string_view path = text_of(arrays.paths).substr(begin, end - begin);
+    return path.empty() || path.back() != '/' ? std::string_view() : path.substr(0, path.size() - 1);
+}
+
+// Whether the directories are the root, which has no files, and below it class after class, numbered from 0: the
+// class's folder and then what is in it, each directory once and behind the one that it is in.
+bool is_tree(const FolderArrays& arrays) {
+    if (arrays.directories[0].label != -1 || arrays.starts[1].sample != 0 || arrays.starts[1].path_byte != 0) {
+        return false;
+    }
+    std::unordered_set<std::string_view> known;
+    known.reserve(arrays.directories.size());
+    std::string_view class_name;
+    std::int64_t label = -1;
+    for (std::size_t i = 1; i < arrays.directories.size(); ++i) {
+        const std::string_view path = path_of(arrays, i);
+        const std::size_t slash = path.rfind('/');
+        if (slash == std::string_view::npos) {
+            class_name = path;
+            ++label;
+        } else if (path.substr(0, path.find('/')) != class_name || known.count(path.substr(0, slash)) == 0) {
+            return false;
+        }
+        // npos + 1 is 0
+        if (!is_name(path.substr(slash + 1)) || arrays.directories[i].label != label) return false;
+        if (!known.insert(path).second) return false;
+    }
+    return true;
 }
 
 std::size_t append(ByteSpan part, std::size_t size, PathBuffer* buffer) noexcept {
@@ -34,10 +88,18 @@ std::size_t append(ByteSpan part, std::size_t size, PathBuffer* buffer) noexcept
 FolderIndex::FolderIndex(std::string root, const FolderArrays& arrays, std::shared_ptr<const void> owner)
     : root_(std::move(root)), arrays_(arrays), owner_(std::move(owner)) {}
 
-bool FolderIndex::is_valid(std::size_t root_bytes, const FolderArrays& arrays) noexcept {
+bool FolderIndex::is_valid(std::size_t root_bytes, const FolderArrays& arrays) {
     const std::size_t num_directories = arrays.directories.size();
-    if (arrays.starts.size() != num_directories + 1 || arrays.starts[0].sample != 0) return false;
-    if (arrays.starts[num_directories].sample != static_cast<std::int64_t>(arrays.name_ends.size())) return false;
+    if (num_directories == 0 || arrays.starts.size() != num_directories + 1) return false;
+    const DirectoryStart& first = arrays.starts[0];
+    const DirectoryStart& last = arrays.starts[num_directories];
+    if (first.sample != 0 || first.name_byte != 0 || first.path_byte != 0) return false;
+    if (last.sample != static_cast<std::int64_t>(arrays.name_ends.size()) ||
+        last.name_byte != static_cast<std::int64_t>(arrays.names.size()) ||
+        last.path_byte != static_cast<std::int64_t>(arrays.paths.size())) {
+        return false;
+    }
+    if (has_byte(arrays.names, '/') || has_byte(arrays.names, '\0') || has_byte(arrays.paths, '\0')) return false;
     for (std::size_t i = 0; i < num_directories; ++i) {
         const DirectoryStart& start = arrays.starts[i];
         const DirectoryStart& end = arrays.starts[i + 1];
@@ -50,7 +112,7 @@ bool FolderIndex::is_valid(std::size_t root_bytes, const FolderArrays& arrays) n
         if (path_bytes > sizeof(PathBuffer)) return false;
         if (!has_valid_names(arrays, i, sizeof(PathBuffer) - path_bytes)) return false;
     }
-    return true;
+    return is_tree(arrays);
 }
 
 std::int64_t FolderIndex::num_samples() const noexcept { return static_cast<std::int64_t>(arrays_.name_ends.size()); }
@@ -88,7 +150,7 @@ std::vector<std::size_t> FolderIndex::changed_directories(std::size_t begin, std
 std::string FolderIndex::directory_path(std::size_t directory) const {
     const auto begin = static_cast<std::size_t>(arrays_.starts[directory].path_byte);
     const auto end = static_cast<std::size_t>(arrays_.starts[directory + 1].path_byte);
-    return root_ + std::string(reinterpret_cast<const char*>(arrays_.paths.data()) + begin, end - begin);
+    return root_ + std::string(text_of(arrays_.paths).substr(begin, end - begin));
 }
 
 }  // namespace fastload

@@ -45,8 +45,10 @@ class FolderIndex final : public SampleIndex {
     // `root` stands before every path. `owner` keeps the arrays alive. The caller has checked them with is_valid.
     FolderIndex(std::string root, const FolderArrays& arrays, std::shared_ptr<const void> owner);
 
-    // True where all lies inside of the arrays and every path fits a PathBuffer. Linear in the number of files.
-    static bool is_valid(std::size_t root_bytes, const FolderArrays& arrays) noexcept;
+    // True where all lies inside of the arrays, every path fits a PathBuffer and leads to below `root`, and the
+    // directories are the root and below it class after class, labelled from 0 on. Linear in the number of files and of
+    // directories. May throw std::bad_alloc.
+    static bool is_valid(std::size_t root_bytes, const FolderArrays& arrays);
 
     std::int64_t num_samples() const noexcept override;
     ByteSpan path(std::int64_t sample_index, PathBuffer* buffer) const noexcept override;

@@ -7,18 +7,17 @@ file, and the one that writes last wins.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
+import itertools
 import os
-import secrets
 import warnings
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from fastload._process import _config
+from fastload.sources._cache_folder import UntrustedFileError, open_file, open_folder, replace_file
 from fastload.sources._folder_scan import NUM_THREADS, FolderScan
 from fastload.sources._folder_table import (
     IS_ON_FUSE,
@@ -29,6 +28,7 @@ from fastload.sources._folder_table import (
     ForeignIndexError,
     pack,
 )
+from fastload.sources._scan_threads import ScanThreads
 
 IndexMode = Literal["auto", "trust", "off"]
 _DISTRUSTED = {"auto": IS_RECENT | IS_UNSURE | IS_ON_FUSE, "trust": IS_RECENT | IS_UNSURE}
@@ -76,10 +76,9 @@ def changed_directories(table: FolderTable, distrusted: int) -> list[int]:
     if count <= _FEW_DIRECTORIES:
         return table.index.changed_directories(0, count, distrusted)
     bounds = [count * part // NUM_THREADS for part in range(NUM_THREADS + 1)]
-    with ThreadPoolExecutor(NUM_THREADS) as threads:
-        parts = threads.map(
-            lambda begin, end: table.index.changed_directories(begin, end, distrusted), bounds[:-1], bounds[1:]
-        )
+    parts_of_table = list(itertools.pairwise(bounds))
+    with ScanThreads(NUM_THREADS) as threads:
+        parts = threads.map(lambda part: table.index.changed_directories(*part, distrusted), parts_of_table)
         return [number for part in parts for number in part]
 
 
@@ -103,41 +102,35 @@ def _index_file(key: bytes) -> Path | None:
 def _read(file: Path, root: str, key: bytes) -> FolderTable | None:
     """The table in `file`, or None where there is none that can be used."""
     try:
-        fd = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
+        with open_folder(file.parent) as folder, open_file(folder, file.name) as fd:
+            table = FolderTable.of_file(root, fd)
+        if table.key != key:
+            return None
+        table.check()
+    except UntrustedFileError as error:
+        _warn(f"the index file {str(file)!r} is not used: {error.strerror}. {root!r} is listed anew.")
         return None
-    try:
-        table = FolderTable.of_file(root, fd)
     except DamagedIndexError as error:
-        warnings.warn(f"the index file {str(file)!r} is damaged: {error}. {root!r} is listed anew.", stacklevel=2)
+        _warn(f"the index file {str(file)!r} is damaged: {error}. {root!r} is listed anew.")
         return None
     except (ForeignIndexError, OSError):
         return None
-    finally:
-        os.close(fd)
-    return table if table.key == key else None
+    return table
 
 
 def _write(file: Path, blob: bytes, root: str) -> bool:
     """Puts `blob` in the place of `file`; where that cannot be, a warning says so."""
-    temporary = file.with_name(f"{file.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            with temporary.open("xb") as output:
-                output.write(blob)
-                output.flush()
-                os.fsync(output.fileno())
-            temporary.replace(file)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                temporary.unlink()
-            raise
+        replace_file(file, blob)
     except OSError as error:
-        warnings.warn(
+        _warn(
             f"the index of {root!r} cannot be kept in {str(file.parent)!r} ({error.strerror}): the folder is listed "
-            "anew at every start. Set FASTLOAD_CACHE to a folder that can be written to, or pass index='off'.",
-            stacklevel=2,
+            "anew at every start. Set FASTLOAD_CACHE to a folder of your own that can be written to, or pass "
+            "index='off'."
         )
         return False
     return True
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, stacklevel=3)

@@ -7,7 +7,6 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import accumulate
 
@@ -23,6 +22,7 @@ from fastload.sources._folder_table import (
     FolderArrays,
     FolderTable,
 )
+from fastload.sources._scan_threads import ScanThreads
 
 # os.path works on the strings as given; pathlib would normalise them and so change the samples.
 # ruff: noqa: PTH110, PTH116, PTH118, PTH120
@@ -169,12 +169,8 @@ class FolderScan:
         ]
         if not classes:
             raise FileNotFoundError(f"Couldn't find any class folder in {self._root}.")
-        with ThreadPoolExecutor(NUM_THREADS) as threads:
-            try:
-                by_class = self._walk(classes, threads)
-            except BaseException:  # an interrupt waits for the directories being listed, not for all
-                threads.shutdown(wait=False, cancel_futures=True)
-                raise
+        with ScanThreads(NUM_THREADS) as threads:
+            by_class = self._walk(classes, threads)
         self._warn_of_unlisted()
         for directories in by_class:
             directories.sort(key=lambda directory: directory.name)
@@ -182,7 +178,7 @@ class FolderScan:
                 _select_files(directories, is_valid_file)
         return _arrays(root, by_class)
 
-    def _walk(self, classes: Sequence[Directory], threads: ThreadPoolExecutor) -> list[list[Directory]]:
+    def _walk(self, classes: Sequence[Directory], threads: ScanThreads) -> list[list[Directory]]:
         """The directories of each class, itself included, in any order."""
         by_class: list[list[Directory]] = [[] for _ in classes]
         level = list(enumerate(classes))
@@ -200,7 +196,7 @@ class FolderScan:
         state = (status.st_mtime_ns, status.st_ctime_ns, _signed(status.st_ino))
         fd = os.open(self._root, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            flags = self._flags(state, _native.file_system_kind(fd))
+            flags = self._flags(state, _native.is_on_fuse(fd))
         finally:
             os.close(fd)
         directories = []
@@ -212,7 +208,7 @@ class FolderScan:
                     flags |= IS_UNSURE
         return Listing(state, flags, directories)
 
-    def _list(self, directories: Sequence[Directory], threads: ThreadPoolExecutor) -> None:
+    def _list(self, directories: Sequence[Directory], threads: ScanThreads) -> None:
         """Gives each its listing, where it is known without asking the system."""
         to_list = []
         for directory in directories:
@@ -244,7 +240,7 @@ class FolderScan:
             return
         directory.listing = listing = Listing(
             found["state"],
-            self._flags(found["state"], found["file_system"]) | (IS_UNSURE if found["has_unresolved_link"] else 0),
+            self._flags(found["state"], found["is_on_fuse"]) | (IS_UNSURE if found["has_unresolved_link"] else 0),
             [(os.fsdecode(name), is_link) for name, is_link in found["directories"]],
             np.frombuffer(found["names"], dtype=np.uint8),
             found["name_ends"],
@@ -255,10 +251,10 @@ class FolderScan:
                 names = [name for name in names if name.lower().endswith(self._extensions)]
             listing.set_file_names(sorted(names))
 
-    def _flags(self, state: tuple[int, int, int], file_system: str) -> int:
+    def _flags(self, state: tuple[int, int, int], is_on_fuse: bool) -> int:
         mtime_ns, ctime_ns, _ = state
         is_recent = self._begin_ns - max(mtime_ns, ctime_ns) < SETTLED_AFTER_NS
-        return (IS_RECENT if is_recent else 0) | (IS_ON_FUSE if file_system == "fuse" else 0)
+        return (IS_RECENT if is_recent else 0) | (IS_ON_FUSE if is_on_fuse else 0)
 
     def _warn_of_unlisted(self) -> None:
         if not self._unlisted:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import mmap
 import multiprocessing.context
 import multiprocessing.reduction
@@ -31,6 +33,15 @@ IS_RECENT = 1  # it changed so short before it was listed that a later change ma
 IS_UNSURE = 2  # what it holds depends on more than its own contents: links that lead nowhere or back, no permission
 IS_ON_FUSE = 4  # some of these file systems do not tell by a directory's times that a file came or went
 IS_LINK = 8  # in the directory above
+_ALL_FLAGS = IS_RECENT | IS_UNSURE | IS_ON_FUSE | IS_LINK
+
+# The kernel's numbers: a Python that was built with old headers does not have all of their names.
+_F_ADD_SEALS, _F_GET_SEALS = 1033, 1034
+# Of memory that goes to other processes: nobody can add seals, shorten, lengthen or write it, whoever gets at its
+# descriptor.
+_SEALS = 1 | 2 | 4 | 8
+# More than a hundred million files. A file that is larger is none of ours, and is not read into memory.
+_MAX_FILE_BYTES = 4 << 30
 
 
 class ForeignIndexError(ValueError):
@@ -75,14 +86,15 @@ def unpack(blob: memoryview) -> tuple[bytes, FolderArrays]:
     Raises:
         ForeignIndexError, DamagedIndexError
     """
-    key_bytes, num_directories, num_samples, path_bytes, name_bytes = _read_header(blob)
-    sizes = (key_bytes, 40 * num_directories, 24 * (num_directories + 1), path_bytes, 4 * num_samples, name_bytes)
+    sizes, payload_crc = _read_header(blob)
+    if len(blob) != (expected := _file_bytes(sizes)):
+        raise DamagedIndexError(f"it has {len(blob)} bytes instead of {expected}")
+    if zlib.crc32(blob[_HEADER.size :]) != payload_crc:
+        raise DamagedIndexError("its checksum is wrong")
     sections, offset = [], _HEADER.size
     for size in sizes:
         sections.append(blob[offset : offset + size])
-        offset += size + -size % _ALIGNMENT
-    if offset != len(blob):
-        raise DamagedIndexError(f"it has {len(blob)} bytes instead of {offset}")
+        offset += _aligned(size)
     key, directories, starts, paths, name_ends, names = sections
     return bytes(key), FolderArrays(
         np.frombuffer(directories, dtype=np.int64).reshape(-1, 5),
@@ -93,18 +105,64 @@ def unpack(blob: memoryview) -> tuple[bytes, FolderArrays]:
     )
 
 
-def _read_header(blob: memoryview) -> tuple[int, ...]:
-    """The five counts, with both checksums looked at."""
-    if len(blob) < _HEADER.size:
-        raise DamagedIndexError(f"it has only {len(blob)} bytes")
-    magic, version, mark, *counts, payload_crc, header_crc = _HEADER.unpack_from(blob)
-    if zlib.crc32(blob[: _HEADER.size - 4]) != header_crc:
+def _read_header(start: bytes | memoryview) -> tuple[tuple[int, ...], int]:
+    """Bytes of each section of an index file that begins with `start`, and the checksum of all of them."""
+    if len(start) < _HEADER.size:
+        raise DamagedIndexError(f"it has only {len(start)} bytes")
+    magic, version, mark, *counts, payload_crc, header_crc = _HEADER.unpack_from(start)
+    if zlib.crc32(start[: _HEADER.size - 4]) != header_crc:
         raise DamagedIndexError("its first bytes are not those of an index")
     if (magic, version, mark) != (_MAGIC, _VERSION, _BYTE_ORDER_MARK):
         raise ForeignIndexError(f"it is of version {version}")
-    if zlib.crc32(blob[_HEADER.size :]) != payload_crc:
-        raise DamagedIndexError("its checksum is wrong")
-    return tuple(counts)
+    key_bytes, num_directories, num_samples, path_bytes, name_bytes = counts
+    sizes = (key_bytes, 40 * num_directories, 24 * (num_directories + 1), path_bytes, 4 * num_samples, name_bytes)
+    return sizes, payload_crc
+
+
+def _aligned(size: int) -> int:
+    return size + -size % _ALIGNMENT
+
+
+def _file_bytes(sizes: tuple[int, ...]) -> int:
+    return _HEADER.size + sum(map(_aligned, sizes))
+
+
+def _contents(fd: int) -> mmap.mmap:
+    """The bytes of an index file, of which it is known that nobody changes them any more.
+
+    A file is read, into memory of this process: another program may cut it, and what was mapped of it would be gone.
+
+    Raises:
+        ForeignIndexError, DamagedIndexError: Its first bytes say that it is none, or of another size.
+        OSError: It cannot be read.
+    """
+    size = os.fstat(fd).st_size
+    sizes, _ = _read_header(os.pread(fd, _HEADER.size, 0))
+    if size != (expected := _file_bytes(sizes)):
+        raise DamagedIndexError(f"it has {size} bytes instead of {expected}")
+    if size > _MAX_FILE_BYTES:
+        raise DamagedIndexError(f"it has {size} bytes, more than {_MAX_FILE_BYTES}")
+    if _is_sealed(fd):
+        return mmap.mmap(fd, 0, prot=mmap.PROT_READ)
+    contents = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    with contextlib.suppress(AttributeError, OSError):  # not every kernel and Python has them
+        contents.madvise(mmap.MADV_HUGEPAGE)  # else the page faults take as long as all other work of a start
+    done = 0
+    with memoryview(contents) as view:
+        while done < size:
+            with view[done:] as rest:
+                count = os.preadv(fd, [rest], done)
+            if count == 0:
+                raise DamagedIndexError(f"it became shorter than {size} bytes while it was read")
+            done += count
+    return contents
+
+
+def _is_sealed(fd: int) -> bool:
+    try:
+        return fcntl.fcntl(fd, _F_GET_SEALS) & _SEALS == _SEALS
+    except OSError:  # no memory, but a file
+        return False
 
 
 class FolderTable(SampleTable):
@@ -141,20 +199,25 @@ class FolderTable(SampleTable):
     def of_file(cls, root: str, fd: int) -> FolderTable:
         """The table in the open index file `fd`, which stays the caller's.
 
-        A file of this machine is mapped, so that processes share it; others are read: a mapped file that another
-        machine removes could not be read any more.
+        What `_descriptor` of another process gives is mapped, so that processes share it; a file is read.
 
         Raises:
             ForeignIndexError, DamagedIndexError: It holds something else.
             OSError: It cannot be read.
         """
-        size = os.fstat(fd).st_size
-        if size < _HEADER.size:
-            raise DamagedIndexError(f"it has only {size} bytes")
-        if _native.file_system_kind(fd) == "local":
-            return cls(root, mmap.mmap(fd, 0, prot=mmap.PROT_READ))
-        with open(fd, "rb", closefd=False) as file:
-            return cls(root, file.read())
+        return cls(root, _contents(fd))
+
+    def check(self) -> None:
+        """Looks at what a scan is sure to give, and native code does not need.
+
+        Raises:
+            DamagedIndexError: These are not classes, or flags, of a scan.
+        """
+        names = self.class_names()
+        if names != sorted(names):
+            raise DamagedIndexError("its classes are not in order")
+        if np.any(self.arrays.directories[:, 4] & ~_ALL_FLAGS):
+            raise DamagedIndexError("a directory has flags that there are not")
 
     def labels_of(self, files: NDArray[np.int64]) -> NDArray[np.int64]:
         # Of directories that begin at the same sample the last one has it: those before it have none.
@@ -202,9 +265,10 @@ class FolderTable(SampleTable):
     def _descriptor(self) -> int:
         """A descriptor of memory with the table's bytes, made once and kept for other processes."""
         if self._shared_fd is None:
-            fd = os.memfd_create("fastload-folder-index")
+            fd = os.memfd_create("fastload-folder-index", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
             with open(fd, "wb", closefd=False) as memory:
                 memory.write(self._blob)
+            fcntl.fcntl(fd, _F_ADD_SEALS, _SEALS)
             self._shared_fd = fd
         return self._shared_fd
 

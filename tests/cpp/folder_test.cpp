@@ -94,6 +94,49 @@ TEST_CASE(folder_index_refuses_arrays_that_lead_outside) {
     CHECK(!is_valid_after([](SmallFolder& folder) { folder.name_ends.pop_back(); }));
 }
 
+TEST_CASE(folder_index_refuses_what_leads_out_of_the_root_or_contradicts_itself) {
+    const auto with_paths = [](const char* paths) {
+        return is_valid_after([&](SmallFolder& folder) { folder.paths = paths; });
+    };
+    CHECK(with_paths("a/c/b/"));  // the order is that of Python's strings, and not looked at here
+    for (const char* paths : {"./b/c/", "../b/c", "//b/c/", "a/b/c.", "a/a/c/", "a/a/a/", "a/b/bb", "a/b/./"}) {
+        CHECK(!with_paths(paths));
+    }
+    CHECK(!is_valid_after([](SmallFolder& folder) { folder.paths[0] = '\0'; }));
+    for (const char* names : {"/yzw", "x/zw", "x..w", "xyz.", "xyz/"}) {
+        CHECK(!is_valid_after([&](SmallFolder& folder) { folder.names = names; }));
+    }
+    CHECK(is_valid_after([](SmallFolder& folder) { folder.names = "x.zw"; }));
+    CHECK(!is_valid_after([](SmallFolder& folder) { folder.names[1] = '\0'; }));
+    CHECK(!is_valid_after([](SmallFolder& folder) { folder.names += "v"; }));
+    CHECK(!is_valid_after([](SmallFolder& folder) { folder.paths += "v"; }));
+    for (std::size_t i = 0; i < 4; ++i) {
+        for (const std::int64_t label : {std::int64_t{-1}, std::int64_t{1} << 50, std::int64_t{4}}) {
+            if (i == 0 && label == -1) continue;
+            CHECK(!is_valid_after([&](SmallFolder& folder) { folder.directories[i].label = label; }));
+        }
+    }
+}
+
+TEST_CASE(folder_index_knows_the_directory_that_each_is_in) {
+    const auto with_paths = [](const std::string& second, const std::string& third, std::int64_t label) {
+        return is_valid_after([&](SmallFolder& folder) {
+            folder.paths = "a/" + second + third;
+            folder.starts[3].path_byte = static_cast<std::int64_t>(2 + second.size());
+            folder.starts[4].path_byte = static_cast<std::int64_t>(folder.paths.size());
+            folder.directories[2].label = 0;
+            folder.directories[3].label = label;
+        });
+    };
+    CHECK(with_paths("a/b/", "a/b/c/", 0));
+    CHECK(with_paths("a/b/", "c/", 1));
+    CHECK(!with_paths("a/b/", "c/", 0));
+    CHECK(!with_paths("a/b/", "a/c/d/", 0));
+    CHECK(!with_paths("a/b/", "a/b/", 0));
+    CHECK(!with_paths("a/b/", "a/b/../", 0));
+    CHECK(!with_paths("b/c/", "a/d/", 0));
+}
+
 TEST_CASE(folder_index_refuses_paths_longer_than_the_buffer) {
     const SmallFolder folder;
     CHECK(folder.is_valid(sizeof(PathBuffer) - 4));

@@ -16,7 +16,6 @@ import time
 import warnings
 import zlib
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 from typing import Any
@@ -36,6 +35,7 @@ from fastload.sources._folder_index import IndexMode, index_file, read_folder
 from fastload.sources._folder_scan import FolderScan
 from fastload.sources._folder_table import FolderTable
 from fastload.sources._image_folder import IMG_EXTENSIONS
+from fastload.sources._scan_threads import ScanThreads
 
 NAMES = ["a/1.jpg", "a/2.png", "a/sub/1.jpg", "a/sub/deep/1.jpg", "b/1.jpg", "b/x.txt", "c/only/1.JPEG"]
 NUM_DIRECTORIES = 7
@@ -249,16 +249,17 @@ def pretend_times_have_not_changed(root: Path) -> None:
 
 def rewrite(root: Path, change: Callable[[FolderTable, Any], None]) -> None:
     """Changes the rows of an index file's directories; the checksums fit."""
+    table = FolderTable(str(root), file_of(root).read_bytes())
+    forge(root, lambda arrays: change(table, arrays["directories"]))
+
+
+def forge(root: Path, change: Callable[[dict[str, Any]], Any]) -> None:
+    """Changes the arrays of an index file; the checksums fit."""
     file = file_of(root)
     table = FolderTable(str(root), file.read_bytes())
-    rows = table.arrays.directories.copy()
-    change(table, rows)
-    parts = table.arrays
-    file.write_bytes(
-        _folder_table.pack(
-            table.key, _folder_table.FolderArrays(rows, parts.starts, parts.paths, parts.name_ends, parts.names)
-        )
-    )
+    arrays = {name: array.copy() for name, array in vars(table.arrays).items()}
+    change(arrays)
+    file.write_bytes(_folder_table.pack(table.key, _folder_table.FolderArrays(**arrays)))
 
 
 @pytest.mark.usefixtures("settled")
@@ -418,6 +419,89 @@ def test_forged_files_are_refused_or_describe_a_folder(small: Path) -> None:
                 table.path_bytes(index)
             table.index.changed_directories(0, table.num_directories, 0)
     assert num_refused > 100
+
+
+def put(array: str, text: bytes, begin: int = 0) -> Callable[[dict[str, Any]], None]:
+    def change(arrays: dict[str, Any]) -> None:
+        arrays[array][begin : begin + len(text)] = np.frombuffer(text, dtype=np.uint8)
+
+    return change
+
+
+def set_column(column: int, values: list[int]) -> Callable[[dict[str, Any]], None]:
+    def change(arrays: dict[str, Any]) -> None:
+        arrays["directories"][:, column] = values
+
+    return change
+
+
+FORGED: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "exchanged labels": set_column(3, [-1, 1, 0]),
+    "a label for two classes": set_column(3, [-1, 0, 0]),
+    "a label that is left out": set_column(3, [-1, 0, 2]),
+    "a label as large as memory": set_column(3, [-1, 0, 2**50]),
+    "a label below 0": set_column(3, [-1, 0, -(2**60)]),
+    "a root with a label": set_column(3, [0, 0, 1]),
+    "a flag that there is not": set_column(4, [0, 0, 64]),
+    "exchanged classes": put("paths", b"b/a/"),
+    "a class twice": put("paths", b"a/a/"),
+    "a class that is the root": put("paths", b"./b/"),
+    "a class above the root": put("paths", b"../b"),
+    "an absolute class": put("paths", b"//b/"),
+    "a directory of no class": put("paths", b"a/bc"),
+    "a class with a zero byte": put("paths", b"\0/b/"),
+    "a name in another directory": put("names", b"x/y"),
+    "a name above the root": put("names", b"../.."),
+    "a name with a zero byte": put("names", b"\0"),
+    "a name without a letter": lambda arrays: arrays["name_ends"].__setitem__(0, 0),
+    "bytes of no name": lambda arrays: arrays["name_ends"].__setitem__(0, 4),
+}
+
+
+@pytest.mark.parametrize("forgery", FORGED)
+def test_what_contradicts_the_folder_is_not_believed_behind_any_checksum(small: Path, forgery: str) -> None:
+    good = file_of(small).read_bytes()
+    forge(small, FORGED[forgery])
+    assert file_of(small).read_bytes() != good
+    with pytest.warns(UserWarning, match=r"the index file '.*' is damaged: .* is listed anew"):
+        assert_like_torchvision(small)
+    assert file_of(small).read_bytes() == good
+
+
+@pytest.mark.parametrize("field", range(5))
+def test_counts_beyond_the_file_take_no_memory(small: Path, field: int) -> None:
+    for count in (2**63, 2**40):
+        blob = bytearray(file_of(small).read_bytes())
+        blob[16 + 8 * field : 24 + 8 * field] = struct.pack("=Q", count)
+        assert_is_made_anew(small, with_checksums(bytes(blob)))
+
+
+def test_a_file_as_large_as_a_disk_is_not_read(small: Path) -> None:
+    good = file_of(small).read_bytes()
+    sizes, _ = _folder_table._read_header(good)
+    huge = bytearray(good)
+    huge[48:56] = struct.pack("=Q", sizes[-1] + 2**43)
+    file_of(small).write_bytes(with_checksums(bytes(huge)))
+    os.truncate(file_of(small), _folder_table._file_bytes((*sizes[:-1], sizes[-1] + 2**43)))
+    with pytest.warns(UserWarning, match=r"is damaged: it has \d{13} bytes, more than 4294967296"):
+        assert num_listed(small) == 3
+    assert file_of(small).read_bytes() == good
+
+
+def test_memory_that_is_not_sealed_is_not_mapped(small: Path) -> None:
+    """Whoever has its descriptor could cut it."""
+    blob = file_of(small).read_bytes()
+    fd = os.memfd_create("plain", os.MFD_ALLOW_SEALING)
+    try:
+        os.write(fd, blob)
+        plain = FolderTable.of_file(str(small), fd)
+        sealed = FolderTable.of_file(str(small), plain._descriptor())
+        os.truncate(fd, 0)
+        with pytest.raises(PermissionError):
+            os.truncate(plain._descriptor(), 0)
+        assert plain.blob == sealed.blob == blob
+    finally:
+        os.close(fd)
 
 
 @pytest.mark.parametrize("position", [0, 8, 12], ids=["another kind", "another version", "another byte order"])
@@ -669,7 +753,7 @@ def test_an_interrupt_ends_the_listing(tmp_path: Path, cache: Path, monkeypatch:
     root = make_tree(tmp_path / "data", [f"c{number:03}/1.jpg" for number in range(640)])
     asked = []
     is_cancelled = threading.Event()
-    ask_system, shutdown = FolderScan._ask_system, ThreadPoolExecutor.shutdown
+    ask_system, leave = FolderScan._ask_system, ScanThreads.__exit__
 
     def slow(self: FolderScan, directories: Any) -> Any:
         asked.append(directories)
@@ -679,13 +763,13 @@ def test_an_interrupt_ends_the_listing(tmp_path: Path, cache: Path, monkeypatch:
     def interrupted(self: FolderScan, directory: Any, found: Any) -> None:
         raise KeyboardInterrupt
 
-    def cancel(self: ThreadPoolExecutor, **options: Any) -> None:
-        shutdown(self, **options)
+    def cancel(self: ScanThreads, *error: Any) -> None:
+        leave(self, *error)
         is_cancelled.set()
 
     monkeypatch.setattr(FolderScan, "_ask_system", slow)
     monkeypatch.setattr(FolderScan, "_take", interrupted)
-    monkeypatch.setattr(ThreadPoolExecutor, "shutdown", cancel)
+    monkeypatch.setattr(ScanThreads, "__exit__", cancel)
     with pytest.raises(KeyboardInterrupt):
         ImageFolder(root)
     assert len(asked) <= _folder_scan.NUM_THREADS + 1  # of 64 pieces of work
