@@ -1,32 +1,49 @@
-// Scratch memory of one thread: grows to the largest need and stays there.
+// Scratch memory of one thread: grows to the largest need, and what is large goes when it is not needed any more.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 
+#include "base/mapping.h"
 #include "base/status.h"
 
 namespace fastload {
 
-// Owns 64-byte aligned, uninitialised bytes. Not thread-safe; one thread owns it.
+// Which scratch memory a thread lets go of.
+enum class ScratchRule : std::uint8_t {
+    kUnneeded,  // large memory of which the last samples needed a small part
+    kLarge,     // all large memory
+};
+
+// Owns 64-byte aligned bytes of any value. Not thread-safe; one thread owns it.
 class AlignedBuffer {
   public:
     static constexpr std::size_t kAlignment = 64;
+    // What stays for good: enough for photos of a few megapixels.
+    static constexpr std::size_t kMaxKeptBytes = std::size_t{4} << 20;
 
-    // Makes at least `size` bytes available at data(). Old contents are lost when it grows, and it never shrinks.
+    // Makes at least `size` bytes available at data(). Old contents are lost when it grows.
     // Returns kOutOfMemory and leaves the old buffer in place when the system has no memory.
     Status reserve(std::size_t size) noexcept;
 
-    std::uint8_t* data() const noexcept { return bytes_.get(); }
+    // To be called between two samples, with kUnneeded after each of them. Memory of at most kMaxKeptBytes stays.
+    void release(ScratchRule rule) noexcept;
+
+    std::uint8_t* data() const noexcept { return is_mapped() ? mapping_.data() : bytes_.get(); }
     std::size_t capacity() const noexcept { return capacity_; }
 
   private:
     struct AlignedDelete {
         void operator()(std::uint8_t* bytes) const noexcept;
     };
+    bool is_mapped() const noexcept { return mapping_.data() != nullptr; }
+
     std::unique_ptr<std::uint8_t[], AlignedDelete> bytes_;
+    Mapping mapping_;  // of large memory: an allocator may keep what it is given back
     std::size_t capacity_ = 0;
+    std::size_t needed_ = 0;          // since the last release(), at most
+    std::uint32_t num_unneeded_ = 0;  // samples in a row that needed a small part
 };
 
 }  // namespace fastload

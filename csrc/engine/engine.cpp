@@ -4,6 +4,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <list>
@@ -14,6 +15,8 @@
 #include <system_error>
 #include <thread>
 #include <utility>
+
+#include "base/aligned_buffer.h"
 
 namespace fastload {
 namespace {
@@ -73,10 +76,39 @@ std::size_t count_readers(const EngineCore& core) noexcept {
     return std::clamp<std::size_t>(2 * core.num_threads(), 4, 32);
 }
 
+// What a thread tells of its scratch memory, which is counted for all of them together.
+class CountedScratch {
+  public:
+    CountedScratch(EngineCore& core, SampleWorker& worker) noexcept : core_(core), worker_(worker) {}
+
+    void count(std::uint64_t waited_ns) {
+        const std::size_t scratch = worker_.scratch_bytes();
+        core_.stats().update([&](EngineCounters& counters) {
+            counters.worker_wait_ns += waited_ns;
+            counters.scratch_bytes += scratch - counted_;
+        });
+        counted_ = scratch;
+    }
+
+    // A thread that has nothing to do for a while lets go of the scratch of large images.
+    void release_if_idle() {
+        constexpr std::chrono::milliseconds kPatience(100);
+        if (counted_ <= AlignedBuffer::kMaxKeptBytes || core_.work().has_work_within(kPatience)) return;
+        worker_.release_large_scratch();
+        count(static_cast<std::uint64_t>(std::chrono::nanoseconds(kPatience).count()));
+    }
+
+  private:
+    EngineCore& core_;
+    SampleWorker& worker_;
+    std::size_t counted_ = 0;
+};
+
 void fill_samples(const std::shared_ptr<EngineCore>& core) {
     const std::unique_ptr<SampleWorker> worker = core->make_worker();
-    std::size_t counted_scratch = 0;
+    CountedScratch scratch(*core, *worker);
     for (;;) {
+        scratch.release_if_idle();
         std::uint64_t waited_ns = 0;
         std::optional<PendingSample> sample = core->work().take(&waited_ns);
         if (!sample) return;
@@ -84,12 +116,7 @@ void fill_samples(const std::shared_ptr<EngineCore>& core) {
         const std::shared_ptr<Lane> lane = sample->lane;
         const std::uint64_t read_ns = lane->run_sample(std::move(*sample), *worker);
         if (core->work().note_read(read_ns, 2 * count_readers(*core))) start_readers(core);
-        const std::size_t scratch = worker->scratch_bytes();
-        core->stats().update([&](EngineCounters& counters) {
-            counters.worker_wait_ns += waited_ns;
-            counters.scratch_bytes += scratch - counted_scratch;
-        });
-        counted_scratch = scratch;
+        scratch.count(waited_ns);
     }
 }
 

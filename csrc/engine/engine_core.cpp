@@ -20,6 +20,7 @@ std::unique_ptr<SampleWorker> EngineCore::borrow_worker() {
 }
 
 void EngineCore::return_worker(std::unique_ptr<SampleWorker> worker) noexcept {
+    worker->release_large_scratch();
     const std::lock_guard<std::mutex> lock(mutex_);
     try {
         idle_workers_.push_back(std::move(worker));

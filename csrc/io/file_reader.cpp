@@ -60,7 +60,8 @@ Status read_exactly(const UniqueFd& file, std::uint8_t* destination, std::size_t
 
 }  // namespace
 
-Status FileReader::read(ByteSpan path, std::uint64_t max_file_bytes, ByteSpan* contents) noexcept {
+Status FileReader::read(ByteSpan path, std::uint64_t max_file_bytes, ByteSpan* contents,
+                        const HeadJudge* judge) noexcept {
     UniqueFd file;
     if (const Status status = open_file(path, &file); !status.is_ok()) return status;
     struct stat facts = {};
@@ -70,8 +71,13 @@ Status FileReader::read(ByteSpan path, std::uint64_t max_file_bytes, ByteSpan* c
     } while (result != 0 && errno == EINTR);
     if (result != 0) return failure(StatusCode::kOpenFailed, errno);
     if (!S_ISREG(facts.st_mode)) return failure(StatusCode::kNotRegularFile, S_ISDIR(facts.st_mode) ? EISDIR : 0);
-    const auto size = static_cast<std::uint64_t>(facts.st_size);
+    auto size = static_cast<std::uint64_t>(facts.st_size);
     if (size > max_file_bytes) return failure(StatusCode::kFileTooLarge, EFBIG);
+    if (judge != nullptr && size > kUnjudgedBytes) {
+        std::uint8_t head[kHeadBytes];
+        if (const Status status = read_exactly(file, head, sizeof(head)); !status.is_ok()) return status;
+        if (judge->rejects(ByteSpan(head, sizeof(head)))) size = sizeof(head);
+    }
     if (const Status status = buffer_.reserve(size); !status.is_ok()) return status;
     if (const Status status = read_exactly(file, buffer_.data(), size); !status.is_ok()) return status;
     *contents = ByteSpan(buffer_.data(), size);

@@ -1,4 +1,4 @@
-// Reads whole sample files into memory of its own.
+// Reads sample files into memory of its own.
 #pragma once
 
 #include <cstddef>
@@ -10,18 +10,35 @@
 
 namespace fastload {
 
+// Says of a large file's beginning that the rest is not worth reading.
+class HeadJudge {
+  public:
+    virtual bool rejects(ByteSpan head) const noexcept = 0;
+
+  protected:
+    ~HeadJudge() = default;
+};
+
 // One per thread. Regular files only, by open, fstat and pread: a mapped file that someone truncates would end the
 // process by SIGBUS, and a FIFO in a class folder would block for ever.
 class FileReader {
   public:
+    // A file of more bytes than the first of these is judged by as many as the second. Smaller ones, as most images
+    // are, are read at once: another request would cost more than their memory.
+    static constexpr std::size_t kUnjudgedBytes = std::size_t{256} << 10;
+    static constexpr std::size_t kHeadBytes = 1024;
+
     // Reads the file at `path` (bytes without a NUL, as the system takes them; need not be terminated). On success
     // *contents views this reader's memory until the next call. The size is fixed by one fstat after open: a file that
     // grows meanwhile is read up to that size, one that shrinks gives kFileShrank. EINTR and short reads are retried.
     // Returns kOpenFailed, kNotRegularFile, kFileTooLarge (before any byte is read), kReadFailed, kFileShrank or
-    // kOutOfMemory; with the system's errno where there is one.
-    Status read(ByteSpan path, std::uint64_t max_file_bytes, ByteSpan* contents) noexcept;
+    // kOutOfMemory; with the system's errno where there is one. A file that `judge`, if there is one, rejects gives its
+    // first kHeadBytes only.
+    Status read(ByteSpan path, std::uint64_t max_file_bytes, ByteSpan* contents,
+                const HeadJudge* judge = nullptr) noexcept;
 
     std::size_t scratch_bytes() const noexcept { return buffer_.capacity(); }
+    void release_scratch(ScratchRule rule) noexcept { buffer_.release(rule); }
 
   private:
     AlignedBuffer buffer_;

@@ -39,8 +39,7 @@ def decode_image(
     """Decodes an image file to RGB: the pixels of ``PIL.Image.open(source).convert("RGB")``.
 
     Clean sequential and progressive JPEG files are decoded natively with the GIL released, everything else by the
-    installed Pillow. Threads decode at the same time; each keeps the memory it decodes in, a few bytes a pixel of its
-    largest image.
+    installed Pillow. Threads decode at the same time; each keeps the memory it decodes in, at most 64 MiB.
 
     Args:
         source: a path (str or PathLike), or the contents of a file (bytes, bytearray or memoryview; changes that

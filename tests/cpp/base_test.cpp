@@ -24,7 +24,7 @@ TEST_CASE(only_decoder_verdicts_go_to_the_fallback) {
     CHECK(!is_for_fallback(StatusCode::kOk));
 }
 
-TEST_CASE(aligned_buffer_grows_and_never_shrinks) {
+TEST_CASE(aligned_buffer_grows_and_keeps_what_it_has) {
     AlignedBuffer buffer;
     CHECK(buffer.reserve(100).is_ok());
     CHECK_EQUAL(reinterpret_cast<std::uintptr_t>(buffer.data()) % AlignedBuffer::kAlignment, 0U);
@@ -35,6 +35,37 @@ TEST_CASE(aligned_buffer_grows_and_never_shrinks) {
     CHECK(buffer.data() == data);
     CHECK(buffer.reserve(capacity + 1).is_ok());
     CHECK(buffer.capacity() > capacity);
+}
+
+TEST_CASE(aligned_buffer_lets_go_of_large_memory_when_eight_samples_needed_a_small_part) {
+    constexpr std::size_t kLarge = std::size_t{16} << 20;
+    AlignedBuffer buffer;
+    CHECK(buffer.reserve(kLarge).is_ok());
+    CHECK_EQUAL(reinterpret_cast<std::uintptr_t>(buffer.data()) % AlignedBuffer::kAlignment, 0U);
+    buffer.data()[kLarge - 1] = 1;
+    for (const std::size_t size : {kLarge, std::size_t{1}, kLarge / 2}) {
+        for (int sample = 0; sample < 7; ++sample) {
+            CHECK(buffer.reserve(size).is_ok());
+            buffer.release(ScratchRule::kUnneeded);
+            CHECK(buffer.capacity() >= kLarge);
+        }
+    }
+    for (int sample = 0; sample < 8; ++sample) buffer.release(ScratchRule::kUnneeded);
+    CHECK_EQUAL(buffer.capacity(), 0U);
+    CHECK(buffer.reserve(100).is_ok());
+    buffer.data()[99] = 1;
+}
+
+TEST_CASE(aligned_buffer_lets_go_of_large_memory_at_once_and_keeps_small_memory) {
+    AlignedBuffer buffer;
+    CHECK(buffer.reserve(AlignedBuffer::kMaxKeptBytes / 2).is_ok());
+    const std::size_t capacity = buffer.capacity();
+    for (int sample = 0; sample < 20; ++sample) buffer.release(ScratchRule::kUnneeded);
+    buffer.release(ScratchRule::kLarge);
+    CHECK_EQUAL(buffer.capacity(), capacity);
+    CHECK(buffer.reserve(AlignedBuffer::kMaxKeptBytes).is_ok());
+    buffer.release(ScratchRule::kLarge);
+    CHECK_EQUAL(buffer.capacity(), 0U);
 }
 
 TEST_CASE(aligned_buffer_reports_overflow_and_keeps_the_old_bytes) {

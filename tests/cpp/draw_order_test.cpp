@@ -68,6 +68,7 @@ class ScriptedWorker final : public SampleWorker {
     }
 
     std::size_t scratch_bytes() const noexcept override { return 0; }
+    void release_large_scratch() noexcept override {}
 
   private:
     Status resolve(const SampleTask& task) noexcept {
@@ -318,6 +319,7 @@ TEST_CASE(an_image_that_changes_its_size_meanwhile_fails) {
             return Status::ok();
         }
         std::size_t scratch_bytes() const noexcept override { return 0; }
+        void release_large_scratch() noexcept override {}
     };
     Engine engine(1, []() { return std::make_unique<ChangingWorker>(); });
     SampleSource source;

@@ -83,6 +83,7 @@ class ScriptedWorker final : public SampleWorker {
     }
 
     std::size_t scratch_bytes() const noexcept override { return 100; }
+    void release_large_scratch() noexcept override {}
 
   private:
     static void write(const SampleTask& task, std::uint8_t value) noexcept {

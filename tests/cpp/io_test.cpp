@@ -16,6 +16,11 @@ namespace {
 using testing::bytes_of;
 using testing::TemporaryFolder;
 
+class RejectsZeros final : public HeadJudge {
+  public:
+    bool rejects(ByteSpan head) const noexcept override { return head[0] == 0 && head[head.size() - 1] == 0; }
+};
+
 }  // namespace
 
 TEST_CASE(reader_gives_the_whole_file_and_reuses_its_memory) {
@@ -68,6 +73,29 @@ TEST_CASE(reader_refuses_a_file_over_the_limit_before_reading) {
     ByteSpan contents;
     CHECK(reader.read(bytes_of(sparse), 1 << 20, &contents).code == StatusCode::kFileTooLarge);
     CHECK_EQUAL(reader.scratch_bytes(), 0U);
+}
+
+TEST_CASE(reader_gives_the_beginning_of_a_large_file_that_is_rejected) {
+    TemporaryFolder folder;
+    constexpr std::size_t kUnjudged = FileReader::kUnjudgedBytes;
+    std::string contents_of_file(kUnjudged, 0);
+    const std::string unjudged = folder.write("unjudged", contents_of_file);
+    contents_of_file.push_back('x');
+    const std::string zeros = folder.write("zeros", contents_of_file);
+    contents_of_file[FileReader::kHeadBytes - 1] = 'x';
+    const std::string others = folder.write("others", contents_of_file);
+    FileReader reader;
+    const RejectsZeros judge;
+    ByteSpan contents;
+    CHECK(reader.read(bytes_of(zeros), 1 << 20, &contents, &judge).is_ok());
+    CHECK_EQUAL(contents.size(), FileReader::kHeadBytes);
+    CHECK(reader.scratch_bytes() < kUnjudged);
+    CHECK(reader.read(bytes_of(unjudged), 1 << 20, &contents, &judge).is_ok());
+    CHECK_EQUAL(contents.size(), kUnjudged);
+    CHECK(reader.read(bytes_of(others), 1 << 20, &contents, &judge).is_ok());
+    CHECK(contents.size() == kUnjudged + 1 && contents[kUnjudged] == 'x');
+    CHECK(reader.read(bytes_of(zeros), 1 << 20, &contents).is_ok());
+    CHECK_EQUAL(contents.size(), kUnjudged + 1);
 }
 
 TEST_CASE(reader_refuses_overlong_paths_and_paths_with_a_nul) {

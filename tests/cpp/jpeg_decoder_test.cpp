@@ -144,6 +144,20 @@ TEST_CASE(decoder_tells_when_it_stopped_early) {
     CHECK(!fixture.decoder().stopped_early());
 }
 
+TEST_CASE(decoder_rejects_a_head_that_no_file_may_have_and_no_other) {
+    Fixture fixture;
+    const Bytes file = color_file(40, 40, true);
+    for (std::size_t size = 3; size <= file.size(); ++size) {
+        CHECK(!fixture.decoder().rejects_head(ByteSpan(file.data(), size)));
+    }
+    const Bytes zeros(1024, 0);
+    CHECK(fixture.decoder().rejects_head(ByteSpan(zeros.data(), zeros.size())));
+    const Bytes arithmetic = joined({kSoi, sof(0xC9, 16, 16, {{1, 0x11, 0}})});
+    CHECK(fixture.decoder().rejects_head(ByteSpan(arithmetic.data(), arithmetic.size())));
+    const Bytes large = joined({kSoi, sof(0xC0, 60000, 60000, {{1, 0x11, 0}})});
+    CHECK(fixture.decoder().rejects_head(ByteSpan(large.data(), large.size())));
+}
+
 TEST_CASE(decoder_reuses_its_memory) {
     Fixture fixture;
     CHECK(fixture.decode(color_file(200, 200, true)).status.is_ok());

@@ -54,16 +54,27 @@ TEST_CASE(sample_files_that_wait_are_counted_until_they_are_forgotten_or_destroy
 
 TEST_CASE(sample_files_keep_little_memory_beside_that_of_the_threads) {
     TemporaryFolder folder;
-    const std::string path = folder.write("file", std::string(std::size_t{12} << 20, 'x'));
+    const std::string path = folder.write("file", std::string(std::size_t{3} << 20, 'x'));
     SampleFiles files(1);
     std::vector<std::unique_ptr<SampleFile>> taken;
-    for (int i = 0; i < 4; ++i) {
+    for (int i = 0; i < 12; ++i) {
         taken.push_back(files.take());
         taken.back()->read(bytes_of(path), std::uint64_t{1} << 30);
     }
     for (std::unique_ptr<SampleFile>& file : taken) files.give_back(std::move(file));
     CHECK(files.spare_bytes() >= (std::size_t{24} << 20));
     CHECK(files.spare_bytes() <= (std::size_t{32} << 20));
+}
+
+TEST_CASE(sample_files_keep_no_memory_of_large_ones) {
+    TemporaryFolder folder;
+    const std::string path = folder.write("file", std::string(std::size_t{12} << 20, 'x'));
+    SampleFiles files(1);
+    std::unique_ptr<SampleFile> file = files.take();
+    file->read(bytes_of(path), std::uint64_t{1} << 30);
+    CHECK(file->held_bytes() >= (std::size_t{12} << 20));
+    files.give_back(std::move(file));
+    CHECK_EQUAL(files.spare_bytes(), 0U);
 }
 
 }  // namespace fastload

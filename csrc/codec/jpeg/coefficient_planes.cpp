@@ -58,4 +58,11 @@ std::size_t CoefficientPlanes::scratch_bytes() const noexcept {
     return bytes;
 }
 
+void CoefficientPlanes::release_scratch(ScratchRule rule) noexcept {
+    for (int i = 0; i < kMaxComponents; ++i) {
+        values_[i].release(rule);
+        masks_[i].release(rule);
+    }
+}
+
 }  // namespace fastload::jpeg

@@ -37,6 +37,7 @@ class CoefficientPlanes {
     NonzeroMask* nonzero(int component) const noexcept;
 
     std::size_t scratch_bytes() const noexcept;
+    void release_scratch(ScratchRule rule) noexcept;
 
   private:
     struct Plane {

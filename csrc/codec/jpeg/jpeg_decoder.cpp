@@ -27,6 +27,18 @@ std::size_t JpegDecoder::scratch_bytes() const noexcept {
     return sizeof(*this) + scan_reader_.scratch_bytes() + progressive_.scratch_bytes() + reconstructor_.scratch_bytes();
 }
 
+void JpegDecoder::release_scratch(ScratchRule rule) noexcept {
+    scan_reader_.release_scratch(rule);
+    progressive_.release_scratch(rule);
+    reconstructor_.release_scratch(rule);
+}
+
+bool JpegDecoder::rejects_head(ByteSpan head) const noexcept {
+    jpeg::Header header;
+    const Status status = jpeg::read_header_segments(head, limits_, &header);
+    return !status.is_ok() && !jpeg::is_cut_short(status);
+}
+
 Status JpegDecoder::read_header(ByteSpan file, ImageInfo* info) noexcept {
     file_ = file;
     is_ready_ = false;

@@ -26,7 +26,7 @@ namespace fastload {
 // known to end in a proper marker with all restart markers in sequence, and from there on libjpeg could only warn,
 // which Pillow ignores.
 //
-// One thread at a time. Owns scratch memory that grows to the largest image and stays.
+// One thread at a time. Owns scratch memory.
 class JpegDecoder {
   public:
     // `kernels` must outlive the decoder.
@@ -35,6 +35,9 @@ class JpegDecoder {
     // Parses all segments up to and with the first SOS. `file` must stay alive and unchanged until the last decode() of
     // it returned. `info` is set only with kOk.
     Status read_header(ByteSpan file, ImageInfo* info) noexcept;
+
+    // Whether read_header() turns down every file that begins with `head`, whatever comes behind it.
+    bool rejects_head(ByteSpan head) const noexcept;
 
     // Whether the installed Pillow decodes the file that read_header() accepted last, whatever the pixels are: see
     // Note [checked files] in file_check.h. *end_offset is then the place behind its EOI.
@@ -46,6 +49,8 @@ class JpegDecoder {
     Status decode(const Region& region, StripImageView* rgb) noexcept;
 
     std::size_t scratch_bytes() const noexcept;
+    // What decode() has shown is gone then.
+    void release_scratch(ScratchRule rule) noexcept;
 
     // True where the last decode() left rows below the region unread.
     bool stopped_early() const noexcept { return stopped_early_; }

@@ -23,6 +23,9 @@ constexpr std::uint8_t kApp0 = 0xE0;
 constexpr std::uint8_t kApp15 = 0xEF;
 constexpr std::uint8_t kCom = 0xFE;
 
+constexpr const char* kEndsInHeader = "the file ends in its header";
+constexpr const char* kReachesBehindEnd = "a segment reaches behind the end";
+
 // libjpeg's limit for both sides.
 constexpr std::int32_t kMaxSide = 65500;
 
@@ -41,8 +44,7 @@ struct Segment {
 
 // The segment whose marker stands at `offset`. EOI has no payload.
 Status read_segment(ByteSpan file, std::size_t offset, Segment* segment) {
-    if (offset > file.size() || file.size() - offset < 2)
-        return Status::irregular("the file ends in its header", offset);
+    if (offset > file.size() || file.size() - offset < 2) return Status::irregular(kEndsInHeader, offset);
     if (file[offset] != 0xFF) return Status::irregular("bytes between two segments", offset);
     segment->code = file[offset + 1];
     segment->offset = offset;
@@ -52,10 +54,10 @@ Status read_segment(ByteSpan file, std::size_t offset, Segment* segment) {
     if (segment->code < 0xC0 || segment->code == 0xFF || (segment->code >= 0xD0 && segment->code <= 0xD8)) {
         return Status::irregular("a marker that does not belong in a header", offset);
     }
-    if (file.size() - offset < 4) return Status::irregular("the file ends in its header", offset);
+    if (file.size() - offset < 4) return Status::irregular(kEndsInHeader, offset);
     const std::size_t length = big16(file.data() + offset + 2);
     if (length < 2) return Status::irregular("a segment length below 2", offset);
-    if (length > file.size() - offset - 2) return Status::irregular("a segment reaches behind the end", offset);
+    if (length > file.size() - offset - 2) return Status::irregular(kReachesBehindEnd, offset);
     segment->end = offset + 2 + length;
     segment->payload = file.subspan(offset + 4, length - 2);
     return Status::ok();
@@ -312,6 +314,10 @@ Status read_header_segment(const Segment& segment, const DecodeLimits& limits, H
 }
 
 }  // namespace
+
+bool is_cut_short(const Status& status) noexcept {
+    return status.detail == kEndsInHeader || status.detail == kReachesBehindEnd;
+}
 
 Status read_header_segments(ByteSpan file, const DecodeLimits& limits, Header* header) noexcept {
     *header = Header{};

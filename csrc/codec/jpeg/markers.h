@@ -98,6 +98,9 @@ struct Header {
 // unless the result is kOk. Never reads outside `file`.
 Status read_header_segments(ByteSpan file, const DecodeLimits& limits, Header* header) noexcept;
 
+// Whether the status is one that read_header_segments() might not give if the file went on.
+bool is_cut_short(const Status& status) noexcept;
+
 // Reads on from the marker at *offset, behind the data of a scan, and applies table segments to `tables`. At the next
 // SOS fills `scan` and sets *is_end to false; at EOI sets it to true. *offset is then the place behind the segment.
 // Anything else but DHT, DQT, DRI, COM and APPn is irregular here.

@@ -20,7 +20,7 @@
 
 namespace fastload::jpeg {
 
-// Owns the coefficients; their memory grows and stays.
+// Owns the coefficients.
 class ProgressiveFrame {
   public:
     // What it shares with the decoder of sequential files. All of it must outlive this.
@@ -39,6 +39,7 @@ class ProgressiveFrame {
     // True where the last decode() left rows of a scan below the region unread.
     bool stopped_early() const noexcept { return stopped_early_; }
     std::size_t scratch_bytes() const noexcept { return planes_.scratch_bytes(); }
+    void release_scratch(ScratchRule rule) noexcept { planes_.release_scratch(rule); }
 
   private:
     Status decode_scans() noexcept;

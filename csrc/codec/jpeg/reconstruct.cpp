@@ -212,4 +212,11 @@ std::size_t Reconstructor::scratch_bytes() const noexcept {
     return bytes;
 }
 
+void Reconstructor::release_scratch(ScratchRule rule) noexcept {
+    for (int i = 0; i < kMaxComponents; ++i) {
+        samples_[i].release(rule);
+        upsampled_[i].release(rule);
+    }
+}
+
 }  // namespace fastload::jpeg

@@ -23,7 +23,7 @@ struct McuWindow {
     std::int32_t bottom = 0;
 };
 
-// Owns the planes; they grow and stay. For each image: prepare(), blocks written through block(), then
+// Owns the planes. For each image: prepare(), blocks written through block(), then
 // mcu_row_is_complete() once for each row of the window from top to bottom, then view().
 class Reconstructor {
   public:
@@ -44,6 +44,7 @@ class Reconstructor {
 
     StripImageView view() const noexcept { return view_; }
     std::size_t scratch_bytes() const noexcept;
+    void release_scratch(ScratchRule rule) noexcept;
 
   private:
     enum class Upsampling : std::uint8_t { kNone, kH2v1, kH1v2, kH2v2, kReplicate };

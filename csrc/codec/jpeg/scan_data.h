@@ -30,7 +30,7 @@ struct ScanData {
 // less than a byte of it may be left.
 const char* segment_end_fault(std::uint64_t used_bits, std::size_t segment_end, bool is_complete) noexcept;
 
-// Owns the memory of one scan's data; it grows to the largest scan and stays.
+// Owns the memory of one scan's data.
 class ScanReader {
   public:
     explicit ScanReader(UnstuffFunction unstuff) noexcept : unstuff_(unstuff) {}
@@ -42,6 +42,10 @@ class ScanReader {
                 ScanData* data, std::size_t* end_offset) noexcept;
 
     std::size_t scratch_bytes() const noexcept { return clean_.capacity() + restart_offsets_.capacity(); }
+    void release_scratch(ScratchRule rule) noexcept {
+        clean_.release(rule);
+        restart_offsets_.release(rule);
+    }
 
   private:
     UnstuffFunction unstuff_;

@@ -1,62 +1,14 @@
 #include "engine/batch/buffer_pool.h"
 
-#include <sys/mman.h>
-
 #include <mutex>
 #include <new>
 #include <utility>
 #include <vector>
 
-#include "base/checked_math.h"
+#include "base/mapping.h"
 #include "engine/fork_guard.h"
 
 namespace fastload {
-namespace {
-
-// Whole huge pages, where the system gives them: fewer faults at first use and fewer TLB misses later.
-constexpr std::size_t kHugePageBytes = std::size_t{2} << 20;
-constexpr std::size_t kPageBytes = 4096;
-
-// A private anonymous mapping. Movable, owns.
-class Mapping {
-  public:
-    Mapping() noexcept = default;
-    Mapping(Mapping&& other) noexcept
-        : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
-    Mapping& operator=(Mapping&& other) noexcept {
-        std::swap(data_, other.data_);
-        std::swap(size_, other.size_);
-        return *this;
-    }
-    Mapping(const Mapping&) = delete;  // two owners would unmap twice
-    Mapping& operator=(const Mapping&) = delete;
-    ~Mapping() {
-        if (data_ != nullptr) ::munmap(data_, size_);
-    }
-
-    static Mapping create(std::size_t size) noexcept {
-        Mapping mapping;
-        const std::size_t granularity = size >= kHugePageBytes ? kHugePageBytes : kPageBytes;
-        std::size_t rounded = 0;
-        if (!checked_round_up(size, granularity, &rounded)) return mapping;
-        void* data = ::mmap(nullptr, rounded, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        if (data == MAP_FAILED) return mapping;
-        ::madvise(data, rounded, MADV_HUGEPAGE);  // advice: without huge pages everything works, with more faults
-        mapping.data_ = static_cast<std::uint8_t*>(data);
-        mapping.size_ = rounded;
-        return mapping;
-    }
-
-    std::uint8_t* data() const noexcept { return data_; }
-    std::size_t size() const noexcept { return size_; }
-
-  private:
-    std::uint8_t* data_ = nullptr;
-    std::size_t size_ = 0;
-};
-
-}  // namespace
-
 class BufferPool::Shared {
   public:
     explicit Shared(std::size_t max_free_buffers) : max_free_buffers_(max_free_buffers) {

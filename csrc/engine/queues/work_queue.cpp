@@ -53,6 +53,12 @@ PendingSample WorkQueue::take_next() {
     return sample;
 }
 
+bool WorkQueue::has_work_within(std::chrono::milliseconds patience) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    return work_arrived_.wait_for(lock, patience,
+                                  [this] { return is_closed_ || !again_.empty() || !entries_.empty(); });
+}
+
 std::optional<PendingSample> WorkQueue::take(std::uint64_t* waited_ns) {
     std::unique_lock<std::mutex> lock(mutex_);
     if (should_read_ahead()) may_read_ahead_.notify_one();

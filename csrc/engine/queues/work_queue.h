@@ -57,6 +57,9 @@ class WorkQueue {
     // Takes samples out of the list that were handed out before and come again; they are served first.
     void push_again(std::list<PendingSample> samples) noexcept;
 
+    // Whether take() need not wait, now or within `patience`.
+    bool has_work_within(std::chrono::milliseconds patience);
+
     // Waits for a sample; nullopt after close(). Adds the time waited to *waited_ns.
     std::optional<PendingSample> take(std::uint64_t* waited_ns);
 

@@ -23,11 +23,18 @@ void NativeSampleWorker::read(const SampleTask& task, SampleTimings* timings) no
 
 void NativeSampleWorker::read_file(ByteSpan path, SampleFile* file, SampleTimings* timings) const noexcept {
     const StageTimer timer(&timings->read_ns);
-    file->read(path, options_.max_file_bytes);
+    const Judge judge(*this);
+    file->read(path, options_.max_file_bytes, &judge);
     timings->bytes_read += file->contents().size();
 }
 
 Status NativeSampleWorker::run(const SampleTask& task, SampleTimings* timings) noexcept {
+    const Status status = run_steps(task, timings);
+    end_sample();
+    return status;
+}
+
+Status NativeSampleWorker::run_steps(const SampleTask& task, SampleTimings* timings) noexcept {
     if (!task.file->is_read()) read(task, timings);
     LoadedPixels pixels;
     if (const Status status = decode(task, &pixels, timings); !status.is_ok()) return status;
@@ -36,6 +43,13 @@ Status NativeSampleWorker::run(const SampleTask& task, SampleTimings* timings) n
 
 Status NativeSampleWorker::run_with_pixels(const SampleTask& task, const PackedImageView& rgb,
                                            SampleTimings* timings) noexcept {
+    const Status status = run_steps_with_pixels(task, rgb, timings);
+    end_sample();
+    return status;
+}
+
+Status NativeSampleWorker::run_steps_with_pixels(const SampleTask& task, const PackedImageView& rgb,
+                                                 SampleTimings* timings) noexcept {
     LoadedPixels pixels;
     if (const Status status = load_packed(task, rgb, &pixels, timings); !status.is_ok()) return status;
     return write_views(task, pixels, timings);
@@ -96,6 +110,17 @@ Status NativeSampleWorker::write(const SampleTask& task, const LoadedPixels& pix
     needed.left -= pixels.region.left;
     needed.top -= pixels.region.top;
     return executor_.run(*task.source->views[view].plan, resolved, pixels.view.crop(needed), destination);
+}
+
+void NativeSampleWorker::end_sample() noexcept {
+    release_scratch(scratch_bytes() > kMaxKeptScratchBytes ? ScratchRule::kLarge : ScratchRule::kUnneeded);
+}
+
+void NativeSampleWorker::release_large_scratch() noexcept { release_scratch(ScratchRule::kLarge); }
+
+void NativeSampleWorker::release_scratch(ScratchRule rule) noexcept {
+    decoder_.release_scratch(rule);
+    executor_.release_scratch(rule);
 }
 
 std::size_t NativeSampleWorker::scratch_bytes() const noexcept {

@@ -35,6 +35,7 @@ class NativeSampleWorker final : public SampleWorker {
     Status run_with_pixels(const SampleTask& task, const PackedImageView& rgb,
                            SampleTimings* timings) noexcept override;
     std::size_t scratch_bytes() const noexcept override;
+    void release_large_scratch() noexcept override;
 
     // What run() and run_with_pixels() do, in steps, for a sample whose memory is made when its size is known.
     void read_file(ByteSpan path, SampleFile* file, SampleTimings* timings) const noexcept;
@@ -47,8 +48,27 @@ class NativeSampleWorker final : public SampleWorker {
     // Makes one view of what was loaded, in `destination`.
     Status write(const SampleTask& task, const LoadedPixels& pixels, std::size_t view, void* destination,
                  SampleTimings* timings) noexcept;
+    // To be called behind the last of these steps.
+    void end_sample() noexcept;
 
   private:
+    // Beyond it a thread keeps no scratch of large images for the next one: enough for photos of 12 megapixels.
+    static constexpr std::size_t kMaxKeptScratchBytes = std::size_t{64} << 20;
+
+    class Judge final : public HeadJudge {
+      public:
+        explicit Judge(const NativeSampleWorker& worker) noexcept : worker_(worker) {}
+        bool rejects(ByteSpan head) const noexcept override {
+            return !worker_.options_.is_native_jpeg_allowed || worker_.decoder_.rejects_head(head);
+        }
+
+      private:
+        const NativeSampleWorker& worker_;
+    };
+
+    Status run_steps(const SampleTask& task, SampleTimings* timings) noexcept;
+    Status run_steps_with_pixels(const SampleTask& task, const PackedImageView& rgb, SampleTimings* timings) noexcept;
+    void release_scratch(ScratchRule rule) noexcept;
     Status write_views(const SampleTask& task, const LoadedPixels& pixels, SampleTimings* timings) noexcept;
 
     const NativeWorkerOptions options_;

@@ -52,6 +52,14 @@ Status SampleDecoder::run_with_pixels(const PackedImageView& rgb, const Plan& pl
 // Makes the sample of what `load(task, pixels)` loads.
 template <typename Load>
 Status SampleDecoder::make(const Plan& plan, DrawSource* draws, DecodedSample* sample, Load load) noexcept {
+    const Status status = make_sample(plan, draws, sample, load);
+    file_.release_scratch(ScratchRule::kLarge);
+    worker_.end_sample();
+    return status;
+}
+
+template <typename Load>
+Status SampleDecoder::make_sample(const Plan& plan, DrawSource* draws, DecodedSample* sample, Load load) noexcept {
     OwnChoices choices(draws);
     source_.views.front().plan = plan;
     SampleTask task;

@@ -60,6 +60,8 @@ class SampleDecoder {
   private:
     template <typename Load>
     Status make(const Plan& plan, DrawSource* draws, DecodedSample* sample, Load load) noexcept;
+    template <typename Load>
+    Status make_sample(const Plan& plan, DrawSource* draws, DecodedSample* sample, Load load) noexcept;
 
     NativeSampleWorker worker_;
     SampleFile file_;

@@ -2,8 +2,8 @@
 
 namespace fastload {
 
-void SampleFile::read(ByteSpan path, std::uint64_t max_file_bytes) noexcept {
-    status_ = reader_.read(path, max_file_bytes, &contents_);
+void SampleFile::read(ByteSpan path, std::uint64_t max_file_bytes, const HeadJudge* judge) noexcept {
+    status_ = reader_.read(path, max_file_bytes, &contents_, judge);
     is_read_ = true;
 }
 
@@ -50,6 +50,7 @@ std::unique_ptr<SampleFile> SampleFiles::take() {
 void SampleFiles::give_back(std::unique_ptr<SampleFile> file) noexcept {
     if (file == nullptr) return;
     file->forget();
+    file->release_scratch(ScratchRule::kLarge);
     const std::size_t bytes = file->held_bytes();
     const std::lock_guard<std::mutex> lock(mutex_);
     if (spare_.size() == spare_.capacity()) return;

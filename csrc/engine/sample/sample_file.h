@@ -26,7 +26,7 @@ class SampleFile {
     SampleFile& operator=(const SampleFile&) = delete;
 
     // As FileReader::read. What it gave stays until forget().
-    void read(ByteSpan path, std::uint64_t max_file_bytes) noexcept;
+    void read(ByteSpan path, std::uint64_t max_file_bytes, const HeadJudge* judge = nullptr) noexcept;
     // Takes `contents`, which somebody else keeps, for what a file holds.
     void view(ByteSpan contents) noexcept;
     void forget() noexcept;
@@ -35,6 +35,8 @@ class SampleFile {
     Status status() const noexcept { return status_; }
     ByteSpan contents() const noexcept { return contents_; }
     std::size_t held_bytes() const noexcept { return reader_.scratch_bytes(); }
+    // Of a file that was forgotten.
+    void release_scratch(ScratchRule rule) noexcept { reader_.release_scratch(rule); }
 
     // Counts it as one that is kept while its sample waits; false where such files hold `limit` bytes already.
     bool may_wait(std::size_t limit) noexcept;
@@ -55,8 +57,8 @@ class SampleFiles {
     // What files may hold that wait to be decoded. Beyond it they are forgotten and read again.
     static constexpr std::size_t kMaxWaitingBytes = std::size_t{64} << 20;
 
-    // The memory of one file for each of `num_threads` stays, whatever its size; that of others as long as all spare
-    // memory together is below kMaxSpareBytes.
+    // The memory of one file for each of `num_threads` stays; that of others as long as all spare memory together is
+    // below kMaxSpareBytes. That of a large file does not.
     explicit SampleFiles(std::size_t num_threads);
 
     // A file that has not been read. May throw std::bad_alloc.

@@ -104,6 +104,9 @@ class SampleWorker {
                                    SampleTimings* timings) noexcept = 0;
 
     virtual std::size_t scratch_bytes() const noexcept = 0;
+
+    // Lets go of the scratch of large images, of which it keeps some for the next ones.
+    virtual void release_large_scratch() noexcept = 0;
 };
 
 }  // namespace fastload

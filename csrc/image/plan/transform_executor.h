@@ -11,7 +11,7 @@
 
 namespace fastload {
 
-// Not thread-safe; one thread owns it. Allocates only while images are larger than all before.
+// Not thread-safe; one thread owns it.
 class TransformExecutor {
   public:
     // `kernels` must live as long as the executor (the tables are static).
@@ -30,6 +30,8 @@ class TransformExecutor {
 
     // Memory held, in bytes.
     std::size_t scratch_bytes() const noexcept { return workspace_.bytes(); }
+    // What load_packed() has shown is gone then.
+    void release_scratch(ScratchRule rule) noexcept { workspace_.release(rule); }
 
   private:
     Workspace workspace_;

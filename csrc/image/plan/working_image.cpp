@@ -7,6 +7,13 @@ std::size_t Workspace::bytes() const noexcept {
            rows[1].capacity() + gathered_strips.capacity() + packed_strips.capacity();
 }
 
+void Workspace::release(ScratchRule rule) noexcept {
+    resize_plan.release_scratch(rule);
+    for (AlignedBuffer* buffer : {&kernel_scratch, &positions, &rows[0], &rows[1], &gathered_strips, &packed_strips}) {
+        buffer->release(rule);
+    }
+}
+
 // An empty window is written from nowhere.
 void WorkingImage::write(ConvertJob job, void* destination) const noexcept {
     const bool is_empty = placement_.source.width == 0 || placement_.source.height == 0;

@@ -14,13 +14,14 @@
 
 namespace fastload {
 
-// What one thread keeps from sample to sample. Grows to the largest need.
+// What one thread keeps from sample to sample.
 struct Workspace {
     // `table` must live as long as the workspace (the tables are static).
     explicit Workspace(const KernelTable& table) noexcept : kernels(table) {}
 
     // Memory held, in bytes.
     std::size_t bytes() const noexcept;
+    void release(ScratchRule rule) noexcept;
 
     const KernelTable& kernels;
     ResizePlan resize_plan;

@@ -271,4 +271,8 @@ std::size_t ResizePlan::scratch_bytes() const noexcept {
     return horizontal_.memory.capacity() + vertical_.memory.capacity() + weights_.capacity();
 }
 
+void ResizePlan::release_scratch(ScratchRule rule) noexcept {
+    for (AlignedBuffer* buffer : {&horizontal_.memory, &vertical_.memory, &weights_}) buffer->release(rule);
+}
+
 }  // namespace fastload

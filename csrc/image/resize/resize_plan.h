@@ -76,7 +76,7 @@ Region resize_source(const ResizeShape& shape, const Region& window, Interpolati
 
 struct ResizedAxis;
 
-// Tap tables of the current resize; one per thread. Memory grows to the largest need and stays.
+// Tap tables of the current resize; one per thread.
 class ResizePlan {
   public:
     ResizePlan() = default;
@@ -95,6 +95,7 @@ class ResizePlan {
 
     const ResizeJob& job() const noexcept { return job_; }
     std::size_t scratch_bytes() const noexcept;
+    void release_scratch(ScratchRule rule) noexcept;
 
   private:
     struct Axis {
