@@ -375,6 +375,12 @@ class FallbackTask:
     def complete(self, pixels: bytes, width: int, height: int) -> None: ...
     def fail(self, exception: BaseException) -> None: ...
 
+def next_in_hand(iterator: Any) -> Any:
+    """To be ``__next__`` of a class: calls _prepare(), then takes what is in the list _hand and returns it.
+
+    No signal's handler runs between these.
+    """
+
 class Batch:
     def take_owner(self) -> Any: ...
     @property
@@ -391,6 +397,7 @@ class Iteration:
         memory: Sequence[tuple[int, int]],
         owner: object,
         copy: BatchCopy | None = None,
+        given: list[Any] | None = None,
     ) -> None: ...
     def owners_in_flight(self, count: int) -> list[Any]: ...
     def next(self, timeout_seconds: float) -> Batch | FallbackTask | str | None: ...

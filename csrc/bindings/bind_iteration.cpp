@@ -168,13 +168,18 @@ class IterationHandle {
         run_deferred_releases();
     }
 
+    // Empties `given`, if there is one, when the batch is queued: in one call, so that an interrupt falls before or
+    // after both.
     void submit(const IndexArray& indices, const Memory& memory, const py::object& owner,
-                std::shared_ptr<BatchCopy> copy) {
+                std::shared_ptr<BatchCopy> copy, const std::optional<py::list>& given) {
         check_process(core());
         run_deferred_releases();
         check_submission(indices, memory);
         const std::vector<std::uint8_t*> images = pointers_of(memory);
         iteration().submit(span_of(indices), {images.data(), images.size()}, make_token(owner), std::move(copy));
+        if (given && PyList_SetSlice(given->ptr(), 0, PyList_GET_SIZE(given->ptr()), nullptr) != 0) {
+            throw py::error_already_set();
+        }
     }
 
     // The next batch in order, or a FallbackTask (only without threads), or None when `timeout_seconds` > 0 has passed,
@@ -351,7 +356,7 @@ void bind_iteration(py::module_& m) {
 
     py::class_<IterationHandle>(m, "Iteration")
         .def("submit", &IterationHandle::submit, py::arg("indices"), py::arg("memory"), py::arg("owner"),
-             py::arg("copy") = py::none())
+             py::arg("copy") = py::none(), py::arg("given") = py::none())
         .def("owners_in_flight", &IterationHandle::owners_in_flight, py::arg("count"))
         .def("next", &IterationHandle::next, py::arg("timeout_seconds"))
         .def("owners_behind", &IterationHandle::owners_behind, py::arg("batch"))

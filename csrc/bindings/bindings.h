@@ -27,6 +27,7 @@ void bind_blur(pybind11::module_& m);            // bind_draws.cpp; after bind_s
 void bind_transform_plan(pybind11::module_& m);  // bind_steps.cpp
 void bind_sources(pybind11::module_& m);
 void bind_iteration(pybind11::module_& m);
+void bind_next(pybind11::module_& m);
 void bind_engine(pybind11::module_& m);
 void bind_decoders(pybind11::module_& m);  // bind_engine.cpp
 void bind_copier(pybind11::module_& m);

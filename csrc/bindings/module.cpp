@@ -141,6 +141,7 @@ PYBIND11_MODULE(_core, module) {
     bind_transform_plan(module);
     bind_sources(module);
     bind_iteration(module);
+    bind_next(module);
     bind_engine(module);
     bind_decoders(module);
     bind_copier(module);

@@ -76,11 +76,14 @@ class BatchMemory(Protocol):
         """Tells which batches are the next ones, in order."""
 
     def deliver(self, placed: PlacedBatch, number: int) -> tuple[list[torch.Tensor], torch.Tensor]:
-        """The images of each view and the labels, once they are written.
+        """The images of each view and the labels, once they are written. May be called again until let_go().
 
         Raises:
             DeviceError: They did not get to the device; `number` counts the batches.
         """
+
+    def let_go(self, placed: PlacedBatch) -> None:
+        """Of memory that is not the user's, once the batch is delivered or is not to be."""
 
 
 @dataclass(frozen=True)
@@ -137,6 +140,9 @@ class HostMemory:
         assert isinstance(placed, _HostBatch)
         return placed.images, placed.labels
 
+    def let_go(self, placed: PlacedBatch) -> None:
+        pass
+
 
 class _StagedBatch:
     """A batch in a staging slot: the views and behind them the labels."""
@@ -144,6 +150,7 @@ class _StagedBatch:
     def __init__(self, slot: _native.StagingSlot | None, sizes: Sequence[int], batch_size: int, stream: int) -> None:
         self.batch_size = batch_size
         self.num_bytes = sum(sizes)
+        self.is_delivered = False
         self.destinations: list[torch.Tensor] | None = None
         self.parts: list[tuple[int, int]] = []
         self.copy: _native.BatchCopy | None = None
@@ -286,17 +293,23 @@ class StagedMemory:
         assert placed.copy is not None, "an empty batch is an error"
         assert placed.destinations is not None, "sent"
         *views, labels = placed.destinations
-        placed.destinations = []  # the memory of pixels is free again once they are converted
         if (failure := placed.copy.failure) is not None:
             what = f"batch {number} ({placed.num_bytes} bytes) could not be copied"
             raise device_error(what, self._device, _cause(failure))
-        self._count({"bytes_copied": placed.num_bytes})
         with naming_batch(self._device, number, lambda: placed.num_bytes), self._device.on_copy_stream():
             images = [
                 view if form.table is None else self._converted(form, view)
                 for form, view in zip(self._forms, views, strict=True)
             ]
+        placed.is_delivered = True
         return images, labels
+
+    def let_go(self, placed: PlacedBatch) -> None:
+        assert isinstance(placed, _StagedBatch)
+        placed.destinations = []  # the memory of pixels is free again
+        if placed.is_delivered:
+            placed.is_delivered = False
+            self._count({"bytes_copied": placed.num_bytes})
 
     def _converted(self, form: ViewForm, pixels: torch.Tensor) -> torch.Tensor:
         assert form.table is not None, "pixels are converted by a table"

@@ -166,10 +166,9 @@ class Device:
         """See Place."""
         return object_to(value, self.name)
 
-    def call(self, function: Callable[[Any], Any], batch: Any) -> Any:
-        """What `function`, in which the copy stream is current, makes of the batch."""
-        with self.on_copy_stream():
-            return function(batch)
+    def called(self, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """What is called with a batch on this device, while the copy stream is current, to have `function` called."""
+        return function
 
     def synchronize(self) -> None:
         """Waits in the host for the caller's current stream."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,21 +52,35 @@ class Delivery:
         with self.naming(batch, number), self.on_copy_stream():
             return moved(batch, self.device)
 
-    def hand_over(self, batch: Any, number: int) -> Any:
-        """What the user gets for `batch`, which is on the device: see Note [device order].
+    def hand_over(self, given: Iterator[Any], hand: list[Any]) -> None:
+        """Appends what device_transform makes of the batch that `given` has, which is on the device.
+
+        Once the user's function has got the batch, `given` is empty, whatever comes of it.
+        """
+        if self.transform is None:
+            hand.extend(given)
+            return
+        with self.on_copy_stream():
+            hand.extend(map(self._called(), given))
+        if not hand:
+            raise RuntimeError("device_transform raised StopIteration, which would end the epoch without a word")
+
+    def _called(self) -> Callable[[Any], Any]:
+        assert self.transform is not None, "there is a transform"
+        return self.transform if self.device is None else self.device.called(self.transform)
+
+    def follow(self, batch: Any, number: int) -> None:
+        """Orders what the caller's current stream does behind `batch`, which the user gets: Note [device order].
 
         Raises:
-            DeviceError: The device failed outside of the user's transform.
+            DeviceError: The device failed.
         """
         if self.device is None:
-            return batch if self.transform is None else self.transform(batch)
-        if self.transform is not None:
-            batch = self.device.call(self.transform, batch)
+            return
         with self.naming(batch, number):
             self.device.wait_event(self.device.recorded_event())
             for holder in holders(batch, self.device.is_on_device):
                 self.device.record_stream(holder)
-        return batch
 
 
 def _num_bytes(batch: Any) -> int:

@@ -39,7 +39,11 @@ class _Counting(dataloader._BaseDataLoaderIter):
         self._counters.num_batches += 1
         if self._delivery.device is not None:
             batch = self._delivery.pinned.pin_host_tensors(batch)
-        return self._delivery.hand_over(self._delivery.move(batch, self._num_yielded), self._num_yielded)
+        delivery, number = self._delivery, self._num_yielded
+        hand: list[Any] = []
+        delivery.hand_over(iter([delivery.move(batch, number)]), hand)
+        delivery.follow(hand[0], number)
+        return hand[0]
 
 
 class _SingleProcessDataLoaderIter(_Counting, dataloader._SingleProcessDataLoaderIter):

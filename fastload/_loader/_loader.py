@@ -330,18 +330,22 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
     # ---- iteration -------------------------------------------------------------------------------------------------
 
     def __iter__(self) -> Any:
-        """Starts an epoch; with persistent_workers the same iterator object each time, as torch gives it."""
+        """Starts an epoch; with persistent_workers the same iterator object each time, as torch gives it.
+
+        Threads that call it at once get their iterators one after the other.
+        """
         warn_of_unsharded(self)
         state = self._fastload
-        if state.engine is not None:
-            if isinstance(self._iterator, NativeIterator) and not state.engine.native.is_running:
+        with state.turn():
+            if state.engine is not None:
+                if isinstance(self._iterator, NativeIterator) and not state.engine.native.is_running:
+                    self._iterator = None
+                if state.engine.native.is_forked:
+                    state.engine = None  # the parent's; this process gets one of its own
+                    state.device = state.opened = None
+            if isinstance(self._iterator, ThreadIterator) and not self._iterator.is_running:
                 self._iterator = None
-            if state.engine.native.is_forked:
-                state.engine = None  # the parent's; this process gets one of its own
-                state.device = state.opened = None
-        if isinstance(self._iterator, ThreadIterator) and not self._iterator.is_running:
-            self._iterator = None
-        return super().__iter__()
+            return super().__iter__()
 
     def _get_iterator(self) -> Any:
         if self._is_of_processes:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import threading
+from contextlib import AbstractContextManager
 from typing import Any
 
 from fastload._delivery._batch_memory import StagedMemory
@@ -45,6 +48,13 @@ class LoaderState:
         self.opened: Any = None
         self.pinned = PinnedMemory()
         self.staged: LiveObjects[StagedMemory] = LiveObjects()
+        self._turn, self._pid = threading.RLock(), os.getpid()
+
+    def turn(self) -> AbstractContextManager[Any]:
+        """Held by the thread that begins an iteration. Threads of a parent process, which are not here, hold none."""
+        if os.getpid() != self._pid:
+            self._turn, self._pid = threading.RLock(), os.getpid()
+        return self._turn
 
     def __reduce__(self) -> tuple[Any, ...]:
         return LoaderState, (self.settings, self.epoch)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from fastload import _native
+from fastload._delivery._base_iterator import BaseIterator
 from fastload._delivery._batch_memory import BatchMemory, PlacedBatch
 from fastload._delivery._hand_over import Delivery
 from fastload._errors import LoaderClosedError
@@ -23,9 +23,15 @@ from fastload._pillow._failures import exception_of
 from fastload._pillow._pillow import serve
 from fastload._planning._native_plans import NativePlan
 from fastload._planning._torch_draws import uniform_rule
-from fastload._process._base_iterator import BaseIterator
 from fastload._process._exit import exit_state
-from fastload.samplers._lowering import BadIndicesError, lower_batch_sampler, sequential_key
+from fastload._process._interrupts import is_interrupt, keep
+from fastload.samplers._lowering import (
+    BadIndicesError,
+    IndexBatch,
+    IndexBatches,
+    lower_batch_sampler,
+    sequential_key,
+)
 
 
 @dataclass(frozen=True)
@@ -71,21 +77,23 @@ class NativeIterator(BaseIterator):
         `init_workers` gets the base seed and gives the workers' generators, where they are not those that torch seeds;
         the plan is made after it.
         """
-        super().__init__(loader)
+        super().__init__(loader, delivery)
         self._engine = engine
         self._init_error: BaseException | None = None  # in the place of every batch
         self._generators: list[torch.Generator] | None = None
         if init_workers is not None:
             try:
                 self._generators = init_workers(int(self._base_seed))
-            except Exception as error:  # noqa: BLE001 - it is raised by the first batch, as in torch
-                self._init_error = error.with_traceback(None)
+            except Exception as error:
+                if is_interrupt(error):
+                    raise
+                self._init_error = error.with_traceback(None)  # it is raised by the first batch, as in torch
         self._plan = make_plan()
         self._memory = make_memory(self._plan, bool(self._pin_memory))
-        self._delivery = delivery
         self._num_taken = 0
-        # Two threads may share an iterator: each batch goes to one of them.
-        self._lock = threading.Lock()
+        # The batch that is handed out next, until it is; or what else the engine has answered.
+        self._arrived: list[Any] = []
+        self._owners: list[_PendingBatch] = []  # of it
         self._resets = 0
         self._failed: _native.Batch | None = None  # with its like behind it still to be loaded again
         self._last: tuple[NDArray[np.int64], _native.Batch] | None = None  # the batch handed out last
@@ -99,9 +107,14 @@ class NativeIterator(BaseIterator):
 
     def _reset(self, loader: Any, first_iter: bool = False) -> None:
         """Begins another epoch on the same iterator; torch calls it for persistent_workers."""
+        with self._enter():
+            self._begin_again(loader, first_iter)
+
+    def _begin_again(self, loader: Any, first_iter: bool) -> None:
         super()._reset(loader, first_iter)
         self._resets += 1
         self._num_taken = 0
+        self._hand, self._arrived, self._owners = [], [], []
         begun_key = self._begun_key if self._has_begun_next else None
         self._begun_key, self._has_begun_next = None, False
         if begun_key is not None and begun_key == sequential_key(loader.batch_sampler):
@@ -132,6 +145,8 @@ class NativeIterator(BaseIterator):
         self._redo_behind_failed()
         while self._iteration.batches_in_flight:
             self._wait()
+            self._note_failed(self._arrived[0])
+            self._arrived = []
             self._redo_behind_failed()
         self._iteration.begin_epoch()
 
@@ -158,12 +173,15 @@ class NativeIterator(BaseIterator):
         self._begun_key = key
         try:
             self._submit_first(index_batches)
-        except Exception:  # noqa: BLE001 - of a batch that nobody has asked for yet
-            return
+        except Exception as error:
+            if is_interrupt(error):
+                raise
+            return  # of a batch that nobody has asked for yet
         self._has_begun_next = True
 
-    def _submit_first(self, index_batches: Iterator[NDArray[np.int64]]) -> None:
+    def _submit_first(self, index_batches: IndexBatches) -> None:
         self._index_batches = index_batches
+        self._given: list[IndexBatch | BadIndicesError] = []  # by the sampler, until the engine has it
         self._is_exhausted = False
         if self._num_workers > 0 and self._init_error is None:
             self._submit_where_room()
@@ -184,21 +202,18 @@ class NativeIterator(BaseIterator):
             self._memory.look_ahead([pending.place for pending in owners])
 
     def _submit_next(self) -> None:
+        if not self._given and not self._is_exhausted:
+            self._index_batches.give(self._given)
+            self._is_exhausted = not self._given
         if self._is_exhausted:
             return
-        error: Exception | None = None
-        try:
-            indices = next(self._index_batches, None)
-        except BadIndicesError as bad:
-            indices, error = bad.before, bad
-        if indices is None:
-            self._is_exhausted = True
-            return
+        given = self._given[0]
+        indices, error = (given.before, given) if isinstance(given, BadIndicesError) else (given, None)
         pending = self._pending_batch(indices, error)
         if self._num_workers == 0 and self._plan.has_ordered_draws:
             self._iteration.set_draws(self._default_draws())
         # The engine keeps what belongs to a batch, so that an interrupt loses a batch as a whole or not at all.
-        self._iteration.submit(*pending.submission())
+        self._iteration.submit(*pending.submission(), self._given)
 
     def _pending_batch(self, indices: NDArray[np.int64], error: Exception | None) -> _PendingBatch:
         """The batch of `indices`, which ends in `error` if that is not None.
@@ -220,40 +235,79 @@ class NativeIterator(BaseIterator):
         labels = torch.from_numpy(source.table.labels_of(files))
         return _PendingBatch(indices, files, labels, self._memory.place(labels), error)
 
-    def _next_data(self) -> Any:
+    def _check(self) -> None:
         self._engine.check_process("this iterator")
         exit_state.sleep_if_begun()
+
+    def _make(self) -> None:
         if self._init_error is not None:
             raise self._init_error
-        with self._lock:
-            if self._begun_key is not None:  # what is in flight is the next epoch's
-                raise StopIteration
+        if self._begun_key is not None:  # what is in flight is the next epoch's
+            raise StopIteration
+        if not self._arrived:
             self._redo_behind_failed()  # what an interrupt has left
-            if self._iteration.batches_in_flight == 0:  # else an interrupted wait has left its batch behind
+            if self._iteration.batches_in_flight == 0:
                 self._memory.wait_for_room()
                 self._submit_next()
-            try:
-                batch = self._wait()
-            except StopIteration:
-                self._begin_next_epoch()
-                raise
-            pending = batch.take_owner()
-            if self._plan.has_ordered_draws:
-                self._settle_draws(batch, pending)
-            if self._num_workers > 0:
-                self._submit_where_room()
-            number, self._num_taken = self._num_taken, self._num_taken + 1
+        self._wait()
+        if not self._arrived:
+            self._end_epoch()
+        batch = self._arrived[0]
+        if not self._owners:
+            keep(self._owners, batch.take_owner)
+        try:
+            self._submit_behind(batch, self._owners[0])
+            if batch.error is None and self._owners[0].error is None:
+                self._hand_over(self._delivered(self._owners[0]))
+                return
+        except BaseException as error:
+            if not self._hand and not is_interrupt(error):
+                self._let_go()  # in torch, too, a sampler that fails costs the batch at hand
+            raise
+        self._raise_error()
+
+    def _submit_behind(self, batch: _native.Batch, pending: _PendingBatch) -> None:
+        """What there is to do when a batch has come, before the user gets it."""
+        self._note_failed(batch)
+        if self._plan.has_ordered_draws:
+            self._settle_draws(batch, pending)
+        if self._num_workers > 0:
+            self._submit_where_room()
         if pending.error is None:  # else no batch is reported: its indices ended in the middle
             self._last = pending.indices, batch
-        if (failure := batch.error) is not None:
-            raise exception_of(failure, int(pending.indices[failure["position"]]))
-        if pending.error is not None:
-            try:
-                raise pending.error
-            finally:
-                del pending  # its error's traceback has this frame
-        views, labels = self._memory.deliver(pending.place, number)
-        return self._delivery.hand_over([views if self._plan.is_multi_view else views[0], labels], number)
+
+    def _delivered(self, pending: _PendingBatch) -> list[Any]:
+        views, labels = self._memory.deliver(pending.place, self._num_taken)
+        return [views if self._plan.is_multi_view else views[0], labels]
+
+    def _raise_error(self) -> NoReturn:
+        """Raises what comes in the place of the batch that has come."""
+        batch, pending = self._arrived[0], self._owners[0]
+        failure = batch.error
+        error: BaseException | None = pending.error
+        if failure is not None:
+            error = exception_of(failure, int(pending.indices[failure["position"]]))
+        assert error is not None, "there is one"
+        try:
+            self._let_go()
+            raise error
+        finally:
+            del error, pending  # the error's traceback has this frame
+
+    def _end_epoch(self) -> NoReturn:
+        self._index_batches.check_end()
+        self._begin_next_epoch()
+        raise StopIteration
+
+    @property
+    def _number(self) -> int:
+        return self._num_taken
+
+    def _let_go(self) -> None:
+        if self._arrived:
+            for pending in self._owners:
+                self._memory.let_go(pending.place)
+            self._arrived, self._owners, self._num_taken = [], [], self._num_taken + 1
 
     def _settle_draws(self, batch: _native.Batch, pending: _PendingBatch) -> None:
         """Brings torch's generator to where it is after `batch`."""
@@ -281,20 +335,25 @@ class NativeIterator(BaseIterator):
         draws.load(torch.get_rng_state().numpy())
         return draws
 
-    def _wait(self) -> _native.Batch:
-        """The oldest batch in flight; StopIteration where there is none."""
-        while True:
-            result = self._iteration.next(float(self._timeout))
-            exit_state.sleep_if_begun()
-            if isinstance(result, _native.Batch):
-                if self._num_workers > 0 and self._plan.has_ordered_draws and result.error is not None:
-                    self._failed = result
-                return result
+    def _wait(self) -> None:
+        """Lets the oldest batch in flight arrive, if there is one and none has arrived."""
+        while not (self._arrived and isinstance(self._arrived[0], _native.Batch)):
+            if not self._arrived:
+                keep(self._arrived, self._iteration.next, float(self._timeout))
+                exit_state.sleep_if_begun()
+                if not self._arrived:
+                    return
+                continue
+            result, self._arrived = self._arrived[0], []
             if result is None:
                 raise RuntimeError(f"DataLoader timed out after {self._timeout} seconds")
             if isinstance(result, str):
                 raise LoaderClosedError(result)
             serve(result)
+
+    def _note_failed(self, batch: _native.Batch) -> None:
+        if self._num_workers > 0 and self._plan.has_ordered_draws and batch.error is not None:
+            self._failed = batch
 
     def batch_report(self) -> list[SampleReport]:
         """What was done to each sample of the batch returned last, in its order; empty before the first.

@@ -23,6 +23,7 @@ from PIL import Image, UnidentifiedImageError, __version__, features
 
 from fastload._errors import Stage
 from fastload._process._exit import EXIT_JOIN_SECONDS, DaemonThread, join_threads
+from fastload._process._interrupts import is_interrupt
 
 RgbImage = Image.Image
 
@@ -318,11 +319,14 @@ class _FallbackThread(DaemonThread):
 
 
 def serve(task: FallbackTask, kept: type[BaseException] = Exception) -> None:
-    """Decode for `task` in this thread. Exceptions of type `kept` are the sample's; others the caller's."""
+    """Decode for `task` in this thread. Exceptions of type `kept` are the sample's; others, and interrupts, the
+    caller's."""
     try:
         decoded = decode_rgb(task.path)
         task.complete(decoded.pixels, decoded.width, decoded.height)
     except kept as exception:
+        if kept is Exception and is_interrupt(exception):
+            raise
         task.fail(exception)
     finally:
         del task

@@ -5,7 +5,6 @@ from __future__ import annotations
 import collections
 import contextlib
 import functools
-import itertools
 import os
 import threading
 import weakref
@@ -16,12 +15,13 @@ from typing import Any, NoReturn
 
 import torch
 
+from fastload._delivery._base_iterator import BaseIterator
 from fastload._delivery._hand_over import Delivery
 from fastload._delivery._thread_order import DeviceOrder
 from fastload._errors import ForkedProcessError
 from fastload._images._array_dataset import innermost
-from fastload._process._base_iterator import BaseIterator
 from fastload._process._exit import LiveObjects, exit_state
+from fastload._process._interrupts import is_interrupt
 from fastload._threads._collate_memory import CollateMemory
 from fastload._threads._counters import ThreadCounters
 from fastload._threads._dataset import IterableFetcher
@@ -36,6 +36,7 @@ from fastload._threads._worker_group import WorkerGroup, closed_error
 from fastload._threads._worker_objects import UserCode, make_worker_objects, warn_of_changing_globals
 from fastload._worker_state._generators import WorkerGenerators, exchanged
 from fastload._worker_state._objects import held_generators
+from fastload.samplers._lowering import sampled_keys
 
 
 class LoaderThreads:
@@ -125,13 +126,12 @@ class ThreadIterator(BaseIterator):
 
     def __init__(self, loader: Any, threads: LoaderThreads, plan: ThreadPlan) -> None:
         """`loader` is a fastload.DataLoader; the iterator does not keep it."""
-        super().__init__(loader)
+        super().__init__(loader, plan.delivery)
         self._owner_pid = os.getpid()
         self._threads = threads
         self._num_closes = threads.num_closes
         self._counters = threads.counters
         self._rng = plan.rng
-        self._delivery = plan.delivery
         # Not a method of this: the threads get it, and must not know the iterator.
         pinned = self._delivery.pinned
         self._pin: Callable[[Any], Any] | None = None
@@ -139,13 +139,8 @@ class ThreadIterator(BaseIterator):
             self._pin = pinned.pin_host_tensors
         elif self._pin_memory:
             self._pin = functools.partial(pinned.pin, device=self._pin_memory_device or None)
-        # On their way to the device, or there; what came in the place of a batch comes last.
-        self._sent: collections.deque[_Sent] = collections.deque()
-        self._error_behind_sent: Exception | None = None
-        # Two threads may share an iterator: each batch goes to one of them.
-        self._lock = threading.Lock()
         self._resets = 0
-        self._numbers = itertools.count()  # of batches
+        self._begin_with(self._sampler_iter)
         exit_state.watch()
         if plan.num_threads == 0:
             self._caller = _Caller(plan)
@@ -158,7 +153,21 @@ class ThreadIterator(BaseIterator):
             return
         self._max_batches = plan.max_batches
         self._group = self._start_threads(loader, plan)
-        self._begin(loader, first_iter=True)
+        try:
+            self._begin(loader, first_iter=True)
+        except BaseException:
+            self._group.close()  # whoever keeps the error keeps this iterator
+            raise
+
+    def _begin_with(self, sampler_iter: Iterator[Any]) -> None:
+        """Nothing has been asked for yet."""
+        self._sampled = sampled_keys(self._index_sampler, sampler_iter)
+        self._given: list[Any] = []  # what the sampler gave last, until it is asked for: an item or none
+        # What has come, the oldest first: on its way to the device, or there. What came in the place of one is last.
+        self._sent: collections.deque[_Sent] = collections.deque()
+        self._error_behind_sent: Exception | None = None
+        self._in_hand: _Sent | None = None  # what the batch in hand is made of
+        self._next_number = 0
 
     def _start_threads(self, loader: Any, plan: ThreadPlan) -> WorkerGroup:
         worker_plan = WorkerPlan(
@@ -208,22 +217,20 @@ class ThreadIterator(BaseIterator):
         As torch's workers do, the threads make what they were asked for in the epoch before, and go on with their
         random numbers from there.
         """
-        self._resets += 1
-        self._begin(loader, first_iter)
+        with self._enter():
+            self._resets += 1
+            self._begin(loader, first_iter)
 
     def _begin(self, loader: Any, first_iter: bool) -> None:
         assert self._group is not None, "torch keeps an iterator only where there are workers"
         # torch asks the sampler for an iterator here for a second time, and uses this one; samplers may count on it.
         super()._reset(loader, first_iter)
         self._key = self._random_key(loader)
-        self._sent.clear()
-        self._error_behind_sent = None
+        self._hand = []
+        self._begin_with(self._sampler_iter)
         self._group.restart_order()
         self._is_exhausted = False
-        # What the sampler gave last, until threads have it: an item or none.
-        self._given: collections.deque[Any] = collections.deque()
         self._request: Request | None = None
-        self._numbers = itertools.count()
         self._submit_up_to(self._max_batches, self._group)
 
     def _random_key(self, loader: Any) -> RandomKey:
@@ -236,11 +243,10 @@ class ThreadIterator(BaseIterator):
         """Asks for batches until `count` are on their way. What an interrupt has left undone comes first."""
         has_room = self._submit_given(group, done)
         while has_room and len(group.pending) < count and not self._is_exhausted:
-            next_of_sampler = itertools.islice(self._sampler_iter, 1)
             try:
-                self._given.extend(next_of_sampler)  # one call of C: no interrupt comes between taking and keeping
-            except BaseException:
-                if done is not None and not self._given:
+                self._sampled.give(self._given)
+            except BaseException as error:
+                if done is not None and not is_interrupt(error):
                     group.pending.remove(done)  # in torch, too, a sampler that fails costs the batch at hand
                 raise
             self._is_exhausted = not self._given
@@ -249,55 +255,90 @@ class ThreadIterator(BaseIterator):
     def _submit_given(self, group: WorkerGroup, done: Task | None) -> bool:
         """Asks for the batch that the sampler gave last; False: no worker may be asked now. Steps can be repeated."""
         if self._given and self._request is None:
-            self._request = Request(self._given[0], self._key)
+            self._request = Request(self._sampled.item(self._given[0]), self._key)
         if self._request is not None and group.has_active_worker:
             if not group.submit(self._request, done):
                 return False
         elif self._request is not None:
             self._is_exhausted = True
-        self._given.clear()
-        self._request = None
+        self._given, self._request = [], None
         return True
 
-    def _next_data(self) -> Any:
+    def _check(self) -> None:
         if os.getpid() != self._owner_pid:
             raise ForkedProcessError("this iterator", self._owner_pid)
+        if self._group is not None and threading.current_thread() in self._group.threads:
+            raise ValueError(
+                "iterator already executing: code of the data set, collate_fn or worker_init_fn calls next() on the "
+                "iterator that waits for it. Give that code an iterator of its own: iter(loader)"
+            )
         exit_state.sleep_if_begun()
-        with self._lock:
-            sent = self._next_of_caller() if self._group is None else self._next_sent(self._group)
-        self._counters.add({"batches_delivered": 1})
-        return self._delivery.hand_over(sent.batch, sent.number)
+
+    def _make(self) -> None:
+        sent = self._next_of_caller() if self._group is None else self._next_sent(self._group)
+        self._in_hand = sent
+        self._hand_over(sent.batch)
+
+    @property
+    def _number(self) -> int:
+        return 0 if self._in_hand is None else self._in_hand.number
+
+    def _let_go(self) -> None:
+        if self._sent and self._sent[0] is self._in_hand:
+            self._counters.add({"batches_delivered": 1})
+            del self._sent[0]
 
     def _next_of_caller(self) -> _Sent:
-        indices = self._next_index()  # type: ignore[no-untyped-call]
-        number = next(self._numbers)
+        if not self._sent:
+            self._fetch()
+        sent = self._sent[0]
+        self._given, self._next_number = [], sent.number + 1
+        try:
+            sent.move(self._delivery)
+        except BaseException as error:
+            if not is_interrupt(error):
+                del self._sent[0]  # the error comes in its place
+            raise
+        return sent
+
+    def _fetch(self) -> None:
+        """Makes the next batch in the calling thread. After an interrupt it is made again, of the same indices; a
+        stream's samples are taken only once."""
         if self._threads.num_closes != self._num_closes:
             raise closed_error()
+        if not self._given:
+            self._sampled.give(self._given)
+        if not self._given:
+            self._sampled.check_end()
+            raise StopIteration
         try:
             with self._caller.draws():
-                batch = self._fetcher.fetch(indices, self._key, 0, lambda: False)
+                batch = self._fetcher.fetch(self._sampled.item(self._given[0]), self._key, 0, lambda: False)
+            batch = batch if self._pin is None else self._pin(batch)
+            self._sent.append(_Sent(self._next_number, batch=batch))
         except EndOfStreamError:
+            self._given = []
             raise StopIteration from None
-        sent = _Sent(batch if self._pin is None else self._pin(batch), number)
-        sent.move(self._delivery)
-        return sent
+        except BaseException as error:
+            if isinstance(self._fetcher, IterableFetcher) or not is_interrupt(error):
+                self._given, self._next_number = [], self._next_number + 1
+            raise
 
     def _next_sent(self, group: WorkerGroup) -> _Sent:
         """The next batch, on its way to the device; those behind it that are made already are sent there too."""
         if not self._sent:
             self._raise_error_behind_sent()
-            self._send_next(group)
+            self._take_next(group)
+        self._send_last(group)
         while len(self._sent) <= self._delivery.prefetch and group.has_next and self._error_behind_sent is None:
             try:
-                self._send_next(group)
-            except Exception as error:  # noqa: BLE001 - what comes in the place of a batch comes in its turn
-                self._error_behind_sent = error
-        try:
-            self._sent[0].move(self._delivery)  # again, where an interrupt came before
-        except Exception:
-            self._sent.popleft()  # the error comes in its place
-            raise
-        return self._sent.popleft()
+                self._take_next(group)
+                self._send_last(group)
+            except Exception as error:
+                if is_interrupt(error):
+                    raise
+                self._error_behind_sent = error.with_traceback(None)  # it comes in its turn
+        return self._sent[0]
 
     def _raise_error_behind_sent(self) -> None:
         error, self._error_behind_sent = self._error_behind_sent, None
@@ -307,48 +348,88 @@ class ThreadIterator(BaseIterator):
             finally:
                 del error  # its traceback has this frame
 
-    def _send_next(self, group: WorkerGroup) -> None:
-        with self._delivery.on_copy_stream():  # what the batch's thread gave to the device comes before it
-            self._sent.append(self._next_of_threads(group))
-        try:
-            self._sent[-1].move(self._delivery)
-        except Exception:
-            self._sent.pop()  # the error comes in its place
-            raise
-
-    def _next_of_threads(self, group: WorkerGroup) -> _Sent:
+    def _take_next(self, group: WorkerGroup) -> None:
+        """Appends what has come next, still to be sent."""
         # What an interrupt has cost is asked for again, and a batch that is done stays pending until it is returned.
         self._submit_up_to(self._max_batches, group)
         while group.pending:
             task = group.wait(self._timeout)
             exit_state.sleep_if_begun()
             self._submit_up_to(self._max_batches + 1, group, task)
-            group.pending.remove(task)
             if not task.is_end_of_stream:
-                number = next(self._numbers)
-                batch = task.take()
-                if group.thread_state.is_inference and not torch.is_inference_mode_enabled():
-                    batch = without_inference(batch)
-                with self._delivery.naming(batch, number):
-                    group.order.take_over(batch, task.mark)
-                return _Sent(batch, number)
+                self._sent.append(_Sent(self._next_number, task=task))
+                return
+            group.pending.remove(task)
         if not self._persistent_workers:
             group.signal_end()
+        self._sampled.check_end()
         raise StopIteration
+
+    def _send_last(self, group: WorkerGroup) -> None:
+        """Sends what has come last to the device. May be repeated; an error comes in its place."""
+        sent = self._sent[-1]
+        self._next_number = sent.number + 1
+        if sent.task is not None and sent.task in group.pending:
+            group.pending.remove(sent.task)
+        try:
+            with self._delivery.on_copy_stream():  # what the batch's thread gave to the device comes before it
+                sent.open(group, self._delivery)
+            sent.move(self._delivery)
+        except BaseException as error:
+            if not is_interrupt(error) or sent.has_failed:
+                del self._sent[-1]
+            raise
+        finally:
+            del sent  # the traceback of a task's error has this frame
 
 
 class _Sent:
-    """A batch that was made: an interrupt finds it here, on its way to the device or not."""
+    """A batch that was made: an interrupt finds it here, on its way to the device or not.
 
-    def __init__(self, batch: Any, number: int) -> None:
+    Args:
+        number: In its epoch.
+        batch: Where it is at hand.
+        task: Whose batch it is, else.
+    """
+
+    def __init__(self, number: int, batch: Any = None, task: Task | None = None) -> None:
         self.batch = batch
         self.number = number
+        self.task = task
+        self.has_failed = False  # there is no batch
+        self._is_open = task is None
         self._is_moved = False
+
+    def open(self, group: WorkerGroup, delivery: Delivery) -> None:
+        """Takes the task's batch, or raises what came in its place."""
+        task = self.task
+        if task is None:
+            return
+        if not self._is_open:
+            self._raise_error()
+            batch = task.batch
+            if group.thread_state.is_inference and not torch.is_inference_mode_enabled():
+                batch = without_inference(batch)
+            with delivery.naming(batch, self.number):
+                group.order.take_over(batch, task.mark)
+            self.batch, self._is_open = batch, True
+        task.let_go()
+        self.task = None
+
+    def _raise_error(self) -> None:
+        assert self.task is not None, "its error"
+        error = self.task.take_error()
+        if error is None:
+            return
+        self.has_failed = True
+        try:
+            raise error
+        finally:
+            del error  # its traceback has this frame
 
     def move(self, delivery: Delivery) -> None:
         if not self._is_moved:
-            self.batch = delivery.move(self.batch, self.number)
-            self._is_moved = True
+            self.batch, self._is_moved = delivery.move(self.batch, self.number), True
 
 
 class _Caller:

@@ -62,13 +62,16 @@ class Task:
         self.is_done = True
         self._wake()
 
-    def take(self) -> Any:
-        """The batch, once, or raises what became of it. What a thread's frames know of this task holds neither then."""
-        batch, error = self._batch, self._error
-        self._batch = self._error = None
-        if error is None:
-            return batch
-        try:
-            raise error
-        finally:
-            del error  # its traceback has this frame
+    @property
+    def batch(self) -> Any:
+        """What was made."""
+        return self._batch
+
+    def take_error(self) -> BaseException | None:
+        """What came in the place of the batch, once."""
+        error, self._error = self._error, None
+        return error
+
+    def let_go(self) -> None:
+        """What a thread's frames know of this task holds the batch no more."""
+        self._batch = None

@@ -1,5 +1,8 @@
 """Index batches as int64 arrays: the indices torch's samplers give, without Python code per index.
 
+Each step can be repeated, so that an interrupt costs no batch and no draw: Note [interrupts]. What cannot be is a call
+of C code that keeps what it takes or draws.
+
 Note [lazy draws]: a generator may be shared with user code, so after each batch it must be in the state that torch's
 samplers leave it in: nothing is drawn before the batch that needs it, and RandomSampler's last permutation is drawn
 even where none of it is used.
@@ -8,15 +11,20 @@ even where none of it is used.
 from __future__ import annotations
 
 import functools
+import itertools
 import operator
-from collections.abc import Iterable, Iterator
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch.utils.data import BatchSampler, RandomSampler, SequentialSampler
 from torch.utils.data import sampler as torch_samplers
+from torch.utils.data.dataloader import _InfiniteConstantSampler
+
+from fastload._process._interrupts import keep
+from fastload.samplers._sampled import Sampled
 
 IndexBatch = NDArray[np.int64]
 
@@ -45,7 +53,21 @@ class IndexSizeError(BadIndicesError, IndexError):
 _DRAWS_PER_CALL = 32
 
 
-def lower_batch_sampler(loader: Any, begun: Iterator[Any] | None = None) -> Iterator[IndexBatch] | None:
+class IndexBatches(Protocol):
+    """One pass over the index batches of a sampler."""
+
+    def give(self, given: list[IndexBatch | BadIndicesError]) -> None:
+        """Appends the next one to the empty list `given`, or nothing where there is none, in one step.
+
+        Indices are as the sampler gave them: negative or out of range ones too. Arrays may be views of a larger one and
+        must not be written. In the place of indices that are none stands why. Raises what the sampler raises.
+        """
+
+    def check_end(self) -> None:
+        """Called when there is no more. Raises RuntimeError where an interrupt has ended the sampler early."""
+
+
+def lower_batch_sampler(loader: Any, begun: Iterator[Any] | None = None) -> IndexBatches | None:
     """Start one pass over the index batches of a DataLoader.
 
     Call it where torch calls ``iter(index_sampler)``: a sampler of the user's may draw random numbers in its
@@ -57,24 +79,65 @@ def lower_batch_sampler(loader: Any, begun: Iterator[Any] | None = None) -> Iter
             the sampler is not torch's own: samplers may count how often they are asked.
 
     Returns:
-        An iterator of int64 arrays, which may be views of a larger one and must not be written; None where automatic
-        batching is off. Indices are as the sampler gave them: negative or out of range ones too.
-
-    Raises:
-        IndexTypeError: From the iterator: an index is not an int. Keys of other types are for data sets that take them;
-            one whose items are files in a list does not.
-        IndexSizeError: From the iterator: an int of more than 64 bits.
+        None where automatic batching is off.
     """
     batch_sampler = loader.batch_sampler
     if batch_sampler is None:
         return None
-    if _is_torchs_own(batch_sampler, BatchSampler):
-        sampler = batch_sampler.sampler
-        if _is_torchs_own(sampler, SequentialSampler):
-            return _batches(batch_sampler, lambda: _Range(sampler))
-        if _is_torchs_own(sampler, RandomSampler) and _draws_as_this_torch():
-            return _batches(batch_sampler, lambda: _random_source(sampler))
-    return map(_index_array, iter(batch_sampler) if begun is None else begun)
+    return _own_batches(batch_sampler) or _Converted(
+        Sampled(iter(batch_sampler) if begun is None else begun, batch_sampler)
+    )
+
+
+def sampled_keys(index_sampler: Any, begun: Iterator[Any]) -> Sampled | SampledLists:
+    """What `begun`, an iterator of a loader's sampler of batches or of keys, gives; nothing was taken from it yet.
+
+    Where the samplers are torch's own, which are generators, an interrupt does not end it.
+    """
+    own = _own_batches(index_sampler)
+    if own is not None:
+        return SampledLists(own)
+    return Sampled(_nothings(index_sampler) or begun, index_sampler)
+
+
+def _nothings(index_sampler: Any) -> Iterator[Any] | None:
+    """What the sampler of an iterable dataset gives: nothing, again and again, or lists of that."""
+    if type(index_sampler) is _InfiniteConstantSampler:
+        return itertools.repeat(None)
+    if _is_torchs_own(index_sampler, BatchSampler) and type(index_sampler.sampler) is _InfiniteConstantSampler:
+        return map(operator.mul, itertools.repeat([None]), map(_batch_size_of, itertools.repeat(index_sampler)))
+    return None
+
+
+_batch_size_of = operator.attrgetter("batch_size")
+
+
+class SampledLists:
+    """Lists of ints."""
+
+    def __init__(self, batches: _Batches) -> None:
+        self._batches = batches
+
+    def give(self, given: list[Any]) -> None:
+        self._batches.give(given)
+
+    def item(self, given: Any) -> Any:
+        """What the sampler gave, of what give() appended."""
+        return given.tolist()
+
+    def check_end(self) -> None:
+        """No interrupt ends it."""
+
+
+def _own_batches(batch_sampler: Any) -> _Batches | None:
+    if not _is_torchs_own(batch_sampler, BatchSampler):
+        return None
+    sampler = batch_sampler.sampler
+    if _is_torchs_own(sampler, SequentialSampler):
+        return _Batches(batch_sampler, lambda _: _Range(sampler))
+    if _is_torchs_own(sampler, RandomSampler) and _draws_as_this_torch():
+        return _Batches(batch_sampler, functools.partial(_random_source, sampler))
+    return None
 
 
 def sequential_key(batch_sampler: Any) -> tuple[int, int, bool] | None:
@@ -93,84 +156,106 @@ def _is_torchs_own(sampler: Any, kind: type) -> bool:
     return type(sampler) is kind and getattr(kind.__iter__, "__globals__", None) is vars(torch_samplers)
 
 
-class _IndexSource(Protocol):
-    """Indices in pieces, drawn when asked for."""
+# Draws a piece of the indices when it is called: C code.
+_Draw = Callable[[], torch.Tensor]
 
-    def more(self, wanted: int) -> IndexBatch | None:
-        """The next piece, of any length; draws no more calls than `wanted` indices need. None at the end, for good."""
+
+class _IndexSource(Protocol):
+    """Indices in pieces, drawn when asked for.
+
+    Attributes:
+        num_samples: How many indices there are; the last piece may have more.
+    """
+
+    num_samples: int
+
+    def draw_behind(self, num_drawn: int, wanted: int) -> _Draw | None:
+        """What draws the piece behind so many indices, of any length; no more of torch's calls than `wanted` indices
+        need. None at the end."""
 
 
 class _Range:
     """SequentialSampler."""
 
     def __init__(self, sampler: SequentialSampler) -> None:
-        self._next = 0
-        self._stop = len(sampler.data_source)
+        self.num_samples = len(sampler.data_source)
 
-    def more(self, wanted: int) -> IndexBatch | None:
-        start, self._next = self._next, min(self._next + wanted, self._stop)
-        return np.arange(start, self._next, dtype=np.int64) if start < self._next else None
+    def draw_behind(self, num_drawn: int, wanted: int) -> _Draw | None:
+        stop = min(num_drawn + wanted, self.num_samples)
+        return functools.partial(torch.arange, num_drawn, stop, device="cpu") if num_drawn < stop else None
 
 
 class _Permutations:
     """RandomSampler without replacement: whole permutations, then one of which only the rest is used."""
 
-    def __init__(self, sampler: RandomSampler) -> None:
-        self._sampler = sampler
+    def __init__(self, sampler: RandomSampler, generator: torch.Generator) -> None:
+        self.num_samples = sampler.num_samples
         self._length = len(sampler.data_source)
-        self._generator = _generator_of(sampler)
-        self._whole_left = sampler.num_samples // self._length
-        self._has_rest = True
+        self._num_indices = (sampler.num_samples // self._length + 1) * self._length
+        self._draw = functools.partial(torch.randperm, self._length, generator=generator)
 
-    def more(self, wanted: int) -> IndexBatch | None:
-        if self._whole_left > 0:
-            self._whole_left -= 1
-            return self._permutation()
-        if self._has_rest:
-            self._has_rest = False
-            return self._permutation()[: self._sampler.num_samples % self._length]
-        return None
-
-    def _permutation(self) -> IndexBatch:
-        return _as_array(torch.randperm(self._length, generator=self._generator))
+    def draw_behind(self, num_drawn: int, wanted: int) -> _Draw | None:
+        return self._draw if num_drawn < self._num_indices else None
 
 
 class _Draws:
     """RandomSampler with replacement. One call for several of torch's: the CPU generator draws one after the other."""
 
-    def __init__(self, sampler: RandomSampler) -> None:
-        self._sampler = sampler
-        self._length = len(sampler.data_source)
-        self._generator = _generator_of(sampler)
-        self._calls_left = sampler.num_samples // _DRAWS_PER_CALL
-        self._has_rest = True
+    def __init__(self, sampler: RandomSampler, generator: torch.Generator) -> None:
+        self.num_samples = sampler.num_samples
+        self._draw = functools.partial(
+            torch.randint, high=len(sampler.data_source), dtype=torch.int64, generator=generator
+        )
 
-    def more(self, wanted: int) -> IndexBatch | None:
-        if self._calls_left > 0:
-            calls = min(self._calls_left, -(-wanted // _DRAWS_PER_CALL))
-            self._calls_left -= calls
-            return self._draw(calls * _DRAWS_PER_CALL)
-        if self._has_rest:
-            self._has_rest = False
-            return self._draw(self._sampler.num_samples % _DRAWS_PER_CALL)
-        return None
-
-    def _draw(self, count: int) -> IndexBatch:
-        draws = torch.randint(high=self._length, size=(count,), dtype=torch.int64, generator=self._generator)
-        return _as_array(draws)
+    def draw_behind(self, num_drawn: int, wanted: int) -> _Draw | None:
+        whole_calls = -(-wanted // _DRAWS_PER_CALL) * _DRAWS_PER_CALL
+        count = min(whole_calls, self.num_samples - num_drawn)
+        return functools.partial(self._draw, size=(count,)) if count > 0 else None
 
 
-def _random_source(sampler: RandomSampler) -> _IndexSource:
-    return _Draws(sampler) if sampler.replacement else _Permutations(sampler)
-
-
-def _generator_of(sampler: RandomSampler) -> torch.Generator:
+def _random_source(sampler: RandomSampler, seeds: list[torch.Tensor]) -> _IndexSource:
+    """`seeds` keeps the one that is drawn, where one is."""
     generator: torch.Generator | None = sampler.generator
     if generator is None:
-        seed = int(torch.empty((), dtype=torch.int64).random_().item())
+        if not seeds:
+            keep(seeds, torch.empty((), dtype=torch.int64).random_)
         generator = torch.Generator()
-        generator.manual_seed(seed)
-    return generator
+        generator.manual_seed(int(seeds[0].item()))
+    return (_Draws if sampler.replacement else _Permutations)(sampler, generator)
+
+
+class _Reader:
+    """Joins a source's pieces.
+
+    Attributes:
+        rest: What was drawn and not taken.
+    """
+
+    def __init__(self, source: _IndexSource) -> None:
+        self.rest: IndexBatch = np.empty(0, dtype=np.int64)
+        self._source = source
+        self._num_drawn = 0  # without those in pieces
+        self._pieces: list[torch.Tensor] = []
+
+    def fill(self, count: int) -> None:
+        """Makes `rest` at least so long; shorter at the end."""
+        if len(self.rest) >= count:
+            return
+        num_new = sum(map(len, self._pieces))
+        while (missing := count - len(self.rest) - num_new) > 0:
+            draw = self._source.draw_behind(self._num_drawn + num_new, missing)
+            if draw is None:
+                break
+            keep(self._pieces, draw)
+            num_new = sum(map(len, self._pieces))
+        if not self._pieces:
+            return
+        num_drawn = self._num_drawn + num_new
+        num_surplus = max(0, num_drawn - self._source.num_samples)
+        filled = [piece for piece in [self.rest, *map(_as_array, self._pieces)] if len(piece)]
+        rest = filled[0] if len(filled) == 1 else np.concatenate(filled)
+        rest = rest[: len(rest) - num_surplus]
+        self.rest, self._num_drawn, self._pieces = rest, num_drawn, []
 
 
 def _as_array(indices: torch.Tensor) -> IndexBatch:
@@ -178,40 +263,69 @@ def _as_array(indices: torch.Tensor) -> IndexBatch:
     return array
 
 
-class _Reader:
-    """Cuts a source's pieces into the lengths asked for."""
+class _Cut(NamedTuple):
+    """A batch until it is given, and what is left behind it."""
 
-    def __init__(self, source: _IndexSource) -> None:
-        self._source = source
-        self._piece: IndexBatch = np.empty(0, dtype=np.int64)
-
-    def take(self, count: int) -> IndexBatch:
-        """The next `count` indices; fewer at the end."""
-        if len(self._piece) < count:
-            self._fill(count)
-        taken, self._piece = self._piece[:count], self._piece[count:]
-        return taken
-
-    def _fill(self, count: int) -> None:
-        pieces = [self._piece]
-        missing = count - len(self._piece)
-        while missing > 0 and (piece := self._source.more(missing)) is not None:
-            pieces.append(piece)
-            missing -= len(piece)
-        filled = [piece for piece in pieces if len(piece)]
-        self._piece = filled[0] if len(filled) == 1 else np.concatenate(pieces)
+    batch: list[IndexBatch]
+    rest: IndexBatch
 
 
-def _batches(batch_sampler: BatchSampler, make_source: Any) -> Iterator[IndexBatch]:
+class _Batches:
     """BatchSampler. Like it, reads its settings when the first batch is asked for, and the size again for each one."""
-    reader = _Reader(make_source())
-    if batch_sampler.drop_last:
-        batch_size = batch_sampler.batch_size
-        while len(batch := reader.take(batch_size)) == batch_size:
-            yield batch
-    else:
-        while len(batch := reader.take(batch_sampler.batch_size)):
-            yield batch
+
+    def __init__(self, batch_sampler: BatchSampler, make_source: Callable[[list[torch.Tensor]], _IndexSource]) -> None:
+        self._batch_sampler = batch_sampler
+        self._make_source = make_source
+        self._seeds: list[torch.Tensor] = []
+        self._reader: _Reader | None = None
+        self._full_size: int | None = None  # of batches, where shorter ones are dropped
+        self._cut: _Cut | None = None
+
+    def give(self, given: list[IndexBatch | BadIndicesError]) -> None:
+        if self._reader is None:
+            self._full_size = self._batch_sampler.batch_size if self._batch_sampler.drop_last else None
+            self._reader = _Reader(self._make_source(self._seeds))
+        if self._cut is not None and not self._cut.batch:
+            self._reader.rest, self._cut = self._cut.rest, None
+        if self._cut is None:
+            size = self._full_size or self._batch_sampler.batch_size
+            self._reader.fill(size)
+            self._cut = _Cut([self._reader.rest[:size]], self._reader.rest[size:])
+        if len(self._cut.batch[0]) >= (self._full_size or 1):
+            keep(given, self._cut.batch.pop)
+
+    def check_end(self) -> None:
+        """No interrupt ends it."""
+
+
+class _Converted:
+    """Batches of a sampler that is not torch's own."""
+
+    def __init__(self, sampled: Sampled) -> None:
+        self._sampled = sampled
+        self._taken: list[Any] = []
+        self._converted: list[IndexBatch | BadIndicesError] | None = None  # once it is, until it is given
+
+    def give(self, given: list[IndexBatch | BadIndicesError]) -> None:
+        if self._converted is not None and not self._converted:
+            self._taken, self._converted = [], None
+        if not self._taken:
+            self._sampled.give(self._taken)
+            if not self._taken:
+                return
+        if self._converted is None:
+            self._converted = [_converted(self._taken[0])]
+        keep(given, self._converted.pop)
+
+    def check_end(self) -> None:
+        self._sampled.check_end()
+
+
+def _converted(batch: Any) -> IndexBatch | BadIndicesError:
+    try:
+        return _index_array(batch)
+    except BadIndicesError as error:
+        return error
 
 
 @functools.cache
@@ -221,7 +335,9 @@ def _draws_as_this_torch() -> bool:
         mine, theirs = torch.Generator().manual_seed(1), torch.Generator().manual_seed(1)
         sampler = RandomSampler(range(length), replacement, num_samples, mine)
         reference = list(RandomSampler(range(length), replacement, num_samples, theirs))
-        if _Reader(_random_source(sampler)).take(num_samples or length + 1).tolist() != reference:
+        reader = _Reader(_random_source(sampler, []))
+        reader.fill(num_samples or length + 1)
+        if reader.rest.tolist() != reference:
             return False
         if num_samples is None and not torch.equal(mine.get_state(), theirs.get_state()):
             return False

@@ -566,12 +566,23 @@ ROWS: tuple[Row, ...] = (
     ),
     deviated(
         ERRORS,
-        "Ctrl-C",
-        "KeyboardInterrupt in the program; workers are ended when the iterator goes",
-        "the same within 200 ms of any wait, and no batch is lost by it",
+        "Ctrl-C, and other exceptions of signal handlers",
+        "raised in the program; batches may be lost, and a sampler that is ended by it ends the epoch without a word; "
+        "workers are ended when the iterator goes",
+        "the same within 200 ms of any wait; no batch is lost, and an epoch that a sampler of the user's ends early is "
+        "a RuntimeError",
         "faults/test_lifecycle.py::test_ctrl_c_is_seen_within_200_ms_and_the_process_ends_within_a_second",
         "faults/test_python_part_lifecycle.py::test_ctrl_c_in_next_is_seen_within_200_ms_and_the_process_ends_soon",
         "faults/test_python_part_lifecycle.py::test_an_interrupt_at_any_line_of_next_loses_and_changes_no_batch",
+        "faults/test_signal_exceptions.py::test_exceptions_at_random_moments_cost_and_change_no_batch",
+        "faults/test_signal_exceptions.py::test_a_sampler_that_an_exception_has_ended_makes_no_short_epoch",
+    ),
+    deviated(
+        ERRORS,
+        "next() inside of next()",
+        "by code of the data set, collate_fn or a signal's handler: gives a later batch, or waits for ever",
+        "ValueError, as of a generator that is already executing; no batch is lost",
+        "faults/test_nested_next.py::test_next_inside_of_next_is_an_error_and_costs_no_batch",
     ),
     Row(
         ERRORS,
@@ -783,7 +794,11 @@ All else is the same for any data set: batches, errors and the program's random 
 - **A batch stays where it was made**: it may hold what cannot be pickled, and what a worker keeps of it is the same
   object.
 - **Errors cost less**: an image that cannot be loaded is a `SampleError` that names its file, `StopIteration` in a data
-  set is an error and not a silent end, and an interrupt loses no batch.
+  set is an error and not a silent end, and an exception out of a signal's handler, Ctrl-C's or a time limit's, loses no
+  batch: `next()`, called again, goes on. What it cannot mend: inside of `device_transform`, and with `num_workers=0`
+  inside of an iterable data set, the batch at hand is gone; a map-style data set is asked again there, and draws anew.
+  `next(iterator)` has a moment between its return and your assignment, in which only Python itself could help; the head
+  of a `for` has none.
 - **Python code runs in one thread at a time**: where a data set computes in Python itself, processes are faster;
   `explain()` says so, and `workers="processes"` has torch's own, of which nothing on this list holds.
 

@@ -49,12 +49,12 @@ def test_a_consumer_that_runs_first_reads_the_batch(by_hand: Fake, still_images:
 
 
 def exchange_in_hand_over(monkeypatch: pytest.MonkeyPatch, line: str, replacement: str) -> None:
-    """Delivery.hand_over from the product's own source, with one place exchanged."""
-    source = textwrap.dedent(inspect.getsource(Delivery.hand_over))
+    """Delivery.follow from the product's own source, with one place exchanged."""
+    source = textwrap.dedent(inspect.getsource(Delivery.follow))
     assert source.count(line) == 1
     namespace: dict[str, Any] = {}
     exec(source.replace(line, replacement), vars(_hand_over), namespace)
-    monkeypatch.setattr(Delivery, "hand_over", namespace["hand_over"])
+    monkeypatch.setattr(Delivery, "follow", namespace["follow"])
 
 
 @NATIVE_AND_NOT

@@ -23,13 +23,30 @@ from torch.utils.data import (
 )
 
 from fastload.samplers import _lowering
-from fastload.samplers._lowering import lower_batch_sampler
+from fastload.samplers._lowering import IndexBatches, lower_batch_sampler
 
 
-def lower(batch_sampler: object) -> Iterator[np.ndarray[Any, Any]]:
+def lower(batch_sampler: object) -> all_of:
     batches = lower_batch_sampler(SimpleNamespace(batch_sampler=batch_sampler))
     assert batches is not None
-    return batches
+    return all_of(batches)
+
+
+class all_of(Iterator[np.ndarray[Any, Any]]):
+    """The batches; what came in the place of one is raised."""
+
+    def __init__(self, batches: IndexBatches) -> None:
+        self._batches = batches
+        self.is_own = isinstance(batches, _lowering._Batches)
+
+    def __next__(self) -> np.ndarray[Any, Any]:
+        given: list[Any] = []
+        self._batches.give(given)
+        if not given:
+            raise StopIteration
+        if isinstance(given[0], Exception):
+            raise given[0]
+        return given[0]
 
 
 def assert_in_step(make: Callable[[torch.Generator | None], Any], *, is_own: bool) -> int:
@@ -59,7 +76,7 @@ def assert_in_step(make: Callable[[torch.Generator | None], Any], *, is_own: boo
                 assert state is None or torch.equal(state, expected_state), step
         count += len(theirs)
     if is_own:
-        assert not isinstance(lower(make(None)), map)
+        assert lower(make(None)).is_own
     return count
 
 
@@ -183,7 +200,7 @@ def test_batches_are_int64() -> None:
 def test_other_samplers_are_iterated(make: Callable[[Any], Any]) -> None:
     assert_in_step(make, is_own=False)
     batches = lower(make(None))
-    assert isinstance(batches, map)
+    assert not batches.is_own
     assert all(batch.dtype == np.int64 for batch in batches)
 
 
@@ -212,7 +229,7 @@ def test_a_torch_that_draws_otherwise_is_noticed(monkeypatch: pytest.MonkeyPatch
         patch.setattr(RandomSampler, "__iter__", lambda self: iter(range(self.num_samples)))
         assert not try_out()
     monkeypatch.setattr(_lowering, "_draws_as_this_torch", lambda: False)
-    assert isinstance(lower(BatchSampler(RandomSampler(range(3)), 2, False)), map)
+    assert not lower(BatchSampler(RandomSampler(range(3)), 2, False)).is_own
 
 
 def test_a_sampler_is_started_at_once_and_draws_when_torch_lets_it() -> None:
@@ -259,4 +276,4 @@ def test_a_real_loader_is_lowered() -> None:
     loader.generator.manual_seed(3)
     batches = lower_batch_sampler(loader)
     assert batches is not None
-    assert [list(batch) for batch in batches] == expected
+    assert [list(batch) for batch in all_of(batches)] == expected

@@ -1,0 +1,44 @@
+// The last step of next(): what Python code cannot do, because a signal's handler may raise behind any call of it.
+#include "bindings/bindings.h"
+
+namespace py = pybind11;
+
+namespace fastload {
+namespace {
+
+// Has `iterator` prepare its batch, and takes that out of its hand: a list of one. Behind the look for signals no
+// Python code runs until the caller has the batch. Another thread may have taken it, between the two steps: once more.
+PyObject* next_in_hand(PyObject*, PyObject* iterator) {
+    for (;;) {
+        PyObject* const prepared = PyObject_CallMethod(iterator, "_prepare", nullptr);
+        if (prepared == nullptr) return nullptr;
+        Py_DECREF(prepared);
+        if (PyErr_CheckSignals() != 0) return nullptr;
+        PyObject* const hand = PyObject_GetAttrString(iterator, "_hand");
+        if (hand == nullptr) return nullptr;
+        PyObject* const batch = PyList_Check(hand) && PyList_GET_SIZE(hand) == 1 ? PyList_GET_ITEM(hand, 0) : nullptr;
+        Py_XINCREF(batch);
+        const int cleared = batch == nullptr ? 0 : PyList_SetSlice(hand, 0, 1, nullptr);
+        Py_DECREF(hand);
+        if (cleared != 0) {
+            Py_DECREF(batch);
+            return nullptr;
+        }
+        if (batch != nullptr) return batch;
+    }
+}
+
+PyMethodDef kNextInHand = {"__next__", next_in_hand, METH_O, "Waits for the next batch and returns it."};
+
+}  // namespace
+
+void bind_next(py::module_& m) {
+    const auto function = py::reinterpret_steal<py::object>(PyCFunction_New(&kNextInHand, nullptr));
+    if (!function) throw py::error_already_set();
+    // A function of C is no method of the class that it stands in.
+    const auto method = py::reinterpret_steal<py::object>(PyInstanceMethod_New(function.ptr()));
+    if (!method) throw py::error_already_set();
+    m.attr("next_in_hand") = method;
+}
+
+}  // namespace fastload

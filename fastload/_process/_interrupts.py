@@ -1,0 +1,55 @@
+"""Exceptions that the handler of a signal raises in the main thread.
+
+Note [interrupts]
+A handler runs between two steps of Python code, be it the program's or fastload's, and may raise: Ctrl-C's does, and
+those of time limits. What a call has returned and Python has not stored is lost then, and what was done stays done.
+Steps that must not be lost are therefore ones that can be repeated, which an interrupted next() does when it is called
+again; and what cannot be repeated, as taking the next item of a sampler, is one call of C that keeps what it takes.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import itertools
+import signal
+import traceback
+from collections.abc import Callable
+from types import CodeType
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+def keep(kept: list[T], function: Callable[..., T], *arguments: Any) -> None:
+    """Appends what `function` returns, in one call of C; nothing where it raises StopIteration.
+
+    No interrupt comes between the two where `function` is C code; where it is not, none comes once it has returned.
+    """
+    kept.extend(itertools.starmap(function, (arguments,)))
+
+
+def is_interrupt(error: BaseException) -> bool:
+    """Whether the handler of a signal has raised it, and not the code that ran there.
+
+    Of KeyboardInterrupt it is taken for granted; of others the frame of a handler is looked for in the traceback.
+    """
+    if isinstance(error, KeyboardInterrupt):
+        return True
+    handlers = {_code_of(signal.getsignal(number)) for number in signal.valid_signals()} - {None}
+    return any(frame.f_code in handlers for frame, _ in traceback.walk_tb(error.__traceback__))
+
+
+def _code_of(handler: Any) -> CodeType | None:
+    """What runs when it is called; None where that is no Python code."""
+    while isinstance(handler, functools.partial):
+        handler = handler.func
+    for called in (
+        handler,
+        getattr(handler, "__func__", None),
+        inspect.getattr_static(type(handler), "__call__", None),
+    ):
+        code = getattr(called, "__code__", None)
+        if isinstance(code, CodeType):
+            return code
+    return None

@@ -1,0 +1,59 @@
+"""What a sampler gives, one after the other, so that an interrupt costs none of it: Note [interrupts]."""
+
+from __future__ import annotations
+
+import itertools
+import operator
+from collections.abc import Iterator
+from typing import Any
+
+from fastload._process._interrupts import is_interrupt, keep
+
+
+class Sampled:
+    """One pass over a sampler.
+
+    An interrupt inside of a sampler's own generator ends it, as it ends every generator. Then the epoch is short, and
+    says so where the sampler knows its length.
+
+    Args:
+        items: The sampler's iterator.
+        sampler: Asked for its length.
+    """
+
+    def __init__(self, items: Iterator[Any], sampler: Any) -> None:
+        self._sampler = sampler
+        self._counter = itertools.count()
+        # All of it C code: what was taken is counted.
+        self._items = map(operator.itemgetter(0), zip(items, self._counter, strict=False))
+        self._interrupt: str | None = None
+
+    def give(self, given: list[Any]) -> None:
+        """Appends the next item, or nothing where there is none, in one step. Raises what the sampler raises."""
+        try:
+            keep(given, next, self._items)
+        except BaseException as error:
+            if is_interrupt(error):
+                self._interrupt = type(error).__name__
+            raise
+
+    def item(self, given: Any) -> Any:
+        """What the sampler gave, of what give() appended."""
+        return given
+
+    def check_end(self) -> None:
+        """Called when there is no more. Raises RuntimeError, once, where an interrupt has ended the sampler early."""
+        interrupt, self._interrupt = self._interrupt, None
+        if interrupt is None:
+            return
+        num_given = next(self._counter)
+        try:
+            length = len(self._sampler)
+        except TypeError:
+            return
+        if num_given < length:
+            raise RuntimeError(
+                f"the epoch ends after {num_given} of {length} batches: a signal's handler raised {interrupt} while "
+                f"{type(self._sampler).__name__} was asked for the next one, which has ended its iterator. Iterate "
+                "over the loader again, or have the handler set a flag and look at that between two batches"
+            )
