@@ -21,6 +21,7 @@ from fastload._images._plain_forms import affine_op, blur_op, is_inside, is_pill
 from fastload._images._source import Steps
 from fastload._images._tally import native_tally
 from fastload._pillow import _pillow
+from fastload._process._originals import original_of, stand_ins
 
 _Method = Callable[..., Any]
 
@@ -304,8 +305,9 @@ class PillowMethods:
         exchanges = _REMEMBERED if _pillow.pillow_info().is_simd else _REMEMBERED + _BY_PILLOWS_ARITHMETIC
         self.is_deferring = all(is_pillows(owner, name) for owner, name, _ in exchanges) and pillow_obeys()
         for owner, name, make in exchanges if self.is_deferring else _AT_ONCE:
-            pillows = vars(owner)[name]
+            pillows = original_of(vars(owner)[name])  # ours, where somebody had exchanged it and put it back late
             ours = functools.wraps(pillows)(make(pillows))
+            stand_ins[ours] = pillows
             setattr(owner, name, ours)
             self._before.append((owner, name, pillows, ours))
 
@@ -314,3 +316,4 @@ class PillowMethods:
         for owner, name, pillows, ours in before:
             if vars(owner).get(name) is ours:  # else somebody has exchanged ours, and may put it back
                 setattr(owner, name, pillows)
+                del stand_ins[ours]

@@ -15,7 +15,9 @@ from fastload._images._opened import marks
 from fastload._images._pipelines import PipelineCalls
 from fastload._images._tally import ImageTally, native_tally, of_process, of_thread
 from fastload._pillow import _pillow
+from fastload._pillow._originals import foreign_opener
 from fastload._process._held import HeldChange
+from fastload._process._originals import stand_ins
 
 _FORMAT = "JPEG"
 
@@ -87,16 +89,15 @@ def _open_jpeg(file: Any, filename: Any = None) -> Any:
     return image
 
 
+stand_ins[_open_jpeg] = JpegImagePlugin.jpeg_factory
+
+
 def obstacle() -> str | None:
     """Why images that Pillow opens are not decoded natively, as a clause; None where they may be."""
     exactness = _pillow.native_jpeg_is_exact()
     if not exactness.is_exact:
         return exactness.reason
-    opener = Image.OPEN.get(_FORMAT, (None,))[0]
-    if opener in (JpegImagePlugin.jpeg_factory, _open_jpeg):
-        return None
-    name = f"{getattr(opener, '__module__', '?')}.{getattr(opener, '__qualname__', opener)}"
-    return f"JPEG files are opened by {name}, which was registered with PIL.Image.register_open"
+    return foreign_opener()
 
 
 @contextlib.contextmanager

@@ -8,12 +8,12 @@ behind them.
 from __future__ import annotations
 
 import struct
-from types import FunctionType
 from typing import Any
 
 from PIL import ImageFilter
 
 from fastload import _native
+from fastload._process._originals import is_of_module, original_of
 from fastload.transforms._pillow_rules import AFFINE_FILTERS, FILTERS
 
 _DEFAULT_FILTER = 3
@@ -162,6 +162,4 @@ def table_op(values: Any, num_channels: int) -> _native.PixelOp | None:
 
 def is_pillows(owner: Any, name: str) -> bool:
     """Whether nobody has exchanged the function `name` of Pillow's class or module `owner`."""
-    function = vars(owner).get(name)
-    home = owner.__module__ if isinstance(owner, type) else owner.__name__
-    return isinstance(function, FunctionType) and function.__globals__.get("__name__") == home
+    return is_of_module(owner, name, original_of(vars(owner).get(name)))

@@ -44,6 +44,8 @@ def tensor_of(pixels: NDArray[np.uint8], form: SampleForm, image_type: type[torc
     tensor = torch.from_numpy(pixels).view(form.dtype)
     if form.is_interleaved:
         tensor = tensor.permute(2, 0, 1)
+    if tensor.numel() == len(form.pixel_strides):
+        tensor = tensor.as_strided(tensor.size(), form.pixel_strides)
     if form.sample == "tensor":
         return tensor
     assert image_type is not None, "what makes tv_tensors comes with their type"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterable
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -58,10 +59,13 @@ class GeneratorMode(TorchFunctionMode):
         super().__init__()
         self._take_generator = take_generator
         self._replacements = _replacements()
+        self._replaced = _replaced_methods()
 
     def __torch_function__(
         self, func: _Function, types: Iterable[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
+        if self._replaced:
+            func = self._replaced.get(func, func)
         replacement = self._replacements.get(func)
         if replacement is None:
             return func(*args, **(kwargs or {}))
@@ -162,11 +166,24 @@ def _takes_generator(func: _Function) -> bool:
     return True
 
 
+def _replaced_methods() -> dict[_Function, _Function]:
+    """torch's methods of tensors by what user code has put in their place.
+
+    A call of torch's own method is announced by what is in its place, which is mostly where the call comes from.
+    """
+    torchs = vars(torch._C.TensorBase)
+    return {
+        found: torchs[name]
+        for name, found in vars(torch.Tensor).items()
+        if isinstance(found, FunctionType) and name in torchs and found.__globals__.get("__name__") != "torch._tensor"
+    }
+
+
 @functools.cache
 def _replacements() -> dict[_Function, Callable[..., Any]]:
     functions = [
         *_attributes(torch, (*_FACTORIES, *_OF_TENSORS)),
-        *_attributes(torch.Tensor, _METHODS),
+        *_attributes(torch._C.TensorBase, _METHODS),
         *filter(_has_generator_parameter, _attributes(torch.nn.init, _INITIALISERS)),
     ]
     table: dict[_Function, Callable[..., Any]] = {

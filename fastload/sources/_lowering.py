@@ -18,6 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch.utils.data import ConcatDataset, Subset
 
+from fastload._pillow._originals import replaced_opening
 from fastload._pillow._pillow import open_rgb
 from fastload.sources._image_folder import ImageFolder
 from fastload.sources._path_dataset import ImageFiles, PathDataset
@@ -172,6 +173,8 @@ def _lower_own(dataset: PathDataset, own_loaders: Sequence[PilLoader]) -> Lowere
         _refuse_overrides(dataset)
         if not any(dataset.loader is known for known in (open_rgb, *own_loaders)):
             raise NotLoweredError(f"{type(dataset).__name__} has a loader of its own, which runs in Python")
+        if dataset.loader is open_rgb:
+            _refuse_replaced_opening()
 
     check()
     is_same = _unchanged(dataset, ("path_table", "transform", "target_transform", "loader"), check)
@@ -204,12 +207,19 @@ def _check_torchvision(dataset: Any, folder_module: ModuleType, own_loaders: Seq
         if loader is not folder_module.default_loader and loader is not folder_module.pil_loader:
             raise NotLoweredError(f"{kind.__name__} has a loader of its own, which runs in Python")
         own += [folder_module.default_loader, folder_module.pil_loader]
+        _refuse_replaced_opening()
     for function in own:
         if getattr(function, "__globals__", None) is not vars(folder_module):
             raise NotLoweredError(f"torchvision's {getattr(function, '__name__', function)} was replaced")
     backend = sys.modules["torchvision"].get_image_backend()
     if loader is folder_module.default_loader and backend != "PIL":
         raise NotLoweredError(f"torchvision's image backend is {backend}, not PIL")
+
+
+def _refuse_replaced_opening() -> None:
+    reason = replaced_opening()
+    if reason is not None:
+        raise NotLoweredError(reason)
 
 
 def _refuse_own_samples(kind: type, folder_module: ModuleType) -> None:

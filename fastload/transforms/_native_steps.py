@@ -10,6 +10,8 @@ from typing import Any
 import torch
 
 from fastload import _native
+from fastload._pillow._originals import replaced_method
+from fastload._process._originals import Originals, Owner
 from fastload.transforms import _recognize
 from fastload.transforms._nodes import Node, expand
 from fastload.transforms._parameters import probability
@@ -106,8 +108,24 @@ def native_runs(nodes: Sequence[Node]) -> Iterator[tuple[list[Node], NativeSteps
         rest = rest[count:]
 
 
+# What torchvision's classes draw random numbers with.
+_DRAWING = Originals(
+    [
+        Owner("torch", torch, ("empty", "exp", "log", "rand", "randint", "randperm", "tensor")),
+        Owner("torch.Tensor", torch.Tensor, ("item", "normal_", "uniform_")),
+    ],
+    lambda owner, name, found: found is getattr(_TORCHS[owner], name),
+)
+_TORCHS: dict[Any, Any] = {torch: torch._C._VariableFunctions, torch.Tensor: torch._C.TensorBase}
+
+
 def check_surroundings() -> None:
-    """Refuse where torchvision would draw its random numbers in another type or on another device."""
+    """Refuse where torchvision would call other functions of torch or Pillow than native code stands in for, or draw
+    its random numbers in another type or on another device.
+    """
+    replaced = _DRAWING.replaced() or replaced_method()
+    if replaced is not None:
+        raise RunsInPythonError(f"{replaced} was replaced")
     probe = torch.empty(0)
     if probe.dtype != torch.float32 or probe.device.type != "cpu":
         raise RunsInPythonError(f"torch's defaults are {probe.dtype} on {probe.device}", "torch.float32 on cpu")

@@ -44,23 +44,27 @@ class SampleForm:
             torchvision.tv_tensors.Image of that shape, which batches as a plain tensor.
         is_interleaved: The tensor has the memory layout [height, width, channel], as a PILToTensor leaves it. It
             matters to a Python part, not to a batch.
+        pixel_strides: Of the tensor of one pixel. Of sides of 1 torch keeps whatever strides there were.
     """
 
     dtype: torch.dtype = torch.uint8
     table: bytes | None = None
     sample: Literal["pil", "tensor", "tv_image"] = "pil"
     is_interleaved: bool = False
+    pixel_strides: tuple[int, ...] = (1, 1, 1)
 
 
 class TensorProbe:
-    """Two images on their way through the tensor part, one transform after the other.
+    """Three images on their way through the tensor part, one transform after the other.
 
     The first holds each value once in each channel: its results are the table. The second holds them several times, in
     another order in each channel and in a shape that fills no vector register evenly: its results must be the table's.
+    The third is a single pixel, for its strides.
     """
 
     def __init__(self) -> None:
-        self._images: list[Any] = [rgb_image(pixels) for pixels in _probes()[:2]]
+        columns, mixed, _ = _probes()
+        self._images: list[Any] = [rgb_image(pixels) for pixels in (columns, mixed, columns[:1, :1])]
 
     def apply(self, transform: Any) -> SampleForm:
         """The form after `transform` as well.
@@ -73,13 +77,19 @@ class TensorProbe:
                 self._images = [transform(image) for image in self._images]
         except Exception as error:  # torchvision raises it again for the first sample, in Python
             raise RunsInPythonError(f"the tensor part raises {type(error).__name__}: {error}") from error
-        first, again = self._images
+        first, again, pixel = self._images
         columns, mixed, table_indices = _probes()
         table = _elements(first, columns)
         if again.dtype != first.dtype or not np.array_equal(_elements(again, mixed), table.ravel()[table_indices]):
             raise RunsInPythonError("the tensor part does not treat each element for itself")
         is_identity = first.dtype == torch.uint8 and np.array_equal(table[:, 0], columns[0].T)
-        return SampleForm(first.dtype, None if is_identity else table.tobytes(), _sample(again), _is_interleaved(again))
+        return SampleForm(
+            first.dtype,
+            None if is_identity else table.tobytes(),
+            _sample(again),
+            _is_interleaved(again),
+            tuple(pixel.stride()),
+        )
 
 
 @functools.cache

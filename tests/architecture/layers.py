@@ -170,7 +170,7 @@ EXTENSION_MODULES = ("fastload._core", "fastload._cuda_kernels")
 # Module imported -> (files that may import it); relative to the folder that holds fastload.
 PYTHON_HOMES = {
     "torchvision": ["fastload/transforms/_recognize.py", "fastload/sources/_lowering.py"],
-    "PIL": ["fastload/_pillow/_pillow.py", "fastload/_images/*"],
+    "PIL": ["fastload/_pillow/_pillow.py", "fastload/_pillow/_originals.py", "fastload/_images/*"],
     **{module: ["fastload/_native.py"] for module in EXTENSION_MODULES},
 }
 ENVIRONMENT_HOMES = ["fastload/_process/_config.py", "setup.py"]

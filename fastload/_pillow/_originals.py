@@ -1,0 +1,52 @@
+"""Whether Pillow opens and changes images by its own functions, which native code stands in for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from PIL import Image, ImageEnhance, ImageFile, ImageOps, JpegImagePlugin
+
+from fastload._process._originals import Originals, Owner, is_of_module, original_of
+
+_FORMAT = "JPEG"
+# What the loader of a data set calls.
+_OPENING = [
+    Owner("PIL.Image", Image, ("open",)),
+    Owner("PIL.Image.Image", Image.Image, ("convert", "load")),
+    Owner("PIL.ImageFile.ImageFile", ImageFile.ImageFile, ("load",)),
+    Owner("PIL.JpegImagePlugin", JpegImagePlugin, ("JpegImageFile",)),
+]
+# What torchvision's transforms call on images.
+_IMAGE_METHODS = (
+    *("convert", "copy", "crop", "filter", "getbands", "load", "paste", "point", "resize", "rotate", "split"),
+    *("tobytes", "transform", "transpose"),
+)
+_CHANGING = [
+    Owner("PIL.Image.Image", Image.Image, _IMAGE_METHODS),
+    Owner("PIL.Image", Image, ("blend", "fromarray", "merge", "new")),
+    Owner("PIL.ImageOps", ImageOps, ("autocontrast", "equalize", "expand", "invert", "posterize", "solarize")),
+    Owner("PIL.ImageEnhance", ImageEnhance, ("Brightness", "Color", "Contrast", "Sharpness")),
+]
+
+_opening = Originals(_OPENING, is_of_module)
+_changing = Originals(_CHANGING, is_of_module)
+
+
+def replaced_opening() -> str | None:
+    """Why opening a JPEG file may give something else than Pillow's image, as a clause; None where it does not."""
+    name = _opening.replaced()
+    return foreign_opener() if name is None else f"{name} was replaced"
+
+
+def replaced_method() -> str | None:
+    """The name of a function of Pillow's that was replaced; None where none was."""
+    return _changing.replaced()
+
+
+def foreign_opener() -> str | None:
+    """Who opens JPEG files in the place of Pillow or fastload, as a clause; None where nobody does."""
+    opener: Any = Image.OPEN.get(_FORMAT, (None,))[0]
+    if original_of(opener) is JpegImagePlugin.jpeg_factory:
+        return None
+    name = f"{getattr(opener, '__module__', '?')}.{getattr(opener, '__qualname__', opener)}"
+    return f"JPEG files are opened by {name}, which was registered with PIL.Image.register_open"
