@@ -36,6 +36,9 @@ class JpegDecoder {
     // it returned. `info` is set only with kOk.
     Status read_header(ByteSpan file, ImageInfo* info) noexcept;
 
+    // How OpenCV turns the image of the file that read_header() accepted last: jpeg::read_orientation.
+    Status read_orientation(int* orientation) const noexcept;
+
     // Whether the installed Pillow decodes the file that read_header() accepted last, whatever the pixels are: see
     // Note [checked files] in file_check.h. *end_offset is then the place behind its EOI.
     Status check_file(std::size_t* end_offset) noexcept;
