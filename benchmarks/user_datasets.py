@@ -117,7 +117,8 @@ def format_table(found: Mapping[str, Rounds]) -> str:
     for name, rounds in found.items():
         images = PATTERNS[name].images_per_sample
         theirs, ours = (images * medians(rounds[loader])["samples_per_second"] for loader in LOADERS)
-        lines.append((name, f"{theirs:.0f}", f"{ours:.0f}", _ratio(rounds), _cpu_ratio(rounds), _native_share(rounds)))
+        share = _native_share(name, rounds)
+        lines.append((name, f"{theirs:.0f}", f"{ours:.0f}", _ratio(rounds), _cpu_ratio(rounds), share))
     headers = ("pattern", "torch images/s", "fastload images/s", "ratio", "CPU time, ratio", "decoded natively")
     return str(tabulate(lines, headers=headers, tablefmt="pipe", disable_numparse=True))
 
@@ -125,7 +126,7 @@ def format_table(found: Mapping[str, Rounds]) -> str:
 def format_page(found: Mapping[str, Rounds]) -> str:
     """The table of docs/user-datasets.md. What is in a record was equal: otherwise there would be none."""
     lines = [
-        (PATTERNS[name].what, "yes", _native_share(rounds), _ratio(rounds), _cpu_ratio(rounds))
+        (PATTERNS[name].what, "yes", _native_share(name, rounds), _ratio(rounds), _cpu_ratio(rounds))
         for name, rounds in found.items()
     ]
     headers = ("data set", "equal", "decoded natively", "images/s, times torch's", "CPU time, torch's by ours")
@@ -141,11 +142,11 @@ def _cpu_ratio(rounds: Rounds) -> str:
     return f"{1 / median_ratio(rounds, 'fastload', 'cpu_ms_per_sample'):.2f}x"
 
 
-def _native_share(rounds: Rounds) -> str:
+def _native_share(name: str, rounds: Rounds) -> str:
     decoded, natively = (
         sum(one[name] for one in rounds["fastload"]) for name in ("images_decoded", "images_decoded_natively")
     )
-    return f"{natively / decoded:.0%}" if decoded else "no JPEG"
+    return f"{natively / decoded:.0%}" if decoded else PATTERNS[name].uncounted
 
 
 # ---- in a child ------------------------------------------------------------------------------------------------------
@@ -158,7 +159,9 @@ def _measure(options: argparse.Namespace) -> Figures:
 
     (name,) = options.patterns
     loader_class: Any = torch.utils.data.DataLoader if options.child == "torch" else fastload.DataLoader
-    dataset = PATTERNS[name].make(Files(options.data, options.made, options.samples))
+    pattern = PATTERNS[name]
+    make = (pattern.make_for_torch or pattern.make) if options.child == "torch" else pattern.make
+    dataset = make(Files(options.data, options.made, options.samples))
     return measure(dataset, loader_class, options.batch_size, options.workers)
 
 
