@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.util
 import io
@@ -30,6 +31,7 @@ _NUM_SHARDS = 4
 _CIFAR_SIZE = 32
 _CIFAR_COUNT = 256
 _CLIP_FRAMES = 16
+_IMREAD_COLOR_RGB = 256  # OpenCV's
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,8 @@ class Pattern:
         images_per_sample: Read for each.
         batch_size: Of the loaders.
         package: What it imports beside torch, torchvision, NumPy and Pillow.
+        make_for_torch: The data set as it is for torch's loader, where fastload asks for a changed line in it.
+        uncounted: What the table says of its native share where `stats()` counts no image.
     """
 
     what: str
@@ -72,6 +76,8 @@ class Pattern:
     images_per_sample: int = 1
     batch_size: int = 32
     package: str | None = None
+    make_for_torch: Callable[[Files], Any] | None = field(default=None, repr=False)
+    uncounted: str = "no JPEG"
 
     @property
     def is_installed(self) -> bool:
@@ -346,23 +352,31 @@ class Arrays(Dataset[Any]):
         return self.transform(Image.fromarray(self.data[index % len(self.data)])), index
 
 
-class Albumentations(Dataset[Any]):
-    """Arrays of Pillow's pixels; seeded, as nothing else makes two runs alike."""
+def _read_with_pillow(path: str) -> Any:
+    return np.array(Image.open(path).convert("RGB"))
 
-    def __init__(self, files: Files) -> None:
+
+def _read_with_imread(module: str) -> Callable[[str], Any]:
+    return functools.partial(importlib.import_module(module).imread, flags=_IMREAD_COLOR_RGB)
+
+
+class Albumentations(Dataset[Any]):
+    """Arrays of pixels; seeded, as nothing else makes two runs alike."""
+
+    def __init__(self, files: Files, read: Callable[[str], Any] = _read_with_pillow) -> None:
         os.environ["NO_ALBUMENTATIONS_UPDATE"] = "1"
         albumentations = importlib.import_module("albumentations")
         to_tensor = importlib.import_module("albumentations.pytorch").ToTensorV2()
         steps = [albumentations.RandomResizedCrop(size=(224, 224)), albumentations.HorizontalFlip(p=0.5)]
         self.paths = files.paths()
+        self.read = read
         self.transform = albumentations.Compose([*steps, albumentations.Normalize(MEAN, STD), to_tensor], seed=1)
 
     def __len__(self) -> int:
         return len(self.paths)
 
     def __getitem__(self, index: int) -> Any:
-        pixels = np.array(Image.open(self.paths[index]).convert("RGB"))
-        return self.transform(image=pixels)["image"], index
+        return self.transform(image=self.read(str(self.paths[index])))["image"], index
 
 
 class OfColumn:
@@ -435,6 +449,13 @@ PATTERNS = {
     "timm": Pattern("timm's `create_transform`, training", _timm(), package="timm"),
     "timm-deit": Pattern("the same with DeiT's RandAugment", _timm(**_DEIT), num_samples=128, package="timm"),
     "albumentations": Pattern("albumentations of `numpy.array(image)`", Albumentations, package="albumentations"),
+    "imread": Pattern(
+        "albumentations of `fastload.imread(path)`, torch's of `cv2.imread(path)`",
+        lambda files: Albumentations(files, _read_with_imread("fastload")),
+        package="albumentations",
+        make_for_torch=lambda files: Albumentations(files, _read_with_imread("cv2")),
+        uncounted="not counted",
+    ),
     "webdataset": Pattern('webdataset, `decode("pil")`', _webdataset, _write_shards, package="webdataset"),
     "hugging-face": Pattern("Hugging Face's datasets, an `Image` column", _hugging_face, package="datasets"),
     "mask": Pattern("image and PNG mask as `tv_tensors`, v2", Segmentation, _write_masks),

@@ -121,14 +121,16 @@ def format_table(found: Mapping[str, Rounds]) -> str:
     for name, rounds in found.items():
         images = PATTERNS[name].images_per_sample
         theirs, ours = (images * medians(rounds[loader])["samples_per_second"] for loader in ("torch", "fastload"))
-        lines.append((name, f"{theirs:.0f}", f"{ours:.0f}", *_ratios(rounds), _native_share(rounds)))
+        lines.append((name, f"{theirs:.0f}", f"{ours:.0f}", *_ratios(rounds), _native_share(name, rounds)))
     headers = ("pattern", "torch images/s", "fastload images/s", *_RATIOS, "decoded natively")
     return str(tabulate(lines, headers=headers, tablefmt="pipe", disable_numparse=True))
 
 
 def format_page(found: Mapping[str, Rounds]) -> str:
     """The table of docs/user-datasets.md. What is in a record was equal: otherwise there would be none."""
-    lines = [(PATTERNS[name].what, "yes", _native_share(rounds), *_ratios(rounds)) for name, rounds in found.items()]
+    lines = [
+        (PATTERNS[name].what, "yes", _native_share(name, rounds), *_ratios(rounds)) for name, rounds in found.items()
+    ]
     headers = ("data set", "equal", "decoded natively", *_RATIOS)
     return str(tabulate(lines, headers=headers, tablefmt="pipe", disable_numparse=True))
 
@@ -153,11 +155,11 @@ def _cpu_ratio(rounds: Rounds) -> str:
     return f"{1 / median_ratio(rounds, 'fastload', 'cpu_ms_per_sample'):.2f}x"
 
 
-def _native_share(rounds: Rounds) -> str:
+def _native_share(name: str, rounds: Rounds) -> str:
     decoded, natively = (
         sum(one[name] for one in rounds["fastload"]) for name in ("images_decoded", "images_decoded_natively")
     )
-    return f"{natively / decoded:.0%}" if decoded else "no JPEG"
+    return f"{natively / decoded:.0%}" if decoded else PATTERNS[name].uncounted
 
 
 # ---- in a child ------------------------------------------------------------------------------------------------------
@@ -174,7 +176,9 @@ def _measure(options: argparse.Namespace) -> Figures:
         "fastload": fastload.DataLoader,
         "processes": functools.partial(fastload.DataLoader, workers="processes"),
     }[options.child]
-    dataset = PATTERNS[name].make(Files(options.data, options.made, options.samples))
+    pattern = PATTERNS[name]
+    make = (pattern.make_for_torch or pattern.make) if options.child == "torch" else pattern.make
+    dataset = make(Files(options.data, options.made, options.samples))
     return measure(dataset, loader_class, options.batch_size, options.workers)
 
 

@@ -6,6 +6,7 @@ from fastload._loader._loader import DataLoader
 from fastload._native import BuildInfo, build_info
 from fastload._native import version as __version__
 from fastload._native_batches._report import SampleReport
+from fastload._opencv import imread
 from fastload._patch import TorchPatch, patch_torch
 from fastload._pillow._decode_image import decode_image, pil_loader
 from fastload._stats import LoaderStats
@@ -33,6 +34,7 @@ __all__ = [
     "__version__",
     "build_info",
     "decode_image",
+    "imread",
     "patch_torch",
     "per_thread",
     "pil_loader",

@@ -292,6 +292,7 @@ class TransformPlan:
         table: bytes | None,
         resize_order: str,
         allow_variable_size: bool = False,
+        bgr: bool = False,
     ) -> None: ...
     @property
     def sample_bytes(self) -> int | None: ...
@@ -476,6 +477,12 @@ class SampleDecoder:
     ) -> NDArray[np.uint8] | StatusFailure | None: ...
     def run_bytes(
         self, contents: bytes, plan: TransformPlan, draws: DrawSource
+    ) -> NDArray[np.uint8] | StatusFailure | None: ...
+    def run_oriented_file(
+        self, path: bytes, plans: Sequence[TransformPlan], draws: DrawSource
+    ) -> NDArray[np.uint8] | StatusFailure | None: ...
+    def run_oriented_bytes(
+        self, contents: bytes, plans: Sequence[TransformPlan], draws: DrawSource
     ) -> NDArray[np.uint8] | StatusFailure | None: ...
     def run_pixels(
         self, pixels: bytes | memoryview, width: int, height: int, plan: TransformPlan, draws: DrawSource

@@ -59,6 +59,8 @@ Outcome decode_twice(JpegDecoder& decoder, ByteSpan file) {
     const Status header = decoder.read_header(file, &info);
     check_verdict(header);
     if (!header.is_ok()) return {header.code, {}};
+    int orientation = 0;
+    if (decoder.read_orientation(&orientation).is_ok()) require(orientation >= 1 && orientation <= 8);
     StripImageView view;
     const Status full = decoder.decode({0, 0, info.size.width, info.size.height}, &view);
     check_verdict(full);

@@ -96,6 +96,15 @@ def corpora() -> Path:
     return folder
 
 
+@pytest.fixture
+def no_thread_switches() -> Iterator[None]:
+    """A thread that holds the GIL keeps it until it lets go of it."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1000)
+    yield
+    sys.setswitchinterval(interval)
+
+
 @pytest.fixture(scope="session")
 def warm_python() -> Iterator[WarmPython]:
     """Started with the first child that may be warm."""

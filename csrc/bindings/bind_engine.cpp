@@ -181,6 +181,7 @@ py::array_t<std::uint8_t> array_of(DecodedSample sample, const OutputLayout& lay
 class SampleDecoderHandle {
   public:
     using Plan = std::shared_ptr<TransformPlan>;
+    using OrientedPlans = std::array<Plan, 8>;
 
     SampleDecoderHandle(std::uint64_t max_file_bytes, std::uint64_t max_pixels, bool is_native_jpeg_allowed)
         : decoder_(active_kernel_table(), options_of(max_file_bytes, max_pixels, is_native_jpeg_allowed)) {}
@@ -194,6 +195,18 @@ class SampleDecoderHandle {
     py::object run_bytes(const py::bytes& contents, const Plan& plan, DrawSource& draws) {
         return run(plan, [&](DecodedSample* sample) {
             return decoder_.run_with_contents(span_of(contents), plan, &draws, sample);
+        });
+    }
+
+    py::object run_oriented_file(const py::bytes& path, const OrientedPlans& plans, DrawSource& draws) {
+        return run(plans.front(), [&](DecodedSample* sample) {
+            return decoder_.run_oriented(span_of(path), const_plans(plans), &draws, sample);
+        });
+    }
+
+    py::object run_oriented_bytes(const py::bytes& contents, const OrientedPlans& plans, DrawSource& draws) {
+        return run(plans.front(), [&](DecodedSample* sample) {
+            return decoder_.run_oriented_contents(span_of(contents), const_plans(plans), &draws, sample);
         });
     }
 
@@ -224,6 +237,12 @@ class SampleDecoderHandle {
     }
 
   private:
+    static SampleDecoder::OrientedPlans const_plans(const OrientedPlans& plans) {
+        SampleDecoder::OrientedPlans all;
+        std::copy(plans.begin(), plans.end(), all.begin());
+        return all;
+    }
+
     // What `make(sample)` makes, without the GIL.
     template <typename Make>
     py::object run(const Plan& plan, Make&& make) {
@@ -355,6 +374,12 @@ void bind_decoders(py::module_& m) {
              py::arg("max_pixels"), py::arg("native_jpeg"))
         .def("run_file", &SampleDecoderHandle::run_file, py::arg("path"), py::arg("plan"), py::arg("draws"))
         .def("run_bytes", &SampleDecoderHandle::run_bytes, py::arg("contents"), py::arg("plan"), py::arg("draws"))
+        .def("run_oriented_file", &SampleDecoderHandle::run_oriented_file, py::arg("path"), py::arg("plans"),
+             py::arg("draws"),
+             "The same with the plan for the image's EXIF orientation, 1 to 8, as OpenCV reads it. The plans have one "
+             "layout. Also None where OpenCV has to say what the orientation is.")
+        .def("run_oriented_bytes", &SampleDecoderHandle::run_oriented_bytes, py::arg("contents"), py::arg("plans"),
+             py::arg("draws"))
         .def("run_pixels", &SampleDecoderHandle::run_pixels, py::arg("pixels"), py::arg("width"), py::arg("height"),
              py::arg("plan"), py::arg("draws"))
         .def("check_bytes", &SampleDecoderHandle::check_bytes, py::arg("contents"),

@@ -249,10 +249,11 @@ struct ToPython {
 
 std::shared_ptr<TransformPlan> create_plan(Steps steps, int element_size, bool channels_last,
                                            const std::optional<py::bytes>& table, ResizeOrder resize_order,
-                                           bool allow_variable_size) {
+                                           bool allow_variable_size, bool bgr) {
     OutputLayout layout;
     layout.element_size_bytes = element_size;
     layout.channels_last = channels_last;
+    layout.is_bgr = bgr;
     if (table) {
         const auto bytes = table->cast<std::string>();
         if (bytes.empty()) throw py::value_error("table must be None or not empty");
@@ -367,7 +368,7 @@ void bind_transform_plan(py::module_& m) {
         "Steps on images and the last write, checked and immutable. Raises ValueError where an argument makes no sense "
         "or the result has no fixed size and none is allowed.")
         .def(py::init(&create_plan), py::arg("steps"), py::kw_only(), py::arg("element_size"), py::arg("channels_last"),
-             py::arg("table"), py::arg("resize_order"), py::arg("allow_variable_size") = false)
+             py::arg("table"), py::arg("resize_order"), py::arg("allow_variable_size") = false, py::arg("bgr") = false)
         .def_property_readonly("sample_bytes", &sample_bytes)
         .def_property_readonly("is_random", &TransformPlan::is_random)
         .def("resolve", &resolve, py::arg("draws"), py::arg("width"), py::arg("height"),

@@ -109,9 +109,10 @@ class _ThreadDecoder(threading.local):
 _thread_decoder = _ThreadDecoder()
 
 
-def thread_decoder() -> _native.SampleDecoder:
-    """That of the calling thread, with Pillow's limit of pixels as it is now."""
-    return _thread_decoder.get(_pillow.max_pixels())
+def thread_decoder(max_pixels: int | None = None) -> _native.SampleDecoder:
+    """That of the calling thread, with Pillow's limit of pixels as it is now, or `max_pixels` where that is less."""
+    limit = _pillow.max_pixels()
+    return _thread_decoder.get(limit if max_pixels is None else min(limit, max_pixels))
 
 
 @functools.cache

@@ -29,6 +29,11 @@ def num_local_ranks() -> int:
     return max(1, int(told)) if told.isdigit() else 1
 
 
+def has_opencv_limits() -> bool:
+    """Whether somebody has set how large OpenCV's images may be (OPENCV_IO_MAX_IMAGE_PIXELS, _WIDTH, _HEIGHT)."""
+    return any(name.startswith("OPENCV_IO_MAX_IMAGE") for name in os.environ)
+
+
 def cache_folder() -> Path:
     """Where files are kept that save work the next time: $FASTLOAD_CACHE, else fastload in $XDG_CACHE_HOME or ~/.cache.
 

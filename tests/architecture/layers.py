@@ -38,6 +38,7 @@ PYTHON_LEVELS = {
     "_delivery": 1,
     "_pillow": 1,
     "samplers": 1,
+    "_opencv": 2,
     "sources": 2,
     "transforms": 2,
     "_worker_state": 2,
@@ -170,6 +171,7 @@ EXTENSION_MODULES = ("fastload._core", "fastload._cuda_kernels")
 # Module imported -> (files that may import it); relative to the folder that holds fastload.
 PYTHON_HOMES = {
     "torchvision": ["fastload/transforms/_recognize.py", "fastload/sources/_lowering.py"],
+    "cv2": ["fastload/_opencv.py"],
     "PIL": ["fastload/_pillow/_pillow.py", "fastload/_pillow/_originals.py", "fastload/_images/*"],
     **{module: ["fastload/_native.py"] for module in EXTENSION_MODULES},
 }

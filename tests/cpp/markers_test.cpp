@@ -270,6 +270,55 @@ TEST_CASE(markers_refuse_exif_data_that_pillow_would_warn_about) {
     CHECK(verdict(with_segment(joined({damaged, damaged}))) == kIrregular);
 }
 
+TEST_CASE(markers_tell_the_orientation_where_all_readers_agree_about_it) {
+    // A directory at 8 with two entries: the orientation and the unit of the resolution.
+    const Bytes exif = text(
+        "Exif\0\0II*\0\x08\0\0\0\x02\0\x12\x01\x03\0\x01\0\0\0\x06\0\0\0\x28\x01\x03\0\x01\0\0\0\x02\0\0\0"
+        "\0\0\0\0",
+        44);
+    const Bytes xmp = app(0xE1, "http://ns.adobe.com/xap/1.0/", 29);
+    const Bytes resolution = app(0xE0, "JFIF\0\1\1\1\0\1\0\1\0\0", 14);  // so that the EXIF data are not checked for it
+    const auto header = std::make_unique<Header>();
+    // 0 where there may be two opinions.
+    const auto orientation = [&](const std::vector<Bytes>& segments) {
+        Bytes all = resolution;
+        for (const Bytes& one : segments) all.insert(all.end(), one.begin(), one.end());
+        const Bytes file = with_segment(all);
+        CHECK(verdict(file, header.get()) == kOk);
+        int found = 0;
+        return read_orientation(header->app, &found).is_ok() ? found : 0;
+    };
+    const auto with_byte = [&](std::size_t at, std::uint8_t value) {
+        Bytes changed = exif;
+        changed[at] = value;
+        return orientation({segment(0xE1, changed)});
+    };
+    for (std::uint8_t value = 0; value < 12; ++value) {
+        CHECK_EQUAL(with_byte(24, value), value >= 1 && value <= 8 ? value : 1);
+    }
+    CHECK_EQUAL(with_byte(16, 0x13), 1);  // the tag of another thing
+    CHECK_EQUAL(with_byte(18, 4), 0);     // its type
+    CHECK_EQUAL(with_byte(20, 2), 0);     // its count
+    CHECK_EQUAL(with_byte(28, 0x12), 0);  // two of it
+    CHECK_EQUAL(with_byte(28, 0x11), 0);  // not in order
+    CHECK_EQUAL(with_byte(14, 9), 0);     // more entries than there are
+    CHECK_EQUAL(with_byte(10, 60), 0);    // the directory lies outside
+    CHECK_EQUAL(with_byte(8, '+'), 0);
+    CHECK_EQUAL(with_byte(0, 'x'), 0);  // EXIF data behind a name that only some look at
+    const Bytes plain = segment(0xE1, exif);
+    CHECK_EQUAL(orientation({}), 1);
+    CHECK_EQUAL(orientation({plain}), 6);
+    CHECK_EQUAL(orientation({plain, xmp}), 6);
+    CHECK_EQUAL(orientation({xmp}), 1);
+    CHECK_EQUAL(orientation({xmp, plain}), 0);
+    CHECK_EQUAL(orientation({segment(0xE1, {}), plain}), 0);
+    CHECK_EQUAL(orientation({plain, plain}), 0);
+    for (std::size_t size = 0; size < exif.size(); ++size) {
+        const Bytes cut(exif.begin(), exif.begin() + static_cast<std::ptrdiff_t>(size));
+        CHECK_EQUAL(orientation({segment(0xE1, cut)}), size < 6 ? 1 : 0);
+    }
+}
+
 TEST_CASE(markers_between_scans_are_only_tables_and_comments) {
     const auto header = std::make_unique<Header>();
     CHECK(verdict(with({}, sof(0xC0, 16, 16, kColor420), sos({1})), header.get()) == kOk);

@@ -5,10 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import os
-import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -45,15 +44,6 @@ def no_pillow(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(_pillow, "open_rgb", fail)
     monkeypatch.setattr(_pillow, "open_rgb_bytes", fail)
-
-
-@pytest.fixture
-def no_thread_switches() -> Iterator[None]:
-    """A thread that holds the GIL keeps it until it lets go of it."""
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1000)
-    yield
-    sys.setswitchinterval(interval)
 
 
 def outcome(load: Callable[[], Any]) -> Any:

@@ -53,6 +53,56 @@ def test_bytes_are_those_of_pillow_in_the_plans_layout(photo: Path, channels_las
     assert np.array_equal(pixels, expected if channels_last else expected.transpose(2, 0, 1))
 
 
+@pytest.mark.parametrize("step", [None, "mirrored", "turned"])
+@pytest.mark.parametrize("channels_last", [False, True])
+def test_blue_comes_first_where_the_plan_says_so(photo: Path, channels_last: bool, step: str | None) -> None:
+    steps: dict[str, _native.Step] = {
+        "mirrored": _native.RandomHorizontalFlip(probability=None),
+        "turned": _native.ApplyOp(op=_native.Rotate90(), probability=None),
+    }
+    blue_first = bytes(range(256)) + bytes(256) + bytes(256)  # a table for the channels of the result
+    found = [
+        decoder().run_file(
+            bytes(photo),
+            _native.TransformPlan(
+                [] if step is None else [(0, steps[step])],
+                element_size=1,
+                channels_last=channels_last,
+                table=table,
+                resize_order="pillow13",
+                allow_variable_size=True,
+                bgr=bgr,
+            ),
+            NO_DRAWS,
+        )
+        for bgr, table in ((False, None), (True, None), (True, blue_first))
+    ]
+    rgb, bgr, blue = (array if channels_last else array.transpose(1, 2, 0) for array in found)  # type: ignore[union-attr]
+    assert not np.array_equal(rgb, bgr)
+    assert np.array_equal(rgb[..., ::-1], bgr)
+    assert np.array_equal(blue[..., 0], bgr[..., 0])
+    assert not blue[..., 1:].any()
+
+
+def test_the_plan_is_that_of_the_exif_orientation(photo: Path) -> None:
+    plans = []
+    for width in range(1, 9):
+        plans.append(plan_of(transforms.CenterCrop((5, width)), transforms.PILToTensor(), channels_last=True)[0])
+    contents = photo.read_bytes()
+    for orientation in range(1, 9):
+        exif = Image.Exif()
+        exif[0x0112] = orientation
+        segment = exif.tobytes()
+        turned = contents[:2] + b"\xff\xe1" + (len(segment) + 2).to_bytes(2, "big") + segment + contents[2:]
+        photo.write_bytes(turned)
+        for pixels in (
+            decoder().run_oriented_file(bytes(photo), plans, NO_DRAWS),
+            decoder().run_oriented_bytes(turned, plans, NO_DRAWS),
+        ):
+            assert isinstance(pixels, np.ndarray)
+            assert pixels.shape == (5, orientation, 3)
+
+
 @pytest.mark.parametrize("channels_last", [False, True])
 def test_elements_of_several_bytes_are_bytes_one_after_the_other(photo: Path, channels_last: bool) -> None:
     steps = [transforms.CenterCrop((40, 31)), transforms.ToTensor(), transforms.Normalize((0.4,) * 3, (0.3,) * 3)]

@@ -23,6 +23,8 @@ Status read_app0(ByteSpan payload, std::uint64_t offset, AppFacts* facts) noexce
 }
 
 Status read_app1(ByteSpan payload, std::uint64_t offset, AppFacts* facts) noexcept {
+    if (!facts->has_app1) facts->first_app1 = payload;
+    facts->has_app1 = true;
     if (payload.size() < 6 || std::memcmp(payload.data(), "Exif\0", 6) != 0) return Status::ok();
     facts->has_split_exif = !facts->exif.is_empty();
     facts->exif = payload;
@@ -100,7 +102,26 @@ class ExifDirectory {
         return data_bytes <= tiff_.size();
     }
 
+    // To be asked of a clean directory. False where its tags are not in ascending order, which lets readers differ
+    // about the one that counts, or where the orientation is not one short.
+    bool read_orientation(int* orientation) const {
+        const std::uint64_t directory = read32(4);
+        const std::uint64_t end = directory + 2 + 12 * std::uint64_t{read16(directory)};
+        std::uint32_t last_tag = 0;
+        for (std::uint64_t at = directory + 2; at != end; at += 12) {
+            const std::uint32_t tag = read16(at);
+            if (tag <= last_tag) return false;
+            last_tag = tag;
+            if (tag != kOrientationTag) continue;
+            if (read16(at + 2) != 3 || read32(at + 4) != 1) return false;
+            const std::uint32_t value = read16(at + 8);
+            *orientation = value >= 1 && value <= 8 ? static_cast<int>(value) : 1;
+        }
+        return true;
+    }
+
   private:
+    static constexpr std::uint32_t kOrientationTag = 0x0112;
     static constexpr std::uint8_t kUnitBytes[14] = {0, 1, 1, 2, 4, 8, 1, 1, 2, 4, 8, 4, 8, 4};
 
     bool is_clean_entry(std::uint64_t at, std::uint64_t* data_bytes) const {
@@ -131,6 +152,16 @@ class ExifDirectory {
     bool is_big_endian_;
 };
 
+constexpr std::size_t kExifPrefix = 6;  // "Exif", two zeros
+
+// What follows the prefix where that is a TIFF structure, else nothing.
+ByteSpan tiff_in(ByteSpan payload) {
+    if (payload.size() < kExifPrefix + 8) return {};
+    const ByteSpan tiff = payload.subspan(kExifPrefix, payload.size() - kExifPrefix);
+    const bool is_tiff = std::memcmp(tiff.data(), "II*", 4) == 0 || std::memcmp(tiff.data(), "MM\0*", 4) == 0;
+    return is_tiff ? tiff : ByteSpan{};
+}
+
 }  // namespace
 
 Status read_app_segment(std::uint8_t code, ByteSpan payload, std::uint64_t offset, AppFacts* facts) noexcept {
@@ -143,12 +174,24 @@ Status read_app_segment(std::uint8_t code, ByteSpan payload, std::uint64_t offse
 Status check_exif(const AppFacts& facts) noexcept {
     if (facts.exif.is_empty() || facts.has_resolution) return Status::ok();
     if (facts.has_split_exif) return Status::irregular("EXIF data in more than one segment", facts.exif_offset);
-    const std::size_t prefix = 6;  // "Exif", two zeros
-    const ByteSpan tiff = facts.exif.subspan(prefix, facts.exif.size() - prefix);
-    const bool is_tiff =
-        tiff.size() >= 8 && (std::memcmp(tiff.data(), "II*", 4) == 0 || std::memcmp(tiff.data(), "MM\0*", 4) == 0);
-    if (!is_tiff || !ExifDirectory(tiff).is_clean()) {
+    const ByteSpan tiff = tiff_in(facts.exif);
+    if (tiff.is_empty() || !ExifDirectory(tiff).is_clean()) {
         return Status::irregular("EXIF data that may be damaged", facts.exif_offset);
+    }
+    return Status::ok();
+}
+
+Status read_orientation(const AppFacts& facts, int* orientation) noexcept {
+    *orientation = 1;
+    if (!facts.has_app1) return Status::ok();
+    const ByteSpan tiff = tiff_in(facts.first_app1);
+    if (facts.exif.is_empty() && tiff.is_empty()) return Status::ok();
+    const bool is_only_exif = facts.exif.data() == facts.first_app1.data() && !facts.has_split_exif;
+    if (!is_only_exif || tiff.is_empty())
+        return Status::unsupported("EXIF data in an unusual place", facts.exif_offset);
+    const ExifDirectory directory(tiff);
+    if (!directory.is_clean() || !directory.read_orientation(orientation)) {
+        return Status::unsupported("EXIF data with an unusual orientation", facts.exif_offset);
     }
     return Status::ok();
 }

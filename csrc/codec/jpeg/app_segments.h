@@ -17,6 +17,8 @@ struct AppFacts {
     ByteSpan exif;                // the EXIF segment from its "Exif" on; empty where there is none
     bool has_split_exif = false;  // more than one such segment; Pillow joins them
     std::uint64_t exif_offset = 0;
+    bool has_app1 = false;  // any APP1 segment; this is the first one
+    ByteSpan first_app1;
 };
 
 // Takes one APPn segment: `code` is the marker's second byte, `payload` what follows the length, `offset` its place in
@@ -26,5 +28,10 @@ Status read_app_segment(std::uint8_t code, ByteSpan payload, std::uint64_t offse
 // To be asked when all segments before the scan are known. Returns kIrregular where Pillow, which then reads the
 // resolution from the EXIF data, might warn about them.
 Status check_exif(const AppFacts& facts) noexcept;
+
+// How OpenCV turns the image, as EXIF numbers it: 1 (not at all) to 8. To be asked when all segments before the scan
+// are known, and only then are the EXIF data parsed. Returns kUnsupported where versions of OpenCV may differ about
+// it: some parse the first APP1 segment, whatever it is, others the first that has EXIF data.
+Status read_orientation(const AppFacts& facts, int* orientation) noexcept;
 
 }  // namespace fastload::jpeg

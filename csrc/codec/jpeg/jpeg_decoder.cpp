@@ -51,6 +51,11 @@ Status JpegDecoder::read_header(ByteSpan file, ImageInfo* info) noexcept {
     return Status::ok();
 }
 
+Status JpegDecoder::read_orientation(int* orientation) const noexcept {
+    if (!is_ready_) return Status::unsupported("no header has been read");
+    return jpeg::read_orientation(header_.app, orientation);
+}
+
 Status JpegDecoder::check_file(std::size_t* end_offset) noexcept {
     if (!is_ready_) return Status::unsupported("no header has been read");
     return jpeg::check_file(file_, header_, limits_, &decoding_tables_, end_offset);

@@ -39,6 +39,9 @@ class JpegDecoder {
     // Whether read_header() turns down every file that begins with `head`, whatever comes behind it.
     bool rejects_head(ByteSpan head) const noexcept;
 
+    // How OpenCV turns the image of the file that read_header() accepted last: jpeg::read_orientation.
+    Status read_orientation(int* orientation) const noexcept;
+
     // Whether the installed Pillow decodes the file that read_header() accepted last, whatever the pixels are: see
     // Note [checked files] in file_check.h. *end_offset is then the place behind its EOI.
     Status check_file(std::size_t* end_offset) noexcept;

@@ -298,14 +298,14 @@ Status read_tables(const Segment& segment, Tables* tables) {
     return read_dri(segment, tables);
 }
 
-Status read_header_segment(const Segment& segment, const DecodeLimits& limits, Header* header, AppFacts* facts) {
+Status read_header_segment(const Segment& segment, const DecodeLimits& limits, Header* header) {
     if (is_table_segment(segment.code)) return read_tables(segment, &header->tables);
     if (segment.code >= kSof0 && segment.code <= kSof2) {
         header->frame.is_progressive = segment.code == kSof2;
         return read_frame(segment, limits, &header->frame);
     }
     if (is_app_or_comment(segment.code)) {
-        return read_app_segment(segment.code, segment.payload, segment.offset, facts);
+        return read_app_segment(segment.code, segment.payload, segment.offset, &header->app);
     }
     if (segment.code > kSof2 && segment.code <= 0xCF && segment.code != 0xC8 && segment.code != 0xCC) {
         return Status::unsupported("neither sequential nor progressive Huffman coding", segment.offset);
@@ -325,19 +325,18 @@ Status read_header_segments(ByteSpan file, const DecodeLimits& limits, Header* h
         return Status::unsupported("the first bytes are not those of a JPEG file");
     }
     if (file.size() > UINT32_MAX) return {StatusCode::kLimitExceeded, 0, 0, "more than 4 GiB"};
-    AppFacts facts;
     Segment segment;
     std::size_t offset = 2;
     while (true) {
         Status status = read_segment(file, offset, &segment);
         if (status.is_ok() && segment.code == kSos) break;
-        if (status.is_ok()) status = read_header_segment(segment, limits, header, &facts);
+        if (status.is_ok()) status = read_header_segment(segment, limits, header);
         if (!status.is_ok()) return status;
         offset = segment.end;
     }
     Status status = read_scan(segment, header->frame, &header->first_scan);
-    if (status.is_ok()) status = choose_color(header->frame, facts, &header->color);
-    if (status.is_ok()) status = check_exif(facts);
+    if (status.is_ok()) status = choose_color(header->frame, header->app, &header->color);
+    if (status.is_ok()) status = check_exif(header->app);
     return status;
 }
 

@@ -7,6 +7,7 @@
 #include "base/span.h"
 #include "base/status.h"
 #include "codec/decoder.h"
+#include "codec/jpeg/app_segments.h"
 
 namespace fastload::jpeg {
 
@@ -89,6 +90,7 @@ enum class ColorModel : std::uint8_t { kGray, kYcc, kRgb };
 struct Header {
     Frame frame;
     ColorModel color = ColorModel::kGray;
+    AppFacts app;  // looks into the file
     Scan first_scan;
     Tables tables;  // as they stand at the first scan
 };

@@ -41,6 +41,8 @@ class NativeSampleWorker final : public SampleWorker {
     void read_file(ByteSpan path, SampleFile* file, SampleTimings* timings) const noexcept;
     // See JpegDecoder::check_file.
     Status check(ByteSpan contents, ImageInfo* info, std::size_t* end_offset) noexcept;
+    // Of the file of which decode() has read the header: JpegDecoder::read_orientation.
+    Status read_orientation(int* orientation) const noexcept { return decoder_.read_orientation(orientation); }
     // Of a file that was read. The report has the choices.
     Status decode(const SampleTask& task, LoadedPixels* pixels, SampleTimings* timings) noexcept;
     Status load_packed(const SampleTask& task, const PackedImageView& rgb, LoadedPixels* pixels,

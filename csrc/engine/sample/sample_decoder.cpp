@@ -6,10 +6,12 @@
 namespace fastload {
 namespace {
 
-// Made at once: no other sample draws from the same numbers.
+// Made at once: no other sample draws from the same numbers. `source` is that of the tasks, with one view.
 class OwnChoices final : public SampleChoices {
   public:
-    explicit OwnChoices(DrawSource* draws) noexcept : draws_(draws) {}
+    OwnChoices(const SampleDecoder::Plan& plan, DrawSource* draws, SampleSource* source) noexcept : draws_(draws) {
+        source->views.front().plan = plan;
+    }
 
     Status resolve(const SampleTask& task, ImageSize source_size) noexcept override {
         return task.source->resolve(draws_, source_size, task.report);
@@ -17,6 +19,27 @@ class OwnChoices final : public SampleChoices {
 
   private:
     DrawSource* const draws_;
+};
+
+// The same with the plan of the image's orientation.
+class OrientedChoices final : public SampleChoices {
+  public:
+    OrientedChoices(const SampleDecoder::OrientedPlans& plans, DrawSource* draws, const NativeSampleWorker* worker,
+                    SampleSource* source) noexcept
+        : plans_(plans), draws_(draws), worker_(*worker), source_(*source) {}
+
+    Status resolve(const SampleTask& task, ImageSize source_size) noexcept override {
+        int orientation = 1;
+        if (const Status status = worker_.read_orientation(&orientation); !status.is_ok()) return status;
+        source_.views.front().plan = plans_[static_cast<std::size_t>(orientation - 1)];
+        return source_.resolve(draws_, source_size, task.report);
+    }
+
+  private:
+    const SampleDecoder::OrientedPlans& plans_;
+    DrawSource* const draws_;
+    const NativeSampleWorker& worker_;
+    SampleSource& source_;
 };
 
 }  // namespace
@@ -28,52 +51,73 @@ SampleDecoder::SampleDecoder(const KernelTable& kernels, const NativeWorkerOptio
 }
 
 Status SampleDecoder::run(ByteSpan path, const Plan& plan, DrawSource* draws, DecodedSample* sample) noexcept {
-    return make(plan, draws, sample, [&](const SampleTask& task, LoadedPixels* pixels) {
+    OwnChoices choices(plan, draws, &source_);
+    return make_of_file(path, &choices, sample);
+}
+
+Status SampleDecoder::run_with_contents(ByteSpan contents, const Plan& plan, DrawSource* draws,
+                                        DecodedSample* sample) noexcept {
+    OwnChoices choices(plan, draws, &source_);
+    return make_of_contents(contents, &choices, sample);
+}
+
+Status SampleDecoder::run_oriented(ByteSpan path, const OrientedPlans& plans, DrawSource* draws,
+                                   DecodedSample* sample) noexcept {
+    OrientedChoices choices(plans, draws, &worker_, &source_);
+    return make_of_file(path, &choices, sample);
+}
+
+Status SampleDecoder::run_oriented_contents(ByteSpan contents, const OrientedPlans& plans, DrawSource* draws,
+                                            DecodedSample* sample) noexcept {
+    OrientedChoices choices(plans, draws, &worker_, &source_);
+    return make_of_contents(contents, &choices, sample);
+}
+
+Status SampleDecoder::run_with_pixels(const PackedImageView& rgb, const Plan& plan, DrawSource* draws,
+                                      DecodedSample* sample) noexcept {
+    OwnChoices choices(plan, draws, &source_);
+    return make(&choices, sample, [&](const SampleTask& task, LoadedPixels* pixels) {
+        return worker_.load_packed(task, rgb, pixels, &timings_);
+    });
+}
+
+Status SampleDecoder::make_of_file(ByteSpan path, SampleChoices* choices, DecodedSample* sample) noexcept {
+    return make(choices, sample, [&](const SampleTask& task, LoadedPixels* pixels) {
         worker_.read_file(path, &file_, &timings_);
         return worker_.decode(task, pixels, &timings_);
     });
 }
 
-Status SampleDecoder::run_with_contents(ByteSpan contents, const Plan& plan, DrawSource* draws,
-                                        DecodedSample* sample) noexcept {
-    return make(plan, draws, sample, [&](const SampleTask& task, LoadedPixels* pixels) {
+Status SampleDecoder::make_of_contents(ByteSpan contents, SampleChoices* choices, DecodedSample* sample) noexcept {
+    return make(choices, sample, [&](const SampleTask& task, LoadedPixels* pixels) {
         file_.view(contents);
         return worker_.decode(task, pixels, &timings_);
     });
 }
 
-Status SampleDecoder::run_with_pixels(const PackedImageView& rgb, const Plan& plan, DrawSource* draws,
-                                      DecodedSample* sample) noexcept {
-    return make(plan, draws, sample, [&](const SampleTask& task, LoadedPixels* pixels) {
-        return worker_.load_packed(task, rgb, pixels, &timings_);
-    });
-}
-
 // Makes the sample of what `load(task, pixels)` loads.
 template <typename Load>
-Status SampleDecoder::make(const Plan& plan, DrawSource* draws, DecodedSample* sample, Load load) noexcept {
-    const Status status = make_sample(plan, draws, sample, load);
+Status SampleDecoder::make(SampleChoices* choices, DecodedSample* sample, Load load) noexcept {
+    const Status status = make_sample(choices, sample, load);
     file_.release_scratch(ScratchRule::kLarge);
     worker_.end_sample();
     return status;
 }
 
 template <typename Load>
-Status SampleDecoder::make_sample(const Plan& plan, DrawSource* draws, DecodedSample* sample, Load load) noexcept {
-    OwnChoices choices(draws);
-    source_.views.front().plan = plan;
+Status SampleDecoder::make_sample(SampleChoices* choices, DecodedSample* sample, Load load) noexcept {
     SampleTask task;
     task.source = &source_;
     task.file = &file_;
     task.report = &report_;
-    task.choices = &choices;
+    task.choices = choices;
     LoadedPixels pixels;
     const Status status = load(task, &pixels);
     file_.forget();
     if (!status.is_ok()) return status;
     const ImageSize size = report_.views.front().output_size;
     sample->size = size;
-    if (!plan->count_bytes(size, &sample->size_bytes)) {
+    if (!source_.views.front().plan->count_bytes(size, &sample->size_bytes)) {
         return {StatusCode::kOutOfMemory, 0, 0, "the image is too large"};
     }
     sample->bytes.reset(new (std::nothrow) std::uint8_t[sample->size_bytes]);

@@ -1,6 +1,7 @@
 // Single samples for code that goes on with them, in memory of their own.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -39,7 +40,14 @@ class SampleDecoder {
     Status run(ByteSpan path, const Plan& plan, DrawSource* draws, DecodedSample* sample) noexcept;
     Status run_with_contents(ByteSpan contents, const Plan& plan, DrawSource* draws, DecodedSample* sample) noexcept;
 
-    // The same from pixels that somebody else decoded.
+    // The same with the plan for the image's EXIF orientation as OpenCV reads it: that of orientation 1 is the first.
+    // The plans have one layout. Also for the fallback are files about whose orientation there may be two opinions.
+    using OrientedPlans = std::array<Plan, 8>;
+    Status run_oriented(ByteSpan path, const OrientedPlans& plans, DrawSource* draws, DecodedSample* sample) noexcept;
+    Status run_oriented_contents(ByteSpan contents, const OrientedPlans& plans, DrawSource* draws,
+                                 DecodedSample* sample) noexcept;
+
+    // From pixels that somebody else decoded.
     Status run_with_pixels(const PackedImageView& rgb, const Plan& plan, DrawSource* draws,
                            DecodedSample* sample) noexcept;
 
@@ -59,9 +67,11 @@ class SampleDecoder {
 
   private:
     template <typename Load>
-    Status make(const Plan& plan, DrawSource* draws, DecodedSample* sample, Load load) noexcept;
+    Status make(SampleChoices* choices, DecodedSample* sample, Load load) noexcept;
     template <typename Load>
-    Status make_sample(const Plan& plan, DrawSource* draws, DecodedSample* sample, Load load) noexcept;
+    Status make_sample(SampleChoices* choices, DecodedSample* sample, Load load) noexcept;
+    Status make_of_file(ByteSpan path, SampleChoices* choices, DecodedSample* sample) noexcept;
+    Status make_of_contents(ByteSpan contents, SampleChoices* choices, DecodedSample* sample) noexcept;
 
     NativeSampleWorker worker_;
     SampleFile file_;

@@ -12,6 +12,7 @@ struct OutputLayout {
     // 3 x 256 elements: what value v of channel c becomes is element 256 * c + v. Made by torch's own operations when a
     // pipeline is lowered, so dtype, scaling and normalisation are in it. Empty: uint8 as decoded.
     std::vector<std::uint8_t> table;
+    bool is_bgr = false;  // blue is channel 0, red is channel 2
 };
 
 }  // namespace fastload

@@ -1,6 +1,18 @@
 #include "image/plan/working_image.h"
 
+#include <utility>
+
 namespace fastload {
+namespace {
+
+// With the planes of red and blue swapped where that is asked for.
+template <typename View>
+View in_order(View view, bool is_bgr) noexcept {
+    if (is_bgr) std::swap(view.planes[0], view.planes[2]);
+    return view;
+}
+
+}  // namespace
 
 std::size_t Workspace::bytes() const noexcept {
     return resize_plan.scratch_bytes() + kernel_scratch.capacity() + positions.capacity() + rows[0].capacity() +
@@ -15,7 +27,7 @@ void Workspace::release(ScratchRule rule) noexcept {
 }
 
 // An empty window is written from nowhere.
-void WorkingImage::write(ConvertJob job, void* destination) const noexcept {
+void WorkingImage::write(ConvertJob job, bool is_bgr, void* destination) const noexcept {
     const bool is_empty = placement_.source.width == 0 || placement_.source.height == 0;
     const Region source = is_empty ? Region{} : placement_.source;
     job.width = placement_.size.width;
@@ -24,9 +36,9 @@ void WorkingImage::write(ConvertJob job, void* destination) const noexcept {
     job.top = is_empty ? 0 : placement_.top;
     job.is_mirrored = placement_.is_mirrored;
     if (is_in_strips_) {
-        workspace_.kernels.convert_strips(strips_.crop(source), job, destination);
+        workspace_.kernels.convert_strips(in_order(strips_.crop(source), is_bgr), job, destination);
     } else {
-        workspace_.kernels.convert_rows(crop_rows(rows_, source), job, destination);
+        workspace_.kernels.convert_rows(in_order(crop_rows(rows_, source), is_bgr), job, destination);
     }
 }
 
@@ -46,7 +58,7 @@ Status WorkingImage::gather(PlanarImageView* rows) noexcept {
         const auto width = static_cast<std::size_t>(size().width);
         const std::size_t plane_bytes = width * static_cast<std::size_t>(size().height);  // at most 2^40
         if (Status status = memory.reserve(3 * plane_bytes); !status.is_ok()) return status;
-        write({}, memory.data());
+        write({}, false, memory.data());
         const PlanarImageView written = {{memory.data(), memory.data() + plane_bytes, memory.data() + 2 * plane_bytes},
                                          width,
                                          size().width,

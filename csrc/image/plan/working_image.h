@@ -75,8 +75,8 @@ class WorkingImage {
         return Status::ok();
     }
 
-    // The last write of the image, in the form that `job` asks for.
-    void write(ConvertJob job, void* destination) const noexcept;
+    // The last write of the image, in the form that `job` asks for, with red or with blue as the first channel.
+    void write(ConvertJob job, bool is_bgr, void* destination) const noexcept;
 
   private:
     std::size_t free_buffer() const noexcept { return !is_in_strips_ && buffer_ == 0 ? 1 : 0; }

@@ -1,0 +1,153 @@
+"""The one home of OpenCV: what cv2.imread gives, decoded natively where that is exact."""
+
+from __future__ import annotations
+
+import base64
+import errno
+import functools
+import importlib
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastload import _native
+from fastload._pillow._decode_image import thread_decoder
+from fastload._process import _config
+
+# OpenCV's numbers of IMREAD_COLOR, IMREAD_IGNORE_ORIENTATION and IMREAD_COLOR_RGB.
+_COLOR, _IGNORE_ORIENTATION, _COLOR_RGB = 1, 128, 256
+# OpenCV refuses images of more.
+_MAX_PIXELS = 1 << 30
+_NO_DRAWS = _native.CounterDraws(0, 0, 0)
+
+# 23 x 17 pixels without likeness, 4:2:0, EXIF orientation 6. Another inverse DCT than libjpeg's accurate one changes
+# half of its bytes, chroma that is repeated instead of interpolated six of seven.
+_TEST_FILE = base64.b64decode(
+    "/9j/4AAQSkZJRgABAQAAAQABAAD/4QAiRXhpZgAATU0AKgAAAAgAAQESAAMAAAABAAYAAAAAAAD/2wBDAAYEBQYFBAYGBQYHBwYIChAKCgkJCh"
+    "QODwwQFxQYGBcUFhYaHSUfGhsjHBYWICwgIyYnKSopGR8tMC0oMCUoKSj/2wBDAQcHBwoIChMKChMoGhYaKCgoKCgoKCgoKCgoKCgoKCgoKCgo"
+    "KCgoKCgoKCgoKCgoKCgoKCgoKCgoKCgoKCgoKCj/wAARCAARABcDASIAAhEBAxEB/8QAGwABAAICAwAAAAAAAAAAAAAAAAEFAgMEBgf/xAAvEA"
+    "ABAgUCAgcJAAAAAAAAAAABAgQAAwUREhMhBjEUIjZBc4GzFSMyN1FhcYKy/8QAFwEAAwEAAAAAAAAAAAAAAAAAAgMFBP/EACwRAAEDAQQHCQAA"
+    "AAAAAAAAAAECAxEABCEykQUTIjRRcaESMUFhcoGxwcL/2gAMAwEAAhEDEQA/APEG4dVRm2YIOo2bZdMm7DLI5I22PMW284k1mTVHtpc3QfTSEh"
+    "eJVkdgBawH03+0RQ5qafTn9PfzZjaedPDo6sHI3Kje+/Iju5RxJ+o4q7twGs72UuXYqaS+oUgAKxPw32V5w/XoSS0vZBkg+BmJPMm+JPnPfTFt"
+    "611QiO1OYiZMwqQU4gRwAvrfUm7yns1B1K0m655WVZBWpMIPXsNxcDlyEIs0SKazo8r3LpTCYoTAlaUkhZT3jlew/MImqUw2YeSoqN+zAGRk9a"
+    "12O2WwNBFlbCkC6ePWqPib5guf19IR2DhrsGnwZ39LhCA0tuzfr+qBnCjmfzWNU7ItPGR6ZhCEFaceVWNDbt7n5r//2Q=="
+)
+
+
+def imread(path: str | os.PathLike[str], flags: int = _COLOR) -> NDArray[Any] | None:
+    """Reads an image file to an array: what ``cv2.imread(path, flags)`` gives.
+
+    Clean JPEG files are decoded natively with the GIL released, where `flags` is ``cv2.IMREAD_COLOR`` or
+    ``cv2.IMREAD_COLOR_RGB``, each also with ``cv2.IMREAD_IGNORE_ORIENTATION``. Every other file and every other flag is
+    left to ``cv2.imread``; so are all where the installed OpenCV decodes JPEG differently, as a test image shows at the
+    first call. Threads read at the same time; each keeps the memory it decodes in, a few bytes a pixel of its largest
+    image.
+
+    Args:
+        path: str or PathLike.
+        flags: of OpenCV's ``IMREAD_...``.
+
+    Returns:
+        uint8 [height, width, 3], contiguous, blue first (red first with ``IMREAD_COLOR_RGB``), turned as the EXIF
+        orientation says: yours alone. For other flags and files what OpenCV gives; None, with its warning, for what
+        it cannot read, such as a missing file.
+
+    Raises:
+        ImportError: OpenCV is not installed.
+        OSError: a FIFO, where OpenCV would wait for ever.
+        UnicodeEncodeError: a name that is not UTF-8, at which OpenCV ends the process.
+        cv2.error, TypeError, ...: what ``cv2.imread`` raises.
+
+    Example:
+        >>> fastload.imread("cat.jpg").shape
+        (375, 500, 3)
+    """
+    cv2 = _opencv()
+    pixels = _decode_natively(path, flags)
+    if pixels is not None:
+        return pixels
+    if _is_fifo(path):
+        raise OSError(errno.EINVAL, "not a regular file", os.fspath(path))
+    read: NDArray[Any] | None = cv2.imread(path, flags)
+    return read
+
+
+def _opencv() -> Any:
+    try:
+        return importlib.import_module("cv2")
+    except ImportError as error:
+        message = "fastload.imread gives what cv2.imread gives and needs OpenCV: pip install opencv-python-headless"
+        raise ImportError(message) from error
+
+
+def _decode_natively(path: str | os.PathLike[str], flags: int) -> NDArray[np.uint8] | None:
+    """The pixels, or None where OpenCV has to decode them or to say why it does not."""
+    name = _file_name(path)
+    if name is None or type(flags) is not int or (plans := _exact_plans().get(flags)) is None:
+        return None
+    result = thread_decoder(_MAX_PIXELS).run_oriented_file(name, plans, _NO_DRAWS)
+    return None if isinstance(result, dict) else result
+
+
+def _file_name(path: str | os.PathLike[str]) -> bytes | None:
+    """As OpenCV hands it to the system; None where it has to say what is wrong with it."""
+    name: object = os.fspath(path) if isinstance(path, (str, os.PathLike)) else None
+    if not isinstance(name, str) or "\0" in name:
+        return None
+    return name.encode()
+
+
+def _is_fifo(path: str | os.PathLike[str]) -> bool:
+    try:
+        return isinstance(path, (str, os.PathLike)) and stat.S_ISFIFO(Path(path).stat().st_mode)
+    except (OSError, ValueError):  # OpenCV has its own words for it
+        return False
+
+
+@functools.cache
+def _exact_plans() -> dict[int, tuple[_native.TransformPlan, ...]]:
+    """Flags with which native code makes of the test image what the installed OpenCV makes of it, and how.
+
+    The plans are those of the EXIF orientations 1 to 8. There are none where OpenCV has limits of its own.
+    """
+    if _config.has_opencv_limits():
+        return {}
+    decode = _opencv().imdecode
+    contents = np.frombuffer(_TEST_FILE, np.uint8)
+    exact = {}
+    for flags in (_COLOR, _COLOR_RGB, _COLOR | _IGNORE_ORIENTATION, _COLOR_RGB | _IGNORE_ORIENTATION):
+        plans = _plans(is_bgr=bool(flags & _COLOR), is_turned=not flags & _IGNORE_ORIENTATION)
+        pixels = thread_decoder().run_oriented_bytes(_TEST_FILE, plans, _NO_DRAWS)
+        if isinstance(pixels, np.ndarray) and np.array_equal(pixels, decode(contents, flags)):
+            exact[flags] = plans
+    return exact
+
+
+def _plans(*, is_bgr: bool, is_turned: bool) -> tuple[_native.TransformPlan, ...]:
+    plain = _plan([], is_bgr)
+    if not is_turned:
+        return (plain,) * 8
+    rotate180, transpose, rotate270, transverse, rotate90 = (
+        _native.ApplyOp(op=op(), probability=None)
+        for op in (_native.Rotate180, _native.Transpose, _native.Rotate270, _native.Transverse, _native.Rotate90)
+    )
+    mirror = _native.RandomHorizontalFlip(probability=None)
+    flip = _native.RandomVerticalFlip(probability=None)
+    turns = (mirror, rotate180, flip, transpose, rotate270, transverse, rotate90)
+    return (plain, *(_plan([turn], is_bgr) for turn in turns))
+
+
+def _plan(steps: list[_native.Step], is_bgr: bool) -> _native.TransformPlan:
+    return _native.TransformPlan(
+        list(enumerate(steps)),
+        element_size=1,
+        channels_last=True,
+        table=None,
+        resize_order="horizontal_first",
+        allow_variable_size=True,
+        bgr=is_bgr,
+    )
