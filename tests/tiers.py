@@ -32,6 +32,7 @@ SUITES = {
     "tests/cpp": "smoke",
     "tests/device": "cases",
     "tests/environments": "smoke",
+    "tests/examples": "smoke",
     "tests/faults": "smoke",
     "tests/frameworks": "smoke",
     "tests/images": "cases",
