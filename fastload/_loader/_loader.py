@@ -379,11 +379,17 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             init_workers = functools.partial(
                 init_native_workers, self.worker_init_fn, self.num_workers, dataset=self.dataset
             )
+        before = self._fastload.engine
         engine = self._running_engine()
         # A sampler of the user's, asked before the workers of torch would start, may change the dataset.
         is_asked_again = type(self.batch_sampler) is not BatchSampler
         make_plan = functools.partial(self._native_plan, None if is_asked_again else plan)
-        return NativeIterator(self, engine, make_plan, init_workers, self._batch_memory, self._delivery())
+        try:
+            return NativeIterator(self, engine, make_plan, init_workers, self._batch_memory, self._delivery())
+        except BaseException:
+            if engine is not before:
+                engine.close()  # its threads are for nobody
+            raise
 
     def _delivery(self) -> Delivery:
         """Where batches go. The device is looked for now, not before: a process that forks must not have used it."""

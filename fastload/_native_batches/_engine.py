@@ -53,9 +53,13 @@ class LoaderEngine:
             max_pixels=settings.max_pixels,
             native_jpeg=settings.is_native_jpeg_exact,
         )
-        self._fallback_threads = FallbackThreads(self.native, settings.num_threads)
-        self._fallback_threads.start()
         weakref.finalize(self, _signal_end, self.native).atexit = False
+        self._fallback_threads = FallbackThreads(self.native, settings.num_threads)
+        try:
+            self._fallback_threads.start()
+        except BaseException:
+            self.close()  # whoever keeps the error keeps this object
+            raise
         exit_state.watch()
 
     def can_run(self, settings: EngineSettings) -> bool:

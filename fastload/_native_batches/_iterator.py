@@ -23,7 +23,7 @@ from fastload._pillow._failures import exception_of
 from fastload._pillow._pillow import serve
 from fastload._planning._native_plans import NativePlan
 from fastload._planning._torch_draws import uniform_rule
-from fastload._process._exit import exit_state
+from fastload._process._exit import ThreadStartError, exit_state
 from fastload._process._interrupts import is_interrupt, keep
 from fastload.samplers._lowering import (
     BadIndicesError,
@@ -85,7 +85,7 @@ class NativeIterator(BaseIterator):
             try:
                 self._generators = init_workers(int(self._base_seed))
             except Exception as error:
-                if is_interrupt(error):
+                if is_interrupt(error) or isinstance(error, ThreadStartError):
                     raise
                 self._init_error = error.with_traceback(None)  # it is raised by the first batch, as in torch
         self._plan = make_plan()

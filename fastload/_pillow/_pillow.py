@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError, __version__, features
 
 from fastload._errors import Stage
-from fastload._process._exit import EXIT_JOIN_SECONDS, DaemonThread, join_threads
+from fastload._process._exit import EXIT_JOIN_SECONDS, DaemonThread, join_threads, start_threads
 from fastload._process._interrupts import is_interrupt
 
 RgbImage = Image.Image
@@ -278,10 +278,8 @@ class FallbackThreads:
         self._engine = engine
 
     def start(self) -> None:
-        """Start the threads. Later calls do nothing."""
-        for thread in self._threads:
-            if thread.ident is None:
-                thread.start()
+        """Start the threads. Raises ThreadStartError where the system refuses one; close() ends the others."""
+        start_threads(self._threads)
 
     def close(self, timeout_seconds: float = EXIT_JOIN_SECONDS) -> bool:
         """Close the engine and wait for the threads; never call it from a finalizer.

@@ -58,6 +58,26 @@ class DaemonThread(threading.Thread):
         """Ask the thread to end; waits for nothing, may be called again and from any thread or finalizer."""
 
 
+class ThreadStartError(RuntimeError):
+    """The system refuses a thread."""
+
+
+def start_threads(threads: Sequence[threading.Thread]) -> None:
+    """Starts `threads`.
+
+    Raises:
+        ThreadStartError: The system refuses one. Those before it run: whoever owns them ends them.
+    """
+    for number, thread in enumerate(threads, 1):
+        try:
+            thread.start()
+        except RuntimeError as error:
+            raise ThreadStartError(
+                f"cannot start Python thread {number} of {len(threads)}: {error}. Lower num_workers or raise the limit "
+                "on processes (ulimit -u)."
+            ) from error
+
+
 def join_threads(threads: Sequence[threading.Thread], timeout_seconds: float) -> bool:
     """Wait for `threads`, but not for the calling one; never call it from a finalizer.
 

@@ -12,10 +12,10 @@ from __future__ import annotations
 import functools
 import inspect
 import itertools
+import opcode
 import signal
-import traceback
 from collections.abc import Callable
-from types import CodeType
+from types import CodeType, TracebackType
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -32,12 +32,20 @@ def keep(kept: list[T], function: Callable[..., T], *arguments: Any) -> None:
 def is_interrupt(error: BaseException) -> bool:
     """Whether the handler of a signal has raised it, and not the code that ran there.
 
-    Of KeyboardInterrupt it is taken for granted; of others the frame of a handler is looked for in the traceback.
+    The frame of a handler is in its traceback; but Python's own, of Ctrl-C, has none.
     """
-    if isinstance(error, KeyboardInterrupt):
-        return True
     handlers = {_code_of(signal.getsignal(number)) for number in signal.valid_signals()} - {None}
-    return any(frame.f_code in handlers for frame, _ in traceback.walk_tb(error.__traceback__))
+    at, last = error.__traceback__, None
+    while at is not None:
+        if at.tb_frame.f_code in handlers:
+            return True
+        at, last = at.tb_next, at
+    return isinstance(error, KeyboardInterrupt) and last is not None and not _is_at_raise(last)
+
+
+def _is_at_raise(at: TracebackType) -> bool:
+    """Whether the code itself raises there."""
+    return opcode.opname[at.tb_frame.f_code.co_code[at.tb_lasti]] == "RAISE_VARARGS"
 
 
 def _code_of(handler: Any) -> CodeType | None:

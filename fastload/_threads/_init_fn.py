@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from fastload._process._exit import start_threads
 from fastload._threads._draw_mode import GeneratorMode
 from fastload._threads._inherited import inheriting
 from fastload._threads._torch_globals import WorkerGlobals, set_worker_globals, worker_info
@@ -25,13 +26,14 @@ def init_native_workers(
 
     Raises:
         Exception: What it raises, in torch's words.
+        ThreadStartError: The system refuses a thread.
     """
     generators = []
     for worker_id in range(num_workers):
         of_worker = WorkerGenerators(base_seed, worker_id)
         info = worker_info(worker_id, num_workers, base_seed + worker_id, dataset, of_worker)
         call = _Call(inheriting(init_fn), info, of_worker)
-        call.start()
+        start_threads([call])
         call.join()
         if call.error is not None:
             raise as_worker_raises(call.error, worker_id)

@@ -368,7 +368,7 @@ class ThreadIterator(BaseIterator):
     def _send_last(self, group: WorkerGroup) -> None:
         """Sends what has come last to the device. May be repeated; an error comes in its place."""
         sent = self._sent[-1]
-        self._next_number = sent.number + 1
+        self._next_number = max(self._next_number, sent.number + 1)  # one behind it may have failed
         if sent.task is not None and sent.task in group.pending:
             group.pending.remove(sent.task)
         try:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 
 from fastload._errors import LoaderClosedError
-from fastload._process._exit import EXIT_JOIN_SECONDS, exit_state, join_threads
+from fastload._process._exit import EXIT_JOIN_SECONDS, exit_state, join_threads, start_threads
 from fastload._threads._inherited import ThreadState
 from fastload._threads._task import Request, Task
 from fastload._threads._worker import Ender, Worker, WorkerPlan, WorkerThread, num_threads_is_of_thread
@@ -63,15 +63,23 @@ class WorkerGroup:
         ]
 
     def start(self) -> None:
-        """Raises RuntimeError where the system refuses a thread."""
+        """Starts all of the threads or, where something fails, leaves none.
+
+        Raises:
+            ThreadStartError: The system refuses one.
+        """
         num_torch_threads = torch.get_num_threads()
-        for thread in self.threads:
-            thread.start()
-        for _ in self.threads:
-            self._ready.get()
-        if num_threads_is_of_thread():
-            # Threads of other code begin with what was set last anywhere: not with the 1 of ours.
-            torch.set_num_threads(num_torch_threads)
+        try:
+            start_threads(self.threads)
+            for _ in self.threads:
+                self._ready.get()
+        except BaseException:
+            self.close()
+            raise
+        finally:
+            if num_threads_is_of_thread():
+                # Threads of other code begin with what was set last anywhere: not with the 1 of ours.
+                torch.set_num_threads(num_torch_threads)
 
     def restart_order(self) -> None:
         """The next batch is the first worker's; what was asked for before is made, but not delivered."""
