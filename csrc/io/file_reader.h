@@ -7,6 +7,7 @@
 #include "base/aligned_buffer.h"
 #include "base/span.h"
 #include "base/status.h"
+#include "io/working_directory.h"
 
 namespace fastload {
 
@@ -19,7 +20,9 @@ class FileReader {
     // grows meanwhile is read up to that size, one that shrinks gives kFileShrank. EINTR and short reads are retried.
     // Returns kOpenFailed, kNotRegularFile, kFileTooLarge (before any byte is read), kReadFailed, kFileShrank or
     // kOutOfMemory; with the system's errno where there is one.
-    Status read(ByteSpan path, std::uint64_t max_file_bytes, ByteSpan* contents) noexcept;
+    // A relative path is one in `directory`; null: in the thread's current one.
+    Status read(ByteSpan path, std::uint64_t max_file_bytes, ByteSpan* contents,
+                const WorkingDirectory* directory = nullptr) noexcept;
 
     std::size_t scratch_bytes() const noexcept { return buffer_.capacity(); }
 

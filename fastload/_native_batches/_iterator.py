@@ -80,6 +80,8 @@ class NativeIterator(BaseIterator):
                 self._generators = init_workers(int(self._base_seed))
             except Exception as error:  # noqa: BLE001 - it is raised by the first batch, as in torch
                 self._init_error = error.with_traceback(None)
+        # As a worker process, which begins in the directory of this moment and stays there.
+        self._directory = _native.WorkingDirectory() if self._num_workers > 0 else None
         self._plan = make_plan()
         self._memory = make_memory(self._plan, bool(self._pin_memory))
         self._delivery = delivery
@@ -123,9 +125,9 @@ class NativeIterator(BaseIterator):
             draws = [_native.TorchDraws(seed, uniform_rule()) for seed in seeds]
             for worker, generator in zip(draws, self._generators or (), strict=False):
                 worker.load(generator.get_state().numpy())
-            return engine.open_torch_iteration(plan.source.table.index, plan.views, draws)
+            return engine.open_torch_iteration(plan.source.table.index, plan.views, draws, self._directory)
         seed, epoch = loader._random_key(int(self._base_seed), self._resets)
-        return engine.open_iteration(plan.source.table.index, plan.views, seed, epoch)
+        return engine.open_iteration(plan.source.table.index, plan.views, seed, epoch, self._directory)
 
     def _finish_epoch(self) -> None:
         """Lets the batches in flight end, as torch's workers do: they draw, and the next epoch goes on there."""
@@ -246,7 +248,8 @@ class NativeIterator(BaseIterator):
         if pending.error is None:  # else no batch is reported: its indices ended in the middle
             self._last = pending.indices, batch
         if (failure := batch.error) is not None:
-            raise exception_of(failure, int(pending.indices[failure["position"]]))
+            directory = None if self._directory is None else self._directory.fileno()
+            raise exception_of(failure, int(pending.indices[failure["position"]]), directory)
         if pending.error is not None:
             try:
                 raise pending.error

@@ -90,6 +90,7 @@ LEVELS = {
         "_torch_globals": 0,
         "_worker_error": 0,
         "_worker_objects": 0,
+        "_working_directory": 0,
         "_draw_mode": 1,
         "_gil_watch": 1,
         "_init_fn": 2,

@@ -27,9 +27,10 @@ SampleDecoder::SampleDecoder(const KernelTable& kernels, const NativeWorkerOptio
     report_.views.resize(1);
 }
 
-Status SampleDecoder::run(ByteSpan path, const Plan& plan, DrawSource* draws, DecodedSample* sample) noexcept {
+Status SampleDecoder::run(ByteSpan path, const Plan& plan, DrawSource* draws, DecodedSample* sample,
+                          const WorkingDirectory* directory) noexcept {
     return make(plan, draws, sample, [&](const SampleTask& task, LoadedPixels* pixels) {
-        worker_.read_file(path, &file_, &timings_);
+        worker_.read_file(path, directory, &file_, &timings_);
         return worker_.decode(task, pixels, &timings_);
     });
 }

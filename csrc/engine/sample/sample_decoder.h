@@ -35,8 +35,9 @@ class SampleDecoder {
 
     // Of a file, or of what is in one. A status for which is_for_fallback() holds means: let the reference decoder
     // provide the pixels and call run_with_pixels. Whatever the status, `draws` may have moved: rewind them before
-    // another try.
-    Status run(ByteSpan path, const Plan& plan, DrawSource* draws, DecodedSample* sample) noexcept;
+    // another try. A relative path is one in `directory`; null: in the thread's current one.
+    Status run(ByteSpan path, const Plan& plan, DrawSource* draws, DecodedSample* sample,
+               const WorkingDirectory* directory = nullptr) noexcept;
     Status run_with_contents(ByteSpan contents, const Plan& plan, DrawSource* draws, DecodedSample* sample) noexcept;
 
     // The same from pixels that somebody else decoded.

@@ -2,8 +2,8 @@
 
 namespace fastload {
 
-void SampleFile::read(ByteSpan path, std::uint64_t max_file_bytes) noexcept {
-    status_ = reader_.read(path, max_file_bytes, &contents_);
+void SampleFile::read(ByteSpan path, std::uint64_t max_file_bytes, const WorkingDirectory* directory) noexcept {
+    status_ = reader_.read(path, max_file_bytes, &contents_, directory);
     is_read_ = true;
 }
 
