@@ -82,19 +82,21 @@ class EngineHandle {
     }
 
     py::object open_iteration(std::shared_ptr<SampleIndex> index, const Plans& views, std::uint64_t seed,
-                              std::uint64_t epoch) {
+                              std::uint64_t epoch, std::shared_ptr<WorkingDirectory> directory) {
         check_process(engine_.core());
-        std::vector<SampleSource> sources{{std::move(index), views_of(views), std::nullopt, seed, epoch}};
+        std::vector<SampleSource> sources{
+            {std::move(index), views_of(views), std::nullopt, seed, epoch, std::move(directory)}};
         return make_iteration_object(engine_.open_iteration(std::move(sources)));
     }
 
     py::object open_torch_iteration(const std::shared_ptr<SampleIndex>& index, const Plans& views,
-                                    const std::vector<TorchDraws>& draws) {
+                                    const std::vector<TorchDraws>& draws,
+                                    const std::shared_ptr<WorkingDirectory>& directory) {
         check_process(engine_.core());
         if (draws.empty()) throw py::value_error("draws must hold the generator of at least one lane");
         std::vector<SampleSource> sources;
         for (const TorchDraws& generator : draws) {
-            sources.push_back({index, views_of(views), generator, 0, 0});
+            sources.push_back({index, views_of(views), generator, 0, 0, directory});
         }
         return make_iteration_object(engine_.open_iteration(std::move(sources)));
     }
@@ -188,8 +190,9 @@ class SampleDecoderHandle {
     SampleDecoderHandle(const SampleDecoderHandle&) = delete;  // scratch memory has one owner
     SampleDecoderHandle& operator=(const SampleDecoderHandle&) = delete;
 
-    py::object run_file(const py::bytes& path, const Plan& plan, DrawSource& draws) {
-        return run(plan, [&](DecodedSample* sample) { return decoder_.run(span_of(path), plan, &draws, sample); });
+    py::object run_file(const py::bytes& path, const Plan& plan, DrawSource& draws, const WorkingDirectory* directory) {
+        return run(plan,
+                   [&](DecodedSample* sample) { return decoder_.run(span_of(path), plan, &draws, sample, directory); });
     }
 
     py::object run_bytes(const py::bytes& contents, const Plan& plan, DrawSource& draws) {
@@ -353,9 +356,9 @@ void bind_engine(py::module_& m) {
              py::arg("native_jpeg"))
         .def("allocate", &EngineHandle::allocate, py::arg("nbytes"))
         .def("open_iteration", &EngineHandle::open_iteration, py::arg("index"), py::arg("views"), py::arg("seed"),
-             py::arg("epoch"))
+             py::arg("epoch"), py::arg("directory") = py::none())
         .def("open_torch_iteration", &EngineHandle::open_torch_iteration, py::arg("index"), py::arg("views"),
-             py::arg("draws"))
+             py::arg("draws"), py::arg("directory") = py::none())
         .def("next_fallback", &EngineHandle::next_fallback)
         .def("close", &EngineHandle::close, py::arg("timeout_seconds") = 0.0)
         .def("stats", &EngineHandle::stats)
@@ -372,7 +375,8 @@ void bind_decoders(py::module_& m) {
                                     "where Pillow has to decode: call run_pixels. A dict that says why there is none.")
         .def(py::init<std::uint64_t, std::uint64_t, bool>(), py::kw_only(), py::arg("max_file_bytes"),
              py::arg("max_pixels"), py::arg("native_jpeg"))
-        .def("run_file", &SampleDecoderHandle::run_file, py::arg("path"), py::arg("plan"), py::arg("draws"))
+        .def("run_file", &SampleDecoderHandle::run_file, py::arg("path"), py::arg("plan"), py::arg("draws"),
+             py::arg("directory") = py::none())
         .def("run_bytes", &SampleDecoderHandle::run_bytes, py::arg("contents"), py::arg("plan"), py::arg("draws"))
         .def("run_oriented_file", &SampleDecoderHandle::run_oriented_file, py::arg("path"), py::arg("plans"),
              py::arg("draws"),

@@ -46,6 +46,12 @@ class FallbackTask {
 
     py::bytes path() const { return path_of(*pending().lane, sample_index_); }
 
+    // For openat(): that of relative paths; none where it is the thread's current directory.
+    std::optional<int> directory() const {
+        const auto& directory = pending().lane->source().directory;
+        return directory == nullptr ? std::nullopt : std::optional<int>(directory->descriptor());
+    }
+
     std::string reason() const { return pending().reason.detail; }
 
     void complete(const py::buffer& pixels, std::int32_t width, std::int32_t height) {
@@ -344,6 +350,7 @@ py::object next_fallback(EngineCore& core) {
 void bind_iteration(py::module_& m) {
     py::class_<FallbackTask>(m, "FallbackTask")
         .def_property_readonly("path", &FallbackTask::path)
+        .def_property_readonly("directory", &FallbackTask::directory)
         .def_property_readonly("reason", &FallbackTask::reason)
         .def("complete", &FallbackTask::complete, py::arg("pixels"), py::arg("width"), py::arg("height"))
         .def("fail", &FallbackTask::fail, py::arg("exception"));

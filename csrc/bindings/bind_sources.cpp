@@ -16,6 +16,7 @@
 #include "io/folder_index.h"
 #include "io/joined_index.h"
 #include "io/sample_index.h"
+#include "io/working_directory.h"
 
 namespace py = pybind11;
 
@@ -217,6 +218,11 @@ void bind_sources(py::module_& m) {
                     "Reads from the list, which must not be changed any more. None where a sample is not exactly a\n"
                     "tuple of an ASCII str and an int of 64 bits.")
         .def("labels_of", &labels_of, py::arg("sample_indices"));
+
+    py::class_<WorkingDirectory, std::shared_ptr<WorkingDirectory>>(m, "WorkingDirectory")
+        .def(py::init())
+        .def("fileno", &WorkingDirectory::descriptor);
+    m.def("own_working_directory", &own_working_directory);
 
     m.def("list_directories", &list_directories, py::arg("paths"), py::arg("extensions"),
           "Lists each directory with the GIL released; FolderListing in fastload/_core.pyi says what of it.");

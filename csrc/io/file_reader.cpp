@@ -16,15 +16,17 @@ namespace {
 
 Status failure(StatusCode code, int system_errno) noexcept { return {code, system_errno, 0, ""}; }
 
-int open_for_reading(const char* name, int flags) noexcept {
+int open_for_reading(int directory, const char* name, int flags) noexcept {
+    const int all_flags = O_RDONLY | O_CLOEXEC | O_NOCTTY | flags;
     int fd = -1;
     do {
-        fd = ::open(name, O_RDONLY | O_CLOEXEC | O_NOCTTY | flags);
+        // Not always openat(): programs are run under libraries and filters that know open() alone.
+        fd = directory == AT_FDCWD ? ::open(name, all_flags) : ::openat(directory, name, all_flags);
     } while (fd < 0 && errno == EINTR);
     return fd;
 }
 
-Status open_file(ByteSpan path, UniqueFd* file) noexcept {
+Status open_file(ByteSpan path, const WorkingDirectory* working_directory, UniqueFd* file) noexcept {
     char name[PATH_MAX];
     if (path.size() >= sizeof(name)) return failure(StatusCode::kOpenFailed, ENAMETOOLONG);
     if (!path.is_empty()) {
@@ -32,11 +34,19 @@ Status open_file(ByteSpan path, UniqueFd* file) noexcept {
         std::memcpy(name, path.data(), path.size());
     }
     name[path.size()] = '\0';
+    int directory = AT_FDCWD;
+    if (working_directory != nullptr && name[0] != '/') {
+        if (working_directory->descriptor() < 0) {
+            return failure(StatusCode::kOpenFailed, working_directory->system_errno());
+        }
+        directory = working_directory->descriptor();
+    }
     // O_NONBLOCK: opening a FIFO without a writer must not wait.
-    int fd = open_for_reading(name, O_NONBLOCK);
+    int fd = open_for_reading(directory, name, O_NONBLOCK);
     struct stat facts = {};
-    if (fd < 0 && errno == EAGAIN && ::stat(name, &facts) == 0 && S_ISREG(facts.st_mode)) {
-        fd = open_for_reading(name, 0);  // another process has a lease on it, which the kernel asks for meanwhile
+    if (fd < 0 && errno == EAGAIN && ::fstatat(directory, name, &facts, 0) == 0 && S_ISREG(facts.st_mode)) {
+        fd = open_for_reading(directory, name,
+                              0);  // another process has a lease on it, which the kernel asks for meanwhile
     }
     if (fd < 0) return failure(StatusCode::kOpenFailed, errno);
     *file = UniqueFd(fd);
@@ -61,9 +71,9 @@ Status read_exactly(const UniqueFd& file, std::uint8_t* destination, std::size_t
 }  // namespace
 
 Status FileReader::read(ByteSpan path, std::uint64_t max_file_bytes, ByteSpan* contents,
-                        const HeadJudge* judge) noexcept {
+                        const WorkingDirectory* directory, const HeadJudge* judge) noexcept {
     UniqueFd file;
-    if (const Status status = open_file(path, &file); !status.is_ok()) return status;
+    if (const Status status = open_file(path, directory, &file); !status.is_ok()) return status;
     struct stat facts = {};
     int result = -1;
     do {

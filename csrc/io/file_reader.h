@@ -7,6 +7,7 @@
 #include "base/aligned_buffer.h"
 #include "base/span.h"
 #include "base/status.h"
+#include "io/working_directory.h"
 
 namespace fastload {
 
@@ -33,9 +34,9 @@ class FileReader {
     // grows meanwhile is read up to that size, one that shrinks gives kFileShrank. EINTR and short reads are retried.
     // Returns kOpenFailed, kNotRegularFile, kFileTooLarge (before any byte is read), kReadFailed, kFileShrank or
     // kOutOfMemory; with the system's errno where there is one. A file that `judge`, if there is one, rejects gives its
-    // first kHeadBytes only.
+    // first kHeadBytes only. A relative path is one in `directory`; null: in the thread's current one.
     Status read(ByteSpan path, std::uint64_t max_file_bytes, ByteSpan* contents,
-                const HeadJudge* judge = nullptr) noexcept;
+                const WorkingDirectory* directory = nullptr, const HeadJudge* judge = nullptr) noexcept;
 
     std::size_t scratch_bytes() const noexcept { return buffer_.capacity(); }
     void release_scratch(ScratchRule rule) noexcept { buffer_.release(rule); }

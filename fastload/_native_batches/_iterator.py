@@ -88,6 +88,8 @@ class NativeIterator(BaseIterator):
                 if is_interrupt(error) or isinstance(error, ThreadStartError):
                     raise
                 self._init_error = error.with_traceback(None)  # it is raised by the first batch, as in torch
+        # As a worker process, which begins in the directory of this moment and stays there.
+        self._directory = _native.WorkingDirectory() if self._num_workers > 0 else None
         self._plan = make_plan()
         self._memory = make_memory(self._plan, bool(self._pin_memory))
         self._num_taken = 0
@@ -136,9 +138,9 @@ class NativeIterator(BaseIterator):
             draws = [_native.TorchDraws(seed, uniform_rule()) for seed in seeds]
             for worker, generator in zip(draws, self._generators or (), strict=False):
                 worker.load(generator.get_state().numpy())
-            return engine.open_torch_iteration(plan.source.table.index, plan.views, draws)
+            return engine.open_torch_iteration(plan.source.table.index, plan.views, draws, self._directory)
         seed, epoch = loader._random_key(int(self._base_seed), self._resets)
-        return engine.open_iteration(plan.source.table.index, plan.views, seed, epoch)
+        return engine.open_iteration(plan.source.table.index, plan.views, seed, epoch, self._directory)
 
     def _finish_epoch(self) -> None:
         """Lets the batches in flight end, as torch's workers do: they draw, and the next epoch goes on there."""
@@ -286,7 +288,8 @@ class NativeIterator(BaseIterator):
         failure = batch.error
         error: BaseException | None = pending.error
         if failure is not None:
-            error = exception_of(failure, int(pending.indices[failure["position"]]))
+            directory = None if self._directory is None else self._directory.fileno()
+            error = exception_of(failure, int(pending.indices[failure["position"]]), directory)
         assert error is not None, "there is one"
         try:
             self._let_go()

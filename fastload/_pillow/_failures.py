@@ -14,14 +14,17 @@ if TYPE_CHECKING:
     from fastload import _native
 
 
-def exception_of(failure: _native.SampleFailure, index: int) -> BaseException:
-    """The exception for the first bad sample of a batch: Pillow's, the system's, or a native status in words."""
+def exception_of(failure: _native.SampleFailure, index: int, directory: int | None = None) -> BaseException:
+    """The exception for the first bad sample of a batch: Pillow's, the system's, or a native status in words.
+
+    A relative path is one in `directory`, a descriptor; None: in the current one.
+    """
     path, stage = failure["path"], failure["stage"]
     if stage == "engine":
         kind = MemoryError if failure["is_out_of_memory"] else RuntimeError
         return kind(f"sample {index} ({os.fsdecode(path)!r}): {failure['detail']}")
     if (exception := failure["exception"]) is not None:
-        return exception_of_pillow(exception, path, index)
+        return exception_of_pillow(exception, path, index, directory)
     text = ": ".join(part for part in (failure["text"], failure["detail"]) if part)
     cause: Exception | str = text
     next_step = None
@@ -37,7 +40,9 @@ def exception_of(failure: _native.SampleFailure, index: int) -> BaseException:
     return sample_error(index, path, stage, cause, offset=failure["offset"] or None, next_step=next_step)
 
 
-def exception_of_pillow(exception: BaseException, path: bytes, index: int) -> BaseException:
+def exception_of_pillow(
+    exception: BaseException, path: bytes, index: int, directory: int | None = None
+) -> BaseException:
     """The exception for a sample that Pillow did not decode."""
-    verdict = classify_failure(exception, path)
+    verdict = classify_failure(exception, path, directory)
     return sample_error(index, path, verdict.stage, exception, detail=verdict.detail)

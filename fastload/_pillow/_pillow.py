@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import io
 import os
 import stat
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import IO, Any, NamedTuple, Protocol
 
 import numpy as np
@@ -48,14 +48,18 @@ def open_rgb(path: str | bytes) -> RgbImage:
     Exception types and texts are those of ``pil_loader``, with one addition: what is neither a regular file nor a
     folder is refused with OSError (EINVAL, "not a regular file") where ``pil_loader`` would wait for ever.
     """
-    # By path and not from bytes: Pillow's "cannot identify" message quotes the file object.
-    with open(os.fsdecode(path), "rb", opener=_open_regular) as file:
+    return open_rgb_in(None, path)
+
+
+def open_rgb_in(directory: int | None, path: str | bytes) -> RgbImage:
+    """The same, with a relative path in the directory of this descriptor; None: in the current one."""
+    with _open_file(directory, path) as file:
         return _open_reference(file).convert("RGB")
 
 
-def open_rgb_deferred(path: str | bytes) -> RgbImage:
-    """As `open_rgb`, where an opener that is registered with Pillow may have it decoded later, and natively."""
-    with open(os.fsdecode(path), "rb", opener=_open_regular) as file:
+def open_rgb_deferred_in(directory: int | None, path: str | bytes) -> RgbImage:
+    """As `open_rgb_in`, where an opener that is registered with Pillow may have it decoded later, and natively."""
+    with _open_file(directory, path) as file:
         return _identified(file).convert("RGB")
 
 
@@ -108,16 +112,22 @@ def _identified(source: str | IO[bytes]) -> Image.Image:
     return Image.open(source)
 
 
-def image_info(source: str | io.BytesIO) -> dict[str | tuple[int, int], Any]:
+def image_info(source: str | IO[bytes]) -> dict[str | tuple[int, int], Any]:
     """What Pillow finds beside the pixels of a file (EXIF, ICC profile, ...); decodes nothing."""
     with _open_reference(source) as image:
         info: dict[str | tuple[int, int], Any] = image.info
     return info
 
 
-def decode_rgb(path: str | bytes) -> DecodedPixels:
-    """Decode the file at `path` to RGB bytes; raises what `open_rgb` raises."""
-    image = open_rgb(path)
+def image_info_in(directory: int | None, path: str | bytes) -> dict[str | tuple[int, int], Any]:
+    """The same of the file at `path`, a relative one in the directory of this descriptor."""
+    with _open_file(directory, path) as file:
+        return image_info(file)
+
+
+def decode_rgb(path: str | bytes, directory: int | None = None) -> DecodedPixels:
+    """Decode the file at `path` to RGB bytes; raises what `open_rgb_in` raises."""
+    image = open_rgb_in(directory, path)
     return DecodedPixels(image.tobytes(), image.width, image.height)
 
 
@@ -127,14 +137,20 @@ def rgb_image(pixels: NDArray[np.uint8]) -> RgbImage:
     return Image.frombytes("RGB", (width, height), pixels.data)
 
 
-def _open_regular(path: str, flags: int) -> int:
+def _open_file(directory: int | None, path: str | bytes) -> IO[bytes]:
+    # By path and not from bytes: Pillow's "cannot identify" message quotes the file object.
+    name = os.fsdecode(path)
+    return open(name, "rb", opener=functools.partial(_open_regular, None if name.startswith("/") else directory))
+
+
+def _open_regular(directory: int | None, path: str, flags: int) -> int:
     """Opener for ``open``: never waits for a writer of a FIFO. Folders pass: ``open`` words their error."""
     try:
-        descriptor = os.open(path, flags | os.O_NONBLOCK)
+        descriptor = os.open(path, flags | os.O_NONBLOCK, dir_fd=directory)
     except BlockingIOError:  # another process has a lease on it, which the kernel asks for while open() waits
-        if not stat.S_ISREG(Path(path).stat().st_mode):
+        if not stat.S_ISREG(os.stat(path, dir_fd=directory).st_mode):
             raise
-        descriptor = os.open(path, flags)
+        descriptor = os.open(path, flags, dir_fd=directory)
     try:
         mode = os.fstat(descriptor).st_mode
         if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
@@ -153,13 +169,13 @@ class SampleFailure:
     detail: str | None
 
 
-def classify_failure(exception: BaseException, path: str | bytes) -> SampleFailure:
+def classify_failure(exception: BaseException, path: str | bytes, directory: int | None = None) -> SampleFailure:
     """Name the stage at which `decode_rgb` failed; for a file that is no image, say what it starts with.
 
     Reads at most 16 bytes of the file, and nothing unless Pillow could not identify it.
     """
     if isinstance(exception, UnidentifiedImageError):
-        return SampleFailure("header", _describe_start(path))
+        return SampleFailure("header", _describe_start(directory, path))
     if isinstance(exception, (Image.DecompressionBombError, Image.DecompressionBombWarning)):
         return SampleFailure("limit", None)
     if isinstance(exception, OSError) and exception.errno is not None:
@@ -168,9 +184,9 @@ def classify_failure(exception: BaseException, path: str | bytes) -> SampleFailu
     return SampleFailure("decode", None)
 
 
-def _describe_start(path: str | bytes) -> str | None:
+def _describe_start(directory: int | None, path: str | bytes) -> str | None:
     try:
-        with open(os.fsdecode(path), "rb", opener=_open_regular) as file:
+        with _open_file(directory, path) as file:
             start = file.read(_SHOWN_BYTES)
     except OSError:  # it went away since; the exception at hand is told anyway
         return None
@@ -244,6 +260,10 @@ class FallbackTask(Protocol):
     @property
     def path(self) -> bytes:
         """File name."""
+
+    @property
+    def directory(self) -> int | None:
+        """Descriptor of the directory that a relative path is in; None: the current one."""
 
     def complete(self, pixels: bytes, width: int, height: int) -> None:
         """Hand in the decoded image (layout as in `DecodedPixels`); the engine copies or keeps `pixels`."""
@@ -320,7 +340,7 @@ def serve(task: FallbackTask, kept: type[BaseException] = Exception) -> None:
     """Decode for `task` in this thread. Exceptions of type `kept` are the sample's; others, and interrupts, the
     caller's."""
     try:
-        decoded = decode_rgb(task.path)
+        decoded = decode_rgb(task.path, task.directory)
         task.complete(decoded.pixels, decoded.width, decoded.height)
     except kept as exception:
         if kept is Exception and is_interrupt(exception):

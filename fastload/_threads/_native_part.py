@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
 from typing import Any
@@ -19,6 +18,7 @@ from fastload._pillow._failures import exception_of, exception_of_pillow
 from fastload._planning._native_plans import NativePartPlan, tensor_of
 from fastload._process import _config
 from fastload._threads._random_stream import RandomStream
+from fastload._threads._working_directory import kept_directory
 
 # Transforms of torchvision that call the user's own code, which may look at an image's EXIF data.
 _CALLING_OTHERS = ("Compose", "Lambda", "RandomApply", "RandomChoice", "RandomOrder")
@@ -43,6 +43,7 @@ class NativePart:
         is_active = native_tally() is not None
         self._is_deferring = is_plain and is_active
         self._image_of = image_of if is_active and pillow_obeys() else _pillow.rgb_image
+        self._directory = kept_directory()
         # Why the image made last was decoded by Pillow, or has to be; None where it was not.
         self.fallback_reason: str | None = None
         self._fallback_seconds = 0.0
@@ -64,7 +65,7 @@ class NativePart:
         if self._is_deferring:
             return self._deferred(file, index)
         info: dict[Any, Any] | None = None
-        result = self._native.run_file(path, plan.transform, self._draws())
+        result = self._native.run_file(path, plan.transform, self._draws(), self._directory)
         if result is None:
             self.fallback_reason = self._native.fallback_reason
             image = self.opened(file, index)
@@ -81,22 +82,24 @@ class NativePart:
         return self._handed_over(result, file, index, info)
 
     def _deferred(self, file: int, index: int) -> _pillow.RgbImage:
-        image = self._opened(file, index, _pillow.open_rgb_deferred)
+        image = self._opened(file, index, _pillow.open_rgb_deferred_in)
         if not is_deferred(image):
             self.fallback_reason = thread_decoder().fallback_reason
         return image
 
     def opened(self, file: int, index: int) -> _pillow.RgbImage:
         """The image of file `file` as Pillow decodes it. Raises SampleError: it does not."""
-        return self._opened(file, index, _pillow.open_rgb)
+        return self._opened(file, index, _pillow.open_rgb_in)
 
-    def _opened(self, file: int, index: int, open_rgb: Callable[[bytes], _pillow.RgbImage]) -> _pillow.RgbImage:
+    def _opened(
+        self, file: int, index: int, open_rgb_in: Callable[[int | None, bytes], _pillow.RgbImage]
+    ) -> _pillow.RgbImage:
         path = self._plan.source.table.path_bytes(file)
         begin = time.perf_counter()
         try:
-            return open_rgb(path)
+            return open_rgb_in(self._fileno(), path)
         except Exception as error:
-            raise exception_of_pillow(error, path, index) from error
+            raise exception_of_pillow(error, path, index, self._fileno()) from error
         finally:
             self._fallback_seconds += time.perf_counter() - begin
 
@@ -106,15 +109,18 @@ class NativePart:
         counters = self._native.take_counters()
         return {**counters, "stage_seconds": {**counters["stage_seconds"], "fallback": seconds}}
 
+    def _fileno(self) -> int | None:
+        return None if self._directory is None else self._directory.fileno()
+
     def _draws(self) -> _native.DrawSource:
         return self._stream.native_draws() if self._plan.transform.is_random else _NO_DRAWS
 
     def _info(self, file: int, index: int) -> dict[Any, Any]:
         path = self._plan.source.table.path_bytes(file)
         try:
-            return _pillow.image_info(os.fsdecode(path))
+            return _pillow.image_info_in(self._fileno(), path)
         except Exception as error:  # the file has changed since
-            raise exception_of_pillow(error, path, index) from error
+            raise exception_of_pillow(error, path, index, self._fileno()) from error
 
     def _handed_over(self, pixels: NDArray[np.uint8], file: int, index: int, info: dict[Any, Any] | None) -> Any:
         form = self._plan.lowered.form

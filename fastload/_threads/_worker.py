@@ -32,6 +32,7 @@ from fastload._threads._task import AbandonedError, Task
 from fastload._threads._torch_globals import WorkerGlobals, set_worker_globals, worker_info
 from fastload._threads._worker_error import as_worker_raises
 from fastload._threads._worker_objects import WorkerObjects
+from fastload._threads._working_directory import keep_working_directory
 from fastload._worker_state._generators import WorkerGenerators, exchanged
 
 # Note [who keeps whom]
@@ -232,6 +233,7 @@ class WorkerThread(DaemonThread):
 
     def run(self) -> None:
         try:
+            keep_working_directory()
             with self._state.entered(), contextlib.ExitStack() as until_end:
                 if num_threads_is_of_thread():
                     torch.get_num_threads()  # at its first use in a thread torch takes the number set last anywhere

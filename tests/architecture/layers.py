@@ -91,6 +91,7 @@ LEVELS = {
         "_inherited": 0,
         "_worker_error": 0,
         "_worker_objects": 0,
+        "_working_directory": 0,
         "_gil_watch": 1,
         "_torch_globals": 1,
         "_draw_mode": 2,

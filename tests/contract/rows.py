@@ -407,13 +407,21 @@ ROWS: tuple[Row, ...] = (
         "when the epoch before ends",
         "loader/test_next_epoch.py::test_evaluation_begins_its_next_epoch_when_one_ends",
     ),
+    held(
+        ITERATION,
+        "the current directory, in which relative paths are",
+        "without workers is the program's at each read; a worker's is the program's at iter(), and then its own",
+        "loader/test_working_directory.py::test_relative_paths_are_looked_up_where_torch_does",
+        "loader/test_working_directory.py::test_persistent_workers_stay_where_they_began",
+        "loader/test_working_directory.py::test_a_workers_directory_is_its_own",
+        note="of the user's Python, where the system lets a thread have one of its own: some containers do not",
+    ),
     deviated(
         ITERATION,
-        "settings of the process: the current directory, os.environ, warnings filters, torch's default dtype, Pillow's "
-        "limits; multiprocessing.current_process()",
+        "settings of the process: os.environ, warnings filters, torch's default dtype, Pillow's limits; "
+        "multiprocessing.current_process()",
         "of a worker are those with which it was started, and its own",
         "are the program's, as without workers",
-        "test_deviations.py::test_the_current_directory_is_the_programs",
         "test_deviations.py::test_settings_of_the_process_hold_for_all_threads",
         "test_deviations.py::test_the_current_process_of_a_worker_is_the_programs",
     ),
@@ -784,9 +792,13 @@ All else is the same for any data set: batches, errors and the program's random 
   lets one thread at a time ask the data set.
 - **What is found by name is shared**: modules, classes and their attributes, global variables. A warning names globals
   that the data set's own code changes or draws from.
-- **Settings of the process hold for all threads**, whoever makes them: `torch.set_default_dtype`, `os.environ`, the
-  current directory, `warnings` filters, `PIL.Image.MAX_IMAGE_PIXELS`, `cv2.setNumThreads`. `signal.signal` works in the
-  main thread alone; `multiprocessing.current_process()` is the program's.
+- **Settings of the process hold for all threads**, whoever makes them: `torch.set_default_dtype`, `os.environ`,
+  `warnings` filters, `PIL.Image.MAX_IMAGE_PIXELS`, `cv2.setNumThreads`. `signal.signal` works in the main thread alone;
+  `multiprocessing.current_process()` is the program's.
+- **The current directory is a thread's own where the system allows it**, as it is a process's: `os.chdir` in the
+  program does not move the workers, nor one of them the others. Containers may refuse `unshare`, as Docker's default
+  profile does; then Python code in a thread has the program's directory, while files that native code opens are still
+  looked up where the program was at `iter()`.
 - **Some objects belong to one thread**: an SQLite connection that the program has opened, the seed of OpenCV's
   generator. Make them in `worker_init_fn` or with `per_thread`.
 - **Some draws are the program's**: those of scripted and compiled functions, of `torch.ops`, and in threads that the

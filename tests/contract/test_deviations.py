@@ -109,25 +109,6 @@ def test_a_transform_that_is_changed_in_an_epoch_without_workers_counts_from_the
     assert mine == run(torch.utils.data.DataLoader, 1) == [[32, 32, 32], [24, 24, 24]]
 
 
-def test_the_current_directory_is_the_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A worker process has its own, which the program does not change."""
-
-    class Looking(Numbered):
-        def sample(self, index: int) -> str:
-            return str(Path.cwd())
-
-    def run(kind: Any) -> list[str]:
-        monkeypatch.chdir("/")
-        loader = kind(Looking(1), batch_size=None, num_workers=1, persistent_workers=True)
-        found = list(loader)
-        monkeypatch.chdir(tmp_path)
-        return found + list(loader)
-
-    theirs, mine = on_both(run)
-    assert theirs == ["/", "/"]
-    assert mine == ["/", str(tmp_path)]
-
-
 # Name -> (what sets it to a value, what gives it).
 SETTINGS: dict[str, tuple[Callable[[Any], Any], Callable[[], Any], Any]] = {
     "default dtype": (torch.set_default_dtype, torch.get_default_dtype, torch.float64),

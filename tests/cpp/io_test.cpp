@@ -1,13 +1,17 @@
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <climits>
 #include <cstring>
 #include <string>
+#include <thread>
 
 #include "check.h"
 #include "io/arena_index.h"
 #include "io/file_reader.h"
+#include "io/working_directory.h"
 #include "temporary_folder.h"
 
 namespace fastload {
@@ -53,6 +57,60 @@ TEST_CASE(reader_reports_a_missing_file_with_its_errno) {
     CHECK_EQUAL(status.system_errno, ENOENT);
 }
 
+TEST_CASE(reader_finds_relative_names_in_the_directory_that_it_is_given) {
+    TemporaryFolder here;
+    TemporaryFolder there;
+    const std::string absolute = here.write("file", "here");
+    there.write("file", "there");
+    char before[PATH_MAX];
+    CHECK(::getcwd(before, sizeof(before)) != nullptr);
+    CHECK(::chdir(here.path().c_str()) == 0);
+    const WorkingDirectory directory;
+    CHECK(directory.descriptor() >= 0 && directory.system_errno() == 0);
+    CHECK(::chdir(there.path().c_str()) == 0);
+    FileReader reader;
+    ByteSpan contents;
+    CHECK(reader.read(bytes_of("file"), 100, &contents, &directory).is_ok());
+    CHECK_EQUAL(contents.size(), 4U);
+    CHECK(reader.read(bytes_of("file"), 100, &contents).is_ok());
+    CHECK_EQUAL(contents.size(), 5U);
+    CHECK(::chdir("/") == 0);
+    CHECK(reader.read(bytes_of(absolute), 100, &contents, &directory).is_ok());
+    CHECK(::chdir(before) == 0);
+}
+
+TEST_CASE(reader_says_why_there_is_no_directory_for_relative_names_only) {
+    TemporaryFolder folder;
+    const std::string absolute = folder.write("file", "here");
+    rlimit limit = {};
+    CHECK(::getrlimit(RLIMIT_NOFILE, &limit) == 0);
+    const rlimit none = {0, limit.rlim_max};
+    CHECK(::setrlimit(RLIMIT_NOFILE, &none) == 0);
+    const WorkingDirectory directory;
+    CHECK(::setrlimit(RLIMIT_NOFILE, &limit) == 0);
+    CHECK_EQUAL(directory.system_errno(), EMFILE);
+    FileReader reader;
+    ByteSpan contents;
+    const Status status = reader.read(bytes_of("file"), 100, &contents, &directory);
+    CHECK(status.code == StatusCode::kOpenFailed);
+    CHECK_EQUAL(status.system_errno, EMFILE);
+    CHECK(reader.read(bytes_of(absolute), 100, &contents, &directory).is_ok());
+}
+
+TEST_CASE(a_thread_may_have_a_directory_of_its_own) {
+    TemporaryFolder folder;
+    char before[PATH_MAX];
+    char after[PATH_MAX];
+    CHECK(::getcwd(before, sizeof(before)) != nullptr);
+    bool is_own = false;
+    std::thread([&] {
+        is_own = own_working_directory();
+        if (is_own && ::chdir(folder.path().c_str()) != 0) is_own = false;
+    }).join();
+    CHECK(::getcwd(after, sizeof(after)) != nullptr);
+    CHECK(!is_own || std::string(before) == after);
+}
+
 TEST_CASE(reader_refuses_a_fifo_without_waiting_and_a_folder) {
     TemporaryFolder folder;
     const std::string fifo = folder.name("fifo");
@@ -87,12 +145,12 @@ TEST_CASE(reader_gives_the_beginning_of_a_large_file_that_is_rejected) {
     FileReader reader;
     const RejectsZeros judge;
     ByteSpan contents;
-    CHECK(reader.read(bytes_of(zeros), 1 << 20, &contents, &judge).is_ok());
+    CHECK(reader.read(bytes_of(zeros), 1 << 20, &contents, nullptr, &judge).is_ok());
     CHECK_EQUAL(contents.size(), FileReader::kHeadBytes);
     CHECK(reader.scratch_bytes() < kUnjudged);
-    CHECK(reader.read(bytes_of(unjudged), 1 << 20, &contents, &judge).is_ok());
+    CHECK(reader.read(bytes_of(unjudged), 1 << 20, &contents, nullptr, &judge).is_ok());
     CHECK_EQUAL(contents.size(), kUnjudged);
-    CHECK(reader.read(bytes_of(others), 1 << 20, &contents, &judge).is_ok());
+    CHECK(reader.read(bytes_of(others), 1 << 20, &contents, nullptr, &judge).is_ok());
     CHECK(contents.size() == kUnjudged + 1 && contents[kUnjudged] == 'x');
     CHECK(reader.read(bytes_of(zeros), 1 << 20, &contents).is_ok());
     CHECK_EQUAL(contents.size(), kUnjudged + 1);

@@ -43,6 +43,8 @@ def jpeg(tmp_path: Path) -> Path:
 
 
 class FakeTask:
+    directory = None
+
     def __init__(self, path: bytes) -> None:
         self.path = path
         self.result: DecodedPixels | None = None
@@ -218,11 +220,11 @@ def test_pillows_pixel_limit_may_be_any_number(jpeg: Path, monkeypatch: pytest.M
 def test_a_file_with_a_lease_is_waited_for(jpeg: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     open_file, flags = os.open, []
 
-    def refuse_not_to_wait(path: str, given: int) -> int:
+    def refuse_not_to_wait(path: str, given: int, *, dir_fd: int | None) -> int:
         flags.append(given & os.O_NONBLOCK)
         if flags[-1]:
             raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable", path)
-        return open_file(path, given)
+        return open_file(path, given, dir_fd=dir_fd)
 
     monkeypatch.setattr(os, "open", refuse_not_to_wait)
     assert open_rgb(str(jpeg)).size == (37, 23)
@@ -297,7 +299,7 @@ def test_threads_complete_and_fail_tasks(tmp_path: Path, jpeg: Path) -> None:
 def test_any_exception_goes_to_the_task_and_the_thread_goes_on(
     jpeg: Path, monkeypatch: pytest.MonkeyPatch, raised: BaseException
 ) -> None:
-    def explode(path: bytes) -> DecodedPixels:
+    def explode(path: bytes, directory: int | None) -> DecodedPixels:
         raise raised
 
     engine = FakeEngine()

@@ -18,13 +18,15 @@ NativeSampleWorker::NativeSampleWorker(const KernelTable& kernels, const NativeW
     : options_(options), decoder_(kernels, options.decode_limits), executor_(kernels) {}
 
 void NativeSampleWorker::read(const SampleTask& task, SampleTimings* timings) noexcept {
-    read_file(task.source->index->path(task.sample_index, &path_buffer_), task.file, timings);
+    const SampleSource& source = *task.source;
+    read_file(source.index->path(task.sample_index, &path_buffer_), source.directory.get(), task.file, timings);
 }
 
-void NativeSampleWorker::read_file(ByteSpan path, SampleFile* file, SampleTimings* timings) const noexcept {
+void NativeSampleWorker::read_file(ByteSpan path, const WorkingDirectory* directory, SampleFile* file,
+                                   SampleTimings* timings) const noexcept {
     const StageTimer timer(&timings->read_ns);
     const Judge judge(*this);
-    file->read(path, options_.max_file_bytes, &judge);
+    file->read(path, options_.max_file_bytes, directory, &judge);
     timings->bytes_read += file->contents().size();
 }
 

@@ -38,7 +38,8 @@ class NativeSampleWorker final : public SampleWorker {
     void release_large_scratch() noexcept override;
 
     // What run() and run_with_pixels() do, in steps, for a sample whose memory is made when its size is known.
-    void read_file(ByteSpan path, SampleFile* file, SampleTimings* timings) const noexcept;
+    void read_file(ByteSpan path, const WorkingDirectory* directory, SampleFile* file,
+                   SampleTimings* timings) const noexcept;
     // See JpegDecoder::check_file.
     Status check(ByteSpan contents, ImageInfo* info, std::size_t* end_offset) noexcept;
     // Of the file of which decode() has read the header: JpegDecoder::read_orientation.

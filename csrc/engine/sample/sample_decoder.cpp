@@ -50,9 +50,10 @@ SampleDecoder::SampleDecoder(const KernelTable& kernels, const NativeWorkerOptio
     report_.views.resize(1);
 }
 
-Status SampleDecoder::run(ByteSpan path, const Plan& plan, DrawSource* draws, DecodedSample* sample) noexcept {
+Status SampleDecoder::run(ByteSpan path, const Plan& plan, DrawSource* draws, DecodedSample* sample,
+                          const WorkingDirectory* directory) noexcept {
     OwnChoices choices(plan, draws, &source_);
-    return make_of_file(path, &choices, sample);
+    return make_of_file(path, &choices, sample, directory);
 }
 
 Status SampleDecoder::run_with_contents(ByteSpan contents, const Plan& plan, DrawSource* draws,
@@ -81,9 +82,10 @@ Status SampleDecoder::run_with_pixels(const PackedImageView& rgb, const Plan& pl
     });
 }
 
-Status SampleDecoder::make_of_file(ByteSpan path, SampleChoices* choices, DecodedSample* sample) noexcept {
+Status SampleDecoder::make_of_file(ByteSpan path, SampleChoices* choices, DecodedSample* sample,
+                                   const WorkingDirectory* directory) noexcept {
     return make(choices, sample, [&](const SampleTask& task, LoadedPixels* pixels) {
-        worker_.read_file(path, &file_, &timings_);
+        worker_.read_file(path, directory, &file_, &timings_);
         return worker_.decode(task, pixels, &timings_);
     });
 }

@@ -36,8 +36,9 @@ class SampleDecoder {
 
     // Of a file, or of what is in one. A status for which is_for_fallback() holds means: let the reference decoder
     // provide the pixels and call run_with_pixels. Whatever the status, `draws` may have moved: rewind them before
-    // another try.
-    Status run(ByteSpan path, const Plan& plan, DrawSource* draws, DecodedSample* sample) noexcept;
+    // another try. A relative path is one in `directory`; null: in the thread's current one.
+    Status run(ByteSpan path, const Plan& plan, DrawSource* draws, DecodedSample* sample,
+               const WorkingDirectory* directory = nullptr) noexcept;
     Status run_with_contents(ByteSpan contents, const Plan& plan, DrawSource* draws, DecodedSample* sample) noexcept;
 
     // The same with the plan for the image's EXIF orientation as OpenCV reads it: that of orientation 1 is the first.
@@ -70,7 +71,8 @@ class SampleDecoder {
     Status make(SampleChoices* choices, DecodedSample* sample, Load load) noexcept;
     template <typename Load>
     Status make_sample(SampleChoices* choices, DecodedSample* sample, Load load) noexcept;
-    Status make_of_file(ByteSpan path, SampleChoices* choices, DecodedSample* sample) noexcept;
+    Status make_of_file(ByteSpan path, SampleChoices* choices, DecodedSample* sample,
+                        const WorkingDirectory* directory = nullptr) noexcept;
     Status make_of_contents(ByteSpan contents, SampleChoices* choices, DecodedSample* sample) noexcept;
 
     NativeSampleWorker worker_;

@@ -26,7 +26,8 @@ class SampleFile {
     SampleFile& operator=(const SampleFile&) = delete;
 
     // As FileReader::read. What it gave stays until forget().
-    void read(ByteSpan path, std::uint64_t max_file_bytes, const HeadJudge* judge = nullptr) noexcept;
+    void read(ByteSpan path, std::uint64_t max_file_bytes, const WorkingDirectory* directory = nullptr,
+              const HeadJudge* judge = nullptr) noexcept;
     // Takes `contents`, which somebody else keeps, for what a file holds.
     void view(ByteSpan contents) noexcept;
     void forget() noexcept;

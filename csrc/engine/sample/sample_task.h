@@ -15,6 +15,7 @@
 #include "image/plan/transform_plan.h"
 #include "image/random/draw_source.h"
 #include "io/sample_index.h"
+#include "io/working_directory.h"
 
 namespace fastload {
 
@@ -35,6 +36,7 @@ struct SampleSource {
     std::optional<TorchDraws> torch_draws;
     std::uint64_t seed = 0;
     std::uint64_t epoch = 0;
+    std::shared_ptr<const WorkingDirectory> directory;  // of relative paths; null: the thread's current one
 
     // True where resolve() draws.
     bool is_random() const noexcept;

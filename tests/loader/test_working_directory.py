@@ -1,0 +1,220 @@
+"""Relative paths and a program that changes its directory: as torch's workers, which stay where iter() found them."""
+
+from __future__ import annotations
+
+import gc
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import recipes
+import torch
+from image_folders import make_clean_folder
+from PIL import Image
+from torch.utils.data import DataLoader, Dataset
+from torchvision.datasets import ImageFolder
+from torchvision.transforms import Compose
+
+import fastload
+from fastload import _native
+
+
+@pytest.fixture(scope="module")
+def places(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Two directories with the same names in "images", and other pixels; the second image is Pillow's to decode."""
+    here, there = tmp_path_factory.mktemp("here"), tmp_path_factory.mktemp("there")
+    make_clean_folder(here / "images", 6)
+    paths = sorted(path for path in (here / "images").rglob("*") if path.is_file())
+    Image.open(paths[1]).save(paths[1], format="png")
+    for path in paths:
+        copy = there / path.relative_to(here)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        image = Image.open(path)
+        Image.fromarray(255 - np.asarray(image.convert("RGB"))).save(copy, format=image.format)
+    return here, there
+
+
+class OpeningItself(Dataset[torch.Tensor]):
+    def __init__(self) -> None:
+        self.paths = sorted(str(path) for path in Path("images").rglob("*") if path.is_file())
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        image: torch.Tensor = recipes.evaluation(40, 32)(Image.open(self.paths[index]).convert("RGB"))
+        return image
+
+
+def negative(image: torch.Tensor) -> torch.Tensor:
+    return -image
+
+
+def of_files() -> fastload.ImageFiles:
+    samples = ImageFolder("images").samples
+    return fastload.ImageFiles(
+        [path for path, _ in samples], [label for _, label in samples], recipes.evaluation(40, 32)
+    )
+
+
+DATASETS: dict[str, Callable[[], Any]] = {
+    "torchvision's": lambda: ImageFolder("images", recipes.evaluation(40, 32)),
+    "fastload's": lambda: fastload.ImageFolder("images", recipes.evaluation(40, 32)),
+    "of files": of_files,
+    "with a Python part": lambda: ImageFolder("images", Compose([recipes.evaluation(40, 32), negative])),
+    "of images": lambda: ImageFolder("images", Compose([np.asarray, torch.from_numpy, lambda image: image[:24, :24]])),
+    "in Python": OpeningItself,
+}
+MOMENTS = ("before iter()", "before next()", "in the epoch")
+
+
+def batches(kind: Any, dataset: str, moment: str, num_workers: int, places: tuple[Path, Path]) -> list[bytes]:
+    """Of a program that goes to the second place at `moment`."""
+
+    def reach(now: str) -> None:
+        if now == moment:
+            os.chdir(places[1])
+
+    os.chdir(places[0])
+    loader = kind(DATASETS[dataset](), batch_size=2, num_workers=num_workers)
+    found = []
+    reach("before iter()")
+    iterator = iter(loader)
+    reach("before next()")
+    for batch in iterator:
+        images = batch if isinstance(batch, torch.Tensor) else batch[0]
+        found.append(images.numpy().tobytes())
+        reach("in the epoch")
+    return found
+
+
+@pytest.fixture
+def _back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(Path.cwd())  # undone behind the test
+
+
+@pytest.mark.usefixtures("_back")
+@pytest.mark.parametrize("num_workers", [0, 1])
+@pytest.mark.parametrize("moment", MOMENTS)
+@pytest.mark.parametrize("dataset", DATASETS)
+def test_relative_paths_are_looked_up_where_torch_does(
+    places: tuple[Path, Path], dataset: str, moment: str, num_workers: int
+) -> None:
+    assert batches(fastload.DataLoader, dataset, moment, num_workers, places) == batches(
+        DataLoader, dataset, moment, num_workers, places
+    )
+
+
+@pytest.mark.usefixtures("_back")
+@pytest.mark.parametrize("dataset", ["with a Python part", "of images"])
+def test_native_code_keeps_the_directory_where_a_thread_can_have_none(
+    places: tuple[Path, Path], dataset: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = batches(DataLoader, dataset, "never", 1, places)
+    monkeypatch.setattr(_native, "own_working_directory", lambda: False)
+    for moment in MOMENTS[1:]:
+        assert batches(fastload.DataLoader, dataset, moment, 1, places) == expected
+
+
+@pytest.mark.usefixtures("_back")
+@pytest.mark.parametrize("dataset", ["torchvision's", "in Python"])
+def test_persistent_workers_stay_where_they_began(places: tuple[Path, Path], dataset: str) -> None:
+    def run(kind: Any) -> list[bytes]:
+        os.chdir(places[0])
+        loader = kind(DATASETS[dataset](), batch_size=6, num_workers=1, persistent_workers=True)
+        found = []
+        for place in places:
+            os.chdir(place)
+            found += [(batch if isinstance(batch, torch.Tensor) else batch[0]).numpy().tobytes() for batch in loader]
+        return found
+
+    theirs = run(DataLoader)
+    assert theirs[0] == theirs[1]
+    assert run(fastload.DataLoader) == theirs
+
+
+class Moving(Dataset[str]):
+    """Goes into a directory below the one in which it is asked, and tells where it is."""
+
+    def __len__(self) -> int:
+        return 2
+
+    def __getitem__(self, index: int) -> str:
+        os.chdir("images")
+        return os.fspath(Path.cwd())
+
+
+@pytest.mark.usefixtures("_back")
+def test_a_workers_directory_is_its_own(places: tuple[Path, Path]) -> None:
+    def run(kind: Any) -> tuple[list[str], str]:
+        os.chdir(places[0])
+        iterator = iter(kind(Moving(), batch_size=None, num_workers=2))
+        os.chdir(places[1])
+        return list(iterator), os.fspath(Path.cwd())
+
+    assert run(DataLoader) == run(fastload.DataLoader) == ([str(places[0] / "images")] * 2, str(places[1]))
+
+
+@pytest.mark.usefixtures("_back")
+def test_a_program_is_where_it_was_when_workers_go_elsewhere(places: tuple[Path, Path]) -> None:
+    """So are programs that a worker starts: where the worker is."""
+
+    def elsewhere(worker_id: int) -> None:
+        os.chdir(places[1])
+
+    def run(kind: Any) -> list[str]:
+        os.chdir(places[0])
+        loader = kind(Asking(), batch_size=None, num_workers=1, worker_init_fn=elsewhere)
+        return [*loader, os.fspath(Path.cwd())]
+
+    assert run(DataLoader) == run(fastload.DataLoader) == [str(places[1]), str(places[0])]
+
+
+class Asking(Dataset[str]):
+    def __len__(self) -> int:
+        return 1
+
+    def __getitem__(self, index: int) -> str:
+        return subprocess.run(["pwd", "-P"], check=True, capture_output=True, text=True).stdout.strip()
+
+
+@pytest.mark.usefixtures("_back")
+@pytest.mark.parametrize("dataset", ["torchvision's", "with a Python part"])
+def test_an_error_tells_what_is_in_the_file_that_was_meant(tmp_path: Path, dataset: str) -> None:
+    (tmp_path / "images" / "a").mkdir(parents=True)
+    (tmp_path / "images" / "a" / "1.jpg").write_bytes(b"<html>")
+    os.chdir(tmp_path)
+    iterator = iter(fastload.DataLoader(DATASETS[dataset](), num_workers=1))
+    os.chdir("/")
+    with pytest.raises(fastload.SampleError, match="first bytes b'<html>'") as raised:
+        next(iterator)
+    assert raised.value.path == "images/a/1.jpg"
+
+
+@pytest.mark.usefixtures("_back")
+def test_a_missing_file_is_missing_in_the_directory_of_iter(places: tuple[Path, Path], tmp_path: Path) -> None:
+    os.chdir(places[0])
+    dataset = ImageFolder("images", recipes.evaluation(40, 32))
+    os.chdir(tmp_path)
+    iterator = iter(fastload.DataLoader(dataset, num_workers=1))
+    os.chdir(places[0])
+    with pytest.raises(FileNotFoundError, match=r"'images/.*No such file or directory"):
+        next(iterator)
+
+
+def test_descriptors_are_given_back(places: tuple[Path, Path]) -> None:
+    def num_open() -> int:
+        gc.collect()  # what earlier tests have left
+        return len(os.listdir("/proc/self/fd"))  # noqa: PTH208
+
+    dataset = ImageFolder(str(places[0] / "images"), recipes.evaluation(40, 32))
+    loader = fastload.DataLoader(dataset, batch_size=3, num_workers=1)
+    list(loader)
+    before = num_open()
+    for _ in range(50):
+        list(loader)
+    assert num_open() <= before  # fewer, where an engine of an earlier test has ended meanwhile
