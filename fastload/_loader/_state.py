@@ -11,6 +11,7 @@ from fastload._images._processes import ProcessImages
 from fastload._loader._settings import LoaderSettings
 from fastload._native_batches._engine import LoaderEngine
 from fastload._process._exit import LiveObjects
+from fastload._process._waits import WaitHistogram
 from fastload._threads._iterator import LoaderThreads
 from fastload.sources._lowering import LoweredSource
 
@@ -31,6 +32,7 @@ class LoaderState:
         device, opened: What was opened last, and the value of `device` that it is.
         pinned: Memory of batches that stay on the host.
         staged: Memory of those that go to a device.
+        waits: How long each batch took to come.
     """
 
     def __init__(self, settings: LoaderSettings, epoch: int = 0) -> None:
@@ -45,6 +47,7 @@ class LoaderState:
         self.opened: Any = None
         self.pinned = PinnedMemory()
         self.staged: LiveObjects[StagedMemory] = LiveObjects()
+        self.waits = WaitHistogram()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return LoaderState, (self.settings, self.epoch)

@@ -31,13 +31,15 @@ CPP_LEVELS = {
     "bindings": 4,
 }
 PYTHON_LEVELS = {
+    "_display": 0,
     "_errors": 0,
     "_native": 0,
     "_process": 0,
-    "_stats": 0,
     "samplers": 0,
     "_delivery": 1,
     "_pillow": 1,
+    "_stats_rows": 1,
+    "_stats": 2,
     "sources": 2,
     "transforms": 2,
     "_worker_state": 2,
@@ -169,7 +171,10 @@ CPP_WORD_HOMES = {r"\b(secure_)?getenv\b": (["kernels/dispatch.cpp"], "environme
 EXTENSION_MODULES = ("fastload._core", "fastload._cuda_kernels")
 # Module imported -> (files that may import it); relative to the folder that holds fastload.
 PYTHON_HOMES = {
-    "torchvision": ["fastload/transforms/_recognize.py", "fastload/sources/_lowering.py"],
+    "torchvision": [
+        "fastload/transforms/_recognize.py",
+        "fastload/sources/_lowering.py",
+    ],
     "PIL": ["fastload/_pillow/_pillow.py", "fastload/_images/*"],
     **{module: ["fastload/_native.py"] for module in EXTENSION_MODULES},
 }
