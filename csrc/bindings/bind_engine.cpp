@@ -133,7 +133,6 @@ class EngineHandle {
         stats["bytes_read"] = counters.stages.bytes_read;
         stats["fallback_reasons"] = std::move(reasons);
         stats["stage_seconds"] = std::move(stages);
-        stats["consumer_wait_seconds"] = seconds(counters.consumer_wait_ns);
         stats["worker_wait_seconds"] = seconds(counters.worker_wait_ns);
         stats["bytes_held"] = pool_.bytes_held();
         stats["scratch_bytes"] = counters.scratch_bytes + engine_.core().files().spare_bytes();

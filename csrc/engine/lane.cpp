@@ -112,10 +112,7 @@ std::shared_ptr<BatchSlot> Lane::free_slot() {
 }
 
 WaitResult Lane::wait(std::chrono::milliseconds budget, PendingSample* needs_python) {
-    const Clock::time_point begin = Clock::now();
-    const WaitResult result = core_->num_threads() > 0 ? wait_for_threads(budget) : run_in_caller(budget, needs_python);
-    core_->stats().update([&](EngineCounters& counters) { counters.consumer_wait_ns += nanoseconds_since(begin); });
-    return result;
+    return core_->num_threads() > 0 ? wait_for_threads(budget) : run_in_caller(budget, needs_python);
 }
 
 bool Lane::is_front_ready() const { return !in_flight_.empty() && in_flight_.front()->state == SlotState::kReady; }

@@ -16,10 +16,9 @@ struct EngineCounters {
     std::uint64_t samples_fallback = 0;  // decoded by the reference decoder
     std::uint64_t samples_failed = 0;
     std::uint64_t batches_delivered = 0;
-    SampleTimings stages;                // sums over all samples and threads
-    std::uint64_t consumer_wait_ns = 0;  // time next() waited for a batch
-    std::uint64_t worker_wait_ns = 0;    // time threads waited for work, summed over threads
-    std::uint64_t scratch_bytes = 0;     // held by threads at their last look
+    SampleTimings stages;              // sums over all samples and threads
+    std::uint64_t worker_wait_ns = 0;  // time threads waited for work, summed over threads
+    std::uint64_t scratch_bytes = 0;   // held by threads at their last look
     std::map<std::string, std::uint64_t> fallback_reasons;
 };
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import threading
+import time
 from abc import abstractmethod
 from contextlib import AbstractContextManager
 from typing import Any
@@ -14,6 +15,7 @@ from torch.utils.data.dataloader import _BaseDataLoaderIter, _DatasetKind
 from fastload import _native
 from fastload._delivery._hand_over import Delivery
 from fastload._process._interrupts import is_interrupt
+from fastload._process._waits import WaitHistogram
 
 
 class BaseIterator(_BaseDataLoaderIter):
@@ -35,6 +37,7 @@ class BaseIterator(_BaseDataLoaderIter):
     def __init__(self, loader: Any, delivery: Delivery) -> None:
         super().__init__(loader)
         self._delivery = delivery
+        self._waits: WaitHistogram = loader._fastload.waits
         self._hand: list[Any] = []  # the batch that is handed out next, once it is all that the user gets
         self._num_before = 0  # so many were handed out before it
         # Two threads may share an iterator: each batch goes to one of them. Re-entrant, to know its owner.
@@ -51,7 +54,15 @@ class BaseIterator(_BaseDataLoaderIter):
         return self._turn
 
     def _prepare(self) -> None:
-        """Called by next(): brings the next batch into the hand. Called again after an interrupt, it goes on."""
+        """Called by next(): brings the next batch into the hand, and notes how long that took.
+
+        Called again after an interrupt, it goes on.
+        """
+        begin = time.perf_counter_ns()
+        self._bring_next()
+        self._waits.add(time.perf_counter_ns() - begin)
+
+    def _bring_next(self) -> None:
         self._check()
         with self._enter():
             if not self._hand:

@@ -19,7 +19,8 @@ from fastload._delivery._torch_iterator import torch_iterator
 from fastload._images._array_dataset import ArrayDataset, holds_array
 from fastload._images._deferred import pillow_obeys
 from fastload._images._opener import obstacle
-from fastload._loader._explanation import Explanation
+from fastload._loader._description import describe
+from fastload._loader._explanation import Explanation, explanation_of
 from fastload._loader._settings import LoaderSettings, check_settings, check_workers
 from fastload._loader._state import LoaderState
 from fastload._native_batches._engine import EngineSettings, LoaderEngine
@@ -243,33 +244,37 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         """Says, stage by stage, what is native and, where not, why and what to change. The first line is the verdict.
 
         Returns:
-            A str, which notebooks show line by line as the value of a cell.
+            A str with the same by fields: verdict, rows, as_dict(). Notebooks show a table.
 
         Example:
-            >>> print(loader.explain())
-            native: batches are read, decoded and transformed by 8 threads
-            ...
+            >>> explanation = loader.explain()
+            >>> explanation.verdict
+            'native: batches are read, decoded and transformed by one thread'
+            >>> [row.stage for row in explanation.rows if not row.is_native]
+            []
         """
         return self._explain(self._plan())
 
     def _explain(self, plan: LoaderPlan) -> Explanation:
         if self._is_of_processes:
             verdict = f"not native: samples are loaded in Python, by worker processes of torch's: {self.num_workers}"
-            return _rows(verdict, *plan.verdicts, *self._image_rows(Mode.PYTHON), *self._device_rows(plan.mode))
+            return explanation_of(
+                verdict, *plan.verdicts, *self._image_rows(Mode.PYTHON), *self._device_rows(plan.mode)
+            )
         by = {0: "in the calling thread", 1: "by one thread"}.get(self.num_workers, f"by {self.num_workers} threads")
         if plan.mode is Mode.PYTHON and self._is_array_native():
             verdict = f"partly native: samples are made natively of the data set's array, {by}"
             num_samples = len(cast(Sized, self.dataset))
             source = StageVerdict("source", f"{type(self.dataset).__name__}, {num_samples} samples in an array")
             rows = [source, *plan.verdicts[1:]]
-            return _rows(verdict, *rows, *self._sharing_rows(plan.mode), *self._device_rows(plan.mode))
+            return explanation_of(verdict, *rows, *self._sharing_rows(plan.mode), *self._device_rows(plan.mode))
         verdict = {
             Mode.NATIVE: f"native: batches are read, decoded and transformed {by}",
             Mode.PARTLY_NATIVE: f"partly native: samples are {_native_work(plan)}, {by}",
             Mode.PYTHON: f"not native: samples are loaded in Python, {by}",
             Mode.TORCH: "not native: torch's own iterator runs, unchanged",
         }[plan.mode]
-        return _rows(
+        return explanation_of(
             verdict,
             *plan.verdicts,
             *self._image_rows(plan.mode),
@@ -525,6 +530,12 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
 
     # ---- looking at it and ending it -------------------------------------------------------------------------------
 
+    def __repr__(self) -> str:
+        try:
+            return describe(self, self._settings)
+        except Exception:  # noqa: BLE001 - attributes may be a derived class's own, or not there yet
+            return object.__repr__(self)
+
     def stats(self) -> LoaderStats:
         """Counts, times and memory of this loader's engine since it started; zeros before the first iteration."""
         state = self._fastload
@@ -533,6 +544,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         others = {
             **state.torch.stats(),
             **state.process_images.stats(),
+            **state.waits.stats(),
             "pageable_allocations": self._pinned_memory.num_pageable,
         }
         counters = functools.reduce(add_counters, (memory.stats() for memory in state.staged.all()), others)
@@ -570,10 +582,6 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         # A derived class may have copied __dict__ as it is.
         self.__dict__.update(state, _fastload=copy.copy(state["_fastload"]), _iterator=None)
         self._show(self._fastload.settings)
-
-
-def _rows(verdict: str, *rows: object) -> Explanation:
-    return Explanation("\n".join([verdict, *(f"  {row}" for row in rows)]))
 
 
 def _native_work(plan: LoaderPlan) -> str:

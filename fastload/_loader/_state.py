@@ -14,6 +14,7 @@ from fastload._images._processes import ProcessImages
 from fastload._loader._settings import LoaderSettings
 from fastload._native_batches._engine import LoaderEngine
 from fastload._process._exit import LiveObjects
+from fastload._process._waits import WaitHistogram
 from fastload._threads._iterator import LoaderThreads
 from fastload.sources._lowering import LoweredSource
 
@@ -34,6 +35,7 @@ class LoaderState:
         device, opened: What was opened last, and the value of `device` that it is.
         pinned: Memory of batches that stay on the host.
         staged: Memory of those that go to a device.
+        waits: How long each batch took to come.
     """
 
     def __init__(self, settings: LoaderSettings, epoch: int = 0) -> None:
@@ -48,6 +50,7 @@ class LoaderState:
         self.opened: Any = None
         self.pinned = PinnedMemory()
         self.staged: LiveObjects[StagedMemory] = LiveObjects()
+        self.waits = WaitHistogram()
         self._turn, self._pid = threading.RLock(), os.getpid()
 
     def turn(self) -> AbstractContextManager[Any]:

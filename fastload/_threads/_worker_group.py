@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import os
 import queue
-import time
 from collections import deque
 from dataclasses import dataclass
 
@@ -46,7 +45,6 @@ class WorkerGroup:
         ender = Ender(plan.num_workers)
         self.ender = ender
         self.order = plan.order
-        self.counters = plan.counters
         self.memory = plan.memory
         self.pending: deque[Task] = deque()  # in the order in which they are delivered
         self.thread_state = ThreadState()
@@ -138,13 +136,11 @@ class WorkerGroup:
                 it; the batch is still pending.
             LoaderClosedError: The threads have been told to end.
         """
-        begin = time.monotonic()
         while (task := self._next_done()) is None:
             try:
                 self.ender.changed.get(timeout=timeout_seconds or None)
             except queue.Empty:
                 raise RuntimeError(f"DataLoader timed out after {timeout_seconds} seconds") from None
-        self.counters.add({"consumer_wait_seconds": time.monotonic() - begin})
         if task.is_end_of_stream:
             self._workers[task.worker_id].is_active = False
         return task

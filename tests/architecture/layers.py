@@ -31,14 +31,16 @@ CPP_LEVELS = {
     "bindings": 4,
 }
 PYTHON_LEVELS = {
+    "_display": 0,
     "_errors": 0,
     "_native": 0,
     "_process": 0,
-    "_stats": 0,
     "_delivery": 1,
     "_pillow": 1,
+    "_stats_rows": 1,
     "samplers": 1,
     "_opencv": 2,
+    "_stats": 2,
     "sources": 2,
     "transforms": 2,
     "_worker_state": 2,

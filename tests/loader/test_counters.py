@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
@@ -11,6 +13,8 @@ from unittest import mock
 
 import pytest
 import recipes
+import torch.profiler
+from torch.utils.data.datapipes.iter import IterableWrapper
 from torchvision.datasets import ImageFolder
 
 import fastload
@@ -92,3 +96,50 @@ def test_python_calls_per_batch_do_not_depend_on_the_batch_size(
 
     counts = {batch_size: calls_of_a_batch(batch_size) for batch_size in (1, 4, 16)}
     assert len(set(counts.values())) == 1, counts
+
+
+def _squares(count: int) -> Any:
+    return [number**2 for number in range(count)]
+
+
+ITERATORS: dict[str, dict[str, Any]] = {
+    "native, caller": {"num_workers": 0},
+    "native, threads": {"num_workers": 2},
+    "Python, caller": {"dataset": _squares(20), "num_workers": 0},
+    "Python, threads": {"dataset": _squares(20), "num_workers": 2},
+    "torch's, caller": {"dataset": IterableWrapper(_squares(20)), "num_workers": 0},
+    "torch's, processes": {"dataset": _squares(20), "num_workers": 1, "workers": "processes"},
+}
+
+
+@pytest.mark.parametrize("name", ITERATORS)
+@pytest.mark.parametrize("is_profiled", [False, True])
+def test_the_wait_for_every_batch_is_counted_whoever_makes_it(clean_folder: Path, name: str, is_profiled: bool) -> None:
+    arguments = {"dataset": ImageFolder(str(clean_folder), recipes.training(48)), **ITERATORS[name]}
+    loader = fastload.DataLoader(**arguments, batch_size=4)
+    with torch.profiler.profile() if is_profiled else contextlib.nullcontext():
+        begin = time.perf_counter()
+        for _ in loader:
+            pass
+        seconds = time.perf_counter() - begin
+    stats = loader.stats()
+    assert sum(stats.wait_counts.values()) == stats.batches_delivered == len(loader) >= 3
+    assert 0 < stats.wait_p50_seconds <= stats.wait_longest_seconds
+    assert stats.wait_longest_seconds * 0.96 <= stats.consumer_wait_seconds <= seconds
+
+
+def test_a_batch_that_comes_late_is_the_longest_wait() -> None:
+    class Late:
+        def __len__(self) -> int:
+            return 8
+
+        def __getitem__(self, index: int) -> int:
+            if index == 5:
+                time.sleep(0.2)
+            return index
+
+    loader = fastload.DataLoader(Late())
+    list(loader)
+    stats = loader.stats()
+    assert stats.wait_longest_seconds > 0.19
+    assert stats.wait_p50_seconds < 0.1

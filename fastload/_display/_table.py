@@ -1,0 +1,91 @@
+"""A table that is text in a terminal and HTML in a notebook."""
+
+from __future__ import annotations
+
+import html
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import zip_longest
+from typing import Any
+
+# Of a line that print() shows.
+MAX_COLUMNS = 100
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of cells under a title.
+
+    Attributes:
+        title: One line.
+        rows: Of cells; a row may have fewer than another.
+        head: Names of the columns, or none.
+        right: Numbers of the columns that stand on the right.
+    """
+
+    title: str
+    rows: Sequence[Sequence[str]]
+    head: Sequence[str] = ()
+    right: frozenset[int] = field(default=frozenset())
+
+    def text(self, columns: int | None = MAX_COLUMNS) -> str:
+        """Lines of at most so many characters, or whole; a first cell that is as the one above is left blank."""
+        lines = [self.head, *_without_repeats(self.rows)] if self.head else _without_repeats(self.rows)
+        cells = list(zip_longest(*lines, fillvalue=""))
+        # The last column may be long, and nothing stands behind it.
+        widths = [max(map(len, column)) for column in cells[:-1]]
+        shown = [self.title, *(self._line(line, widths) for line in lines)]
+        return "\n".join(shown if columns is None else [_cut(line, columns) for line in shown])
+
+    def _line(self, cells: Sequence[str], widths: Sequence[int]) -> str:
+        placed = [
+            cell.rjust(width) if number in self.right else cell.ljust(width)
+            for number, (cell, width) in enumerate(zip(cells, [*widths, 0], strict=False))
+        ]
+        return ("  " + "  ".join(placed)).rstrip()
+
+    def html(self) -> str:
+        """A table element, with every cell escaped."""
+        parts = [f"<caption style='text-align:left'>{html.escape(self.title)}</caption>"]
+        if self.head:
+            parts.append(self._html_row("th", self.head))
+        parts += [self._html_row("td", row) for row in _without_repeats(self.rows)]
+        return f"<table>{''.join(parts)}</table>"
+
+    def _html_row(self, kind: str, cells: Sequence[str]) -> str:
+        aligned = [
+            f"<{kind} style='text-align:{'right' if number in self.right else 'left'}'>{html.escape(cell)}</{kind}>"
+            for number, cell in enumerate(cells)
+        ]
+        return f"<tr>{''.join(aligned)}</tr>"
+
+
+class Shown:
+    """An object that print() and notebooks show as a table."""
+
+    @abstractmethod
+    def _table(self) -> Table:
+        """What is shown."""
+
+    def __str__(self) -> str:
+        return self._table().text()
+
+    def _repr_html_(self) -> str:
+        return self._table().html()
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(str(self))
+
+
+def _without_repeats(rows: Sequence[Sequence[str]]) -> list[Sequence[str]]:
+    shown: list[Sequence[str]] = []
+    above = None
+    for row in rows:
+        shown.append(["", *row[1:]] if row and row[0] == above else row)
+        above = row[0] if row else None
+    return shown
+
+
+def _cut(line: str, columns: int) -> str:
+    return line if len(line) <= columns else line[: columns - 3].rstrip() + "..."
