@@ -12,6 +12,7 @@
 #                 with, torchvision and pytest, and runs the tests that need a GPU; installs nothing there
 # make bench-gpu  likewise (it needs tabulate, not pytest), copies, waits and training against torch's loader;
 #                 DATA=folder, ARGS=--quick
+# make docs   builds the documentation site in build/site, with the tools of docs/requirements.txt in .venv-docs
 # make build  compiles the extension in place
 # make format rewrites sources in the layout that make lint asks for
 # make test-torch TORCH=2.4.1  tests one wheel, built with the torch below, on another torch (downloads it)
@@ -32,7 +33,7 @@ torchvision_of = 0.$(shell expr $(word 2,$(subst ., ,$(1))) + 15).*
 CPP := $(shell find csrc tests/cpp tests/fake_cuda fuzz benchmarks -name '*.h' -o -name '*.cpp' -o -name '*.cu' 2>/dev/null)
 NATIVE := $(shell find csrc -name '*.h' -o -name '*.cpp' -o -name '*.cu' -o -name '*.map')
 
-.PHONY: test test-all test-rest campaign fuzz soak check unit cpp bench test-gpu bench-gpu build lint format clean test-torch
+.PHONY: test test-all test-rest campaign fuzz soak check unit cpp bench test-gpu bench-gpu build docs lint format clean test-torch
 .DELETE_ON_ERROR:
 
 # Two processes at least: some tests wait.
@@ -93,6 +94,17 @@ bench-gpu:
 	$(call on_gpu,$(PYTHON) -m benchmarks.gpu $(if $(DATA),--data "$(DATA)") $(ARGS))
 
 build: $(VENV)/.built
+
+# In an environment of its own: the tools read the sources and import none of them.
+SITE ?= build/site
+DOCS := .venv-docs
+docs: $(DOCS)/.tools
+	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --quiet --strict --site-dir "$(abspath $(SITE))"
+
+$(DOCS)/.tools: docs/requirements.txt
+	$(PYTHON) -m venv $(DOCS)
+	$(DOCS)/bin/python -m pip --disable-pip-version-check install --quiet -r docs/requirements.txt
+	@touch $@
 
 lint: $(VENV)/.tools
 	$(BIN)/ruff check .

@@ -15,7 +15,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPTS = ["setup.py", "setup_cuda.py", "pyproject.toml", "MANIFEST.in"]
-BUILD_INPUTS = [*SCRIPTS, "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE"]
+BUILD_INPUTS = [*SCRIPTS, "README.md", "README.zh.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE"]
 PROGRAM_LIMIT_SECONDS = 900  # on a busy machine, too
 
 pytestmark = pytest.mark.slow
@@ -97,7 +97,8 @@ def test_sdist_has_every_source_file_and_nothing_built(sdist: Path) -> None:
     needed = [path for kind in ("csrc", "fastload") for path in (ROOT / kind).rglob("*") if path.is_file()]
     needed = [path for path in needed if path.suffix != ".so" and "__pycache__" not in path.parts]
     assert {path.relative_to(ROOT).as_posix() for path in needed} <= names
-    assert {"setup.py", "setup_cuda.py", "pyproject.toml", "LICENSE", "README.md", "CHANGELOG.md"} <= names
+    assert {*BUILD_INPUTS} - {"MANIFEST.in"} <= names
+    assert {path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").glob("*.md")} <= names
     assert not [name for name in names if name.endswith((".so", ".o", ".jpg", ".pyc"))]
     assert not [name for name in names if name.startswith(("tests", "benchmarks"))]
 
