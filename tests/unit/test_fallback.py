@@ -279,7 +279,6 @@ def test_threads_complete_and_fail_tasks(tmp_path: Path, jpeg: Path) -> None:
     engine = FakeEngine()
     threads = FallbackThreads(engine, 2)
     threads.start()
-    threads.start()
     good = [FakeTask(os.fsencode(jpeg)) for _ in range(8)]
     bad = FakeTask(os.fsencode(tmp_path / "gone"))
     for task in [*good[:4], bad, *good[4:]]:
