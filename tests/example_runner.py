@@ -12,6 +12,8 @@ import torchvision_shim  # noqa: F401
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 
+# Other programs run beside a test, and threads of torch wait for each other by spinning.
+torch.set_num_threads(1)
 # As in conftest.py: a worker process of torch that is not a fork would import torchvision without the help above.
 if sys.version_info >= (3, 14):
     multiprocessing.set_start_method("fork", force=True)
@@ -19,7 +21,6 @@ if sys.version_info >= (3, 14):
 
 def run(name: str, *arguments: str) -> None:
     """Runs the example as the main module."""
-    torch.set_num_threads(1)  # other programs run beside a test, and threads of torch wait for each other by spinning
     sys.argv = [str(EXAMPLES / name), *arguments]
     runpy.run_path(sys.argv[0], run_name="__main__")
 

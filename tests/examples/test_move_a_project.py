@@ -34,7 +34,7 @@ def run_step(run_child: RunChild, tmp_path: Path) -> Any:
         assert words[:4] == ["python", "-m", "fastload", "verify"]
         code = f"import example_runner\nimport runpy, sys\nsys.argv = {words[2:]}\n"
         code += "runpy.run_module('fastload', run_name='__main__')"
-        return run_child(code, check=False, warm=True, env={"IMAGES": str(images)})
+        return run_child(code, check=False, timeout=150, warm=True, env={"IMAGES": str(images)})
 
     return run
 
