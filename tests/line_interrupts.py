@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +16,7 @@ _PACKAGE = str(Path(fastload.__file__).parent) + "/"
 
 
 class InterruptAt:
-    """Raises KeyboardInterrupt in front of line `number` of those that run while this traces.
+    """Has Ctrl-C's handler called in front of line `number` of those that run while this traces.
 
     Not where Python itself looks for no signal: at a with, whose line comes again when its block ends, and behind a
     try.
@@ -38,7 +39,7 @@ class InterruptAt:
             self._left -= 1
             if self._left == 0:
                 self.where = frame.f_code.co_name
-                raise KeyboardInterrupt
+                signal.raise_signal(signal.SIGINT)
         return self
 
 

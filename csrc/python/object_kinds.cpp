@@ -22,7 +22,8 @@ bool has_finalizer(PyTypeObject* type) {
 }  // namespace
 
 ObjectKinds::ObjectKinds(Ref kind_of, Ref always_shared)
-    : class_with_dict_(checked(PyObject_CallFunction(reinterpret_cast<PyObject*>(&PyType_Type), "s(){}", "WithDict"))),
+    // No new one: a class refers to itself, so that each would stay until the collector runs.
+    : class_with_dict_(class_of_collections("UserDict")),
       deque_(class_of_collections("deque")),
       default_dict_(class_of_collections("defaultdict")),
       kind_of_(std::move(kind_of)),

@@ -23,7 +23,7 @@ from fastload._pillow._failures import exception_of
 from fastload._pillow._pillow import serve
 from fastload._planning._native_plans import NativePlan
 from fastload._planning._torch_draws import uniform_rule
-from fastload._process._exit import ThreadStartError, exit_state
+from fastload._process._exit import exit_state
 from fastload._process._interrupts import is_interrupt, keep
 from fastload.samplers._lowering import (
     BadIndicesError,
@@ -68,26 +68,20 @@ class NativeIterator(BaseIterator):
         loader: Any,
         engine: LoaderEngine,
         make_plan: Callable[[], NativePlan],
-        init_workers: Callable[[int], list[torch.Generator]] | None,
+        init_workers: Callable[[int], list[torch.Generator] | Callable[[], BaseException]] | None,
         make_memory: Callable[[NativePlan, bool], BatchMemory],
         delivery: Delivery,
     ) -> None:
         """`loader` is a fastload.DataLoader; the iterator does not keep it.
 
-        `init_workers` gets the base seed and gives the workers' generators, where they are not those that torch seeds;
-        the plan is made after it.
+        `init_workers` gets the base seed and gives the workers' generators, where they are not those that torch seeds,
+        or what makes the error that comes in the place of every batch; the plan is made after it.
         """
         super().__init__(loader, delivery)
         self._engine = engine
-        self._init_error: BaseException | None = None  # in the place of every batch
-        self._generators: list[torch.Generator] | None = None
-        if init_workers is not None:
-            try:
-                self._generators = init_workers(int(self._base_seed))
-            except Exception as error:
-                if is_interrupt(error) or isinstance(error, ThreadStartError):
-                    raise
-                self._init_error = error.with_traceback(None)  # it is raised by the first batch, as in torch
+        found = None if init_workers is None else init_workers(int(self._base_seed))
+        self._new_init_error = found if callable(found) else None
+        self._generators = None if callable(found) else found
         # As a worker process, which begins in the directory of this moment and stays there.
         self._directory = _native.WorkingDirectory() if self._num_workers > 0 else None
         self._plan = make_plan()
@@ -185,7 +179,7 @@ class NativeIterator(BaseIterator):
         self._index_batches = index_batches
         self._given: list[IndexBatch | BadIndicesError] = []  # by the sampler, until the engine has it
         self._is_exhausted = False
-        if self._num_workers > 0 and self._init_error is None:
+        if self._num_workers > 0 and self._new_init_error is None:
             self._submit_where_room()
 
     def _submit_where_room(self) -> None:
@@ -242,8 +236,8 @@ class NativeIterator(BaseIterator):
         exit_state.sleep_if_begun()
 
     def _make(self) -> None:
-        if self._init_error is not None:
-            raise self._init_error
+        if self._new_init_error is not None:
+            raise self._new_init_error()
         if self._begun_key is not None:  # what is in flight is the next epoch's
             raise StopIteration
         if not self._arrived:

@@ -12,20 +12,19 @@ from fastload._process._exit import start_threads
 from fastload._threads._draw_mode import GeneratorMode
 from fastload._threads._inherited import inheriting
 from fastload._threads._torch_globals import WorkerGlobals, set_worker_globals, worker_info
-from fastload._threads._worker_error import as_worker_raises
+from fastload._threads._worker_error import WorkerProblem
 from fastload._worker_state._generators import WorkerGenerators, exchanged
 
 
 def init_native_workers(
     init_fn: Callable[[int], None], num_workers: int, base_seed: int, dataset: Any
-) -> list[torch.Generator]:
+) -> list[torch.Generator] | Callable[[], BaseException]:
     """Calls it for each worker, in a thread that ends with the call.
 
     Returns:
-        The workers' generators, as it left them.
+        The workers' generators, as it left them; or, where it has raised, what gives the error of each batch.
 
     Raises:
-        Exception: What it raises, in torch's words.
         ThreadStartError: The system refuses a thread.
     """
     generators = []
@@ -36,7 +35,7 @@ def init_native_workers(
         start_threads([call])
         call.join()
         if call.error is not None:
-            raise as_worker_raises(call.error, worker_id)
+            return WorkerProblem(call.error, worker_id).new_error
         generators.append(of_worker.torch)
     return generators
 

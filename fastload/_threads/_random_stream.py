@@ -108,7 +108,7 @@ class SampleStream(RandomStream):
         self._position = position
         self._generators = generators
         self._held = held
-        self._mode = GeneratorMode(self.take_generator)
+        self._mode = GeneratorMode(lambda: generators.torch)  # no method of this: they would keep each other
         self._counter = (0, 0, 0)
 
     def mode(self) -> AbstractContextManager[object]:

@@ -30,7 +30,7 @@ from fastload._threads._inherited import ThreadState, own_context
 from fastload._threads._random_stream import RandomStream, SampleStream, TorchStream
 from fastload._threads._task import AbandonedError, Task
 from fastload._threads._torch_globals import WorkerGlobals, set_worker_globals, worker_info
-from fastload._threads._worker_error import as_worker_raises
+from fastload._threads._worker_error import WorkerProblem, as_worker_raises
 from fastload._threads._worker_objects import WorkerObjects
 from fastload._threads._working_directory import keep_working_directory
 from fastload._worker_state._generators import WorkerGenerators, exchanged
@@ -115,7 +115,7 @@ class Worker:
         self._own = own
         self._is_group_ending = is_abandoned
         self._images = ImageTally()
-        self._problem: BaseException | None = None  # why no batch can be made
+        self._problem: WorkerProblem | None = None  # why no batch can be made
 
     def prepare(self, until_end: contextlib.ExitStack) -> None:
         """Called first, in the thread. What is to be undone when that ends goes to `until_end`."""
@@ -135,7 +135,7 @@ class Worker:
                     code.init_fn(self.number)
             self._own.fetcher = plan.make_fetcher(stream, self.number, code)
         except BaseException as error:  # noqa: BLE001 - a thread has no caller
-            self._problem = error
+            self._problem = WorkerProblem(error, self.number)
 
     def _make_stream(self) -> RandomStream:
         if self._plan.rng == "sample":
@@ -145,9 +145,10 @@ class Worker:
 
     def make(self, task: Task) -> None:
         """Finishes it, with a batch or with what came in its place."""
+        if self._problem is not None:
+            task.finish(error=self._problem.new_error())
+            return
         try:
-            if self._problem is not None:
-                raise self._problem
             self._plan.order.enter()
             self._memory.begin_batch()
             fetcher: BatchFetcher = self._own.fetcher
@@ -166,6 +167,8 @@ class Worker:
             task.finish(is_end_of_stream=True)
         except BaseException as error:  # noqa: BLE001 - a thread has no caller; who waits for the batch gets it
             task.finish(error=as_worker_raises(error, task.worker_id))
+        finally:
+            del task  # its error has this frame
 
     def let_go(self) -> None:
         """Called last: what it works with ends in the thread."""
@@ -258,6 +261,7 @@ class WorkerThread(DaemonThread):
             worker.context.run(method, worker, *arguments)
         finally:
             set_worker_globals(None)
+            del worker, arguments  # an error that was raised has this frame, and a task has the error
 
     def _next_task(self) -> Task | None:
         self._gil_watch.look()

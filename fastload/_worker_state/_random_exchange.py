@@ -28,14 +28,21 @@ class MethodTable:
         for name in _METHODS:
             self._methods.add_method(getattr(_random.Random, name), name, stand_in)
         self._class: type[random.Random] | None = None
+        self._classes: dict[type[random.Random], Any] = {}
 
     def make(self) -> None:
         """Raises NotImplementedError: this Python does not call what the table says."""
         self._class = type(process_random)
-        new_class = _make_class(self._class)
-        new_class.gauss_next = _native.make_gauss_next(new_class)
+        if self._class not in self._classes:
+            self._classes[self._class] = self._new_class(self._class)
         self._methods.make()
-        process_random.__class__ = new_class
+        process_random.__class__ = self._classes[self._class]
+
+    def _new_class(self, base: type[random.Random]) -> Any:
+        """Made once: a class refers to itself, and only the collector ends it."""
+        new_class = _make_class(base)
+        new_class.gauss_next = _native.make_gauss_next(new_class)
+        return new_class
 
     def undo(self) -> None:
         if self._class is not None:
@@ -61,13 +68,16 @@ class Names:
 
     def __init__(self) -> None:
         self._class: type[random.Random] | None = None
+        self._classes: dict[type[random.Random], Any] = {}
         self._names = ModuleNames()
 
     def make(self) -> None:
         self._class = type(process_random)
-        methods = {name: _on_own_random(name, getattr(self._class, name)) for name in _METHODS}
         functions = [getattr(random, name) for name in _METHODS]
-        process_random.__class__ = _make_class(self._class, gauss_next=_GaussNext(), **methods)
+        if self._class not in self._classes:
+            methods = {name: _on_own_random(name, getattr(self._class, name)) for name in _METHODS}
+            self._classes[self._class] = _make_class(self._class, gauss_next=_GaussNext(), **methods)
+        process_random.__class__ = self._classes[self._class]
         self._names.exchange([(function, getattr(process_random, function.__name__)) for function in functions])
 
     def undo(self) -> None:
