@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import operator
+import sys
 from collections.abc import Iterable, Iterator
 from typing import Any, Protocol
 
@@ -68,7 +69,7 @@ def lower_batch_sampler(loader: Any, begun: Iterator[Any] | None = None) -> Iter
     batch_sampler = loader.batch_sampler
     if batch_sampler is None:
         return None
-    if _is_torchs_own(batch_sampler, BatchSampler):
+    if _is_torchs_batches(batch_sampler):
         sampler = batch_sampler.sampler
         if _is_torchs_own(sampler, SequentialSampler):
             return _batches(batch_sampler, lambda: _Range(sampler))
@@ -80,12 +81,17 @@ def lower_batch_sampler(loader: Any, begun: Iterator[Any] | None = None) -> Iter
 def sequential_key(batch_sampler: Any) -> tuple[int, int, bool] | None:
     """What decides the index batches of a batch sampler that is known to give the same ones again, and to draw nothing:
     length, batch size and drop_last. None for any other."""
-    if not _is_torchs_own(batch_sampler, BatchSampler):
+    if not _is_torchs_batches(batch_sampler):
         return None
     sampler = batch_sampler.sampler
     if not _is_torchs_own(sampler, SequentialSampler):
         return None
     return len(sampler.data_source), batch_sampler.batch_size, batch_sampler.drop_last
+
+
+def _is_torchs_batches(batch_sampler: Any) -> bool:
+    """Whether it is torch's, with a size for which torch's own ``__iter__`` does not raise."""
+    return _is_torchs_own(batch_sampler, BatchSampler) and batch_sampler.batch_size <= sys.maxsize
 
 
 def _is_torchs_own(sampler: Any, kind: type) -> bool:
