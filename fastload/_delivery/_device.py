@@ -278,8 +278,12 @@ def _named(device: Any) -> torch.device:
         if isinstance(device, bool):
             raise TypeError("a bool is no device")
         named = torch.device("cuda", device) if isinstance(device, int) else torch.device(device)
+        if isinstance(device, int) and named.index != device:  # torch takes some bits of it
+            raise TypeError("there are not so many devices")
     except (RuntimeError, TypeError) as error:
         raise ValueError(f"{allowed}, got {device!r}: {first_line(error)}") from None
+    except ValueError:
+        raise ValueError(f"{allowed}, got {device!r}") from None
     if named.type not in ("cuda", "cpu"):
         raise ValueError(f"{allowed}, got {device!r}")
     return named

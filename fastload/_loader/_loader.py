@@ -21,7 +21,7 @@ from fastload._images._deferred import pillow_obeys
 from fastload._images._opener import obstacle
 from fastload._loader._description import describe
 from fastload._loader._explanation import Explanation, explanation_of
-from fastload._loader._settings import LoaderSettings, check_settings, check_workers
+from fastload._loader._settings import LoaderSettings, check_epoch, check_settings, check_workers
 from fastload._loader._state import LoaderState
 from fastload._native_batches._engine import EngineSettings, LoaderEngine
 from fastload._native_batches._iterator import NativeIterator
@@ -353,6 +353,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             return super().__iter__()
 
     def _get_iterator(self) -> Any:
+        check_epoch(self, self._batches_per_thread)
         if self._is_of_processes:
             return self._process_iterator()
         plan = self._plan()
@@ -361,7 +362,6 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             raise ValueError(f"memory_format={memory_format} needs native batches, but:\n{self._explain(plan)}")
         if plan.mode is Mode.TORCH:
             return torch_iterator(self, self._fastload.torch, self._delivery())
-        self._check_as_torch_does()
         if plan.mode is Mode.PYTHON:
             return self._iterator_of_dataset()
         if plan.mode is Mode.PARTLY_NATIVE:
@@ -478,15 +478,6 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             settings.native_images,
         )
         return ThreadIterator(self, self._fastload.threads, plan)
-
-    def _check_as_torch_does(self) -> None:
-        """What torch refuses only when an iterator is made."""
-        if self.num_workers == 0 and self.timeout != 0:
-            raise AssertionError(f"timeout needs num_workers > 0, got timeout={self.timeout} with num_workers=0")
-        if self.num_workers < 0:
-            raise AssertionError(f"num_workers must not be negative, got {self.num_workers}")
-        if self.num_workers > 0 and self._batches_per_thread <= 0:
-            raise AssertionError(f"prefetch_factor must be positive where num_workers > 0, got {self.prefetch_factor}")
 
     def _running_engine(self) -> LoaderEngine:
         """The engine with today's settings; a new one where there is none or it has ended."""

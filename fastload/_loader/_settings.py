@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
-from torch.utils.data import IterableDataset
+from torch.utils.data import DataLoader, IterableDataset
 
 from fastload._delivery._device import check_device
+
+# More than there are processors anywhere, and than most systems let a process have threads.
+_MAX_THREADS = 4096
+_MAX_BATCHES = 2**20
+_MAX_STREAM_BATCH = 2**24
+# What torch waits at most.
+_MAX_SECONDS = (2**31 - 1) // 1000
 
 
 @dataclass(frozen=True)
@@ -52,13 +60,17 @@ def check_settings(settings: LoaderSettings, dataset: object) -> None:
         )
     if memory_format not in (torch.contiguous_format, torch.channels_last):
         raise ValueError(f"memory_format must be torch.contiguous_format or torch.channels_last, got {memory_format!r}")
-    _check_count("num_streams", settings.num_streams)
+    for name in ("thread_safe", "copy", "native_images"):
+        value = getattr(settings, name)
+        if not isinstance(value, bool):
+            raise TypeError(f"{name} must be True or False, got {value!r}")
+    _check_count("num_streams", settings.num_streams, _MAX_THREADS)
     if settings.num_streams is not None and not isinstance(dataset, IterableDataset):
         raise ValueError(
             f"num_streams={settings.num_streams} is of an IterableDataset, and {type(dataset).__qualname__} is none; "
             "leave it out"
         )
-    _check_count("device_prefetch", settings.device_prefetch)
+    _check_count("device_prefetch", settings.device_prefetch, _MAX_BATCHES)
     if settings.device_prefetch is not None and settings.device is None:
         raise ValueError(
             f"device_prefetch={settings.device_prefetch} needs a device: add device='cuda' or leave it out"
@@ -93,6 +105,49 @@ _OF_PROCESSES = {
 }
 
 
-def _check_count(name: str, value: object) -> None:
-    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-        raise ValueError(f"{name} must be None or an int >= 1, got {value!r}")
+def _check_count(name: str, value: object, most: int) -> None:
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most):
+        raise ValueError(f"{name} must be None or an int from 1 to {most}, got {value!r}")
+
+
+def check_epoch(loader: DataLoader[Any], batches_per_worker: Any) -> None:
+    """What torch refuses only when an iterator is made, or goes on with for hours."""
+    _check_workers_of_epoch(loader.num_workers, batches_per_worker, loader.timeout)
+    size: Any = loader.batch_size
+    # torch asks for each batch with a list of so many None.
+    if isinstance(loader.dataset, IterableDataset) and size is not None and size > _MAX_STREAM_BATCH:
+        raise ValueError(
+            f"batch_size must be at most {_MAX_STREAM_BATCH} for an IterableDataset, got {size!r}; batch_size=None "
+            "gives samples as they are"
+        )
+
+
+def _check_workers_of_epoch(num_workers: Any, batches_per_worker: Any, timeout: Any) -> None:
+    if _whole("num_workers", num_workers) < 0:
+        raise AssertionError(f"num_workers must not be negative, got {num_workers!r}")
+    if num_workers > _MAX_THREADS:
+        raise ValueError(
+            f"num_workers must be at most {_MAX_THREADS}, got {num_workers!r}; 'auto' takes the processors there are"
+        )
+    if num_workers == 0:
+        if timeout != 0:
+            raise AssertionError(f"timeout needs num_workers > 0, got timeout={timeout!r} with num_workers=0")
+        return
+    if _whole("prefetch_factor", batches_per_worker) <= 0:
+        raise AssertionError(f"prefetch_factor must be positive where num_workers > 0, got {batches_per_worker!r}")
+    if batches_per_worker > _MAX_BATCHES // num_workers:
+        raise ValueError(
+            f"prefetch_factor must be at most {_MAX_BATCHES // num_workers} with num_workers={num_workers}, got "
+            f"{batches_per_worker!r}: that many batches of all threads are in memory at a time"
+        )
+    if not timeout <= _MAX_SECONDS:  # nor is it a NaN
+        raise ValueError(
+            f"timeout must be at most {_MAX_SECONDS} seconds, got {timeout!r}; 0 waits as long as it takes"
+        )
+
+
+def _whole(name: str, value: Any) -> int:
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} must be an int, got {value!r} of type {type(value).__name__}") from None

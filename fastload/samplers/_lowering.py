@@ -13,6 +13,7 @@ from __future__ import annotations
 import functools
 import itertools
 import operator
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, Protocol
 
@@ -130,7 +131,7 @@ class SampledLists:
 
 
 def _own_batches(batch_sampler: Any) -> _Batches | None:
-    if not _is_torchs_own(batch_sampler, BatchSampler):
+    if not _is_torchs_batches(batch_sampler):
         return None
     sampler = batch_sampler.sampler
     if _is_torchs_own(sampler, SequentialSampler):
@@ -143,12 +144,17 @@ def _own_batches(batch_sampler: Any) -> _Batches | None:
 def sequential_key(batch_sampler: Any) -> tuple[int, int, bool] | None:
     """What decides the index batches of a batch sampler that is known to give the same ones again, and to draw nothing:
     length, batch size and drop_last. None for any other."""
-    if not _is_torchs_own(batch_sampler, BatchSampler):
+    if not _is_torchs_batches(batch_sampler):
         return None
     sampler = batch_sampler.sampler
     if not _is_torchs_own(sampler, SequentialSampler):
         return None
     return len(sampler.data_source), batch_sampler.batch_size, batch_sampler.drop_last
+
+
+def _is_torchs_batches(batch_sampler: Any) -> bool:
+    """Whether it is torch's, with a size for which torch's own ``__iter__`` does not raise."""
+    return _is_torchs_own(batch_sampler, BatchSampler) and batch_sampler.batch_size <= sys.maxsize
 
 
 def _is_torchs_own(sampler: Any, kind: type) -> bool:

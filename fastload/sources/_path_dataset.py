@@ -108,7 +108,8 @@ class ImageFiles(PathDataset):
 
     Raises:
         ValueError: `paths` and `labels` differ in length, or a path holds a zero byte.
-        TypeError: A label is not an int.
+        TypeError: A path is no file name, or a label not an int.
+        OverflowError: A label has more than 64 bits.
 
     Example:
         >>> files = ImageFiles(["cat.jpg", "dog.jpg"], [0, 1])
@@ -122,8 +123,12 @@ class ImageFiles(PathDataset):
         labels: Sequence[int] | NDArray[np.int64] | torch.Tensor,
         transform: Callable[[Any], Any] | None = None,
     ) -> None:
-        names = [os.fsdecode(path) for path in paths]
+        if isinstance(paths, (str, bytes)) or not isinstance(paths, Iterable):
+            raise TypeError(f"paths must be a list of file names, got {paths!r}")
+        names = list(map(_as_name, paths))
         values = cast("Sequence[int]", labels.tolist() if isinstance(labels, (torch.Tensor, np.ndarray)) else labels)
+        if not hasattr(values, "__len__"):
+            raise TypeError(f"labels must be a sequence of ints, got {labels!r}")
         if len(names) != len(values):
             raise ValueError(f"paths and labels must be of equal length, got {len(names)} and {len(values)}")
         super().__init__(PathTable.from_samples(zip(names, values, strict=True)), transform)
@@ -211,6 +216,13 @@ class TargetView(_TableView[int]):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         # Always a copy, as of a list: the table must stay as it is.
         return np.array(self._table.all_labels(), dtype=dtype)
+
+
+def _as_name(path: Any) -> str:
+    try:
+        return os.fsdecode(path)
+    except TypeError:
+        raise TypeError(f"a path must be str, bytes or PathLike, got {path!r}") from None
 
 
 def _position(index: SupportsIndex, length: int) -> int:

@@ -78,7 +78,11 @@ def _as_labels(labels: Sequence[int]) -> NDArray[np.int64]:
         if kind is bool or not issubclass(kind, (int, np.integer)):
             culprit = next(label for label in labels if type(label) is kind)
             raise TypeError(f"labels must be ints, got {culprit!r} of type {kind.__name__}")
-    return np.fromiter(labels, dtype=np.int64, count=len(labels))
+    try:
+        return np.fromiter(labels, dtype=np.int64, count=len(labels))
+    except OverflowError:
+        culprit = next(label for label in labels if not -(2**63) <= label < 2**63)
+        raise OverflowError(f"a label must not have more than 64 bits, got {culprit!r}") from None
 
 
 def _frozen(array: NDArray[_Scalar]) -> NDArray[_Scalar]:

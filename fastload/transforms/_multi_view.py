@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 
@@ -21,6 +21,7 @@ class MultiView:
 
     Raises:
         ValueError: `transforms` is empty.
+        TypeError: It is no list of transforms.
 
     Example:
         >>> views = MultiView([global_crop, global_crop, *[local_crop] * 6])
@@ -30,7 +31,12 @@ class MultiView:
     """
 
     def __init__(self, transforms: Sequence[Callable[[Any], Any]]) -> None:
+        if isinstance(transforms, (str, bytes)) or not isinstance(transforms, Iterable):
+            raise TypeError(f"transforms must be a list of transforms, got {transforms!r}")
         self.transforms = list(transforms)
+        for transform in self.transforms:
+            if not callable(transform):
+                raise TypeError(f"transforms must hold callables, got {transform!r}")
         if not self.transforms:
             raise ValueError("transforms must hold at least one transform, got none")
 

@@ -333,6 +333,15 @@ ROWS: tuple[Row, ...] = (
         "test_subclasses.py::test_num_workers_raised_later_is_an_error_in_torch_and_works_here",
         "test_iteration.py::test_num_workers_may_change_between_epochs",
     ),
+    deviated(
+        OBJECT,
+        "numbers out of all proportion",
+        "starts processes, asks for batches or makes lists of indices for hours; TypeErrors and OverflowErrors from "
+        "deep inside",
+        "an error that names argument and value: at most 4096 workers, 1,048,576 batches in flight, 2,147,483 seconds "
+        "of timeout, batches of 16,777,216 from an IterableDataset",
+        "test_absurd_settings.py::test_torchs_arguments_fail_as_in_torch_or_are_named",
+    ),
     held(
         OBJECT,
         "pickles and copies",

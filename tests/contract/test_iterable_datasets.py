@@ -281,7 +281,7 @@ def test_num_streams_is_torch_with_as_many_workers(num_streams: int) -> None:
 
 @pytest.mark.parametrize("num_streams", [0, -1, True, 1.0, "1"])
 def test_num_streams_is_checked(num_streams: Any) -> None:
-    with pytest.raises(ValueError, match="num_streams must be None or an int >= 1, got"):
+    with pytest.raises(ValueError, match="num_streams must be None or an int from 1 to 4096, got"):
         fastload.DataLoader(Repeated(), num_streams=num_streams)
 
 
