@@ -48,6 +48,7 @@ PYTHON_LEVELS = {
     "_native_batches": 5,
     "_threads": 5,
     "_loader": 6,
+    "_benchmark": 7,
     "_patch": 7,
     "_verify": 7,
     "cli": 8,
@@ -174,6 +175,7 @@ PYTHON_HOMES = {
     "torchvision": [
         "fastload/transforms/_recognize.py",
         "fastload/sources/_lowering.py",
+        "fastload/cli/_folder_loader.py",
     ],
     "PIL": ["fastload/_pillow/_pillow.py", "fastload/_images/*"],
     **{module: ["fastload/_native.py"] for module in EXTENSION_MODULES},
