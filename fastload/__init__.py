@@ -1,5 +1,6 @@
 """A drop-in for torch.utils.data.DataLoader that reads, decodes and transforms in native threads."""
 
+from fastload._benchmark import BenchmarkResult, benchmark
 from fastload._errors import DeviceError, FastloadError, ForkedProcessError, LoaderClosedError, SampleError
 from fastload._images._opener import register_opener, unregister_opener
 from fastload._loader._loader import DataLoader
@@ -16,6 +17,7 @@ from fastload.sources import ImageFiles, ImageFolder
 from fastload.transforms import MultiView
 
 __all__ = [
+    "BenchmarkResult",
     "BuildInfo",
     "DataLoader",
     "DeviceError",
@@ -32,6 +34,7 @@ __all__ = [
     "TorchPatch",
     "VerifyReport",
     "__version__",
+    "benchmark",
     "build_info",
     "decode_image",
     "imread",

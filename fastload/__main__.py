@@ -1,4 +1,4 @@
-"""``python -m fastload``."""
+"""``python -m fastload``: the command ``fastload``."""
 
 import sys
 

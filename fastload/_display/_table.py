@@ -18,7 +18,7 @@ class Table:
     """Rows of cells under a title.
 
     Attributes:
-        title: One line.
+        title: One line, or none.
         rows: Of cells; a row may have fewer than another.
         head: Names of the columns, or none.
         right: Numbers of the columns that stand on the right.
@@ -35,7 +35,7 @@ class Table:
         cells = list(zip_longest(*lines, fillvalue=""))
         # The last column may be long, and nothing stands behind it.
         widths = [max(map(len, column)) for column in cells[:-1]]
-        shown = [self.title, *(self._line(line, widths) for line in lines)]
+        shown = [*filter(None, [self.title]), *(self._line(line, widths) for line in lines)]
         return "\n".join(shown if columns is None else [_cut(line, columns) for line in shown])
 
     def _line(self, cells: Sequence[str], widths: Sequence[int]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
@@ -32,6 +33,7 @@ def verify(
     *,
     batches: int | None = None,
     seed: int = 0,
+    progress: Callable[[int, int | None], object] | None = None,
 ) -> VerifyReport:
     """Compares what two loaders give, bit for bit, and says of each differing sample what can be proved of it.
 
@@ -46,6 +48,7 @@ def verify(
         new_loader: usually fastload's; either may be of either kind.
         batches: compare at most this many; None: the whole epoch.
         seed: of torch's default generator, ``random`` and NumPy's global generator at the beginning of each loader.
+        progress: called after each batch with the batches compared so far, and of how many; None where nobody knows.
 
     Returns:
         A report; ``print(report)`` shows it, ``report.is_equal`` is the verdict. docs/verify.md has the rules by which
@@ -75,7 +78,7 @@ def verify(
         for runner in sorted(runners, key=lambda runner: not runner.uses_processes):
             cleanup.callback(runner.close)
             runner.start()
-        comparison.run(batches)
+        comparison.run(batches, progress or (lambda done, total: None))
     return comparison.findings.report(runners[0].describe(), runners[1].describe(), seed=seed, batches_limit=batches)
 
 
@@ -96,9 +99,10 @@ class _Comparison:
         self._causes = Causes(old, new)
         self.findings = Findings()
 
-    def run(self, limit: int | None) -> None:
+    def run(self, limit: int | None, progress: Callable[[int, int | None], object]) -> None:
         """Compares batch after batch until a loader ends or `limit` is reached."""
         errors = 0
+        total = _num_batches(self._old, limit)
         for batch in itertools.count() if limit is None else range(limit):
             old, new = self._old.next(), self._new.next()
             if old is None and new is None:
@@ -108,6 +112,7 @@ class _Comparison:
                 self._compare_ends(batch, old, new)
                 return
             self._compare(old, new)
+            progress(batch + 1, total)
             errors = errors + 1 if old.error is not None or new.error is not None else 0
             if errors == _MAX_ERRORS_IN_A_ROW:
                 self.findings.notes.append(f"Stopped after {errors} errors in a row.")
@@ -218,8 +223,14 @@ def _differing_values(left: DeliveredSample, right: DeliveredSample) -> dict[Whe
 
 
 def _length(runner: LoaderRunner, at_least: int) -> str:
+    length = _num_batches(runner, None) or 0
+    return f"{length}" if length > at_least else "more"
+
+
+def _num_batches(runner: LoaderRunner, limit: int | None) -> int | None:
+    """Of an epoch, and at most `limit`; None where nobody knows."""
     try:
         length = len(runner.loader)
     except TypeError:
-        length = 0
-    return f"{length}" if length > at_least else "more"
+        return limit
+    return length if limit is None else min(length, limit)

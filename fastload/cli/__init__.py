@@ -1,29 +1,50 @@
-"""The commands of ``python -m fastload``."""
+"""The command ``fastload``, which is ``python -m fastload``."""
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 
-from fastload.cli import _index, _verify
-from fastload.cli._targets import UsageError
+from fastload import _native
+from fastload.cli import _bench, _explain, _index, _info, _verify
+from fastload.cli._errors import EXIT_CODES, INTERRUPTED, CommandError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs a command and returns its exit code: 2 for wrong use, with a line that says why.
+    """Runs a command and returns its exit code, of those that --help lists.
 
     Args:
         arguments: without the program's name; default: the process's.
     """
-    parser = argparse.ArgumentParser(prog="python -m fastload", description="Tools around fastload.DataLoader.")
-    commands = parser.add_subparsers(title="commands", dest="command", required=True)
-    _verify.add_to(commands)
-    _index.add_to(commands)
-    options = parser.parse_args(arguments)
+    options = _parser().parse_args(arguments)
     try:
         exit_code: int = options.run(options)
-    except UsageError as error:
+        sys.stdout.flush()
+    except CommandError as error:
         print(f"fastload {options.command}: error: {error}", file=sys.stderr)
-        return 2
+        return error.exit_code
+    except KeyboardInterrupt:
+        print(f"fastload {options.command}: interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:  # whoever read the output has enough of it
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     return exit_code
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="fastload",
+        description="Tools around fastload.DataLoader. `fastload COMMAND --help` says more of each.",
+        epilog=EXIT_CODES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"fastload {_native.version}")
+    commands = parser.add_subparsers(title="commands", dest="command", required=True, metavar="COMMAND")
+    for module in (_info, _explain, _bench, _verify, _index):
+        command = module.add_to(commands)
+        command.epilog = EXIT_CODES
+        command.formatter_class = argparse.RawDescriptionHelpFormatter
+    return parser

@@ -1,4 +1,4 @@
-"""``python -m fastload index``: make, look at or remove the index file of an image folder."""
+"""``fastload index``: make, look at or remove the index file of an image folder."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import os
 import time
 from typing import Any
 
-from fastload.cli._targets import UsageError, one_line
+from fastload.cli._console import Progress
+from fastload.cli._errors import UsageError, one_line
 from fastload.sources._folder_index import IndexedFolder, index_file, read_folder
 from fastload.sources._image_folder import IMG_EXTENSIONS
 
@@ -15,13 +16,16 @@ _DESCRIPTION = """Lists an image folder as fastload.ImageFolder does, keeps the 
 is in it. Of a folder that has an index only the directories that changed are listed."""
 
 
-def add_to(commands: Any) -> None:
+def add_to(commands: Any) -> argparse.ArgumentParser:
     """Adds the command to the subparsers of argparse."""
-    parser = commands.add_parser("index", help="make the index file of an image folder", description=_DESCRIPTION)
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "index", help="make the index file of an image folder", description=_DESCRIPTION
+    )
     parser.add_argument("root", help="the folder, with one folder per class in it")
     parser.add_argument("--trust", action="store_true", help="believe directory times on FUSE file systems, too")
     parser.add_argument("--remove", action="store_true", help="remove the index file instead")
     parser.set_defaults(run=_run)
+    return parser
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -46,7 +50,8 @@ def _remove(root: str) -> None:
 
 def _make(root: str, is_trusted: bool) -> None:
     begin = time.perf_counter()
-    folder = read_folder(root, IMG_EXTENSIONS, "trust" if is_trusted else "auto")
+    with Progress(f"listing {root}"):
+        folder = read_folder(root, IMG_EXTENSIONS, "trust" if is_trusted else "auto")
     seconds = time.perf_counter() - begin
     print("\n".join(_description(root, folder, seconds)))
 

@@ -10,10 +10,8 @@ from types import ModuleType
 from typing import Any
 
 from fastload._process._config import TorchDataLoader
-
-
-class UsageError(Exception):
-    """Something on the command line is wrong; the text is one line."""
+from fastload.cli._console import Progress
+from fastload.cli._errors import UsageError, one_line
 
 
 def loader_of(target: str) -> TorchDataLoader[Any]:
@@ -28,17 +26,28 @@ def loader_of(target: str) -> TorchDataLoader[Any]:
     source, _, name = target.rpartition(":")
     if not source or not name:
         raise UsageError(f"{target!r} is not of the form script.py:name or package.module:name")
+    with Progress(f"importing {source}"):
+        return _found(target, source, name)
+
+
+def _found(target: str, source: str, name: str) -> TorchDataLoader[Any]:
     module = _guarded(f"importing {source}", _import, source)
     found = module
     for part in name.split("."):
         if not hasattr(found, part):
-            raise UsageError(f"{source} has no {name!r}")
+            raise UsageError(f"{source} has no {name!r}{_loaders_in(module)}")
         found = getattr(found, part)
     if not isinstance(found, TorchDataLoader) and callable(found):
         found = _guarded(f"{target}()", found)
     if not isinstance(found, TorchDataLoader):
         raise UsageError(f"{target} is a {type(found).__name__}, not a DataLoader or a function that returns one")
     return found
+
+
+def _loaders_in(module: ModuleType) -> str:
+    """A hint at the loaders that a module has, or nothing."""
+    names = [name for name, value in vars(module).items() if isinstance(value, TorchDataLoader)]
+    return f"; its loaders: {', '.join(names)}" if names else ""
 
 
 def _guarded(what: str, action: Any, *arguments: Any) -> Any:
@@ -49,11 +58,6 @@ def _guarded(what: str, action: Any, *arguments: Any) -> Any:
         raise
     except (Exception, SystemExit) as error:
         raise UsageError(f"{what}: {one_line(error)}") from error
-
-
-def one_line(error: BaseException) -> str:
-    """Type and text of an exception without line breaks."""
-    return " ".join(f"{type(error).__name__}: {error}".split())
 
 
 def _import(source: str) -> ModuleType:

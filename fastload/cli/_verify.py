@@ -1,4 +1,4 @@
-"""``python -m fastload verify``: compare two loaders of the user's."""
+"""``fastload verify``: compare two loaders of the user's."""
 
 from __future__ import annotations
 
@@ -6,18 +6,20 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from fastload._verify import verify
-from fastload.cli._targets import UsageError, loader_of, one_line
+from fastload._process._config import TorchDataLoader
+from fastload._verify import VerifyReport, verify
+from fastload.cli._console import Progress, say
+from fastload.cli._errors import LoaderFailedError, UsageError, one_line
+from fastload.cli._targets import loader_of
 
 _DESCRIPTION = """Compares two loaders bit for bit and says at which stage they part. Each is named as script.py:name or
 package.module:name, and is a DataLoader or a function without arguments that returns one."""
-_EXIT_CODES = "exit codes: 0 nothing differs, 1 something differs, 2 the loaders could not be compared"
 
 
-def add_to(commands: Any) -> None:
+def add_to(commands: Any) -> argparse.ArgumentParser:
     """Adds the command to the subparsers of argparse."""
-    parser = commands.add_parser(
-        "verify", help="compare two loaders bit for bit", description=_DESCRIPTION, epilog=_EXIT_CODES
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "verify", help="compare two loaders bit for bit", description=_DESCRIPTION
     )
     parser.add_argument("old", help="the loader to compare with, usually torch's")
     parser.add_argument("new", help="the loader to check, usually fastload's")
@@ -26,21 +28,35 @@ def add_to(commands: Any) -> None:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the report as JSON")
     parser.add_argument("--image", type=Path, metavar="FILE", help="write the worst sample beside its twin as PNG")
     parser.set_defaults(run=_run)
+    return parser
 
 
 def _run(options: argparse.Namespace) -> int:
     old, new = loader_of(options.old), loader_of(options.new)
-    try:
-        report = verify(old, new, batches=options.batches, seed=options.seed)
-    except Exception as error:
-        raise UsageError(one_line(error)) from error
-    print(report)
+    report = compare(old, new, options.batches, options.seed)
+    say(str(report), "green" if report.is_equal else "red")
     try:
         if options.json is not None:
             options.json.write_text(report.to_json() + "\n")
         if options.image is not None and report.has_image:
             report.save_image(options.image)
-            print(f"\n  {options.image}: old, new and difference of the worst sample")
+            say(f"\n  {options.image}: old, new and difference of the worst sample")
     except OSError as error:
         raise UsageError(one_line(error)) from error
     return report.exit_code
+
+
+def compare(old: TorchDataLoader[Any], new: TorchDataLoader[Any], batches: int | None, seed: int = 0) -> VerifyReport:
+    """What fastload.verify says, with progress.
+
+    Raises:
+        UsageError: `batches` or `seed` is no such number.
+        LoaderFailedError: iter() of a loader raises.
+    """
+    try:
+        with Progress("comparing", "batches") as progress:
+            return verify(old, new, batches=batches, seed=seed, progress=progress.advance)
+    except ValueError as error:
+        raise UsageError(one_line(error)) from error
+    except Exception as error:
+        raise LoaderFailedError(one_line(error)) from error

@@ -49,6 +49,7 @@ PYTHON_LEVELS = {
     "_native_batches": 5,
     "_threads": 5,
     "_loader": 6,
+    "_benchmark": 7,
     "_patch": 7,
     "_verify": 7,
     "cli": 8,
@@ -173,7 +174,11 @@ CPP_WORD_HOMES = {r"\b(secure_)?getenv\b": (["kernels/dispatch.cpp"], "environme
 EXTENSION_MODULES = ("fastload._core", "fastload._cuda_kernels")
 # Module imported -> (files that may import it); relative to the folder that holds fastload.
 PYTHON_HOMES = {
-    "torchvision": ["fastload/transforms/_recognize.py", "fastload/sources/_lowering.py"],
+    "torchvision": [
+        "fastload/transforms/_recognize.py",
+        "fastload/sources/_lowering.py",
+        "fastload/cli/_folder_loader.py",
+    ],
     "cv2": ["fastload/_opencv.py"],
     "PIL": ["fastload/_pillow/_pillow.py", "fastload/_pillow/_originals.py", "fastload/_images/*"],
     **{module: ["fastload/_native.py"] for module in EXTENSION_MODULES},

@@ -103,6 +103,37 @@ def test_sdist_has_every_source_file_and_nothing_built(sdist: Path) -> None:
     assert not [name for name in names if name.startswith(("tests", "benchmarks"))]
 
 
+def metadata_of(source: Path, folder: Path) -> Path:
+    """The dist-info folder that a wheel of `source` would have; nothing is compiled."""
+    code = "import setuptools.build_meta as backend, sys; print(backend.prepare_metadata_for_build_wheel(sys.argv[1]))"
+    name = run(sys.executable, "-c", code, folder, cwd=source).stdout.splitlines()[-1]
+    return folder / name
+
+
+@pytest.mark.smoke
+def test_metadata_names_the_command_and_its_extra(source: Path, tmp_path: Path) -> None:
+    info = metadata_of(source, tmp_path)
+    assert (info / "entry_points.txt").read_text().split("\n\n")[0].splitlines() == [
+        "[console_scripts]",
+        "fastload = fastload.cli:main",
+    ]
+    metadata = (info / "METADATA").read_text()
+    assert "Provides-Extra: cli\n" in metadata
+    for name in ("rich>=13", "matplotlib"):
+        assert re.search(rf'^Requires-Dist: {name}; extra == "cli"$', metadata, re.MULTILINE), metadata
+
+
+def test_the_command_of_an_installed_wheel_works(beside_torch: Built, tmp_path: Path) -> None:
+    run(sys.executable, "-m", "pip", "install", "--no-deps", "--target", tmp_path, beside_torch.wheel, cwd=tmp_path)
+    command = tmp_path / "bin" / "fastload"
+    version = beside_torch.wheel.name.split("-")[1]
+    assert run(command, "--version", cwd=tmp_path, PYTHONPATH=str(tmp_path)).stdout == f"fastload {version}\n"
+    assert (
+        f"package       {tmp_path / 'fastload'}\n"
+        in run(command, "info", cwd=tmp_path, PYTHONPATH=str(tmp_path)).stdout
+    )
+
+
 def test_isolated_build_neither_downloads_nor_imports_torch(isolated: Built) -> None:
     installed = re.findall(r"Installing collected packages: (.+)", isolated.log)
     assert [set(line.split(", ")) for line in installed] == [{"setuptools", "pybind11"}], isolated.log

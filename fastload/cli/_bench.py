@@ -1,0 +1,139 @@
+"""``fastload bench``: torch's DataLoader and fastload's on the same data, compared first and then measured in turns."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from torch.utils.data import IterDataPipe, MapDataPipe
+
+from fastload._benchmark import BenchmarkResult, benchmark
+from fastload._display._table import Table
+from fastload._display._units import counted, in_percent, in_seconds
+from fastload._process._config import TorchDataLoader
+from fastload._process._processors import num_auto_workers
+from fastload._verify import VerifyReport
+from fastload.cli._console import Progress, say, show
+from fastload.cli._errors import DIFFERENT, FINE, LoaderFailedError, UsageError, one_line
+from fastload.cli._folder_loader import loader_of_folder
+from fastload.cli._targets import loader_of
+from fastload.cli._twins import fastload_twin, torch_twin
+from fastload.cli._verify import compare
+
+_DESCRIPTION = """Compares the batches of torch's DataLoader and of fastload's, and measures both in turns. Of a folder
+with a folder of images for each class the loader is the usual one for training: random crops of 224 pixels, flips,
+normalisation (torchvision is needed). A loader of yours, torch's or fastload's, is measured as either with its own
+arguments; a device is left out."""
+_NUM_TURNS = 2
+_WARMUP_SECONDS = 0.5
+
+
+def add_to(commands: Any) -> argparse.ArgumentParser:
+    """Adds the command to the subparsers of argparse."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "bench", help="measure torch's loader and fastload's on your data", description=_DESCRIPTION
+    )
+    parser.add_argument("target", help="a folder of images, or script.py:name or package.module:name of a loader")
+    parser.add_argument(
+        "--seconds", type=float, default=10.0, metavar="S", help="measure each loader so long (default: 10)"
+    )
+    parser.add_argument(
+        "--compare", type=int, default=4, metavar="N", help="compare so many batches before (default: 4)"
+    )
+    parser.add_argument("--batch-size", type=int, metavar="N", help="of a folder's loader (default: 64)")
+    parser.add_argument("--workers", type=int, metavar="N", help="of a folder's loader (default: as processors)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all numbers as JSON")
+    parser.set_defaults(run=_run)
+    return parser
+
+
+def _run(options: argparse.Namespace) -> int:
+    if not options.seconds > 0:
+        raise UsageError(f"--seconds must be a positive number, got {options.seconds:g}")
+    given = _loader(options)
+    old, new = torch_twin(given), fastload_twin(given)
+    report = compare(old, fastload_twin(given, rng="torch"), options.compare)
+    if not report.is_equal:
+        say(str(report), "red")
+        say("\n  nothing was measured, because the batches differ")
+        return DIFFERENT
+    say(f"fastload bench: {new!r}")
+    say(f"  compared      {counted(report.samples_compared, 'sample')}: 0 differences")
+    say(f"  fastload is   {new.explain().verdict}")
+    results = _measured({"torch": old, "fastload": new}, options.seconds / _NUM_TURNS)
+    show(_table(results))
+    if options.json is not None:
+        _write(options.json, report, results)
+    return FINE
+
+
+def _loader(options: argparse.Namespace) -> TorchDataLoader[Any]:
+    target: str = options.target
+    if Path(target).expanduser().is_dir():
+        batch_size = 64 if options.batch_size is None else options.batch_size
+        workers = num_auto_workers() if options.workers is None else options.workers
+        if batch_size < 1 or workers < 0:
+            raise UsageError("--batch-size must be positive and --workers must not be negative")
+        with Progress(f"listing {target}"):
+            return loader_of_folder(target, batch_size, workers)
+    if ":" not in target:
+        raise UsageError(f"{target!r} is neither a folder nor of the form script.py:name or package.module:name")
+    if options.batch_size is not None or options.workers is not None:
+        raise UsageError("--batch-size and --workers are of a folder's loader: set them where your loader is made")
+    loader = loader_of(target)
+    if isinstance(loader.dataset, (IterDataPipe, MapDataPipe)):
+        raise UsageError(f"{target} loads a DataPipe, which fastload leaves to torch: there is nothing to measure")
+    return loader
+
+
+def _measured(loaders: dict[str, TorchDataLoader[Any]], seconds: float) -> dict[str, list[BenchmarkResult]]:
+    """Results of each by turns, so that what the first one leaves in the page cache serves both."""
+    results: dict[str, list[BenchmarkResult]] = {name: [] for name in loaders}
+    for turn in range(_NUM_TURNS):
+        for name, loader in loaders.items():
+            try:
+                with Progress(f"measuring {name}, turn {turn + 1} of {_NUM_TURNS}", "%") as progress:
+                    found = benchmark(loader, seconds, warmup_seconds=_WARMUP_SECONDS, progress=progress.advance)
+            except Exception as error:
+                raise LoaderFailedError(f"{name}'s loader: {one_line(error)}") from error
+            results[name].append(found)
+    return results
+
+
+def _table(results: dict[str, list[BenchmarkResult]]) -> Table:
+    old, new = (_Sum(turns) for turns in results.values())
+    rows = [
+        ("samples/s", f"{old.rate:,.0f}", f"{new.rate:,.0f}", f"{new.rate / old.rate:.2g} times as many"),
+        ("  by turns", old.rates, new.rates, ""),
+        ("first batch", in_seconds(old.first), in_seconds(new.first), "the best"),
+        ("epoch starts", old.epoch_starts, new.epoch_starts, "of the time"),
+        ("CPU a sample", in_seconds(old.cpu), in_seconds(new.cpu), f"{old.cpu / new.cpu:.2g} times as much with torch"),
+        ("a batch, p50", in_seconds(old.p50), in_seconds(new.p50), ""),
+        ("a batch, p99", in_seconds(old.p99), in_seconds(new.p99), ""),
+    ]
+    return Table("", rows, head=("", *results), right=frozenset({1, 2}))
+
+
+class _Sum:
+    """All turns of one loader."""
+
+    def __init__(self, turns: Sequence[BenchmarkResult]) -> None:
+        samples, seconds = sum(turn.samples for turn in turns), sum(turn.seconds for turn in turns)
+        self.rate = samples / seconds
+        self.rates = ", ".join(f"{turn.samples_per_second:,.0f}" for turn in turns)
+        self.first = min(turn.first_batch_seconds for turn in turns)
+        self.epoch_starts = in_percent(sum(turn.epoch_start_seconds for turn in turns), seconds)
+        self.cpu = max(sum(turn.cpu_seconds for turn in turns) / samples, 1e-9)
+        self.p50 = min(turn.wait_p50_seconds for turn in turns)
+        self.p99 = max(turn.wait_p99_seconds for turn in turns)
+
+
+def _write(file: Path, report: VerifyReport, results: dict[str, list[BenchmarkResult]]) -> None:
+    turns = {name: [turn.as_dict() for turn in found] for name, found in results.items()}
+    try:
+        file.write_text(json.dumps({"compared": report.as_dict(), **turns}, indent=2) + "\n")
+    except OSError as error:
+        raise UsageError(one_line(error)) from error

@@ -1,0 +1,38 @@
+"""What ends a command, and the exit codes."""
+
+from __future__ import annotations
+
+FINE = 0
+DIFFERENT = 1
+WRONG_USE = 2
+FAILED = 3
+INTERRUPTED = 130  # as shells report a program that SIGINT has ended
+
+EXIT_CODES = """exit codes:
+  0    fine
+  1    the loaders that were compared differ (verify, bench)
+  2    wrong use: an option, a file or a loader named on the command line is not there or cannot be used
+  3    a loader failed while it ran
+  130  interrupted
+"""
+
+
+class CommandError(Exception):
+    """Ends a command; the text is one line that names the thing and, where there is one, the next step."""
+
+    exit_code = FAILED
+
+
+class UsageError(CommandError):
+    """Something on the command line is wrong."""
+
+    exit_code = WRONG_USE
+
+
+class LoaderFailedError(CommandError):
+    """A loader raised an exception while it ran."""
+
+
+def one_line(error: BaseException) -> str:
+    """Type and text of an exception without line breaks."""
+    return " ".join(f"{type(error).__name__}: {error}".split())

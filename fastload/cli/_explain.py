@@ -1,0 +1,44 @@
+"""``fastload explain``: what of a loader is native, and why the rest is not."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+
+from fastload._loader._loader import DataLoader
+from fastload.cli._console import Progress, say
+from fastload.cli._errors import LoaderFailedError, one_line
+from fastload.cli._targets import loader_of
+from fastload.cli._twins import fastload_twin
+
+_DESCRIPTION = """Says, stage by stage, what of a loader is native and, where it is not, why and what to change. Of a
+loader of torch's it says how fastload.DataLoader would load it with the same arguments."""
+
+
+def add_to(commands: Any) -> argparse.ArgumentParser:
+    """Adds the command to the subparsers of argparse."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "explain", help="say what of a loader is native", description=_DESCRIPTION
+    )
+    parser.add_argument(
+        "loader", help="script.py:name or package.module:name, a DataLoader or a function returning one"
+    )
+    parser.add_argument("--json", action="store_true", help="print the fields as JSON")
+    parser.set_defaults(run=_run)
+    return parser
+
+
+def _run(options: argparse.Namespace) -> int:
+    loader = loader_of(options.loader)
+    try:
+        with Progress("looking at the loader"):
+            explanation = (loader if isinstance(loader, DataLoader) else fastload_twin(loader)).explain()
+    except Exception as error:
+        raise LoaderFailedError(one_line(error)) from error
+    if options.json:
+        print(json.dumps(explanation.as_dict(), indent=2))
+        return 0
+    kind = explanation.verdict.partition(" ")[0]
+    say(str(explanation), {"native:": "green", "partly": "yellow"}.get(kind, "red"))
+    return 0

@@ -1,0 +1,105 @@
+"""``fastload info``: what is installed and what it can do here, for people and for bug reports."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import json
+import platform
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from fastload import _native
+from fastload._display._table import Table
+from fastload._display._units import counted, in_bytes
+from fastload._pillow import _pillow
+from fastload._process import _config
+from fastload._process._processors import num_auto_workers, num_available
+from fastload.cli._console import show
+from fastload.cli._errors import UsageError, one_line
+
+_DESCRIPTION = "Says which build of fastload this is, beside which versions, and what it can do on this machine."
+
+
+def add_to(commands: Any) -> argparse.ArgumentParser:
+    """Adds the command to the subparsers of argparse."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "info", help="say what is installed and what it can do here", description=_DESCRIPTION
+    )
+    parser.add_argument("--json", action="store_true", help="print it as JSON")
+    parser.set_defaults(run=_run)
+    return parser
+
+
+def _run(options: argparse.Namespace) -> int:
+    try:
+        build = _native.build_info()
+    except ValueError as error:  # FASTLOAD_SIMD
+        raise UsageError(one_line(error)) from error
+    rows = [*_of_build(build), *_of_versions(), *_of_decoder(), *_of_gpu(build), *_of_machine()]
+    if options.json:
+        print(json.dumps(dict(rows), indent=2))
+    else:
+        show(Table(f"fastload {build.version}", rows))
+    return 0
+
+
+def _of_build(build: _native.BuildInfo) -> Iterator[tuple[str, str]]:
+    yield "package", str(Path(_native.__file__).parent)
+    yield "compiler", f"{build.compiler}, C++{build.cxx_standard // 100 % 100}"
+    yield "kernels", f"{build.active_kernel_table} (this processor runs {', '.join(build.kernel_tables)})"
+
+
+def _of_versions() -> Iterator[tuple[str, str]]:
+    yield "Python", f"{platform.python_version()} ({sys.implementation.name})"
+    cuda = f", CUDA {torch.version.cuda}" if torch.version.cuda else ", built without CUDA"
+    yield "torch", f"{torch.__version__}{cuda}"
+    try:
+        yield "torchvision", importlib.metadata.version("torchvision")
+    except importlib.metadata.PackageNotFoundError:
+        yield "torchvision", "not installed"
+    pillow = _pillow.pillow_info()
+    yield "Pillow-SIMD" if pillow.is_simd else "Pillow", pillow.version
+    yield "NumPy", np.__version__
+
+
+def _of_decoder() -> Iterator[tuple[str, str]]:
+    exactness = _pillow.native_jpeg_is_exact()
+    who = "native for clean files, Pillow for others" if exactness.is_exact else "Pillow for all files"
+    yield "JPEG decoder", f"{who}: {exactness.reason}"
+
+
+def _of_gpu(build: _native.BuildInfo) -> Iterator[tuple[str, str]]:
+    if torch.cuda.is_available():
+        names = ", ".join(torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count()))
+        yield "GPU", names
+    elif torch.version.cuda is None:
+        yield "GPU", "none that torch can use: it is built without CUDA"
+    else:
+        yield "GPU", "none that torch can use: it finds no device or no driver"
+    absent = "" if build.has_cuda_module else "; torch's operations make the same bytes"
+    yield "GPU module", build.cuda_module_reason + absent
+
+
+def _of_machine() -> Iterator[tuple[str, str]]:
+    yield "system", f"{platform.system()} {platform.release()}, {platform.machine()}"
+    yield "processors", f'{num_available()} by affinity; num_workers="auto" takes {num_auto_workers()}'
+    yield "cache folder", _cache_folder()
+
+
+def _cache_folder() -> str:
+    try:
+        folder = _config.cache_folder()
+        files = [file.stat().st_size for file in folder.iterdir() if file.is_file()] if folder.is_dir() else None
+    except RuntimeError:
+        return "none: there is no home folder; set FASTLOAD_CACHE"
+    except OSError as error:
+        return f"cannot be read: {one_line(error)}"
+    if files is None:
+        return f"{folder}, not made yet"
+    return f"{folder}: {counted(len(files), 'file')}, {in_bytes(sum(files))}"
