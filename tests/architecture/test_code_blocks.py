@@ -20,7 +20,7 @@ PAGES = [page for page in BOOK if page not in (BY_FRAMEWORKS, SAME_CODE) and any
 )
 def test_the_code_of_a_page_runs(page: str, run_child: RunChild) -> None:
     result = run_child(
-        f"from architecture.document_code import run_page; print(run_page({page!r}), 'blocks')", timeout=300, warm=True
+        f"from architecture.document_code import run_page; print(run_page({page!r}), 'blocks')", timeout=600, warm=True
     )
     assert result.stdout.splitlines()[-1] == f"{sum(map(is_run, blocks(page)))} blocks"
 
