@@ -82,8 +82,6 @@ class NativeIterator(BaseIterator):
         found = None if init_workers is None else init_workers(int(self._base_seed))
         self._new_init_error = found if callable(found) else None
         self._generators = None if callable(found) else found
-        # As a worker process, which begins in the directory of this moment and stays there.
-        self._directory = _native.WorkingDirectory() if self._num_workers > 0 else None
         self._plan = make_plan()
         self._memory = make_memory(self._plan, bool(self._pin_memory))
         self._num_taken = 0
@@ -97,9 +95,16 @@ class NativeIterator(BaseIterator):
             None  # of the next epoch, where this one is over and that begins
         )
         self._has_begun_next = False  # with all of its first batches
+        # As a worker process, which begins in the directory of this moment and stays there.
+        self._directory = _native.WorkingDirectory() if self._num_workers > 0 else None
         self._iteration = self._open_iteration(loader)
-        # With workers torch asks the sampler for an iterator twice, and uses the second; samplers may count on it.
-        self._start(loader, self._sampler_iter if self._num_workers == 0 else None)
+        try:
+            # With workers torch asks the sampler for an iterator twice, and uses the second; samplers may count on it.
+            self._start(loader, self._sampler_iter if self._num_workers == 0 else None)
+        except BaseException:
+            self._iteration.cancel()
+            del self._iteration, self._directory  # the error has this frame, and would keep the descriptor
+            raise
 
     def _reset(self, loader: Any, first_iter: bool = False) -> None:
         """Begins another epoch on the same iterator; torch calls it for persistent_workers."""

@@ -304,13 +304,13 @@ class ThreadIterator(BaseIterator):
     def _fetch(self) -> None:
         """Makes the next batch in the calling thread. After an interrupt it is made again, of the same indices; a
         stream's samples are taken only once."""
-        if self._threads.num_closes != self._num_closes:
-            raise closed_error()
         if not self._given:
             self._sampled.give(self._given)
         if not self._given:
             self._sampled.check_end()
             raise StopIteration
+        if self._threads.num_closes != self._num_closes:
+            raise closed_error()
         try:
             with self._caller.draws():
                 batch = self._fetcher.fetch(self._sampled.item(self._given[0]), self._key, 0, lambda: False)

@@ -154,7 +154,7 @@ def test_bench_without_torchvision_says_what_to_do(tmp_path: Path, capsys: pytes
         (
             ("bench", "train.py:pipe"),
             2,
-            "train.py:pipe loads a DataPipe, which fastload leaves to torch: there is noth",
+            "train.py:pipe loads a DataPipe, which fastload leaves to torch: there is",
         ),
         (("bench", "train.py:broken"), 3, "torch's loader: OSError: the disk is gone"),
         (("bench", "train.py:empty"), 3, "torch's loader: ValueError: the loader gives no batch, so there is nothing"),
