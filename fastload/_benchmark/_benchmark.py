@@ -85,17 +85,15 @@ class _Run:
         self._take()
         first_batch_seconds = time.perf_counter() - begin
         whole = warmup_seconds + seconds
-        warm = self._run_until(
-            time.perf_counter(), warmup_seconds, lambda passed: progress(min(warmup_seconds, passed) / whole)
-        )
+        self._run(warmup_seconds, lambda passed: progress(passed / whole))
         self._forget()
         stats, cpu = self._stats(), cpu_seconds()
-        end = self._run_until(warm, seconds, lambda passed: progress((warmup_seconds + min(seconds, passed)) / whole))
+        steady_seconds = self._run(seconds, lambda passed: progress((warmup_seconds + passed) / whole))
         cpu = cpu_seconds() - cpu
         return BenchmarkResult(
             loader=self._description,
             first_batch_seconds=first_batch_seconds,
-            seconds=end - warm,
+            seconds=steady_seconds,
             batches=self._waits.total(),
             samples=self._samples,
             epochs=self._epochs,
@@ -107,14 +105,18 @@ class _Run:
             stats=None if stats is None else self._stats() - stats,
         )
 
-    def _run_until(self, begin: float, seconds: float, progress: Callable[[float], object]) -> float:
-        """Takes batches, with a step after each, until so much time has passed; the time then."""
-        while (now := time.perf_counter()) - begin < seconds:
+    def _run(self, seconds: float, progress: Callable[[float], object]) -> float:
+        """Takes batches, with a step after each, until so much time has passed, and says how much has. At least one,
+        unless `seconds` is 0; `progress` gets the time passed, at most `seconds`."""
+        begin = time.perf_counter()
+        passed = 0.0
+        while passed < seconds:
             self._take()
             if self._step_seconds:
                 time.sleep(self._step_seconds)
-            progress(time.perf_counter() - begin)
-        return now
+            passed = time.perf_counter() - begin
+            progress(min(seconds, passed))
+        return passed
 
     def _take(self) -> None:
         """One batch, of the next epoch where this one is over."""

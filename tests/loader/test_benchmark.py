@@ -143,3 +143,10 @@ def test_samples_are_counted_by_the_settings_or_by_the_batch(arguments: dict[str
     for _ in range(2):
         count.begin_epoch()
         assert [count.of(batch) for batch in loader] == expected
+
+
+def test_a_steady_state_that_is_shorter_than_a_batch_has_one() -> None:
+    result = fastload.benchmark(fastload.DataLoader([1]), seconds=1e-9, warmup_seconds=0.0)
+    assert (result.batches, result.samples) == (1, 1)
+    assert result.seconds > 0
+    assert 0 < result.samples_per_second < float("inf")
