@@ -16,9 +16,10 @@ PRELUDE = """
             self.inside(index)
             return index
 
-    raised = []
+    raised, has_iterator = [], threading.Event()
     def nested(*arguments):
-        if not raised:
+        # Threads may get here before iter() has returned.
+        if has_iterator.wait(20) and not raised:
             try:
                 next(iterator)
             except ValueError as error:
@@ -51,6 +52,7 @@ def test_next_inside_of_next_is_an_error_and_costs_no_batch(run_loader_child: Ru
     dataset = Numbers()
     {PLACES[place]}
     iterator = iter(loader)
+    has_iterator.set()
     assert len(list(iterator)) == 3
     assert len(raised) == 1
     assert raised[0].startswith("iterator already executing"), raised
