@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import threading
+import time
 import weakref
 from collections.abc import Callable
 from pathlib import Path
@@ -29,6 +30,7 @@ _NAMES = ("open", "Environment")
 # The open environments by path, and what keeps two workers from opening one at once.
 _opened: weakref.WeakValueDictionary[Path, Any] = weakref.WeakValueDictionary()
 _opening = threading.Lock()
+_CLOSING_SECONDS = 1.0
 
 
 def is_environment(instance: Any) -> bool:
@@ -96,9 +98,23 @@ def _open(original: Any, path: Any, options: dict[str, Any]) -> Handle:
     with _opening:
         environment = _opened.get(place)
         if environment is None or not _is_open_with(environment, options):
-            environment = original(path, **options)
+            seconds = _CLOSING_SECONDS if environment is None else 0.0
+            environment = _open_when_closed(lambda: original(path, **options), seconds)
             _opened[place] = environment
         return Handle(environment)
+
+
+def _open_when_closed(opening: Callable[[], Any], seconds: float) -> Any:
+    """Waits for an environment that nothing refers to and another thread still closes, as a worker of the last epoch
+    may. One that stays open is lmdb's error."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            return opening()
+        except sys.modules["lmdb"].Error as error:
+            if "already open" not in str(error) or time.monotonic() >= deadline:
+                raise
+        time.sleep(0.001)
 
 
 def _is_open_with(environment: Any, options: dict[str, Any]) -> bool:

@@ -132,6 +132,16 @@ def test_other_flags_and_other_threads_get_lmdbs_own_answer(lmdb: Any, path: str
     kept.close()
 
 
+def test_a_worker_waits_for_an_environment_that_is_being_closed(lmdb: Any, path: str, exchange: LmdbExchange) -> None:
+    """Its weak reference is dead before lmdb has closed it: the last epoch's copies end beside the next one's."""
+    closing = lmdb.open(path, readonly=True, lock=False)
+    timer = threading.Timer(0.2, closing.close)
+    timer.start()
+    (handle,) = in_threads(lambda: lmdb.open(path, readonly=True, lock=False), 1)
+    timer.join()
+    assert handle.begin().get(b"a") == b"1"
+
+
 def test_an_environment_that_the_dataset_has_open_is_given_to_workers(
     lmdb: Any, path: str, exchange: LmdbExchange
 ) -> None:
