@@ -202,7 +202,7 @@ def add_batch(digest: Any, batch: Any) -> None:
 
 
 def _counts(loader: Any) -> dict[str, float]:
-    """Of fastload: images decoded, those of them that native code did, and how often the GIL was held."""
+    """Of fastload: images decoded, those of them that native code did, how often the GIL was held, what is advised."""
     stats: Any = loader.stats() if hasattr(loader, "stats") else None
     if stats is None or not hasattr(stats, "images_opened"):
         return {}
@@ -210,4 +210,5 @@ def _counts(loader: Any) -> dict[str, float]:
         "images_decoded": stats.images_opened + stats.samples_native + stats.samples_fallback,
         "images_decoded_natively": stats.images_native + stats.samples_native,
         "gil_held_share": stats.gil_held_share,
+        "recommends_processes": "workers='processes'" in loader.explain(),
     }

@@ -1,4 +1,5 @@
-"""Image data sets as users write them: torch's DataLoader against fastload's, on as many cores as workers.
+"""Image data sets as users write them: torch's DataLoader against fastload's with threads and with its
+workers="processes", on as many cores as workers.
 
     python -m benchmarks.user_datasets                            # every pattern, one worker on one core
     python -m benchmarks.user_datasets --patterns list-train dino --workers 2
@@ -13,12 +14,14 @@ and no figure of it. Then an epoch is timed.
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import os
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from tabulate import tabulate
@@ -26,7 +29,6 @@ from tabulate import tabulate
 from benchmarks._machine import describe_machine
 from benchmarks._sample_set import DEFAULT_FOLDER, ensure_sample_set
 from benchmarks._turns import (
-    LOADERS,
     BatchesDiffer,
     Figures,
     Rounds,
@@ -40,6 +42,8 @@ from benchmarks._turns import (
     write_record,
 )
 from benchmarks._user_datasets import PATTERNS, Files
+
+LOADERS = ("torch", "fastload", "processes")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -116,30 +120,35 @@ def format_table(found: Mapping[str, Rounds]) -> str:
     lines = []
     for name, rounds in found.items():
         images = PATTERNS[name].images_per_sample
-        theirs, ours = (images * medians(rounds[loader])["samples_per_second"] for loader in LOADERS)
-        share = _native_share(name, rounds)
-        lines.append((name, f"{theirs:.0f}", f"{ours:.0f}", _ratio(rounds), _cpu_ratio(rounds), share))
-    headers = ("pattern", "torch images/s", "fastload images/s", "ratio", "CPU time, ratio", "decoded natively")
+        theirs, ours = (images * medians(rounds[loader])["samples_per_second"] for loader in ("torch", "fastload"))
+        lines.append((name, f"{theirs:.0f}", f"{ours:.0f}", *_ratios(rounds), _native_share(name, rounds)))
+    headers = ("pattern", "torch images/s", "fastload images/s", *_RATIOS, "decoded natively")
     return str(tabulate(lines, headers=headers, tablefmt="pipe", disable_numparse=True))
 
 
 def format_page(found: Mapping[str, Rounds]) -> str:
-    """The table of docs/user-datasets.md. What is in a record was equal: otherwise there would be none."""
+    """A table of docs/user-datasets.md. What is in a record was equal: otherwise there would be none."""
     lines = [
-        (PATTERNS[name].what, "yes", _native_share(name, rounds), _ratio(rounds), _cpu_ratio(rounds))
-        for name, rounds in found.items()
+        (PATTERNS[name].what, "yes", _native_share(name, rounds), *_ratios(rounds)) for name, rounds in found.items()
     ]
-    headers = ("data set", "equal", "decoded natively", "images/s, times torch's", "CPU time, torch's by ours")
+    headers = ("data set", "equal", "decoded natively", *_RATIOS)
     return str(tabulate(lines, headers=headers, tablefmt="pipe", disable_numparse=True))
 
 
-def _ratio(rounds: Rounds) -> str:
-    return f"{median_ratio(rounds, 'fastload', 'samples_per_second'):.2f}x"
+_RATIOS = ("images/s, times torch's", "CPU time, torch's by ours", "GIL held", "with processes", "advice")
 
 
-def _cpu_ratio(rounds: Rounds) -> str:
-    """How many times fastload's CPU time per sample torch's is, over all processes."""
-    return f"{1 / median_ratio(rounds, 'fastload', 'cpu_ms_per_sample'):.2f}x"
+def _ratios(rounds: Rounds) -> tuple[str, ...]:
+    """What _RATIOS names."""
+    held = median(one["gil_held_share"] for one in rounds["fastload"])
+    advice = median(one["recommends_processes"] for one in rounds["fastload"])
+    cpu_ratio = f"{1 / median_ratio(rounds, 'fastload', 'cpu_ms_per_sample'):.2f}x"
+    processes = _ratio(rounds, "processes")
+    return _ratio(rounds), cpu_ratio, f"{held:.0%}", processes, "processes" if advice else "threads"
+
+
+def _ratio(rounds: Rounds, loader: str = "fastload") -> str:
+    return f"{median_ratio(rounds, loader, 'samples_per_second'):.2f}x"
 
 
 def _native_share(name: str, rounds: Rounds) -> str:
@@ -158,7 +167,11 @@ def _measure(options: argparse.Namespace) -> Figures:
     import fastload
 
     (name,) = options.patterns
-    loader_class: Any = torch.utils.data.DataLoader if options.child == "torch" else fastload.DataLoader
+    loader_class: Any = {
+        "torch": torch.utils.data.DataLoader,
+        "fastload": fastload.DataLoader,
+        "processes": functools.partial(fastload.DataLoader, workers="processes"),
+    }[options.child]
     pattern = PATTERNS[name]
     make = (pattern.make_for_torch or pattern.make) if options.child == "torch" else pattern.make
     dataset = make(Files(options.data, options.made, options.samples))

@@ -39,6 +39,7 @@ def test_both_loaders_give_the_same_batches_of_every_pattern(data: Path, tmp_pat
     theirs = measure((pattern.make_for_torch or pattern.make)(files), DataLoader, 4, 1)
     ours = measure(pattern.make(files), fastload.DataLoader, 4, 1)
     assert ours["sha256"] == theirs["sha256"]
+    assert not ours["recommends_processes"]  # too few batches to tell
     assert ours["images_decoded_natively"] == ours["images_decoded"]
     assert (ours["images_decoded"] > 0) == (name not in ("arrays", "cifar", "imread", "mnist"))
 
@@ -74,12 +75,13 @@ def test_a_pattern_whose_package_is_missing_is_skipped_and_says_so(
 
 
 def test_ratios_are_those_of_the_rounds_and_the_share_that_of_all_images() -> None:
-    def one(speed: float, cpu: float, **counts: int) -> dict[str, Any]:
+    def one(speed: float, cpu: float, **counts: float) -> dict[str, Any]:
         return {"samples_per_second": speed, "cpu_ms_per_sample": cpu, **counts}
 
     theirs = [one(100, 8), one(50, 16)]
-    counts = {"images_decoded": 10, "images_decoded_natively": 5}
-    table = user_datasets.format_table({"clip": {"torch": theirs, "fastload": [one(300, 2, **counts)] * 2}})
+    counts = {"images_decoded": 10, "images_decoded_natively": 5, "gil_held_share": 0.7, "recommends_processes": True}
+    rounds = {"torch": theirs, "fastload": [one(300, 2, **counts)] * 2, "processes": [one(400, 1)] * 2}
+    table = user_datasets.format_table({"clip": rounds})
     # Sixteen images a sample; ratios 3 and 6 in the two rounds.
     assert [cell.strip() for cell in table.splitlines()[-1].split("|")[1:-1]] == [
         "clip",
@@ -87,6 +89,9 @@ def test_ratios_are_those_of_the_rounds_and_the_share_that_of_all_images() -> No
         "4800",
         "4.50x",
         "5.33x",
+        "70%",
+        "6.00x",
+        "processes",
         "50%",
     ]
 
