@@ -39,7 +39,7 @@ class _Counting(dataloader._BaseDataLoaderIter):
 
     def _reset(self, loader: DataLoader[Any], first_iter: bool = False) -> None:
         self._clock.begin_epoch()
-        super()._reset(loader, first_iter)  # type: ignore[misc]
+        super()._reset(loader, first_iter)
 
     def _next_index(self) -> Any:
         index = super()._next_index()  # type: ignore[no-untyped-call]

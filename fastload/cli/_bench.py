@@ -13,6 +13,7 @@ from torch.utils.data import IterDataPipe, MapDataPipe
 from fastload._benchmark import BenchmarkResult, benchmark
 from fastload._display._table import Table
 from fastload._display._units import counted, in_percent, in_seconds
+from fastload._loader._twins import fastload_twin, torch_twin
 from fastload._process._config import TorchDataLoader
 from fastload._process._processors import num_auto_workers
 from fastload._verify import VerifyReport
@@ -20,7 +21,6 @@ from fastload.cli._console import Progress, say, show
 from fastload.cli._errors import DIFFERENT, FINE, LoaderFailedError, UsageError, one_line
 from fastload.cli._folder_loader import loader_of_folder
 from fastload.cli._targets import loader_of
-from fastload.cli._twins import fastload_twin, torch_twin
 from fastload.cli._verify import compare
 
 _DESCRIPTION = """Compares the batches of torch's DataLoader and of fastload's, and measures both in turns. Of a folder
