@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fastload._display._units import in_bytes, in_percent, in_seconds
@@ -27,8 +27,8 @@ _MEMORY_SHARE = 0.25
 _BUSY_ELSEWHERE = 0.2
 _SAMPLER_SHARE = 0.3
 _POOL_SHARE = 0.2
-_MOST_THREADS = 64
-_WAITING = 0.6  # a thread that waits uses less of a processor
+_MOST_WORKERS = 64
+_WAITING = 0.6  # a thread that waits uses less of the processor's time
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Finding:
         sentence: What limits, and by how much.
         change: What to do about it; "" where nothing about the loader helps.
         arguments: Of the loader, with the change; None where it cannot be tried by arguments.
-        predicted: Samples/s with the change; None where nobody knows.
+        predicted: Samples/s with the change; None where nobody knows, or where it takes a measurement to tell.
     """
 
     cause: str
@@ -87,7 +87,7 @@ def find_cause(facts: Facts) -> Finding:
         finding = look(facts)
         if finding is not None:
             return finding
-    rate, best = facts.rate, facts.limits.of_threads(max(1, facts.now.num_workers))
+    rate, best = facts.rate, facts.limits.of_workers(max(1, facts.now.num_workers))
     return Finding("nothing", f"Nothing stands out: {rate:,.0f} of about {best:,.0f} samples/s that are possible here.")
 
 
@@ -128,8 +128,8 @@ def _sampler(facts: Facts) -> Finding | None:
 
 def _gil(facts: Facts) -> Finding | None:
     limits, number = facts.limits, max(2, facts.now.num_workers)
-    predicted = limits.of_worker_processes(number)
-    if predicted < _WORTH_A_CHANGE * facts.rate or limits.of_gil > min(limits.of_processors, limits.of_step):
+    without_gil = replace(limits, of_gil=float("inf")).of_workers(number)
+    if without_gil < _WORTH_A_CHANGE * facts.rate or limits.of_gil > without_gil:
         return None
     python = max(("collate", "tail", "dataset"), key=lambda stage: facts.now.share_of(stage))
     share = in_percent(facts.now.share_of(python), 1)
@@ -139,22 +139,21 @@ def _gil(facts: Facts) -> Finding | None:
         f"{_STAGES[python]} takes {share} of theirs.",
         f"workers='processes', num_workers={number}",
         {"workers": "processes", "num_workers": number},
-        predicted,
     )
 
 
 def _workers(facts: Facts) -> Finding | None:
     limits = facts.limits
-    number = limits.enough_threads(_MOST_THREADS)
-    predicted = limits.of_threads(number)
+    number = limits.enough_workers(_MOST_WORKERS)
+    predicted = limits.of_workers(number)
     if number <= facts.now.num_workers or predicted < _WORTH_A_CHANGE * facts.rate:
         return None
     one = facts.one
-    waits = one.cpu_seconds * limits.of_one < _WAITING
+    waits = one.cpu_seconds < _WAITING * one.thread_seconds
     cause, what = "too few workers", "each keeps one processor busy"
     if one.share_of("collate") >= _LARGE_SHARE:
         cause, what = "collate_fn", f"collate_fn takes {in_percent(one.share_of('collate'), 1)} of their time"
-    elif waits and one.share_of("read") >= _LARGE_SHARE:
+    elif limits.waits_for_files:
         cause, what = "storage", f"reading a file takes {in_seconds(one.stage_seconds['read'])}, most of their time"
     elif waits and one.share_of("dataset") >= _LARGE_SHARE:
         cause = "data set waits"

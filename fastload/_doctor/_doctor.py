@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import itertools
 import time
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -19,7 +20,7 @@ from fastload._doctor._pools import find_pools, pools_of_one_thread
 from fastload._doctor._report import DoctorReport
 from fastload._doctor._step import measured_step_seconds
 from fastload._doctor._storage import examine_storage
-from fastload._doctor._timeline import Timeline, take_timeline
+from fastload._doctor._timeline import take_timeline
 from fastload._loader._loader import DataLoader
 from fastload._loader._twins import fastload_twin
 from fastload._process._config import TorchDataLoader
@@ -111,14 +112,14 @@ class _Examination:
         is_python = now.workers != "processes" and not explanation.is_native
         several = (now if now.num_workers > 1 else self._measured_with_workers(2)) if is_python else None
         processors = max(machine.processors - now.busy_elsewhere, machine.processors / 2)
-        limits = find_limits(one, several, processors, self._step_seconds, timeline.batch_bytes)
+        limits = find_limits(one, several, processors, self._step_seconds)
         advice = tuple(row.what for row in explanation.rows if row.stage == "to change")
         facts = Facts(
             *(now, one, limits, self._step_seconds, self._sampler_seconds(), explanation.is_native, advice),
             pools=find_pools(),
         )
         before = now if not self._step_seconds else self._measured("with training steps", self._twin, with_step=True)
-        finding, after = self._tried(find_cause(facts), processors, timeline)
+        finding, after = self._tried(find_cause(facts), processors)
         return DoctorReport(
             loader=repr(self._twin),
             step_seconds=self._step_seconds,
@@ -132,18 +133,19 @@ class _Examination:
             timeline=timeline,
         )
 
-    def _tried(self, finding: Finding, processors: float, timeline: Timeline) -> tuple[Finding, Measured | None]:
+    def _tried(self, finding: Finding, processors: float) -> tuple[Finding, Measured | None]:
         """The finding, and a measurement with its change where that can be made here."""
-        if finding.arguments is not None:
-            changed = self._with(**finding.arguments)
-            return finding, self._measured(f"with {finding.change}", changed, with_step=True)
-        if finding.cause != "library threads" or not finding.change:
+        if finding.arguments is None and (finding.cause != "library threads" or not finding.change):
             return finding, None
-        with pools_of_one_thread():
-            one = self._measured_with_workers(1)
-            limits = find_limits(one, None, processors, self._step_seconds, timeline.batch_bytes)
-            finding = dataclasses.replace(finding, predicted=limits.of_threads(self._loader.num_workers))
-            return finding, self._measured(f"with {finding.change}", self._twin, with_step=True)
+        arguments = finding.arguments or {}
+        with contextlib.nullcontext() if arguments else pools_of_one_thread():
+            if finding.predicted is None:
+                one = self._measured("one worker with the change", self._with(**{**arguments, "num_workers": 1}))
+                number = arguments.get("num_workers", self._loader.num_workers)
+                limits = find_limits(one, None, processors, self._step_seconds)
+                finding = dataclasses.replace(finding, predicted=limits.of_workers(number))
+            changed = self._with(**arguments)
+            return finding, self._measured(f"with {finding.change}", changed, with_step=True)
 
     def _measured(self, what: str, loader: DataLoader[Any], *, with_step: bool = False) -> Measured:
         self._say(f"measuring {what}")
@@ -159,7 +161,9 @@ class _Examination:
             settings = self._loader._settings
             names = ("device", "device_prefetch", "device_transform")
             changes = {**{name: getattr(settings, name) for name in names}, **changes}
-        return fastload_twin(self._loader, **changes)
+        with warnings.catch_warnings():  # of more threads than processors, which may be what is proposed
+            warnings.simplefilter("ignore")
+            return fastload_twin(self._loader, **changes)
 
     def _sampler_seconds(self) -> float:
         """To draw the indices of a batch, of a sampler that is not torch's: torch's are drawn in bulk."""

@@ -3,8 +3,8 @@
 Note [limits]
 One worker alone gives r samples/s and costs c seconds of CPU time for each. So n threads give at most n * r, and p
 processors at most p / c, whatever the number of threads. Threads that run Python take turns with the GIL: where n of
-them gave clearly less than either, and found the GIL held, what they gave is what the GIL allows. Worker processes have
-one each, but send their batches through shared memory: a copy there, and one out of the worker's cache.
+them gave clearly less than either, and found the GIL held, what they gave is what the GIL allows. Where native code
+waits for files, it reads several at a time, and what n threads give grows with their number.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 from fastload._doctor._measure import Measured
 
-_BUSY_GIL_SHARE = 0.4
+_BUSY_GIL_SHARE = 0.25
 _CLEARLY_LESS = 0.8
-_SHARED_MEMORY_BYTES_PER_SECOND = 1e9
+_READ_SHARE = 0.5
 
 
 @dataclass(frozen=True)
@@ -24,35 +24,33 @@ class Limits:
 
     Attributes:
         of_one: Of one worker alone.
-        of_processors: Of all processors, whatever the number of threads.
-        of_gil: Of threads that take turns with the GIL; infinite where they do not.
-        of_processes: Of all processors, with the costs of worker processes.
+        of_processors: Of all processors, whatever the number of workers.
+        of_gil: Of threads that take turns with the GIL; infinite where they do not, and of processes.
         of_step: Of the training steps; infinite where the step is not known.
+        waits_for_files: Whether native code does, most of the time.
     """
 
     of_one: float
     of_processors: float
     of_gil: float
-    of_processes: float
     of_step: float
+    waits_for_files: bool = False
 
-    def of_threads(self, number: int) -> float:
-        """Of so many threads, with the training steps."""
-        return min(number * self.of_one, self.of_processors, self.of_gil, self.of_step)
+    def of_workers(self, number: int) -> float:
+        """Of so many workers, with the training steps."""
+        return min(self._without_limits(number), self.of_processors, self.of_gil, self.of_step)
 
-    def of_worker_processes(self, number: int) -> float:
-        """Of so many worker processes, with the training steps."""
-        return min(number * self.of_one, self.of_processes, self.of_step)
-
-    def enough_threads(self, most: int) -> int:
-        """The fewest threads that reach the next limit; `most` where none does."""
+    def enough_workers(self, most: int) -> int:
+        """The fewest workers that reach the next limit; `most` where none does."""
         goal = min(self.of_processors, self.of_gil, self.of_step)
-        return next((number for number in range(1, most) if number * self.of_one >= goal), most)
+        return next((number for number in range(1, most) if self._without_limits(number) >= goal), most)
+
+    def _without_limits(self, number: int) -> float:
+        share = _reads_at_a_time(number) / _reads_at_a_time(1) if self.waits_for_files else number
+        return self.of_one * share
 
 
-def find_limits(
-    one: Measured, several: Measured | None, processors: float, step_seconds: float | None, batch_bytes: int
-) -> Limits:
+def find_limits(one: Measured, several: Measured | None, processors: float, step_seconds: float | None) -> Limits:
     """The limits, from measurements without a training step.
 
     Args:
@@ -60,20 +58,22 @@ def find_limits(
         several: Of two threads or more; None where the loader has none of Python's.
         processors: Worth of time that there is.
         step_seconds: Of a training step; None where nobody knows.
-        batch_bytes: Memory of a batch.
     """
-    samples = one.samples_per_batch
     of_processors = processors / one.cpu_seconds
     of_gil = float("inf")
     if several is not None and several.gil_held_share >= _BUSY_GIL_SHARE:
         without_gil = min(several.num_workers * one.samples_per_second, of_processors)
         if several.samples_per_second < _CLEARLY_LESS * without_gil:
             of_gil = several.samples_per_second
-    sending = 2 * batch_bytes / samples / _SHARED_MEMORY_BYTES_PER_SECOND
     return Limits(
         of_one=one.samples_per_second,
         of_processors=of_processors,
         of_gil=of_gil,
-        of_processes=processors / (one.cpu_seconds + sending),
-        of_step=samples / step_seconds if step_seconds else float("inf"),
+        of_step=one.samples_per_batch / step_seconds if step_seconds else float("inf"),
+        waits_for_files=one.share_of("read") >= _READ_SHARE,
     )
+
+
+def _reads_at_a_time(num_threads: int) -> float:
+    """By readers, as count_readers() of csrc/engine/engine.cpp has it, and by the threads themselves in between."""
+    return min(max(2 * num_threads, 4), 32) + num_threads / 2

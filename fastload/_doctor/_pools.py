@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
-import sys
 from collections.abc import Iterator
-from typing import Any
+
+from fastload._opencv import num_pool_threads, set_num_pool_threads
 
 # As threadpoolctl names them, and what users write.
 _VARIABLES = {"openblas": "OPENBLAS_NUM_THREADS=1", "mkl": "MKL_NUM_THREADS=1", "openmp": "OMP_NUM_THREADS=1"}
@@ -15,8 +15,7 @@ _VARIABLES = {"openblas": "OPENBLAS_NUM_THREADS=1", "mkl": "MKL_NUM_THREADS=1", 
 def find_pools() -> dict[str, str]:
     """Those of more than one thread: library -> what makes them one. BLAS and OpenMP need threadpoolctl to be found."""
     found = {}
-    cv2: Any = sys.modules.get("cv2")
-    if cv2 is not None and cv2.getNumThreads() > 1:
+    if num_pool_threads() > 1:
         found["OpenCV"] = "cv2.setNumThreads(1)"
     if importlib.util.find_spec("threadpoolctl") is not None:
         import threadpoolctl  # type: ignore[import-untyped]
@@ -32,10 +31,8 @@ def find_pools() -> dict[str, str]:
 def pools_of_one_thread() -> Iterator[None]:
     """In it those of `find_pools` have one thread."""
     with contextlib.ExitStack() as stack:
-        cv2: Any = sys.modules.get("cv2")
-        if cv2 is not None:
-            stack.callback(cv2.setNumThreads, cv2.getNumThreads())
-            cv2.setNumThreads(1)
+        stack.callback(set_num_pool_threads, num_pool_threads())
+        set_num_pool_threads(1)
         if importlib.util.find_spec("threadpoolctl") is not None:
             import threadpoolctl
 

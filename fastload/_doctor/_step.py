@@ -28,7 +28,7 @@ def measured_step_seconds(loader: DataLoader[Any], train_step: Callable[[Any], o
     batches = list(itertools.islice(loader, _NUM_BATCHES))
     loader.close()
     if not batches:
-        raise ValueError("the loader gives no batch, so there is no step to measure")
+        raise ValueError("the loader gives no batch, so there is nothing to measure")
     times: list[float] = []
     deadline = time.perf_counter() + _SECONDS
     for number, batch in enumerate(itertools.cycle(batches)):

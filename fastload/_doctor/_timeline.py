@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from torch.utils._pytree import tree_leaves
-
 from fastload._loader._loader import DataLoader
 
 _LOOK_SECONDS = 0.002
@@ -46,17 +44,13 @@ class Timeline:
 
     Attributes:
         batches: Their times, in order.
-        batch_bytes: Memory of the tensors of the first one.
     """
 
     batches: tuple[TimelineBatch, ...]
-    batch_bytes: int
 
     @property
     def stalls(self) -> tuple[int, ...]:
         """Numbers of the batches that the consumer waited for: a tenth of the mean time between two, or longer."""
-        if not self.batches:
-            return ()
         enough = _STALL_SHARE * self.batches[-1].given / len(self.batches)
         return tuple(number for number, batch in enumerate(self.batches) if batch.wait >= enough)
 
@@ -120,29 +114,28 @@ def take_timeline(loader: DataLoader[Any], count: int, seconds: float, step_seco
         step_seconds: After each batch.
 
     Raises:
-        Exception: What the loader raises.
+        ValueError: It gives no batch.
+        Exception: What it raises.
     """
     begin = time.perf_counter()
     watch = _Watch(loader, begin)
     times: list[tuple[float, float]] = []
-    batch_bytes = 0
     iterator = iter(loader)
     with watch:
         while len(times) < count and time.perf_counter() - begin < seconds:
             wanted = time.perf_counter() - begin
             try:
-                batch = next(iterator)
+                next(iterator)
             except StopIteration:
                 break
             times.append((wanted, time.perf_counter() - begin))
-            if len(times) == 1:
-                batch_bytes = sum(getattr(leaf, "nbytes", 0) for leaf in tree_leaves(batch))
-            del batch
             time.sleep(step_seconds)
     del iterator
     loader.close()
+    if not times:
+        raise ValueError(f"the loader gives no batch, so there is nothing to measure: {loader!r}")
     batches = tuple(watch.of(number, wanted, given) for number, (wanted, given) in enumerate(times))
-    return Timeline(batches, batch_bytes)
+    return Timeline(batches)
 
 
 class _Watch:

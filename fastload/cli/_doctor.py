@@ -14,7 +14,7 @@ from fastload._doctor._report import DoctorReport
 from fastload._stats import LoaderStats
 from fastload.cli._console import Progress, show
 from fastload.cli._errors import FINE, LoaderFailedError, UsageError, one_line
-from fastload.cli._targets import function_of, loader_of
+from fastload.cli._targets import function_of, measurable_loader_of
 
 _DESCRIPTION = """Measures the machine, the files and a loader in parts, says in one sentence what limits, by how much,
 and what to change, and measures the loader again with that change. It takes less than a minute. Without a training step
@@ -56,7 +56,7 @@ def _run(options: argparse.Namespace) -> int:
     for path in options.timeline:
         if path.suffix not in (".png", ".html"):
             raise UsageError(f"--timeline must end in .png or .html, got {str(path)!r}")
-    loader = loader_of(options.loader)
+    loader = measurable_loader_of(options.loader)
     train_step: Callable[[Any], object] | None = None
     if options.train_step is not None:
         train_step = function_of(options.train_step)

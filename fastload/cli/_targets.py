@@ -10,6 +10,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from torch.utils.data import IterDataPipe, MapDataPipe
+
 from fastload._process._config import TorchDataLoader
 from fastload.cli._console import Progress
 from fastload.cli._errors import UsageError, one_line
@@ -32,6 +34,18 @@ def loader_of(target: str) -> TorchDataLoader[Any]:
     if not isinstance(found, TorchDataLoader):
         raise UsageError(f"{target} is a {type(found).__name__}, not a DataLoader or a function that returns one")
     return found
+
+
+def measurable_loader_of(target: str) -> TorchDataLoader[Any]:
+    """As `loader_of`.
+
+    Raises:
+        UsageError: as there, or fastload leaves it to torch as it is.
+    """
+    loader = loader_of(target)
+    if isinstance(loader.dataset, (IterDataPipe, MapDataPipe)):
+        raise UsageError(f"{target} loads a DataPipe, which fastload leaves to torch: there is nothing to measure")
+    return loader
 
 
 def function_of(target: str) -> Callable[..., Any]:
