@@ -1,6 +1,7 @@
 """A drop-in for torch.utils.data.DataLoader that reads, decodes and transforms in native threads."""
 
 from fastload._benchmark import BenchmarkResult, benchmark
+from fastload._doctor import DoctorReport, doctor
 from fastload._errors import DeviceError, FastloadError, ForkedProcessError, LoaderClosedError, SampleError
 from fastload._images._opener import register_opener, unregister_opener
 from fastload._loader._loader import DataLoader
@@ -21,6 +22,7 @@ __all__ = [
     "BuildInfo",
     "DataLoader",
     "DeviceError",
+    "DoctorReport",
     "FastloadError",
     "ForkedProcessError",
     "ImageFiles",
@@ -37,6 +39,7 @@ __all__ = [
     "benchmark",
     "build_info",
     "decode_image",
+    "doctor",
     "imread",
     "patch_torch",
     "per_thread",

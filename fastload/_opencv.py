@@ -8,6 +8,7 @@ import functools
 import importlib
 import os
 import stat
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -151,3 +152,16 @@ def _plan(steps: list[_native.Step], is_bgr: bool) -> _native.TransformPlan:
         allow_variable_size=True,
         bgr=is_bgr,
     )
+
+
+def num_pool_threads() -> int:
+    """Threads that OpenCV's functions share their work among; 0 where nothing has imported OpenCV."""
+    cv2: Any = sys.modules.get("cv2")
+    return 0 if cv2 is None else int(cv2.getNumThreads())
+
+
+def set_num_pool_threads(number: int) -> None:
+    """Changes that, where something has imported OpenCV."""
+    cv2: Any = sys.modules.get("cv2")
+    if cv2 is not None:
+        cv2.setNumThreads(number)

@@ -50,6 +50,8 @@ class LoaderStats(Shown):
             iterator does, with worker processes or without, is not timed.
         consumer_wait_seconds: Time that next() took to give the batches delivered; without workers it makes them. High:
             loading is the bottleneck.
+        consumer_busy_seconds: Time from batches given to the next ones asked for: that of your training steps, where
+            nothing else is done between.
         wait_counts: Batches by the time that next() took to give them: lower end of an interval in ns -> batches. A
             power of two has 16 intervals, so that times read from it are within 3.2 % of the true ones.
         worker_wait_seconds: Time the threads waited for work, summed over them. High: the consumer is the bottleneck.
@@ -87,6 +89,7 @@ class LoaderStats(Shown):
     image_fallback_reasons: Mapping[str, int] = field(default_factory=dict)
     stage_seconds: Mapping[str, float] = field(default_factory=dict)
     consumer_wait_seconds: float = 0.0
+    consumer_busy_seconds: float = 0.0
     wait_counts: Mapping[int, int] = field(default_factory=dict)
     worker_wait_seconds: float = 0.0
     bytes_held: int = 0
@@ -147,6 +150,11 @@ class LoaderStats(Shown):
         5 ms at most (`sys.getswitchinterval()`) for each thread that computes in Python.
         """
         return self.gil_wait_seconds / self.gil_checks if self.gil_checks else 0.0
+
+    @property
+    def mean_step_seconds(self) -> float:
+        """Time between a batch and the next request, on average: a training step; 0.0 where there was no batch."""
+        return self.consumer_busy_seconds / self.batches_delivered if self.batches_delivered else 0.0
 
     @property
     def wait_p50_seconds(self) -> float:

@@ -10,7 +10,7 @@ from fastload._display._units import counted, in_bytes, in_percent, in_seconds
 _Row = tuple[str, ...]
 # Where one side waited so many times as long as the other, the other is what limits.
 _CLEARLY = 2.0
-_MOST_STAGES = 7  # with all other rows 25 lines
+_MOST_STAGES = 6  # with all other rows 25 lines
 
 
 def rows_of_stats(stats: Any) -> list[_Row]:
@@ -65,6 +65,9 @@ def _waits(stats: Any) -> Iterator[_Row]:
         )
         note = f"p50 {p50}, p99 {p99}, longest {longest}"
         yield "waits", "you, for batches", in_seconds(stats.consumer_wait_seconds), "", note
+    if stats.consumer_busy_seconds:
+        note = f"{in_seconds(stats.mean_step_seconds)} a batch"
+        yield "waits", "between batches", in_seconds(stats.consumer_busy_seconds), "", note
     if stats.worker_wait_seconds:
         yield "waits", "threads, for work", in_seconds(stats.worker_wait_seconds), "", _what_limits(stats)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import operator
 import threading
-import time
 from abc import abstractmethod
 from contextlib import AbstractContextManager
 from typing import Any
@@ -15,7 +14,7 @@ from torch.utils.data.dataloader import _BaseDataLoaderIter, _DatasetKind
 from fastload import _native
 from fastload._delivery._hand_over import Delivery
 from fastload._process._interrupts import is_interrupt
-from fastload._process._waits import WaitHistogram
+from fastload._process._waits import ConsumerClock
 
 
 class BaseIterator(_BaseDataLoaderIter):
@@ -37,7 +36,7 @@ class BaseIterator(_BaseDataLoaderIter):
     def __init__(self, loader: Any, delivery: Delivery) -> None:
         super().__init__(loader)
         self._delivery = delivery
-        self._waits: WaitHistogram = loader._fastload.waits
+        self._clock = ConsumerClock(loader._fastload.waits)
         self._hand: list[Any] = []  # the batch that is handed out next, once it is all that the user gets
         self._num_before = 0  # so many were handed out before it
         # Two threads may share an iterator: each batch goes to one of them. Re-entrant, to know its owner.
@@ -58,9 +57,13 @@ class BaseIterator(_BaseDataLoaderIter):
 
         Called again after an interrupt, it goes on.
         """
-        begin = time.perf_counter_ns()
+        self._clock.ask()
         self._bring_next()
-        self._waits.add(time.perf_counter_ns() - begin)
+        self._clock.give()
+
+    def _reset(self, loader: Any, first_iter: bool = False) -> None:
+        self._clock.begin_epoch()
+        super()._reset(loader, first_iter)
 
     def _bring_next(self) -> None:
         self._check()

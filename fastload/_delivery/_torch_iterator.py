@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 from torch.utils.data import DataLoader, dataloader
 
 from fastload._delivery._hand_over import Delivery
-from fastload._process._waits import WaitHistogram
+from fastload._process._waits import ConsumerClock
 
 
 class TorchCounters:
@@ -29,14 +28,18 @@ class _Counting(dataloader._BaseDataLoaderIter):
     def __init__(self, loader: DataLoader[Any], counters: TorchCounters, delivery: Delivery) -> None:
         self._counters = counters
         self._delivery = delivery
-        self._waits: WaitHistogram = loader._fastload.waits  # type: ignore[attr-defined]
+        self._clock = ConsumerClock(loader._fastload.waits)  # type: ignore[attr-defined]
         super().__init__(loader)
 
     def __next__(self) -> Any:
-        begin = time.perf_counter_ns()
+        self._clock.ask()
         batch = super().__next__()
-        self._waits.add(time.perf_counter_ns() - begin)
+        self._clock.give()
         return batch
+
+    def _reset(self, loader: DataLoader[Any], first_iter: bool = False) -> None:
+        self._clock.begin_epoch()
+        super()._reset(loader, first_iter)
 
     def _next_index(self) -> Any:
         index = super()._next_index()  # type: ignore[no-untyped-call]

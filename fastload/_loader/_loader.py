@@ -558,7 +558,8 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         elif self.num_workers > available:
             warnings.warn(
                 f"This DataLoader will use {self.num_workers} worker threads, more than the {available} processors "
-                "this process may run on. More threads than processors do not load faster; lower num_workers.",
+                "this process may run on. More load faster only where they wait for files or a network; else lower "
+                "num_workers.",
                 stacklevel=2,
             )
 

@@ -15,17 +15,23 @@ def num_available() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def num_auto_workers(root: Path = Path("/")) -> int:
-    """Threads that load without taking processors from others: at least 1.
+def processor_quota(root: Path = Path("/")) -> float:
+    """Processors' worth of time that this process gets at most, for example 1.5.
 
-    The fewest that affinity and the quotas of the control groups of this process (version 1 or 2, and all above it)
-    allow, shared among the ranks of this machine as torchrun counts them.
+    By affinity, and by the quotas of the control groups of this process (version 1 or 2, and all above it).
 
     Args:
         root: Of the file system; tests have one of their own.
     """
-    processors = min([num_available(), *(math.floor(quota) for quota in _quotas(root))])
-    return max(1, processors // _config.num_local_ranks())
+    return min([num_available(), *_quotas(root)])
+
+
+def num_auto_workers(root: Path = Path("/")) -> int:
+    """Threads that load without taking processors from others: at least 1.
+
+    As many as the quota allows, shared among the ranks of this machine as torchrun counts them.
+    """
+    return max(1, math.floor(processor_quota(root)) // _config.num_local_ranks())
 
 
 def _quotas(root: Path) -> Iterator[float]:

@@ -1,4 +1,4 @@
-"""How long the consumer of a loader waited for each of its batches, as a histogram.
+"""How long the consumer of a loader waited for each of its batches, as a histogram, and how long it was busy between.
 
 Note [wait intervals]
 A power of two of nanoseconds is divided into 16 intervals of equal width, each known by its lower end, so that a wait
@@ -8,6 +8,7 @@ middle of an interval, is within 1/32 of the wait itself.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -42,21 +43,55 @@ def quantile_seconds(counts: Mapping[int, int], share: float) -> float:
 
 
 class WaitHistogram(Locked):
-    """The waits of a loader's consumers, since it was made. Thread-safe; adding one takes well below 1 us."""
+    """The times of a loader's consumers, since it was made. Thread-safe; adding one takes well below 1 us."""
 
     def __init__(self) -> None:
         super().__init__()
         self._counts: dict[int, int] = {}
-        self._total_nanoseconds = 0
+        self._waited_nanoseconds = 0
+        self._busy_nanoseconds = 0
 
     def add(self, nanoseconds: int) -> None:
-        """Counts one batch."""
+        """Counts one batch that was waited for so long."""
         interval = interval_of(nanoseconds)
         with self._lock:
             self._counts[interval] = self._counts.get(interval, 0) + 1
-            self._total_nanoseconds += nanoseconds
+            self._waited_nanoseconds += nanoseconds
+
+    def add_busy(self, nanoseconds: int) -> None:
+        """Adds the time between a batch that was given and the next one that was asked for."""
+        with self._lock:
+            self._busy_nanoseconds += nanoseconds
 
     def stats(self) -> dict[str, Any]:
         """By the names of LoaderStats."""
         with self._lock:
-            return {"wait_counts": dict(self._counts), "consumer_wait_seconds": self._total_nanoseconds / 1e9}
+            return {
+                "wait_counts": dict(self._counts),
+                "consumer_wait_seconds": self._waited_nanoseconds / 1e9,
+                "consumer_busy_seconds": self._busy_nanoseconds / 1e9,
+            }
+
+
+class ConsumerClock:
+    """Of one iterator: tells its loader's histogram when batches are asked for and given."""
+
+    def __init__(self, waits: WaitHistogram) -> None:
+        self._waits = waits
+        self._asked = 0
+        self._given: int | None = None
+
+    def begin_epoch(self) -> None:
+        """What passes before an epoch's first batch is asked for is not between two batches."""
+        self._given = None
+
+    def ask(self) -> None:
+        """Called again after an interrupt, it begins the wait again."""
+        self._asked = time.perf_counter_ns()
+        given, self._given = self._given, None
+        if given is not None:
+            self._waits.add_busy(self._asked - given)
+
+    def give(self) -> None:
+        self._given = time.perf_counter_ns()
+        self._waits.add(self._given - self._asked)

@@ -8,19 +8,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from torch.utils.data import IterDataPipe, MapDataPipe
-
 from fastload._benchmark import BenchmarkResult, benchmark
 from fastload._display._table import Table
 from fastload._display._units import counted, in_percent, in_seconds
+from fastload._loader._twins import fastload_twin, torch_twin
 from fastload._process._config import TorchDataLoader
 from fastload._process._processors import num_auto_workers
 from fastload._verify import VerifyReport
 from fastload.cli._console import Progress, say, show
 from fastload.cli._errors import DIFFERENT, FINE, LoaderFailedError, UsageError, one_line
 from fastload.cli._folder_loader import loader_of_folder
-from fastload.cli._targets import loader_of
-from fastload.cli._twins import fastload_twin, torch_twin
+from fastload.cli._targets import measurable_loader_of
 from fastload.cli._verify import compare
 
 _DESCRIPTION = """Compares the batches of torch's DataLoader and of fastload's, and measures both in turns. Of a folder
@@ -83,10 +81,7 @@ def _loader(options: argparse.Namespace) -> TorchDataLoader[Any]:
         raise UsageError(f"{target!r} is neither a folder nor of the form script.py:name or package.module:name")
     if options.batch_size is not None or options.workers is not None:
         raise UsageError("--batch-size and --workers are of a folder's loader: set them where your loader is made")
-    loader = loader_of(target)
-    if isinstance(loader.dataset, (IterDataPipe, MapDataPipe)):
-        raise UsageError(f"{target} loads a DataPipe, which fastload leaves to torch: there is nothing to measure")
-    return loader
+    return measurable_loader_of(target)
 
 
 def _measured(loaders: dict[str, TorchDataLoader[Any]], seconds: float) -> dict[str, list[BenchmarkResult]]:

@@ -7,10 +7,10 @@ import json
 from typing import Any
 
 from fastload._loader._loader import DataLoader
+from fastload._loader._twins import fastload_twin
 from fastload.cli._console import Progress, say
 from fastload.cli._errors import LoaderFailedError, one_line
 from fastload.cli._targets import loader_of
-from fastload.cli._twins import fastload_twin
 
 _DESCRIPTION = """Says, stage by stage, what of a loader is native and, where it is not, why and what to change. Of a
 loader of torch's it says how fastload.DataLoader would load it with the same arguments."""

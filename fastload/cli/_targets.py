@@ -5,9 +5,12 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+from torch.utils.data import IterDataPipe, MapDataPipe
 
 from fastload._process._config import TorchDataLoader
 from fastload.cli._console import Progress
@@ -23,24 +26,50 @@ def loader_of(target: str) -> TorchDataLoader[Any]:
     Raises:
         UsageError: there is no such thing, importing or calling it fails, or it is no loader.
     """
+    source, _, _ = target.rpartition(":")
+    with Progress(f"importing {source}"):
+        found = _object_of(target)
+        if not isinstance(found, TorchDataLoader) and callable(found):
+            found = _guarded(f"{target}()", found)
+    if not isinstance(found, TorchDataLoader):
+        raise UsageError(f"{target} is a {type(found).__name__}, not a DataLoader or a function that returns one")
+    return found
+
+
+def measurable_loader_of(target: str) -> TorchDataLoader[Any]:
+    """As `loader_of`.
+
+    Raises:
+        UsageError: as there, or fastload leaves it to torch as it is.
+    """
+    loader = loader_of(target)
+    if isinstance(loader.dataset, (IterDataPipe, MapDataPipe)):
+        raise UsageError(f"{target} loads a DataPipe, which fastload leaves to torch: there is nothing to measure")
+    return loader
+
+
+def function_of(target: str) -> Callable[..., Any]:
+    """The function that `target` names.
+
+    Raises:
+        UsageError: there is no such thing, importing it fails, or it cannot be called.
+    """
+    found = _object_of(target)
+    if not callable(found):
+        raise UsageError(f"{target} is a {type(found).__name__}, not a function")
+    return found  # type: ignore[no-any-return]
+
+
+def _object_of(target: str) -> Any:
     source, _, name = target.rpartition(":")
     if not source or not name:
         raise UsageError(f"{target!r} is not of the form script.py:name or package.module:name")
-    with Progress(f"importing {source}"):
-        return _found(target, source, name)
-
-
-def _found(target: str, source: str, name: str) -> TorchDataLoader[Any]:
     module = _guarded(f"importing {source}", _import, source)
-    found = module
+    found: Any = module
     for part in name.split("."):
         if not hasattr(found, part):
             raise UsageError(f"{source} has no {name!r}{_loaders_in(module)}")
         found = getattr(found, part)
-    if not isinstance(found, TorchDataLoader) and callable(found):
-        found = _guarded(f"{target}()", found)
-    if not isinstance(found, TorchDataLoader):
-        raise UsageError(f"{target} is a {type(found).__name__}, not a DataLoader or a function that returns one")
     return found
 
 

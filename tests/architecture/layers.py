@@ -52,9 +52,10 @@ PYTHON_LEVELS = {
     "_benchmark": 7,
     "_patch": 7,
     "_verify": 7,
-    "cli": 8,
-    "__init__": 9,
-    "__main__": 9,
+    "_doctor": 8,
+    "cli": 9,
+    "__init__": 10,
+    "__main__": 10,
 }
 # In a folder that has no row modules may use each other, but not in a circle.
 LEVELS = {

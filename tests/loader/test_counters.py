@@ -143,3 +143,23 @@ def test_a_batch_that_comes_late_is_the_longest_wait() -> None:
     stats = loader.stats()
     assert stats.wait_longest_seconds > 0.19
     assert stats.wait_p50_seconds < 0.1
+
+
+@pytest.mark.parametrize("name", ITERATORS)
+def test_the_time_between_batches_is_the_consumers_and_not_that_between_epochs(clean_folder: Path, name: str) -> None:
+    arguments = {"dataset": ImageFolder(str(clean_folder), recipes.training(48)), **ITERATORS[name]}
+    is_kept = arguments["num_workers"] > 0
+    loader = fastload.DataLoader(**arguments, batch_size=4, persistent_workers=is_kept)
+    begin = time.perf_counter()
+    for _ in loader:
+        time.sleep(0.01)
+    seconds = time.perf_counter() - begin
+    stats = loader.stats()
+    assert 0.01 * len(loader) <= stats.consumer_busy_seconds <= seconds
+    assert stats.consumer_busy_seconds + stats.consumer_wait_seconds <= seconds
+    assert stats.mean_step_seconds == pytest.approx(stats.consumer_busy_seconds / len(loader))
+    for _ in loader:  # an epoch that is left, and begun again later
+        break
+    time.sleep(0.1)
+    next(iter(loader))
+    assert (loader.stats() - stats).consumer_busy_seconds < 0.09

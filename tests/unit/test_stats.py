@@ -101,6 +101,9 @@ def test_the_table_says_what_there_is_and_nothing_else() -> None:
         "  memory       batches            1.10 TB",
     ]
     assert str(LoaderStats()) == "fastload: 0 samples in 0 batches"
+    assert "  waits  between batches  3.00 s    600 ms a batch" in str(
+        LoaderStats(batches_delivered=5, consumer_busy_seconds=3.0)
+    )
 
 
 def test_the_largest_table_fits_a_screen() -> None:

@@ -15,7 +15,7 @@ def torch_twin(loader: TorchDataLoader[Any]) -> TorchDataLoader[Any]:
     return TorchDataLoader(**_arguments(loader))
 
 
-def fastload_twin(loader: TorchDataLoader[Any], rng: str | None = None) -> DataLoader[Any]:
+def fastload_twin(loader: TorchDataLoader[Any], rng: str | None = None, **changes: Any) -> DataLoader[Any]:
     """fastload's DataLoader with the arguments of `loader`; of a fastload loader all but the device.
 
     torch's loader delivers to none, and batches can be compared only where they are in the same place.
@@ -23,13 +23,14 @@ def fastload_twin(loader: TorchDataLoader[Any], rng: str | None = None) -> DataL
     Args:
         loader: torch's or fastload's.
         rng: "torch": draw as torch's loader does, also where `loader` does not.
+        changes: arguments that take the place of the loader's.
     """
     arguments = _arguments(loader)
     if isinstance(loader, DataLoader):
         arguments |= {**vars(loader._settings), "device": None, "device_prefetch": None, "device_transform": None}
     if rng is not None:
         arguments |= {"rng": rng, "seed": None}
-    return DataLoader(**arguments)
+    return DataLoader(**{**arguments, **changes})
 
 
 def _arguments(loader: TorchDataLoader[Any]) -> dict[str, Any]:

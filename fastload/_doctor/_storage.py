@@ -1,0 +1,180 @@
+"""Where the files of a data set are, and how long the first byte of one takes."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+import statistics
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fastload._display._units import in_bytes, in_percent, in_seconds
+
+_NUM_FILES = 32
+_NUM_SAMPLES = 8  # asked for, to see which files they open
+_BLOCK = 1 << 16
+
+
+@dataclass(frozen=True)
+class Storage:
+    """A few files of a data set.
+
+    Attributes:
+        files: How many were looked at; 0 where no sample opens one that Python knows of.
+        folder: Of the first.
+        file_system: Type of its file system, for example "ext4" or "nfs4"; "" where nobody tells.
+        mean_bytes: Mean size of a file.
+        cached_share: Share of the files that were in the page cache.
+        cached_seconds: Median time to open and read one that is in it; None where none was.
+        uncached_seconds: The same of one that is not, those that were put out for this included; None where none could
+            be read so.
+    """
+
+    files: int = 0
+    folder: str = ""
+    file_system: str = ""
+    mean_bytes: float = 0.0
+    cached_share: float = 0.0
+    cached_seconds: float | None = None
+    uncached_seconds: float | None = None
+
+    def rows(self) -> Iterator[tuple[str, ...]]:
+        """What is shown of it."""
+        if not self.files:
+            yield "data", "files", "none", "that its samples open in Python"
+            return
+        yield "data", "files", in_bytes(self.mean_bytes), f"each, on {self.file_system or 'a file system'}"
+        yield "data", "page cache", in_percent(self.cached_share, 1.0), f"of {self.files} files"
+        for name, seconds in (("cached", self.cached_seconds), ("not cached", self.uncached_seconds)):
+            if seconds is not None:
+                yield "data", f"read, {name}", in_seconds(seconds), "a file"
+
+
+def examine_storage(dataset: Any, mounts: Path = Path("/proc/self/mounts")) -> Storage:
+    """Reads a few files of the data set, by its `samples`, or those that some samples open.
+
+    Raises:
+        Exception: What the data set raises.
+    """
+    paths = _paths_of(dataset)
+    found = [read for path in paths if (read := _read(path)) is not None]
+    if not found:
+        return Storage()
+    cached = [seconds for seconds, _, is_cached in found if is_cached]
+    uncached = [seconds for seconds, _, is_cached in found if not is_cached]
+    uncached += [read[0] for path in paths if _put_out(path) and (read := _read(path)) is not None and not read[2]]
+    return Storage(
+        files=len(found),
+        folder=str(paths[0].parent),
+        file_system=_file_system_of(paths[0], mounts),
+        mean_bytes=statistics.mean(size for _, size, _ in found),
+        cached_share=len(cached) / len(found),
+        cached_seconds=statistics.median(cached) if cached else None,
+        uncached_seconds=statistics.median(uncached) if uncached else None,
+    )
+
+
+def _paths_of(dataset: Any) -> list[Path]:
+    """Of up to so many files, from all over the data set."""
+    while hasattr(dataset, "dataset") and not hasattr(dataset, "samples"):  # a Subset and its like
+        dataset = dataset.dataset
+    samples = getattr(dataset, "samples", None)
+    numbers = _spread(dataset, _NUM_SAMPLES if samples is None else _NUM_FILES)
+    if samples is None:
+        return _opened(lambda: [dataset[number] for number in numbers])
+    named = (samples[number] for number in numbers)
+    names = [each[0] if isinstance(each, (list, tuple)) and each else each for each in named]
+    return [Path(name) for name in names if isinstance(name, (str, os.PathLike))]
+
+
+def _spread(dataset: Any, count: int) -> Sequence[int]:
+    """Some numbers of samples, none of which the page cache has because of another; none of an iterable data set."""
+    if not hasattr(dataset, "__len__") or not hasattr(dataset, "__getitem__"):
+        return ()
+    length = len(dataset)
+    return sorted(random.Random(0).sample(range(length), min(count, length)))
+
+
+class _Opened(threading.local):
+    """What the calling thread opens. An audit hook stays for ever, so there is one."""
+
+    names: list[Any] | None = None
+
+    def hear(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if event == "open" and self.names is not None:
+            self.names.append(arguments[0])
+
+
+_heard = _Opened()
+_hears = itertools.count()
+
+
+def _opened(action: Callable[[], object]) -> list[Path]:
+    """Regular files that `action` opens through Python."""
+    if next(_hears) == 0:
+        sys.addaudithook(_heard.hear)
+    _heard.names = []
+    try:
+        action()
+        names = [os.fsdecode(name) for name in _heard.names if isinstance(name, (str, bytes, os.PathLike))]
+    finally:
+        _heard.names = None
+    return [path for path in map(Path, dict.fromkeys(names)) if path.is_file() and path.suffix != ".py"][:_NUM_FILES]
+
+
+def _read(path: Path) -> tuple[float, int, bool] | None:
+    """Seconds, bytes, and whether all was in the page cache; None of a file that cannot be read."""
+    try:
+        is_cached = _is_cached(path)
+        begin = time.perf_counter()
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            size = 0
+            while data := os.read(descriptor, _BLOCK):
+                size += len(data)
+        finally:
+            os.close(descriptor)
+        return time.perf_counter() - begin, size, is_cached
+    except OSError:
+        return None
+
+
+def _is_cached(path: Path) -> bool:
+    """Whether the last byte can be had without waiting: readahead brings the first ones."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        last = max(0, os.fstat(descriptor).st_size - 1)
+        return os.preadv(descriptor, [bytearray(1)], last, os.RWF_NOWAIT) == 1
+    except OSError:  # it would wait, or the file system cannot tell
+        return False
+    finally:
+        os.close(descriptor)
+
+
+def _put_out(path: Path) -> bool:
+    """Asks the system to drop a file from the page cache; whether it did."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        finally:
+            os.close(descriptor)
+        return not _is_cached(path)
+    except OSError:
+        return False
+
+
+def _file_system_of(path: Path, mounts: Path) -> str:
+    try:
+        lines = [line.split() for line in mounts.read_text().splitlines()]
+    except OSError:
+        return ""
+    whole = path.resolve()
+    found = [(len(line[1]), line[2]) for line in lines if len(line) > 2 and whole.is_relative_to(line[1])]
+    return max(found, default=(0, ""))[1]

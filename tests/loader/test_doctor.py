@@ -1,0 +1,137 @@
+"""fastload.doctor(): what it says of loaders whose limit is known, its timeline, and that loaders are as they were."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import recipes
+import torch.utils.data
+from torchvision.datasets import ImageFolder
+
+import fastload
+from fastload._doctor._timeline import take_timeline
+from fastload._loader._loader import DataLoader
+
+
+class Waits:
+    """Each sample takes 10 ms of no processor."""
+
+    def __len__(self) -> int:
+        return 400
+
+    def __getitem__(self, index: int) -> int:
+        time.sleep(0.01)
+        return index
+
+
+def test_a_slow_trainer_is_told_and_nothing_is_tried() -> None:
+    said: list[str] = []
+    loader = fastload.DataLoader(list(range(100)), batch_size=4, num_workers=1)
+    report = fastload.doctor(loader, step_seconds=0.05, seconds=0.3, progress=said.append)
+    assert report.finding.cause == "training step"
+    assert "it takes 50.0 ms" in report.finding.sentence
+    assert (report.after, report.predicted_gain, report.measured_gain) == (None, None, None)
+    assert report.before.samples_per_second <= 4 / 0.05
+    assert report.as_dict()["cause"] == "training step"
+    json.dumps(report.as_dict())
+    assert said[0] == "looking at the machine and the files"
+    assert len(said) == len(set(said)) >= 4
+
+
+def test_more_workers_are_proposed_and_tried_where_samples_wait() -> None:
+    report = fastload.doctor(torch.utils.data.DataLoader(Waits(), batch_size=4, num_workers=1), seconds=0.6)
+    assert report.finding.cause == "data set waits"
+    assert report.finding.arguments == {"num_workers": report.after.num_workers}
+    assert report.after.num_workers > 2
+    assert report.measured_gain > 1.5
+    text = str(report)
+    assert report.finding.sentence[:60] in text
+    assert "num_workers=" in text
+    assert report._repr_html_().startswith("<table>")
+
+
+def test_the_step_is_that_of_a_loader_in_use_or_of_a_function() -> None:
+    loader = fastload.DataLoader(list(range(48)), batch_size=4)
+    assert fastload.doctor(loader, seconds=0.05).step_seconds is None
+    for _ in loader:
+        time.sleep(0.02)
+    report = fastload.doctor(loader, seconds=0.05)
+    assert 0.02 <= report.step_seconds < 0.1
+    assert report.step_source == "between the batches of this loader"
+    seen: list[Any] = []
+
+    def train_step(batch: Any) -> None:
+        seen.append(batch)
+        time.sleep(0.03)
+
+    report = fastload.doctor(loader, train_step=train_step, seconds=0.05)
+    assert 0.03 <= report.step_seconds < 0.1
+    assert seen[0].tolist() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("workers", ["threads", "processes"])
+def test_a_timeline_has_the_order_of_things(clean_folder: Path, workers: Any) -> None:
+    dataset = ImageFolder(str(clean_folder), recipes.training(48))
+    loader = fastload.DataLoader(dataset, batch_size=2, num_workers=1, workers=workers)
+    timeline = take_timeline(loader, 5, 10.0, 0.01)
+    assert len(timeline.batches) == min(5, len(loader))
+    begin = 0.0
+    for batch in timeline.batches:
+        assert begin <= batch.wanted <= batch.given
+        begin = batch.given + 0.01
+        assert (batch.asked is None) == (batch.ready is None) == (workers == "processes")
+        if batch.asked is not None and batch.ready is not None:
+            assert 0 <= batch.asked <= batch.ready <= batch.given
+
+
+def test_the_timeline_is_a_picture_and_a_page(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    report = fastload.doctor(fastload.DataLoader(list(range(40)), batch_size=4, num_workers=1), seconds=0.05)
+    report.write_timeline(tmp_path / "a.png")
+    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+    report.write_timeline(str(tmp_path / "a.html"))
+    page = (tmp_path / "a.html").read_text()
+    assert "<svg" in page
+    assert report._table().html() in page
+    with pytest.raises(ValueError, match=r"must end in .png or .html, got '.*a.gif'"):
+        report.write_timeline(tmp_path / "a.gif")
+
+
+def test_a_timeline_without_matplotlib_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    report = fastload.doctor(fastload.DataLoader(list(range(40)), batch_size=4), seconds=0.05)
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(ModuleNotFoundError, match="matplotlib"):
+        report.write_timeline(tmp_path / "a.png")
+
+
+def test_the_loader_is_as_it_was_and_no_thread_is_left(clean_folder: Path) -> None:
+    dataset = ImageFolder(str(clean_folder), recipes.training(48))
+    loader = fastload.DataLoader(dataset, batch_size=4, num_workers=1, persistent_workers=True)
+    iterator = iter(loader)
+    next(iterator)
+    before = threading.active_count()
+    fastload.doctor(loader, seconds=0.05)
+    assert threading.active_count() == before
+    assert loader._iterator is iterator
+    assert len(list(iterator)) == len(loader) - 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "text"),
+    [
+        ({"loader": [1]}, TypeError, "loader must be a torch.utils.data.DataLoader, got list"),
+        ({"seconds": 0}, ValueError, "seconds must be a positive number, got 0"),
+        ({"step_seconds": -1}, ValueError, "step_seconds must not be negative, got -1"),
+        ({"step_seconds": 1, "train_step": print}, ValueError, "pass step_seconds or train_step"),
+        ({"loader": DataLoader([])}, ValueError, "the loader gives no batch"),
+    ],
+)
+def test_what_makes_no_sense_is_named(arguments: dict[str, Any], error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
+        fastload.doctor(**{"loader": DataLoader([1, 2]), **arguments})

@@ -1,0 +1,225 @@
+"""fastload.doctor: the causes it finds in measurements, and the machine, files and thread pools that it sees."""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from fastload._doctor._diagnosis import Facts, find_cause, remarks
+from fastload._doctor._limits import Limits, find_limits
+from fastload._doctor._machine import examine_machine
+from fastload._doctor._measure import Measured
+from fastload._doctor._pools import find_pools, pools_of_one_thread
+from fastload._doctor._storage import Storage, examine_storage
+from fastload._doctor._timeline import Timeline, TimelineBatch
+
+READ_MOSTLY = {"read": 0.009, "decode": 0.001}
+DECODE = {"read": 0.0001, "decode": 0.0099}
+DATASET = {"dataset": 0.0099, "collate": 0.0001}
+COLLATE = {"dataset": 0.0001, "collate": 0.0099}
+
+
+def measured(rate: float, workers: int, stages: Mapping[str, float], **others: Any) -> Measured:
+    """Batches of 10 samples; each costs 10 ms of CPU time unless `others` says otherwise."""
+    values: dict[str, Any] = {
+        **{"workers": "threads", "num_workers": workers, "samples_per_second": rate, "samples_per_batch": 10.0},
+        **{"cpu_seconds": 0.01, "stage_seconds": stages, "gil_held_share": 0.0, "pool_share": 0.0},
+        **{"busy_elsewhere": 0.0, "bytes_held": 0, "result": None},
+    }
+    return Measured(**{**values, **others})
+
+
+def facts(
+    now: Measured,
+    one: Measured | None = None,
+    several: Measured | None = None,
+    *,
+    step: float | None = None,
+    processors: float = 4,
+    **others: Any,
+) -> Facts:
+    one = now if one is None else one
+    limits = find_limits(one, several, processors, step)
+    return Facts(now, one, limits, step, **{"sampler_seconds": 0.0, "is_native": True, **others})
+
+
+BUSY_GIL = measured(110, 2, DATASET, gil_held_share=0.9)
+CASES: dict[str, tuple[Facts, str, str, dict[str, Any] | None, float | None]] = {
+    "a step that is longer than a batch takes": (
+        *(facts(measured(400, 4, DECODE), measured(100, 1, DECODE), step=0.1), "training step", "", None, None),
+    ),
+    "one thread where there are four processors": (
+        *(facts(measured(100, 1, DECODE)), "too few workers", "1 worker is too few: each keeps one processor busy"),
+        *({"num_workers": 4}, 400),
+    ),
+    "no thread": (
+        *(facts(measured(90, 0, DECODE), measured(100, 1, DECODE)), "too few workers", "There is no worker"),
+        *({"num_workers": 4}, 400),
+    ),
+    "as many threads as the step needs": (
+        facts(measured(100, 1, DECODE), step=0.05),
+        *("too few workers", "100 of about 200 possible", {"num_workers": 2}, 200),
+    ),
+    "threads that wait for a disk": (
+        facts(measured(200, 2, READ_MOSTLY, cpu_seconds=0.001), measured(100, 1, READ_MOSTLY, cpu_seconds=0.001)),
+        *("storage", "reading a file takes 9.00 ms", {"num_workers": 64}, 100 * 64 / 4.5),
+    ),
+    "a data set that waits": (
+        facts(measured(100, 1, DATASET, cpu_seconds=0.001), several=measured(200, 2, DATASET, cpu_seconds=0.001)),
+        *("data set waits", "a sample waits 9.90 ms", {"num_workers": 40}, 4000),
+    ),
+    "two threads with one GIL": (
+        facts(BUSY_GIL, measured(100, 1, DATASET), BUSY_GIL),
+        *("GIL", "held 90.0 % of the time, and the data set's own Python takes 99.0 %"),
+        *({"workers": "processes", "num_workers": 2}, None),
+    ),
+    "one thread that more would not help": (
+        facts(measured(100, 1, DATASET), several=BUSY_GIL),
+        *("GIL", "The GIL limits", {"workers": "processes", "num_workers": 2}, None),
+    ),
+    "a collate_fn that holds the GIL": (
+        facts(*(measured(110, 2, COLLATE, gil_held_share=0.9), measured(100, 1, COLLATE)), replace(BUSY_GIL)),
+        *("collate_fn", "collate_fn takes 99.0 %", {"workers": "processes", "num_workers": 2}, None),
+    ),
+    "a collate_fn on processors that are all busy": (
+        facts(measured(390, 4, COLLATE), measured(100, 1, COLLATE)),
+        *("collate_fn", "all are busy, 99.0 % of the time with collate_fn", {"collate_fn": list}, 39000),
+    ),
+    "processors that are all busy": (
+        *(facts(measured(390, 4, DECODE), measured(100, 1, DECODE)), "processors", "99.0 % of the time with decoding"),
+        *(None, None),
+    ),
+    "a sampler that takes longer than a batch": (
+        facts(measured(100, 4, DECODE), measured(100, 1, DECODE), sampler_seconds=0.09),
+        *("sampler", "the indices of a batch take 90.0 ms, and a batch comes every 100 ms", None, None),
+    ),
+    "thread pools": (
+        facts(measured(100, 4, DATASET, pool_share=0.6), measured(100, 1, DATASET), pools={"OpenCV": "one()"}),
+        *("library threads", "those of OpenCV take 60.0 % of the CPU time, beside 4 worker threads", None, None),
+    ),
+    "fewer samples than all parts allow": (
+        *(facts(measured(250, 4, DECODE), measured(100, 1, DECODE)), "nothing", "250 of about 400 samples/s"),
+        *(None, None),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_cause_is_named_with_what_to_change_and_what_it_brings(name: str) -> None:
+    given, cause, text, arguments, predicted = CASES[name]
+    finding = find_cause(given)
+    assert (finding.cause, finding.arguments) == (cause, arguments)
+    assert text in finding.sentence
+    assert finding.sentence.endswith(".")
+    assert finding.predicted == (None if predicted is None else pytest.approx(predicted, rel=0.02))
+    assert bool(finding.change) == (arguments is not None or cause in ("sampler", "library threads"))
+
+
+def test_workers_are_as_many_as_reach_the_next_limit() -> None:
+    limits = Limits(of_one=100, of_processors=350, of_gil=float("inf"), of_step=float("inf"))
+    assert limits.enough_workers(64) == 4
+    assert limits.enough_workers(3) == 3
+    assert replace(limits, of_step=120).enough_workers(64) == 2
+    assert replace(limits, of_gil=90).enough_workers(64) == 1
+
+
+def test_files_are_read_several_at_a_time() -> None:
+    limits = Limits(of_one=90, of_processors=350, of_gil=float("inf"), of_step=float("inf"), waits_for_files=True)
+    assert [limits.of_workers(number) for number in (1, 2, 3, 4, 8)] == [90, 100, 150, 200, 350]
+    assert limits.enough_workers(64) == 7
+
+
+def test_memory_and_other_programs_are_remarked_on() -> None:
+    assert list(remarks(measured(100, 1, DECODE, bytes_held=10), 1000)) == []
+    found = list(remarks(measured(100, 1, DECODE, bytes_held=500, busy_elsewhere=1.25), 1000))
+    assert found == [
+        "other programs use 1.2 of the processors",
+        "batches in flight hold 500 bytes of 1.00 kB of free memory: prefetch_factor=1, or smaller batches",
+    ]
+
+
+def test_the_machine_is_what_its_control_group_leaves(tmp_path: Path) -> None:
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc" / "meminfo").write_text("MemTotal:  8000 kB\nMemFree: 1 kB\nMemAvailable:   6000 kB\n")
+    (tmp_path / "proc" / "cpuinfo").write_text("cpu MHz\t\t: 2000.0\nmodel name\t: X\ncpu MHz\t\t: 3000.0\n")
+    machine = examine_machine(tmp_path)
+    assert (machine.memory_bytes, machine.free_bytes, machine.megahertz) == (8192000, 6144000, 2500)
+    assert machine.processors == machine.available
+    (tmp_path / "sys" / "fs" / "cgroup").mkdir(parents=True)
+    (tmp_path / "sys" / "fs" / "cgroup" / "memory.max").write_text("4096000\n")
+    (tmp_path / "sys" / "fs" / "cgroup" / "cpu.max").write_text("50000 100000\n")
+    (tmp_path / "proc" / "self").mkdir()
+    (tmp_path / "proc" / "self" / "cgroup").write_text("0::/\n")
+    machine = examine_machine(tmp_path)
+    assert (machine.memory_bytes, machine.free_bytes, machine.processors) == (4096000, 4096000, 0.5)
+    rows = list(machine.rows())
+    assert rows[0][2:] == (f"{machine.available}, 0.5 of them by control groups", "2.5 GHz")
+
+
+class Opens:
+    """Opens a file for each sample, and one that is no data."""
+
+    def __init__(self, paths: list[Path]) -> None:
+        self.paths = paths
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def __getitem__(self, index: int) -> Any:
+        return Image.open(self.paths[index]).size
+
+
+class Subset:
+    def __init__(self, dataset: Any) -> None:
+        self.dataset = dataset
+
+
+@pytest.mark.parametrize("kind", ["samples", "opened", "inside"])
+def test_the_files_of_a_data_set_are_read(kind: str, tmp_path: Path) -> None:
+    paths = [tmp_path / f"{number}.png" for number in range(40)]
+    for path in paths:
+        Image.new("L", (50, 50)).save(path)
+    listed = types.SimpleNamespace(samples=[(str(path), 0) for path in paths])
+    listed_with_len = type("Listed", (), {**vars(listed), "__len__": lambda self: 40, "__getitem__": None})()
+    dataset = {"samples": listed_with_len, "opened": Opens(paths), "inside": Subset(listed_with_len)}[kind]
+    mounts = tmp_path / "mounts"
+    mounts.write_text(f"none / first rw 0 0\nnone {tmp_path} second rw 0 0\nnone /nowhere third rw 0 0\n")
+    storage = examine_storage(dataset, mounts)
+    assert storage.files == (8 if kind == "opened" else 32)
+    assert storage.mean_bytes == paths[0].stat().st_size
+    assert (storage.folder, storage.file_system) == (str(tmp_path), "second")
+    assert storage.cached_seconds is not None or storage.uncached_seconds is not None
+    assert 0 <= storage.cached_share <= 1
+    assert [row[1] for row in storage.rows()][:2] == ["files", "page cache"]
+
+
+@pytest.mark.parametrize("dataset", [[1, 2, 3], iter([1]), types.SimpleNamespace(samples=[("/no/such/file", 0)])])
+def test_a_data_set_without_files_has_none(dataset: Any) -> None:
+    assert examine_storage(dataset) == Storage()
+    assert list(Storage().rows()) == [("data", "files", "none", "that its samples open in Python")]
+
+
+def test_pools_of_opencv_are_found_and_made_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads = [8]
+    fake: Any = types.ModuleType("cv2")
+    fake.getNumThreads = lambda: threads[-1]
+    fake.setNumThreads = threads.append
+    monkeypatch.setitem(sys.modules, "cv2", fake)
+    assert find_pools()["OpenCV"] == "cv2.setNumThreads(1)"
+    with pools_of_one_thread():
+        assert threads == [8, 1]
+        assert "OpenCV" not in find_pools()
+    assert threads == [8, 1, 8]
+
+
+def test_a_stall_is_a_wait_of_a_tenth_of_the_time_between_two_batches() -> None:
+    times = [(0.0, 1.0), (2.0, 2.05), (3.0, 3.2), (4.0, 4.0)]
+    timeline = Timeline(tuple(TimelineBatch(None, None, wanted, given) for wanted, given in times))
+    assert timeline.stalls == (0, 2)
