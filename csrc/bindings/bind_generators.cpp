@@ -52,6 +52,18 @@ void bind_generators(py::module_& m) {
     m.def("set_thread_generators", &set_thread_generators, py::arg("generators").none(true));
     m.def("thread_generators", [] { return object_or_none(Ref::borrow(thread_setting.owner)); });
 
+    m.def(
+        "set_thread_draws",
+        [](const py::object& take_generator) {
+            return object_or_none(exchange_thread_draws(take_generator.is_none() ? nullptr : take_generator.ptr()));
+        },
+        py::arg("take_generator").none(true));
+    m.def("call_original", [](const py::object& function, const py::args& packed, const py::kwargs& keywords) {
+        PyObject* result = call_original(function.ptr(), packed.ptr(), keywords.ptr());
+        if (result == nullptr) throw py::error_already_set();
+        return py::reinterpret_steal<py::object>(result);
+    });
+
     py::class_<StandIn>(m, "StandIn").def(py::init(&make_stand_in), py::arg("process_object"), py::arg("own"));
     py::class_<MethodExchange>(m, "MethodExchange")
         .def(py::init<>())
@@ -68,6 +80,15 @@ void bind_generators(py::module_& m) {
                 check(self.add_function(function.ptr(), name.c_str(), replacement.ptr()));
             },
             py::arg("function"), py::arg("name"), py::arg("replacement"))
+        .def(
+            "add_drawing",
+            [](MethodExchange& self, const py::object& function, const std::string& name, const py::object& replacement,
+               const py::object& tensor_type) {
+                auto* type =
+                    tensor_type.is_none() ? nullptr : reinterpret_cast<PyTypeObject*>(py::type(tensor_type).ptr());
+                check(self.add_drawing(function.ptr(), name.c_str(), replacement.ptr(), type));
+            },
+            py::arg("function"), py::arg("name"), py::arg("replacement"), py::arg("tensor_type").none(true))
         .def(
             "add_attribute",
             [](MethodExchange& self, const py::object& descriptor, const std::string& name, const StandIn& stand_in) {

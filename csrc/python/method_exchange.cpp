@@ -19,6 +19,9 @@ struct ExchangedMethod {
     PyObject* process_object = nullptr;
     Ref ThreadGenerators::* own = nullptr;
     PyObject* replacement = nullptr;
+    bool is_drawing = false;              // the replacement gets `thread_draws`
+    bool has_object = false;              // and the object, which is an argument of the method
+    PyTypeObject* tensor_type = nullptr;  // of tensors; null: the replacement is always called
 };
 
 struct ExchangedGetter {
@@ -31,7 +34,7 @@ struct ExchangedGetter {
 
 namespace {
 
-constexpr std::size_t kMaxMethods = 96;
+constexpr std::size_t kMaxMethods = 144;
 constexpr std::size_t kMaxGetters = 2;
 
 // Plain data: calls may come until the process ends.
@@ -48,19 +51,77 @@ To cast_function(From function) noexcept {
     return reinterpret_cast<To>(reinterpret_cast<void (*)()>(function));
 }
 
+// Of the function that call_original() has been asked for in this thread, until it is called.
+__thread const PyMethodDef* bypassed __attribute__((tls_model("initial-exec"))) = nullptr;
+
 // ml_flags without what says nothing about the convention.
-int convention_of(const PyMethodDef& definition) noexcept { return definition.ml_flags & ~METH_COEXIST; }
+int convention_of(const PyMethodDef& definition) noexcept {
+    return definition.ml_flags & ~(METH_COEXIST | METH_STATIC);
+}
 
 // What the calling thread calls in place of a function; null: the function.
 PyObject* replacement_of(const ExchangedMethod& method) noexcept {
-    return generators_of_thread() == nullptr ? nullptr : method.replacement;
+    return generators_of_thread() == nullptr || method.is_drawing ? nullptr : method.replacement;
+}
+
+// Whether the calling thread calls the replacement of a function that draws.
+bool draws_here(const ExchangedMethod& method) noexcept {
+    if (!method.is_drawing || thread_draws == nullptr) return false;
+    const bool is_bypassed = bypassed == method.definition;
+    if (is_bypassed) bypassed = nullptr;
+    return !is_bypassed;
+}
+
+// Whether an argument leaves it open where a function draws, or is a tensor of the CPU. What is not known is no.
+bool is_of_cpu(PyObject* value, PyTypeObject* tensor_type) {
+    if (value == Py_None || PyLong_Check(value) || PyFloat_Check(value) || PyTuple_CheckExact(value)) return true;
+    if (Py_TYPE(value) != tensor_type) return false;
+    const Ref answer = Ref::steal(PyObject_GetAttrString(value, "is_cpu"));
+    if (!answer) PyErr_Clear();
+    return answer.get() == Py_True;
+}
+
+// The keywords with the generator that a function draws from, where nothing else is to be looked at; null: something
+// is, or there is an error.
+Ref add_generator(const ExchangedMethod& method, PyObject* self, PyObject* packed, PyObject* keywords) {
+    PyTypeObject* type = method.tensor_type;
+    if (type == nullptr || (method.has_object && !is_of_cpu(self, type))) return {};
+    for (Py_ssize_t index = 0; index < PyTuple_GET_SIZE(packed); ++index)
+        if (!is_of_cpu(PyTuple_GET_ITEM(packed, index), type)) return {};
+    Ref with_generator = Ref::steal(PyDict_New());
+    if (!with_generator) return {};
+    PyObject *name = nullptr, *value = nullptr;
+    for (Py_ssize_t place = 0; keywords != nullptr && PyDict_Next(keywords, &place, &name, &value);) {
+        const bool says_where = PyUnicode_CompareWithASCIIString(name, "generator") == 0 ||
+                                PyUnicode_CompareWithASCIIString(name, "device") == 0;
+        if (says_where || !is_of_cpu(value, type) || PyDict_SetItem(with_generator.get(), name, value) != 0) return {};
+    }
+    const Ref generator = Ref::steal(PyObject_CallNoArgs(thread_draws));
+    if (!generator || PyDict_SetItemString(with_generator.get(), "generator", generator.get()) != 0) return {};
+    return with_generator;
+}
+
+// Calls the replacement with what this thread draws from, the object where there is one, and the arguments.
+PyObject* call_drawing(const ExchangedMethod& method, PyObject* self, PyObject* packed, PyObject* keywords) {
+    if (const Ref with_generator = add_generator(method, self, packed, keywords))
+        return cast_function<KeywordFunction>(method.original)(self, packed, with_generator.get());
+    if (PyErr_Occurred() != nullptr) return nullptr;
+    const Py_ssize_t count = PyTuple_GET_SIZE(packed);
+    const Py_ssize_t begin = method.has_object ? 2 : 1;
+    const Ref arguments = Ref::steal(PyTuple_New(begin + count));
+    if (!arguments) return nullptr;
+    PyTuple_SET_ITEM(arguments.get(), 0, Ref::borrow(thread_draws).share());
+    if (method.has_object) PyTuple_SET_ITEM(arguments.get(), 1, Ref::borrow(self).share());
+    for (Py_ssize_t index = 0; index < count; ++index)
+        PyTuple_SET_ITEM(arguments.get(), begin + index, Ref::borrow(PyTuple_GET_ITEM(packed, index)).share());
+    return PyObject_Call(method.replacement, arguments.get(), keywords);
 }
 
 template <typename Function, typename... Arguments>
 PyObject* call_on_own(const ExchangedMethod& method, PyObject* self, Arguments... arguments) {
     const auto function = cast_function<Function>(method.original);
     const ThreadGenerators* own = generators_of_thread();
-    if (own == nullptr || self != method.process_object) return function(self, arguments...);
+    if (own == nullptr || method.own == nullptr || self != method.process_object) return function(self, arguments...);
     const Ref object = own->*method.own;
     PyObject* result = function(object.get(), arguments...);
     if (result != object.get()) return result;
@@ -81,6 +142,7 @@ PyObject* call_plain(PyObject* self, PyObject* packed) {
 template <std::size_t kIndex>
 PyObject* call_with_keywords(PyObject* self, PyObject* packed, PyObject* keywords) {
     const ExchangedMethod& method = methods[kIndex];
+    if (draws_here(method)) return call_drawing(method, self, packed, keywords);
     PyObject* replacement = replacement_of(method);
     if (replacement != nullptr) return PyObject_Call(replacement, packed, keywords);
     return call_on_own<KeywordFunction>(method, self, packed, keywords);
@@ -174,6 +236,36 @@ bool is_writable(Function* place) noexcept {
     return is_written;
 }
 
+// Where `definition` is, or may be, among `known`: behind the last where there is no room.
+template <typename Known, typename Definition>
+std::size_t find_place(const Known& known, const Definition* definition) noexcept {
+    std::size_t index = 0;
+    while (index < known.size() && known[index].definition != nullptr && known[index].definition != definition) ++index;
+    return index;
+}
+
+// Of the functions of CPython's own type; set by keep_hashes().
+hashfunc hash_of_cpython = nullptr;
+
+// The hash of a function has `ml_meth` in it. One that is exchanged has the hash that it had before, so that tables in
+// which it is a key, torch's of functions that make tensors among them, go on finding it.
+Py_hash_t hash_as_before(PyObject* function) {
+    const auto* known = reinterpret_cast<PyCFunctionObject*>(function);
+    const std::size_t index = find_place(methods, known->m_ml);
+    if (index == kMaxMethods || methods[index].definition == nullptr) return hash_of_cpython(function);
+    // It reads its object and its definition.
+    PyCFunctionObject copy = *known;
+    PyMethodDef definition = *known->m_ml;
+    definition.ml_meth = methods[index].original;
+    copy.m_ml = &definition;
+    return hash_of_cpython(reinterpret_cast<PyObject*>(&copy));
+}
+
+// To be called before anything is exchanged. It stays: nobody can see it.
+void keep_hashes() noexcept {
+    if (hash_of_cpython == nullptr) hash_of_cpython = std::exchange(PyCFunction_Type.tp_hash, &hash_as_before);
+}
+
 bool refuse(const char* name, const char* reason) {
     PyErr_Format(PyExc_NotImplementedError, "%s cannot be exchanged: %s", name, reason);
     return false;
@@ -181,14 +273,6 @@ bool refuse(const char* name, const char* reason) {
 
 bool has_name(const char* found, const char* name) noexcept {
     return found != nullptr && std::strcmp(found, name) == 0;
-}
-
-// Where `definition` is, or may be, among `known`: behind the last where there is no room.
-template <typename Known, typename Definition>
-std::size_t find_place(const Known& known, const Definition* definition) noexcept {
-    std::size_t index = 0;
-    while (index < known.size() && known[index].definition != nullptr && known[index].definition != definition) ++index;
-    return index;
 }
 
 // The entry of `function`; null with a Python error. It is for the process's object, or the replacement, that was named
@@ -208,15 +292,18 @@ ExchangedMethod* find_method(PyObject* function, const char* name, const Exchang
         const PyCFunction trampoline = choose_trampoline(kTrampolines[index], convention_of(*definition));
         if (trampoline == nullptr) return fail("its calling convention is not known");
         if (!is_writable(&definition->ml_meth)) return fail("its table is read-only");
+        keep_hashes();
         method = wanted;
         Py_XINCREF(method.process_object);
         Py_XINCREF(method.replacement);
+        Py_XINCREF(method.tensor_type);
         method.definition = definition;
         method.original = definition->ml_meth;
         method.trampoline = trampoline;
     }
     const bool is_wanted = method.process_object == wanted.process_object && method.own == wanted.own &&
-                           method.replacement == wanted.replacement;
+                           method.replacement == wanted.replacement && method.is_drawing == wanted.is_drawing &&
+                           method.tensor_type == wanted.tensor_type;
     return is_wanted ? &method : fail("it was exchanged for something else");
 }
 
@@ -237,6 +324,28 @@ bool MethodExchange::add_function(PyObject* function, const char* name, PyObject
     const ExchangedMethod* method = find_method(function, name, wanted);
     if (method != nullptr) methods_.push_back(method);
     return method != nullptr;
+}
+
+bool MethodExchange::add_drawing(PyObject* function, const char* name, PyObject* replacement,
+                                 PyTypeObject* tensor_type) {
+    const PyMethodDef* definition = definition_of(function);
+    if (definition != nullptr && convention_of(*definition) != (METH_VARARGS | METH_KEYWORDS))
+        return refuse(name, "it takes its arguments in another way than torch's functions do");
+    ExchangedMethod wanted;
+    wanted.replacement = replacement;
+    wanted.is_drawing = true;
+    wanted.tensor_type = tensor_type;
+    wanted.has_object = Py_TYPE(function) == &PyMethodDescr_Type;
+    const ExchangedMethod* method = find_method(function, name, wanted);
+    if (method != nullptr) methods_.push_back(method);
+    return method != nullptr;
+}
+
+PyObject* call_original(PyObject* function, PyObject* packed, PyObject* keywords) {
+    const PyMethodDef* before = std::exchange(bypassed, definition_of(function));
+    PyObject* result = PyObject_Call(function, packed, keywords);
+    bypassed = before;
+    return result;
 }
 
 bool MethodExchange::add_attribute(PyObject* descriptor, const char* name, const StandIn& stand_in) {

@@ -35,6 +35,11 @@ class MethodExchange {
     bool add_method(PyObject* function, const char* name, const StandIn& stand_in);
     // A thread with generators of its own calls `replacement` in place of `function`.
     bool add_function(PyObject* function, const char* name, PyObject* replacement);
+    // A thread that has `thread_draws` calls `replacement` with these before the arguments of `function`, which the
+    // replacement calls by call_original(). With a type of tensors, `function` takes a keyword `generator`: then it is
+    // called itself, with what `thread_draws` gives, where it has no device among its arguments but that of tensors of
+    // just this type, which is the CPU.
+    bool add_drawing(PyObject* function, const char* name, PyObject* replacement, PyTypeObject* tensor_type);
     // The attribute of the process's object is that of the thread's own; `descriptor` is what its type has for it.
     bool add_attribute(PyObject* descriptor, const char* name, const StandIn& stand_in);
 
@@ -45,5 +50,8 @@ class MethodExchange {
     std::vector<const ExchangedMethod*> methods_;
     std::vector<const ExchangedGetter*> getters_;
 };
+
+// Calls a function as if it were not exchanged: once, and not what it calls. Null with a Python error.
+PyObject* call_original(PyObject* function, PyObject* packed, PyObject* keywords);
 
 }  // namespace fastload

@@ -27,6 +27,13 @@ extern __thread ThreadSetting thread_setting __attribute__((tls_model("initial-e
 // Null: the calling thread draws from the process's generators.
 inline ThreadGenerators* generators_of_thread() noexcept { return thread_setting.generators; }
 
+// What gives the torch.Generator that torch's functions draw from in the calling thread: a callable, kept alive while
+// it is set. Null: the process's.
+extern __thread PyObject* thread_draws __attribute__((tls_model("initial-exec")));
+
+// Sets it, or null, and returns what was set before, which may be null.
+Ref exchange_thread_draws(PyObject* take_generator) noexcept;
+
 // The calling thread draws from `generators` from now on. Returns the owner of what it had before, which may be null.
 Ref exchange_thread_generators(ThreadGenerators* generators, PyObject* owner) noexcept;
 

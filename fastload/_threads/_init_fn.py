@@ -9,11 +9,10 @@ from typing import Any
 import torch
 
 from fastload._process._exit import start_threads
-from fastload._threads._draw_mode import GeneratorMode
 from fastload._threads._inherited import inheriting
 from fastload._threads._torch_globals import WorkerGlobals, set_worker_globals, worker_info
 from fastload._threads._worker_error import WorkerProblem
-from fastload._worker_state._generators import WorkerGenerators, exchanged
+from fastload._worker_state._generators import WorkerGenerators, drawing, exchanged
 
 
 def init_native_workers(
@@ -54,7 +53,7 @@ class _Call(threading.Thread):
         generators = self._generators
         set_worker_globals(WorkerGlobals(self._info, generators.torch))
         try:
-            with exchanged(), generators.entered(), GeneratorMode(lambda: generators.torch):
+            with exchanged(), generators.entered(), drawing(lambda: generators.torch):
                 self._init_fn(self._info.id)
         except BaseException as error:  # noqa: BLE001 - a thread has no caller
             self.error = error

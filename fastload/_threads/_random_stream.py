@@ -14,10 +14,9 @@ import torch
 
 from fastload import _native
 from fastload._planning._torch_draws import GeneratorDraws
-from fastload._threads._draw_mode import GeneratorMode
-from fastload._threads._torch_globals import TakeGenerator
-from fastload._worker_state._generators import WorkerGenerators
+from fastload._worker_state._generators import WorkerGenerators, drawing
 from fastload._worker_state._held_generators import seed_held
+from fastload._worker_state._torch_draws import TakeGenerator
 
 # (seed, epoch) of an iteration.
 RandomKey = tuple[int, int]
@@ -66,7 +65,7 @@ class TorchStream(RandomStream):
 
     def __init__(self, take_generator: TakeGenerator, *, is_of_process: bool) -> None:
         self._take_generator = take_generator
-        self._mode: AbstractContextManager[object] = nullcontext() if is_of_process else GeneratorMode(take_generator)
+        self._mode: AbstractContextManager[object] = nullcontext() if is_of_process else drawing(take_generator)
         self._draws: GeneratorDraws | None = None
 
     def mode(self) -> AbstractContextManager[object]:
@@ -108,7 +107,7 @@ class SampleStream(RandomStream):
         self._position = position
         self._generators = generators
         self._held = held
-        self._mode = GeneratorMode(lambda: generators.torch)  # no method of this: they would keep each other
+        self._mode = drawing(lambda: generators.torch)  # no method of this: they would keep each other
         self._counter = (0, 0, 0)
 
     def mode(self) -> AbstractContextManager[object]:

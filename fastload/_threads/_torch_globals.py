@@ -23,8 +23,6 @@ from torch.utils.data._utils import collate, worker
 from fastload._threads._collate_memory import WorkerMemory
 from fastload._worker_state._generators import WorkerGenerators
 
-TakeGenerator = Callable[[], torch.Generator]
-
 
 @dataclass(frozen=True)
 class WorkerGlobals:

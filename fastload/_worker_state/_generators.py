@@ -2,8 +2,8 @@
 
 Note [what is exchanged]. While `exchanged` is held anywhere, and in no other way, these have other functions in the
 tables of their types: five methods of ``random._inst``, and those of ``numpy.random.mtrand._rand`` and of
-``torch.default_generator``, with the three functions of numpy.random that use that object themselves.
-``random._inst`` has a class derived from random.Random.
+``torch.default_generator``, with the three functions of numpy.random that use that object themselves, and torch's
+functions that draw. ``random._inst`` has a class derived from random.Random.
 In a thread that has entered its WorkerGenerators they work on these. In all others they do what they did before, on the
 process's state. In a forked child nothing is exchanged, except where a worker's thread forks.
 """
@@ -21,7 +21,7 @@ import torch
 
 from fastload import _native
 from fastload._process._held import HeldChange
-from fastload._worker_state import _numpy_exchange, _random_exchange, _seeding, _torch_exchange
+from fastload._worker_state import _numpy_exchange, _random_exchange, _seeding, _torch_draws, _torch_exchange
 
 
 class WorkerGenerators(_native.ThreadGenerators):
@@ -75,6 +75,36 @@ class _Entered(AbstractContextManager[None]):
         self._before = None
 
 
+class drawing(AbstractContextManager[None]):
+    """While it is entered, torch's functions that are called in this thread without a generator draw from one of its
+    own: Note [how torch draws here]. `exchanged` must be held. May be entered again inside of itself.
+
+    Args:
+        take_generator: Called at each draw; gives the generator of the CPU that this thread has to itself now.
+    """
+
+    def __init__(self, take_generator: _torch_draws.TakeGenerator) -> None:
+        self._take_generator = take_generator
+        self._before: list[_torch_draws.TakeGenerator | _torch_draws.GeneratorMode | None] = []
+
+    def __enter__(self) -> None:
+        if _of_process.descriptions[_TORCH_DRAWS] != _torch_draws.Mode.description:
+            self._before.append(_native.set_thread_draws(self._take_generator))
+        else:
+            mode = _torch_draws.GeneratorMode(self._take_generator)
+            mode.__enter__()  # type: ignore[no-untyped-call]
+            self._before.append(mode)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        before = self._before.pop()
+        if isinstance(before, _torch_draws.GeneratorMode):
+            before.__exit__(kind, error, traceback)  # type: ignore[no-untyped-call]
+        else:
+            _native.set_thread_draws(before)
+
+
 class _Exchange(Protocol):
     """What is exchanged for one of the three. undo() has no effect where there is nothing to undo."""
 
@@ -87,10 +117,12 @@ class _Exchange(Protocol):
 # Mechanisms that miss something.
 BY_NAMES, NOT_EXCHANGED = _random_exchange.Names.description, _torch_exchange.Nothing.description
 
+_TORCH_DRAWS = "torch's functions"
 _CHOICES: dict[str, tuple[Callable[[], _Exchange], ...]] = {
     "random": (_random_exchange.MethodTable, _random_exchange.Names),
     "numpy": (_numpy_exchange.MethodTable, _numpy_exchange.Names),
     "torch": (_torch_exchange.MethodTable, _torch_exchange.Nothing),
+    _TORCH_DRAWS: (_torch_draws.MethodTable, _torch_draws.Mode),
 }
 
 
@@ -188,6 +220,17 @@ def _probe_torch() -> bool:
     return is_seeded and probe.torch.initial_seed() == 2
 
 
+def _probe_torch_draws() -> bool:
+    expected, probe = torch.Generator().manual_seed(1), torch.Generator().manual_seed(1)
+    before = _native.set_thread_draws(lambda: probe)
+    try:
+        drawn = [torch.rand(3), torch.Tensor.uniform_(torch.empty(3)), torch.rand_like(torch.empty(3))]
+    finally:
+        _native.set_thread_draws(before)
+    wanted = torch.rand(9, generator=expected)
+    return torch.cat(drawn).equal(wanted) and probe.get_state().equal(expected.get_state())
+
+
 class _probing(AbstractContextManager[_native.ThreadGenerators]):
     """The calling thread has generators, seeded with 1, for a moment."""
 
@@ -200,7 +243,12 @@ class _probing(AbstractContextManager[_native.ThreadGenerators]):
         _native.set_thread_generators(self._before)
 
 
-_PROBES: dict[str, Callable[[], bool]] = {"random": _probe_random, "numpy": _probe_numpy, "torch": _probe_torch}
+_PROBES: dict[str, Callable[[], bool]] = {
+    "random": _probe_random,
+    "numpy": _probe_numpy,
+    "torch": _probe_torch,
+    _TORCH_DRAWS: _probe_torch_draws,
+}
 
 
 _of_process = Exchanges()

@@ -1,20 +1,34 @@
-"""torch's random functions, drawing from a generator of this thread instead of the process's one."""
+"""torch's random functions, drawing from a generator of this thread instead of the process's one.
+
+Note [how torch draws here]
+Covered are the functions of the torch module and the methods of tensors that draw random numbers on the CPU, and what
+is written in Python on top of these (``torch.nn.init``, ``torch.distributions``, torchvision's transforms): dropout,
+too, and the layers that draw inside, recurrent ones and attention with dropout, ``rrelu`` and the like. Each has
+another function in its table, which costs a thread that draws from a generator of its own 2 us, and all other functions
+and threads nothing. Where a build of torch has its tables in memory that cannot be written, a mode of torch's sees all
+calls of such a thread, which costs each of them more than one.
+
+Not covered, and so drawing from the process's generator: scripted and compiled functions, and ``torch.ops``.
+"""
 
 from __future__ import annotations
 
 import functools
 import inspect
+import types
 from collections.abc import Callable, Iterable
-from types import FunctionType
 from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode
 
-from fastload._threads._hidden_draws import HiddenDraws, functions_with_hidden_draws
-from fastload._threads._torch_globals import TakeGenerator
+from fastload import _native
+from fastload._worker_state._hidden_draws import HiddenDraws, functions_with_hidden_draws
 
+TakeGenerator = Callable[[], torch.Generator]
 _Function = Callable[..., Any]
+# Called with the function, what gives the generator, arguments and keywords.
+_Replacement = Callable[[_Function, TakeGenerator, tuple[Any, ...], dict[str, Any]], Any]
 
 # Functions that take `generator`. Those of one sample more than others: what a version of torch lacks is left out.
 _FACTORIES = ("rand", "randn", "randint", "randperm", "normal")
@@ -39,17 +53,53 @@ def _attributes(owner: Any, names: Iterable[str]) -> list[_Function]:
     return [getattr(owner, name) for name in names if hasattr(owner, name)]
 
 
+class MethodTable:
+    """The exchange in the tables of torch's functions, for threads that have `set_thread_draws`."""
+
+    description = "method table"
+
+    def __init__(self) -> None:
+        self._methods = _native.MethodExchange()
+        for function, replacement in _replacements_in_tables().items():
+            takes_generator = _replacements()[function] is _draw_on_device_of_arguments
+            tensor_type = torch.Tensor if takes_generator else None
+            self._methods.add_drawing(function, function.__name__, replacement, tensor_type)
+
+    def make(self) -> None:
+        self._methods.make()
+
+    def undo(self) -> None:
+        self._methods.undo()
+
+
+class Mode:
+    """Where the tables are not obeyed: `GeneratorMode` misses nothing, and costs more."""
+
+    description = "mode of torch"
+
+    def make(self) -> None:
+        pass
+
+    def undo(self) -> None:
+        pass
+
+
+@functools.cache
+def _replacements_in_tables() -> dict[_Function, _Function]:
+    """Of the functions that are written in C++; those in Python call them. Made once, as the tables ask for."""
+    kinds = (types.BuiltinFunctionType, types.MethodDescriptorType)
+    functions = [function for function in _replacements() if isinstance(function, kinds)]
+    return {function: functools.partial(_draw_from_table, function) for function in functions}
+
+
+def _draw_from_table(function: _Function, take_generator: TakeGenerator, *args: Any, **kwargs: Any) -> Any:
+    original = functools.partial(_native.call_original, function)
+    return _replacements()[function](original, take_generator, args, kwargs)
+
+
 class GeneratorMode(TorchFunctionMode):
-    """While it is entered, random functions of torch that are called in this thread without a generator, or with
-    torch.default_generator, draw from it.
-
-    Covered are the functions of the torch module and the methods of tensors that draw random numbers on the CPU, with
-    ``torch.nn.init`` and whatever is written in Python on top of these (torchvision's transforms,
-    ``torch.distributions``), dropout, and the layers that draw inside: recurrent ones and attention with dropout,
-    ``rrelu``, ``gumbel_softmax``, fractional pooling.
-
-    Not covered, and so drawing from the process's generator as if the mode were not there: scripted and compiled
-    functions, and ``torch.ops``.
+    """While it is entered, torch's functions that are called in this thread without a generator, or with
+    torch.default_generator, draw from its own: Note [how torch draws here].
 
     Args:
         take_generator: Called at each draw; gives the generator of the CPU that this thread has to itself now.
@@ -95,7 +145,7 @@ def _is_cpu(device: Any) -> bool:
 
 def _draw_like(
     fill: Callable[..., torch.Tensor],
-) -> Callable[[_Function, TakeGenerator, tuple[Any, ...], dict[str, Any]], Any]:
+) -> _Replacement:
     """For a torch whose *_like functions take no generator: an empty tensor, filled as they fill it."""
 
     def draw(func: _Function, take_generator: TakeGenerator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -120,13 +170,20 @@ _FILLS: dict[str, Callable[..., torch.Tensor]] = {
 }
 
 
-def _drop_out(func: _Function, take_generator: TakeGenerator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _drop_out(
+    func: _Function,
+    take_generator: TakeGenerator,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    *,
+    is_inplace: bool = False,
+) -> Any:
     """torch.dropout and torch.dropout_, which have no generator, in torch's own steps on the CPU."""
     values, probability, is_training = _dropout_arguments(*args, **kwargs)
     if not is_training or not 0 < probability < 1 or values.numel() == 0 or values.device.type != "cpu":
         return func(*args, **kwargs)
     noise = torch.empty_like(values).bernoulli_(1 - probability, generator=take_generator()).div_(1 - probability)
-    return values.mul_(noise) if func is torch.dropout_ else values * noise
+    return values.mul_(noise) if is_inplace else values * noise
 
 
 def _dropout_arguments(input: torch.Tensor, p: float, train: bool) -> tuple[torch.Tensor, float, bool]:
@@ -140,7 +197,7 @@ def _drop_out_functional(
     if not 0 <= probability <= 1:  # torch.nn.functional has its own words for it
         return func(*args, **kwargs)
     dropout = torch.dropout_ if is_inplace else torch.dropout
-    return _drop_out(dropout, take_generator, (values, probability, is_training), {})
+    return _drop_out(dropout, take_generator, (values, probability, is_training), {}, is_inplace=is_inplace)
 
 
 def _functional_arguments(
@@ -175,24 +232,27 @@ def _replaced_methods() -> dict[_Function, _Function]:
     return {
         found: torchs[name]
         for name, found in vars(torch.Tensor).items()
-        if isinstance(found, FunctionType) and name in torchs and found.__globals__.get("__name__") != "torch._tensor"
+        if isinstance(found, types.FunctionType)
+        and name in torchs
+        and found.__globals__.get("__name__") != "torch._tensor"
     }
 
 
 @functools.cache
-def _replacements() -> dict[_Function, Callable[..., Any]]:
+def _replacements() -> dict[_Function, _Replacement]:
     functions = [
         *_attributes(torch, (*_FACTORIES, *_OF_TENSORS)),
         *_attributes(torch._C.TensorBase, _METHODS),
         *filter(_has_generator_parameter, _attributes(torch.nn.init, _INITIALISERS)),
     ]
-    table: dict[_Function, Callable[..., Any]] = {
+    table: dict[_Function, _Replacement] = {
         **dict.fromkeys(functions_with_hidden_draws(), _draw_inside),
         **dict.fromkeys(functions, _draw_on_device_of_arguments),
     }
     for function in _attributes(torch, _LIKE):
         is_direct = _takes_generator(function)
         table[function] = _draw_on_device_of_arguments if is_direct else _draw_like(_FILLS[function.__name__])
-    table[torch.dropout] = table[torch.dropout_] = _drop_out
+    table[torch.dropout] = _drop_out
+    table[torch.dropout_] = functools.partial(_drop_out, is_inplace=True)
     table[torch.nn.functional.dropout] = _drop_out_functional
     return table

@@ -1,9 +1,11 @@
-"""Under the mode torch's random functions draw from its generator what they would draw from the process's one."""
+"""torch's random functions draw from a thread's generator what they would draw from the process's one."""
 
 from __future__ import annotations
 
+import contextlib
+import random
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -13,9 +15,8 @@ import torchvision_shim  # noqa: F401
 from torch.utils import _python_dispatch
 from torchvision.transforms import v2
 
-from fastload._threads import _draw_mode
-from fastload._threads._draw_mode import GeneratorMode
-from fastload._threads._hidden_draws import HiddenDraws
+from fastload._worker_state import _generators, _torch_draws
+from fastload._worker_state._hidden_draws import HiddenDraws
 
 HALVES = torch.full((3, 5), 0.5)
 INTEGERS = torch.full((3, 5), 7)
@@ -25,8 +26,21 @@ def empty() -> torch.Tensor:
     return torch.empty(4, 6)
 
 
-def drawing_from(generator: torch.Generator) -> GeneratorMode:
-    return GeneratorMode(lambda: generator)
+@pytest.fixture(params=["method table", "mode of torch"], autouse=True)
+def mechanism(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Where tables cannot be written, a mode of torch's takes their place."""
+    if request.param == "mode of torch":
+        choices = {**_generators._CHOICES, _generators._TORCH_DRAWS: (_torch_draws.Mode,)}
+        monkeypatch.setattr(_generators, "_CHOICES", choices)
+        monkeypatch.setattr(_generators, "_of_process", _generators.Exchanges())
+    assert _generators.describe()[_generators._TORCH_DRAWS] == request.param
+    return str(request.param)
+
+
+@contextlib.contextmanager
+def drawing_from(generator: torch.Generator) -> Iterator[None]:
+    with _generators.exchanged(), _generators.drawing(lambda: generator):
+        yield
 
 
 # Each is called with **{} or with generator=; all of them take one.
@@ -173,7 +187,7 @@ def drawn_from_process(call: Callable[[], Any]) -> tuple[Any, torch.Tensor]:
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_a_call_draws_from_the_modes_generator_what_the_processs_would_give(name: str) -> None:
+def test_a_call_draws_from_the_threads_generator_what_the_processs_would_give(name: str) -> None:
     expected, end_state = drawn_from_process(ALL[name])
     generator = torch.Generator().manual_seed(5)
     before = torch.get_rng_state()
@@ -306,7 +320,7 @@ def test_hidden_draws_leave_what_torchs_compiler_asks_for_as_it_was() -> None:
     assert flags() == before
 
 
-def test_other_threads_are_not_in_the_mode() -> None:
+def test_other_threads_draw_from_the_process() -> None:
     expected, _ = drawn_from_process(lambda: torch.rand(3))
     found = []
     with drawing_from(torch.Generator().manual_seed(1)):
@@ -316,7 +330,7 @@ def test_other_threads_are_not_in_the_mode() -> None:
     assert torch.equal(found[0], expected)
 
 
-def test_threads_in_modes_of_their_own_do_not_disturb_each_other() -> None:
+def test_threads_with_generators_of_their_own_do_not_disturb_each_other() -> None:
     def draw(seed: int) -> None:
         generator = torch.Generator().manual_seed(seed)
         for _ in range(200):
@@ -343,8 +357,8 @@ def test_the_way_for_a_torch_whose_like_functions_take_no_generator_gives_the_sa
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for function in (torch.rand_like, torch.randn_like, torch.randint_like):
-        fill = _draw_mode._FILLS[function.__name__]
-        monkeypatch.setitem(_draw_mode._replacements(), function, _draw_mode._draw_like(fill))
+        fill = _torch_draws._FILLS[function.__name__]
+        monkeypatch.setitem(_torch_draws._replacements(), function, _torch_draws._draw_like(fill))
     expected, end_state = drawn_from_process(ALL[name])
     generator = torch.Generator().manual_seed(5)
     with drawing_from(generator):
@@ -360,3 +374,75 @@ def test_wrong_arguments_are_torchs_own_errors() -> None:
             torch.rand("3")  # type: ignore[call-overload]
         with pytest.raises(ValueError, match="dropout probability has to be between 0 and 1"):
             torch.nn.functional.dropout(HALVES, 2.0)
+
+
+def test_the_same_functions_are_called_however_they_were_imported(mechanism: str) -> None:
+    rand, uniform_ = torch.rand, torch.Tensor.uniform_
+    expected, _ = drawn_from_process(lambda: torch.cat([torch.rand(2), torch.empty(2).uniform_()]))
+    with drawing_from(torch.Generator().manual_seed(5)):
+        assert torch.rand is rand
+        assert torch.equal(torch.cat([rand(2), uniform_(torch.empty(2))]), expected)
+
+
+def test_functions_are_found_in_tables_as_before() -> None:
+    """The hash of a function of C has the address in it that is exchanged."""
+    functions = [torch.rand, torch.randint, torch.Tensor.uniform_, random.random, random.seed, len]
+    table = {function: number for number, function in enumerate(functions)}
+    hashes = [*map(hash, functions)]
+    with drawing_from(torch.Generator()):
+        assert [table[function] for function in functions] == [*range(6)]
+        table |= {function: number + 6 for number, function in enumerate(functions)}
+        with torch.device("meta"):  # which has such a table
+            assert torch.rand(2).device.type == "meta"
+    assert [*map(hash, functions)] == hashes
+    assert [table[function] for function in functions] == [*range(6, 12)]
+
+
+def test_functions_that_user_code_has_put_in_place_of_methods_draw_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = torch.Tensor.uniform_
+    monkeypatch.setattr(torch.Tensor, "uniform_", lambda self, *args, **kwargs: own(self, *args, **kwargs).mul_(2))
+    expected, _ = drawn_from_process(lambda: torch.empty(3).uniform_())
+    with drawing_from(torch.Generator().manual_seed(5)):
+        assert torch.equal(torch.empty(3).uniform_(), expected)
+
+
+class Subclass(torch.Tensor):
+    pass
+
+
+def test_tensors_of_derived_classes_draw_as_well() -> None:
+    """They come back to the function through their __torch_function__."""
+    values = HALVES.as_subclass(Subclass)
+    for call in (lambda: torch.rand_like(values), lambda: torch.dropout(values, 0.4, True), values.clone().uniform_):
+        expected, end_state = drawn_from_process(call)
+        generator = torch.Generator().manual_seed(5)
+        with drawing_from(generator):
+            found = call()
+        assert type(found) is Subclass
+        assert torch.equal(found, expected)
+        assert torch.equal(generator.get_state(), end_state)
+
+
+def test_drawing_may_be_entered_inside_of_itself() -> None:
+    first, second = torch.Generator().manual_seed(5), torch.Generator().manual_seed(6)
+    with _generators.exchanged():
+        outer, inner = _generators.drawing(lambda: first), _generators.drawing(lambda: second)
+        with outer, inner, outer:
+            drawn = [torch.rand(2)]
+            with inner:
+                drawn.append(torch.rand(2))
+        with outer:
+            drawn.append(torch.rand(2))
+    first.manual_seed(5)
+    second.manual_seed(6)
+    expected = [torch.rand(2, generator=each) for each in (first, second, first)]
+    assert all(map(torch.equal, drawn, expected))
+    before = torch.get_rng_state()
+    torch.rand(2)
+    assert not torch.equal(torch.get_rng_state(), before)
+
+
+def test_other_functions_are_not_exchanged(mechanism: str) -> None:
+    """A mode of torch's would see them all, and each would take 5 us more."""
+    with drawing_from(torch.Generator()):
+        assert (torch._C._len_torch_function_stack() == 0) == (mechanism == "method table")
