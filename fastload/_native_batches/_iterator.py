@@ -364,9 +364,12 @@ class NativeIterator(BaseIterator):
             A SampleReport for each sample, in the order of the batch; empty before the first batch.
 
         Example:
+            >>> iterator = iter(fastload.DataLoader(dataset, batch_size=4))
             >>> images, labels = next(iterator)
-            >>> iterator.batch_report()[0].steps[1]
-            resize(width=224, height=224, interpolation='bilinear')
+            >>> [report.index for report in iterator.batch_report()]
+            [0, 1, 2, 3]
+            >>> iterator.batch_report()[0].steps[0]
+            crop(left=..., top=..., width=..., height=..., pad_left=0, ...)
         """
         if self._last is None:
             return []

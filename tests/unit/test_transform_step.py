@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import pickle
 import re
 
@@ -55,7 +56,7 @@ def test_no_name_of_a_value_is_a_method_of_tuples() -> None:
 
 
 def test_the_docstring_has_every_kind_and_name() -> None:
-    rows = re.findall(r"^    \| (\"[^|]*) \| (.*)\|$", TransformStep.__doc__ or "", re.MULTILINE)
+    rows = re.findall(r"^\| (\"[^|]*) \| (.*)\|$", inspect.cleandoc(TransformStep.__doc__ or ""), re.MULTILINE)
     documented = {kind: values for kinds, values in rows for kind in re.findall(r'"(\w+)"', kinds)}
     assert documented.keys() == STEP_FIELDS.keys()
     for kind, names in STEP_FIELDS.items():
