@@ -7,7 +7,7 @@ from fastload._images._opener import register_opener, unregister_opener
 from fastload._loader._loader import DataLoader
 from fastload._native import BuildInfo, build_info
 from fastload._native import version as __version__
-from fastload._native_batches._report import SampleReport
+from fastload._native_batches._report import SampleReport, TransformStep
 from fastload._opencv import imread
 from fastload._patch import TorchPatch, patch_torch
 from fastload._pillow._decode_image import decode_image, pil_loader
@@ -34,6 +34,7 @@ __all__ = [
     "SampleError",
     "SampleReport",
     "TorchPatch",
+    "TransformStep",
     "VerifyReport",
     "__version__",
     "benchmark",

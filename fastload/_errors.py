@@ -36,19 +36,41 @@ _NEVER_COMBINED = (StopIteration, StopAsyncIteration)
 
 
 class FastloadError(Exception):
-    """Base of every error that is fastload's own."""
+    """Base of every error that is fastload's own.
+
+    Errors of arguments are Python's own: ValueError, TypeError and the like, as torch raises them.
+    """
 
 
 class LoaderClosedError(FastloadError, RuntimeError):
-    """The loader or iterator was closed; make a new one."""
+    """The loader or iterator was closed; iter() of the loader makes a new one.
+
+    It is a RuntimeError, too.
+
+    Example:
+        >>> loader = fastload.DataLoader(dataset, batch_size=4, num_workers=2)
+        >>> iterator = iter(loader)
+        >>> loader.close()
+        >>> try:
+        ...     next(iterator)
+        ... except fastload.LoaderClosedError:
+        ...     iterator = iter(loader)
+    """
 
 
 class ForkedProcessError(FastloadError, RuntimeError):
     """A loader or iterator is used in another process than the one that made it.
 
+    It is a RuntimeError, too. The message names both processes and says what to do.
+
     Args:
         what: The object, as the first words of the message, for example ``"DataLoader iterator"``.
         owner_pid: Process that created it.
+
+    Example:
+        >>> raise fastload.ForkedProcessError("DataLoader iterator", 17)
+        Traceback (most recent call last):
+        fastload._errors.ForkedProcessError: DataLoader iterator was created in another process (pid 17); ...
     """
 
     def __init__(self, what: str, owner_pid: int) -> None:
@@ -64,13 +86,26 @@ class ForkedProcessError(FastloadError, RuntimeError):
 
 
 class DeviceError(FastloadError, RuntimeError):
-    """A batch did not get to its device: says which, how many bytes, on which stream, and what to do."""
+    """A batch did not get to its device: says which, how many bytes, on which stream, and what to do.
+
+    It is a RuntimeError, too. After most such errors a process cannot use the device any more, and the message says so.
+    Memory of the device that runs out is torch's OutOfMemoryError instead.
+
+    Example:
+        >>> loader = fastload.DataLoader(dataset, batch_size=4, num_workers=2, device="cuda")
+        >>> try:
+        ...     for images, labels in loader:
+        ...         train(images, labels)
+        ... except fastload.DeviceError as error:
+        ...     raise SystemExit(f"start again from the last checkpoint: {error}")
+    """
 
 
 class SampleError(FastloadError):
-    """One sample could not be delivered.
+    """One sample could not be delivered; the next next() gives the next batch.
 
-    `sample_error` makes instances; they also derive from the type of their cause where Python allows it.
+    An instance also derives from the type of its cause where Python allows it, so ``except FileNotFoundError`` catches
+    it as with torch's DataLoader. `sample_error` makes instances.
 
     Attributes:
         path: File name as str; bytes that are not UTF-8 are surrogate escapes, so ``os.fsencode(path)`` is the file.
@@ -79,6 +114,21 @@ class SampleError(FastloadError):
         offset: Byte of the file at which the fault shows, or None.
         errno: The system's error number, or None.
         cause: The original exception (also ``__cause__``), or None where only a status is known.
+
+    Example:
+        >>> files = fastload.ImageFiles(["cat.jpg", "missing.jpg", "cat.jpg"], [0, 1, 2], transform)
+        >>> iterator = iter(fastload.DataLoader(files))
+        >>> found = []
+        >>> while True:
+        ...     try:
+        ...         images, labels = next(iterator)
+        ...         found.append(labels.item())
+        ...     except fastload.SampleError as error:
+        ...         found.append((error.stage, error.index, error.path, isinstance(error, FileNotFoundError)))
+        ...     except StopIteration:
+        ...         break
+        >>> found
+        [0, ('open', 1, 'missing.jpg', True), 2]
     """
 
     # Class-level defaults: a cause class may have read-only attributes of these names, and this class comes first.

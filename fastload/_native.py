@@ -74,6 +74,9 @@ class BuildInfo:
 def build_info() -> BuildInfo:
     """Describes the installed build.
 
+    Returns:
+        A BuildInfo: versions, compiler, instruction sets and CUDA kernels.
+
     Raises:
         ValueError: FASTLOAD_SIMD names a kernel table that this build or processor does not have.
 

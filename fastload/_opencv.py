@@ -61,7 +61,7 @@ def imread(path: str | os.PathLike[str], flags: int = _COLOR) -> NDArray[Any] | 
         ImportError: OpenCV is not installed.
         OSError: a FIFO, where OpenCV would wait for ever.
         UnicodeEncodeError: a name that is not UTF-8, at which OpenCV ends the process.
-        cv2.error, TypeError, ...: what ``cv2.imread`` raises.
+        Exception: what ``cv2.imread`` raises, cv2.error and TypeError among it.
 
     Example:
         >>> fastload.imread("cat.jpg").shape

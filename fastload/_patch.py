@@ -21,6 +21,13 @@ class TorchPatch:
     """What :func:`patch_torch` returns: a context manager that has begun already, and a way to end it.
 
     One that has ended begins again with the next ``with`` block of it.
+
+    Example:
+        >>> patch = fastload.patch_torch()
+        >>> loader = torch.utils.data.DataLoader(dataset)
+        >>> patch.undo()
+        >>> isinstance(loader, fastload.DataLoader), patch.is_active
+        (True, False)
     """
 
     def __enter__(self) -> TorchPatch:
@@ -38,7 +45,10 @@ class TorchPatch:
         return self in _active
 
     def undo(self) -> None:
-        """Ends this patch; a second call does nothing. torch's class is its own again when every patch has ended."""
+        """Ends this patch; a second call does nothing.
+
+        torch's class is its own again when every patch has ended.
+        """
         _active.discard(self)
 
     def __repr__(self) -> str:
@@ -50,7 +60,7 @@ _active: set[TorchPatch] = set()
 
 
 def patch_torch() -> TorchPatch:
-    """Make ``torch.utils.data.DataLoader(...)`` return a fastload.DataLoader.
+    """Makes ``torch.utils.data.DataLoader(...)`` return a fastload.DataLoader.
 
     For frameworks that make torch's loader themselves. torch's class stays where it is and makes the other object, so
     it does not matter who imported it, when, and by which name; isinstance(loader, torch.utils.data.DataLoader) holds
@@ -73,7 +83,9 @@ def patch_torch() -> TorchPatch:
 
     Example:
         >>> with fastload.patch_torch():
-        ...     trainer.train()
+        ...     loader = torch.utils.data.DataLoader(dataset, batch_size=4)
+        >>> isinstance(loader, fastload.DataLoader)
+        True
     """
     _install()
     patch = TorchPatch()

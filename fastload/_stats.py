@@ -114,10 +114,20 @@ class LoaderStats(Shown):
 
     @classmethod
     def from_counters(cls, *counters: Mapping[str, Any]) -> LoaderStats:
-        """Merge counters by name: the engine's and those kept in Python. What is missing is 0.
+        """Merges counters by name: the engine's and those kept in Python.
+
+        Args:
+            counters: name of a field -> its value.
+
+        Returns:
+            A snapshot in which what is missing is 0.
 
         Raises:
             ValueError: A counter has no field here, or two of the arguments have it.
+
+        Example:
+            >>> fastload.LoaderStats.from_counters({"samples_native": 3}, {"bytes_read": 20}).samples
+            3
         """
         known = {entry.name for entry in fields(cls)}
         merged: dict[str, Any] = {}

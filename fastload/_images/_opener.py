@@ -137,8 +137,12 @@ def register_opener() -> None:
             libjpeg-turbo.
 
     Example:
+        >>> import PIL.Image
         >>> fastload.register_opener()
         >>> image = PIL.Image.open("cat.jpg").convert("RGB").crop((0, 0, 64, 64))
+        >>> image.load()[0, 0] == PIL.Image.open("cat.jpg").getpixel((0, 0))
+        True
+        >>> fastload.unregister_opener()
     """
     reason = obstacle()
     if reason is not None:
@@ -147,5 +151,8 @@ def register_opener() -> None:
 
 
 def unregister_opener() -> None:
-    """Undoes register_opener(). Images that remember something still make their pixels natively when asked."""
+    """Undoes register_opener(); without one it does nothing.
+
+    Images that remember something still make their pixels natively when asked.
+    """
     _opener.unregister()

@@ -29,7 +29,7 @@ class ExplanationRow(NamedTuple):
 
 
 class Explanation(str):
-    """The text of explain(), with the same as fields. It is a str in every respect.
+    """The text of explain(), a str in every respect, with the same as fields.
 
     Attributes:
         verdict: The first line.

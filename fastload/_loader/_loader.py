@@ -51,73 +51,52 @@ T_co = TypeVar("T_co", covariant=True)
 class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
     """Loads batches as torch.utils.data.DataLoader does, in threads of this process or, if asked, in torch's processes.
 
-    It is native for torchvision's ImageFolder and DatasetFolder, fastload.ImageFolder and fastload.ImageFiles, also in
-    torch.utils.data.Subset and ConcatDataset, with torchvision transforms of PIL images, v1 or v2, that end in a
-    tensor: docs/transforms.md lists them. Where a pipeline goes on with something else, a function of the user's say,
-    native code makes the image up to there and threads of Python go on. The batches are byte-equal to those of torch's
-    DataLoader with torchvision and the installed Pillow. Any other dataset is asked by threads of Python, with torch's
-    contract; explain() says what and why.
+    The batches are byte-equal to torch's. Native code makes them of image folders and lists of files with torchvision's
+    transforms; threads of Python load every other data set. explain() says what is native, and why the rest is not.
+    docs/arguments.md has all about each argument.
 
     Args:
-        num_workers: number of threads, or of processes; 0 loads in the thread that asks. "auto": as many as there are
-            processors that affinity and control groups leave to this process, shared among the ranks that torchrun
-            started here.
-        prefetch_factor: at most this many batches per thread are in flight, default 2.
-        pin_memory: deliver page-locked batches, where there is an accelerator.
-        multiprocessing_context: checked as torch does; of processes, threads do not use it.
-        worker_init_fn: called in each worker, with the worker's own generators and, on get_worker_info().dataset, its
-            own dataset.
-        worker_method: only where torch's DataLoader has it, which it tells to use processes or threads; these are
-            threads in any case.
-        in_order: False: batches that Python makes come as they are done. Native batches always come in order: all
-            threads work on the oldest one.
-        workers: "threads" of this process, or "processes": torch's own worker processes, for a dataset whose Python
-            keeps threads from running in parallel; explain() tells. JPEG files that your code opens are decoded
-            natively there, too, but no batch is native as a whole. copy, thread_safe, num_streams, rng and
-            memory_format have to be the defaults then. Without workers it makes no difference.
-        thread_safe: False: one thread at a time asks the dataset, or runs the Python part of a transform, also where
-            several such loaders have it or Subsets of it (each a list, or what else cannot be weakly referenced, by
-            itself); batches are still collated in parallel. For a handle that cannot be shared; per_thread gives each
-            thread its own.
-        copy: True: each worker thread has a copy of what is reached from dataset, collate_fn and worker_init_fn, made
-            at iter() as a fork would leave it to a process, without calling any of their methods; large arrays and
-            tensors are shared, and what cannot be copied: explain() names it. False: all threads use the program's own
-            objects, for a dataset that keeps a cache for all of them.
-        native_images: True: JPEG files that your code opens with Pillow in the workers are decoded natively, when and
-            as far as their pixels are asked for, with Pillow's pixels, warnings and errors; register_opener() says
-            more. False: Pillow decodes them.
-        num_streams: of an IterableDataset: how many threads iterate over it, each over its own iter(dataset) with its
-            own get_worker_info(), as torch's worker processes do; default num_workers. 1 runs it once.
-        rng: how random transforms draw. "torch": the numbers that torch's DataLoader with the same num_workers would
-            have drawn, bit for bit. "sample": from a counter keyed by (seed, epoch, dataset index, position of the
-            transform), so the bytes do not depend on num_workers, on the order, or on where an epoch was left.
-        seed: the key's seed, with rng="sample". None: the base seed that torch draws from `generator` at each iter(),
-            and epoch 0.
-        memory_format: of the image batches, torch.contiguous_format or torch.channels_last. Native batches only.
-        device: a GPU, as torch.device takes it ("cuda", "cuda:1", 1): batches are there when you get them, copied on a
-            stream of fastload's own that your current stream waits for; the host does not wait. Native batches travel
-            as uint8 pixels and are converted there, to the same bytes. None or "cpu": batches stay on the host.
-        device_prefetch: with num_workers > 0, so many batches are copied to the device before they are asked for;
-            default 2.
-        device_transform: called with each batch on the device, in this process, in order and in the thread that asks
-            for it, with fastload's stream current; what it returns is handed out. Without a device it is called with
-            the batch on the host.
+        dataset: as in torch.
+        batch_size: as in torch; None: samples as they are.
+        shuffle: as in torch.
+        sampler: as in torch.
+        batch_sampler: as in torch.
+        num_workers: threads, or processes; 0: the thread that asks loads. "auto": as there are processors.
+        collate_fn: as in torch.
+        pin_memory: as in torch.
+        drop_last: as in torch.
+        timeout: seconds that next() waits at most; 0: any time.
+        worker_init_fn: as in torch.
+        multiprocessing_context: of processes alone.
+        generator: as in torch.
+        prefetch_factor: batches per worker in flight; None: 2.
+        persistent_workers: as in torch.
+        pin_memory_device: ignored, as in torch.
+        in_order: as in torch; native batches always are.
+        worker_method: only where torch has it.
+        workers: "threads", or "processes": torch's own, where Python code holds the GIL.
+        thread_safe: False: one thread at a time asks the data set.
+        copy: True: each thread has a copy of the data set, as a fork would leave it. False: all share it.
+        native_images: whether JPEG files that your code opens are decoded natively.
+        num_streams: threads that iterate over an IterableDataset; None: num_workers.
+        rng: "torch": random transforms draw torch's numbers, bit for bit. "sample": numbers of seed, epoch and sample.
+        seed: of rng="sample"; None: torch's base seed.
+        memory_format: of native image batches: torch.contiguous_format or torch.channels_last.
+        device: a GPU that batches are copied to; None: the host.
+        device_prefetch: batches copied ahead; None: 2.
+        device_transform: called with each batch on the device; what it returns is handed out.
 
-    In a derived class attributes by the names of these arguments may be its own: there it counts what was given.
-
-    The other arguments are torch's. Iterating yields what collate_fn makes of the samples; of native ones [images,
-    labels]: images of shape [batch, 3, height, width] and the type the transform ends in, labels int64 [batch]. The
-    tensors are yours: never overwritten.
+    Iterating yields what collate_fn makes; of native samples [images, labels]: images [batch, 3, height, width] of the
+    dtype the transform ends in, labels int64 [batch]. The tensors are yours: never overwritten.
 
     Raises:
-        ValueError, TypeError: as torch's DataLoader, for an unknown workers, rng, seed or memory_format, and for an
-            argument that workers="processes" does not have.
-        SampleError: while iterating, for a sample that cannot be loaded; the next call gives the next batch.
-        RuntimeError: by iter(), where `device` is not there or cannot be used.
-        DeviceError: while iterating, where a batch did not get to the device.
+        ValueError, TypeError: as in torch, and for arguments that make no sense.
+        RuntimeError: by iter(), where `device` cannot be used.
+        SampleError: by next(), for a sample that cannot be loaded; the next call gives the next batch.
+        DeviceError: by next(), where a batch did not get to the device.
 
     Example:
-        >>> loader = fastload.DataLoader(dataset, batch_size=64, shuffle=True, num_workers=8)
+        >>> loader = fastload.DataLoader(dataset, batch_size=4, shuffle=True, num_workers=2)
         >>> for images, labels in loader:
         ...     train(images, labels)
     """
@@ -241,13 +220,14 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
     # ---- what runs -------------------------------------------------------------------------------------------------
 
     def explain(self) -> Explanation:
-        """Says, stage by stage, what is native and, where not, why and what to change. The first line is the verdict.
+        """Says, stage by stage, what is native and, where not, why and what to change.
 
         Returns:
-            A str with the same by fields: verdict, rows, as_dict(). Notebooks show a table.
+            A str whose first line is the verdict, with the same by fields: verdict, rows, as_dict(). Notebooks show a
+            table.
 
         Example:
-            >>> explanation = loader.explain()
+            >>> explanation = fastload.DataLoader(dataset, num_workers=1).explain()
             >>> explanation.verdict
             'native: batches are read, decoded and transformed by one thread'
             >>> [row.stage for row in explanation.rows if not row.is_native]
@@ -513,7 +493,21 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
     def set_epoch(self, epoch: int) -> None:
         """Sets the epoch of the next iteration's random key; it counts up by itself with each iter().
 
-        Has an effect where `seed` is given. Raises ValueError for a negative epoch.
+        Has an effect where `seed` is given.
+
+        Args:
+            epoch: from 0.
+
+        Raises:
+            ValueError: it is negative or no int.
+
+        Example:
+            >>> loader = fastload.DataLoader(dataset, batch_size=4, rng="sample", seed=0)
+            >>> loader.set_epoch(3)
+            >>> again = fastload.DataLoader(dataset, batch_size=2, rng="sample", seed=0)
+            >>> again.set_epoch(3)
+            >>> torch.equal(next(iter(loader))[0][:2], next(iter(again))[0])
+            True
         """
         if isinstance(epoch, bool) or not isinstance(epoch, int) or epoch < 0:
             raise ValueError(f"epoch must be an int >= 0, got {epoch!r}")
@@ -528,7 +522,17 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             return object.__repr__(self)
 
     def stats(self) -> LoaderStats:
-        """Counts, times and memory of this loader's engine since it started; zeros before the first iteration."""
+        """Tells what this loader has done since it was made: counts, times and memory.
+
+        Returns:
+            A snapshot; zeros before the first iteration. ``later - earlier`` is what happened between two.
+
+        Example:
+            >>> loader = fastload.DataLoader(dataset, batch_size=4)
+            >>> batches = list(loader)
+            >>> loader.stats().samples_native
+            12
+        """
         state = self._fastload
         is_own = state.engine is not None and not state.engine.native.is_forked
         native = state.engine.native.stats() if state.engine is not None and is_own else {}
@@ -542,9 +546,17 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         return LoaderStats.from_counters(add_counters(add_counters(native, state.threads.stats()), counters))
 
     def close(self) -> None:
-        """Ends the threads, and with them every iterator of this loader that is theirs. iter() starts new ones.
+        """Ends the threads, and with them every iterator of this loader that is theirs.
 
-        Processes are torch's, and end with their iterator.
+        iter() starts new ones. Processes are torch's, and end with their iterator.
+
+        Example:
+            >>> loader = fastload.DataLoader(dataset, batch_size=4, num_workers=2)
+            >>> iterator = iter(loader)
+            >>> loader.close()
+            >>> next(iterator)
+            Traceback (most recent call last):
+            fastload._errors.LoaderClosedError: ...
         """
         if self._fastload.engine is not None:
             self._fastload.engine.close()

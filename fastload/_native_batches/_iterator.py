@@ -18,7 +18,7 @@ from fastload._delivery._batch_memory import BatchMemory, PlacedBatch
 from fastload._delivery._hand_over import Delivery
 from fastload._errors import LoaderClosedError
 from fastload._native_batches._engine import LoaderEngine
-from fastload._native_batches._report import SampleReport
+from fastload._native_batches._report import SampleReport, TransformStep
 from fastload._pillow._failures import exception_of
 from fastload._pillow._pillow import serve
 from fastload._planning._native_plans import NativePlan
@@ -358,17 +358,29 @@ class NativeIterator(BaseIterator):
             self._failed = batch
 
     def batch_report(self) -> list[SampleReport]:
-        """What was done to each sample of the batch returned last, in its order; empty before the first.
+        """What was done to each sample of the batch returned last.
+
+        Returns:
+            A SampleReport for each sample, in the order of the batch; empty before the first batch.
 
         Example:
+            >>> iterator = iter(fastload.DataLoader(dataset, batch_size=4))
             >>> images, labels = next(iterator)
-            >>> iterator.batch_report()[0].steps
-            [('crop', 12, 40, 300, 280, 0, 0, 0, 0), ('resize', 224, 224, 'bilinear'), ('hflip',)]
+            >>> [report.index for report in iterator.batch_report()]
+            [0, 1, 2, 3]
+            >>> iterator.batch_report()[0].steps[0]
+            crop(left=..., top=..., width=..., height=..., pad_left=0, ...)
         """
         if self._last is None:
             return []
         indices, batch = self._last
         return [
-            SampleReport(index, os.fsdecode(path), "fallback" if is_by_fallback else "native", size, views)
+            SampleReport(
+                index, os.fsdecode(path), "fallback" if is_by_fallback else "native", size, tuple(map(_steps, views))
+            )
             for index, (path, is_by_fallback, size, views) in zip(indices.tolist(), batch.reports(), strict=True)
         ]
+
+
+def _steps(view: list[tuple[Any, ...]]) -> tuple[TransformStep, ...]:
+    return tuple(map(TransformStep, view))

@@ -5,35 +5,125 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+_BOX = ("left", "top", "width", "height")
+_PADS = ("pad_left", "pad_top", "pad_right", "pad_bottom")
+_FACTOR = ("factor",)
+# Kind of a step -> the names of its values, in their order.
+STEP_FIELDS: dict[str, tuple[str, ...]] = {
+    "crop": (*_BOX, *_PADS),
+    "resize": ("width", "height", "interpolation"),
+    "hflip": (),
+    "vflip": (),
+    "rotate90": (),
+    "rotate180": (),
+    "rotate270": (),
+    "pad": ("left", "top", "right", "bottom", "padding_mode", "fill"),
+    "affine": ("a", "b", "c", "d", "e", "f", "fill", "interpolation"),
+    "gaussian_blur": ("kernel_width", "kernel_height", "sigma", "family"),
+    "brightness": _FACTOR,
+    "contrast": _FACTOR,
+    "saturation": _FACTOR,
+    "sharpness": _FACTOR,
+    "hue": _FACTOR,
+    "posterize": ("bits",),
+    "solarize": ("threshold",),
+    "autocontrast": (),
+    "equalize": (),
+    "invert": (),
+    "grayscale": (),
+    "erase": (*_BOX, "value"),
+}
+
+
+class TransformStep(tuple[Any, ...]):
+    """What a transform did to one sample, its random choices resolved: a named tuple of a kind and its values.
+
+    The names of the values depend on the kind. A step is a tuple in every respect: ``kind, *values = step`` unpacks it,
+    ``step.width`` is a value by its name, and ``step == ("hflip",)`` compares. Positions and sizes are pixels.
+
+    | kind | values |
+    |---|---|
+    | "crop" | left, top, width, height of what is kept; pad_left, pad_top, pad_right, pad_bottom: zeros around it |
+    | "resize" | width, height, interpolation: the filter, such as "bilinear" |
+    | "hflip", "vflip" | |
+    | "rotate90", "rotate180", "rotate270" | counter-clockwise |
+    | "pad" | left, top, right, bottom, padding_mode, fill |
+    | "affine" | a, b, c, d, e, f: the matrix as in Pillow's Image.transform; fill, interpolation |
+    | "gaussian_blur" | kernel_width, kernel_height, sigma; family: "v1" or "v2", whose arithmetic it is |
+    | "brightness", "contrast", "saturation", "sharpness", "hue" | factor |
+    | "posterize" | bits that each value keeps |
+    | "solarize" | threshold: values that are not below it are inverted |
+    | "autocontrast", "equalize", "invert", "grayscale" | |
+    | "erase" | left, top, width, height of the box in the finished tensor; value: the bytes of three elements |
+
+    A fill is (red, green, blue).
+
+    Example:
+        >>> step = fastload.TransformStep(("resize", 224, 160, "bilinear"))
+        >>> step
+        resize(width=224, height=160, interpolation='bilinear')
+        >>> kind, width, height, interpolation = step
+        >>> step.height == height
+        True
+    """
+
+    __slots__ = ()
+
+    @property
+    def kind(self) -> str:
+        """What was done: the first element."""
+        name: str = self[0]
+        return name
+
+    @property
+    def _fields(self) -> tuple[str, ...]:
+        """The names of the elements, as a named tuple has them."""
+        return ("kind", *STEP_FIELDS[self.kind])
+
+    def _asdict(self) -> dict[str, Any]:
+        """name -> element, as a named tuple gives it."""
+        return dict(zip(self._fields, self, strict=True))
+
+    def __getattr__(self, name: str) -> Any:
+        fields = self._fields
+        if name not in fields:
+            raise AttributeError(f"a step {self.kind!r} has no {name!r}; it has {', '.join(fields)}")
+        return self[fields.index(name)]
+
+    def __repr__(self) -> str:
+        values = zip(STEP_FIELDS[self.kind], self[1:], strict=True)
+        return f"{self.kind}({', '.join(f'{name}={value!r}' for name, value in values)})"
+
 
 @dataclass(frozen=True)
 class SampleReport:
-    """What was done to one sample of a batch.
+    """What was done to one sample of a native batch; ``iterator.batch_report()`` gives one for each.
 
     Attributes:
         index: in the dataset.
         path: as given to the system.
         source: "native", or "fallback" where Pillow decoded it.
         source_size: (width, height) of the decoded image in pixels.
-        views: for each view of a MultiView, else for the one result, the transform with its random choices resolved, in
-            order. Positions and sizes are pixels, fills are (red, green, blue). Geometry:
-            ("crop", left, top, width, height, pad_left, pad_top, pad_right, pad_bottom),
-            pads being zeros around what was cropped; ("resize", width, height, interpolation); ("hflip",); ("vflip",);
-            ("pad", left, top, right, bottom, padding_mode, fill); ("affine", a, b, c, d, e, f, fill), the matrix as in
-            Pillow's Image.transform, to the nearest pixel; ("rotate90",), ("rotate180",), ("rotate270",). Colours:
-            ("brightness", factor), and in the same form "contrast", "saturation", "sharpness" and "hue";
-            ("posterize", bits); ("solarize", threshold); ("autocontrast",); ("equalize",); ("invert",);
-            ("grayscale",). Last, on the finished tensor: ("erase", left, top, width, height, value), value being the
-            bytes of three elements.
+        views: the steps of each view of a MultiView, else those of the one result; in the order in which they were
+            done. A step that changes nothing is left out.
+
+    Example:
+        >>> iterator = iter(fastload.DataLoader(dataset, batch_size=2))
+        >>> images, labels = next(iterator)
+        >>> report = iterator.batch_report()[0]
+        >>> report.index, report.source
+        (0, 'native')
+        >>> {step.kind for step in report.steps} <= {"crop", "resize"}
+        True
     """
 
     index: int
     path: str
     source: str
     source_size: tuple[int, int]
-    views: list[list[tuple[Any, ...]]]
+    views: tuple[tuple[TransformStep, ...], ...]
 
     @property
-    def steps(self) -> list[tuple[Any, ...]]:
+    def steps(self) -> tuple[TransformStep, ...]:
         """Those of the first view."""
         return self.views[0]

@@ -44,13 +44,19 @@ def decode_image(
     Args:
         source: a path (str or PathLike), or the contents of a file (bytes, bytearray or memoryview; changes that
             another thread makes meanwhile are not seen).
-        output: "tensor": torch.uint8 [3, height, width]; "numpy": uint8 [height, width, 3]; "pil": an RGB image with
-            the ``info`` (EXIF, ICC profile, ...) that Pillow gives it. EXIF orientation is not applied.
+        output: "tensor", "numpy" or "pil".
+
+    Returns:
+        "tensor": torch.uint8 [3, height, width]; "numpy": uint8 [height, width, 3], both contiguous; "pil": a
+        PIL.Image.Image of mode RGB with the ``info`` (EXIF, ICC profile, ...) that Pillow gives it. It is yours alone.
+        EXIF orientation is not applied.
 
     Raises:
         ValueError, TypeError: for another output or source.
-        OSError, PIL.UnidentifiedImageError, PIL.Image.DecompressionBombError, ...: what Pillow raises for this file.
-            A FIFO or device is refused with OSError.
+        OSError: a file that cannot be read, is truncated, or is a FIFO or device.
+        PIL.UnidentifiedImageError: it is no image that Pillow knows.
+        PIL.Image.DecompressionBombError: it has more pixels than Pillow takes.
+        Exception: what else Pillow raises for this file.
 
     Example:
         >>> fastload.decode_image("cat.jpg").shape
@@ -76,12 +82,22 @@ def decode_image(
 
 
 def pil_loader(path: str) -> _pillow.RgbImage:
-    """torchvision.datasets.folder.pil_loader with the native decoder: the RGB image of the file at `path`.
+    """Opens an image as torchvision.datasets.folder.pil_loader does, with the native decoder.
 
-    Raises what pil_loader raises for the file, and OSError for a FIFO or device, where pil_loader would wait for ever.
+    Args:
+        path: of the file.
+
+    Returns:
+        A PIL.Image.Image of mode RGB, with its pixels loaded.
+
+    Raises:
+        OSError: as pil_loader, and for a FIFO or device, where pil_loader would wait for ever.
+        Exception: what else pil_loader raises for the file.
 
     Example:
-        >>> torchvision.datasets.DatasetFolder(root, loader=fastload.pil_loader, extensions=(".jpg",))
+        >>> files = datasets.DatasetFolder("train", fastload.pil_loader, extensions=(".jpg",), transform=transform)
+        >>> fastload.DataLoader(files).explain().is_native
+        True
     """
     return decode_image(path, output="pil")
 

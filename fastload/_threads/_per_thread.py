@@ -23,7 +23,18 @@ class PerThread(Generic[T]):
     """What :func:`per_thread` returns: call it for this thread's handle.
 
     It pickles and copies as its factory alone, so a dataset that has one can be sent to a process, too. A thread's
-    handle is let go of when the thread ends.
+    handle is let go of when the thread ends. A call raises what the factory raises; the next one tries again.
+
+    Args:
+        factory: Opens a handle; called once in each thread that asks, and once in each process.
+
+    Raises:
+        TypeError: `factory` is not callable.
+
+    Example:
+        >>> handle = fastload.per_thread(list)
+        >>> handle() is handle()
+        True
     """
 
     def __init__(self, factory: Callable[[], T]) -> None:
@@ -36,7 +47,7 @@ class PerThread(Generic[T]):
         self._local = threading.local()
 
     def __call__(self) -> T:
-        """This thread's handle, opened at the first call in it. Raises what the factory raises, then tries again."""
+        """This thread's handle, opened at the first call in it."""
         opened: _Opened[T] | None = getattr(self._local, "opened", None)
         if opened is None or opened.owner_pid != os.getpid():
             opened = self._local.opened = _Opened(self._factory(), os.getpid())
@@ -54,7 +65,7 @@ class PerThread(Generic[T]):
 
 
 def per_thread(factory: Callable[[], T]) -> PerThread[T]:
-    """Give each thread that loads samples a handle of its own.
+    """Gives each thread that loads samples a handle of its own.
 
     Threads share the dataset, so a handle which must not be used by two of them at once (an h5py file, an LMDB
     transaction, an sqlite connection, a cursor, a tokenizer) cannot be an attribute of it. This can.
@@ -69,6 +80,7 @@ def per_thread(factory: Callable[[], T]) -> PerThread[T]:
         TypeError: `factory` is not callable.
 
     Example:
+        >>> import sqlite3
         >>> class Rows(torch.utils.data.Dataset):
         ...     def __init__(self, path):
         ...         self.database = fastload.per_thread(lambda: sqlite3.connect(path))

@@ -138,7 +138,8 @@ def _decodes_otherwise(path: str, image: Any) -> bool:
 def _draws_text(report: Any) -> str:
     if report is None:
         return "drawn by torch"
-    return str(report.views[0] if len(report.views) == 1 else report.views)
+    views = [[tuple(step) for step in view] for view in report.views]  # without the names: a detail is short
+    return str(views[0] if len(views) == 1 else views)
 
 
 def _without_cause(text: str, known_differences: list[str]) -> Finding:

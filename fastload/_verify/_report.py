@@ -147,7 +147,11 @@ class VerifyReport:
         return self._twins is not None
 
     def as_dict(self) -> dict[str, Any]:
-        """The fields as plain dicts, lists and numbers."""
+        """The fields as plain dicts, lists and numbers, for logging as JSON.
+
+        Returns:
+            name of a field -> its value, and "is_equal".
+        """
         names = [name for name in self.__dataclass_fields__ if not name.startswith("_")]
         values = {name: _plain(getattr(self, name)) for name in names}
         return {"is_equal": self.is_equal, **values}
@@ -155,9 +159,14 @@ class VerifyReport:
     def to_json(self) -> str:
         """The report as a JSON object; an infinite difference is the text "inf".
 
+        Returns:
+            The text of as_dict(), indented.
+
         Example:
-            >>> json.loads(report.to_json())["stages"]
-            {'resize': 64}
+            >>> import json
+            >>> report = fastload.verify(old_loader, new_loader, batches=2)
+            >>> json.loads(report.to_json())["is_equal"]
+            True
         """
         return json.dumps(self.as_dict(), indent=2, allow_nan=False)
 
@@ -167,6 +176,9 @@ class VerifyReport:
         uint8 values are shown as they are, others stretched so that the smallest of both images is black and the
         largest white. The difference is scaled so that its largest value is white; it is left out where the two images
         differ in size.
+
+        Args:
+            path: of the PNG file.
 
         Raises:
             ValueError: the loaders are equal, or the worst sample is no image of one or three channels.

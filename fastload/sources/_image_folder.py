@@ -53,11 +53,14 @@ class ImageFolder(PathDataset):
 
     Raises:
         FileNotFoundError: `root` is missing or has no class folder, or a class has no valid file.
+        TypeError: `root` is no file name, or one of bytes.
         ValueError: `index` is none of the above.
 
     Example:
-        >>> dataset = ImageFolder("train")  # doctest: +SKIP
-        >>> image, label = dataset[0]  # doctest: +SKIP
+        >>> dataset = fastload.ImageFolder("train")
+        >>> image, label = dataset[0]
+        >>> image.mode, label, dataset.classes
+        ('RGB', 0, ['class0', 'class1', 'class2'])
     """
 
     def __init__(

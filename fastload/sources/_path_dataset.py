@@ -106,13 +106,18 @@ class ImageFiles(PathDataset):
         labels: One int for each path: a sequence, a NumPy array or a tensor.
         transform: Called with the PIL RGB image of a sample, for example a torchvision transform.
 
+    Attributes:
+        root: None; the paths are the files'.
+        samples, imgs: (path, label) of each sample: a view, equal to the list, that cannot be changed in place.
+        targets: Label of each sample, such a view.
+
     Raises:
         ValueError: `paths` and `labels` differ in length, or a path holds a zero byte.
         TypeError: A path is no file name, or a label not an int.
         OverflowError: A label has more than 64 bits.
 
     Example:
-        >>> files = ImageFiles(["cat.jpg", "dog.jpg"], [0, 1])
+        >>> files = fastload.ImageFiles(["cat.jpg", "dog.jpg"], [0, 1])
         >>> len(files), files.samples[1]
         (2, ('dog.jpg', 1))
     """

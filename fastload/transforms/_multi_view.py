@@ -24,10 +24,11 @@ class MultiView:
         TypeError: It is no list of transforms.
 
     Example:
-        >>> views = MultiView([global_crop, global_crop, *[local_crop] * 6])
-        >>> loader = DataLoader(ImageFolder("train", views), batch_size=64, num_workers=8)
-        >>> for crops, _ in loader:  # eight tensors
-        ...     train(crops)
+        >>> views = fastload.MultiView([transform, transform])
+        >>> loader = fastload.DataLoader(fastload.ImageFolder("train", views), batch_size=4, num_workers=2)
+        >>> [first, second], labels = next(iter(loader))
+        >>> first.shape == second.shape == torch.Size([4, 3, 32, 32])
+        True
     """
 
     def __init__(self, transforms: Sequence[Callable[[Any], Any]]) -> None:

@@ -41,9 +41,14 @@ def run_page(page: str) -> int:
         elif named := re.match(r"# (\w+\.py)\n", block.code):
             Path(named[1]).write_text(block.code)
         else:
-            code = block.code.replace('device="cuda"', "device=gpu")
-            exec(compile("\n" * (block.line - 1) + code, page, "exec"), names)
+            code = "\n" * (block.line - 1) + on_this_machine(block.code)
+            exec(compile(code, page, "exec"), names)
     return len(wanted)
+
+
+def on_this_machine(code: str) -> str:
+    """`code` with the reader's `gpu` in the place of "cuda", which need not be there."""
+    return code.replace('device="cuda"', "device=gpu")
 
 
 def run_commands(block: Block) -> None:
@@ -60,7 +65,7 @@ def names_of_the_reader() -> dict[str, Any]:
     """What pages call by these names and do not make, files among it."""
     for number in range(12):
         save_jpeg(Path("train", f"class{number % 3}", f"{number:02}.jpg"), number, 90 + 10 * number, 120)
-    save_jpeg(Path("cat.jpg"), 1, 90, 70)
+    save_jpeg(Path("cat.jpg"), 1, 500, 375)
     transform = transforms.Compose([transforms.RandomResizedCrop(32), transforms.ToTensor()])
     dataset = datasets.ImageFolder("train", transform)
     os.environ.setdefault("LOCAL_RANK", "0")

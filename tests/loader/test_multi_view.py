@@ -56,7 +56,7 @@ def test_the_report_tells_the_steps_of_each_view(clean_folder: Path) -> None:
     next(iterator)
     for report in iterator.batch_report():
         assert len(report.views) == 5
-        assert report.views[4] == [("resize", 20, 16, "bilinear")]
+        assert report.views[4] == (("resize", 20, 16, "bilinear"),)
         assert report.views[0] != report.views[1]
         assert report.steps == report.views[0]
 
