@@ -48,7 +48,7 @@ def cases_of(module: str) -> Callable[[Path], Check]:
 
 
 def cases_in_children(module: str) -> Callable[[Path], Check]:
-    """What a module of tests calls run_case, for each seed in a process of its own, which may take a minute."""
+    """What a module of tests calls run_case, for each seed in a process of its own, which may take two minutes."""
 
     def check(folder: Path) -> Check:
         from image_folders import make_mixed_folder
@@ -61,8 +61,9 @@ def cases_in_children(module: str) -> Callable[[Path], Check]:
         atexit.register(python.close)
 
         def check_one(seed: int) -> None:
-            code = f"import warnings, {module}; warnings.simplefilter('ignore'); {module}.run_case({seed})"
-            result = python.run(code, folder, 60, environment)
+            code = f"import faulthandler, warnings, {module}; faulthandler.dump_traceback_later(110, exit=True); "
+            code += f"warnings.simplefilter('ignore'); {module}.run_case({seed})"
+            result = python.run(code, folder, 120, environment)
             assert result.returncode == 0, f"status {result.returncode}\n{result.stderr}"
 
         return check_one
@@ -137,6 +138,8 @@ CAMPAIGNS = {
     "boxes": cases_of("test_torch_draws"),
     # Exceptions that signals' handlers raise at random moments of iter() and next().
     "signals": cases_in_children("random_signals"),
+    # Limits on memory, descriptors, threads and the size of files, from too low to high enough.
+    "limits": cases_in_children("random_limits"),
 }
 # Cases in a turn: a second or a few.
 TURN = {
@@ -149,6 +152,7 @@ TURN = {
     "recipes": 1,
     "boxes": 1,
     "signals": 5,
+    "limits": 5,
 }
 
 
