@@ -9,9 +9,11 @@ the run becomes a line of docs/campaigns.md, which is committed. `ARGS="--only f
 from __future__ import annotations
 
 import argparse
+import atexit
 import datetime
 import importlib
 import io
+import os
 import random
 import re
 import subprocess
@@ -41,6 +43,30 @@ def cases_of(module: str) -> Callable[[Path], Check]:
     def check(_: Path) -> Check:
         assert_case: Check = importlib.import_module(module).assert_case
         return assert_case
+
+    return check
+
+
+def cases_in_children(module: str) -> Callable[[Path], Check]:
+    """What a module of tests calls run_case, for each seed in a process of its own, which may take two minutes."""
+
+    def check(folder: Path) -> Check:
+        from image_folders import make_mixed_folder
+        from warm_python import WarmPython
+
+        folder.mkdir()
+        images = make_mixed_folder(folder / "images")
+        environment = {**os.environ, "FASTLOAD_TEST_FOLDER": str(images), "FASTLOAD_CACHE": str(folder / "cache")}
+        python = WarmPython()
+        atexit.register(python.close)
+
+        def check_one(seed: int) -> None:
+            code = f"import faulthandler, warnings, {module}; faulthandler.dump_traceback_later(110, exit=True); "
+            code += f"warnings.simplefilter('ignore'); {module}.run_case({seed})"
+            result = python.run(code, folder, 120, environment)
+            assert result.returncode == 0, f"status {result.returncode}\n{result.stderr}"
+
+        return check_one
 
     return check
 
@@ -110,6 +136,10 @@ CAMPAIGNS = {
     "recipes": cases_of("test_training_recipes"),
     # Boxes of RandomResizedCrop against torchvision's.
     "boxes": cases_of("test_torch_draws"),
+    # Exceptions that signals' handlers raise at random moments of iter() and next().
+    "signals": cases_in_children("random_signals"),
+    # Limits on memory, descriptors, threads and the size of files, from too low to high enough.
+    "limits": cases_in_children("random_limits"),
 }
 # Cases in a turn: a second or a few.
 TURN = {
@@ -121,6 +151,8 @@ TURN = {
     "programs": 5,
     "recipes": 1,
     "boxes": 1,
+    "signals": 5,
+    "limits": 5,
 }
 
 

@@ -23,7 +23,7 @@ torch.set_num_threads(1)
 def make_loader(num_workers: int, repeats: int = 200, batch_size: int = 16, **arguments: object) -> fastload.DataLoader:
     """A training loader over the folder named by FASTLOAD_TEST_FOLDER (12 images), each image `repeats` times."""
     return fastload.DataLoader(
-        _images(recipes.training(224), repeats), batch_size=batch_size, num_workers=num_workers, **arguments
+        repeated_images(recipes.training(224), repeats), batch_size=batch_size, num_workers=num_workers, **arguments
     )
 
 
@@ -37,13 +37,16 @@ def make_python_part_loader(
 ) -> fastload.DataLoader:
     """The same for small images, with a transform in Python at the end."""
     steps = [transforms.RandomResizedCrop(32), transforms.ToTensor(), function]
-    loader = fastload.DataLoader(_images(transforms.Compose(steps), repeats), num_workers=num_workers, **arguments)
+    loader = fastload.DataLoader(
+        repeated_images(transforms.Compose(steps), repeats), num_workers=num_workers, **arguments
+    )
     assert loader.explain().startswith("partly native")
     return loader
 
 
-def _images(transform: object, repeats: int) -> ImageFolder:
-    dataset = ImageFolder(os.environ["FASTLOAD_TEST_FOLDER"], transform)
+def repeated_images(transform: object, repeats: int, **arguments: Any) -> ImageFolder:
+    """The images of FASTLOAD_TEST_FOLDER, each `repeats` times; `arguments` are ImageFolder's."""
+    dataset = ImageFolder(os.environ["FASTLOAD_TEST_FOLDER"], transform, **arguments)
     dataset.samples = dataset.samples * repeats
     return dataset
 
@@ -73,8 +76,3 @@ def wait_for(condition: Callable[[], bool], seconds: float = 30) -> bool:
     while not condition() and time.monotonic() < end:
         time.sleep(0.005)
     return condition()
-
-
-def resident_mib() -> float:
-    """Resident memory of this process."""
-    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20

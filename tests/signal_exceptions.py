@@ -1,7 +1,8 @@
-"""Imported by children of tests: exceptions that a signal's handler raises at random moments of next()."""
+"""Imported by children of tests: exceptions that a signal's handler raises at random moments of iter() and next()."""
 
 from __future__ import annotations
 
+import functools
 import random
 import signal
 import sys
@@ -10,14 +11,14 @@ from types import FrameType
 from typing import Any
 
 
-class OwnError(Exception):
+class OwnError(TimeoutError):
     """A program's own, of a time limit say."""
 
 
 class Alarms:
-    """Raises out of a handler, at random moments, while a batch is asked for.
+    """Raises out of a handler, at random moments of an action.
 
-    Not in the frame that asks: there next() has returned already, or has not been called yet.
+    Not in the frame that calls it: there it has returned already, or has not been called yet.
 
     Attributes:
         num_raised: So many times.
@@ -34,41 +35,58 @@ class Alarms:
             self.num_raised += 1
             raise OwnError if self.num_raised % 2 else KeyboardInterrupt
 
-    def next_of(self, iterator: Any, longest_seconds: float) -> Any:
-        """The next batch, asked for again behind each exception. Raises StopIteration at the end."""
+    def done(self, action: Callable[[], Any], longest_seconds: float, drop: Callable[[], None] = lambda: None) -> Any:
+        """What `action` gives, called again behind each exception, when `drop` was called. May raise StopIteration."""
         while True:
             signal.setitimer(signal.ITIMER_REAL, self._choose.uniform(1e-5, longest_seconds))
             try:
                 self._asking = sys._getframe()
-                return next(iterator)
+                return action()
             except (OwnError, KeyboardInterrupt):
-                continue
+                drop()
             finally:
                 self._asking = None
 
 
-def losses(epoch: Callable[[], Any], digest: Callable[[Any], Any], num_exceptions: int, longest_seconds: float) -> int:
+def losses(
+    begin: Callable[[int], Any],
+    digest: Callable[[Any], Any],
+    num_exceptions: int,
+    longest_seconds: float,
+    *,
+    num_epochs: int = 1,
+    seed: int = 1,
+    drop: Callable[[], None] = lambda: None,
+) -> int:
     """Interrupts epochs at random moments until there were `num_exceptions`.
 
     Args:
-        epoch: Gives an iterator; each time of the same batches.
+        begin: Gives an iterator over epoch 0, each time of the same batches, or over the one behind that. It is
+            interrupted, too, for epoch 0.
         digest: Of a batch.
         num_exceptions: At least.
         longest_seconds: Between asking for a batch and the signal.
+        num_epochs: So many, one after the other.
+        seed: Of the moments.
+        drop: Called before epoch 0 begins, and lets go of what is left of earlier ones. Python calls finalizers then,
+            and an exception that a handler raises in one is gone, and what the finalizer had still to do.
 
     Returns:
         How many batches were missing, came more than once or were different.
     """
-    expected = [digest(batch) for batch in epoch()]
-    alarms = Alarms(1)
+    expected = [digest(batch) for number in range(num_epochs) for batch in begin(number)]
+    alarms = Alarms(seed)
     num_lost = 0
     while alarms.num_raised < num_exceptions:
-        iterator, found = epoch(), []
-        while True:
-            try:
-                found.append(digest(alarms.next_of(iterator, longest_seconds)))
-            except StopIteration:
-                break
+        found, iterator = [], None
+        drop()
+        for number in range(num_epochs):
+            iterator = begin(number) if number else alarms.done(functools.partial(begin, 0), longest_seconds, drop)
+            while True:
+                try:
+                    found.append(digest(alarms.done(functools.partial(next, iterator), longest_seconds)))
+                except StopIteration:
+                    break
         if found != expected:
             num_lost += max(abs(len(expected) - len(found)), 1)
     return num_lost

@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import gc
 import hashlib
-import os
 import random
 import sys
 import tempfile
@@ -19,10 +18,11 @@ import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import campaign
 import torch
+from held import held_now, resident_mib, settle
 from PIL import Image
 
 import fastload
@@ -30,24 +30,6 @@ import fastload
 CASES = 30
 # Of the allocators and of Python, whose memory is held in pieces.
 SPARE_MIB = 48
-
-
-class Held(NamedTuple):
-    """What the process holds."""
-
-    threads: int
-    descriptors: int
-    children: int
-
-
-def held_now() -> Held:
-    tasks = Path("/proc/self/task")
-    children = (tasks / str(os.getpid()) / "children").read_text().split()
-    return Held(len(list(tasks.iterdir())), len(list(Path("/proc/self/fd").iterdir())), len(children))
-
-
-def resident_mib() -> float:
-    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
 def make_pass(folder: Path) -> Callable[[], str]:
@@ -83,15 +65,6 @@ def make_pass(folder: Path) -> Callable[[], str]:
         return digest.hexdigest()
 
     return run
-
-
-def settle(expected: Held) -> Held:
-    """What is held once threads that are on their way out are gone."""
-    for _ in range(100):
-        if held_now() == expected:
-            break
-        time.sleep(0.05)
-    return held_now()
 
 
 def soak(run: Callable[[], str], seconds: float) -> tuple[list[float], list[str]]:

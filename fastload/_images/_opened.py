@@ -15,6 +15,7 @@ from fastload._images._source import ImageSource
 from fastload._images._tally import ImageTally
 from fastload._pillow._decode_image import thread_decoder
 from fastload._process._config import MAX_FILE_BYTES
+from fastload._process._interrupts import is_interrupt
 
 _END_OF_IMAGE = b"\xff\xd9"
 # Thumbnails have ends of their own; each is looked at from the beginning of the file.
@@ -99,7 +100,10 @@ def begin(image: Image.Image) -> Deferred | None:
         return None
     try:
         file = _read(image.fp, block)
-    except Exception:  # noqa: BLE001 - Pillow meets it as well, and tells it
+    except Exception as error:
+        if is_interrupt(error):
+            raise
+        # Pillow meets it as well, and tells it.
         tally.left_to_pillow("its file could not be read")
         return None
     if file is None:

@@ -41,6 +41,7 @@ from fastload._pillow import _pillow
 from fastload._pillow._decode_image import thread_decoder
 from fastload._planning._native_plans import tensor_of
 from fastload._planning._torch_draws import GeneratorDraws, UnknownDrawsError, uniform_rule, with_torch_exp
+from fastload._process._interrupts import is_interrupt
 from fastload.transforms import _recognize
 from fastload.transforms._native_steps import NativeSteps, check_surroundings, native_runs
 from fastload.transforms._nodes import Node, expand, held_by
@@ -215,8 +216,10 @@ class _Pipeline:
                 type(seen) is kind and vars(seen) == state and _users_code(seen) is code
                 for seen, kind, state, code in self._seen
             )
-        except Exception:  # noqa: BLE001 - of the == of an attribute, which was another one then
-            return False
+        except Exception as error:
+            if is_interrupt(error):
+                raise
+            return False  # of the == of an attribute, which was another one then
 
     def run(self, image: Any) -> Any:
         for part in self._parts:

@@ -23,7 +23,7 @@ from PIL import Image, UnidentifiedImageError, __version__, features
 
 from fastload._errors import Stage
 from fastload._process._exit import EXIT_JOIN_SECONDS, DaemonThread, join_threads, start_threads
-from fastload._process._interrupts import is_interrupt
+from fastload._process._interrupts import is_interrupt, keep
 
 RgbImage = Image.Image
 
@@ -145,20 +145,23 @@ def _open_file(directory: int | None, path: str | bytes) -> IO[bytes]:
 
 def _open_regular(directory: int | None, path: str, flags: int) -> int:
     """Opener for ``open``: never waits for a writer of a FIFO. Folders pass: ``open`` words their error."""
+    system_open = functools.partial(os.open, dir_fd=directory)
+    opened: list[int] = []  # none is lost to an interrupt: Note [interrupts]
     try:
-        descriptor = os.open(path, flags | os.O_NONBLOCK, dir_fd=directory)
-    except BlockingIOError:  # another process has a lease on it, which the kernel asks for while open() waits
-        if not stat.S_ISREG(os.stat(path, dir_fd=directory).st_mode):
-            raise
-        descriptor = os.open(path, flags, dir_fd=directory)
-    try:
-        mode = os.fstat(descriptor).st_mode
+        try:
+            keep(opened, system_open, path, flags | os.O_NONBLOCK)
+        except BlockingIOError:  # another process has a lease on it, which the kernel asks for while open() waits
+            if not stat.S_ISREG(os.stat(path, dir_fd=directory).st_mode):
+                raise
+            keep(opened, system_open, path, flags)
+        mode = os.fstat(opened[0]).st_mode
         if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
             raise OSError(errno.EINVAL, "not a regular file", path)
+        return opened[0]
     except BaseException:
-        os.close(descriptor)
+        for descriptor in opened:
+            os.close(descriptor)
         raise
-    return descriptor
 
 
 @dataclass(frozen=True)
@@ -188,8 +191,10 @@ def _describe_start(directory: int | None, path: str | bytes) -> str | None:
     try:
         with _open_file(directory, path) as file:
             start = file.read(_SHOWN_BYTES)
-    except OSError:  # it went away since; the exception at hand is told anyway
-        return None
+    except OSError as error:
+        if is_interrupt(error):
+            raise
+        return None  # it went away since; the exception at hand is told anyway
     return f"not an image: first bytes {start!r}" if start else "empty file"
 
 

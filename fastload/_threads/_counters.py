@@ -26,10 +26,10 @@ class ThreadCounters(Locked):
 
 
 def add_counters(left: Mapping[str, Any], right: Mapping[str, Any]) -> dict[str, Any]:
-    """The sums of what `left` and `right` count under the same name, at any depth."""
+    """The sums of what `left` and `right` count under the same name, in dicts at any depth."""
     merged = dict(left)
     for name, value in right.items():
-        if isinstance(value, Mapping):
+        if isinstance(value, dict):
             merged[name] = add_counters(merged.get(name, {}), value)
         else:
             merged[name] = merged.get(name, 0) + value

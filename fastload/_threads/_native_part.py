@@ -17,6 +17,7 @@ from fastload._pillow._decode_image import thread_decoder
 from fastload._pillow._failures import exception_of, exception_of_pillow
 from fastload._planning._native_plans import NativePartPlan, tensor_of
 from fastload._process import _config
+from fastload._process._interrupts import is_interrupt
 from fastload._threads._random_stream import RandomStream
 from fastload._threads._working_directory import kept_directory
 
@@ -99,6 +100,8 @@ class NativePart:
         try:
             return open_rgb_in(self._fileno(), path)
         except Exception as error:
+            if is_interrupt(error):
+                raise
             raise exception_of_pillow(error, path, index, self._fileno()) from error
         finally:
             self._fallback_seconds += time.perf_counter() - begin
@@ -119,7 +122,10 @@ class NativePart:
         path = self._plan.source.table.path_bytes(file)
         try:
             return _pillow.image_info_in(self._fileno(), path)
-        except Exception as error:  # the file has changed since
+        except Exception as error:
+            if is_interrupt(error):
+                raise
+            # The file has changed since.
             raise exception_of_pillow(error, path, index, self._fileno()) from error
 
     def _handed_over(self, pixels: NDArray[np.uint8], file: int, index: int, info: dict[Any, Any] | None) -> Any:

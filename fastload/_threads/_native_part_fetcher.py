@@ -11,6 +11,7 @@ from typing import Any
 from fastload._errors import SampleError, sample_error
 from fastload._images._pipelines import PythonPart
 from fastload._planning._native_plans import NativePartPlan
+from fastload._process._interrupts import is_interrupt
 from fastload._threads._dataset import NO_LOCK, DatasetPlan, MapFetcher, wanted
 from fastload._threads._native_part import NativePart, NotApplicableError
 from fastload._threads._random_stream import RandomKey, RandomStream
@@ -85,6 +86,8 @@ class NativePartFetcher(MapFetcher):
                 if self._code.target_transform is not None:
                     label = self._code.target_transform(label)
         except Exception as error:
+            if is_interrupt(error):
+                raise
             raise self._transform_error(error, file, index) from error
         self._counts.count(self._native.fallback_reason)
         return image, label

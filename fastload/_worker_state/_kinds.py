@@ -32,6 +32,7 @@ import numpy as np
 import torch
 from torch.utils.data import dataloader as torch_dataloader
 
+from fastload._process._interrupts import is_interrupt
 from fastload._worker_state import _arrays, _rare, _tensors
 from fastload._worker_state._making import Made, Making
 
@@ -178,7 +179,10 @@ def _guarded(maker: Callable[[Making, Any], Made]) -> Callable[[Making, Any], Ma
                 return action(*arguments)
             except MemoryError:
                 raise
-            except Exception as error:  # noqa: BLE001 - of code that knows neither the copier nor us
+            except Exception as error:
+                if is_interrupt(error):
+                    raise
+                # Of code that knows neither the copier nor us.
                 shared = making.share(source, f"its copy raises {type(error).__name__}: {error}")
                 return shared if action is maker else source
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import bisect
 from pathlib import Path
 
+from fastload._process._interrupts import is_interrupt
+
 
 class SharedMemory:
     """The ranges of this process's memory that are shared, read when first asked for."""
@@ -26,7 +28,9 @@ class SharedMemory:
         assert self._begins is not None
         try:
             lines = self._maps.read_bytes().splitlines()
-        except OSError:
+        except OSError as error:
+            if is_interrupt(error):
+                raise
             return
         for line in lines:
             # 7f1c8a000000-7f1c8a021000 rw-s 00000000 00:01 2053  /dev/zero (deleted)

@@ -15,6 +15,7 @@ import warnings
 import weakref
 from typing import Any
 
+from fastload._process._interrupts import is_interrupt
 from fastload._worker_state import _lmdb
 from fastload._worker_state._making import Made, Making, done, shell, when_copied
 
@@ -162,7 +163,9 @@ def copy_deep(making: Making, source: Any) -> Made:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             copied = copy.deepcopy(source, making.deep_memo)
-    except Exception as error:  # noqa: BLE001 - whatever its type's code raises
+    except Exception as error:  # whatever its type's code raises
+        if is_interrupt(error):
+            raise
         return making.share(source, f"copy.deepcopy() of it raises {type(error).__name__}: {error}")
     if type(copied) is not type(source):
         return making.share(source, f"copy.deepcopy() makes a {type(copied).__name__} of it")

@@ -12,14 +12,18 @@ import numpy as np
 import torch
 from torch.utils.data._utils import worker
 
+from fastload._process._interrupts import is_interrupt
+
 
 @functools.cache
 def seeds_numpy() -> bool:
     """Whether the installed torch seeds NumPy in its workers, too. Every supported version that was read does."""
     try:
         source = inspect.getsource(worker._worker_loop)
-    except OSError:  # torch is there without its source
-        return True
+    except OSError as error:
+        if is_interrupt(error):
+            raise
+        return True  # torch is there without its source
     return re.search(r"\b(np|numpy)\.random\.seed\(", source) is not None
 
 

@@ -50,6 +50,8 @@ class IndexSizeError(BadIndicesError, IndexError):
     """An index has more than 64 bits."""
 
 
+# Indices in order are made so many at a time: to make those of a small batch alone would cost more than the batch.
+_RANGE_PIECE = 4096
 # RandomSampler draws with replacement in calls of this many.
 _DRAWS_PER_CALL = 32
 
@@ -187,7 +189,7 @@ class _Range:
         self.num_samples = len(sampler.data_source)
 
     def draw_behind(self, num_drawn: int, wanted: int) -> _Draw | None:
-        stop = min(num_drawn + wanted, self.num_samples)
+        stop = min(num_drawn + max(wanted, _RANGE_PIECE), self.num_samples)
         return functools.partial(torch.arange, num_drawn, stop, device="cpu") if num_drawn < stop else None
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from fastload import _native
+from fastload._process._interrupts import is_interrupt
 from fastload.transforms import _parameters, _recognize
 from fastload.transforms._color import posterize_op
 from fastload.transforms._recorded_image import RecordedImage
@@ -86,7 +87,10 @@ def _enumerating(
             return [lower(transform, _Enumerator(transform, context))]
         except RunsInPythonError:
             raise
-        except Exception as error:  # what torchvision would raise for a sample, it raises then, in Python
+        except Exception as error:
+            if is_interrupt(error):
+                raise
+            # What torchvision would raise for a sample, it raises then, in Python.
             raise RunsInPythonError(f"listing its operations raises {type(error).__name__}: {error}") from error
 
     return lower_policy

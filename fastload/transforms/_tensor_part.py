@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from fastload import _native
 from fastload._pillow._pillow import as_reference, rgb_image
+from fastload._process._interrupts import is_interrupt
 from fastload.transforms import _parameters, _recognize
 from fastload.transforms._stage import Family, RunsInPythonError
 
@@ -75,7 +76,10 @@ class TensorProbe:
         try:
             with torch.enable_grad(), as_reference():
                 self._images = [transform(image) for image in self._images]
-        except Exception as error:  # torchvision raises it again for the first sample, in Python
+        except Exception as error:
+            if is_interrupt(error):
+                raise
+            # torchvision raises it again for the first sample, in Python.
             raise RunsInPythonError(f"the tensor part raises {type(error).__name__}: {error}") from error
         first, again, pixel = self._images
         columns, mixed, table_indices = _probes()

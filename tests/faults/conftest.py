@@ -15,9 +15,9 @@ import atexit, gc, hashlib, itertools, os, resource, signal, sys, threading, tim
 import torch
 import fastload
 from child_loader import (
-    make_loader, make_python_part_loader, num_native_threads, num_threads, python_part_threads, resident_mib, wait_for,
-    with_noise,
+    make_loader, make_python_part_loader, num_native_threads, num_threads, python_part_threads, wait_for, with_noise,
 )
+from held import resident_mib
 """
 
 

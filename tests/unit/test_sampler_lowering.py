@@ -90,6 +90,45 @@ def test_sequential_is_torchs(length: int, batch_size: int, drop_last: bool) -> 
     )
 
 
+class Sized:
+    def __init__(self, length: int) -> None:
+        self._length = length
+
+    def __len__(self) -> int:
+        return self._length
+
+
+@pytest.mark.parametrize("drop_last", [False, True])
+@pytest.mark.parametrize("batch_size", [1, 7, 4095, 4096, 5000])
+@pytest.mark.parametrize("length", [4095, 4096, 4097, 8192, 9999])
+def test_sequential_is_torchs_across_the_pieces(length: int, batch_size: int, drop_last: bool) -> None:
+    batch_sampler = BatchSampler(SequentialSampler(Sized(length)), batch_size, drop_last)
+    assert [batch.tolist() for batch in lower(batch_sampler)] == list(batch_sampler)
+
+
+def test_a_long_range_takes_little_memory() -> None:
+    """No index is made long before its batch."""
+    batches = lower(BatchSampler(SequentialSampler(Sized(2**40)), 3, False))
+    for first in (0, 3, 6):
+        batch = next(batches)
+        assert batch.tolist() == [first, first + 1, first + 2]
+        assert batch.base is not None
+        assert batch.base.nbytes <= 2**16
+
+
+def test_a_data_set_that_grows_in_an_epoch_does_not_lengthen_it() -> None:
+    outcomes = []
+    ways: list[Callable[[Any], Iterator[Any]]] = [iter, lower]
+    for iterate in ways:
+        data = [0] * 5000
+        iterator = iterate(BatchSampler(SequentialSampler(data), 1000, False))
+        batches = [list(next(iterator))]
+        data.extend([0] * 5000)
+        outcomes.append(batches + [list(batch) for batch in iterator])
+    assert outcomes[0] == outcomes[1]
+    assert len(outcomes[0]) == 5
+
+
 @pytest.mark.parametrize("drop_last", [False, True])
 @pytest.mark.parametrize("batch_size", [1, 3, 5, 10, 32, 33, 100])
 @pytest.mark.parametrize(("length", "num_samples"), [(1, None), (10, None), (64, None), (10, 3), (10, 25), (3, 100)])
@@ -108,11 +147,9 @@ def test_random_is_torchs(
 
 @pytest.mark.parametrize("length", [2**20, 2**31 + 5, 2**40])
 def test_draws_from_a_large_range_are_torchs(length: int) -> None:
-    class Sized:
-        def __len__(self) -> int:
-            return length
-
-    assert_in_step(lambda generator: BatchSampler(RandomSampler(Sized(), True, 333, generator), 50, False), is_own=True)
+    assert_in_step(
+        lambda generator: BatchSampler(RandomSampler(Sized(length), True, 333, generator), 50, False), is_own=True
+    )
 
 
 def test_nothing_is_drawn_before_the_first_batch() -> None:
@@ -154,27 +191,38 @@ def test_batch_size_may_change_between_batches() -> None:
     assert outcomes[0] == outcomes[1] == [[0, 1], [2, 3, 4, 5, 6], [7, 8, 9]]
 
 
+def calls_per_batch(batch_sampler: BatchSampler) -> float:
+    """Calls of functions, of 60 batches behind the first."""
+    events = 0
+
+    def count(frame: Any, event: str, argument: Any) -> None:
+        nonlocal events
+        events += event in ("call", "c_call")
+
+    batches = lower(batch_sampler)
+    next(batches)
+    sys.setprofile(count)
+    try:
+        for _ in itertools.islice(batches, 60):
+            pass
+    finally:
+        sys.setprofile(None)
+    return events / 60
+
+
 @pytest.mark.parametrize("replacement", [False, True])
 def test_python_work_per_batch_does_not_depend_on_its_size(replacement: bool) -> None:
-    def calls_per_batch(batch_size: int) -> float:
-        events = 0
+    def calls(batch_size: int) -> float:
+        sampler = RandomSampler(range(batch_size * 64), replacement)
+        return calls_per_batch(BatchSampler(sampler, batch_size, True))
 
-        def count(frame: Any, event: str, argument: Any) -> None:
-            nonlocal events
-            events += event in ("call", "c_call")
+    assert calls(1024) <= calls(32) <= 40
 
-        length = batch_size * 64
-        batches = lower(BatchSampler(RandomSampler(range(length), replacement), batch_size, True))
-        next(batches)
-        sys.setprofile(count)
-        try:
-            for _ in itertools.islice(batches, 60):
-                pass
-        finally:
-            sys.setprofile(None)
-        return events / 60
 
-    assert calls_per_batch(1024) <= calls_per_batch(32) <= 40
+def test_a_small_batch_in_order_makes_no_indices_of_its_own() -> None:
+    calls = [calls_per_batch(BatchSampler(SequentialSampler(Sized(10_000)), size, False)) for size in (1, 32)]
+    # One that makes its indices takes 30.
+    assert max(calls) < 16, calls
 
 
 def test_batches_are_int64() -> None:

@@ -14,10 +14,11 @@ import numpy as np
 import pytest
 import torch
 import torch.utils.data
-from child_loader import python_part_threads, resident_mib, wait_for
+from child_loader import python_part_threads, wait_for
 from children import RunChild
 from flat_values import flat
 from forked import in_fork
+from held import resident_mib
 from numbered import NUM_SAMPLES, Numbered
 from program import Transformed, batches, seed_all, states
 from python_part_loader import torch_loader
