@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import functools
+import gc
 import os
 import queue
 import sys
 import time
+import traceback
 import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -282,7 +284,13 @@ def _event_loop() -> Iterator[None]:
         yield
         return
     # It keeps the context that it is made in: an empty one, as the worker's may lead back. Note [who keeps whom].
-    loop = contextvars.Context().run(asyncio.new_event_loop)
+    try:
+        loop = contextvars.Context().run(asyncio.new_event_loop)
+    except OSError as error:
+        # A loop that is half made has a descriptor, and is in a cycle.
+        traceback.clear_frames(error.__traceback__)
+        gc.collect()
+        raise
     asyncio.set_event_loop(loop)
     try:
         yield
