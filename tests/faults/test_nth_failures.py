@@ -20,7 +20,7 @@ from warm_python import WarmPython
 OF_THREADS = ("pthread_create", "Thread.start", "thread memory")
 OF_PYTHON = ("malloc", "open", "read", "pread", *OF_THREADS)
 OF_NATIVE = (*OF_PYTHON, "mmap")
-OF_SCANS = ("malloc", "open", "opendir", "readdir")
+OF_SCANS = ("malloc", "open", "opendir", "readdir", *OF_THREADS)
 CALLS = {
     "native": OF_NATIVE,
     "drawing": OF_NATIVE,
