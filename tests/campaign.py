@@ -31,7 +31,7 @@ ROOT = TESTS.parent
 RECORD = ROOT / "docs" / "campaigns.md"
 sys.path[:0] = [
     str(ROOT),
-    *(str(TESTS / name) for name in (".", "contract", "images", "loader", "oracle", "worker_state")),
+    *(str(TESTS / name) for name in (".", "contract", "faults", "images", "loader", "oracle", "worker_state")),
 ]
 
 Check = Callable[[int], None]
@@ -140,6 +140,8 @@ CAMPAIGNS = {
     "signals": cases_in_children("random_signals"),
     # Limits on memory, descriptors, threads and the size of files, from too low to high enough.
     "limits": cases_in_children("random_limits"),
+    # One setting and kind of call, of which the n-th fails, for all n; prints the last.
+    "faults": cases_of("test_nth_failures"),
 }
 # Cases in a turn: a second or a few.
 TURN = {
@@ -153,6 +155,7 @@ TURN = {
     "boxes": 1,
     "signals": 5,
     "limits": 5,
+    "faults": 1,
 }
 
 

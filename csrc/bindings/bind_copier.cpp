@@ -1,5 +1,6 @@
 // Copies of objects for worker threads.
 #include "bindings/bindings.h"
+#include "bindings/class.h"
 #include "python/object_copier.h"
 
 namespace py = pybind11;
@@ -11,29 +12,18 @@ Ref ref_of(const py::handle& object) { return Ref::borrow(object.ptr()); }
 
 py::object object_of(Ref object) { return py::reinterpret_steal<py::object>(object.release()); }
 
-template <typename Action>
-auto with_python_errors(const Action& action) {
-    try {
-        return action();
-    } catch (const PythonError&) {
-        throw py::error_already_set();
-    }
-}
-
 py::tuple copy_objects(ObjectKinds& kinds, const py::tuple& roots, const py::object& context, std::size_t max_objects,
                        std::size_t max_elements) {
-    return with_python_errors([&] {
-        ObjectCopier copier(kinds, context.ptr(), CopyLimits{max_objects, max_elements});
-        CopiedObjects copied = copier.copy(roots.ptr());
-        return py::make_tuple(object_of(std::move(copied.copies)), object_of(std::move(copied.finalized)),
-                              object_of(std::move(copied.shared)));
-    });
+    ObjectCopier copier(kinds, context.ptr(), CopyLimits{max_objects, max_elements});
+    CopiedObjects copied = copier.copy(roots.ptr());
+    return py::make_tuple(object_of(std::move(copied.copies)), object_of(std::move(copied.finalized)),
+                          object_of(std::move(copied.shared)));
 }
 
 }  // namespace
 
 void bind_copier(py::module_& m) {
-    py::class_<ObjectKinds>(m, "ObjectKinds")
+    Class<ObjectKinds>(m, "ObjectKinds")
         .def(py::init([](const py::object& kind_of, const py::tuple& always_shared) {
                  return std::make_unique<ObjectKinds>(ref_of(kind_of), ref_of(always_shared));
              }),

@@ -1,4 +1,6 @@
 // The devices of the CUDA runtime that torch has loaded, staging memory, and the copies out of it.
+#include "bindings/pybind.h"
+
 #include <pybind11/stl.h>
 
 #include <cstddef>
@@ -11,6 +13,7 @@
 
 #include "base/checked_math.h"
 #include "bindings/bindings.h"
+#include "bindings/class.h"
 #include "bindings/without_gil.h"
 #include "cuda/cuda_backend.h"
 #include "device/backend.h"
@@ -130,24 +133,23 @@ py::object failure(const BatchCopy& copy) {
 }  // namespace
 
 void bind_device(py::module_& m) {
-    py::class_<DeviceBackend, std::shared_ptr<DeviceBackend>>(m, "DeviceBackend")
-        .def("stay_in_thread", &stay_in_thread);
+    Class<DeviceBackend, std::shared_ptr<DeviceBackend>>(m, "DeviceBackend").def("stay_in_thread", &stay_in_thread);
     m.def("open_cuda_device", &open_cuda_device, py::arg("runtime_major"), py::arg("device"));
 }
 
 void bind_staging(py::module_& m) {
-    py::class_<StagingSlot, std::shared_ptr<StagingSlot>>(m, "StagingSlot")
+    Class<StagingSlot, std::shared_ptr<StagingSlot>>(m, "StagingSlot")
         .def_property_readonly("address",
                                [](const StagingSlot& slot) { return reinterpret_cast<std::uintptr_t>(slot.data()); })
         .def_property_readonly("nbytes", &StagingSlot::size_bytes);
 
-    py::class_<StagingRing, RingHolder>(m, "StagingRing")
+    Class<StagingRing, RingHolder>(m, "StagingRing")
         .def(py::init(&make_ring), py::arg("backend"), py::kw_only(), py::arg("address"), py::arg("slot_bytes"),
              py::arg("num_slots"), py::arg("owner"))
         .def("take", &take);
     m.def("sweep_staging_rings", &sweep_staging_rings);
 
-    py::class_<BatchCopy, std::shared_ptr<BatchCopy>>(m, "BatchCopy")
+    Class<BatchCopy, std::shared_ptr<BatchCopy>>(m, "BatchCopy")
         .def(py::init(&make_copy), py::arg("slot"), py::arg("parts"), py::arg("stream"))
         .def("set_destinations", &set_destinations, py::arg("addresses"))
         .def("set_written", &set_written)

@@ -1,5 +1,7 @@
 // Random draws, and the tables and parts of GaussianBlur that Python compares with torch before it trusts them: for
 // loaders, for transforms that end in Python, and for tests.
+#include "bindings/pybind.h"
+
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
@@ -12,6 +14,7 @@
 #include <vector>
 
 #include "bindings/bindings.h"
+#include "bindings/class.h"
 #include "image/blur/torch_gaussian.h"
 #include "image/plan/image_sides.h"
 #include "image/random/draw_source.h"
@@ -132,35 +135,35 @@ FloatArray sums_of(const GaussianBlur& blur, float sigma, const ByteArray& plane
 }  // namespace
 
 void bind_draws(py::module_& m) {
-    py::class_<UniformRule>(m, "UniformRule")
+    Class<UniformRule>(m, "UniformRule")
         .def(py::init([](bool is_fused, bool excludes_to) { return UniformRule{is_fused, excludes_to}; }),
              py::kw_only(), py::arg("is_fused"), py::arg("excludes_to"))
         .def_readonly("is_fused", &UniformRule::is_fused)
         .def_readonly("excludes_to", &UniformRule::excludes_to);
 
-    py::class_<TorchExp, std::shared_ptr<TorchExp>>(m, "TorchExp")
+    Class<TorchExp, std::shared_ptr<TorchExp>>(m, "TorchExp")
         .def(py::init<float, float, UniformRule>(), py::arg("low"), py::arg("high"), py::arg("rule"))
         .def("inputs", &exp_inputs, py::arg("first"), py::arg("count"))
         .def("add", &add_exp_values, py::arg("first"), py::arg("values"))
         .def("value", &exp_value, py::arg("draw"))
         .def_property_readonly("num_corrections", &TorchExp::num_corrections);
 
-    py::class_<DrawSource>(m, "DrawSource")
+    Class<DrawSource>(m, "DrawSource")
         .def("below", &draw_below, py::arg("n"))
         .def("uniform", py::overload_cast<>(&DrawSource::uniform))
         .def("uniform", py::overload_cast<float, float>(&DrawSource::uniform), py::arg("low"), py::arg("high"))
         .def("permutation", &draw_permutation, py::arg("n"));
 
-    py::class_<CounterDraws, DrawSource>(m, "CounterDraws")
+    Class<CounterDraws, DrawSource>(m, "CounterDraws")
         .def(py::init<std::uint64_t, std::uint64_t, std::uint64_t>(), py::arg("seed"), py::arg("epoch"),
              py::arg("sample_index"));
 
-    py::class_<TorchDraws, DrawSource>(m, "TorchDraws")
+    Class<TorchDraws, DrawSource>(m, "TorchDraws")
         .def(py::init([](std::uint64_t seed, UniformRule rule) { return TorchDraws(Mt19937Stream(seed), rule); }),
              py::arg("seed"), py::arg("rule"))
         .def("load", &load_state, py::arg("state").noconvert())
         .def("store", &store_state, py::arg("state").noconvert());
-    py::class_<TorchGaussian, std::shared_ptr<TorchGaussian>>(m, "TorchGaussian")
+    Class<TorchGaussian, std::shared_ptr<TorchGaussian>>(m, "TorchGaussian")
         .def(py::init(&make_torch_gaussian), py::arg("low"), py::arg("high"))
         .def("__len__", &TorchGaussian::count)
         .def("exponents", &gaussian_exponents, py::arg("first"), py::arg("count"))

@@ -1,6 +1,8 @@
 // What makes samples: the engine, whose batches bind_iteration.cpp has, and decoders of single ones. The engine is
 // called once per batch, never per sample (but for samples that need the reference decoder). Every wait releases the
 // GIL.
+#include "bindings/pybind.h"
+
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
@@ -18,6 +20,7 @@
 #include <vector>
 
 #include "bindings/bindings.h"
+#include "bindings/class.h"
 #include "bindings/without_gil.h"
 #include "codec/jpeg/jpeg_decoder.h"
 #include "codec/probe.h"
@@ -165,6 +168,12 @@ class EngineHandle {
     BufferPool pool_;
     Engine engine_;
 };
+
+// For the slot bf_getbuffer; pybind11's would allocate.
+int view_host_buffer(PyObject* self, Py_buffer* view, int flags) noexcept {
+    const BufferPool::Buffer& buffer = *py::handle(self).cast<HostBuffer&>().buffer;
+    return PyBuffer_FillInfo(view, self, buffer.data, static_cast<py::ssize_t>(buffer.size), 0, flags);
+}
 
 // Elements are bytes: [height, width, 3 * element size], or [3, height, width * element size].
 py::array_t<std::uint8_t> array_of(DecodedSample sample, const OutputLayout& layout) {
@@ -335,21 +344,19 @@ py::tuple decode_jpeg(const py::bytes& data, const std::optional<std::array<std:
 
 void bind_engine(py::module_& m) {
     if (!install_fork_counter()) throw std::bad_alloc();
-    py::class_<HostBuffer>(m, "HostBuffer", py::buffer_protocol())
-        .def_buffer([](HostBuffer& host) {
-            return py::buffer_info(host.buffer->data, 1, py::format_descriptor<std::uint8_t>::format(), 1,
-                                   {static_cast<py::ssize_t>(host.buffer->size)}, {1});
-        })
+    Class<HostBuffer> host_buffer(m, "HostBuffer", py::buffer_protocol());
+    reinterpret_cast<PyHeapTypeObject*>(host_buffer.ptr())->as_buffer = {&view_host_buffer, nullptr};
+    host_buffer
         .def_property_readonly(
             "address", [](const HostBuffer& host) { return reinterpret_cast<std::uintptr_t>(host.buffer->data); })
         .def_property_readonly("nbytes", [](const HostBuffer& host) { return host.buffer->size; });
 
-    py::class_<BufferPool>(m, "BufferPool", "Memory that is used again; at most max_free_buffers wait for that.")
+    Class<BufferPool>(m, "BufferPool", "Memory that is used again; at most max_free_buffers wait for that.")
         .def(py::init<std::size_t>(), py::arg("max_free_buffers"))
         .def("allocate", &allocate_from, py::arg("nbytes"))
         .def_property_readonly("bytes_held", &BufferPool::bytes_held);
 
-    py::class_<EngineHandle>(m, "Engine")
+    Class<EngineHandle>(m, "Engine")
         .def(py::init<std::size_t, std::size_t, std::uint64_t, std::uint64_t, bool>(), py::kw_only(),
              py::arg("num_threads"), py::arg("max_free_buffers"), py::arg("max_file_bytes"), py::arg("max_pixels"),
              py::arg("native_jpeg"))
@@ -366,12 +373,12 @@ void bind_engine(py::module_& m) {
 }
 
 void bind_decoders(py::module_& m) {
-    py::class_<SampleDecoderHandle>(m, "SampleDecoder",
-                                    "Single samples, read, decoded and transformed in the calling thread without the "
-                                    "GIL. One thread uses it.\n\n"
-                                    "They come in an array of bytes of their own: [height, width, 3 * element size] "
-                                    "where the plan is channels_last, else [3, height, width * element size]. None "
-                                    "where Pillow has to decode: call run_pixels. A dict that says why there is none.")
+    Class<SampleDecoderHandle>(m, "SampleDecoder",
+                               "Single samples, read, decoded and transformed in the calling thread without the "
+                               "GIL. One thread uses it.\n\n"
+                               "They come in an array of bytes of their own: [height, width, 3 * element size] "
+                               "where the plan is channels_last, else [3, height, width * element size]. None "
+                               "where Pillow has to decode: call run_pixels. A dict that says why there is none.")
         .def(py::init<std::uint64_t, std::uint64_t, bool>(), py::kw_only(), py::arg("max_file_bytes"),
              py::arg("max_pixels"), py::arg("native_jpeg"))
         .def("run_file", &SampleDecoderHandle::run_file, py::arg("path"), py::arg("plan"), py::arg("draws"),

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "bindings/bindings.h"
+#include "bindings/class.h"
 #include "python/gauss_next.h"
 #include "python/method_exchange.h"
 #include "python/thread_generators.h"
@@ -41,7 +42,7 @@ py::object make_descriptor(const py::type& type) {
 }  // namespace
 
 void bind_generators(py::module_& m) {
-    py::class_<ThreadGenerators>(m, "ThreadGenerators")
+    Class<ThreadGenerators>(m, "ThreadGenerators")
         .def(py::init([](const py::object& random, const py::object& numpy, const py::object& torch) {
                  return std::make_unique<ThreadGenerators>(ThreadGenerators{share(random), share(numpy), share(torch)});
              }),
@@ -64,8 +65,8 @@ void bind_generators(py::module_& m) {
         return py::reinterpret_steal<py::object>(result);
     });
 
-    py::class_<StandIn>(m, "StandIn").def(py::init(&make_stand_in), py::arg("process_object"), py::arg("own"));
-    py::class_<MethodExchange>(m, "MethodExchange")
+    Class<StandIn>(m, "StandIn").def(py::init(&make_stand_in), py::arg("process_object"), py::arg("own"));
+    Class<MethodExchange>(m, "MethodExchange")
         .def(py::init<>())
         .def(
             "add_method",

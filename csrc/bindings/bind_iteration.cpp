@@ -1,9 +1,13 @@
 // Iterations, their batches and their samples for the reference decoder.
+#include "bindings/pybind.h"
+
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
 #include <chrono>
 #include <exception>
+#include <memory>
+#include <new>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -13,6 +17,7 @@
 
 #include "base/checked_math.h"
 #include "bindings/bindings.h"
+#include "bindings/class.h"
 #include "bindings/without_gil.h"
 #include "engine/fork_guard.h"
 #include "engine/iteration.h"
@@ -31,6 +36,14 @@ py::bytes path_of(const Lane& lane, std::int64_t sample_index) {
     PathBuffer buffer;
     const ByteSpan path = lane.source().index->path(sample_index, &buffer);
     return {reinterpret_cast<const char*>(path.data()), path.size()};
+}
+
+[[noreturn]] void throw_fault(const Status& fault) {
+    if (fault.code != StatusCode::kOutOfMemory) {
+        throw std::runtime_error(std::string("a loader thread failed: ") + fault.detail);
+    }
+    PyErr_SetString(PyExc_MemoryError, fault.detail);
+    throw py::error_already_set();
 }
 
 // A sample that needs the reference decoder.
@@ -72,11 +85,19 @@ class FallbackTask {
     }
 
     void fail(py::object exception) {
-        std::shared_ptr<void> token = make_token(std::move(exception));
         begin_finishing();
-        const Status status{StatusCode::kIrregular, 0, 0, "the reference decoder raised"};
+        Status status{StatusCode::kIrregular, 0, 0, "the reference decoder raised"};
+        std::shared_ptr<void> token;
+        try {
+            token = make_token(std::move(exception));
+        } catch (const std::bad_alloc&) {
+            status = {StatusCode::kOutOfMemory, 0, 0, "no memory to keep what the reference decoder raised"};
+        }
         pending().lane->fail(pending(), status, std::move(token));
     }
+
+    // Somebody else finishes the sample.
+    void set_finished() noexcept { is_finished_ = true; }
 
   private:
     const PendingSample& pending() const noexcept { return *sample_; }
@@ -215,7 +236,7 @@ class IterationHandle {
                 case WaitResult::kClosed:
                     return py::str("the loader was closed; iterate over it again to start anew");
                 case WaitResult::kFault:
-                    throw std::runtime_error(std::string("a loader thread failed: ") + lane->fault().detail);
+                    throw_fault(lane->fault());
                 case WaitResult::kTimedOut:
                     break;
             }
@@ -337,31 +358,35 @@ py::object make_iteration_object(std::unique_ptr<Iteration> iteration) {
 
 py::object next_fallback(EngineCore& core) {
     check_process(core);
-    try {
-        std::optional<PendingSample> sample = without_gil([&] { return core.fallback().wait(); });
+    for (;;) {
+        const std::optional<PendingSample> sample = without_gil([&] { return core.fallback().wait(); });
         if (!sample) return py::none();
-        return py::cast(std::make_unique<FallbackTask>(std::move(*sample)));
-    } catch (const std::exception&) {
-        core.set_fault({StatusCode::kOutOfMemory, 0, 0, "a fallback thread ran out of memory"});
-        throw;
+        std::unique_ptr<FallbackTask> task;
+        try {
+            task = std::make_unique<FallbackTask>(*sample);
+            return py::cast(std::move(task));
+        } catch (const std::bad_alloc&) {
+            if (task != nullptr) task->set_finished();
+            sample->lane->fail(*sample, {StatusCode::kOutOfMemory, 0, 0, "no memory to decode the sample"}, nullptr);
+        }
     }
 }
 
 void bind_iteration(py::module_& m) {
-    py::class_<FallbackTask>(m, "FallbackTask")
+    Class<FallbackTask>(m, "FallbackTask")
         .def_property_readonly("path", &FallbackTask::path)
         .def_property_readonly("directory", &FallbackTask::directory)
         .def_property_readonly("reason", &FallbackTask::reason)
         .def("complete", &FallbackTask::complete, py::arg("pixels"), py::arg("width"), py::arg("height"))
         .def("fail", &FallbackTask::fail, py::arg("exception"));
 
-    py::class_<Batch>(m, "Batch")
+    Class<Batch>(m, "Batch")
         .def("take_owner", &Batch::take_owner)
         .def_property_readonly("error", &Batch::error)
         .def("draws_after", &Batch::draws_after)
         .def("reports", &Batch::reports);
 
-    py::class_<IterationHandle>(m, "Iteration")
+    Class<IterationHandle>(m, "Iteration")
         .def("submit", &IterationHandle::submit, py::arg("indices"), py::arg("memory"), py::arg("owner"),
              py::arg("copy") = py::none(), py::arg("given") = py::none())
         .def("owners_in_flight", &IterationHandle::owners_in_flight, py::arg("count"))

@@ -1,4 +1,6 @@
 // Indexes of files, and the listing of directories.
+#include "bindings/pybind.h"
+
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
@@ -10,6 +12,7 @@
 #include <vector>
 
 #include "bindings/bindings.h"
+#include "bindings/class.h"
 #include "bindings/without_gil.h"
 #include "io/arena_index.h"
 #include "io/directory_scan.h"
@@ -201,25 +204,25 @@ py::list list_directories(const std::vector<std::string>& paths, const std::vect
 }  // namespace
 
 void bind_sources(py::module_& m) {
-    py::class_<SampleIndex, std::shared_ptr<SampleIndex>>(m, "SampleIndex")
+    Class<SampleIndex, std::shared_ptr<SampleIndex>>(m, "SampleIndex")
         .def(py::init(&make_arena_index), py::arg("arena").noconvert(), py::arg("offsets").noconvert())
         .def_static("joined", &make_joined_index, py::arg("parts"))
         .def("__len__", &SampleIndex::num_samples)
         .def("path", &path_of, py::arg("sample_index"));
 
-    py::class_<FolderIndex, SampleIndex, std::shared_ptr<FolderIndex>>(m, "FolderIndex")
+    Class<FolderIndex, SampleIndex, std::shared_ptr<FolderIndex>>(m, "FolderIndex")
         .def(py::init(&make_folder_index), py::kw_only(), py::arg("root"), py::arg("directories").noconvert(),
              py::arg("starts").noconvert(), py::arg("paths").noconvert(), py::arg("name_ends").noconvert(),
              py::arg("names").noconvert())
         .def("changed_directories", &changed_directories, py::arg("begin"), py::arg("end"), py::arg("distrusted"));
 
-    py::class_<ListedIndex, SampleIndex, std::shared_ptr<ListedIndex>>(m, "ListedIndex")
+    Class<ListedIndex, SampleIndex, std::shared_ptr<ListedIndex>>(m, "ListedIndex")
         .def_static("of", &make_listed_index, py::arg("samples"),
                     "Reads from the list, which must not be changed any more. None where a sample is not exactly a\n"
                     "tuple of an ASCII str and an int of 64 bits.")
         .def("labels_of", &labels_of, py::arg("sample_indices"));
 
-    py::class_<WorkingDirectory, std::shared_ptr<WorkingDirectory>>(m, "WorkingDirectory")
+    Class<WorkingDirectory, std::shared_ptr<WorkingDirectory>>(m, "WorkingDirectory")
         .def(py::init())
         .def("fileno", &WorkingDirectory::descriptor);
     m.def("own_working_directory", &own_working_directory);

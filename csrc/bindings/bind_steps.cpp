@@ -1,5 +1,7 @@
 // The steps of pipelines, one class each, which is its arguments, and the plans made of them. fastload/_core.pyi lists
 // them.
+#include "bindings/pybind.h"
+
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
@@ -13,6 +15,7 @@
 #include <vector>
 
 #include "bindings/bindings.h"
+#include "bindings/class.h"
 #include "bindings/step_casters.h"
 #include "image/blur/box_blur.h"
 #include "image/plan/resolved_transform.h"
@@ -116,9 +119,9 @@ void bind_fields(Bound bound, Field<kMembers>... fields) {
 }
 
 template <typename Kind>
-using StepClass = py::class_<Kind, Step, std::shared_ptr<Kind>>;
+using StepClass = Class<Kind, Step, std::shared_ptr<Kind>>;
 template <typename Kind>
-using OpClass = py::class_<Kind, PixelOp, std::shared_ptr<Kind>>;
+using OpClass = Class<Kind, PixelOp, std::shared_ptr<Kind>>;
 
 void bind_pixel_ops(py::module_& m) {
     bind_fields(OpClass<Identity>(m, "Identity"));
@@ -193,7 +196,7 @@ void bind_random_steps(py::module_& m) {
 }
 
 void bind_policies(py::module_& m) {
-    py::class_<PolicyChoice, std::shared_ptr<PolicyChoice>> choice(m, "PolicyChoice");
+    Class<PolicyChoice, std::shared_ptr<PolicyChoice>> choice(m, "PolicyChoice");
     compare_by_fields(choice);
     bind_fields(choice, field<&PolicyChoice::ops>("ops"), field<&PolicyChoice::is_signed>("is_signed"),
                 field<&PolicyChoice::num_bins>("num_bins"), field<&PolicyChoice::probability>("probability"));
@@ -342,9 +345,9 @@ py::list list_reports(const OperationList& operations) {
 }
 
 void bind_steps(py::module_& m) {
-    py::class_<PixelOp, std::shared_ptr<PixelOp>> op(m, "PixelOp");
+    Class<PixelOp, std::shared_ptr<PixelOp>> op(m, "PixelOp");
     compare_by_fields(op);
-    py::class_<Step, std::shared_ptr<Step>> step(m, "Step");
+    Class<Step, std::shared_ptr<Step>> step(m, "Step");
     compare_by_fields(step);
     step.def("size_after", &sides_after, py::arg("size").none(true))
         .def("with_torch_exp", &complete, py::arg("find"))
@@ -363,7 +366,7 @@ void bind_steps(py::module_& m) {
 }
 
 void bind_transform_plan(py::module_& m) {
-    py::class_<TransformPlan, std::shared_ptr<TransformPlan>>(
+    Class<TransformPlan, std::shared_ptr<TransformPlan>>(
         m, "TransformPlan",
         "Steps on images and the last write, checked and immutable. Raises ValueError where an argument makes no sense "
         "or the result has no fixed size and none is allowed.")

@@ -1,14 +1,13 @@
 // The parts that make up the extension module, and what they share.
 #pragma once
 
-#include <pybind11/pybind11.h>
-
 #include <cstdint>
 #include <memory>
 
 #include "base/image_view.h"
 #include "base/span.h"
 #include "base/status.h"
+#include "bindings/pybind.h"
 #include "kernels/kernel_table.h"
 
 namespace fastload {
@@ -32,6 +31,10 @@ void bind_engine(pybind11::module_& m);
 void bind_decoders(pybind11::module_& m);  // bind_engine.cpp
 void bind_copier(pybind11::module_& m);
 void bind_images(pybind11::module_& m);
+
+// Call last: from then on every function of the module raises MemoryError where memory ends. `any_function` is one of
+// them.
+void guard_calls(pybind11::module_& m, const char* any_function);  // call_guard.cpp
 
 // The kernel table of this process. Throws pybind11::value_error, naming the value and what is allowed, where the
 // environment variable FASTLOAD_SIMD names none of this build and processor.
@@ -60,8 +63,8 @@ pybind11::dict describe_failure(const Status& status);
 void check_process(const EngineCore& core);
 // The Python object of a new iteration.
 pybind11::object make_iteration_object(std::unique_ptr<Iteration> iteration);
-// Waits for a sample that needs the reference decoder: a FallbackTask, or None once the engine is closed. A thread that
-// fails here is lost, so its error becomes a fault of every lane.
+// Waits for a sample that needs the reference decoder: a FallbackTask, or None once the engine is closed. A sample for
+// whose task there is no memory fails.
 pybind11::object next_fallback(EngineCore& core);
 
 }  // namespace fastload

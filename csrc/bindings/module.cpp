@@ -3,11 +3,13 @@
 #include <time.h>
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <new>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/checked_math.h"
 #include "bindings/bindings.h"
@@ -57,12 +59,20 @@ double gil_wait_seconds() {
     return std::chrono::duration<double>(Clock::now() - woken).count();
 }
 
-// The process's list. Touched under the GIL only; a forked child starts a new one. Never destroyed: threads may outlive
-// the module.
-std::shared_ptr<DeferredReleases>& deferred_releases() {
-    static auto* list = new std::shared_ptr<DeferredReleases>(std::make_shared<DeferredReleases>());
-    if ((*list)->is_forked()) *list = std::make_shared<DeferredReleases>();
+using Token = DeferredReleases::Token;
+
+// The process's list, null before the first token. Touched under the GIL only; a forked child starts a new one. Never
+// destroyed: threads may outlive the module.
+std::shared_ptr<DeferredReleases>& known_list() {
+    alignas(std::shared_ptr<DeferredReleases>) static std::byte memory[sizeof(std::shared_ptr<DeferredReleases>)];
+    static auto* list = new (memory) std::shared_ptr<DeferredReleases>();
     return *list;
+}
+
+std::shared_ptr<DeferredReleases> deferred_releases() {
+    std::shared_ptr<DeferredReleases>& list = known_list();
+    if (list == nullptr || list->is_forked()) list = std::make_shared<DeferredReleases>();
+    return list;
 }
 
 }  // namespace
@@ -76,19 +86,22 @@ const KernelTable& active_kernel_table() {
 }
 
 std::shared_ptr<void> make_token(py::object object) {
-    const auto leave_in_list = [list = deferred_releases()](void* token) noexcept { list->add(token); };
-    return {object.release().ptr(), leave_in_list};
+    const auto leave_in_list = [list = deferred_releases()](Token* token) noexcept { list->add(token); };
+    auto token = std::make_unique<Token>();
+    token->object = object.release().ptr();
+    return {token.release(), leave_in_list};
 }
 
 py::object object_of(const std::shared_ptr<void>& token) {
-    return py::reinterpret_borrow<py::object>(static_cast<PyObject*>(token.get()));
+    return py::reinterpret_borrow<py::object>(static_cast<PyObject*>(static_cast<Token*>(token.get())->object));
 }
 
 void run_deferred_releases() noexcept {
-    try {
-        for (void* token : deferred_releases()->take_all()) py::handle(static_cast<PyObject*>(token)).dec_ref();
-    } catch (const std::bad_alloc&) {
-        return;  // they stay in the list
+    const std::shared_ptr<DeferredReleases>& list = known_list();
+    Token* token = list == nullptr ? nullptr : list->take_all();
+    while (token != nullptr) {
+        const std::unique_ptr<Token> released(std::exchange(token, token->next));
+        py::handle(static_cast<PyObject*>(released->object)).dec_ref();
     }
 }
 
@@ -146,4 +159,5 @@ PYBIND11_MODULE(_core, module) {
     bind_decoders(module);
     bind_copier(module);
     bind_images(module);
+    guard_calls(module, "active_kernel_table");
 }

@@ -1,7 +1,8 @@
 // The arguments of steps in Python's types.
 #pragma once
 
-#include <pybind11/pybind11.h>
+#include "bindings/pybind.h"
+
 #include <pybind11/stl.h>
 
 #include <cstddef>

@@ -1,9 +1,9 @@
 // Python objects whose last native owner is gone, waiting for a thread that may release them.
 #pragma once
 
+#include <cstdint>
 #include <mutex>
 #include <utility>
-#include <vector>
 
 #include "engine/fork_guard.h"
 
@@ -15,29 +15,32 @@ namespace fastload {
 // and releases it. Thread-safe. What is left at exit is the process's.
 class DeferredReleases {
   public:
-    // Never throws: where there is no memory for the list the token is leaked. Does nothing in a forked child.
-    void add(void* token) noexcept {
+    // Made with the object it keeps, so that no memory is needed to let go of that.
+    struct Token {
+        void* object = nullptr;
+        Token* next = nullptr;
+    };
+
+    // Takes it over. In a forked child it is leaked.
+    void add(Token* token) noexcept {
         if (is_forked()) return;
-        try {
-            const std::lock_guard<std::mutex> lock(mutex_);
-            tokens_.push_back(token);
-        } catch (...) {
-            return;
-        }
+        const std::lock_guard<std::mutex> lock(mutex_);
+        token->next = std::exchange(first_, token);
     }
 
     bool is_forked() const noexcept { return generation_ != fork_generation(); }
 
-    std::vector<void*> take_all() {
-        if (is_forked()) return {};
+    // The tokens there are, linked by `next`; they are the caller's.
+    Token* take_all() noexcept {
+        if (is_forked()) return nullptr;
         const std::lock_guard<std::mutex> lock(mutex_);
-        return std::exchange(tokens_, {});
+        return std::exchange(first_, nullptr);
     }
 
   private:
     const std::uint32_t generation_ = fork_generation();
     std::mutex mutex_;
-    std::vector<void*> tokens_;
+    Token* first_ = nullptr;
 };
 
 }  // namespace fastload

@@ -127,9 +127,9 @@ void thread_main(const std::shared_ptr<EngineCore>& core, ThreadBody body) noexc
     try {
         body(core);
     } catch (const std::bad_alloc&) {
-        fault = {StatusCode::kOutOfMemory, 0, 0, "a loader thread ran out of memory"};
+        fault = {StatusCode::kOutOfMemory, 0, 0, "a loader thread ran out of memory; iterate again to start anew"};
     } catch (...) {
-        fault = {StatusCode::kOutOfMemory, 0, 0, "a loader thread ended by an unexpected exception"};
+        fault = {StatusCode::kCancelled, 0, 0, "it ended by an unexpected exception"};
     }
     if (!fault.is_ok()) core->set_fault(fault);
     core->thread_ended();

@@ -1,6 +1,21 @@
 #include "python/object_copier.h"
 
 namespace fastload {
+namespace {
+
+void do_nothing(PyObject*) {}
+
+void mute(PyObject* object) {
+    PyTypeObject* type = Py_TYPE(object);
+    const destructor finalizer = type->tp_finalize;
+    if (finalizer == nullptr) return;
+    // CPython calls the finalizer of an object once. This is that call, and the GIL lets nobody see the exchange.
+    type->tp_finalize = &do_nothing;
+    PyObject_CallFinalizer(object);
+    type->tp_finalize = finalizer;
+}
+
+}  // namespace
 
 ObjectCopier::ObjectCopier(ObjectKinds& kinds, PyObject* context, const CopyLimits& limits)
     : kinds_(kinds),
@@ -94,7 +109,7 @@ ObjectCopier::Outcome ObjectCopier::begin(PyObject* object, PyObject** copy) {
     }
     Ref shell = new_shell(entry, object);
     *copy = shell.get();
-    add_shell(entry, object, std::move(shell));
+    add_shell(entry, object, shell);
     return Outcome::kDone;
 }
 
@@ -180,7 +195,7 @@ void ObjectCopier::finish_parts(Parts& parts) {
     if (copy.get() == source) {
         remember(source, std::move(copy));
     } else {
-        add_shell(*parts.entry, source, std::move(copy));
+        add_shell(*parts.entry, source, copy);
     }
 }
 
@@ -225,7 +240,7 @@ PyObject* ObjectCopier::remember(PyObject* object, Ref copy) {
     return memo.copy.get();
 }
 
-PyObject* ObjectCopier::add_shell(TypeEntry& entry, PyObject* object, Ref copy) {
+PyObject* ObjectCopier::add_shell(TypeEntry& entry, PyObject* object, const Ref& copy) try {
     ++num_copied_;
     PyObject* shell = copy.get();
     switch (entry.kind) {
@@ -247,12 +262,15 @@ PyObject* ObjectCopier::add_shell(TypeEntry& entry, PyObject* object, Ref copy) 
     if (entry.has_finalizer) {
         Ref weak = Ref::steal(PyWeakref_NewRef(shell, nullptr));
         if (!weak) {
-            PyErr_Clear();
+            clear_answer();
             weak = copy;
         }
         check(PyList_Append(finalized_.get(), weak.get()));
     }
-    return remember(object, std::move(copy));
+    return remember(object, copy);
+} catch (...) {
+    if (entry.has_finalizer) mute(copy.get());
+    throw;
 }
 
 bool ObjectCopier::shares_elements(PyObject* container, std::size_t num_elements, std::size_t num_copies) {
@@ -268,22 +286,6 @@ PyObject* ObjectCopier::memo_or_self(PyObject* object) const {
     const auto found = memo_.find(object);
     return found != memo_.end() && found->second.state == State::kDone ? found->second.copy.get() : object;
 }
-
-namespace {
-
-void do_nothing(PyObject*) {}
-
-void mute(PyObject* object) {
-    PyTypeObject* type = Py_TYPE(object);
-    const destructor finalizer = type->tp_finalize;
-    if (finalizer == nullptr) return;
-    // CPython calls the finalizer of an object once. This is that call, and the GIL lets nobody see the exchange.
-    type->tp_finalize = &do_nothing;
-    PyObject_CallFinalizer(object);
-    type->tp_finalize = finalizer;
-}
-
-}  // namespace
 
 void end_without_finalizers(PyObject* finalized) {
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(finalized); ++i) {

@@ -101,7 +101,7 @@ class ObjectCopier {
     PyObject* share(PyObject* object, PyObject* reason);
     PyObject* remember(PyObject* object, Ref copy);
     // `copy` is that of `object`, an instance of `entry`; what it holds is still to come.
-    PyObject* add_shell(TypeEntry& entry, PyObject* object, Ref copy);
+    PyObject* add_shell(TypeEntry& entry, PyObject* object, const Ref& copy);
     // About how many copies those of a container's elements would be, with what lists, dicts and instances among them
     // hold. `next_element` gives them, borrowed, and null behind the last.
     template <typename NextElement>

@@ -1,5 +1,6 @@
 #include "python/object_kinds.h"
 
+#include <memory>
 #include <utility>
 
 namespace fastload {
@@ -12,7 +13,7 @@ Ref class_of_collections(const char* name) {
 bool has_finalizer(PyTypeObject* type) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
         auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i));
-        if (PyType_HasFeature(base, Py_TPFLAGS_HEAPTYPE) && PyDict_GetItemString(base->tp_dict, "__del__") != nullptr) {
+        if (PyType_HasFeature(base, Py_TPFLAGS_HEAPTYPE) && find_item(base->tp_dict, "__del__") != nullptr) {
             return true;
         }
     }
@@ -68,7 +69,7 @@ void ObjectKinds::classify(PyTypeObject* type, TypeEntry& entry) {
     const std::optional<ObjectKind> kind = kind_of_c_base(base);
     entry.kind = kind.value_or(ObjectKind::kShared);
     if (reinterpret_cast<PyObject*>(base) == default_dict_.get()) {
-        entry.factory_member = PyDict_GetItemString(base->tp_dict, "default_factory");
+        entry.factory_member = find_item(base->tp_dict, "default_factory");
     }
     if (kind && type == base) {
         if (entry.kind == ObjectKind::kValue) entry.kind = ObjectKind::kShared;
@@ -97,27 +98,27 @@ void ObjectKinds::set_dict(const TypeEntry& entry, PyObject* instance, PyObject*
     }
     // What type() makes for every class that adds a __dict__. In Python 3.13 PyObject_GenericSetDict() is not enough
     // for these: the values may lie in the instance.
-    PyObject* descriptor =
-        PyDict_GetItemString(reinterpret_cast<PyTypeObject*>(class_with_dict_.get())->tp_dict, "__dict__");
+    PyObject* descriptor = find_item(reinterpret_cast<PyTypeObject*>(class_with_dict_.get())->tp_dict, "__dict__");
     const PyGetSetDef* accessor = reinterpret_cast<PyGetSetDescrObject*>(descriptor)->d_getset;
     check(accessor->set(instance, dict, accessor->closure));
 }
 
 bool ObjectKinds::is_global_of_module(TypeEntry& entry, PyObject* instance) {
     if (entry.globals == nullptr) {
-        entry.globals = std::make_unique<std::vector<Ref>>();
+        auto globals = std::make_unique<std::vector<Ref>>();
         auto* type = reinterpret_cast<PyTypeObject*>(entry.type.get());
         PyObject* name =
-            PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) ? PyDict_GetItemString(type->tp_dict, "__module__") : nullptr;
+            PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) ? find_item(type->tp_dict, "__module__") : nullptr;
         PyObject* modules = PyImport_GetModuleDict();
         PyObject* module = name != nullptr && PyUnicode_CheckExact(name) ? PyDict_GetItem(modules, name) : nullptr;
         if (module != nullptr && PyModule_Check(module)) {
             PyObject* key = nullptr;
             PyObject* value = nullptr;
             for (Py_ssize_t at = 0; PyDict_Next(PyModule_GetDict(module), &at, &key, &value) != 0;) {
-                if (Py_TYPE(value) == type) entry.globals->push_back(Ref::borrow(value));
+                if (Py_TYPE(value) == type) globals->push_back(Ref::borrow(value));
             }
         }
+        entry.globals = std::move(globals);
     }
     for (const Ref& known : *entry.globals) {
         if (known.get() == instance) return true;

@@ -23,7 +23,7 @@ Ref bare_value(PyTypeObject* base, PyObject* object) {
 Ref new_instance(PyTypeObject* type, PyObject* no_arguments) {
     Ref instance = Ref::steal(PyBaseObject_Type.tp_new(type, no_arguments, nullptr));
     if (instance) return instance;
-    PyErr_Clear();  // of an abstract class, of which there is an instance all the same
+    clear_answer();  // of an abstract class, of which there is an instance all the same
     return checked(type->tp_alloc(type, 0));
 }
 
@@ -54,7 +54,7 @@ Ref ObjectCopier::new_shell(TypeEntry& entry, PyObject* object) {
         }
         case ObjectKind::kDeque: {
             Ref shell = checked(base->tp_new(type, none, nullptr));
-            PyObject* member = PyDict_GetItemString(base->tp_dict, "maxlen");
+            PyObject* member = find_item(base->tp_dict, "maxlen");
             const Ref max_length = checked(Py_TYPE(member)->tp_descr_get(member, object, none));
             const Ref items = checked(PySequence_List(checked(base->tp_iter(object)).get()));
             const Ref arguments = checked(PyTuple_Pack(2, items.get(), max_length.get()));
@@ -91,7 +91,7 @@ Ref ObjectCopier::new_function(PyObject* source) {
     if (annotations && PyDict_Check(annotations.get()) && PyDict_GET_SIZE(annotations.get()) > 0) {
         set("__annotations__", annotations.get());
     }
-    PyErr_Clear();
+    if (!annotations) clear_answer();
     if (function->func_closure != nullptr) {
         const Py_ssize_t num_cells = PyTuple_GET_SIZE(function->func_closure);
         const Ref closure = checked(PyTuple_New(num_cells));

@@ -60,4 +60,19 @@ inline void check(int result) {
     if (result < 0) throw PythonError();
 }
 
+// What `dict` has at `key`, borrowed; null where it has nothing. PyDict_GetItemString() says that of a want of memory,
+// too.
+inline PyObject* find_item(PyObject* dict, const char* key) {
+    const Ref name = checked(PyUnicode_InternFromString(key));
+    PyObject* const item = PyDict_GetItemWithError(dict, name.get());
+    if (item == nullptr && PyErr_Occurred() != nullptr) throw PythonError();
+    return item;
+}
+
+// Forgets an exception that is the answer to a question. Throws PythonError where memory was wanting.
+inline void clear_answer() {
+    if (PyErr_ExceptionMatches(PyExc_MemoryError) != 0) throw PythonError();
+    PyErr_Clear();
+}
+
 }  // namespace fastload

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fastload._loader._loader import DataLoader
+from fastload._process._started_thread import StartedThread
 
 _LOOK_SECONDS = 0.002
 _STALL_SHARE = 0.1
@@ -147,7 +148,7 @@ class _Watch:
         self._asked: list[float] = []
         self._ready: list[float] = []
         self._has_ended = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="fastload timeline", daemon=True)
+        self._thread = StartedThread(target=self._run, name="fastload timeline", daemon=True)
 
     def __enter__(self) -> None:
         self._thread.start()

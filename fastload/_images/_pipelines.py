@@ -178,7 +178,8 @@ class _Pipeline:
 
     def __init__(self, transforms: Sequence[Any]) -> None:
         self._parts: list[Any] = []
-        self._seen: list[tuple[Any, type, dict[str, Any], Any]] = []
+        # By weak references: _plans keeps this, and would keep what it is the pipeline of.
+        self._seen: list[tuple[weakref.ref[Any], type, dict[str, Any], Any]] = []
         self.is_native = False
         self.whole: _Segment | None = None
         nodes = [node for transform in transforms for node in expand(transform)]
@@ -195,7 +196,8 @@ class _Pipeline:
 
     def _look_at(self, transform: Any) -> None:
         """Keeps what the object is now."""
-        self._seen.append((transform, type(transform), _state_of(transform), _users_code(transform)))
+        seen = weakref.ref(transform)
+        self._seen.append((seen, type(transform), _state_of(transform), _users_code(transform)))
 
     def _look_at_nodes(self, nodes: Sequence[Node]) -> None:
         for node in nodes:
@@ -213,8 +215,8 @@ class _Pipeline:
         """Whether nothing has changed about what is native."""
         try:
             return not _recognize.has_global_hooks() and all(
-                type(seen) is kind and vars(seen) == state and _users_code(seen) is code
-                for seen, kind, state, code in self._seen
+                type(seen := reference()) is kind and vars(seen) == state and _users_code(seen) is code
+                for reference, kind, state, code in self._seen
             )
         except Exception as error:
             if is_interrupt(error):

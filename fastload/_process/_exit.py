@@ -10,6 +10,8 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Generic, TypeVar
 
+from fastload._process._started_thread import StartedThread
+
 T = TypeVar("T")
 
 EXIT_JOIN_SECONDS = 1.0
@@ -35,7 +37,7 @@ class LiveObjects(Generic[T]):
         return [item for reference in references if (item := reference()) is not None]
 
 
-class DaemonThread(threading.Thread):
+class DaemonThread(StartedThread):
     """A daemon thread that is told to end, and waited for, before the interpreter is torn down.
 
     A thread that is none would keep the process alive, and a daemon one that wakes from a native wait after that would
@@ -86,7 +88,7 @@ def join_threads(threads: Sequence[threading.Thread], timeout_seconds: float) ->
     """
     deadline = time.monotonic() + timeout_seconds
     for thread in threads:
-        if thread.ident is not None and thread is not threading.current_thread():
+        if thread.is_alive() and thread is not threading.current_thread():
             thread.join(max(0.0, deadline - time.monotonic()))
     return not any(thread.is_alive() for thread in threads)
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from fastload._process._exit import start_threads
+from fastload._process._started_thread import StartedThread
 from fastload._threads._inherited import inheriting
 from fastload._threads._torch_globals import WorkerGlobals, set_worker_globals, worker_info
 from fastload._threads._worker_error import WorkerProblem
@@ -39,7 +39,7 @@ def init_native_workers(
     return generators
 
 
-class _Call(threading.Thread):
+class _Call(StartedThread):
     """A call as the worker that `info` tells of, whose generators are `generators`."""
 
     def __init__(self, init_fn: Callable[[int], None], info: Any, generators: WorkerGenerators) -> None:

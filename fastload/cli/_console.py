@@ -11,6 +11,7 @@ from typing import Any, TextIO
 
 from fastload._display._table import Table
 from fastload._display._units import in_seconds
+from fastload._process._started_thread import StartedThread
 
 # Shorter work shows no progress.
 QUIET_SECONDS = 2.0
@@ -77,7 +78,7 @@ class Progress:
         self._total: float | None = None
         self._begin = time.monotonic()
         self._has_ended = threading.Event()
-        self._reporter = threading.Thread(target=self._report, name="fastload progress", daemon=True)
+        self._reporter = StartedThread(target=self._report, name="fastload progress", daemon=True)
 
     def advance(self, done: float, total: float | None = None) -> None:
         """Says how much is done, and of how much where that is known."""

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
+from fastload._process._started_thread import StartedThread
+
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
@@ -54,7 +56,7 @@ class ScanThreads:
 
     def _start(self, count: int) -> None:
         while len(self._threads) < count:
-            thread = threading.Thread(target=_run, args=(self._calls,), name="fastload-scan")
+            thread = StartedThread(target=_run, args=(self._calls,), name="fastload-scan")
             try:
                 thread.start()
             except RuntimeError:  # a limit on processes; what there is does the work

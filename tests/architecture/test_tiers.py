@@ -105,6 +105,11 @@ def test_a_run_of_a_campaign_goes_on_where_the_last_one_ended_and_tells_what_it_
     assert campaign.next_seeds()["files"] == 23
 
 
+def test_the_record_ends_with_the_table_that_runs_are_added_to() -> None:
+    heads = [line for line in campaign.RECORD.read_text().split("\n\n")[-1].splitlines() if line.startswith("| date |")]
+    assert heads == ["| date | commit | minutes of the run | campaign | seeds or counts | finds |"]
+
+
 def test_a_soak_finds_what_is_left_behind_and_what_differs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(soak.time, "sleep", lambda seconds: None)
     is_over = threading.Event()

@@ -438,10 +438,14 @@ TEST_CASE(buffer_pool_does_not_waste_a_large_buffer_on_a_small_batch) {
 
 TEST_CASE(deferred_releases_come_out_once) {
     DeferredReleases tokens;
-    int object = 0;
-    tokens.add(&object);
-    CHECK_EQUAL(tokens.take_all().size(), 1U);
-    CHECK(tokens.take_all().empty());
+    DeferredReleases::Token first;
+    DeferredReleases::Token second;
+    tokens.add(&first);
+    tokens.add(&second);
+    CHECK(tokens.take_all() == &second);
+    CHECK(second.next == &first);
+    CHECK(first.next == nullptr);
+    CHECK(tokens.take_all() == nullptr);
 }
 
 // What a loader does with an engine while allocations fail, until one of the caller's own is refused for the third

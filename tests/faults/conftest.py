@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from children import RunChild
+from failing_calls import compile_shim
 from image_folders import make_clean_folder
 
 PRELUDE = """
@@ -36,3 +37,12 @@ def run_loader_child(run_child: RunChild, child_folder: Path) -> RunChild:
         return run_child(PRELUDE + textwrap.dedent(code), env=env, warm=True, **arguments)
 
     return run
+
+
+@pytest.fixture(scope="session")
+def shim(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The library that makes calls fail, for LD_PRELOAD."""
+    library = compile_shim(tmp_path_factory.mktemp("shim"))
+    if library is None:
+        pytest.skip("no C compiler")
+    return library

@@ -1,13 +1,11 @@
 """Storage that fails while it is read: a shim before libc makes it, so that each failure comes where it is wanted.
 
-The shim counts the calls of one kind on one file. From the n-th on it lets some fail, come back short, or wait until
-another process has changed the file.
+tests/failing_calls.c is the shim. It counts the calls of one kind on one file. From the n-th on it lets some fail, come
+back short, or wait until another process has changed the file.
 """
 
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
 import textwrap
 from collections.abc import Callable, Iterator
@@ -17,128 +15,17 @@ from typing import Any
 import pytest
 from warm_python import WarmPython
 
-SHIM = r"""
-#define _GNU_SOURCE
-#include <dlfcn.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-enum { FAIL, SHORT, PAUSE };
-
-static char g_call[16], g_file[256], g_reached[PATH_MAX], g_go[PATH_MAX];
-static int g_action, g_value, g_first, g_times, g_short_before, g_seen;
-
-/* Set before the calls it is meant for begin. `file`: the end of a path. `value`: errno, or bytes of a short read.
-   `short_before`: most bytes of reads before the first that is due; 0: no limit. */
-void shim_set(const char *call, const char *file, int action, int value, int first, int times, int short_before) {
-    snprintf(g_call, sizeof g_call, "%s", call);
-    snprintf(g_file, sizeof g_file, "%s", file);
-    g_action = action, g_value = value, g_first = first, g_times = times, g_short_before = short_before;
-    __atomic_store_n(&g_seen, 0, __ATOMIC_SEQ_CST);
-}
-
-void shim_pause_files(const char *reached, const char *go) {
-    snprintf(g_reached, sizeof g_reached, "%s", reached);
-    snprintf(g_go, sizeof g_go, "%s", go);
-}
-
-int shim_seen(void) { return __atomic_load_n(&g_seen, __ATOMIC_SEQ_CST); }
-
-#define REAL(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
-
-static int ends_with_file(const char *path) {
-    const size_t length = strlen(path), wanted = strlen(g_file);
-    return wanted > 0 && length >= wanted && strcmp(path + length - wanted, g_file) == 0;
-}
-
-static int fd_is_of_file(int fd) {
-    char link[64], path[PATH_MAX];
-    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-    const ssize_t length = readlink(link, path, sizeof path - 1);
-    if (length < 0) return 0;
-    path[length] = '\0';
-    return ends_with_file(path);
-}
-
-static int is_due(const char *call, int is_of_file) {
-    if (strcmp(call, g_call) != 0 || !is_of_file) return 0;
-    const int number = __atomic_add_fetch(&g_seen, 1, __ATOMIC_SEQ_CST);
-    return number >= g_first && number < g_first + g_times;
-}
-
-static void wait_for_the_other_process(void) {
-    close(REAL(open)(g_reached, O_CREAT | O_WRONLY, 0600));
-    for (int i = 0; i < 5000 && access(g_go, F_OK) != 0; ++i) usleep(1000);
-}
-
-/* Whether the call fails; errno is set then. */
-static int fails(void) {
-    if (g_action == PAUSE) wait_for_the_other_process();
-    if (g_action == FAIL) errno = g_value;
-    return g_action == FAIL;
-}
-
-#define OPEN(name)                                                       \
-    int name(const char *path, int flags, ...) {                         \
-        va_list list;                                                    \
-        va_start(list, flags);                                           \
-        const int mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(list, int) : 0; \
-        va_end(list);                                                    \
-        if (is_due("open", ends_with_file(path)) && fails()) return -1;  \
-        return REAL(name)(path, flags, mode);                            \
-    }
-OPEN(open)
-OPEN(open64)
-
-int fstat(int fd, struct stat *facts) {
-    if (is_due("fstat", fd_is_of_file(fd)) && fails()) return -1;
-    return REAL(fstat)(fd, facts);
-}
-int fstat64(int fd, struct stat64 *facts) {
-    if (is_due("fstat", fd_is_of_file(fd)) && fails()) return -1;
-    return REAL(fstat64)(fd, facts);
-}
-
-/* Whether a read fails; else *size is what it may give. */
-static int read_fails(const char *call, int fd, size_t *size) {
-    const int is_of_file = strcmp(call, g_call) == 0 && fd_is_of_file(fd);
-    if (!is_of_file) return 0;
-    const int is_now = is_due(call, 1);
-    if (is_now && fails()) return 1;
-    const int limit = is_now ? (g_action == SHORT ? g_value : 0) : g_short_before;
-    if (limit > 0 && *size > (size_t)limit) *size = (size_t)limit;
-    return 0;
-}
-
-ssize_t read(int fd, void *to, size_t size) {
-    return read_fails("read", fd, &size) ? -1 : REAL(read)(fd, to, size);
-}
-ssize_t pread(int fd, void *to, size_t size, off_t at) {
-    return read_fails("pread", fd, &size) ? -1 : REAL(pread)(fd, to, size, at);
-}
-ssize_t pread64(int fd, void *to, size_t size, off64_t at) {
-    return read_fails("pread", fd, &size) ? -1 : REAL(pread64)(fd, to, size, at);
-}
-"""
-
 # Runs in the child: twelve samples in batches of four, of which number 5, a JPEG, and number 6, a PNG, are spoilt.
 PRELUDE = """
-import contextlib, ctypes, errno, itertools, os, resource, subprocess, time
+import contextlib, errno, itertools, os, resource, subprocess, time
 from pathlib import Path
 import recipes, torch
+from failing_calls import FAIL, FOREVER, PAUSE, SHORT, Shim
 from image_folders import make_clean_folder, save_jpeg, synthetic_image
 import fastload
 
-FAIL, SHORT, PAUSE = range(3)
-FOREVER = 1 << 30
 NUM_WORKERS = int(os.environ["FAULTS_NUM_WORKERS"])
-shim = ctypes.CDLL(None)
+shim = Shim().library
 torch.set_num_threads(1)
 
 make_clean_folder(Path("images"), 12, num_classes=1)
@@ -205,19 +92,6 @@ def another_process(script):
 """
 
 FaultChild = Callable[[str], subprocess.CompletedProcess[str]]
-
-
-@pytest.fixture(scope="session")
-def shim(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    compiler = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc")
-    if compiler is None:
-        pytest.skip("no C compiler")
-    folder = tmp_path_factory.mktemp("shim")
-    source, library = folder / "shim.c", folder / "shim.so"
-    source.write_text(SHIM)
-    command = [*compiler.split(), "-std=gnu11", "-O1", "-shared", "-fPIC", "-o", library, source, "-ldl"]
-    subprocess.run(command, check=True)
-    return library
 
 
 @pytest.fixture(scope="module")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import copy
+import gc
 import io
 import pickle
 import random
 import threading
+import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -338,6 +340,16 @@ def test_nothing_is_kept_on_the_users_objects() -> None:
         for copied in (copy.deepcopy(pipeline), pickle.loads(pickle.dumps(pipeline))):
             _seed()
             assert torch.equal(copied(image_of()), expected)
+
+
+def test_a_pipeline_that_has_run_is_not_kept() -> None:
+    with native_opener():
+        pipeline = PIPELINES["training"]()
+        pipeline(image_of())
+        gone = weakref.ref(pipeline)
+        del pipeline
+        gc.collect()
+        assert gone() is None
 
 
 def test_a_subclass_of_a_container_is_its_own() -> None:

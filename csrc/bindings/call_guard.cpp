@@ -1,0 +1,100 @@
+// What stands between Python and each function of the module: see Note [without memory].
+#include <Python.h>
+
+#include <exception>
+#include <new>
+#include <stdexcept>
+
+#include "bindings/bindings.h"
+#include "python/ref.h"
+
+namespace py = pybind11;
+
+namespace fastload {
+namespace {
+
+using CallWithArray = PyObject* (*)(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names);
+
+// pybind11's one function for all of a module's. Its arguments come in an array, before version 3.1 in a tuple.
+PyCFunction g_dispatcher = nullptr;
+
+template <typename To, typename From>
+To function_cast(From function) noexcept {
+    return reinterpret_cast<To>(reinterpret_cast<void (*)()>(function));
+}
+
+// Where a value could not be converted for want of memory, pybind11 has raised a TypeError from that.
+PyObject* with_memory_error(PyObject* result) noexcept {
+    if (result != nullptr || PyErr_ExceptionMatches(PyExc_TypeError) == 0) return result;
+    PyObject* type = nullptr;
+    PyObject* error = nullptr;
+    PyObject* traceback = nullptr;
+    PyErr_Fetch(&type, &error, &traceback);
+    PyErr_NormalizeException(&type, &error, &traceback);
+    const Ref cause = Ref::steal(PyException_GetCause(error));
+    PyErr_Restore(type, error, traceback);
+    const bool is_of_memory = cause && PyErr_GivenExceptionMatches(cause.get(), PyExc_MemoryError) != 0;
+    return is_of_memory ? PyErr_NoMemory() : nullptr;
+}
+
+template <typename Call, typename... Arguments>
+PyObject* guarded(Arguments... arguments) {
+    try {
+        return with_memory_error(function_cast<Call>(g_dispatcher)(arguments...));
+    } catch (const std::exception&) {
+        return PyErr_NoMemory();  // of all else pybind11 has made Python's errors
+    }
+}
+
+PyObject* call_with_array(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names) {
+    return guarded<CallWithArray>(self, arguments, count, names);
+}
+
+PyObject* call_with_tuple(PyObject* self, PyObject* arguments, PyObject* names) {
+    return guarded<PyCFunctionWithKeywords>(self, arguments, names);
+}
+
+PyMethodDef* definition_of(const py::handle& function) noexcept {
+    return reinterpret_cast<PyCFunctionObject*>(function.ptr())->m_ml;
+}
+
+// Methods and properties lead to functions.
+void guard(const py::handle& object) {
+    if (!PyCFunction_Check(object.ptr())) {
+        for (const char* const part : {"__func__", "fget"}) {
+            if (py::hasattr(object, part)) guard(object.attr(part));
+        }
+        return;
+    }
+    PyMethodDef* const method = definition_of(object);
+    if (method->ml_meth != g_dispatcher) return;
+    method->ml_meth = (method->ml_flags & METH_FASTCALL) != 0 ? function_cast<PyCFunction>(&call_with_array)
+                                                              : function_cast<PyCFunction>(&call_with_tuple);
+}
+
+}  // namespace
+
+void guard_calls(py::module_& m, const char* any_function) {
+    py::register_local_exception_translator([](std::exception_ptr thrown) {
+        try {
+            std::rethrow_exception(thrown);
+        } catch (const PythonError&) {
+            return;
+        } catch (const std::bad_alloc&) {
+            // pybind11 would ask for the object of an exception that is set already. CPython ends the process where
+            // there is no memory for it.
+            PyErr_NoMemory();
+        } catch (const std::runtime_error&) {
+            // pybind11 throws a bare one where Python makes no object, and Python has said why.
+            if (PyErr_Occurred() == nullptr || PyErr_ExceptionMatches(PyExc_MemoryError) == 0) throw;
+        }
+    });
+    g_dispatcher = definition_of(m.attr(any_function))->ml_meth;
+    for (const auto& [name, member] : m.attr("__dict__").cast<py::dict>()) {
+        guard(member);
+        if (!PyType_Check(member.ptr())) continue;
+        for (const py::handle part : py::list(member.attr("__dict__").attr("values")())) guard(part);
+    }
+}
+
+}  // namespace fastload
