@@ -144,9 +144,9 @@ def test_doctor_shows_the_report_and_writes_what_is_asked_for(
     assert main(["doctor", "train.py:theirs", "--seconds", "0.1", "--step-time", "0.02", *files]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("fastload doctor: The training step limits: it takes 20.0 ms")
-    assert [line.split()[0] for line in lines if not line.startswith("   ")][1:] == [
-        *("loader", "machine", "data", "training", "now")
-    ]
+    topics = [line.split()[0] for line in lines[1:] if not line.startswith("   ")]
+    assert topics[:5] == ["loader", "machine", "data", "training", "now"]
+    assert set(topics[5:]) <= {"also"}  # of other programs on the machine
     found = json.loads((tmp_path / "found.json").read_text())
     assert (found["cause"], found["step_seconds"]) == ("training step", 0.02)
     assert (tmp_path / "a.png").stat().st_size > 1000
