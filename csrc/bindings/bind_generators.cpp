@@ -60,7 +60,8 @@ void bind_generators(py::module_& m) {
         },
         py::arg("take_generator").none(true));
     m.def("call_original", [](const py::object& function, const py::args& packed, const py::kwargs& keywords) {
-        PyObject* result = call_original(function.ptr(), packed.ptr(), keywords.ptr());
+        PyObject* names = keywords.empty() ? nullptr : keywords.ptr();
+        PyObject* result = call_original(function.ptr(), packed.ptr(), names);
         if (result == nullptr) throw py::error_already_set();
         return py::reinterpret_steal<py::object>(result);
     });
@@ -84,12 +85,13 @@ void bind_generators(py::module_& m) {
         .def(
             "add_drawing",
             [](MethodExchange& self, const py::object& function, const std::string& name, const py::object& replacement,
-               const py::object& tensor_type) {
+               const py::object& tensor_type, const py::object& count_modes) {
                 auto* type =
                     tensor_type.is_none() ? nullptr : reinterpret_cast<PyTypeObject*>(py::type(tensor_type).ptr());
-                check(self.add_drawing(function.ptr(), name.c_str(), replacement.ptr(), type));
+                check(self.add_drawing(function.ptr(), name.c_str(), replacement.ptr(), type, count_modes.ptr()));
             },
-            py::arg("function"), py::arg("name"), py::arg("replacement"), py::arg("tensor_type").none(true))
+            py::arg("function"), py::arg("name"), py::arg("replacement"), py::arg("tensor_type").none(true),
+            py::arg("count_modes"))
         .def(
             "add_attribute",
             [](MethodExchange& self, const py::object& descriptor, const std::string& name, const StandIn& stand_in) {

@@ -21,7 +21,8 @@ struct ExchangedMethod {
     PyObject* replacement = nullptr;
     bool is_drawing = false;              // the replacement gets `thread_draws`
     bool has_object = false;              // and the object, which is an argument of the method
-    PyTypeObject* tensor_type = nullptr;  // of tensors; null: the replacement is always called
+    PyTypeObject* tensor_type = nullptr;  // null: the replacement is always called
+    PyObject* count_modes = nullptr;
 };
 
 struct ExchangedGetter {
@@ -85,7 +86,10 @@ bool is_of_cpu(PyObject* value, PyTypeObject* tensor_type) {
 // is, or there is an error.
 Ref add_generator(const ExchangedMethod& method, PyObject* self, PyObject* packed, PyObject* keywords) {
     PyTypeObject* type = method.tensor_type;
-    if (type == nullptr || (method.has_object && !is_of_cpu(self, type))) return {};
+    if (type == nullptr) return {};
+    const Ref num_modes = Ref::steal(PyObject_CallNoArgs(method.count_modes));
+    if (!num_modes || PyObject_IsTrue(num_modes.get()) != 0) return {};
+    if ((method.has_object && !is_of_cpu(self, type))) return {};
     for (Py_ssize_t index = 0; index < PyTuple_GET_SIZE(packed); ++index)
         if (!is_of_cpu(PyTuple_GET_ITEM(packed, index), type)) return {};
     Ref with_generator = Ref::steal(PyDict_New());
@@ -297,6 +301,7 @@ ExchangedMethod* find_method(PyObject* function, const char* name, const Exchang
         Py_XINCREF(method.process_object);
         Py_XINCREF(method.replacement);
         Py_XINCREF(method.tensor_type);
+        Py_XINCREF(method.count_modes);
         method.definition = definition;
         method.original = definition->ml_meth;
         method.trampoline = trampoline;
@@ -326,8 +331,8 @@ bool MethodExchange::add_function(PyObject* function, const char* name, PyObject
     return method != nullptr;
 }
 
-bool MethodExchange::add_drawing(PyObject* function, const char* name, PyObject* replacement,
-                                 PyTypeObject* tensor_type) {
+bool MethodExchange::add_drawing(PyObject* function, const char* name, PyObject* replacement, PyTypeObject* tensor_type,
+                                 PyObject* count_modes) {
     const PyMethodDef* definition = definition_of(function);
     if (definition != nullptr && convention_of(*definition) != (METH_VARARGS | METH_KEYWORDS))
         return refuse(name, "it takes its arguments in another way than torch's functions do");
@@ -335,6 +340,7 @@ bool MethodExchange::add_drawing(PyObject* function, const char* name, PyObject*
     wanted.replacement = replacement;
     wanted.is_drawing = true;
     wanted.tensor_type = tensor_type;
+    wanted.count_modes = count_modes;
     wanted.has_object = Py_TYPE(function) == &PyMethodDescr_Type;
     const ExchangedMethod* method = find_method(function, name, wanted);
     if (method != nullptr) methods_.push_back(method);

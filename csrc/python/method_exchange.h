@@ -38,8 +38,9 @@ class MethodExchange {
     // A thread that has `thread_draws` calls `replacement` with these before the arguments of `function`, which the
     // replacement calls by call_original(). With a type of tensors, `function` takes a keyword `generator`: then it is
     // called itself, with what `thread_draws` gives, where it has no device among its arguments but that of tensors of
-    // just this type, which is the CPU.
-    bool add_drawing(PyObject* function, const char* name, PyObject* replacement, PyTypeObject* tensor_type);
+    // just this type, which is the CPU, and `count_modes()`, of torch's modes that see calls first, is 0.
+    bool add_drawing(PyObject* function, const char* name, PyObject* replacement, PyTypeObject* tensor_type,
+                     PyObject* count_modes);
     // The attribute of the process's object is that of the thread's own; `descriptor` is what its type has for it.
     bool add_attribute(PyObject* descriptor, const char* name, const StandIn& stand_in);
 

@@ -30,6 +30,9 @@ _Function = Callable[..., Any]
 # Called with the function, what gives the generator, arguments and keywords.
 _Replacement = Callable[[_Function, TakeGenerator, tuple[Any, ...], dict[str, Any]], Any]
 
+# Of modes like `torch.device("cuda")` that this thread is in.
+_count_modes = torch._C._len_torch_function_stack
+
 # Functions that take `generator`. Those of one sample more than others: what a version of torch lacks is left out.
 _FACTORIES = ("rand", "randn", "randint", "randperm", "normal")
 _LIKE = ("rand_like", "randn_like", "randint_like")
@@ -63,7 +66,7 @@ class MethodTable:
         for function, replacement in _replacements_in_tables().items():
             takes_generator = _replacements()[function] is _draw_on_device_of_arguments
             tensor_type = torch.Tensor if takes_generator else None
-            self._methods.add_drawing(function, function.__name__, replacement, tensor_type)
+            self._methods.add_drawing(function, function.__name__, replacement, tensor_type, _count_modes)
 
     def make(self) -> None:
         self._methods.make()
@@ -94,6 +97,8 @@ def _replacements_in_tables() -> dict[_Function, _Function]:
 
 def _draw_from_table(function: _Function, take_generator: TakeGenerator, *args: Any, **kwargs: Any) -> Any:
     original = functools.partial(_native.call_original, function)
+    if _count_modes():  # which see the call first, and call the function in their turn
+        return original(*args, **kwargs)
     return _replacements()[function](original, take_generator, args, kwargs)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 import torchvision_shim  # noqa: F401
+from torch.overrides import TorchFunctionMode
 from torch.utils import _python_dispatch
 from torchvision.transforms import v2
 
@@ -404,6 +405,29 @@ def test_functions_that_user_code_has_put_in_place_of_methods_draw_as_well(monke
     expected, _ = drawn_from_process(lambda: torch.empty(3).uniform_())
     with drawing_from(torch.Generator().manual_seed(5)):
         assert torch.equal(torch.empty(3).uniform_(), expected)
+
+
+def test_modes_of_the_users_see_calls_first_and_without_a_generator() -> None:
+    """`with torch.device("cuda")` is one, and a generator of the CPU is none for it."""
+
+    class Sees(TorchFunctionMode):
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            seen.append((func, kwargs))
+            return func(*args, **(kwargs or {}))
+
+    def draw() -> torch.Tensor:
+        with Sees():
+            return torch.cat([torch.rand(2), torch.empty(2).uniform_(), torch.dropout(torch.ones(2), 0.4, True)])
+
+    seen: list[Any] = []
+    expected, end_state = drawn_from_process(draw)
+    calls, seen = seen, []
+    generator = torch.Generator().manual_seed(5)
+    with drawing_from(generator):
+        assert torch.equal(draw(), expected)
+    assert torch.equal(generator.get_state(), end_state)
+    assert [call for call in seen if call[0] is torch.rand] == [call for call in calls if call[0] is torch.rand]
+    assert not any("generator" in (kwargs or {}) for func, kwargs in seen if func is not torch.Tensor.bernoulli_)
 
 
 class Subclass(torch.Tensor):
