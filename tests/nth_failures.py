@@ -12,6 +12,7 @@ import contextlib
 import ctypes
 import faulthandler
 import gc
+import io
 import os
 import shutil
 import sys
@@ -340,6 +341,39 @@ def failing(shim: Shim, call: str, n: int, times: int) -> Any:
     finally:
         setattr(threading, name, start)
         shim.seen = seen
+
+
+def run_native_calls() -> None:
+    """Single native calls whose n-th allocation fails, and all behind it, while Python has no MemoryError in reserve.
+
+    It keeps 16 for such times. Where it is asked for another one then, and there is no memory, it ends the process.
+    """
+    faulthandler.enable()
+    file = io.BytesIO()
+    synthetic_image(1, 40, 30).save(file, "JPEG")
+    jpeg = file.getvalue()
+    decoder = _native.SampleDecoder(max_file_bytes=1 << 20, max_pixels=1 << 20, native_jpeg=True)
+    calls: list[Callable[[], Any]] = [
+        lambda: decoder.check_bytes(jpeg),
+        lambda: _native.decode_jpeg(jpeg),
+        lambda: _native.Resize(height=5, width=7, interpolation="bilinear"),
+        lambda: _native.Resize(height="5", width=7, interpolation="bilinear"),  # type: ignore[arg-type]
+    ]
+    shim = Shim()
+    shim.watch(Path("/nowhere"), "/_core.")
+    held: list[BaseException] = [MemoryError() for _ in range(32)]
+    for number, call in enumerate(calls):
+        n, is_over = 0, False
+        while not is_over:
+            n += 1
+            print("native call", number, n, flush=True)
+            with shim.failing("malloc", n, FOREVER):
+                try:
+                    call()
+                except (MemoryError, TypeError) as error:
+                    held.append(error)
+            is_over = shim.seen < n
+        assert n > 1, "no allocation"
 
 
 def run(setting: str, calls: Iterable[str], times: int, most: int | None) -> None:

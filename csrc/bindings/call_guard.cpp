@@ -30,8 +30,9 @@ PyObject* with_memory_error(PyObject* result) noexcept {
     PyObject* error = nullptr;
     PyObject* traceback = nullptr;
     PyErr_Fetch(&type, &error, &traceback);
-    PyErr_NormalizeException(&type, &error, &traceback);
-    const Ref cause = Ref::steal(PyException_GetCause(error));
+    // Without an object of its own it has no cause. To ask for one may end the process: see guard_calls().
+    const bool is_object = error != nullptr && PyExceptionInstance_Check(error);
+    const Ref cause = Ref::steal(is_object ? PyException_GetCause(error) : nullptr);
     PyErr_Restore(type, error, traceback);
     const bool is_of_memory = cause && PyErr_GivenExceptionMatches(cause.get(), PyExc_MemoryError) != 0;
     return is_of_memory ? PyErr_NoMemory() : nullptr;

@@ -75,6 +75,13 @@ def test_a_call_that_fails_costs_an_error_and_nothing_else(setting: str, times: 
     run_loop(setting, CALLS[setting], times, 3)
 
 
+def test_a_native_call_needs_no_memory_to_say_that_there_is_none(
+    run_child: Callable[..., Any], python_that_fails: WarmPython
+) -> None:
+    code = "from nth_failures import run_native_calls\nrun_native_calls()\n"
+    run_child(code, timeout=SECONDS, warm=python_that_fails)
+
+
 _python: WarmPython | None = None
 
 
