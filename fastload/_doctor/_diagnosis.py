@@ -183,7 +183,7 @@ def _processors(facts: Facts) -> Finding | None:
             sentence,
             "a cheaper collate_fn; collate_fn=list shows what is to be gained",
             {"collate_fn": list},
-            min(limits.of_step, facts.rate / (1 - share)),
+            min(limits.of_step, facts.rate / max(1 - share, 0.01)),
         )
     return Finding("processors", sentence, "; ".join(facts.advice) or ("" if facts.is_native else "see explain()"))
 

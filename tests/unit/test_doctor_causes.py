@@ -92,6 +92,10 @@ CASES: dict[str, tuple[Facts, str, str, dict[str, Any] | None, float | None]] = 
         facts(measured(390, 4, COLLATE), measured(100, 1, COLLATE)),
         *("collate_fn", "all are busy, 99.0 % of the time with collate_fn", {"collate_fn": list}, 39000),
     ),
+    "nothing but a collate_fn": (
+        facts(measured(390, 4, {"collate": 0.01}), measured(100, 1, {"collate": 0.01})),
+        *("collate_fn", "all are busy, 100.0 % of the time with collate_fn", {"collate_fn": list}, 39000),
+    ),
     "processors that are all busy": (
         *(facts(measured(390, 4, DECODE), measured(100, 1, DECODE)), "processors", "99.0 % of the time with decoding"),
         *(None, None),
