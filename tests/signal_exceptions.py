@@ -68,8 +68,9 @@ def losses(
         longest_seconds: Between asking for a batch and the signal.
         num_epochs: So many, one after the other.
         seed: Of the moments.
-        drop: Called before epoch 0 begins, and lets go of what is left of earlier ones. Python calls finalizers then,
-            and an exception that a handler raises in one is gone, and what the finalizer had still to do.
+        drop: Called before epoch 0 begins, when no signal comes, and lets go of what is left of earlier ones. Python
+            calls finalizers then, and an exception that a handler raises in one is gone, and what the finalizer had
+            still to do.
 
     Returns:
         How many batches were missing, came more than once or were different.
