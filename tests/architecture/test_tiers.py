@@ -153,6 +153,29 @@ def test_a_fuzzer_that_crashes_leaves_its_input_and_its_counts(tmp_path: Path, m
     assert finds == ["probe-crash-1"]
 
 
+@pytest.mark.parametrize(("alone", "finds"), [("true", []), ("false", ["probe-timeout-1"])])
+def test_a_fuzzers_input_that_only_the_machine_held_up_is_no_find(
+    alone: str, finds: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fuzzing, "WORK", tmp_path)
+    program = tmp_path / "fuzz_probe"
+    program.write_text(
+        f"""#!/bin/sh
+        for option; do case $option in -artifact_prefix=*) prefix="${{option#*=}}";; esac; done
+        if [ -z "$prefix" ]; then exec {alone}; fi
+        sleep 1
+        echo "stat::number_of_executed_units: 1200" >&2
+        touch "${{prefix}}timeout-1"
+        exit 70
+        """
+    )
+    program.chmod(0o755)
+    cases, found = fuzzing.fuzz(program, "probe", 3)
+    assert found == finds
+    assert ("1,200 executions" in cases) == bool(finds), "it goes on where nothing was found"
+    assert [path.name for path in (tmp_path / "finds").iterdir()] == finds
+
+
 def test_every_seeded_fault_can_be_put_into_the_product() -> None:
     for fault in seeded_faults.FAULTS:
         text = (tiers.ROOT / fault.path).read_text()
