@@ -96,6 +96,7 @@ def test_ratios_are_those_of_the_rounds_and_the_share_that_of_all_images() -> No
     ]
 
 
-def test_the_table_of_the_page_is_that_of_the_record() -> None:
-    record = json.loads((ROOT / "benchmarks" / "results" / "user-datasets.json").read_text())
+@pytest.mark.parametrize("name", ["user-datasets", "user-datasets-two-workers"])
+def test_the_table_of_the_page_is_that_of_the_record(name: str) -> None:
+    record = json.loads((ROOT / "benchmarks" / "results" / f"{name}.json").read_text())
     assert user_datasets.format_page(record["rounds"]) in (ROOT / "docs" / "user-datasets.md").read_text()
