@@ -316,4 +316,3 @@ class PillowMethods:
         for owner, name, pillows, ours in before:
             if vars(owner).get(name) is ours:  # else somebody has exchanged ours, and may put it back
                 setattr(owner, name, pillows)
-                del stand_ins[ours]

@@ -42,6 +42,7 @@ from fastload._pillow._decode_image import thread_decoder
 from fastload._planning._native_plans import tensor_of
 from fastload._planning._torch_draws import GeneratorDraws, UnknownDrawsError, uniform_rule, with_torch_exp
 from fastload._process._interrupts import is_interrupt
+from fastload._process._originals import original_of, stand_ins
 from fastload.transforms import _recognize
 from fastload.transforms._native_steps import NativeSteps, check_surroundings, native_runs
 from fastload.transforms._nodes import Node, expand, held_by
@@ -398,11 +399,11 @@ class PipelineCalls:
 
     def _exchange(self, owner: Any, name: str, make: Callable[[_Call], _Call]) -> None:
         torchvisions = vars(owner).get(name)
-        if torchvisions in _recognize.stand_ins or not _recognize.is_torchvisions(torchvisions):
+        if original_of(torchvisions) is not torchvisions or not _recognize.is_torchvisions(torchvisions):
             return
         assert torchvisions is not None, "it is a function"
         ours = functools.wraps(torchvisions)(make(torchvisions))
-        _recognize.stand_ins[ours] = torchvisions
+        stand_ins[ours] = torchvisions
         setattr(owner, name, ours)
         self._before.append((owner, name, torchvisions, ours))
 
@@ -411,4 +412,3 @@ class PipelineCalls:
         for owner, name, torchvisions, ours in before:
             if vars(owner).get(name) is ours:
                 setattr(owner, name, torchvisions)
-            del _recognize.stand_ins[ours]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import operator
+import weakref
 from collections.abc import Callable, Sequence
 from types import FunctionType
 from typing import Any, NamedTuple
 
-# Functions of fastload that stand in the place of others, which they call.
-stand_ins: dict[Any, Any] = {}
+# Functions of fastload that stand in the place of others, which they call. Each is known as long as it lives: a thread
+# may have found it where another one has just put the original back.
+stand_ins: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 
 
 def original_of(function: Any) -> Any:

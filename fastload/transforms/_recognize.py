@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from fastload._process._originals import original_of
 from fastload.transforms._stage import Family, RunsInPythonError
 
 # How the names of modules begin that define the methods of a class.
@@ -205,16 +206,11 @@ def _is_a_call(member: object) -> bool:
     return callable(function) and not isinstance(function, type)
 
 
-# Functions of fastload that stand in the place of torchvision's, which they call.
-stand_ins: dict[Any, FunctionType] = {}
-
-
 def _is_function_of(member: Any, home: str) -> bool:
     # By its globals and not by __module__, which functools.wraps copies to the wrapper.
     if not isinstance(member, FunctionType):
         return False
-    member = stand_ins.get(member, member)
-    return str(member.__globals__.get("__name__", "")).startswith(home)
+    return str(original_of(member).__globals__.get("__name__", "")).startswith(home)
 
 
 def is_torchvisions(function: Any) -> bool:
