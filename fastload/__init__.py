@@ -2,7 +2,14 @@
 
 from fastload._benchmark import BenchmarkResult, benchmark
 from fastload._doctor import DoctorReport, doctor
-from fastload._errors import DeviceError, FastloadError, ForkedProcessError, LoaderClosedError, SampleError
+from fastload._errors import (
+    DeviceError,
+    FastloadError,
+    ForkedProcessError,
+    LoaderClosedError,
+    SampleError,
+    TooManyErrors,
+)
 from fastload._images._opener import register_opener, unregister_opener
 from fastload._loader._loader import DataLoader
 from fastload._native import BuildInfo, build_info
@@ -11,6 +18,7 @@ from fastload._native_batches._report import SampleReport, TransformStep
 from fastload._opencv import imread
 from fastload._patch import TorchPatch, patch_torch
 from fastload._pillow._decode_image import decode_image, pil_loader
+from fastload._quarantine._substitutes import substitute
 from fastload._stats import LoaderStats
 from fastload._threads._per_thread import PerThread, per_thread
 from fastload._verify import VerifyReport, verify
@@ -33,6 +41,7 @@ __all__ = [
     "PerThread",
     "SampleError",
     "SampleReport",
+    "TooManyErrors",
     "TorchPatch",
     "TransformStep",
     "VerifyReport",
@@ -46,6 +55,7 @@ __all__ = [
     "per_thread",
     "pil_loader",
     "register_opener",
+    "substitute",
     "unregister_opener",
     "verify",
 ]

@@ -4,6 +4,7 @@
     └── FastloadError
         ├── SampleError                     one sample is bad; the iterator stays usable
         │   └── SampleError[X]              the same, and an X: also caught by ``except X``
+    ├── TooManyErrors                   (RuntimeError) more samples are bad than max_errors allows
         ├── DeviceError                     (RuntimeError) a batch did not get to its device
         ├── LoaderClosedError               (RuntimeError) used after close()
         └── ForkedProcessError              (RuntimeError) used in a child of the process that made it
@@ -82,6 +83,46 @@ class ForkedProcessError(FastloadError, RuntimeError):
         return (
             f"{self.what} was created in another process (pid {self.owner_pid}); its threads do not exist in this one "
             f"(pid {os.getpid()}). Create the loader after the fork, or call iter() on it again in this process."
+        )
+
+
+class TooManyErrors(FastloadError, RuntimeError):
+    """More samples are bad than ``max_errors`` allows, so the run should end: each further next() raises it again.
+
+    It is a RuntimeError, too. Let it end the process: a launcher such as torchrun then ends the other ranks as well,
+    which would wait for this one otherwise.
+
+    Args:
+        num_failed: Samples that could not be loaded, of all batches handed out since the process began.
+        num_samples: Samples of these batches.
+        max_errors: The share that was allowed.
+        kinds: Up to five of (where a sample failed and by what, how often), the commonest first.
+
+    Example:
+        >>> loader = fastload.DataLoader(dataset, batch_size=4, on_error="replace", max_errors=0.05)
+        >>> try:
+        ...     for images, labels in loader:
+        ...         train(images, labels)
+        ... except fastload.TooManyErrors as error:
+        ...     raise SystemExit(f"the data set is broken: {error}")
+    """
+
+    def __init__(
+        self, num_failed: int, num_samples: int, max_errors: float, kinds: tuple[tuple[str, int], ...]
+    ) -> None:
+        self.num_failed = num_failed
+        self.num_samples = num_samples
+        self.max_errors = max_errors
+        self.kinds = kinds
+        super().__init__(num_failed, num_samples, max_errors, kinds)
+
+    def __str__(self) -> str:
+        share = f"{self.num_failed / max(1, self.num_samples):.2%}"
+        kinds = ", ".join(f"{kind} ({count:,})" for kind, count in self.kinds)
+        return (
+            f"{self.num_failed:,} of {self.num_samples:,} samples could not be loaded ({share}), more than "
+            f"max_errors={self.max_errors} allows. The commonest: {kinds}. Repair the data (`fastload check FOLDER` "
+            "lists bad files), or raise max_errors"
         )
 
 

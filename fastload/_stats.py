@@ -38,6 +38,8 @@ class LoaderStats(Shown):
         samples_python_tail: Those among them of which a part of the pipeline ran in Python, in threads.
         samples_python: Samples that the dataset made in Python, in threads or asked of torch's own iterator.
         samples_failed: Samples that raised a SampleError.
+        samples_replaced: Bad samples in whose place others were handed out.
+        samples_skipped: Bad samples that were left out of batches handed out.
         batches_delivered: Batches the consumer has received.
         bytes_read: Bytes of sample files.
         fallback_reasons: Samples per reason why the native decoder left them to Pillow.
@@ -81,6 +83,8 @@ class LoaderStats(Shown):
     samples_python_tail: int = 0
     samples_python: int = 0
     samples_failed: int = 0
+    samples_replaced: int = 0
+    samples_skipped: int = 0
     batches_delivered: int = 0
     bytes_read: int = 0
     fallback_reasons: Mapping[str, int] = field(default_factory=dict)

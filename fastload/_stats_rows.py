@@ -36,7 +36,10 @@ def _samples(stats: Any) -> Iterator[_Row]:
     for what, count, note in ways:
         if count:
             yield "samples", what, f"{count:,}", in_percent(count, stats.samples), note
-    if stats.samples_failed:
+    if stats.samples_replaced or stats.samples_skipped:
+        note = f"{stats.samples_replaced:,} replaced, {stats.samples_skipped:,} left out, of batches handed out"
+        yield "samples", "bad", f"{stats.samples_replaced + stats.samples_skipped:,}", "", note
+    elif stats.samples_failed:
         yield "samples", "failed", f"{stats.samples_failed:,}", "", "each raised a SampleError"
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import copy
 import functools
+import os
 import warnings
-from collections.abc import Callable, Iterable, Sized
+from collections.abc import Callable, Iterable, Sequence, Sized
 from typing import Any, Generic, Literal, TypeVar, cast
 
 import torch
@@ -29,11 +30,15 @@ from fastload._pillow import _pillow
 from fastload._pillow._decode_image import pil_loader
 from fastload._planning._advice import advice
 from fastload._planning._native_plans import NativePartPlan, NativePlan
-from fastload._planning._plan import LoaderPlan, in_processes, plan_loader
+from fastload._planning._plan import LoaderPlan, guarded, in_processes, plan_loader
 from fastload._planning._verdicts import Mode, StageVerdict, gil_advice
 from fastload._process import _config
-from fastload._process._distributed import warn_of_unsharded
+from fastload._process._distributed import rank_and_world_size, warn_of_unsharded
 from fastload._process._processors import num_auto_workers, num_available
+from fastload._quarantine._guard import SampleGuard
+from fastload._quarantine._policy import check_policy
+from fastload._quarantine._quarantine import Quarantine
+from fastload._quarantine._substitutes import candidates_of
 from fastload._stats import LoaderStats
 from fastload._threads._counters import add_counters
 from fastload._threads._dataset import DatasetPlan, make_dataset_fetcher
@@ -51,47 +56,51 @@ T_co = TypeVar("T_co", covariant=True)
 class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
     """Loads batches as torch.utils.data.DataLoader does, in threads of this process or, if asked, in torch's processes.
 
-    The batches are byte-equal to torch's. Native code makes them of image folders and lists of files with torchvision's
-    transforms; threads of Python load every other data set. explain() says what is native, and why the rest is not.
-    docs/arguments.md has all about each argument.
+    The batches are byte-equal to torch's. Native code makes them of image files with torchvision's transforms, threads
+    of Python of every other data set. explain() says which, and why. docs/arguments.md has all about each argument.
 
     Args:
         dataset: as in torch.
-        batch_size: as in torch; None: samples as they are.
+        batch_size: as in torch.
         shuffle: as in torch.
         sampler: as in torch.
         batch_sampler: as in torch.
-        num_workers: threads, or processes; 0: the thread that asks loads. "auto": as there are processors.
+        num_workers: threads or processes; "auto": as there are processors.
         collate_fn: as in torch.
         pin_memory: as in torch.
         drop_last: as in torch.
-        timeout: seconds that next() waits at most; 0: any time.
+        timeout: as in torch, in seconds.
         worker_init_fn: as in torch.
         multiprocessing_context: of processes alone.
         generator: as in torch.
-        prefetch_factor: batches per worker in flight; None: 2.
+        prefetch_factor: as in torch.
         persistent_workers: as in torch.
         pin_memory_device: ignored, as in torch.
         in_order: as in torch; native batches always are.
-        worker_method: only where torch has it.
+        worker_method: as in torch.
         workers: "threads", or "processes": torch's own, where Python code holds the GIL.
         thread_safe: False: one thread at a time asks the data set.
-        copy: True: each thread has a copy of the data set, as a fork would leave it. False: all share it.
+        copy: whether each thread has a copy of the data set, as after a fork.
         native_images: whether JPEG files that your code opens are decoded natively.
         num_streams: threads that iterate over an IterableDataset; None: num_workers.
-        rng: "torch": random transforms draw torch's numbers, bit for bit. "sample": numbers of seed, epoch and sample.
+        rng: "torch": transforms draw torch's numbers. "sample": numbers of seed, epoch and sample.
         seed: of rng="sample"; None: torch's base seed.
-        memory_format: of native image batches: torch.contiguous_format or torch.channels_last.
+        memory_format: of native images: torch.contiguous_format or torch.channels_last.
         device: a GPU that batches are copied to; None: the host.
         device_prefetch: batches copied ahead; None: 2.
-        device_transform: called with each batch on the device; what it returns is handed out.
+        device_transform: called with each batch; what it returns is handed out.
+        on_error: "raise"; or "replace" or "skip" a bad sample.
+        substitutes: indices that may stand in, or "all".
+        retries: after errors of the storage.
+        max_errors: share of bad samples that ends the run.
+        ledger: file that notes them.
 
     Iterating yields what collate_fn makes; of native samples [images, labels]: images [batch, 3, height, width] of the
     dtype the transform ends in, labels int64 [batch]. The tensors are yours: never overwritten.
 
     Raises:
         ValueError, TypeError: as in torch, and for arguments that make no sense.
-        RuntimeError: by iter(), where `device` cannot be used.
+        RuntimeError: by iter(), where `device` cannot be used; by next(): TooManyErrors.
         SampleError: by next(), for a sample that cannot be loaded; the next call gives the next batch.
         DeviceError: by next(), where a batch did not get to the device.
 
@@ -113,6 +122,11 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
     device: Any
     device_prefetch: int | None
     device_transform: Callable[[Any], Any] | None
+    on_error: Literal["raise", "replace", "skip"]
+    substitutes: Sequence[int] | Literal["all"] | None
+    retries: int
+    max_errors: float
+    ledger: str | os.PathLike[str] | None
 
     def __init__(
         self,
@@ -146,6 +160,11 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         device: torch.device | str | int | None = None,
         device_prefetch: int | None = None,
         device_transform: Callable[[Any], Any] | None = None,
+        on_error: Literal["raise", "replace", "skip"] = "raise",
+        substitutes: Sequence[int] | Literal["all"] | None = None,
+        retries: int = 0,
+        max_errors: float = 0.01,
+        ledger: str | os.PathLike[str] | None = None,
     ) -> None:
         settings = LoaderSettings(
             workers,
@@ -159,6 +178,11 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             device,
             device_prefetch,
             device_transform,
+            on_error,
+            substitutes,
+            retries,
+            max_errors,
+            ledger,
         )
         check_settings(settings, dataset)
         self._fastload = LoaderState(settings)
@@ -298,6 +322,8 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         """As it is now: Note [asked again] in fastload/_planning/_plan.py."""
         calls_are_native = self.num_workers > 0 and self._images_obstacle() is None and pillow_obeys()
         plan = plan_loader(self, self._settings.rng, self._lowered_source, calls_are_native=calls_are_native)
+        if self._settings.on_error != "raise":
+            plan = guarded(plan, self._settings.on_error)
         return in_processes(plan) if self._is_of_processes else plan
 
     def _images_obstacle(self) -> str | None:
@@ -334,6 +360,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
 
     def _get_iterator(self) -> Any:
         check_epoch(self, self._batches_per_thread)
+        check_policy(self._settings.error_policy, self.dataset, is_batched=self.batch_sampler is not None)
         if self._is_of_processes:
             return self._process_iterator()
         plan = self._plan()
@@ -341,6 +368,10 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         if plan.mode is not Mode.NATIVE and memory_format is not torch.contiguous_format:
             raise ValueError(f"memory_format={memory_format} needs native batches, but:\n{self._explain(plan)}")
         if plan.mode is Mode.TORCH:
+            if self._settings.on_error != "raise":
+                raise ValueError(
+                    f"on_error={self._settings.on_error!r} needs fastload's own threads, but:\n{self._explain(plan)}"
+                )
             return torch_iterator(self, self._fastload.torch, self._delivery())
         if plan.mode is Mode.PYTHON:
             return self._iterator_of_dataset()
@@ -442,7 +473,25 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             self.drop_last,
             threads.counters,
             None if self._settings.thread_safe else threads.dataset_lock(self.dataset),
+            self._make_guard(),
         )
+
+    def _make_guard(self) -> Callable[[], SampleGuard] | None:
+        """Of what loads samples where bad ones are replaced or left out."""
+        policy = self._settings.error_policy
+        if not policy.is_active:
+            return None
+        candidates = candidates_of(self, policy.substitutes) if policy.on_error == "replace" else 0
+        return functools.partial(SampleGuard, policy, candidates)
+
+    def _quarantine(self) -> Quarantine | None:
+        """The account of this process, which goes on from one iteration to the next."""
+        policy, state = self._settings.error_policy, self._fastload
+        if not policy.is_active:
+            return None
+        if state.quarantine is None or state.quarantine.policy != policy:
+            state.quarantine = Quarantine(policy, *rank_and_world_size(), state.threads.counters.add)
+        return state.quarantine
 
     def _thread_iterator(self, code: UserCode, make_fetcher: FetcherFactory, position: int) -> ThreadIterator:
         settings = self._settings
@@ -456,6 +505,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             self._max_batches_in_flight,
             self._delivery(),
             settings.native_images,
+            self._quarantine(),
         )
         return ThreadIterator(self, self._fastload.threads, plan)
 

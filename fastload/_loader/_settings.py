@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -11,6 +12,7 @@ import torch
 from torch.utils.data import DataLoader, IterableDataset
 
 from fastload._delivery._device import check_device
+from fastload._quarantine._policy import ErrorPolicy
 
 # More than there are processors anywhere, and than most systems let a process have threads.
 _MAX_THREADS = 4096
@@ -35,6 +37,16 @@ class LoaderSettings:
     device: Any
     device_prefetch: int | None
     device_transform: Callable[[Any], Any] | None
+    on_error: Literal["raise", "replace", "skip"]
+    substitutes: Sequence[int] | Literal["all"] | None
+    retries: int
+    max_errors: float
+    ledger: str | os.PathLike[str] | None
+
+    @property
+    def error_policy(self) -> ErrorPolicy:
+        """The last five. Raises ValueError or TypeError where one makes no sense."""
+        return ErrorPolicy(self.on_error, self.substitutes, self.retries, self.max_errors, self.ledger)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # By name, because torch's formats cannot be pickled before protocol 4; torch.save uses 2.
@@ -78,6 +90,7 @@ def check_settings(settings: LoaderSettings, dataset: object) -> None:
     if settings.device_transform is not None and not callable(settings.device_transform):
         raise TypeError(f"device_transform must be callable, got {settings.device_transform!r}")
     check_device(settings.device)
+    settings.error_policy  # noqa: B018 - which checks them
 
 
 def check_workers(settings: LoaderSettings) -> None:
@@ -102,6 +115,7 @@ _OF_PROCESSES = {
     "num_streams": None,
     "rng": "torch",
     "memory_format": torch.contiguous_format,
+    "on_error": "raise",
 }
 
 

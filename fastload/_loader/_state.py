@@ -15,6 +15,7 @@ from fastload._loader._settings import LoaderSettings
 from fastload._native_batches._engine import LoaderEngine
 from fastload._process._exit import LiveObjects
 from fastload._process._waits import WaitHistogram
+from fastload._quarantine._quarantine import Quarantine
 from fastload._threads._iterator import LoaderThreads
 from fastload.sources._lowering import LoweredSource
 
@@ -36,6 +37,7 @@ class LoaderState:
         pinned: Memory of batches that stay on the host.
         staged: Memory of those that go to a device.
         waits: How long each batch took to come.
+        quarantine: The account of bad samples, where they are replaced or left out.
     """
 
     def __init__(self, settings: LoaderSettings, epoch: int = 0) -> None:
@@ -51,6 +53,7 @@ class LoaderState:
         self.pinned = PinnedMemory()
         self.staged: LiveObjects[StagedMemory] = LiveObjects()
         self.waits = WaitHistogram()
+        self.quarantine: Quarantine | None = None
         self._turn, self._pid = threading.RLock(), os.getpid()
 
     def turn(self) -> AbstractContextManager[Any]:

@@ -148,6 +148,13 @@ def plan_loader(
     return LoaderPlan((*verdicts, *batching), rng, source, transform)
 
 
+def guarded(plan: LoaderPlan, on_error: str) -> LoaderPlan:
+    """`plan` where bad samples shall not end in an error."""
+    reason = "bad samples are found one by one: native code makes each, and Python puts them together"
+    verdict = StageVerdict("errors", f"on_error={on_error!r}", reason, Mode.PARTLY_NATIVE)
+    return replace(plan, verdicts=(*plan.verdicts, verdict))
+
+
 def in_processes(threads: LoaderPlan) -> LoaderPlan:
     """The plan of torch's worker processes for a loader of which `threads` is the plan with threads."""
     reason = {

@@ -17,15 +17,16 @@ def warn_of_unsharded(loader: DataLoader[Any]) -> None:
     Only a loader whose sampler is torch's own random or sequential one is known to do so. A batch_sampler that was
     given, any other sampler and an iterable dataset may well know their rank, and nothing is said of them.
     """
-    world_size = _world_size()
+    _, world_size = rank_and_world_size()
     if world_size > 1 and _takes_all(loader) and not _is_share(loader.dataset, world_size):
         _warn(os.getpid(), world_size)
 
 
-def _world_size() -> int:
+def rank_and_world_size() -> tuple[int, int]:
+    """Of the process group; (0, 1) without one."""
     if not torch.distributed.is_available() or not torch.distributed.is_initialized():
-        return 1
-    return torch.distributed.get_world_size()
+        return 0, 1
+    return torch.distributed.get_rank(), torch.distributed.get_world_size()
 
 
 def _takes_all(loader: DataLoader[Any]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import operator
 import time
 from collections.abc import Callable, Iterator
@@ -12,6 +13,8 @@ from typing import Any
 from torch.utils.data import IterableDataset, Subset
 
 from fastload._images._array_dataset import ArrayDataset, holds_array, innermost
+from fastload._quarantine._failure import Account
+from fastload._quarantine._guard import SampleGuard
 from fastload._threads._counters import ThreadCounters
 from fastload._threads._fetcher import BatchFetcher, EndOfStreamError
 from fastload._threads._random_stream import RandomKey, RandomStream
@@ -30,12 +33,14 @@ class DatasetPlan:
         drop_last: Of an iterable dataset's last batches.
         counters: To add to.
         lock: Held while the dataset is asked, where one thread at a time may.
+        make_guard: Of what loads the samples of a thread where bad ones are replaced or left out.
     """
 
     is_batched: bool
     drop_last: bool
     counters: ThreadCounters
     lock: contextlib.AbstractContextManager[Any] | None = None
+    make_guard: Callable[[], SampleGuard] | None = None
 
 
 def make_dataset_fetcher(
@@ -77,6 +82,7 @@ class MapFetcher:
         self._takes_whole_batches = bool(getattr(innermost(code.dataset), "__getitems__", None))
         self._array = ArrayDataset(code.dataset) if holds_array(code.dataset) else None
         self._tally = _Tally(plan.counters)
+        self._guard = None if plan.make_guard is None else plan.make_guard()
 
     def fetch(self, indices: Any, key: RandomKey, epoch: int, is_abandoned: Callable[[], bool]) -> Any:
         """See BatchFetcher. StopIteration of the dataset, which would end the epoch, is a RuntimeError."""
@@ -87,6 +93,10 @@ class MapFetcher:
         self._stream.begin_batch(key, self._names(indices))
         return _collated(self._plan, self._code, self._stream, samples)
 
+    def take_account(self) -> Account | None:
+        """See BatchFetcher."""
+        return None if self._guard is None else self._guard.take()
+
     def _flush(self) -> None:
         """Adds what was counted since to the counters."""
         self._tally.flush()
@@ -96,6 +106,8 @@ class MapFetcher:
         return indices
 
     def _samples(self, indices: Any, key: RandomKey, is_abandoned: Callable[[], bool]) -> Any:
+        if self._guard is not None:
+            return self._load_guarded(self._guard, indices, key, is_abandoned)
         if not self._plan.is_batched:
             return self._load(self._code.dataset, indices, key)
         if self._takes_whole_batches:
@@ -105,6 +117,11 @@ class MapFetcher:
         if self._plan.lock is not None or self._stream.begins_with_sample:
             return [self._load(dataset, index, key) for index in wanted(indices, is_abandoned)]
         return self._load_each(dataset, indices, is_abandoned)
+
+    def _load_guarded(self, guard: SampleGuard, indices: Any, key: RandomKey, is_abandoned: Callable[[], bool]) -> Any:
+        """With others in the place of bad samples. A dataset's ``__getitems__`` is not asked: it fails as a whole."""
+        load = functools.partial(self._load, self._code.dataset, key=key)
+        return guard.batch(wanted(indices, is_abandoned), load) if self._plan.is_batched else guard.one(indices, load)
 
     def _load(self, dataset: Any, index: Any, key: RandomKey) -> Any:
         self._stream.begin_sample(key, index)
@@ -162,6 +179,9 @@ class IterableFetcher:
         self._epoch: int | None = None
         self._items: Iterator[Any] = iter(())
         self._has_ended = False
+
+    def take_account(self) -> None:
+        """See BatchFetcher. A stream's samples are neither replaced nor left out."""
 
     def fetch(self, indices: Any, key: RandomKey, epoch: int, is_abandoned: Callable[[], bool]) -> Any:
         """See BatchFetcher; of `indices` only the number counts."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from fastload._quarantine._failure import Account
 from fastload._threads._random_stream import RandomKey, RandomStream
 from fastload._threads._worker_objects import UserCode
 
@@ -30,6 +31,9 @@ class BatchFetcher(Protocol):
             EndOfStreamError: There is no more of a stream.
             Exception: Whatever the dataset and collate_fn raise.
         """
+
+    def take_account(self) -> Account | None:
+        """Of the samples since the last call, where bad ones are replaced or left out."""
 
 
 # Makes the one of a worker, which draws from a stream and runs the user's code. The number is the worker's; None where

@@ -22,6 +22,8 @@ from fastload._errors import ForkedProcessError
 from fastload._images._array_dataset import innermost
 from fastload._process._exit import LiveObjects, exit_state
 from fastload._process._interrupts import is_interrupt
+from fastload._quarantine._failure import Account
+from fastload._quarantine._quarantine import Quarantine
 from fastload._threads._collate_memory import CollateMemory
 from fastload._threads._counters import ThreadCounters
 from fastload._threads._dataset import IterableFetcher
@@ -105,6 +107,7 @@ class ThreadPlan:
         max_batches: The most that are asked for ahead, where there are threads.
         delivery: To a device, or none.
         native_images: Whether workers decode JPEG files natively that the user's code opens with Pillow.
+        quarantine: Counts bad samples, where they are replaced or left out.
     """
 
     make_fetcher: FetcherFactory
@@ -116,6 +119,7 @@ class ThreadPlan:
     max_batches: int
     delivery: Delivery
     native_images: bool
+    quarantine: Quarantine | None
 
 
 class ThreadIterator(BaseIterator):
@@ -132,6 +136,7 @@ class ThreadIterator(BaseIterator):
         self._num_closes = threads.num_closes
         self._counters = threads.counters
         self._rng = plan.rng
+        self._quarantine = plan.quarantine
         # Not a method of this: the threads get it, and must not know the iterator.
         pinned = self._delivery.pinned
         self._pin: Callable[[Any], Any] | None = None
@@ -143,6 +148,7 @@ class ThreadIterator(BaseIterator):
         self._begin_with(self._sampler_iter)
         exit_state.watch()
         if plan.num_threads == 0:
+            self._begin_account()
             self._caller = _Caller(plan)
             self._fetcher = plan.make_fetcher(self._caller.stream, None, plan.code)
             self._key = self._random_key(loader)
@@ -226,12 +232,17 @@ class ThreadIterator(BaseIterator):
         # torch asks the sampler for an iterator here for a second time, and uses this one; samplers may count on it.
         super()._reset(loader, first_iter)
         self._key = self._random_key(loader)
+        self._begin_account()
         self._hand = []
         self._begin_with(self._sampler_iter)
         self._group.restart_order()
         self._is_exhausted = False
         self._request: Request | None = None
         self._submit_up_to(self._max_batches, self._group)
+
+    def _begin_account(self) -> None:
+        if self._quarantine is not None:
+            self._quarantine.begin_epoch()
 
     def _random_key(self, loader: Any) -> RandomKey:
         if self._rng == "torch":
@@ -275,6 +286,8 @@ class ThreadIterator(BaseIterator):
         exit_state.sleep_if_begun()
 
     def _make(self) -> None:
+        if self._quarantine is not None:
+            self._quarantine.check()
         sent = self._next_of_caller() if self._group is None else self._next_sent(self._group)
         self._in_hand = sent
         self._hand_over(sent.batch)
@@ -286,7 +299,13 @@ class ThreadIterator(BaseIterator):
     def _let_go(self) -> None:
         if self._sent and self._sent[0] is self._in_hand:
             self._counters.add({"batches_delivered": 1})
+            self._count(self._sent[0])
             del self._sent[0]
+
+    def _count(self, sent: _Sent) -> None:
+        """The samples of what is handed out, a batch or an error."""
+        if self._quarantine is not None and sent.account is not None:
+            self._quarantine.count(sent.account, sent.number)
 
     def _next_of_caller(self) -> _Sent:
         if not self._sent:
@@ -315,12 +334,14 @@ class ThreadIterator(BaseIterator):
             with self._caller.draws():
                 batch = self._fetcher.fetch(self._sampled.item(self._given[0]), self._key, 0, lambda: False)
             batch = batch if self._pin is None else self._pin(batch)
-            self._sent.append(_Sent(self._next_number, batch=batch))
+            self._sent.append(_Sent(self._next_number, batch=batch, account=self._fetcher.take_account()))
         except EndOfStreamError:
             self._given = []
             raise StopIteration from None
         except BaseException as error:
+            account = self._fetcher.take_account()
             if isinstance(self._fetcher, IterableFetcher) or not is_interrupt(error):
+                self._count(_Sent(self._next_number, account=account))
                 self._given, self._next_number = [], self._next_number + 1
             raise
 
@@ -377,6 +398,7 @@ class ThreadIterator(BaseIterator):
             sent.move(self._delivery)
         except BaseException as error:
             if not is_interrupt(error) or sent.has_failed:
+                self._count(sent)
                 del self._sent[-1]
             raise
         finally:
@@ -390,12 +412,16 @@ class _Sent:
         number: In its epoch.
         batch: Where it is at hand.
         task: Whose batch it is, else.
+        account: Of its samples; a task's own, where there is one.
     """
 
-    def __init__(self, number: int, batch: Any = None, task: Task | None = None) -> None:
+    def __init__(
+        self, number: int, batch: Any = None, task: Task | None = None, account: Account | None = None
+    ) -> None:
         self.batch = batch
         self.number = number
         self.task = task
+        self.account = account if task is None else task.account
         self.has_failed = False  # there is no batch
         self._is_open = task is None
         self._is_moved = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import operator
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -55,15 +56,25 @@ class NativePartFetcher(MapFetcher):
     def _samples(self, indices: Any, key: RandomKey, is_abandoned: Callable[[], bool]) -> Any:
         """Raises SampleError: a sample cannot be read, decoded or transformed."""
         self._files = []
-        samples = []
+        found = wanted(self._found(indices), is_abandoned)
+        if self._guard is None:
+            samples = [self._counted(file, number, key) for number, file in found]
+        else:
+            load = functools.partial(self._replaced, key=key)
+            samples = self._guard.batch((number for number, _ in found), load)
+        return samples if self._plan.is_batched else samples[0]
+
+    def _replaced(self, number: int, key: RandomKey) -> tuple[Any, Any]:
+        return self._counted(self._part.source.file(number), number, key)
+
+    def _counted(self, file: int, number: int, key: RandomKey) -> tuple[Any, Any]:
         try:
-            for number, file in wanted(self._found(indices), is_abandoned):
-                self._files.append(file)
-                samples.append(self._sample(file, number, key))
+            sample = self._sample(file, number, key)
         except SampleError:
             self._counts.failed += 1
             raise
-        return samples if self._plan.is_batched else samples[0]
+        self._files.append(file)
+        return sample
 
     def _found(self, indices: Any) -> Iterable[tuple[int, int]]:
         """Each index with its file: each when its turn comes, or all at once, as the dataset looks them up."""

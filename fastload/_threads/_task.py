@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fastload._delivery._thread_order import Mark
+from fastload._quarantine._failure import Account
 from fastload._threads._random_stream import RandomKey
 
 
@@ -45,6 +46,7 @@ class Task:
         self.is_done = False
         self.is_end_of_stream = False
         self.mark: Mark | None = None  # of what was given to a device for the batch
+        self.account: Account | None = None  # of its samples, where bad ones are replaced or left out
         self._wake = wake
         self._batch: Any = None
         self._error: BaseException | None = None
@@ -55,9 +57,10 @@ class Task:
         error: BaseException | None = None,
         *,
         mark: Mark | None = None,
+        account: Account | None = None,
         is_end_of_stream: bool = False,
     ) -> None:
-        self._batch, self._error, self.mark = batch, error, mark
+        self._batch, self._error, self.mark, self.account = batch, error, mark, account
         self.is_end_of_stream = is_end_of_stream
         self.is_done = True
         self._wake()

@@ -162,13 +162,13 @@ class Worker:
                 if self._images.is_counting:  # also of an image that was opened for an earlier batch
                     self._plan.counters.add(self._images.take())
             batch = batch if self._plan.pin is None else self._plan.pin(batch)
-            task.finish(batch, mark=self._plan.order.mark(batch))
+            task.finish(batch, mark=self._plan.order.mark(batch), account=fetcher.take_account())
         except AbandonedError:
             pass
         except EndOfStreamError:
             task.finish(is_end_of_stream=True)
         except BaseException as error:  # noqa: BLE001 - a thread has no caller; who waits for the batch gets it
-            task.finish(error=as_worker_raises(error, task.worker_id))
+            task.finish(error=as_worker_raises(error, task.worker_id), account=self._own.fetcher.take_account())
         finally:
             del task  # its error has this frame
 

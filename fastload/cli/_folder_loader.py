@@ -1,4 +1,4 @@
-"""The loader that is usual for training on a folder of images: the home of torchvision among the commands."""
+"""Loaders and data sets over a folder of images: the home of torchvision among the commands."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 from fastload._process._config import TorchDataLoader
 from fastload.cli._errors import UsageError, one_line
+from fastload.sources import ImageFolder
 
 # Of the photographs of ImageNet, as all of torchvision's weights were trained with.
 _MEAN, _STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
@@ -18,18 +19,40 @@ def loader_of_folder(root: str, batch_size: int, num_workers: int) -> TorchDataL
     Raises:
         UsageError: torchvision is not installed, or `root` has no folder of images for each class.
     """
-    try:
-        from torchvision import transforms
-        from torchvision.datasets import ImageFolder
-    except (ImportError, RuntimeError) as error:  # RuntimeError: it was built for another torch
-        raise UsageError(
-            f"measuring a folder needs torchvision, which cannot be imported ({one_line(error)}): pip "
-            "install torchvision, or name a loader of yours as script.py:name"
-        ) from error
+    transforms, datasets = _torchvision("measuring a folder", ", or name a loader of yours as script.py:name")
     steps = [transforms.RandomResizedCrop(224), transforms.RandomHorizontalFlip()]
     steps += [transforms.ToTensor(), transforms.Normalize(_MEAN, _STD)]
     try:
-        dataset = ImageFolder(os.path.expanduser(root), transforms.Compose(steps))  # noqa: PTH111 - keeps the form given
+        dataset = datasets.ImageFolder(_expanded(root), transforms.Compose(steps))
     except OSError as error:
         raise UsageError(one_line(error)) from error
     return TorchDataLoader(dataset, batch_size, shuffle=True, num_workers=num_workers)
+
+
+def whole_images_of_folder(root: str) -> ImageFolder:
+    """The images of a folder, each decoded as a whole for a few pixels.
+
+    Raises:
+        UsageError: As above.
+    """
+    transforms, _ = _torchvision("checking a folder")
+    try:
+        return ImageFolder(_expanded(root), transforms.Compose([transforms.Resize((8, 8)), transforms.PILToTensor()]))
+    except OSError as error:
+        raise UsageError(one_line(error)) from error
+
+
+def _torchvision(what: str, otherwise: str = "") -> tuple[Any, Any]:
+    """Its transforms and data sets."""
+    try:
+        from torchvision import datasets, transforms
+    except (ImportError, RuntimeError) as error:  # RuntimeError: it was built for another torch
+        raise UsageError(
+            f"{what} needs torchvision, which cannot be imported ({one_line(error)}): pip install torchvision"
+            f"{otherwise}"
+        ) from error
+    return transforms, datasets
+
+
+def _expanded(root: str) -> str:
+    return os.path.expanduser(root)  # noqa: PTH111 - keeps the form given

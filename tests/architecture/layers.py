@@ -40,6 +40,7 @@ PYTHON_LEVELS = {
     "_stats_rows": 1,
     "samplers": 1,
     "_opencv": 2,
+    "_quarantine": 2,
     "_stats": 2,
     "sources": 2,
     "transforms": 2,

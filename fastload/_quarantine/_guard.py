@@ -1,0 +1,110 @@
+"""Loads samples one by one, and others in the place of those that cannot be loaded."""
+
+from __future__ import annotations
+
+import errno
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from fastload._quarantine._failure import Account, Failure, is_of_sample
+from fastload._quarantine._policy import ErrorPolicy
+from fastload._quarantine._substitutes import choices
+
+# Errors of a storage that may answer the next time.
+RETRIED = frozenset({errno.EIO, errno.ESTALE, errno.ETIMEDOUT})
+_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.1, 5.0
+
+
+def pause_before(attempt: int) -> None:
+    """Waits before a storage that failed is asked again, the longer the more often it was: `attempt` counts from 0."""
+    time.sleep(min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2**attempt))
+
+
+class SampleGuard:
+    """Loads the samples of one thread and keeps account of those that failed. Not thread-safe.
+
+    Args:
+        policy: With on_error "replace" or "skip".
+        candidates: What may stand in: a number of samples, or their indices.
+    """
+
+    def __init__(self, policy: ErrorPolicy, candidates: int | Sequence[int]) -> None:
+        self._policy = policy
+        self._candidates = candidates
+        self._num_samples = 0
+        self._failures: list[Failure] = []
+
+    def batch(self, indices: Iterable[Any], load: Callable[[Any], Any]) -> list[Any]:
+        """What `load` gives for each index, or for one that stands in for it; without those that are left out.
+
+        Raises:
+            Exception: What `load` raised: it is no fault of the sample, or nothing could stand in for it, or nothing is
+                left of the batch.
+        """
+        samples: list[Any] = []
+        first_error: Exception | None = None
+        for position, index in enumerate(indices):
+            sample, error = self._loaded(position, index, load)
+            if error is None:
+                samples.append(sample)
+            else:
+                first_error = first_error or error
+        if first_error is None or samples:
+            return samples
+        try:
+            raise first_error
+        finally:
+            del first_error  # its traceback has this frame
+
+    def one(self, index: Any, load: Callable[[Any], Any]) -> Any:
+        """The same for a sample that is not put into a batch, and not left out therefore."""
+        return self._loaded(0, index, load)[0]
+
+    def _loaded(self, position: int, index: Any, load: Callable[[Any], Any]) -> tuple[Any, Exception | None]:
+        """A sample; or why there is none, where it is left out."""
+        self._num_samples += 1
+        try:
+            return self._tried(index, load), None
+        except Exception as error:
+            if not is_of_sample(error) or not (self._policy.on_error == "skip" or hasattr(index, "__index__")):
+                raise  # what stands in is chosen by the index
+            found = [Failure.of(error, index, position)]
+            try:
+                if self._policy.on_error == "skip":
+                    return None, error
+                sample, instead = self._replacement(found, load)
+                found = [failure.with_substitute(instead) for failure in found]
+                if instead is None:
+                    raise
+                return sample, None
+            finally:
+                self._failures += found
+
+    def _replacement(self, found: list[Failure], load: Callable[[int], Any]) -> tuple[Any, int | None]:
+        """A sample and its index; None twice where every choice failed. Those are appended to `found`."""
+        position = found[0].position
+        for choice in choices(found[0].index, self._candidates):
+            try:
+                return self._tried(choice, load), choice
+            except Exception as error:
+                if not is_of_sample(error):
+                    raise
+                found.append(Failure.of(error, choice, position, is_substitute=True))
+        return None, None
+
+    def _tried(self, index: int, load: Callable[[int], Any]) -> Any:
+        for attempt in range(self._policy.retries):
+            try:
+                return load(index)
+            except Exception as error:
+                if getattr(error, "errno", None) not in RETRIED or not is_of_sample(error):
+                    raise
+            pause_before(attempt)
+        return load(index)
+
+    def take(self) -> Account:
+        """The account since the last call."""
+        account = Account(self._num_samples, tuple(self._failures))
+        self._num_samples, self._failures = 0, []
+        return account

@@ -1,0 +1,62 @@
+"""The file in which a run notes its bad samples, a JSON object a line."""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+
+class Ledger:
+    """Appends lines to a file. What cannot be written is told once and is no error.
+
+    Lines of a batch are written by one call in append mode, so that several programs of one machine can share a file.
+
+    Args:
+        path: Made with the first line.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = os.fspath(path)
+        self._has_begun = self._has_failed = False
+
+    @classmethod
+    def of_rank(cls, path: str | os.PathLike[str], rank: int, world_size: int) -> Ledger:
+        """That of one of several ranks, which each have a file: bad.jsonl -> bad.rank0003.jsonl."""
+        if world_size <= 1:
+            return cls(path)
+        given = Path(path)
+        return cls(given.with_name(f"{given.stem}.rank{rank:04d}{given.suffix}"))
+
+    def append(self, entries: Iterable[Mapping[str, Any]]) -> None:
+        lines = "".join(json.dumps(entry, ensure_ascii=True) + "\n" for entry in entries)
+        if not lines:
+            return
+        try:
+            self._write(lines.encode())
+        except OSError as error:
+            if not self._has_failed:
+                self._has_failed = True
+                warnings.warn(
+                    f"the ledger {self.path!r} cannot be written: {error}. Training goes on without it",
+                    stacklevel=2,
+                )
+
+    def _write(self, lines: bytes) -> None:
+        descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
+            if not self._has_begun and _ends_in_the_middle(descriptor):
+                lines = b"\n" + lines  # of a run that was killed while it wrote
+            if os.write(descriptor, lines) != len(lines):
+                raise OSError("the disk took only a part of a line")
+            self._has_begun = True
+        finally:
+            os.close(descriptor)
+
+
+def _ends_in_the_middle(descriptor: int) -> bool:
+    size = os.fstat(descriptor).st_size
+    return size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"

@@ -1,0 +1,104 @@
+"""Which sample stands in for one that cannot be loaded.
+
+Note [substitutes]
+The choice depends on the bad sample's index, the number of the try and the candidates, and on nothing else: neither
+seed nor epoch. So a program without fastload can be written that does the same, and a run that is resumed needs no
+memory of failures.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import operator
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal
+
+from torch.utils.data import (
+    BatchSampler,
+    DataLoader,
+    DistributedSampler,
+    RandomSampler,
+    SequentialSampler,
+    SubsetRandomSampler,
+    WeightedRandomSampler,
+)
+
+MAX_ATTEMPTS = 16
+# Samplers that give every index of the data set; of classes derived from them those that leave the giving to them.
+_GIVE_ALL = (SequentialSampler, RandomSampler, DistributedSampler)
+
+
+def substitute(index: int, attempt: int, candidates: int | Sequence[int]) -> int:
+    """Tells which sample stands in for a bad one where ``on_error="replace"``.
+
+    It is candidate ``h mod c``, where c is their number and h the first 64 bits, little-endian, of the BLAKE2b hash
+    (RFC 7693, 8 bytes long) of the text "c index attempt".
+
+    Args:
+        index: of the bad sample.
+        attempt: 1 for the first choice; where that is bad as well, 2, and so on up to 16.
+        candidates: the indices that may stand in, in ascending order; a number n: 0 to n - 1.
+
+    Returns:
+        An index. It may be `index` itself, or one of an earlier attempt: the loader passes over these.
+
+    Raises:
+        ValueError: there are no candidates, or `attempt` is below 1.
+
+    Example:
+        >>> fastload.substitute(7, 1, 1000), fastload.substitute(7, 2, 1000)
+        (916, 908)
+        >>> fastload.substitute(7, 1, [2, 3, 5]) in [2, 3, 5]
+        True
+    """
+    count = candidates if isinstance(candidates, int) else len(candidates)
+    if count < 1:
+        raise ValueError("there are no candidates: at least one sample must be able to stand in")
+    if attempt < 1:
+        raise ValueError(f"attempt counts from 1, got {attempt!r}")
+    text = f"{count} {operator.index(index)} {operator.index(attempt)}"
+    number = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little") % count
+    return number if isinstance(candidates, int) else int(candidates[number])
+
+
+def choices(index: int, candidates: int | Sequence[int]) -> Iterator[int]:
+    """The samples that are tried in the place of `index`, each once."""
+    tried = {index}
+    for attempt in range(1, MAX_ATTEMPTS + 1):
+        choice = substitute(index, attempt, candidates)
+        if choice not in tried:
+            tried.add(choice)
+            yield choice
+
+
+def candidates_of(loader: DataLoader[Any], substitutes: Sequence[int] | Literal["all"] | None) -> int | Sequence[int]:
+    """Which samples may stand in for others in `loader`: those that its sampler can give, or `substitutes`.
+
+    Raises:
+        ValueError: The sampler is none of torch's, so it is not known what it can give; or an index is out of range.
+    """
+    count = len(loader.dataset)  # type: ignore[arg-type]
+    if isinstance(substitutes, str):
+        return count
+    if substitutes is not None:
+        found = sorted({operator.index(index) for index in substitutes})
+        if found[0] < 0 or found[-1] >= count:
+            raise ValueError(f"substitutes must lie in [0, {count}), got {found[0] if found[0] < 0 else found[-1]}")
+        return found
+    sampler = loader.sampler
+    if loader.batch_sampler is None or type(loader.batch_sampler) is BatchSampler:
+        if loader.batch_sampler is not None:
+            sampler = loader.batch_sampler.sampler
+        if any(type(sampler).__iter__ is kind.__iter__ for kind in _GIVE_ALL if isinstance(sampler, kind)):
+            return count
+        if type(sampler) is SubsetRandomSampler:
+            return sorted({operator.index(index) for index in sampler.indices})
+        if type(sampler) is WeightedRandomSampler:
+            return [int(index) for index in sampler.weights.nonzero().flatten().tolist()]
+        name = type(sampler).__qualname__
+    else:
+        name = type(loader.batch_sampler).__qualname__
+    raise ValueError(
+        f"on_error='replace' must know which samples may stand in for bad ones, and {name} does not tell which it "
+        "gives: name them, substitutes=[...], or pass substitutes='all' for the whole data set"
+    )

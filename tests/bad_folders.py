@@ -1,0 +1,104 @@
+"""Image folders with files that cannot be loaded, and the data set that does by hand what on_error does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from image_folders import save_jpeg
+from PIL import Image
+from torch.utils.data import Dataset
+from torchvision.datasets import ImageFolder
+
+import fastload
+
+
+def _truncate(path: Path) -> None:
+    data = path.read_bytes()
+    path.write_bytes(data[: len(data) // 2])
+
+
+def _replace_by_html(path: Path) -> None:
+    path.write_bytes(b"<!DOCTYPE html><html><body>404 Not Found</body></html>")
+
+
+def _empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def _shrink(path: Path) -> None:
+    """An image that a crop of 64 pixels does not fit into; by any other transform it can be loaded."""
+    save_jpeg(path, 3, 40, 30)
+
+
+SPOILS: dict[str, Callable[[Path], None]] = {
+    "missing": Path.unlink,
+    "truncated": _truncate,
+    "HTML": _replace_by_html,
+    "empty": _empty,
+    "too small": _shrink,
+}
+
+
+def make_bad_folder(root: Path, num_images: int, bad: Sequence[tuple[int, str]]) -> ImageFolder:
+    """An ImageFolder listed before the files of `bad`, (index, key of SPOILS), were spoilt; it has no transform."""
+    for number in range(num_images):
+        save_jpeg(root / f"class{number % 2}" / f"{number:04}.jpg", number, 90 + number % 7, 80 + number % 5)
+    folder = ImageFolder(str(root))
+    for index, kind in bad:
+        SPOILS[kind](Path(folder.samples[index][0]))
+    return folder
+
+
+class ListOfFiles(Dataset[Any]):
+    """Paths and a transform, as in most programs."""
+
+    def __init__(self, folder: ImageFolder, transform: Callable[[Any], Any]) -> None:
+        self.samples = folder.samples
+        self.transform = transform
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+    def __getitem__(self, index: int) -> Any:
+        path, label = self.samples[index]
+        return self.transform(Image.open(path).convert("RGB")), label
+
+
+class ByHand(Dataset[Any]):
+    """A data set in which the samples that raise are replaced, as docs/faults.md tells one to write it.
+
+    With `is_skipping` they are None instead, for `collate_of_loaded`.
+    """
+
+    def __init__(self, dataset: Any, candidates: int | Sequence[int] | None, *, is_skipping: bool = False) -> None:
+        self.dataset = dataset
+        self.candidates = len(dataset) if candidates is None else candidates
+        self.is_skipping = is_skipping
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def __getitem__(self, index: int) -> Any:
+        try:
+            return self.dataset[index]
+        except Exception:
+            if self.is_skipping:
+                return None
+            tried = {index}
+            for attempt in range(1, 17):
+                choice = fastload.substitute(index, attempt, self.candidates)
+                if choice in tried:
+                    continue
+                tried.add(choice)
+                try:
+                    return self.dataset[choice]
+                except Exception:  # noqa: BLE001 - any error of a sample
+                    continue
+            raise
+
+
+def collate_of_loaded(samples: list[Any]) -> Any:
+    return torch.utils.data.default_collate([sample for sample in samples if sample is not None])

@@ -1,0 +1,193 @@
+"""Bad samples that are replaced or left out: the batches are those of a program that does it by hand, under torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from bad_folders import SPOILS, ByHand, ListOfFiles, collate_of_loaded, make_bad_folder
+from recipes import evaluation, training
+from torchvision import transforms
+from torchvision.datasets import ImageFolder
+
+import fastload
+
+NUM_IMAGES = 30
+# Some of them in one batch, some first or last in one.
+BAD = [
+    (number, kind) for number, kind in zip((0, 4, 5, 11, 12, 17, 29), (*SPOILS, "truncated", "missing"), strict=True)
+]
+
+
+def _with_python_end(size: int) -> transforms.Compose:
+    return transforms.Compose([*training(size).transforms, transforms.Lambda(lambda image: image + torch.rand(()))])
+
+
+def _small_crop() -> transforms.Compose:
+    return transforms.Compose([transforms.RandomHorizontalFlip(), transforms.RandomCrop(64), transforms.ToTensor()])
+
+
+def _folder(folder: ImageFolder, transform: Any) -> ImageFolder:
+    folder.transform = transform
+    return folder
+
+
+DATASETS: dict[str, Callable[[ImageFolder], Any]] = {
+    "native evaluation": lambda folder: _folder(folder, evaluation(72, 64)),
+    "native training": lambda folder: _folder(folder, training(48)),
+    "a flip before a crop that does not fit": lambda folder: _folder(folder, _small_crop()),
+    "an end in Python": lambda folder: _folder(folder, _with_python_end(48)),
+    "own data set": lambda folder: ListOfFiles(folder, training(48)),
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> ImageFolder:
+    return make_bad_folder(tmp_path_factory.mktemp("bad"), NUM_IMAGES, BAD)
+
+
+def _epochs(loader: Any, count: int = 2) -> list[Any]:
+    torch.manual_seed(8)
+    return [batch for _ in range(count) for batch in loader]
+
+
+def _assert_equal(found: list[Any], expected: list[Any]) -> None:
+    assert len(found) == len(expected)
+    for step, (ours, theirs) in enumerate(zip(found, expected, strict=True)):
+        assert torch.equal(ours[1], theirs[1]), f"labels of batch {step}"
+        assert ours[0].dtype == theirs[0].dtype
+        assert torch.equal(ours[0], theirs[0]), f"images of batch {step}"
+
+
+@pytest.mark.parametrize("num_workers", [0, 1, 3])
+@pytest.mark.parametrize("name", DATASETS)
+def test_replaced_samples_are_those_of_a_program_that_replaces_them_by_hand(
+    name: str, num_workers: int, folder: ImageFolder
+) -> None:
+    dataset = DATASETS[name](folder)
+    arguments: dict[str, Any] = {"batch_size": 4, "shuffle": True, "num_workers": num_workers}
+    loader = fastload.DataLoader(dataset, on_error="replace", max_errors=1, **arguments)
+    by_hand = torch.utils.data.DataLoader(ByHand(dataset, None), **arguments)
+    _assert_equal(_epochs(loader), _epochs(by_hand))
+    assert loader.stats().samples_replaced == 2 * (7 if "crop" in name else 6)
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+@pytest.mark.parametrize("name", DATASETS)
+def test_samples_that_are_left_out_make_batches_shorter_and_no_fewer(
+    name: str, num_workers: int, folder: ImageFolder
+) -> None:
+    dataset = DATASETS[name](folder)
+    arguments: dict[str, Any] = {"batch_size": 4, "shuffle": True, "num_workers": num_workers}
+    loader = fastload.DataLoader(dataset, on_error="skip", max_errors=1, **arguments)
+    by_hand = torch.utils.data.DataLoader(
+        ByHand(dataset, None, is_skipping=True), collate_fn=collate_of_loaded, **arguments
+    )
+    found = _epochs(loader)
+    _assert_equal(found, _epochs(by_hand))
+    assert len(found) == 2 * len(loader)
+    assert loader.stats().samples_skipped == 2 * NUM_IMAGES - sum(len(labels) for _, labels in found)
+
+
+@pytest.mark.parametrize("name", ["native training", "own data set"])
+def test_with_counted_draws_a_substitute_is_the_sample_that_it_is_elsewhere(name: str, folder: ImageFolder) -> None:
+    dataset = DATASETS[name](folder)
+    bad = {index for index, kind in BAD if kind != "too small"}
+    good = [index for index in range(NUM_IMAGES) if index not in bad]
+    counted: dict[str, Any] = {"rng": "sample", "seed": 3, "num_workers": 2}
+    alone = {
+        index: images
+        for index, (images, _) in zip(
+            good, fastload.DataLoader(dataset, batch_size=1, sampler=good, **counted), strict=True
+        )
+    }
+    found = torch.cat(
+        [images for images, _ in fastload.DataLoader(dataset, 4, on_error="replace", max_errors=1, **counted)]
+    )
+    for index in range(NUM_IMAGES):
+        choice = index
+        attempt = 0
+        while choice in bad:
+            attempt += 1
+            choice = fastload.substitute(index, attempt, NUM_IMAGES)
+        assert torch.equal(found[index], alone[choice][0]), (index, choice)
+
+
+def test_a_batch_of_which_nothing_is_left_raises_and_the_next_one_comes(tmp_path: Path) -> None:
+    folder = make_bad_folder(tmp_path, 6, [(2, "HTML"), (3, "missing")])
+    folder.transform = evaluation(72, 64)
+    iterator = iter(fastload.DataLoader(folder, 2, on_error="skip", num_workers=2, max_errors=1))
+    assert len(next(iterator)[1]) == 2
+    with pytest.raises(fastload.SampleError, match=r"sample 2 .*cannot identify"):
+        next(iterator)
+    assert len(next(iterator)[1]) == 2
+    with pytest.raises(StopIteration):
+        next(iterator)
+
+
+def test_where_no_sample_can_stand_in_the_batch_raises_its_own_error(tmp_path: Path) -> None:
+    folder = make_bad_folder(tmp_path, 4, [(number, "empty") for number in range(3)])
+    folder.transform = evaluation(72, 64)
+    loader = fastload.DataLoader(folder, 2, on_error="replace", substitutes=[0, 1, 2], num_workers=1)
+    iterator = iter(loader)
+    for index in (0, 2):
+        with pytest.raises(fastload.SampleError, match=f"sample {index} "):
+            next(iterator)
+    with pytest.raises(StopIteration):
+        next(iterator)
+
+
+class _Failing(torch.utils.data.Dataset[Any]):
+    def __init__(self, error: type[BaseException]) -> None:
+        self.error = error
+
+    def __len__(self) -> int:
+        return 6
+
+    def __getitem__(self, index: int) -> int:
+        if index == 2:
+            raise self.error("bad")
+        return index
+
+
+@pytest.mark.parametrize("error", [IndexError, MemoryError, KeyboardInterrupt])
+@pytest.mark.parametrize("num_workers", [0, 1])
+def test_what_is_no_fault_of_a_sample_is_raised(error: type[BaseException], num_workers: int) -> None:
+    loader = fastload.DataLoader(_Failing(error), 3, on_error="replace", num_workers=num_workers)
+    with pytest.raises(error, match="bad"):
+        list(loader)
+
+
+def test_samples_without_batches_are_replaced() -> None:
+    loader = fastload.DataLoader(_Failing(ValueError), None, on_error="replace", num_workers=1)
+    found = [int(sample) for sample in loader]
+    assert found == [0, 1, fastload.substitute(2, 1, 6), 3, 4, 5]
+
+
+class _Storage(torch.utils.data.Dataset[Any]):
+    """Fails some times, as a network file system does."""
+
+    def __init__(self, num_failures: int) -> None:
+        self.num_left = num_failures
+
+    def __len__(self) -> int:
+        return 4
+
+    def __getitem__(self, index: int) -> int:
+        if index == 1 and self.num_left > 0:
+            self.num_left -= 1
+            raise OSError(5, "Input/output error", "1.jpg")
+        return index
+
+
+@pytest.mark.parametrize(("num_failures", "expected"), [(2, 1), (3, 0)])
+def test_a_storage_that_fails_is_asked_again(num_failures: int, expected: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr("fastload._quarantine._guard.time.sleep", pauses.append)
+    loader = fastload.DataLoader(_Storage(num_failures), 4, on_error="replace", retries=2)
+    (batch,) = loader
+    assert batch.tolist() == [0, expected, 2, 3]
+    assert pauses == [0.1, 0.2]
