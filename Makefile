@@ -16,6 +16,9 @@
 # make build  compiles the extension in place
 # make format rewrites sources in the layout that make lint asks for
 # make test-torch TORCH=2.4.1  tests one wheel, built with the torch below, on another torch (downloads it)
+# make test-wheel WHEELS=folder  tests the wheel for PYTHON among those of a folder
+# make fresh  makes Debian systems that have nothing but what the documents name, and runs the README's commands in them;
+#             tests/fresh.py. ARGS="trixie --bench=--quick", ARGS="--image cpu". Needs root and mmdebstrap
 # make clean  removes what was built, not .venv
 # PYTHON names the interpreter that .venv is made from, CXX the compiler.
 
@@ -33,7 +36,7 @@ torchvision_of = 0.$(shell expr $(word 2,$(subst ., ,$(1))) + 15).*
 CPP := $(shell find csrc tests/cpp tests/fake_cuda fuzz benchmarks -name '*.h' -o -name '*.cpp' -o -name '*.cu' 2>/dev/null)
 NATIVE := $(shell find csrc -name '*.h' -o -name '*.cpp' -o -name '*.cu' -o -name '*.map')
 
-.PHONY: test test-all test-rest campaign fuzz soak check unit cpp bench test-gpu bench-gpu build docs lint format clean test-torch
+.PHONY: test test-all test-rest campaign fuzz soak check unit cpp bench test-gpu bench-gpu build docs lint format clean test-torch test-wheel fresh
 .DELETE_ON_ERROR:
 
 # Two processes at least: some tests wait.
@@ -146,11 +149,18 @@ OTHER := .venv-torch-$(TORCH)
 test-torch: $(VENV)/.built
 	rm -rf build/wheel build/lib*  # a module that is gone must not come back from an older build
 	$(BIN)/python -m pip --disable-pip-version-check wheel --quiet --no-build-isolation --no-deps -w build/wheel .
+	$(MAKE) test-wheel WHEELS=build/wheel
+
+WHEELS ?= wheels
+test-wheel:
 	test -d $(OTHER) || $(PYTHON) -m venv $(OTHER)
 	$(OTHER)/bin/python -m pip install --quiet torch==$(TORCH) -r tests/requirements.txt -r benchmarks/requirements.txt
 	$(OTHER)/bin/python -m pip install --quiet --no-deps "torchvision==$(call torchvision_of,$(TORCH))"
-	$(OTHER)/bin/python -m pip install --quiet --no-deps --force-reinstall build/wheel/*.whl
+	$(OTHER)/bin/python -m pip install --quiet --no-deps --force-reinstall --no-index --find-links "$(WHEELS)" "fastload>=0.dev0"
 	$(OTHER)/bin/pytest -m "not slow" $(ARGS)
+
+fresh:
+	$(PYTHON) tests/fresh.py $(ARGS)
 
 clean:
 	rm -rf build dist *.egg-info fastload/*.so $(VENV)/.built .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -12,7 +12,7 @@ from benchmarks._children import Child, ChildPool, ContenderFailed, Spawner
 from benchmarks._compare import Comparison, compare_batches, compare_training, epoch_batches, no_promise_in_training
 from benchmarks._protocol import Batch, Hello, LoaderSettings, Memory, Round
 from benchmarks._rows import Row
-from benchmarks.contenders import contenders_of, reference_of
+from benchmarks.contenders import KERNEL_CHOICES, contenders_of, reference_of
 
 Log = Callable[[str], None]
 
@@ -131,7 +131,7 @@ def _greet(plan: Plan, pool: ChildPool, found: Measurements, log: Log) -> None:
             if name not in found.hellos:
                 with _failures_recorded(row, pool, found, log):
                     found.hellos[name] = pool.get(name, max(row.workers)).call("hello")
-                    reason = found.hellos[name].unavailable
+                    reason = found.hellos[name].unavailable or _repeats(name, found)
                     if reason is not None:
                         found.unavailable[name] = reason
                         pool.end(name)
@@ -140,6 +140,21 @@ def _greet(plan: Plan, pool: ChildPool, found: Measurements, log: Log) -> None:
     for reference in dict.fromkeys(reference_of(row.settings.mode) for row in plan.rows):
         if reference in found.unavailable:
             raise ContenderFailed(reference, f"the reference cannot run: {found.unavailable[reference]}")
+
+
+def _repeats(name: str, found: Measurements) -> str | None:
+    """Why a choice of kernels would only measure again what another contender has: on this processor they are the same.
+
+    Builds and kernels are in what a contender tells of itself.
+    """
+    ours = found.hellos[name]
+    for choice in next((names for names in KERNEL_CHOICES if name in names), ()):
+        theirs = found.hellos.get(choice)
+        if choice == name or theirs is None or choice in found.unavailable:
+            continue
+        if (theirs.versions, theirs.details) == (ours.versions, ours.details):
+            return f"{choice} runs the same kernels here"
+    return None
 
 
 def _compare_row(plan: Plan, row: Row, pool: ChildPool, found: Measurements, log: Log) -> None:

@@ -18,6 +18,9 @@ DECODERS = ("decode_pillow", "decode_simplejpeg", "decode_torchvision", *DECODE_
 
 NAMES = LOADERS + DECODERS
 
+KERNEL_CHOICES = (FASTLOADS, DECODE_FASTLOADS)
+"""Contenders that differ in the kernels alone, in the order in which one of several with the same kernels is kept."""
+
 
 def reference_of(mode: str) -> str:
     """The contender whose bytes are right in that mode."""

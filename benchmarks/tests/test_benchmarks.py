@@ -536,6 +536,38 @@ def test_kernel_table_that_the_processor_lacks_is_no_failure(monkeypatch: pytest
         assert "must name a kernel table" in str(contenders.load_contender(name).unavailable_because())
 
 
+@pytest.mark.parametrize(
+    ("chosen", "measured"),
+    [
+        ("avx512", ["fastload_loader", "fastload_avx2", "fastload_scalar"]),
+        ("avx2", ["fastload_loader", "fastload_scalar"]),
+        ("scalar", ["fastload_loader", "fastload_avx2"]),
+    ],
+)
+def test_kernels_are_measured_once_however_they_came_to_be_chosen(
+    chosen: str, measured: list[str], settings: LoaderSettings
+) -> None:
+    class Tables(FakeSpawner):
+        def __call__(self, name: str, cores: Sequence[int]) -> FakeChild:
+            child = super().__call__(name, cores)
+            table = {"fastload_avx2": "avx2", "fastload_scalar": "scalar"}.get(name, chosen)
+            child.hello = lambda: Hello(None, False, {}, {"build_info": table})  # type: ignore[method-assign]
+            return child
+
+    names = ("torch_pil", "torch_pillow_simd", *contenders.FASTLOADS)
+    spawn = Tables({name: {"eval": evaluation_batches()} for name in names})
+    plan = make_plan(settings, names)
+    found = _harness.run(plan, spawn, log=lambda line: None)
+    assert [timing.contender for timing in found.timings] == ["torch_pil", "torch_pillow_simd", *measured]
+    assert found.unavailable == {
+        name: "fastload_loader runs the same kernels here" for name in contenders.FASTLOADS if name not in measured
+    }
+    for name, reason in found.unavailable.items():
+        text = _report.format_tables(_report.make_record(plan, found, {}))
+        assert f"{name} ended" in spawn.journal
+        assert f"not available: {reason}" in text
+
+
 def test_decoders_are_compared_with_pillow_and_timed(data: Path, tmp_path: Path) -> None:
     fastload = pytest.importorskip("fastload", reason="fastload is not built")
     if not hasattr(fastload, "decode_image"):

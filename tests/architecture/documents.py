@@ -81,5 +81,13 @@ def commands(page: str) -> Iterator[str]:
     """The commands of a page's blocks of bash, each in one line and without its comment."""
     for block in blocks(page):
         if block.language == "bash":
-            lines = block.code.replace("\\\n", " ").splitlines()
-            yield from (command for line in lines if (command := re.sub(r"(^|\s)#.*", "", line).strip()))
+            yield from commands_of(block)
+
+
+def commands_of(block: Block) -> Iterator[str]:
+    lines = block.code.replace("\\\n", " ").splitlines()
+    yield from (command for line in lines if (command := re.sub(r"(^|\s)#.*", "", line).strip()))
+
+
+def make_targets() -> set[str]:
+    return set(re.findall(r"^([a-z][\w-]*):", text_of("Makefile"), re.MULTILINE))

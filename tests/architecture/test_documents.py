@@ -24,6 +24,7 @@ from architecture.documents import (
     commands,
     headings,
     links,
+    make_targets,
     prose,
     text_of,
 )
@@ -33,7 +34,7 @@ from fastload.cli import main
 
 RECORD = "benchmarks/results/amd-epyc.json"
 # Of the systems that the documents speak of; this one may be another.
-OF_THE_SYSTEM = {"apt"}
+OF_THE_SYSTEM = {"apt", "conda", "docker", "."}
 OF_THE_READER = {"train.py"}
 PATH = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
 
@@ -115,7 +116,7 @@ def test_commands_exist_with_their_options(page: str) -> None:
 def exists(words: list[str]) -> bool:
     while "=" in words[0]:  # variables of the command
         words = words[1:]
-    program, arguments = Path(words[0]).name, words[1:]
+    program, arguments = Path(words[0]).name or words[0], words[1:]
     if program == "make":
         return {word for word in arguments if "=" not in word} <= make_targets()
     if program not in ("python", "python3"):
@@ -123,10 +124,6 @@ def exists(words: list[str]) -> bool:
     if arguments[0] == "-m":
         return is_module(arguments[1:])
     return arguments[0] == "-c" or arguments[0] in OF_THE_READER or (ROOT / arguments[0]).is_file()
-
-
-def make_targets() -> set[str]:
-    return set(re.findall(r"^([a-z][\w-]*):", (ROOT / "Makefile").read_text(), re.MULTILINE))
 
 
 def is_module(words: list[str]) -> bool:

@@ -11,7 +11,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 SKIPPED_FOLDERS = {".git", "build", "dist", "corpus", "results", "__pycache__", "node_modules"}
-SUFFIXES = {".py", ".pyi", ".h", ".cpp", ".cu", ".md", ".toml", ".txt", ".in", ".map", ""}
+OURS = {".ci", ".devcontainer", ".github"}
+SUFFIXES = {".py", ".pyi", ".h", ".cpp", ".cu", ".md", ".toml", ".txt", ".in", ".map", ".yml", ".json", ""}
 
 MACHINE_PATH = re.compile(r"(?<![\w.<>-])/(?:home|root|Users|work|tmp/dev)/\w")
 OPEN_END = re.compile(r"\b(?:TO" + r"DO|FIX" + r"ME|XX" + r"X)\b(?!\((?:when|until) )")
@@ -19,7 +20,7 @@ OPEN_END = re.compile(r"\b(?:TO" + r"DO|FIX" + r"ME|XX" + r"X)\b(?!\((?:when|unt
 
 def text_files(root: Path) -> Iterator[Path]:
     for folder, folders, names in os.walk(root):
-        made = {name for name in folders if name.startswith(".") or name.endswith(".egg-info")} - {".ci"}
+        made = {name for name in folders if name.startswith(".") or name.endswith(".egg-info")} - OURS
         folders[:] = [name for name in folders if name not in SKIPPED_FOLDERS | made]
         yield from (Path(folder, name) for name in names if Path(name).suffix in SUFFIXES and name != ".git")
 

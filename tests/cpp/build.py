@@ -4,9 +4,11 @@
     build/cpp/asan/unit_tests huffman         # the cases whose name contains "huffman"
 
     python tests/cpp/build.py plain kernel_benchmark    # what python -m benchmarks.kernels runs
+    python tests/cpp/build.py aarch64 unit_tests        # for another processor; qemu-aarch64 runs it
 
-Everything but csrc/bindings and csrc/python is linked into each program. Needs ninja and a C++17 compiler (CXX, else
-g++). The flavor "quick" compiles the tests alone and links the objects of the extension, which `make build` has left.
+Everything but csrc/bindings and csrc/python is linked into each program. Needs ninja and a C++17 compiler (COMPILERS,
+else CXX, else g++). The flavor "quick" compiles the tests alone and links the objects of the extension, which `make
+build` has left.
 """
 
 from __future__ import annotations
@@ -23,14 +25,20 @@ ROOT = Path(__file__).resolve().parents[2]
 
 WARNINGS = "-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror"
 # -fno-builtin: GCC's thread sanitizer does not see memset and memcpy that the compiler inlines.
+AS_SHIPPED = "-O3 -DNDEBUG -ffp-contract=off"
 FLAVORS = {
     "quick": "-O0",  # to compile
-    "plain": "-O3 -DNDEBUG -ffp-contract=off",
+    "plain": AS_SHIPPED,
+    "clang": AS_SHIPPED,
+    "aarch64": AS_SHIPPED,
     "asan": "-O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer",
     "tsan": "-O1 -g -fsanitize=thread -fno-builtin",
     # Of clang; the targets get libFuzzer in place of the replayer.
     "fuzz": "-O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer",
 }
+
+# Of the flavors that are about their compiler.
+COMPILERS = {"clang": "clang++", "aarch64": "aarch64-linux-gnu-g++"}
 
 # Where setuptools leaves the objects of the extension.
 EXTENSION_OBJECTS = ROOT / "build" / f"temp.{sysconfig.get_platform()}-{sys.implementation.cache_tag}"
@@ -71,7 +79,7 @@ def write_ninja_file(flavor: str, build_dir: Path) -> None:
     targets = sorted((ROOT / "fuzz").glob("fuzz_*.cpp"))
     replayer = ROOT / "fuzz" / "replay_main.cpp"
     benchmark = sorted((ROOT / "benchmarks" / "kernels").glob("*.cpp"))
-    compiler = os.environ.get("CXX", "g++")
+    compiler = COMPILERS.get(flavor) or os.environ.get("CXX", "g++")
     lines = [
         f"flags = -std=c++17 {FLAVORS[flavor]} {WARNINGS} -I{ROOT}/csrc -I{ROOT}/tests -I{ROOT}/tests/cpp -pthread",
         "rule compile",

@@ -32,6 +32,8 @@ def files_below(folder: Path) -> list[Path]:
     return files
 
 
+AARCH64_LIBRARIES = "/usr/aarch64-linux-gnu"  # where Debian has those of its cross compiler
+
 # GCC's thread sanitizer refuses the wide address randomisation of some kernels; setarch -R turns it off for a program.
 WITHOUT_RANDOMISATION = ["setarch", "-R"] if shutil.which("setarch") else []
 
@@ -57,6 +59,22 @@ def replay(target: Path, folder: Path) -> None:
 @pytest.mark.smoke
 def test_unit_tests_pass() -> None:
     assert " passed, 0 failed" in run(build.build("quick", "unit_tests") / "unit_tests")
+
+
+def test_unit_tests_pass_as_clang_compiles_them() -> None:
+    if shutil.which(build.COMPILERS["clang"]) is None:
+        pytest.skip("no clang++. Debian, Ubuntu: apt install clang")
+    assert " passed, 0 failed" in run(build.build("clang", "unit_tests") / "unit_tests")
+
+
+def test_unit_tests_pass_on_aarch64() -> None:
+    """Whose compiler would fuse multiplications and additions, and whose char is unsigned."""
+    emulator = next(filter(shutil.which, ("qemu-aarch64-static", "qemu-aarch64")), None)
+    if shutil.which(build.COMPILERS["aarch64"]) is None or emulator is None:
+        pytest.skip("no compiler or emulator. Debian, Ubuntu: apt install g++-aarch64-linux-gnu qemu-user-static")
+    unit_tests = build.build("aarch64", "unit_tests") / "unit_tests"
+    assert "AArch64" in run("readelf", "--file-header", unit_tests)
+    assert " passed, 0 failed" in run(emulator, "-L", AARCH64_LIBRARIES, unit_tests, timeout=1800)
 
 
 def test_unit_tests_pass_under_address_and_undefined_behaviour_sanitizers(asan: Path) -> None:
