@@ -14,6 +14,7 @@ from fastload._pillow._decode_image import decode_image, pil_loader
 from fastload._stats import LoaderStats
 from fastload._threads._per_thread import PerThread, per_thread
 from fastload._verify import VerifyReport, verify
+from fastload.samplers import ShardedSampler
 from fastload.sources import ImageFiles, ImageFolder
 from fastload.transforms import MultiView
 
@@ -33,6 +34,7 @@ __all__ = [
     "PerThread",
     "SampleError",
     "SampleReport",
+    "ShardedSampler",
     "TorchPatch",
     "TransformStep",
     "VerifyReport",
