@@ -22,6 +22,7 @@ from fastload._quarantine._substitutes import substitute
 from fastload._stats import LoaderStats
 from fastload._threads._per_thread import PerThread, per_thread
 from fastload._verify import VerifyReport, verify
+from fastload.samplers import ShardedSampler
 from fastload.sources import ImageFiles, ImageFolder
 from fastload.transforms import MultiView
 
@@ -41,6 +42,7 @@ __all__ = [
     "PerThread",
     "SampleError",
     "SampleReport",
+    "ShardedSampler",
     "TooManyErrors",
     "TorchPatch",
     "TransformStep",

@@ -92,6 +92,95 @@ def warned(folder: str) -> list[list[str]]:
     return texts
 
 
+# Where four ranks are that have taken one batch of two in epoch 1.
+STOPPED = {"epoch": 1, "position": 8, "length": 14, "seed": 5}
+
+
+def elastic(folder: str) -> dict[str, Any]:
+    """What a rank takes before it is stopped with 8 samples dealt to all, and what it takes when it goes on from
+    STOPPED, whoever was stopped there: samples as (index, digest), and the states."""
+    dataset = numbered_images(folder, training(32))
+
+    def samples(batches: Any) -> list[Any]:
+        return [[int(label), digest(image)] for batch in batches for image, label in zip(*batch, strict=True)]
+
+    def loader_of(sampler: fastload.ShardedSampler) -> Any:
+        size = 8 // sampler.num_replicas
+        loader = fastload.DataLoader(dataset, size, sampler=sampler, num_workers=2, rng="sample", seed=3)
+        loader.set_epoch(1)
+        return loader
+
+    stopped, resumed = (fastload.ShardedSampler(dataset, seed=5) for _ in range(2))
+    stopped.set_epoch(1)
+    iterator = iter(loader_of(stopped))
+    before = samples([next(iterator)])
+    state = stopped.state_at(1, 8 // stopped.num_replicas)
+    del iterator
+    resumed.load_state_dict(STOPPED)
+    loader = loader_of(resumed)
+    after = samples(loader)
+    real = [loader.real_in(step) for step in range(1, len(loader))]
+    return {"before": before, "state": state, "after": after, "num_real": resumed.num_real, "real": real}
+
+
+def left_alone_by_lightning(folder: str) -> dict[str, Any]:
+    """Labels of two epochs under Lightning's Trainer and under Fabric, of a loader with a ShardedSampler."""
+    import lightning
+
+    dataset = numbered_images(folder, training(32))
+    result: dict[str, Any] = {}
+
+    class Module(lightning.LightningModule):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = Recording()
+            self.labels: list[list[int]] = []
+
+        def training_step(self, batch: Any, batch_index: int) -> torch.Tensor:
+            self.labels.append(batch[1].tolist())
+            return self.model(batch[0]).sum()
+
+        def configure_optimizers(self) -> torch.optim.Optimizer:
+            return torch.optim.SGD(self.parameters(), 0.1)
+
+    def loader_of() -> Any:
+        sampler = fastload.ShardedSampler(dataset, seed=5)
+        return fastload.DataLoader(dataset, batch_size=3, sampler=sampler, num_workers=2)
+
+    loader, module = loader_of(), Module()
+    trainer = lightning.Trainer(max_epochs=2, **of_lightning(Recording())["options"])
+    trainer.fit(module, loader)
+    result["trainer"] = module.labels
+    result["same"] = trainer.train_dataloader.sampler is loader.sampler
+    fabric = lightning.Fabric(accelerator="cpu", devices=int(os.environ["WORLD_SIZE"]), strategy="ddp")
+    fabric.launch()
+    prepared = fabric.setup_dataloaders(loader_of())
+    result["fabric"] = []
+    for epoch in range(2):
+        prepared.sampler.set_epoch(epoch)
+        result["fabric"] += [labels.tolist() for _, labels in prepared]
+    return result
+
+
+def dealt_twice_by_accelerate(folder: str) -> dict[str, Any]:
+    """What a rank gets of a loader with a ShardedSampler that Accelerate prepares, and what it does not; warnings."""
+    import accelerate
+
+    dataset = numbered_images(folder, evaluation(40, 32))
+    accelerator = accelerate.Accelerator(cpu=True)
+    result: dict[str, Any] = {}
+    for name in ("prepared", "kept out"):
+        sampler = fastload.ShardedSampler(dataset, seed=5)
+        loader: Any = fastload.DataLoader(dataset, batch_size=2, sampler=sampler, num_workers=1)
+        with fastload.patch_torch(), warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            loader = accelerator.prepare(loader) if name == "prepared" else loader
+            labels = [labels.tolist() for _, labels in loader]
+        texts = [str(warning.message) for warning in caught if "dealt out" in str(warning.message)]
+        result[name] = {"labels": labels, "warned": texts}
+    return result
+
+
 def recipe_of(title: str, names: Callable[[Any], dict[str, Any]], loader_of: Callable[[Any], Any]) -> Any:
     """A part that runs a recipe on native images."""
 
@@ -192,6 +281,9 @@ PARTS: dict[str, Callable[[str], Any]] = {
     "loaders": loaders,
     "processors": processors,
     "warned": warned,
+    "elastic": elastic,
+    "Lightning's treatment": left_alone_by_lightning,
+    "Accelerate's treatment": dealt_twice_by_accelerate,
     "DistributedDataParallel": recipe_of("DistributedDataParallel", with_optimizer, lambda names: names["loader"]),
     "Accelerate's ways": accelerates_ways,
     "Lightning": recipe_of("Lightning", of_lightning, lambda names: names["trainer"].train_dataloader),

@@ -23,21 +23,29 @@ inline std::array<std::uint32_t, 4> philox4x32_10(std::array<std::uint32_t, 4> c
     return counter;
 }
 
+// What numbers are drawn for. It keeps the uses of one seed apart.
+enum class DrawDomain : std::uint32_t {
+    kTransforms = 0x464C4431U,  // "FLD1"
+    kWeights = 0x464C5731U,     // "FLW1"
+};
+
 // Note [counter layout]
 // The stream of one transform on one sample in one epoch. Its name (seed, epoch, sample index, transform position) has
 // 224 bits and Philox takes 192, so it is folded in two steps:
-//   stream key = words 0 and 1 of philox(counter = {epoch low, epoch high, position, 0x464C4431}, key = seed)
+//   stream key = words 0 and 1 of philox(counter = {epoch low, epoch high, position, domain}, key = seed)
 //   draws 4b .. 4b + 3 = philox(counter = {sample low, sample high, b, 0}, key = stream key)
 // Within one (seed, epoch, position) different samples have disjoint counters; between them streams meet with
 // probability 2^-64. Nothing depends on threads or on the order of samples. Changing this layout changes what users see
 // for a given seed.
+// Draw number q of a sampler with weights is the uniform number of the stream of the domain kWeights at sample q and
+// position 0: with words w0, w1 of block 0, ((w1 * 2^32 + w0) >> 11) * 2^-53.
 class CounterRng {
   public:
-    CounterRng(std::uint64_t seed, std::uint64_t epoch, std::uint64_t sample_index,
-               std::uint32_t transform_position) noexcept
+    CounterRng(std::uint64_t seed, std::uint64_t epoch, std::uint64_t sample_index, std::uint32_t transform_position,
+               DrawDomain domain = DrawDomain::kTransforms) noexcept
         : counter_{low(sample_index), high(sample_index), 0, 0} {
-        constexpr std::uint32_t kDomain = 0x464C4431U;  // "FLD1": leaves room for other uses of the same seed
-        const auto key = philox4x32_10({low(epoch), high(epoch), transform_position, kDomain}, {low(seed), high(seed)});
+        const auto key = philox4x32_10(
+            {low(epoch), high(epoch), transform_position, static_cast<std::uint32_t>(domain)}, {low(seed), high(seed)});
         key_ = {key[0], key[1]};
     }
 
@@ -48,6 +56,13 @@ class CounterRng {
             used_words_ = 0;
         }
         return block_[used_words_++];
+    }
+
+    // Uniform on [0, 1), with 53 bits.
+    double next_double() noexcept {
+        const std::uint64_t low_word = next_uint32();
+        const std::uint64_t high_word = next_uint32();
+        return static_cast<double>((high_word << 32 | low_word) >> 11) * 0x1p-53;
     }
 
     // Uniform on [0, n), n > 0, without bias: the draws that would make some values more likely are thrown away

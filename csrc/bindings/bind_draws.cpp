@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/counter_rng.h"
 #include "bindings/bindings.h"
 #include "bindings/class.h"
 #include "image/blur/torch_gaussian.h"
@@ -62,6 +63,16 @@ void store_state(const TorchDraws& draws, ByteArray& state) {
         throw py::value_error("state must have 5056 bytes");
     }
     draws.stream().store_torch_state(state.mutable_data());
+}
+
+py::array_t<double> weighted_draws(std::uint64_t seed, std::uint64_t epoch, std::uint64_t first, std::uint64_t stride,
+                                   std::size_t count) {
+    py::array_t<double> draws(static_cast<py::ssize_t>(count));
+    double* const out = draws.mutable_data();
+    for (std::size_t i = 0; i < count; ++i) {
+        out[i] = CounterRng(seed, epoch, first + i * stride, 0, DrawDomain::kWeights).next_double();
+    }
+    return draws;
 }
 
 std::vector<int> draw_permutation(DrawSource& draws, std::size_t n) {
@@ -157,6 +168,9 @@ void bind_draws(py::module_& m) {
     Class<CounterDraws, DrawSource>(m, "CounterDraws")
         .def(py::init<std::uint64_t, std::uint64_t, std::uint64_t>(), py::arg("seed"), py::arg("epoch"),
              py::arg("sample_index"));
+
+    m.def("weighted_draws", &weighted_draws, py::arg("seed"), py::arg("epoch"), py::arg("first"), py::arg("stride"),
+          py::arg("count"), "Draws first, first + stride, ... of a sampler with weights, float64 [count] in [0, 1).");
 
     Class<TorchDraws, DrawSource>(m, "TorchDraws")
         .def(py::init([](std::uint64_t seed, UniformRule rule) { return TorchDraws(Mt19937Stream(seed), rule); }),

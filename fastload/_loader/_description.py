@@ -22,6 +22,8 @@ def describe(loader: Any, settings: LoaderSettings | None) -> str:
     """
     kind = "processes" if settings is None else settings.workers
     parts = [_data(loader.dataset), *_batches(loader), _workers(loader.num_workers, kind)]
+    if settings is not None and settings.steps is not None:
+        parts.append(f"steps={settings.steps}")
     if settings is not None and not is_host(settings.device):
         parts.append(f"device={str(getattr(settings.device, 'name', settings.device))!r}")
     if settings is not None and settings.rng != "torch":

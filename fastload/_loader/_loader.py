@@ -24,6 +24,7 @@ from fastload._loader._description import describe
 from fastload._loader._explanation import Explanation, explanation_of
 from fastload._loader._settings import LoaderSettings, check_epoch, check_settings, check_workers
 from fastload._loader._state import LoaderState
+from fastload._loader._steps import StepsIterator
 from fastload._native_batches._engine import EngineSettings, LoaderEngine
 from fastload._native_batches._iterator import NativeIterator
 from fastload._pillow import _pillow
@@ -47,6 +48,7 @@ from fastload._threads._init_fn import init_native_workers
 from fastload._threads._iterator import ThreadIterator, ThreadPlan
 from fastload._threads._native_part_fetcher import NativePartFetcher
 from fastload._threads._worker_objects import UserCode, sharing_rows
+from fastload.samplers._sharded_sampler import ShardedSampler
 from fastload.sources._lowering import LoweredSource, lower_dataset
 from fastload.transforms._recognize import image_type
 
@@ -83,6 +85,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         copy: whether each thread has a copy of the data set, as after a fork.
         native_images: whether JPEG files that your code opens are decoded natively.
         num_streams: threads that iterate over an IterableDataset; None: num_workers.
+        steps: batches of every epoch; None: those there are.
         rng: "torch": transforms draw torch's numbers. "sample": numbers of seed, epoch and sample.
         seed: of rng="sample"; None: torch's base seed.
         memory_format: of native images: torch.contiguous_format or torch.channels_last.
@@ -116,6 +119,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
     copy: bool
     native_images: bool
     num_streams: int | None
+    steps: int | None
     rng: Literal["torch", "sample"]
     seed: int | None
     memory_format: torch.memory_format
@@ -154,6 +158,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         copy: bool = True,
         native_images: bool = True,
         num_streams: int | None = None,
+        steps: int | None = None,
         rng: Literal["torch", "sample"] = "torch",
         seed: int | None = None,
         memory_format: torch.memory_format = torch.contiguous_format,
@@ -172,6 +177,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             copy,
             native_images,
             num_streams,
+            steps,
             rng,
             seed,
             memory_format,
@@ -343,9 +349,19 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
     def __iter__(self) -> Any:
         """Starts an epoch; with persistent_workers the same iterator object each time, as torch gives it.
 
+        With `steps` it is an iterator over so many batches of such iterators.
         Threads that call it at once get their iterators one after the other.
         """
         warn_of_unsharded(self)
+        steps = self._settings.steps
+        return self._begin_epoch() if steps is None else StepsIterator(self._begin_epoch, steps)
+
+    def __len__(self) -> int:
+        """Batches of an epoch: `steps` where that is given, else as in torch."""
+        steps = self._settings.steps
+        return super().__len__() if steps is None else steps
+
+    def _begin_epoch(self) -> Any:
         state = self._fastload
         with state.turn():
             if state.engine is not None:
@@ -562,6 +578,36 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         if isinstance(epoch, bool) or not isinstance(epoch, int) or epoch < 0:
             raise ValueError(f"epoch must be an int >= 0, got {epoch!r}")
         self._fastload.epoch = epoch
+
+    def real_in(self, step: int) -> int:
+        """Says how many samples of one batch are no repeats, where a ShardedSampler deals them out.
+
+        A last round that does not suffice for all ranks is filled up with repeats, which come last in a batch. Metrics
+        over the samples before them count each sample once.
+
+        Args:
+            step: number of the batch in its epoch, from 0.
+
+        Returns:
+            From 0 to the batch's size.
+
+        Raises:
+            TypeError: the loader's sampler is no ShardedSampler.
+            ValueError: the iteration has no such batch.
+
+        Example:
+            >>> sampler = fastload.ShardedSampler(dataset, num_replicas=5, rank=4, shuffle=False)
+            >>> loader = fastload.DataLoader(dataset, batch_size=2, sampler=sampler)
+            >>> [loader.real_in(step) for step in range(len(loader))]
+            [2, 0]
+        """
+        sampler = getattr(self.batch_sampler, "sampler", self.sampler)
+        if not isinstance(sampler, ShardedSampler):
+            raise TypeError(
+                "real_in() knows the repeats of a fastload.ShardedSampler, and this loader's sampler is a "
+                f"{type(sampler).__name__}: pass sampler=fastload.ShardedSampler(dataset, ...)"
+            )
+        return sampler.real_in(step, getattr(self.batch_sampler, "batch_size", 1))
 
     # ---- looking at it and ending it -------------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ from fastload._quarantine._policy import ErrorPolicy
 _MAX_THREADS = 4096
 _MAX_BATCHES = 2**20
 _MAX_STREAM_BATCH = 2**24
+_MAX_STEPS = 2**31 - 1
 # What torch waits at most.
 _MAX_SECONDS = (2**31 - 1) // 1000
 
@@ -31,6 +32,7 @@ class LoaderSettings:
     copy: bool
     native_images: bool
     num_streams: int | None
+    steps: int | None
     rng: Literal["torch", "sample"]
     seed: int | None
     memory_format: torch.memory_format
@@ -82,6 +84,7 @@ def check_settings(settings: LoaderSettings, dataset: object) -> None:
             f"num_streams={settings.num_streams} is of an IterableDataset, and {type(dataset).__qualname__} is none; "
             "leave it out"
         )
+    _check_count("steps", settings.steps, _MAX_STEPS)
     _check_count("device_prefetch", settings.device_prefetch, _MAX_BATCHES)
     if settings.device_prefetch is not None and settings.device is None:
         raise ValueError(

@@ -16,9 +16,10 @@ def torch_twin(loader: TorchDataLoader[Any]) -> TorchDataLoader[Any]:
 
 
 def fastload_twin(loader: TorchDataLoader[Any], rng: str | None = None, **changes: Any) -> DataLoader[Any]:
-    """fastload's DataLoader with the arguments of `loader`; of a fastload loader all but the device.
+    """fastload's DataLoader with the arguments of `loader`; of a fastload loader all but the device and the steps.
 
-    torch's loader delivers to none, and batches can be compared only where they are in the same place.
+    torch's loader delivers to none and has whole epochs, and batches can be compared only where they are in the same
+    place.
 
     Args:
         loader: torch's or fastload's.
@@ -27,10 +28,14 @@ def fastload_twin(loader: TorchDataLoader[Any], rng: str | None = None, **change
     """
     arguments = _arguments(loader)
     if isinstance(loader, DataLoader):
-        arguments |= {**vars(loader._settings), "device": None, "device_prefetch": None, "device_transform": None}
+        arguments |= {**vars(loader._settings), **_OF_TORCH}
     if rng is not None:
         arguments |= {"rng": rng, "seed": None}
     return DataLoader(**{**arguments, **changes})
+
+
+# What torch's loader does in the place of these.
+_OF_TORCH: dict[str, Any] = dict.fromkeys(("device", "device_prefetch", "device_transform", "steps"))
 
 
 def _arguments(loader: TorchDataLoader[Any]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from fastload._pillow import _pillow
 from fastload._planning._torch_draws import UnknownDrawsError, uniform_rule
 from fastload._stats import LoaderStats
 from fastload._worker_state._user_functions import uses_dataset
+from fastload.samplers._sharded_sampler import ShardedSampler
 from fastload.transforms._lowering import LoweredTransform
 
 
@@ -101,7 +102,7 @@ def decoder() -> str:
 
 
 def batching_verdicts(loader: DataLoader[Any]) -> list[StageVerdict]:
-    sampler = type(loader.sampler).__qualname__
+    sampler = _sampler_name(getattr(loader.batch_sampler, "sampler", loader.sampler))
     if loader.batch_sampler is None:
         verdicts = [StageVerdict("batches", f"sampler {sampler}", "batch_size=None runs in Python", Mode.PARTLY_NATIVE)]
     else:
@@ -111,6 +112,11 @@ def batching_verdicts(loader: DataLoader[Any]) -> list[StageVerdict]:
     if loader.worker_init_fn is not None and loader.num_workers > 0:
         verdicts.append(_init_fn_verdict(loader))
     return verdicts
+
+
+def _sampler_name(sampler: object) -> str:
+    name = type(sampler).__qualname__
+    return f"{name}, rank {sampler.rank} of {sampler.num_replicas}" if isinstance(sampler, ShardedSampler) else name
 
 
 def _init_fn_verdict(loader: DataLoader[Any]) -> StageVerdict:

@@ -23,6 +23,8 @@ from torch.utils.data import (
     WeightedRandomSampler,
 )
 
+from fastload.samplers._sharded_sampler import ShardedSampler, given_by
+
 MAX_ATTEMPTS = 16
 # Samplers that give every index of the data set; of classes derived from them those that leave the giving to them.
 _GIVE_ALL = (SequentialSampler, RandomSampler, DistributedSampler)
@@ -89,6 +91,8 @@ def candidates_of(loader: DataLoader[Any], substitutes: Sequence[int] | Literal[
     if loader.batch_sampler is None or type(loader.batch_sampler) is BatchSampler:
         if loader.batch_sampler is not None:
             sampler = loader.batch_sampler.sampler
+        if type(sampler) is ShardedSampler:
+            return given_by(sampler)
         if any(type(sampler).__iter__ is kind.__iter__ for kind in _GIVE_ALL if isinstance(sampler, kind)):
             return count
         if type(sampler) is SubsetRandomSampler:

@@ -1,4 +1,4 @@
-"""Index batches as int64 arrays: the indices torch's samplers give, without Python code per index.
+"""Index batches as int64 arrays: the indices that samplers give, without Python code per index of torch's own and ours.
 
 Each step can be repeated, so that an interrupt costs no batch and no draw: Note [interrupts]. What cannot be is a call
 of C code that keeps what it takes or draws.
@@ -26,6 +26,7 @@ from torch.utils.data.dataloader import _InfiniteConstantSampler
 
 from fastload._process._interrupts import keep
 from fastload.samplers._sampled import Sampled
+from fastload.samplers._sharded_sampler import ShardedSampler
 
 IndexBatch = NDArray[np.int64]
 
@@ -140,6 +141,8 @@ def _own_batches(batch_sampler: Any) -> _Batches | None:
         return _Batches(batch_sampler, lambda _: _Range(sampler))
     if _is_torchs_own(sampler, RandomSampler) and _draws_as_this_torch():
         return _Batches(batch_sampler, functools.partial(_random_source, sampler))
+    if type(sampler) is ShardedSampler:
+        return _ShardedBatches(batch_sampler, functools.partial(_Sharded, sampler))
     return None
 
 
@@ -221,6 +224,19 @@ class _Draws:
         return functools.partial(self._draw, size=(count,)) if count > 0 else None
 
 
+class _Sharded:
+    """ShardedSampler. `begun` keeps where the iteration begins."""
+
+    def __init__(self, sampler: ShardedSampler, begun: list[Any]) -> None:
+        self._shards, self.passed = sampler._begin(begun)
+        place = self.passed.begun
+        self.num_samples = sys.maxsize if self._shards.infinite else self._shards.num_steps(place.position)
+
+    def draw_behind(self, num_drawn: int, wanted: int) -> _Draw | None:
+        piece = self._shards.piece(self.passed.begun, num_drawn, max(wanted, _RANGE_PIECE))
+        return functools.partial(torch.from_numpy, piece) if len(piece) else None
+
+
 def _random_source(sampler: RandomSampler, seeds: list[torch.Tensor]) -> _IndexSource:
     """`seeds` keeps the one that is drawn, where one is."""
     generator: torch.Generator | None = sampler.generator
@@ -236,12 +252,13 @@ class _Reader:
     """Joins a source's pieces.
 
     Attributes:
+        source: As given.
         rest: What was drawn and not taken.
     """
 
     def __init__(self, source: _IndexSource) -> None:
         self.rest: IndexBatch = np.empty(0, dtype=np.int64)
-        self._source = source
+        self.source = source
         self._num_drawn = 0  # without those in pieces
         self._pieces: list[torch.Tensor] = []
 
@@ -251,7 +268,7 @@ class _Reader:
             return
         num_new = sum(map(len, self._pieces))
         while (missing := count - len(self.rest) - num_new) > 0:
-            draw = self._source.draw_behind(self._num_drawn + num_new, missing)
+            draw = self.source.draw_behind(self._num_drawn + num_new, missing)
             if draw is None:
                 break
             keep(self._pieces, draw)
@@ -259,7 +276,7 @@ class _Reader:
         if not self._pieces:
             return
         num_drawn = self._num_drawn + num_new
-        num_surplus = max(0, num_drawn - self._source.num_samples)
+        num_surplus = max(0, num_drawn - self.source.num_samples)
         filled = [piece for piece in [self.rest, *map(_as_array, self._pieces)] if len(piece)]
         rest = filled[0] if len(filled) == 1 else np.concatenate(filled)
         rest = rest[: len(rest) - num_surplus]
@@ -281,10 +298,10 @@ class _Cut(NamedTuple):
 class _Batches:
     """BatchSampler. Like it, reads its settings when the first batch is asked for, and the size again for each one."""
 
-    def __init__(self, batch_sampler: BatchSampler, make_source: Callable[[list[torch.Tensor]], _IndexSource]) -> None:
+    def __init__(self, batch_sampler: BatchSampler, make_source: Callable[[list[Any]], _IndexSource]) -> None:
         self._batch_sampler = batch_sampler
         self._make_source = make_source
-        self._seeds: list[torch.Tensor] = []
+        self._begun: list[Any] = []  # what the source begins with, kept in it: Note [interrupts]
         self._reader: _Reader | None = None
         self._full_size: int | None = None  # of batches, where shorter ones are dropped
         self._cut: _Cut | None = None
@@ -292,7 +309,7 @@ class _Batches:
     def give(self, given: list[IndexBatch | BadIndicesError]) -> None:
         if self._reader is None:
             self._full_size = self._batch_sampler.batch_size if self._batch_sampler.drop_last else None
-            self._reader = _Reader(self._make_source(self._seeds))
+            self._reader = _Reader(self._make_source(self._begun))
         if self._cut is not None and not self._cut.batch:
             self._reader.rest, self._cut = self._cut.rest, None
         if self._cut is None:
@@ -304,6 +321,21 @@ class _Batches:
 
     def check_end(self) -> None:
         """No interrupt ends it."""
+
+
+class _ShardedBatches(_Batches):
+    """BatchSampler over a ShardedSampler, whose state is told of each batch."""
+
+    def give(self, given: list[IndexBatch | BadIndicesError]) -> None:
+        super().give(given)
+        self._tell()
+
+    def _tell(self) -> None:
+        reader, cut = self._reader, self._cut
+        if reader is not None:
+            assert isinstance(reader.source, _Sharded), "the sampler's own"
+            rest = reader.rest if cut is None or cut.batch else cut.rest
+            reader.source.passed.num_given = reader._num_drawn - len(rest)
 
 
 class _Converted:

@@ -765,13 +765,13 @@ ROWS: tuple[Row, ...] = (
         "test_subclasses.py::test_a_distributed_sampler_gives_each_rank_torchs_lists_and_equal_steps",
         "test_iteration.py::test_set_epoch_of_a_distributed_sampler_is_followed",
     ),
-    Row(
+    deviated(
         DISTRIBUTED,
         "a sharded sampler of fastload's own",
         "has none",
-        NOT_APPLICABLE,
-        "torch's DistributedSampler is taken as it is",
-        (),
+        "ShardedSampler: torch's lists, and a state that any number of ranks goes on from",
+        "unit/test_shards.py::test_lists_are_those_of_a_distributed_sampler",
+        "unit/test_shards.py::test_any_other_ranks_go_on_with_exactly_what_is_left",
     ),
     held(
         DISTRIBUTED,

@@ -69,6 +69,7 @@ _OURS: dict[str, dict[str, Any]] = {
     "copy": {},
     "native_images": {},
     "num_streams": {"num_workers": 1},
+    "steps": {},
     "rng": {},
     "seed": {"rng": "sample"},
     "memory_format": {},
@@ -79,6 +80,7 @@ _OURS: dict[str, dict[str, Any]] = {
 _SENSIBLE = {
     "workers": {"threads"},
     "num_streams": {"None"},
+    "steps": {"None"},
     "seed": {"0", "10**10", "2**31", "None"},
     "device": {"None"},
     "device_prefetch": {"None"},

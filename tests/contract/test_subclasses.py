@@ -142,8 +142,8 @@ SUBCLASSES: dict[str, Callable[[Any], Any]] = {
 
 # Attributes of fastload.DataLoader that torch's has not, and that a class may have with a meaning of its own.
 OWN_NAMES = (
-    *("device", "device_prefetch", "device_transform", "thread_safe", "num_streams", "rng", "seed", "memory_format"),
-    *("stats", "_device", "_engine", "_epoch", "_threads"),
+    *("device", "device_prefetch", "device_transform", "thread_safe", "num_streams", "steps", "rng", "seed"),
+    *("memory_format", "stats", "_device", "_engine", "_epoch", "_threads"),
 )
 
 

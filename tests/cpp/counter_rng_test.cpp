@@ -1,6 +1,7 @@
 #include "base/counter_rng.h"
 
 #include <array>
+#include <cmath>
 #include <vector>
 
 #include "check.h"
@@ -41,6 +42,18 @@ TEST_CASE(counter_rng_stream_is_pinned_by_its_documented_layout) {
         CHECK_EQUAL(words[i], block0[i]);
         CHECK_EQUAL(words[4 + i], block1[i]);
     }
+}
+
+TEST_CASE(draws_by_weights_are_pinned_by_their_documented_layout) {
+    const Words key = philox4x32_10({2, 1, 0, 0x464C5731U}, {0x89ABCDEFU, 0x01234567U});
+    const Words block = philox4x32_10({5, 7, 0, 0}, {key[0], key[1]});
+    const double whole = 4294967296.0 * block[1] + block[0];
+    CounterRng rng(0x0123456789ABCDEFU, 0x100000002U, 0x700000005U, 0, DrawDomain::kWeights);
+    const double draw = rng.next_double();
+    CHECK(draw >= 0.0);
+    CHECK(draw < 1.0);
+    CHECK(std::fabs(draw - whole * 0x1p-64) < 0x1p-52);
+    CHECK_EQUAL(draw * 0x1p53, std::floor(draw * 0x1p53));
 }
 
 TEST_CASE(counter_rng_streams_differ_in_every_part_of_their_name) {

@@ -24,14 +24,15 @@ import fastload
 from fastload._process import _distributed
 
 JOB = Path(__file__).resolve().parents[1] / "distributed_job.py"
-PLAIN_PARTS = ["loaders", "processors", "DistributedDataParallel"]
+PLAIN_PARTS = ["loaders", "processors", "DistributedDataParallel", "elastic"]
 OF_TWO = ["Lightning", "Accelerate", "Accelerate's ways", "Hugging Face Trainer"]
+OF_TWO += ["Lightning's treatment", "Accelerate's treatment"]
 FRAMEWORKS = {"Lightning": "lightning", "Accelerate": "accelerate", "Hugging Face Trainer": "transformers"}
 
 
 def is_installed(part: str) -> bool:
     """Whether the framework of that part of the job is there, and takes this torch."""
-    module = FRAMEWORKS[part.removesuffix("'s ways")]
+    module = FRAMEWORKS[part.partition("'s ")[0]]
     if importlib.util.find_spec(module) is None:
         return False
     if module != "transformers":
@@ -149,6 +150,56 @@ def test_accelerates_ways_to_share_out_batches_give_those_of_torchs_loader(run_j
                 assert (told["native"] == 0) == ("stream" in name), name
 
 
+# ---- fastload.ShardedSampler -----------------------------------------------------------------------------------------
+
+
+def in_turn(lists: list[list[Any]]) -> list[Any]:
+    """The samples in the order in which they were dealt out to the ranks."""
+    steps = range(max(map(len, lists)))
+    return [of_rank[step] for step in steps for of_rank in lists if step < len(of_rank)]
+
+
+def test_two_ranks_go_on_where_four_were_stopped(run_job: Any) -> None:
+    stopped, resumed = ([rank["elastic"] for rank in run_job(world_size)] for world_size in (4, 2))
+    assert [rank["state"] for rank in stopped] == [{"epoch": 1, "position": 8, "length": 14, "seed": 5}] * 4
+    assert [len(rank["after"]) for rank in resumed] == [3, 3]
+    whole = in_turn([rank["before"] for rank in stopped]) + in_turn([rank["after"] for rank in resumed])
+    assert sorted(index for index, _ in whole) == list(range(NUM_IMAGES))
+    uninterrupted = in_turn([rank["before"] for rank in resumed])
+    uninterrupted += in_turn([rank["after"][: rank["num_real"]] for rank in stopped])
+    rank_of_four = fastload.ShardedSampler(NUM_IMAGES, num_replicas=1, rank=0, seed=5)
+    rank_of_four.set_epoch(1)
+    assert [index for index, _ in whole] == list(rank_of_four)
+    assert whole == uninterrupted  # digests of the images, too
+    # Six samples are left to four ranks: two of them get a repeat, in their last step.
+    assert [rank["real"] for rank in stopped] == [[2], [2], [1], [1]]
+
+
+def test_lightning_leaves_the_samples_as_they_are_dealt(run_job: Any) -> None:
+    pytest.importorskip("lightning")
+    for number, rank in enumerate(run_job(2)):
+        told = rank["Lightning's treatment"]
+        sampler = torch.utils.data.DistributedSampler(range(NUM_IMAGES), 2, number, seed=5)  # type: ignore[arg-type]
+        expected = []
+        for epoch in range(2):
+            sampler.set_epoch(epoch)
+            expected += list(BatchSampler(sampler, 3, False))
+        assert told["trainer"] == told["fabric"] == expected
+        assert told["same"]
+
+
+def test_accelerate_deals_out_again_and_is_warned_of(run_job: Any) -> None:
+    pytest.importorskip("accelerate")
+    told = [rank["Accelerate's treatment"] for rank in run_job(2)]
+    for rank in told:
+        (text,) = rank["prepared"]["warned"]
+        assert text.startswith("The samples of this DataLoader are dealt out to the ranks twice: Accelerate deals out")
+        assert rank["kept out"]["warned"] == []
+    seen = {name: {i for rank in told for batch in rank[name]["labels"] for i in batch} for name in told[0]}
+    assert len(seen["prepared"]) < NUM_IMAGES
+    assert seen["kept out"] == set(range(NUM_IMAGES))
+
+
 # ---- which loaders are warned of, on a process group that is pretended -----------------------------------------------
 
 
@@ -188,6 +239,7 @@ UNSHARDED: dict[str, dict[str, Any]] = {
 }
 SHARDED: dict[str, dict[str, Any]] = {
     "with a DistributedSampler": {"sampler": torch.utils.data.DistributedSampler(DATASET, 4, 1)},
+    "with a ShardedSampler": {"sampler": fastload.ShardedSampler(DATASET, num_replicas=4, rank=1)},
     "with a batch_sampler": {"batch_sampler": BatchSampler(RandomSampler(DATASET), 2, False)},
     "with a sampler of the user's": {"sampler": range(1, 13, 4)},
     "with a sampler that derives from torch's": {"sampler": Shuffled(DATASET)},
@@ -211,7 +263,7 @@ def test_a_loader_that_gives_every_rank_everything_is_warned_of(arguments: dict[
     ((text, place),) = warnings_of(arguments)
     assert text == (
         "The process group has 4 ranks, and this DataLoader gives each of them every sample: its sampler does not know "
-        "the rank. To load each sample on one rank, pass sampler=torch.utils.data.DistributedSampler(dataset, "
+        "the rank. To load each sample on one rank, pass sampler=fastload.ShardedSampler(dataset, "
         "shuffle=...) instead of shuffle=..., and call loader.sampler.set_epoch(epoch) before each epoch. If the "
         "dataset is this rank's part already, or every rank shall see all samples, ignore this."
     )

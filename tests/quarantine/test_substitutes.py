@@ -79,6 +79,8 @@ KNOWN: list[tuple[Any, int | Sequence[int]]] = [
     (RandomSampler(DATASET), 10),
     (_OwnOrder(DATASET), 10),
     (DistributedSampler(DATASET, num_replicas=3, rank=1), 10),
+    (fastload.ShardedSampler(DATASET, num_replicas=3, rank=1), 10),
+    (fastload.ShardedSampler(DATASET, num_replicas=2, rank=0, weights=WEIGHTS), [1, 3, 6]),
     (SubsetRandomSampler([7, 2, 2, 9]), [2, 7, 9]),
     (WeightedRandomSampler(WEIGHTS, 20), [1, 3, 6]),
 ]

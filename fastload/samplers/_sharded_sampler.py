@@ -1,0 +1,394 @@
+"""fastload.ShardedSampler."""
+
+from __future__ import annotations
+
+import operator
+import sys
+import warnings
+from collections.abc import Iterator, Sequence, Sized
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch.utils.data import DistributedSampler
+
+from fastload.samplers._shards import Place, Shards
+
+# Indices become ints so many at a time.
+_PIECE = 4096
+# torch takes a seed below 2**64, and gets the sum of two of these.
+_NUM_SEEDS = 2**63
+
+
+@dataclass
+class _Pass:
+    """One iteration over a sampler: where it began, and how many samples of this rank it has given."""
+
+    begun: Place
+    num_given: int = 0
+
+
+class ShardedSampler(DistributedSampler[int]):
+    """Deals out the samples to the ranks of a process group as torch's DistributedSampler does, and can be resumed.
+
+    By default a rank gets exactly the list of a DistributedSampler with these arguments. All ranks get equally many
+    samples in each epoch, whatever the arguments are. Of a permutation only the rank's own part is kept, 8 bytes a
+    sample.
+
+    The state is the number of samples that all ranks together were dealt. Any number of ranks with any batch size goes
+    on from there, each sample once: docs/distributed.md. All ranks load the state of one step.
+
+    Args:
+        dataset_or_length: the data set, or its number of samples.
+        num_replicas: ranks; None: those of the process group.
+        rank: of this process, from 0; None: that in the process group.
+        shuffle: whether each epoch is a permutation of the samples, seeded by seed + epoch; else they are in order.
+        seed: in [0, 2**63), the same on all ranks.
+        drop_last: what becomes of the samples that do not suffice for a last round of all ranks. False: the round is
+            filled up with repeats from the epoch's beginning. True: they are left out.
+        weights: one number >= 0 for each sample: samples are drawn with these odds, with replacement. Draw number q of
+            an epoch is one of seed, epoch and q alone. A last round that is not full is filled up with further draws.
+        num_samples: draws of all ranks in an epoch, with `weights` alone; None: as many as there are samples.
+        infinite: whether the epochs follow each other without an end, not padded and not cut. A batch may have samples
+            of two epochs. There is no len(); DataLoader(steps=) gives one.
+
+    Attributes:
+        num_samples: samples of this rank in an epoch, as of a DistributedSampler.
+        total_size: those of all ranks, repeats included.
+        dataset, num_replicas, rank, shuffle, seed, drop_last, epoch: as of a DistributedSampler.
+
+    Raises:
+        TypeError, ValueError: at construction, for arguments that make no sense; without num_replicas and rank where
+            there is no process group. TypeError by len() where `infinite` is set.
+
+    Example:
+        >>> sampler = fastload.ShardedSampler(dataset, num_replicas=2, rank=0, seed=1)
+        >>> loader = fastload.DataLoader(dataset, batch_size=3, sampler=sampler, num_workers=2)
+        >>> for epoch in range(2):
+        ...     sampler.set_epoch(epoch)
+        ...     for images, labels in loader:
+        ...         train(images, labels)
+    """
+
+    def __init__(
+        self,
+        dataset_or_length: Sized | int,
+        *,
+        num_replicas: int | None = None,
+        rank: int | None = None,
+        shuffle: bool = True,
+        seed: int = 0,
+        drop_last: bool = False,
+        weights: Sequence[float] | NDArray[Any] | torch.Tensor | None = None,
+        num_samples: int | None = None,
+        infinite: bool = False,
+    ) -> None:
+        dataset = _dataset_of(dataset_or_length)
+        for name, value in (("shuffle", shuffle), ("drop_last", drop_last), ("infinite", infinite)):
+            if not isinstance(value, bool):
+                raise TypeError(f"{name} must be True or False, got {value!r}")
+        if num_replicas is not None:
+            num_replicas = _whole("num_replicas", num_replicas, 1, sys.maxsize)
+        if rank is not None:
+            rank = _whole("rank", rank, 0, sys.maxsize)
+        super().__init__(
+            dataset,  # type: ignore[arg-type]  # torch asks no more of it than a length
+            num_replicas,
+            rank,
+            shuffle,
+            _whole("seed", seed, 0, _NUM_SEEDS),
+            drop_last,
+        )
+        self._infinite = infinite
+        self._num_samples = len(dataset)
+        self._cumulative = None if weights is None else _cumulative(weights, len(dataset))
+        self._length = len(dataset) if num_samples is None else _whole("num_samples", num_samples, 1, sys.maxsize)
+        self._check_together(num_samples)
+        self.num_samples = self._shards.num_steps()
+        self.total_size = self.num_samples * self.num_replicas
+        for each in (0, self.num_replicas - 1):
+            assert len(replace(self._shards, rank=each).positions()) == self.num_samples, (
+                "ranks take equally many steps"
+            )
+        self._loaded: Place | None = None  # where the next iteration begins, if not where `epoch` does
+        self._last: _Pass | None = None  # the iteration that began last, in this epoch
+
+    def _check_together(self, num_samples: int | None) -> None:
+        """Raises ValueError for arguments of which each makes sense without the other."""
+        if num_samples is not None and self._cumulative is None:
+            raise ValueError(f"num_samples={num_samples} needs weights: without them an epoch has each sample once")
+        if self._cumulative is not None and not self.shuffle:
+            raise ValueError("shuffle=False makes no sense with weights, by which samples are drawn: leave it out")
+        if self._infinite and self.drop_last:
+            raise ValueError(
+                "drop_last=True makes no sense with infinite=True, where no round is the last: leave it out"
+            )
+        if self._infinite and self._length == 0:
+            raise ValueError("infinite=True needs at least one sample, and the data set has none")
+
+    @property
+    def _shards(self) -> Shards:
+        """What the attributes, which may have been set since, say now."""
+        return Shards(
+            self._num_samples,
+            self._length,
+            self.num_replicas,
+            self.rank,
+            self.shuffle,
+            self.seed,
+            self.drop_last,
+            self._infinite,
+            self._cumulative,
+        )
+
+    def __iter__(self) -> Iterator[int]:
+        shards, passed = self._begin([])
+        while len(piece := shards.piece(passed.begun, passed.num_given, _PIECE)):
+            for first in range(0, len(piece), _PIECE):
+                for index in piece[first : first + _PIECE].tolist():
+                    passed.num_given += 1
+                    yield index
+
+    def _begin(self, begun: list[Place]) -> tuple[Shards, _Pass]:
+        """Begins an iteration at the place that it appends to the empty list `begun`. Whoever iterates counts.
+
+        Called again with the same list after an interrupt it begins the same one: Note [interrupts].
+        """
+        if len(self.dataset) != self._num_samples:  # type: ignore[arg-type]
+            raise ValueError(
+                f"the data set has {len(self.dataset)} samples, and had {self._num_samples} when this sampler was "  # type: ignore[arg-type]
+                "made: make a new one"
+            )
+        if not begun:
+            begun.append(self._loaded or Place(self.epoch, 0))
+        passed = _Pass(begun[0])
+        self._loaded, self._last = None, passed
+        return self._shards, passed
+
+    def __len__(self) -> int:
+        """Samples of this rank in a whole epoch, also where a state was loaded in the middle of one.
+
+        Raises:
+            TypeError: `infinite` is set.
+        """
+        self._check_ends()
+        return self._shards.num_steps()
+
+    @property
+    def num_real(self) -> int:
+        """How many samples of this rank are no repeats, in the iteration that began last or else the next one.
+
+        Repeats come last. So metrics over the first `num_real` samples of each rank count every sample once.
+
+        Raises:
+            TypeError: `infinite` is set.
+        """
+        self._check_ends()
+        return self._shards.num_real(self._begun().position)
+
+    def real_in(self, step: int, batch_size: int) -> int:
+        """How many samples of one batch are no repeats; they are its first.
+
+        Args:
+            step: number of the batch in its epoch, from 0; where a state was loaded in the middle of an epoch, the
+                first one has the number that it would have had otherwise.
+            batch_size: samples of a batch of this rank.
+
+        Returns:
+            From 0 to `batch_size`.
+
+        Raises:
+            ValueError: there is no such batch: it lies behind the epoch's end or before the state that was loaded, or
+                the state ends in the middle of a batch of this size.
+        """
+        if self._infinite:
+            return batch_size
+        shards, position = self._shards, self._begun().position
+        before, inside = divmod(position, self.num_replicas * batch_size)
+        first = (step - before) * batch_size
+        if inside or not 0 <= first < shards.num_steps(position):
+            raise ValueError(
+                f"step {step} with batch_size={batch_size} on {self.num_replicas} ranks is no batch of this iteration, "
+                f"which began at sample {position} of an epoch of {self._length}"
+            )
+        return max(0, min(batch_size, shards.num_real(position) - first))
+
+    def _check_ends(self) -> None:
+        if self._infinite:
+            raise TypeError("a ShardedSampler with infinite=True has no length; DataLoader(steps=) gives a loader one")
+
+    def set_epoch(self, epoch: int) -> None:
+        """Sets the epoch whose samples the next iteration gives.
+
+        Between load_state_dict() and the iteration that follows, the state's epoch stays where something is left of it,
+        with a warning if `epoch` is another: frameworks set epochs that they count themselves.
+
+        Args:
+            epoch: from 0.
+
+        Raises:
+            TypeError, ValueError: it is no int in [0, 2**63).
+
+        Example:
+            >>> sampler = fastload.ShardedSampler(6, num_replicas=2, rank=0)
+            >>> first = list(sampler)
+            >>> sampler.set_epoch(1)
+            >>> list(sampler) == first
+            False
+        """
+        epoch = _whole("epoch", epoch, 0, _NUM_SEEDS)
+        if epoch == self.epoch:
+            return
+        if self._loaded is not None and self._shards.num_steps(self._loaded.position) > 0:
+            warnings.warn(
+                f"set_epoch({epoch}) is not followed: the state that was loaded is of epoch {self.epoch}, and the "
+                "next iteration gives the rest of that. Call set_epoch() before load_state_dict(), or after the "
+                "iteration has begun",
+                stacklevel=2,
+            )
+            return
+        self.epoch, self._loaded, self._last = epoch, None, None
+
+    def state_dict(self) -> dict[str, int]:
+        """Where this sampler is: behind what a loader, or whoever iterates, has taken from it.
+
+        A loader with workers takes batches ahead; behind what it has handed out is what state_at() tells.
+
+        Returns:
+            A new dict of ints, the same on all ranks that have taken equally many: "epoch"; "position", the samples of
+            it that all ranks together were dealt; "length" of an epoch, and "seed".
+
+        Example:
+            >>> sampler = fastload.ShardedSampler(100, num_replicas=4, rank=1)
+            >>> iterator = iter(sampler)
+            >>> taken = [next(iterator) for _ in range(3)]
+            >>> sampler.state_dict()
+            {'epoch': 0, 'position': 12, 'length': 100, 'seed': 0}
+        """
+        return self._state_behind(0 if self._last is None else self._last.num_given)
+
+    def state_at(self, num_batches: int, batch_size: int) -> dict[str, int]:
+        """What state_dict() gives behind so many batches of the iteration that began last.
+
+        Args:
+            num_batches: that the loader of this rank has handed out in it, from 0.
+            batch_size: samples of each.
+
+        Returns:
+            As state_dict().
+
+        Raises:
+            TypeError, ValueError: an argument is no such number.
+
+        Example:
+            >>> sampler = fastload.ShardedSampler(100, num_replicas=4, rank=1)
+            >>> sampler.state_at(5, batch_size=2)["position"]
+            40
+        """
+        num_batches = _whole("num_batches", num_batches, 0, sys.maxsize)
+        return self._state_behind(num_batches * _whole("batch_size", batch_size, 1, sys.maxsize))
+
+    def _state_behind(self, num_given: int) -> dict[str, int]:
+        begun = self._begun()
+        place = self._shards.behind(begun, num_given) if num_given else begun
+        return {**place._asdict(), "length": self._length, "seed": self.seed}
+
+    def _begun(self) -> Place:
+        """Where the iteration began that is the last one, or where the next one will."""
+        return self._loaded or Place(self.epoch, 0) if self._last is None else self._last.begun
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Lets the next iteration begin where a state says; the one after it begins at the start of an epoch again.
+
+        Args:
+            state: of state_dict() or state_at() of a sampler with the same data set, seed, weights and `infinite`, and
+                any number of ranks.
+
+        Raises:
+            TypeError: it is no dict of ints.
+            ValueError: an entry is missing, out of range, or of another data set or seed. Nothing is changed then.
+
+        Example:
+            >>> before = fastload.ShardedSampler(100, num_replicas=4, rank=0)
+            >>> state = before.state_at(5, batch_size=2)
+            >>> sampler = fastload.ShardedSampler(100, num_replicas=2, rank=0)
+            >>> sampler.load_state_dict(state)
+            >>> len(list(sampler))
+            30
+        """
+        if not isinstance(state, dict):
+            raise TypeError(f"the state of a sampler must be a dict, got {type(state).__name__}")
+        for name in ("epoch", "position", "length", "seed"):
+            if name not in state:
+                raise ValueError(f"the state has no {name!r}: it must be one that ShardedSampler.state_dict() gave")
+        epoch = _whole("epoch of the state", state["epoch"], 0, _NUM_SEEDS)
+        for name, own in (("length", self._length), ("seed", self.seed)):
+            if _whole(f"{name} of the state", state[name], 0, _NUM_SEEDS) != own:
+                raise ValueError(
+                    f"{name} of the state is {state[name]}, and this sampler's is {own}: load it into a sampler of the "
+                    "same data set, seed and weights"
+                )
+        last = self._length - 1 if self._infinite else self._length
+        position = _whole("position of the state", state["position"], 0, last + 1)
+        self._loaded, self._last, self.epoch = Place(epoch, position), None, epoch
+
+    def __repr__(self) -> str:
+        parts = [f"rank {self.rank} of {self.num_replicas}", f"epochs of {self._length}", f"seed={self.seed}"]
+        if self._cumulative is not None:
+            parts.append("with weights")
+        elif not self.shuffle:
+            parts.append("in order")
+        parts += [name for name, is_set in (("drop_last", self.drop_last), ("infinite", self._infinite)) if is_set]
+        return f"<fastload.ShardedSampler: {', '.join(parts)}>"
+
+
+def given_by(sampler: ShardedSampler) -> int | list[int]:
+    """The indices that all ranks together can be given: a number of samples, or those that have a weight."""
+    if sampler._cumulative is None:
+        return sampler._num_samples
+    odds = np.diff(sampler._cumulative, prepend=0.0)
+    return [int(index) for index in np.flatnonzero(odds > 0)]
+
+
+def _dataset_of(dataset_or_length: Sized | int) -> Sized:
+    if isinstance(dataset_or_length, Sized):
+        return dataset_or_length
+    try:
+        return range(_whole("dataset_or_length", dataset_or_length, 0, sys.maxsize))
+    except TypeError:
+        raise TypeError(
+            "dataset_or_length must be a data set with a length or an int, got "
+            f"{type(dataset_or_length).__name__}; of an IterableDataset each rank reads its own part"
+        ) from None
+
+
+def _whole(name: str, value: Any, least: int, end: int) -> int:
+    """`value` as an int in [least, end)."""
+    if isinstance(value, bool):
+        raise TypeError(f"{name} must be an int, got {value!r}")
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} must be an int, got {value!r} of type {type(value).__name__}") from None
+    if not least <= number < end:
+        raise ValueError(f"{name} must be from {least} to {end - 1}, got {number}")
+    return number
+
+
+def _cumulative(weights: Any, num_samples: int) -> NDArray[np.float64]:
+    """Their sums, float64 [num_samples]."""
+    array = np.asarray(weights.detach().cpu() if isinstance(weights, torch.Tensor) else weights, np.float64)
+    if array.shape != (num_samples,):
+        raise ValueError(f"weights must be one number for each of {num_samples} samples, got shape {array.shape}")
+    wrong = np.flatnonzero(~((array >= 0) & np.isfinite(array)))
+    if len(wrong):
+        raise ValueError(f"weights must be finite and not negative, got {array[wrong[0]]} for sample {wrong[0]}")
+    with np.errstate(over="ignore"):
+        cumulative = np.cumsum(array)
+    # Below the least normal number a product with a draw could be rounded up to the sum itself.
+    if not (num_samples and np.finfo(np.float64).tiny <= cumulative[-1] < np.inf):
+        total = cumulative[-1] if num_samples else 0.0
+        raise ValueError(f"weights must have a positive, finite sum, got {total} of {num_samples} samples")
+    return cumulative
