@@ -2,7 +2,7 @@
 
 from fastload._benchmark import BenchmarkResult, benchmark
 from fastload._doctor import DoctorReport, doctor
-from fastload._errors import DeviceError, FastloadError, ForkedProcessError, LoaderClosedError, SampleError
+from fastload._errors import DeviceError, FastloadError, ForkedProcessError, LoaderClosedError, SampleError, StateError
 from fastload._images._opener import register_opener, unregister_opener
 from fastload._loader._loader import DataLoader
 from fastload._native import BuildInfo, build_info
@@ -33,6 +33,7 @@ __all__ = [
     "PerThread",
     "SampleError",
     "SampleReport",
+    "StateError",
     "TorchPatch",
     "TransformStep",
     "VerifyReport",

@@ -39,6 +39,7 @@ SUITES = {
     "tests/loader": "cases",
     "tests/oracle": "cases",
     "tests/packaging": "smoke",
+    "tests/state": "cases",
     "tests/unit": "cases",
     "tests/verify": "cases",
     "tests/worker_state": "cases",

@@ -35,6 +35,7 @@ class LoaderSettings:
     device: Any
     device_prefetch: int | None
     device_transform: Callable[[Any], Any] | None
+    snapshot_every_n_steps: int
 
     def __reduce__(self) -> tuple[Any, ...]:
         # By name, because torch's formats cannot be pickled before protocol 4; torch.save uses 2.
@@ -77,6 +78,9 @@ def check_settings(settings: LoaderSettings, dataset: object) -> None:
         )
     if settings.device_transform is not None and not callable(settings.device_transform):
         raise TypeError(f"device_transform must be callable, got {settings.device_transform!r}")
+    steps = settings.snapshot_every_n_steps
+    if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
+        raise ValueError(f"snapshot_every_n_steps must be an int >= 1, got {steps!r}")
     check_device(settings.device)
 
 

@@ -15,6 +15,7 @@ from fastload._loader._settings import LoaderSettings
 from fastload._native_batches._engine import LoaderEngine
 from fastload._process._exit import LiveObjects
 from fastload._process._waits import WaitHistogram
+from fastload._resume._progress import Progress
 from fastload._threads._iterator import LoaderThreads
 from fastload.sources._lowering import LoweredSource
 
@@ -26,7 +27,7 @@ class LoaderState:
 
     Attributes:
         settings: As given.
-        epoch: Of the next iteration's random key, where there is a seed.
+        epoch: Of the next iteration.
         engine: The native one, while there is one.
         source: The dataset's compact form.
         threads: What iterations in threads of Python share.
@@ -36,6 +37,7 @@ class LoaderState:
         pinned: Memory of batches that stay on the host.
         staged: Memory of those that go to a device.
         waits: How long each batch took to come.
+        progress: Of the iteration that began last, and a state that was loaded for the next one.
     """
 
     def __init__(self, settings: LoaderSettings, epoch: int = 0) -> None:
@@ -51,6 +53,8 @@ class LoaderState:
         self.pinned = PinnedMemory()
         self.staged: LiveObjects[StagedMemory] = LiveObjects()
         self.waits = WaitHistogram()
+        self.progress = Progress()
+        self.has_warned_of_program_draws = False
         self._turn, self._pid = threading.RLock(), os.getpid()
 
     def turn(self) -> AbstractContextManager[Any]:
@@ -61,3 +65,10 @@ class LoaderState:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return LoaderState, (self.settings, self.epoch)
+
+
+class NextEpoch:
+    """The attribute `epoch` of a loader. A program, or a derived class, may have one of that name in its place."""
+
+    def __get__(self, loader: Any, owner: type | None = None) -> Any:
+        return self if loader is None else loader._fastload.epoch

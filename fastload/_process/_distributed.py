@@ -22,6 +22,13 @@ def warn_of_unsharded(loader: DataLoader[Any]) -> None:
         _warn(os.getpid(), world_size)
 
 
+def rank_and_world_size() -> tuple[int, int]:
+    """Of this process in the default process group; (0, 1) where there is none."""
+    if not torch.distributed.is_available() or not torch.distributed.is_initialized():
+        return 0, 1
+    return torch.distributed.get_rank(), torch.distributed.get_world_size()
+
+
 def _world_size() -> int:
     if not torch.distributed.is_available() or not torch.distributed.is_initialized():
         return 1

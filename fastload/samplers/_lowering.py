@@ -70,7 +70,9 @@ class IndexBatches(Protocol):
         """Called when there is no more. Raises RuntimeError where an interrupt has ended the sampler early."""
 
 
-def lower_batch_sampler(loader: Any, begun: Iterator[Any] | None = None) -> IndexBatches | None:
+def lower_batch_sampler(
+    loader: Any, begun: Iterator[Any] | None = None, num_passed: int = 0
+) -> _Batches | _Converted | None:
     """Start one pass over the index batches of a DataLoader.
 
     Call it where torch calls ``iter(index_sampler)``: a sampler of the user's may draw random numbers in its
@@ -80,6 +82,7 @@ def lower_batch_sampler(loader: Any, begun: Iterator[Any] | None = None) -> Inde
         loader: A ``torch.utils.data.DataLoader`` or an object with its ``batch_sampler``.
         begun: An iterator of that batch sampler from which nothing was taken yet. It is used instead of a new one where
             the sampler is not torch's own: samplers may count how often they are asked.
+        num_passed: Batches that were taken from it before.
 
     Returns:
         None where automatic batching is off.
@@ -88,7 +91,7 @@ def lower_batch_sampler(loader: Any, begun: Iterator[Any] | None = None) -> Inde
     if batch_sampler is None:
         return None
     return _own_batches(batch_sampler) or _Converted(
-        Sampled(iter(batch_sampler) if begun is None else begun, batch_sampler)
+        Sampled(iter(batch_sampler) if begun is None else begun, batch_sampler, num_passed)
     )
 
 
@@ -141,6 +144,13 @@ def _own_batches(batch_sampler: Any) -> _Batches | None:
     if _is_torchs_own(sampler, RandomSampler) and _draws_as_this_torch():
         return _Batches(batch_sampler, functools.partial(_random_source, sampler))
     return None
+
+
+def draws_order(batch_sampler: Any) -> bool | None:
+    """Whether torch's own sampler draws the order of an epoch, which it does all at once; None for any other."""
+    if _own_batches(batch_sampler) is None:
+        return None
+    return type(batch_sampler.sampler) is RandomSampler
 
 
 def sequential_key(batch_sampler: Any) -> tuple[int, int, bool] | None:
@@ -229,6 +239,10 @@ def _random_source(sampler: RandomSampler, seeds: list[torch.Tensor]) -> _IndexS
             keep(seeds, torch.empty((), dtype=torch.int64).random_)
         generator = torch.Generator()
         generator.manual_seed(int(seeds[0].item()))
+    return _source_of(sampler, generator)
+
+
+def _source_of(sampler: RandomSampler, generator: torch.Generator) -> _IndexSource:
     return (_Draws if sampler.replacement else _Permutations)(sampler, generator)
 
 
@@ -237,12 +251,13 @@ class _Reader:
 
     Attributes:
         rest: What was drawn and not taken.
+        num_drawn: How many indices were drawn, with those.
     """
 
     def __init__(self, source: _IndexSource) -> None:
         self.rest: IndexBatch = np.empty(0, dtype=np.int64)
         self._source = source
-        self._num_drawn = 0  # without those in pieces
+        self.num_drawn = 0  # without those in pieces
         self._pieces: list[torch.Tensor] = []
 
     def fill(self, count: int) -> None:
@@ -251,19 +266,19 @@ class _Reader:
             return
         num_new = sum(map(len, self._pieces))
         while (missing := count - len(self.rest) - num_new) > 0:
-            draw = self._source.draw_behind(self._num_drawn + num_new, missing)
+            draw = self._source.draw_behind(self.num_drawn + num_new, missing)
             if draw is None:
                 break
             keep(self._pieces, draw)
             num_new = sum(map(len, self._pieces))
         if not self._pieces:
             return
-        num_drawn = self._num_drawn + num_new
+        num_drawn = self.num_drawn + num_new
         num_surplus = max(0, num_drawn - self._source.num_samples)
         filled = [piece for piece in [self.rest, *map(_as_array, self._pieces)] if len(piece)]
         rest = filled[0] if len(filled) == 1 else np.concatenate(filled)
         rest = rest[: len(rest) - num_surplus]
-        self.rest, self._num_drawn, self._pieces = rest, num_drawn, []
+        self.rest, self.num_drawn, self._pieces = rest, num_drawn, []
 
 
 def _as_array(indices: torch.Tensor) -> IndexBatch:
@@ -289,16 +304,46 @@ class _Batches:
         self._full_size: int | None = None  # of batches, where shorter ones are dropped
         self._cut: _Cut | None = None
 
-    def give(self, given: list[IndexBatch | BadIndicesError]) -> None:
+    @property
+    def seed(self) -> int | None:
+        """That was drawn for the pass; None: none yet, or none at all."""
+        return int(self._seeds[0].item()) if self._seeds else None
+
+    def generator_behind(self) -> torch.Tensor:
+        """The state of a RandomSampler's generator behind the pass, at whose end it is drawn from once more."""
+        sampler: Any = self._batch_sampler.sampler
+        generator = torch.Generator()
+        generator.set_state(sampler.generator.get_state())
+        source = _source_of(sampler, generator)
+        num_drawn = 0 if self._reader is None else self._reader.num_drawn
+        while (draw := source.draw_behind(num_drawn, source.num_samples)) is not None:
+            num_drawn += len(draw())
+        return generator.get_state()
+
+    def skip(self, num_batches: int, seed: int | None) -> None:
+        """Passes over so many batches before the first one is asked for, with the seed that was drawn for the pass."""
+        if seed is not None:
+            self._seeds = [torch.tensor(seed, dtype=torch.int64)]
+        if num_batches:
+            reader = self._begun_reader()
+            num_indices = num_batches * (self._full_size or self._batch_sampler.batch_size)
+            reader.fill(num_indices)
+            reader.rest = reader.rest[num_indices:]
+
+    def _begun_reader(self) -> _Reader:
         if self._reader is None:
             self._full_size = self._batch_sampler.batch_size if self._batch_sampler.drop_last else None
             self._reader = _Reader(self._make_source(self._seeds))
+        return self._reader
+
+    def give(self, given: list[IndexBatch | BadIndicesError]) -> None:
+        reader = self._begun_reader()
         if self._cut is not None and not self._cut.batch:
-            self._reader.rest, self._cut = self._cut.rest, None
+            reader.rest, self._cut = self._cut.rest, None
         if self._cut is None:
             size = self._full_size or self._batch_sampler.batch_size
-            self._reader.fill(size)
-            self._cut = _Cut([self._reader.rest[:size]], self._reader.rest[size:])
+            reader.fill(size)
+            self._cut = _Cut([reader.rest[:size]], reader.rest[size:])
         if len(self._cut.batch[0]) >= (self._full_size or 1):
             keep(given, self._cut.batch.pop)
 
@@ -313,6 +358,11 @@ class _Converted:
         self._sampled = sampled
         self._taken: list[Any] = []
         self._converted: list[IndexBatch | BadIndicesError] | None = None  # once it is, until it is given
+
+    @property
+    def num_taken(self) -> int:
+        """Batches that the sampler was asked for."""
+        return self._sampled.num_taken
 
     def give(self, given: list[IndexBatch | BadIndicesError]) -> None:
         if self._converted is not None and not self._converted:
