@@ -8,6 +8,7 @@ from fastload._errors import (
     ForkedProcessError,
     LoaderClosedError,
     SampleError,
+    StateError,
     TooManyErrors,
 )
 from fastload._images._opener import register_opener, unregister_opener
@@ -43,6 +44,7 @@ __all__ = [
     "SampleError",
     "SampleReport",
     "ShardedSampler",
+    "StateError",
     "TooManyErrors",
     "TorchPatch",
     "TransformStep",

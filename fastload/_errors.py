@@ -6,6 +6,7 @@
         │   └── SampleError[X]              the same, and an X: also caught by ``except X``
     ├── TooManyErrors                   (RuntimeError) more samples are bad than max_errors allows
         ├── DeviceError                     (RuntimeError) a batch did not get to its device
+        ├── StateError                      (ValueError, AssertionError) a saved state does not fit, or there is none
         ├── LoaderClosedError               (RuntimeError) used after close()
         └── ForkedProcessError              (RuntimeError) used in a child of the process that made it
 
@@ -124,6 +125,37 @@ class TooManyErrors(FastloadError, RuntimeError):
             f"max_errors={self.max_errors} allows. The commonest: {kinds}. Repair the data (`fastload check FOLDER` "
             "lists bad files), or raise max_errors"
         )
+
+
+class StateError(FastloadError, ValueError, AssertionError):
+    """A saved state that does not fit the loader, or a loader that has none: names the field and what to do.
+
+    It is a ValueError, and an AssertionError as torchdata's StatefulDataLoader raises, too. Nothing has been changed
+    when load_state_dict() raises it.
+
+    Args:
+        field: Of the state, as "fastload.num_workers".
+        problem: What is wrong with it, as a clause that follows the field.
+        next_step: What to do, as a sentence; None: nothing can be.
+
+    Example:
+        >>> state = fastload.DataLoader(dataset, batch_size=4, rng="sample").state_dict()
+        >>> try:
+        ...     fastload.DataLoader(dataset, batch_size=4).load_state_dict(state)
+        ... except fastload.StateError as error:
+        ...     print(error.field)
+        fastload.rng
+    """
+
+    def __init__(self, field: str, problem: str, next_step: str | None = None) -> None:
+        self.field = field
+        self.problem = problem
+        self.next_step = next_step
+        super().__init__(field, problem, next_step)
+
+    def __str__(self) -> str:
+        end = "" if self.next_step is None else f". {self.next_step[0].upper()}{self.next_step[1:]}"
+        return f"{self.field}: {self.problem}{end}"
 
 
 class DeviceError(FastloadError, RuntimeError):

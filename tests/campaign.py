@@ -31,7 +31,7 @@ ROOT = TESTS.parent
 RECORD = ROOT / "docs" / "campaigns.md"
 sys.path[:0] = [
     str(ROOT),
-    *(str(TESTS / name) for name in (".", "contract", "faults", "images", "loader", "oracle", "worker_state")),
+    *(str(TESTS / name) for name in (".", "contract", "faults", "images", "loader", "oracle", "state", "worker_state")),
 ]
 
 Check = Callable[[int], None]
@@ -122,6 +122,13 @@ def check_files(_: Path) -> Check:
     return check
 
 
+def check_states(folder: Path) -> Check:
+    """Every sampler, stop and setting of a loader that is stopped and resumed, against the run without a stop."""
+    module = importlib.import_module("test_exact_resume")
+    root = module.make_folder(folder)
+    return lambda seed: module.assert_case(seed, root)
+
+
 CAMPAIGNS = {
     # Data sets that run in Python, with loaders made at random, against torch's loader.
     "data sets": cases_of("random_datasets"),
@@ -131,6 +138,7 @@ CAMPAIGNS = {
     "images": cases_of("test_damaged_images"),
     # Loaders in several threads at once: made, iterated over, dropped, closed, forked, while the program draws.
     "workers": cases_of("loader_stress"),
+    "state": check_states,
     # What tests/worker_state has, with more arguments of the loader than its tests: each 5 times as many cases.
     "programs": cases_of("test_worker_programs"),
     "recipes": cases_of("test_training_recipes"),
@@ -150,6 +158,7 @@ TURN = {
     "files": 200,
     "images": 50,
     "workers": 2,
+    "state": 5,
     "programs": 5,
     "recipes": 1,
     "boxes": 1,

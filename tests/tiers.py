@@ -40,6 +40,7 @@ SUITES = {
     "tests/oracle": "cases",
     "tests/packaging": "smoke",
     "tests/quarantine": "cases",
+    "tests/state": "cases",
     "tests/unit": "cases",
     "tests/verify": "cases",
     "tests/worker_state": "cases",

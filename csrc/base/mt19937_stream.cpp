@@ -21,6 +21,16 @@ Value value_at(const std::uint8_t* bytes) noexcept {
     return value;
 }
 
+void store_little_endian(std::uint32_t value, std::uint8_t* bytes) noexcept {
+    for (int i = 0; i < 4; ++i) bytes[i] = static_cast<std::uint8_t>(value >> (8 * i));
+}
+
+std::uint32_t load_little_endian(const std::uint8_t* bytes) noexcept {
+    std::uint32_t value = 0;
+    for (int i = 0; i < 4; ++i) value |= static_cast<std::uint32_t>(bytes[i]) << (8 * i);
+    return value;
+}
+
 std::uint32_t twist(std::uint32_t high_bit_of, std::uint32_t low_bits_of) noexcept {
     const std::uint32_t mixed = (high_bit_of & 0x80000000U) | (low_bits_of & 0x7fffffffU);
     return (mixed >> 1) ^ ((low_bits_of & 1U) != 0 ? 0x9908b0dfU : 0U);
@@ -52,15 +62,17 @@ std::uint32_t Mt19937Stream::next_uint32() noexcept {
     return word ^ (word >> 18);
 }
 
+bool Mt19937Stream::are_counters(std::uint64_t left, std::uint64_t next) noexcept {
+    if (left < 1 || left > kWords || next > kWords) return false;
+    return left == 1 || left + next == kWords + 1;
+}
+
 bool Mt19937Stream::load_torch_state(ByteSpan state) noexcept {
     if (state.size() != kTorchStateBytes) return false;
     const auto left = value_at<std::int32_t>(state.data() + kLeftOffset);
     const auto is_seeded = value_at<std::int32_t>(state.data() + kSeededOffset);
     const auto next = value_at<std::uint64_t>(state.data() + kNextOffset);
-    // Each draw takes one from `left` and adds one to `next`; a generator that was only seeded mixes first.
-    const bool is_fresh = left == 1 && next <= kWords;
-    const bool is_running = left >= 1 && next <= kWords && static_cast<std::uint64_t>(left) + next == kWords + 1;
-    if (is_seeded != 1 || !(is_fresh || is_running)) return false;
+    if (is_seeded != 1 || left < 1 || !are_counters(static_cast<std::uint64_t>(left), next)) return false;
     left_ = static_cast<std::uint32_t>(left);
     next_ = static_cast<std::uint32_t>(next);
     for (std::size_t i = 0; i < kWords; ++i) {
@@ -78,6 +90,23 @@ void Mt19937Stream::store_torch_state(std::uint8_t* state) const noexcept {
         const std::uint64_t word = words_[i];
         std::memcpy(state + kWordsOffset + 8 * i, &word, sizeof word);
     }
+}
+
+void Mt19937Stream::pack(std::uint8_t* bytes) const noexcept {
+    for (std::size_t i = 0; i < kWords; ++i) store_little_endian(words_[i], bytes + 4 * i);
+    store_little_endian(left_, bytes + 4 * kWords);
+    store_little_endian(next_, bytes + 4 * kWords + 4);
+}
+
+bool Mt19937Stream::unpack(ByteSpan bytes) noexcept {
+    if (bytes.size() != kPackedBytes) return false;
+    const std::uint32_t left = load_little_endian(bytes.data() + 4 * kWords);
+    const std::uint32_t next = load_little_endian(bytes.data() + 4 * kWords + 4);
+    if (!are_counters(left, next)) return false;
+    for (std::size_t i = 0; i < kWords; ++i) words_[i] = load_little_endian(bytes.data() + 4 * i);
+    left_ = left;
+    next_ = next;
+    return true;
 }
 
 }  // namespace fastload

@@ -28,8 +28,17 @@ class Mt19937Stream {
     // `state` has kTorchStateBytes.
     void store_torch_state(std::uint8_t* state) const noexcept;
 
+    // The whole of it, to be kept: the words, `left` and `next`, as little-endian 32-bit numbers.
+    static constexpr std::size_t kPackedBytes = 4 * (624 + 2);
+    void pack(std::uint8_t* bytes) const noexcept;
+    // False, and no change, where `bytes` are none that pack() writes.
+    bool unpack(ByteSpan bytes) noexcept;
+
   private:
     static constexpr std::size_t kWords = 624;
+
+    // Each draw takes one from `left` and adds one to `next`; a generator that was only seeded mixes first.
+    static bool are_counters(std::uint64_t left, std::uint64_t next) noexcept;
 
     void mix() noexcept;
 

@@ -5,6 +5,7 @@
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <memory>
@@ -73,6 +74,18 @@ py::array_t<double> weighted_draws(std::uint64_t seed, std::uint64_t epoch, std:
         out[i] = CounterRng(seed, epoch, first + i * stride, 0, DrawDomain::kWeights).next_double();
     }
     return draws;
+}
+
+py::bytes pack(const TorchDraws& draws) {
+    std::array<std::uint8_t, Mt19937Stream::kPackedBytes> bytes;
+    draws.stream().pack(bytes.data());
+    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+void unpack(TorchDraws& draws, const py::bytes& packed) {
+    if (!draws.stream().unpack(span_of(packed))) {
+        throw py::value_error("packed must be what pack() gives: 624 words and two counters, 2504 bytes");
+    }
 }
 
 std::vector<int> draw_permutation(DrawSource& draws, std::size_t n) {
@@ -176,7 +189,9 @@ void bind_draws(py::module_& m) {
         .def(py::init([](std::uint64_t seed, UniformRule rule) { return TorchDraws(Mt19937Stream(seed), rule); }),
              py::arg("seed"), py::arg("rule"))
         .def("load", &load_state, py::arg("state").noconvert())
-        .def("store", &store_state, py::arg("state").noconvert());
+        .def("store", &store_state, py::arg("state").noconvert())
+        .def("pack", &pack, "All of it in 2504 bytes, for unpack().")
+        .def("unpack", &unpack, py::arg("packed"));
     Class<TorchGaussian, std::shared_ptr<TorchGaussian>>(m, "TorchGaussian")
         .def(py::init(&make_torch_gaussian), py::arg("low"), py::arg("high"))
         .def("__len__", &TorchGaussian::count)

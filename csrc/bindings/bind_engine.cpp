@@ -94,14 +94,15 @@ class EngineHandle {
 
     py::object open_torch_iteration(const std::shared_ptr<SampleIndex>& index, const Plans& views,
                                     const std::vector<TorchDraws>& draws,
-                                    const std::shared_ptr<WorkingDirectory>& directory) {
+                                    const std::shared_ptr<WorkingDirectory>& directory, std::size_t first_lane) {
         check_process(engine_.core());
         if (draws.empty()) throw py::value_error("draws must hold the generator of at least one lane");
+        if (first_lane >= draws.size()) throw py::value_error("first_lane must be one of the lanes");
         std::vector<SampleSource> sources;
         for (const TorchDraws& generator : draws) {
             sources.push_back({index, views_of(views), generator, 0, 0, directory});
         }
-        return make_iteration_object(engine_.open_iteration(std::move(sources)));
+        return make_iteration_object(engine_.open_iteration(std::move(sources), first_lane));
     }
 
     py::object next_fallback() { return fastload::next_fallback(engine_.core()); }
@@ -364,7 +365,7 @@ void bind_engine(py::module_& m) {
         .def("open_iteration", &EngineHandle::open_iteration, py::arg("index"), py::arg("views"), py::arg("seed"),
              py::arg("epoch"), py::arg("directory") = py::none())
         .def("open_torch_iteration", &EngineHandle::open_torch_iteration, py::arg("index"), py::arg("views"),
-             py::arg("draws"), py::arg("directory") = py::none())
+             py::arg("draws"), py::arg("directory") = py::none(), py::arg("first_lane") = 0)
         .def("next_fallback", &EngineHandle::next_fallback)
         .def("close", &EngineHandle::close, py::arg("timeout_seconds") = 0.0)
         .def("stats", &EngineHandle::stats)

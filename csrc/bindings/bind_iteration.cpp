@@ -134,6 +134,7 @@ class Batch {
     }
 
     Lane& lane() const noexcept { return **lane_; }
+    std::optional<TorchDraws> draws_before() const { return lane().draws_before(*slot_); }
     std::optional<TorchDraws> draws_after() const { return lane().draws_after(*slot_); }
 
     // What submit() was given as the owner of this batch's memory; once, then it is the caller's alone.
@@ -278,6 +279,12 @@ class IterationHandle {
         run_deferred_releases();
     }
 
+    // torch's generator of each worker before the first batch that was not taken; none where no draws are in order.
+    std::vector<TorchDraws> draws_untaken() const {
+        check_process(core());
+        return iteration().draws_untaken();
+    }
+
     void begin_epoch() {
         check_process(core());
         if (iteration().batches_in_flight() != 0) throw std::logic_error("batches are in flight");
@@ -383,6 +390,7 @@ void bind_iteration(py::module_& m) {
     Class<Batch>(m, "Batch")
         .def("take_owner", &Batch::take_owner)
         .def_property_readonly("error", &Batch::error)
+        .def("draws_before", &Batch::draws_before)
         .def("draws_after", &Batch::draws_after)
         .def("reports", &Batch::reports);
 
@@ -405,6 +413,7 @@ void bind_iteration(py::module_& m) {
                 iteration.restart(batch, submissions);
             },
             py::arg("batch"), py::arg("again"))
+        .def("draws_untaken", &IterationHandle::draws_untaken)
         .def("begin_epoch", &IterationHandle::begin_epoch)
         .def("set_draws", &IterationHandle::set_draws, py::arg("draws"))
         .def("cancel", &IterationHandle::cancel)

@@ -188,8 +188,8 @@ Engine::~Engine() {
 
 std::shared_ptr<Lane> Engine::open_lane(SampleSource source) { return Lane::open(*core_, std::move(source)); }
 
-std::unique_ptr<Iteration> Engine::open_iteration(std::vector<SampleSource> sources) {
-    return std::make_unique<Iteration>(*core_, std::move(sources));
+std::unique_ptr<Iteration> Engine::open_iteration(std::vector<SampleSource> sources, std::size_t first_lane) {
+    return std::make_unique<Iteration>(*core_, std::move(sources), first_lane);
 }
 
 bool Engine::close(std::chrono::milliseconds timeout) {

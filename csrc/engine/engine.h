@@ -26,7 +26,7 @@ class Engine {
     Engine& operator=(const Engine&) = delete;
 
     std::shared_ptr<Lane> open_lane(SampleSource source);
-    std::unique_ptr<Iteration> open_iteration(std::vector<SampleSource> sources);
+    std::unique_ptr<Iteration> open_iteration(std::vector<SampleSource> sources, std::size_t first_lane = 0);
 
     // Ends every lane and every wait, then waits for the threads, at most `timeout`. True when all are gone. A thread
     // in a read that hangs stays, with its memory, until the read returns. Further calls do nothing.

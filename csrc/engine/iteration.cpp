@@ -4,7 +4,8 @@
 
 namespace fastload {
 
-Iteration::Iteration(std::shared_ptr<EngineCore> core, std::vector<SampleSource> sources) {
+Iteration::Iteration(std::shared_ptr<EngineCore> core, std::vector<SampleSource> sources, std::size_t first_lane)
+    : num_submitted_(first_lane), num_taken_(first_lane) {
     lanes_.reserve(sources.size());
     for (SampleSource& source : sources) lanes_.push_back(Lane::open(core, std::move(source)));
 }
@@ -32,6 +33,14 @@ std::shared_ptr<Lane> Iteration::restart(const Lane& lane, const TorchDraws& dra
         return fresh;
     }
     return nullptr;
+}
+
+std::vector<TorchDraws> Iteration::draws_untaken() const {
+    std::vector<TorchDraws> draws;
+    for (const std::shared_ptr<Lane>& lane : lanes_) {
+        if (const std::optional<TorchDraws> of_lane = lane->draws_untaken()) draws.push_back(*of_lane);
+    }
+    return draws;
 }
 
 void Iteration::cancel() noexcept {

@@ -16,8 +16,8 @@ namespace fastload {
 // k mod N, as in torch. Not thread-safe, except where a lane is: one thread at a time submits, takes or restarts.
 class Iteration {
   public:
-    // Opens a lane for each source, at least one.
-    Iteration(std::shared_ptr<EngineCore> core, std::vector<SampleSource> sources);
+    // Opens a lane for each source, at least one. The first batch belongs to lane `first_lane`, one of these.
+    Iteration(std::shared_ptr<EngineCore> core, std::vector<SampleSource> sources, std::size_t first_lane = 0);
 
     // Queues the next batch: Lane::submit.
     void submit(Span<const std::int64_t> indices, Span<std::uint8_t* const> images, std::shared_ptr<void> memory,
@@ -34,6 +34,9 @@ class Iteration {
     // dropped: submit them to the new one, in order. Null where `lane` is none of these any more, or is cancelled:
     // then it stays, to say what was lost.
     std::shared_ptr<Lane> restart(const Lane& lane, const TorchDraws& draws);
+
+    // Of each lane Lane::draws_untaken; nothing where no draws are in order.
+    std::vector<TorchDraws> draws_untaken() const;
 
     // The next batch belongs to the first lane again. Nothing may be in flight.
     void begin_epoch() noexcept { num_submitted_ = num_taken_ = 0; }

@@ -198,6 +198,7 @@ void Lane::cancel() noexcept {
     {
         const std::lock_guard<std::mutex> lock(mutex_);
         is_cancelled_.store(true, std::memory_order_relaxed);
+        draw_order_.rewind(in_flight_);
         dropped.swap(in_flight_);
         dropped_samples = draw_order_.drop_parked();
         if (!dropped.empty()) is_cut_short_ = true;
@@ -285,6 +286,16 @@ std::optional<TorchDraws> Lane::draws_after(const BatchSlot& slot) const {
     if (!draw_order_.is_needed()) return std::nullopt;
     const std::lock_guard<std::mutex> lock(mutex_);
     return draw_order_.draws_after(slot);
+}
+
+std::optional<TorchDraws> Lane::draws_untaken() const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return draw_order_.draws_before(in_flight_);
+}
+
+std::optional<TorchDraws> Lane::draws_before(const BatchSlot& slot) const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return draw_order_.draws_before(slot);
 }
 
 std::uint64_t Lane::run_sample(PendingSample sample, SampleWorker& worker) noexcept {

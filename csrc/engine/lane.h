@@ -94,6 +94,11 @@ class Lane final : public EngineClient, public std::enable_shared_from_this<Lane
     // Where torch's generator is after `slot`, a batch that was taken; nothing where no draws were in order.
     std::optional<TorchDraws> draws_after(const BatchSlot& slot) const;
 
+    // Where it is before the first batch that was not taken, also behind a cancel, and before `slot`, one that was:
+    // DrawOrder::draws_before.
+    std::optional<TorchDraws> draws_untaken() const;
+    std::optional<TorchDraws> draws_before(const BatchSlot& slot) const;
+
   private:
     // The choices of one sample while a thread works on it.
     class Choices;

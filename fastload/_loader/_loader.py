@@ -22,8 +22,16 @@ from fastload._images._deferred import pillow_obeys
 from fastload._images._opener import obstacle
 from fastload._loader._description import describe
 from fastload._loader._explanation import Explanation, explanation_of
+from fastload._loader._resuming import (
+    check_beginning,
+    check_way,
+    load_state,
+    prepare_iteration,
+    state_of,
+    state_rows,
+)
 from fastload._loader._settings import LoaderSettings, check_epoch, check_settings, check_workers
-from fastload._loader._state import LoaderState
+from fastload._loader._state import LoaderState, NextEpoch
 from fastload._loader._steps import StepsIterator
 from fastload._native_batches._engine import EngineSettings, LoaderEngine
 from fastload._native_batches._iterator import NativeIterator
@@ -83,9 +91,9 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         workers: "threads", or "processes": torch's own, where Python code holds the GIL.
         thread_safe: False: one thread at a time asks the data set.
         copy: whether each thread has a copy of the data set, as after a fork.
-        native_images: whether JPEG files that your code opens are decoded natively.
-        num_streams: threads that iterate over an IterableDataset; None: num_workers.
-        steps: batches of every epoch; None: those there are.
+        native_images: decode JPEG files that your code opens natively.
+        num_streams: threads of an IterableDataset; None: num_workers.
+        steps: batches of every epoch.
         rng: "torch": transforms draw torch's numbers. "sample": numbers of seed, epoch and sample.
         seed: of rng="sample"; None: torch's base seed.
         memory_format: of native images: torch.contiguous_format or torch.channels_last.
@@ -95,8 +103,12 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         on_error: "raise"; or "replace" or "skip" a bad sample.
         substitutes: indices that may stand in, or "all".
         retries: after errors of the storage.
-        max_errors: share of bad samples that ends the run.
+        max_errors: share of them that ends the run.
         ledger: file that notes them.
+        snapshot_every_n_steps: as in torchdata.
+
+    Attributes:
+        epoch: of the next iter(), from 0.
 
     Iterating yields what collate_fn makes; of native samples [images, labels]: images [batch, 3, height, width] of the
     dtype the transform ends in, labels int64 [batch]. The tensors are yours: never overwritten.
@@ -131,6 +143,8 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
     retries: int
     max_errors: float
     ledger: str | os.PathLike[str] | None
+    snapshot_every_n_steps: int
+    epoch = NextEpoch()
 
     def __init__(
         self,
@@ -170,6 +184,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         retries: int = 0,
         max_errors: float = 0.01,
         ledger: str | os.PathLike[str] | None = None,
+        snapshot_every_n_steps: int = 1,
     ) -> None:
         settings = LoaderSettings(
             workers,
@@ -189,6 +204,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             retries,
             max_errors,
             ledger,
+            snapshot_every_n_steps,
         )
         check_settings(settings, dataset)
         self._fastload = LoaderState(settings)
@@ -247,6 +263,10 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             return given
         return LoaderSettings(**{name: getattr(self, name) for name in vars(given)})
 
+    def _setting(self, name: str) -> Any:
+        """One of them."""
+        return getattr(self if type(self) is DataLoader else self._fastload.settings, name)
+
     # ---- what runs -------------------------------------------------------------------------------------------------
 
     def explain(self) -> Explanation:
@@ -269,7 +289,11 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         if self._is_of_processes:
             verdict = f"not native: samples are loaded in Python, by worker processes of torch's: {self.num_workers}"
             return explanation_of(
-                verdict, *plan.verdicts, *self._image_rows(Mode.PYTHON), *self._device_rows(plan.mode)
+                verdict,
+                *plan.verdicts,
+                *self._image_rows(Mode.PYTHON),
+                *self._device_rows(plan.mode),
+                *state_rows(self, plan.mode),
             )
         by = {0: "in the calling thread", 1: "by one thread"}.get(self.num_workers, f"by {self.num_workers} threads")
         if plan.mode is Mode.PYTHON and self._is_array_native():
@@ -277,7 +301,8 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             num_samples = len(cast(Sized, self.dataset))
             source = StageVerdict("source", f"{type(self.dataset).__name__}, {num_samples} samples in an array")
             rows = [source, *plan.verdicts[1:]]
-            return explanation_of(verdict, *rows, *self._sharing_rows(plan.mode), *self._device_rows(plan.mode))
+            about = [*self._sharing_rows(plan.mode), *self._device_rows(plan.mode), *state_rows(self, plan.mode)]
+            return explanation_of(verdict, *rows, *about)
         verdict = {
             Mode.NATIVE: f"native: batches are read, decoded and transformed {by}",
             Mode.PARTLY_NATIVE: f"partly native: samples are {_native_work(plan)}, {by}",
@@ -290,6 +315,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             *self._image_rows(plan.mode),
             *self._sharing_rows(plan.mode),
             *self._device_rows(plan.mode),
+            *state_rows(self, plan.mode),
             *advice(self, plan.mode, plan.source, plan.transform),
             *filter(None, [gil_advice(DataLoader.stats(self))]),
         )
@@ -372,17 +398,24 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
                     state.device = state.opened = None
             if isinstance(self._iterator, ThreadIterator) and not self._iterator.is_running:
                 self._iterator = None
-            return super().__iter__()
+            prepare_iteration(self)
+            iterator = super().__iter__()
+            state.progress.begin(iterator)
+            state.epoch += 1
+            return iterator
 
     def _get_iterator(self) -> Any:
         check_epoch(self, self._batches_per_thread)
         check_policy(self._settings.error_policy, self.dataset, is_batched=self.batch_sampler is not None)
         if self._is_of_processes:
+            check_way(self)
             return self._process_iterator()
         plan = self._plan()
         memory_format = self._settings.memory_format
         if plan.mode is not Mode.NATIVE and memory_format is not torch.contiguous_format:
             raise ValueError(f"memory_format={memory_format} needs native batches, but:\n{self._explain(plan)}")
+        if plan.mode is not Mode.NATIVE:
+            check_way(self)
         if plan.mode is Mode.TORCH:
             if self._settings.on_error != "raise":
                 raise ValueError(
@@ -397,7 +430,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
 
     @property
     def _is_of_processes(self) -> bool:
-        return self._settings.workers == "processes" and self.num_workers > 0
+        return self.num_workers > 0 and bool(self._setting("workers") == "processes")
 
     def _process_iterator(self) -> Any:
         settings, state = self._settings, self._fastload
@@ -416,8 +449,11 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         # A sampler of the user's, asked before the workers of torch would start, may change the dataset.
         is_asked_again = type(self.batch_sampler) is not BatchSampler
         make_plan = functools.partial(self._native_plan, None if is_asked_again else plan)
+        beginning = check_beginning(self, functools.partial(self._native_plan, plan))
         try:
-            return NativeIterator(self, engine, make_plan, init_workers, self._batch_memory, self._delivery())
+            return NativeIterator(
+                self, engine, make_plan, init_workers, self._batch_memory, self._delivery(), beginning
+            )
         except BaseException:
             if engine is not before:
                 engine.close()  # its threads are for nobody
@@ -553,13 +589,12 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         seed, state = self._settings.seed, self._fastload
         if seed is None:
             return base_seed % 2**64, resets
-        state.epoch += 1
-        return seed, state.epoch - 1
+        return seed, state.epoch
 
     def set_epoch(self, epoch: int) -> None:
         """Sets the epoch of the next iteration's random key; it counts up by itself with each iter().
 
-        Has an effect where `seed` is given.
+        Has an effect on draws where `seed` is given.
 
         Args:
             epoch: from 0.
@@ -608,6 +643,65 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
                 f"{type(sampler).__name__}: pass sampler=fastload.ShardedSampler(dataset, ...)"
             )
         return sampler.real_in(step, getattr(self.batch_sampler, "batch_size", 1))
+
+    def state_dict(self) -> dict[str, Any]:
+        """Tells where the next batch comes from: behind the one that was handed out last, not those in flight.
+
+        After load_state_dict() every remaining batch of the epoch is the same, byte for byte, and of later epochs where
+        the program restores its own generators: docs/state.md. Before the first iter() nothing is begun for it, and
+        nothing drawn. Behind an epoch's last batch the state is that of the next epoch's beginning.
+
+        Returns:
+            A new dict of dicts, lists, str, int, float, bool and None, at most 35 kB with 8 workers; what a sampler's
+            own state_dict() gives is put in as it is. The keys at the top are those of torchdata's StatefulDataLoader.
+
+        Raises:
+            StateError: the batches of the iteration are not native, or processes make them: explain() says so.
+
+        Example:
+            >>> loader = fastload.DataLoader(dataset, batch_size=4, shuffle=True, num_workers=2)
+            >>> iterator = iter(loader)
+            >>> first = next(iterator)
+            >>> state = loader.state_dict()
+            >>> again = fastload.DataLoader(dataset, batch_size=4, shuffle=True, num_workers=2)
+            >>> again.load_state_dict(state)
+            >>> torch.equal(next(iter(again))[0], next(iterator)[0])
+            True
+        """
+        with self._fastload.turn():
+            return state_of(self)
+
+    def load_state_dict(self, state: dict[str, Any], *, strict: bool = True) -> None:
+        """Lets the next iter() begin where a state says, and ends the iteration that runs.
+
+        That iter() draws nothing from the program's generators where an epoch goes on. All of the state is checked
+        before anything is changed. An empty dict takes a state back that was loaded.
+
+        Args:
+            state: of state_dict() of a loader with the same data set, transform, sampler, rng and seed; with random
+                transforms and rng="torch" also the same num_workers, which iter() looks at. It is not kept.
+            strict: False: another transform, other paths or another batch size are warned of.
+
+        Raises:
+            StateError: names the field of the state that does not fit, with both values.
+
+        Example:
+            >>> loader = fastload.DataLoader(dataset, batch_size=4, rng="sample", seed=1)
+            >>> for step, (images, labels) in enumerate(loader):
+            ...     if step == 1:
+            ...         break
+            >>> state = loader.state_dict()
+            >>> again = fastload.DataLoader(dataset, batch_size=4, rng="sample", seed=1, num_workers=2)
+            >>> again.load_state_dict(state)
+            >>> len(list(again)), again.epoch
+            (1, 1)
+        """
+        with self._fastload.turn():
+            load_state(self, state, self._native_plan_or_none, strict=strict)
+
+    def _native_plan_or_none(self) -> NativePlan | None:
+        plan = self._plan()
+        return self._native_plan(plan) if plan.mode is Mode.NATIVE else None
 
     # ---- looking at it and ending it -------------------------------------------------------------------------------
 

@@ -44,10 +44,11 @@ class LoaderSettings:
     retries: int
     max_errors: float
     ledger: str | os.PathLike[str] | None
+    snapshot_every_n_steps: int
 
     @property
     def error_policy(self) -> ErrorPolicy:
-        """The last five. Raises ValueError or TypeError where one makes no sense."""
+        """Those about bad samples. Raises ValueError or TypeError where one makes no sense."""
         return ErrorPolicy(self.on_error, self.substitutes, self.retries, self.max_errors, self.ledger)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -92,6 +93,9 @@ def check_settings(settings: LoaderSettings, dataset: object) -> None:
         )
     if settings.device_transform is not None and not callable(settings.device_transform):
         raise TypeError(f"device_transform must be callable, got {settings.device_transform!r}")
+    steps = settings.snapshot_every_n_steps
+    if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
+        raise ValueError(f"snapshot_every_n_steps must be an int >= 1, got {steps!r}")
     check_device(settings.device)
     settings.error_policy  # noqa: B018 - which checks them
 

@@ -16,6 +16,7 @@ from fastload._native_batches._engine import LoaderEngine
 from fastload._process._exit import LiveObjects
 from fastload._process._waits import WaitHistogram
 from fastload._quarantine._quarantine import Quarantine
+from fastload._resume._progress import Progress
 from fastload._threads._iterator import LoaderThreads
 from fastload.sources._lowering import LoweredSource
 
@@ -27,7 +28,7 @@ class LoaderState:
 
     Attributes:
         settings: As given.
-        epoch: Of the next iteration's random key, where there is a seed.
+        epoch: Of the next iteration.
         engine: The native one, while there is one.
         source: The dataset's compact form.
         threads: What iterations in threads of Python share.
@@ -38,6 +39,7 @@ class LoaderState:
         staged: Memory of those that go to a device.
         waits: How long each batch took to come.
         quarantine: The account of bad samples, where they are replaced or left out.
+        progress: Of the iteration that began last, and a state that was loaded for the next one.
     """
 
     def __init__(self, settings: LoaderSettings, epoch: int = 0) -> None:
@@ -54,6 +56,8 @@ class LoaderState:
         self.staged: LiveObjects[StagedMemory] = LiveObjects()
         self.waits = WaitHistogram()
         self.quarantine: Quarantine | None = None
+        self.progress = Progress()
+        self.has_warned_of_program_draws = False
         self._turn, self._pid = threading.RLock(), os.getpid()
 
     def turn(self) -> AbstractContextManager[Any]:
@@ -64,3 +68,10 @@ class LoaderState:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return LoaderState, (self.settings, self.epoch)
+
+
+class NextEpoch:
+    """The attribute `epoch` of a loader. A program, or a derived class, may have one of that name in its place."""
+
+    def __get__(self, loader: Any, owner: type | None = None) -> Any:
+        return self if loader is None else loader._fastload.epoch

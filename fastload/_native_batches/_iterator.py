@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -13,25 +14,23 @@ import torch
 from numpy.typing import NDArray
 
 from fastload import _native
-from fastload._delivery._base_iterator import BaseIterator
 from fastload._delivery._batch_memory import BatchMemory, PlacedBatch
 from fastload._delivery._hand_over import Delivery
 from fastload._errors import LoaderClosedError
 from fastload._native_batches._engine import LoaderEngine
 from fastload._native_batches._report import SampleReport, TransformStep
+from fastload._native_batches._state import StateMaker, order_of, worker_draws
+from fastload._native_batches._stateful_iterator import StatefulIterator
 from fastload._pillow._failures import exception_of
 from fastload._pillow._pillow import serve
 from fastload._planning._native_plans import NativePlan
 from fastload._planning._torch_draws import uniform_rule
 from fastload._process._exit import exit_state
 from fastload._process._interrupts import is_interrupt, keep
-from fastload.samplers._lowering import (
-    BadIndicesError,
-    IndexBatch,
-    IndexBatches,
-    lower_batch_sampler,
-    sequential_key,
-)
+from fastload._resume._generators import ProgramReplay
+from fastload._resume._saved_state import SavedState
+from fastload.samplers._epoch_order import EpochOrder
+from fastload.samplers._lowering import BadIndicesError, IndexBatch, sequential_key
 
 
 @dataclass(frozen=True)
@@ -57,7 +56,7 @@ class _PendingBatch:
         return self.files, self.place.parts, self, self.place.copy
 
 
-class NativeIterator(BaseIterator):
+class NativeIterator(StatefulIterator):
     """Yields [images, labels] as torch's default_collate makes them; images lie where the engine wrote them.
 
     Of a MultiView: [[images of the first view, ...], labels].
@@ -71,24 +70,35 @@ class NativeIterator(BaseIterator):
         init_workers: Callable[[int], list[torch.Generator] | Callable[[], BaseException]] | None,
         make_memory: Callable[[NativePlan, bool], BatchMemory],
         delivery: Delivery,
+        saved: SavedState | None = None,
     ) -> None:
         """`loader` is a fastload.DataLoader; the iterator does not keep it.
 
         `init_workers` gets the base seed and gives the workers' generators, where they are not those that torch seeds,
-        or what makes the error that comes in the place of every batch; the plan is made after it.
+        or what makes the error that comes in the place of every batch; the plan is made after it. `saved` is where the
+        iterator begins.
         """
-        super().__init__(loader, delivery)
+        going_on = saved if saved is not None and saved.goes_on else None
+        order = order_of(loader, engine.settings.max_batches, saved)
+        self._begin_torchs(loader, delivery, order, going_on)
         self._engine = engine
         found = None if init_workers is None else init_workers(int(self._base_seed))
         self._new_init_error = found if callable(found) else None
         self._generators = None if callable(found) else found
         self._plan = make_plan()
         self._memory = make_memory(self._plan, bool(self._pin_memory))
-        self._num_taken = 0
+        self._states = StateMaker(loader, self._plan)
+        self._epoch: int = loader._fastload.epoch
+        self._num_taken = self._num_yielded = 0 if saved is None else saved.position
+        self._is_over = False  # StopIteration has come
+        # Number and draws of a batch that has drawn from the program's generator and was not handed out.
+        self._drawn_before = (
+            None if going_on is None or going_on.draws is None else (going_on.position, going_on.draws[0])
+        )
         # The batch that is handed out next, until it is; or what else the engine has answered.
         self._arrived: list[Any] = []
         self._owners: list[_PendingBatch] = []  # of it
-        self._resets = 0
+        self._resets = 0 if going_on is None else going_on.resets
         self._failed: _native.Batch | None = None  # with its like behind it still to be loaded again
         self._last: tuple[NDArray[np.int64], _native.Batch] | None = None  # the batch handed out last
         self._begun_key: tuple[int, int, bool] | None = (
@@ -97,14 +107,37 @@ class NativeIterator(BaseIterator):
         self._has_begun_next = False  # with all of its first batches
         # As a worker process, which begins in the directory of this moment and stays there.
         self._directory = _native.WorkingDirectory() if self._num_workers > 0 else None
-        self._iteration = self._open_iteration(loader)
+        self._iteration = self._open_iteration(loader, going_on)
         try:
             # With workers torch asks the sampler for an iterator twice, and uses the second; samplers may count on it.
-            self._start(loader, self._sampler_iter if self._num_workers == 0 else None)
+            self._start(order, self._sampler_iter if self._num_workers == 0 else None)
         except BaseException:
             self._iteration.cancel()
             del self._iteration, self._directory  # the error has this frame, and would keep the descriptor
             raise
+        self._progress = loader._fastload.progress
+
+    def _begin_torchs(self, loader: Any, delivery: Delivery, order: EpochOrder, going_on: SavedState | None) -> None:
+        """torch's own part, which draws a base seed; workers that go on have theirs, and then nothing is drawn."""
+        with contextlib.ExitStack() as stack:
+            if going_on is not None:
+                stack.enter_context(ProgramReplay().drawing())
+            if loader.num_workers == 0 and order.is_asked_by_torch:
+                stack.enter_context(order.asking())
+            generator: torch.Generator | None = loader.generator
+            state = None if generator is None else generator.get_state()
+            super().__init__(loader, delivery)
+        if going_on is None:
+            return
+        assert going_on.base_seed is not None, "it goes on"
+        self._base_seed = going_on.base_seed
+        if generator is not None and state is not None:
+            generator.set_state(state if going_on.generator is None else going_on.generator)
+
+    def _shutdown_workers(self) -> None:
+        """Drops the batches in flight: a state was loaded, and the next iteration begins there."""
+        if not self._iteration.is_forked:
+            self._iteration.cancel()
 
     def _reset(self, loader: Any, first_iter: bool = False) -> None:
         """Begins another epoch on the same iterator; torch calls it for persistent_workers."""
@@ -112,9 +145,12 @@ class NativeIterator(BaseIterator):
             self._begin_again(loader, first_iter)
 
     def _begin_again(self, loader: Any, first_iter: bool) -> None:
-        super()._reset(loader, first_iter)
+        order = order_of(loader, self._engine.settings.max_batches, None)
+        with order.asking() if order.is_asked_by_torch else contextlib.nullcontext():
+            super()._reset(loader, first_iter)
         self._resets += 1
         self._num_taken = 0
+        self._epoch, self._is_over = loader._fastload.epoch, False
         self._hand, self._arrived, self._owners = [], [], []
         begun_key = self._begun_key if self._has_begun_next else None
         self._begun_key, self._has_begun_next = None, False
@@ -125,19 +161,15 @@ class NativeIterator(BaseIterator):
             self._finish_epoch()
         else:
             self._iteration.cancel()
-            self._iteration = self._open_iteration(loader)
-        self._start(loader, self._sampler_iter)
+            self._iteration = self._open_iteration(loader, None)
+        self._start(order, self._sampler_iter)
 
-    def _open_iteration(self, loader: Any) -> _native.Iteration:
+    def _open_iteration(self, loader: Any, going_on: SavedState | None) -> _native.Iteration:
         plan, engine = self._plan, self._engine.native
         if plan.has_ordered_draws:
-            # torch seeds each worker with the base seed and its number. Without workers it draws from its default
-            # generator, whose state goes in before each batch and comes out after it.
-            seeds = [(int(self._base_seed) + worker) % 2**64 for worker in range(max(1, self._num_workers))]
-            draws = [_native.TorchDraws(seed, uniform_rule()) for seed in seeds]
-            for worker, generator in zip(draws, self._generators or (), strict=False):
-                worker.load(generator.get_state().numpy())
-            return engine.open_torch_iteration(plan.source.table.index, plan.views, draws, self._directory)
+            draws = worker_draws(int(self._base_seed), self._num_workers, self._generators, going_on)
+            first_lane = 0 if going_on is None else going_on.position % len(draws)
+            return engine.open_torch_iteration(plan.source.table.index, plan.views, draws, self._directory, first_lane)
         seed, epoch = loader._random_key(int(self._base_seed), self._resets)
         return engine.open_iteration(plan.source.table.index, plan.views, seed, epoch, self._directory)
 
@@ -151,11 +183,10 @@ class NativeIterator(BaseIterator):
             self._redo_behind_failed()
         self._iteration.begin_epoch()
 
-    def _start(self, loader: Any, begun: Iterator[Any] | None) -> None:
-        index_batches = lower_batch_sampler(loader, begun)
-        assert index_batches is not None, "a loader without batches has no native plan"
+    def _start(self, order: EpochOrder, begun: Iterator[Any] | None) -> None:
+        order.begin(begun)
         self._last = None
-        self._submit_first(index_batches)
+        self._submit_first(order)
 
     def _begin_next_epoch(self) -> None:
         """Lets the threads begin the epoch that a persistent iterator is likely to be asked for, where that changes
@@ -169,19 +200,19 @@ class NativeIterator(BaseIterator):
             return
         if any(view.is_random for view in self._plan.views):
             return
-        index_batches = lower_batch_sampler(SimpleNamespace(batch_sampler=self._index_sampler))
-        assert index_batches is not None
+        order = order_of(SimpleNamespace(batch_sampler=self._index_sampler), self._engine.settings.max_batches, None)
+        order.begin(None)
         self._begun_key = key
         try:
-            self._submit_first(index_batches)
+            self._submit_first(order)
         except Exception as error:
             if is_interrupt(error):
                 raise
             return  # of a batch that nobody has asked for yet
         self._has_begun_next = True
 
-    def _submit_first(self, index_batches: IndexBatches) -> None:
-        self._index_batches = index_batches
+    def _submit_first(self, order: EpochOrder) -> None:
+        self._order = order
         self._given: list[IndexBatch | BadIndicesError] = []  # by the sampler, until the engine has it
         self._is_exhausted = False
         if self._num_workers > 0 and self._new_init_error is None:
@@ -204,7 +235,7 @@ class NativeIterator(BaseIterator):
 
     def _submit_next(self) -> None:
         if not self._given and not self._is_exhausted:
-            self._index_batches.give(self._given)
+            self._order.give(self._given)
             self._is_exhausted = not self._given
         if self._is_exhausted:
             return
@@ -297,7 +328,8 @@ class NativeIterator(BaseIterator):
             del error, pending  # the error's traceback has this frame
 
     def _end_epoch(self) -> NoReturn:
-        self._index_batches.check_end()
+        self._order.check_end()
+        self._is_over = True
         self._begin_next_epoch()
         raise StopIteration
 
@@ -334,7 +366,10 @@ class NativeIterator(BaseIterator):
 
     def _default_draws(self) -> _native.TorchDraws:
         draws = _native.TorchDraws(0, uniform_rule())
-        draws.load(torch.get_rng_state().numpy())
+        if self._drawn_before is not None and self._drawn_before[0] == self._num_taken:
+            draws.unpack(self._drawn_before[1])
+        else:
+            draws.load(torch.get_rng_state().numpy())
         return draws
 
     def _wait(self) -> None:

@@ -24,6 +24,7 @@ class NativePlan:
         views: steps, output type and layout of what is made of each image.
         forms: what is written for each view, and what the user gets.
         is_multi_view: whether a sample has a list of views; else it has the one view itself.
+        lowered: what the views were made of.
         draws_as_torch: whether random choices are those that torch would draw; else the counter makes them.
     """
 
@@ -31,6 +32,7 @@ class NativePlan:
     views: tuple[_native.TransformPlan, ...]
     forms: tuple[ViewForm, ...]
     is_multi_view: bool
+    lowered: LoweredTransform
     draws_as_torch: bool
 
     @property

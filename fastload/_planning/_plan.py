@@ -66,6 +66,7 @@ class LoaderPlan:
             tuple(self._view_plan(view, form) for view, form in zip(views, forms, strict=True)),
             tuple(forms),
             is_multi_view=bool(self.transform.views),
+            lowered=self.transform,
             draws_as_torch=self.rng == "torch",
         )
 

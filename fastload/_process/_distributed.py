@@ -34,7 +34,7 @@ def warn_of_unsharded(loader: DataLoader[Any]) -> None:
 
 
 def rank_and_world_size() -> tuple[int, int]:
-    """Of the process group; (0, 1) without one."""
+    """Of this process in the default process group; (0, 1) where there is none."""
     if not torch.distributed.is_available() or not torch.distributed.is_initialized():
         return 0, 1
     return torch.distributed.get_rank(), torch.distributed.get_world_size()

@@ -24,6 +24,7 @@ from fastload._process._exit import LiveObjects, exit_state
 from fastload._process._interrupts import is_interrupt
 from fastload._quarantine._failure import Account
 from fastload._quarantine._quarantine import Quarantine
+from fastload._resume._obstacles import NOT_NATIVE, obstacle
 from fastload._threads._collate_memory import CollateMemory
 from fastload._threads._counters import ThreadCounters
 from fastload._threads._dataset import IterableFetcher
@@ -203,6 +204,10 @@ class ThreadIterator(BaseIterator):
     def is_running(self) -> bool:
         """Whether more batches can come: its threads are of this process and have not been told to end."""
         return os.getpid() == self._owner_pid if self._group is None else self._group.is_running
+
+    def state_dict(self) -> NoReturn:
+        """Raises StateError: batches that Python makes are not resumed yet."""
+        raise obstacle("this iterator", NOT_NATIVE)
 
     def _shutdown_workers(self) -> None:
         """Ends the threads. Classes derived from torch's loader that keep an iterator call it, as torch's has it."""

@@ -71,7 +71,9 @@ class IndexBatches(Protocol):
         """Called when there is no more. Raises RuntimeError where an interrupt has ended the sampler early."""
 
 
-def lower_batch_sampler(loader: Any, begun: Iterator[Any] | None = None) -> IndexBatches | None:
+def lower_batch_sampler(
+    loader: Any, begun: Iterator[Any] | None = None, num_passed: int = 0
+) -> _Batches | _Converted | None:
     """Start one pass over the index batches of a DataLoader.
 
     Call it where torch calls ``iter(index_sampler)``: a sampler of the user's may draw random numbers in its
@@ -81,6 +83,7 @@ def lower_batch_sampler(loader: Any, begun: Iterator[Any] | None = None) -> Inde
         loader: A ``torch.utils.data.DataLoader`` or an object with its ``batch_sampler``.
         begun: An iterator of that batch sampler from which nothing was taken yet. It is used instead of a new one where
             the sampler is not torch's own: samplers may count how often they are asked.
+        num_passed: Batches that were taken from it before.
 
     Returns:
         None where automatic batching is off.
@@ -89,7 +92,7 @@ def lower_batch_sampler(loader: Any, begun: Iterator[Any] | None = None) -> Inde
     if batch_sampler is None:
         return None
     return _own_batches(batch_sampler) or _Converted(
-        Sampled(iter(batch_sampler) if begun is None else begun, batch_sampler)
+        Sampled(iter(batch_sampler) if begun is None else begun, batch_sampler, num_passed)
     )
 
 
@@ -144,6 +147,14 @@ def _own_batches(batch_sampler: Any) -> _Batches | None:
     if type(sampler) is ShardedSampler:
         return _ShardedBatches(batch_sampler, functools.partial(_Sharded, sampler))
     return None
+
+
+def draws_order(batch_sampler: Any) -> bool | None:
+    """Whether torch's own sampler draws the order of an epoch, which it does all at once; None for any other."""
+    own = _own_batches(batch_sampler)
+    if own is None or isinstance(own, _ShardedBatches):
+        return None
+    return type(batch_sampler.sampler) is RandomSampler
 
 
 def sequential_key(batch_sampler: Any) -> tuple[int, int, bool] | None:
@@ -245,6 +256,10 @@ def _random_source(sampler: RandomSampler, seeds: list[torch.Tensor]) -> _IndexS
             keep(seeds, torch.empty((), dtype=torch.int64).random_)
         generator = torch.Generator()
         generator.manual_seed(int(seeds[0].item()))
+    return _source_of(sampler, generator)
+
+
+def _source_of(sampler: RandomSampler, generator: torch.Generator) -> _IndexSource:
     return (_Draws if sampler.replacement else _Permutations)(sampler, generator)
 
 
@@ -254,12 +269,13 @@ class _Reader:
     Attributes:
         source: As given.
         rest: What was drawn and not taken.
+        num_drawn: How many indices were drawn, with those.
     """
 
     def __init__(self, source: _IndexSource) -> None:
         self.rest: IndexBatch = np.empty(0, dtype=np.int64)
         self.source = source
-        self._num_drawn = 0  # without those in pieces
+        self.num_drawn = 0  # without those in pieces
         self._pieces: list[torch.Tensor] = []
 
     def fill(self, count: int) -> None:
@@ -268,19 +284,19 @@ class _Reader:
             return
         num_new = sum(map(len, self._pieces))
         while (missing := count - len(self.rest) - num_new) > 0:
-            draw = self.source.draw_behind(self._num_drawn + num_new, missing)
+            draw = self.source.draw_behind(self.num_drawn + num_new, missing)
             if draw is None:
                 break
             keep(self._pieces, draw)
             num_new = sum(map(len, self._pieces))
         if not self._pieces:
             return
-        num_drawn = self._num_drawn + num_new
+        num_drawn = self.num_drawn + num_new
         num_surplus = max(0, num_drawn - self.source.num_samples)
         filled = [piece for piece in [self.rest, *map(_as_array, self._pieces)] if len(piece)]
         rest = filled[0] if len(filled) == 1 else np.concatenate(filled)
         rest = rest[: len(rest) - num_surplus]
-        self.rest, self._num_drawn, self._pieces = rest, num_drawn, []
+        self.rest, self.num_drawn, self._pieces = rest, num_drawn, []
 
 
 def _as_array(indices: torch.Tensor) -> IndexBatch:
@@ -306,16 +322,47 @@ class _Batches:
         self._full_size: int | None = None  # of batches, where shorter ones are dropped
         self._cut: _Cut | None = None
 
-    def give(self, given: list[IndexBatch | BadIndicesError]) -> None:
+    @property
+    def seed(self) -> int | None:
+        """That was drawn for the pass; None: none yet, or none at all."""
+        found = self._begun[0] if self._begun else None
+        return int(found.item()) if hasattr(found, "item") else None  # at the interpreter's end there may be no torch
+
+    def generator_behind(self) -> torch.Tensor:
+        """The state of a RandomSampler's generator behind the pass, at whose end it is drawn from once more."""
+        sampler: Any = self._batch_sampler.sampler
+        generator = torch.Generator()
+        generator.set_state(sampler.generator.get_state())
+        source = _source_of(sampler, generator)
+        num_drawn = 0 if self._reader is None else self._reader.num_drawn
+        while (draw := source.draw_behind(num_drawn, source.num_samples)) is not None:
+            num_drawn += len(draw())
+        return generator.get_state()
+
+    def skip(self, num_batches: int, seed: int | None) -> None:
+        """Passes over so many batches before the first one is asked for, with the seed that was drawn for the pass."""
+        if seed is not None:
+            self._begun = [torch.tensor(seed, dtype=torch.int64)]
+        if num_batches:
+            reader = self._begun_reader()
+            num_indices = num_batches * (self._full_size or self._batch_sampler.batch_size)
+            reader.fill(num_indices)
+            reader.rest = reader.rest[num_indices:]
+
+    def _begun_reader(self) -> _Reader:
         if self._reader is None:
             self._full_size = self._batch_sampler.batch_size if self._batch_sampler.drop_last else None
             self._reader = _Reader(self._make_source(self._begun))
+        return self._reader
+
+    def give(self, given: list[IndexBatch | BadIndicesError]) -> None:
+        reader = self._begun_reader()
         if self._cut is not None and not self._cut.batch:
-            self._reader.rest, self._cut = self._cut.rest, None
+            reader.rest, self._cut = self._cut.rest, None
         if self._cut is None:
             size = self._full_size or self._batch_sampler.batch_size
-            self._reader.fill(size)
-            self._cut = _Cut([self._reader.rest[:size]], self._reader.rest[size:])
+            reader.fill(size)
+            self._cut = _Cut([reader.rest[:size]], reader.rest[size:])
         if len(self._cut.batch[0]) >= (self._full_size or 1):
             keep(given, self._cut.batch.pop)
 
@@ -335,7 +382,7 @@ class _ShardedBatches(_Batches):
         if reader is not None:
             assert isinstance(reader.source, _Sharded), "the sampler's own"
             rest = reader.rest if cut is None or cut.batch else cut.rest
-            reader.source.passed.num_given = reader._num_drawn - len(rest)
+            reader.source.passed.num_given = reader.num_drawn - len(rest)
 
 
 class _Converted:
@@ -345,6 +392,11 @@ class _Converted:
         self._sampled = sampled
         self._taken: list[Any] = []
         self._converted: list[IndexBatch | BadIndicesError] | None = None  # once it is, until it is given
+
+    @property
+    def num_taken(self) -> int:
+        """Batches that the sampler was asked for."""
+        return self._sampled.num_taken
 
     def give(self, given: list[IndexBatch | BadIndicesError]) -> None:
         if self._converted is not None and not self._converted:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import operator
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,13 +19,14 @@ class Sampled:
     Args:
         items: The sampler's iterator.
         sampler: Asked for its length.
+        num_passed: Items that were taken from the iterator before.
     """
 
-    def __init__(self, items: Iterator[Any], sampler: Any) -> None:
+    def __init__(self, items: Iterator[Any], sampler: Any, num_passed: int = 0) -> None:
         self._sampler = sampler
-        self._counter = itertools.count()
+        self._ticks = iter(range(num_passed, sys.maxsize))
         # All of it C code: what was taken is counted.
-        self._items = map(operator.itemgetter(0), zip(items, self._counter, strict=False))
+        self._items = map(operator.itemgetter(0), zip(items, self._ticks, strict=False))
         self._interrupt: str | None = None
 
     def give(self, given: list[Any]) -> None:
@@ -37,6 +38,11 @@ class Sampled:
                 self._interrupt = type(error).__name__
             raise
 
+    @property
+    def num_taken(self) -> int:
+        """Items that were taken from the iterator, whether an interrupt has kept them from being given or not."""
+        return sys.maxsize - operator.length_hint(self._ticks)
+
     def item(self, given: Any) -> Any:
         """What the sampler gave, of what give() appended."""
         return given
@@ -46,7 +52,7 @@ class Sampled:
         interrupt, self._interrupt = self._interrupt, None
         if interrupt is None:
             return
-        num_given = next(self._counter)
+        num_given = self.num_taken
         try:
             length = len(self._sampler)
         except TypeError:

@@ -198,6 +198,15 @@ std::vector<std::vector<std::int64_t>> make_batches(std::size_t count) {
     return batches;
 }
 
+using Packed = std::array<std::uint8_t, Mt19937Stream::kPackedBytes>;
+
+Packed packed(const std::optional<TorchDraws>& draws) {
+    Packed bytes{};
+    CHECK(draws.has_value());
+    if (draws) draws->stream().pack(bytes.data());
+    return bytes;
+}
+
 void check_equals_torch(const Script& script, std::size_t num_threads, unsigned seed) {
     std::atomic<unsigned> worker_seed{seed};
     Engine engine(num_threads, [&]() { return std::make_unique<ScriptedWorker>(script, ++worker_seed); });
@@ -211,6 +220,9 @@ void check_equals_torch(const Script& script, std::size_t num_threads, unsigned 
     Consumer consumer(engine, source, batches);
     for (std::size_t number = 0; number < batches.size(); ++number) {
         std::optional<std::size_t> failed;
+        // Whether or not threads have begun the batch meanwhile.
+        const auto before = packed(expected_draws);
+        CHECK(packed(consumer.lane().draws_untaken()) == before);
         const auto expected = draw_as_torch(script, *source.views[0].plan, batches[number], &expected_draws, &failed);
         const std::shared_ptr<BatchSlot> slot = consumer.next(number);
         CHECK_EQUAL(slot->first_error.has_value(), failed.has_value());
@@ -219,6 +231,7 @@ void check_equals_torch(const Script& script, std::size_t num_threads, unsigned 
             CHECK(choices_of(slot->reports[position].views[0]) == expected[position]);
         }
         if (failed) continue;
+        CHECK(packed(consumer.lane().draws_before(*slot)) == before);
         TorchDraws after = *consumer.lane().draws_after(*slot);
         TorchDraws wanted = expected_draws;
         CHECK_EQUAL(after.below(1U << 27), wanted.below(1U << 27));
@@ -249,6 +262,99 @@ TEST_CASE(draws_of_later_batches_begin_where_a_failed_sample_stopped) {
     for (const std::size_t num_threads : {1U, 2U, 5U}) {
         for (unsigned seed = 20; seed < 24; ++seed) check_equals_torch({fates}, num_threads, seed);
     }
+}
+
+TEST_CASE(an_iteration_that_begins_at_a_later_worker_has_the_same_choices) {
+    constexpr std::size_t kWorkers = 3;
+    Script script{{Fate::kNative, Fate::kFallbackInBody}};
+    Engine engine(0, [&]() { return std::make_unique<ScriptedWorker>(script, 1U); });
+    const auto batches = make_batches(11);
+    std::vector<SampleSource> sources(kWorkers);
+    for (std::size_t worker = 0; worker < kWorkers; ++worker) {
+        sources[worker].views = {random_view()};
+        sources[worker].torch_draws = TorchDraws(Mt19937Stream(worker), {true, true});
+    }
+    auto bytes = std::make_shared<std::vector<std::uint8_t>>(kBatchSize * sources[0].views[0].sample_bytes);
+    std::uint8_t* const images = bytes->data();
+    const auto take = [&](Iteration& iteration) {
+        for (;;) {
+            PendingSample sample;
+            const WaitResult result = iteration.current()->wait(milliseconds(1000), &sample);
+            if (result == WaitResult::kNeedsPython) {
+                static std::uint8_t pixel[3] = {1, 2, 3};
+                const std::int64_t index = sample.slot->sample_indices[sample.position];
+                sample.pixels = {pixel, 3, script.size(index).width, script.size(index).height};
+                sample.pixels_owner = std::make_shared<int>(0);
+                const std::shared_ptr<Lane> lane = sample.lane;
+                lane->complete(std::move(sample));
+                continue;
+            }
+            CHECK(result == WaitResult::kReady);
+            std::shared_ptr<void> memory;
+            return iteration.take_ready(&memory);
+        }
+    };
+    const auto submit = [&](Iteration& iteration, std::size_t first) {
+        for (std::size_t number = first; number < batches.size(); ++number) {
+            iteration.submit({batches[number].data(), batches[number].size()}, {&images, 1}, bytes);
+        }
+    };
+    for (std::size_t stop = 0; stop < batches.size(); ++stop) {
+        const auto whole = engine.open_iteration(sources);
+        submit(*whole, 0);
+        for (std::size_t number = 0; number < stop; ++number) take(*whole);
+        std::vector<SampleSource> rest = sources;
+        const std::vector<TorchDraws> draws = whole->draws_untaken();
+        CHECK_EQUAL(draws.size(), kWorkers);
+        for (std::size_t worker = 0; worker < kWorkers; ++worker) rest[worker].torch_draws = draws[worker];
+        const auto resumed = engine.open_iteration(rest, stop % kWorkers);
+        submit(*resumed, stop);
+        for (std::size_t number = stop; number < batches.size(); ++number) {
+            const auto expected = take(*whole);
+            const auto slot = take(*resumed);
+            for (std::size_t position = 0; position < kBatchSize; ++position) {
+                CHECK(choices_of(slot->reports[position].views[0]) == choices_of(expected->reports[position].views[0]));
+            }
+        }
+    }
+}
+
+TEST_CASE(a_packed_generator_goes_on_where_it_was) {
+    for (const int num_draws : {0, 1, 623, 624, 625, 2000}) {
+        Mt19937Stream stream(5);
+        for (int i = 0; i < num_draws; ++i) static_cast<void>(stream.next_uint32());
+        Packed bytes{};
+        stream.pack(bytes.data());
+        Mt19937Stream again(6);
+        CHECK(again.unpack({bytes.data(), bytes.size()}));
+        for (int i = 0; i < 700; ++i) CHECK_EQUAL(again.next_uint32(), stream.next_uint32());
+    }
+}
+
+TEST_CASE(what_is_no_packed_generator_is_refused_and_changes_nothing) {
+    Packed bytes{};
+    Mt19937Stream stream(5);
+    static_cast<void>(stream.next_uint32());
+    stream.pack(bytes.data());
+    const Packed good = bytes;
+    const std::size_t left = bytes.size() - 8;
+    const std::size_t next = bytes.size() - 4;
+    const auto is_refused = [&] {
+        Mt19937Stream other = stream;
+        if (other.unpack({bytes.data(), bytes.size()})) return false;
+        Packed after{};
+        other.pack(after.data());
+        return after == good;
+    };
+    CHECK(!Mt19937Stream().unpack({bytes.data(), bytes.size() - 1}));
+    bytes[next + 2] = 15;  // about 10^6
+    CHECK(is_refused());
+    bytes = good;
+    bytes[left] ^= 1;  // does not fit to `next`
+    CHECK(is_refused());
+    bytes = good;
+    for (std::size_t i = 0; i < 4; ++i) bytes[left + i] = 0;
+    CHECK(is_refused());
 }
 
 TEST_CASE(samples_that_wait_for_their_turn_are_let_go_of_by_cancel) {

@@ -49,4 +49,24 @@ TorchDraws DrawOrder::draws_after(const BatchSlot& slot) const {
     return draws;
 }
 
+std::optional<TorchDraws> DrawOrder::draws_before(const std::list<std::shared_ptr<BatchSlot>>& batches) const noexcept {
+    if (!is_needed()) return std::nullopt;
+    // Batches draw in order, and those without samples draw nothing: the first that has begun to is the one.
+    for (const std::shared_ptr<BatchSlot>& slot : batches) {
+        if (std::optional<TorchDraws> draws = draws_before(*slot)) return draws;
+    }
+    return draws_;
+}
+
+void DrawOrder::rewind(const std::list<std::shared_ptr<BatchSlot>>& batches) noexcept {
+    if (const std::optional<TorchDraws> draws = draws_before(batches)) draws_ = draws;
+}
+
+std::optional<TorchDraws> DrawOrder::draws_before(const BatchSlot& slot) const noexcept {
+    if (!is_needed() || slot.num_drawn == 0) return std::nullopt;
+    TorchDraws draws = *draws_;
+    draws.stream() = slot.draws_before;
+    return draws;
+}
+
 }  // namespace fastload

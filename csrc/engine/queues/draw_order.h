@@ -46,6 +46,16 @@ class DrawOrder {
     // Where torch's generator is after a batch that was delivered. May throw std::bad_alloc.
     TorchDraws draws_after(const BatchSlot& slot) const;
 
+    // Where it is before the first of `batches` (as above): that of a worker which has made none of them. Nothing where
+    // no draws are in order.
+    std::optional<TorchDraws> draws_before(const std::list<std::shared_ptr<BatchSlot>>& batches) const noexcept;
+
+    // The same for a batch that was delivered; nothing for one without samples.
+    std::optional<TorchDraws> draws_before(const BatchSlot& slot) const noexcept;
+
+    // Those batches are dropped: the samples that have not drawn are theirs as well.
+    void rewind(const std::list<std::shared_ptr<BatchSlot>>& batches) noexcept;
+
   private:
     bool advance(BatchSlot& slot, std::list<PendingSample>* resumed) noexcept;
     void resume(const BatchSlot& slot, std::size_t position, std::list<PendingSample>* resumed) noexcept;

@@ -1,0 +1,149 @@
+"""Whether a saved state fits a loader: looked at before anything of the loader is changed."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from fastload._errors import StateError
+from fastload._native_batches._fingerprint import LENIENT, fingerprint_of
+from fastload._planning._native_plans import NativePlan
+from fastload._process._distributed import rank_and_world_size
+from fastload._resume._saved_state import SavedState
+from fastload.samplers._resting import check_generators, kind_of, sharded_of
+
+
+def check_settings_of(saved: SavedState, rng: str, seed: int | None, index_sampler: Any) -> None:
+    """Raises StateError where a state is of a loader with other random numbers or another kind of sampler."""
+    for name, theirs, ours in (("rng", saved.rng, rng), ("seed", saved.seed, seed)):
+        if theirs != ours:
+            raise StateError(
+                f"fastload.{name}", f"is {theirs!r}, and this loader's is {ours!r}", f"give it {name}={theirs!r}"
+            )
+    kind = kind_of(index_sampler)
+    if saved.sampler.kind != kind:
+        raise StateError(
+            "fastload.sampler.kind",
+            f"is {saved.sampler.kind!r}, and this loader's sampler is {kind!r}",
+            "make the loader with the sampler that it had when the state was saved",
+        )
+    check_generators(index_sampler, saved.sampler)
+    _check_position(saved, index_sampler)
+
+
+def _check_position(saved: SavedState, index_sampler: Any) -> None:
+    try:
+        length = len(index_sampler)
+    except TypeError:
+        return
+    if saved.position > length:
+        field = "_num_yielded" if saved.draws_anew else "fastload.position"
+        raise StateError(field, f"is {saved.position}, and an epoch of this loader has {length} batches")
+
+
+def checked_against(plan: NativePlan, saved: SavedState, loader: Any, *, strict: bool) -> SavedState:
+    """`saved` where it fits what the loader's batches depend on. Raises StateError, or warns of what may differ."""
+    assert saved.fingerprint is not None, "something has begun"
+    ours = fingerprint_of(plan, loader.batch_sampler)
+    for name, value in ours.items():
+        theirs = saved.fingerprint[name]
+        if type(theirs) is type(value) and theirs == value:
+            continue
+        problem = f"{LENIENT.get(name, name)}: the state has {theirs!r}, and this loader has {value!r}"
+        if strict or name not in LENIENT:
+            raise StateError(f"fastload.fingerprint.{name}", problem, _next_step(name))
+        warnings.warn(f"the state does not fit the loader in {problem}; it is loaded with strict=False", stacklevel=4)
+        if name == "batch_size":
+            saved = _with_batch_size(saved, theirs, value, is_elastic=sharded_of(loader.batch_sampler) is not None)
+        if name == "transform":
+            saved = replace(saved, draws=None, draws_anew=True)
+    return _with_draws(plan, saved, loader, strict=strict)
+
+
+def _next_step(name: str) -> str:
+    if name in LENIENT:
+        return "pass strict=False to load it all the same"
+    return "make the loader as it was when the state was saved"
+
+
+def _with_batch_size(saved: SavedState, theirs: Any, ours: Any, *, is_elastic: bool) -> SavedState:
+    """The same samples have been handed out, in batches of another size."""
+    if saved.position == 0:
+        return saved
+    if (
+        is_elastic and type(theirs) is int
+    ):  # the sampler's own state says how many samples were; it needs no whole batch
+        position = saved.position * theirs // ours
+        return replace(saved, position=position, num_yielded=position, draws=None, draws_anew=True)
+    if type(theirs) is not int or type(ours) is not int or ours < 1 or saved.position * theirs % ours:
+        raise StateError(
+            "fastload.fingerprint.batch_size",
+            f"{saved.position} batches of {theirs} were handed out, and they are no whole number of batches of {ours}",
+            "take a batch_size that divides the samples, or begin the epoch anew",
+        )
+    if saved.sampler.kind not in ("fixed", "random"):
+        raise StateError(
+            "fastload.fingerprint.batch_size",
+            f"a sampler that is {saved.sampler.kind!r} goes on with batches of {theirs} only, got {ours}",
+            f"take batch_size={theirs}",
+        )
+    position = saved.position * theirs // ours
+    return replace(saved, position=position, num_yielded=position, draws=None, draws_anew=True)
+
+
+def _with_draws(plan: NativePlan, saved: SavedState, loader: Any, *, strict: bool) -> SavedState:
+    """`saved` with the draws that count: those of another rank, and those of another position, do not."""
+    if not plan.has_ordered_draws or not saved.goes_on or loader.num_workers == 0:
+        return saved
+    rank, size = rank_and_world_size()
+    if saved.draws is not None and saved.world[1] != size and strict:
+        raise StateError(
+            "fastload.world",
+            f"is of {saved.world[1]} ranks, and there are {size}: with rng='torch' random transforms draw other numbers "
+            "then",
+            "pass strict=False to draw anew from here on; states of rng='sample' go on with any number",
+        )
+    if saved.draws is not None and saved.world[0] != rank:
+        _warn_of_new_draws(f"the state is that of rank {saved.world[0]}, and this is rank {rank}")
+        return replace(saved, draws=None, draws_anew=True)
+    if saved.draws_anew:
+        _warn_of_new_draws("its position, batch size or transform is not that of the draws that were saved")
+    elif saved.draws is None and saved.num_workers == loader.num_workers:
+        raise StateError("fastload.draws", "is missing, and random transforms draw in order with rng='torch'")
+    return saved
+
+
+def _warn_of_new_draws(why: str) -> None:
+    warnings.warn(
+        f"the order goes on where it was, and random transforms draw anew: {why}. With rng='sample' draws depend on "
+        "the sample alone",
+        stacklevel=5,
+    )
+
+
+def check_num_workers(plan: NativePlan, saved: SavedState, num_workers: int) -> None:
+    """Raises StateError where draws go on that depend on the number of workers, and that is another one."""
+    if plan.has_ordered_draws and saved.goes_on and not saved.draws_anew and saved.num_workers != num_workers:
+        raise StateError(
+            "fastload.num_workers",
+            f"is {saved.num_workers}, and this loader has {num_workers}: with rng='torch' random transforms draw other "
+            "numbers then",
+            f"take num_workers={saved.num_workers}; states of rng='sample' go on with any number",
+        )
+
+
+def copied(state: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy of a state's own dicts and lists; what else is in it is the same objects. Raises StateError: it contains
+    itself."""
+    try:
+        return {name: _copied(value) for name, value in state.items()}
+    except RecursionError:
+        raise StateError("state", "is nested too deeply, or contains itself") from None
+
+
+def _copied(value: Any) -> Any:
+    if type(value) is dict:
+        return {name: _copied(inner) for name, inner in value.items()}
+    return [_copied(inner) for inner in value] if type(value) is list else value

@@ -1,0 +1,67 @@
+"""What a native loader's batches depend on, in a few lines: a state is loaded only where that is the same."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from fastload._planning._native_plans import NativePlan
+from fastload.samplers._resting import describe_sampler, sharded_of
+from fastload.sources._lowering import LoweredSource
+from fastload.transforms._lowering import LoweredTransform
+
+_NUM_PATHS = 64
+_MAX_TEXT = 300
+
+# Fields that strict=False lets differ, with what they are.
+LENIENT: Mapping[str, str] = {
+    "paths": "names and labels of files",
+    "batch_size": "samples of a batch",
+    "transform": "native steps of the transform",
+}
+
+
+def fingerprint_of(plan: NativePlan, batch_sampler: Any) -> dict[str, Any]:
+    """Takes the same time for any number of samples.
+
+    Returns:
+        "samples": their number; "paths": a digest of 64 (path, label) pairs that lie evenly among them; "batch_size",
+        of all ranks of a ShardedSampler, None where the batch sampler has none; "drop_last"; "sampler": its kind and
+        settings; "transform": the native steps with their numbers, of which long ones are cut and end in a digest.
+    """
+    size, sharded = getattr(batch_sampler, "batch_size", None), sharded_of(batch_sampler)
+    return {
+        "samples": len(plan.source),
+        "paths": _digest_of_paths(plan.source),
+        "batch_size": size * (1 if sharded is None else sharded.num_replicas) if type(size) is int else None,
+        "drop_last": getattr(batch_sampler, "drop_last", False) is True,
+        "sampler": describe_sampler(batch_sampler),
+        "transform": _text_of(plan.lowered),
+    }
+
+
+def _digest_of_paths(source: LoweredSource) -> str:
+    count = min(_NUM_PATHS, len(source))
+    indices = np.arange(count, dtype=np.int64) * len(source) // max(1, count)
+    files = source.files(indices)
+    digest = hashlib.sha256()
+    for file, label in zip(files.tolist(), source.table.labels_of(files).tolist(), strict=True):
+        path = source.table.path_bytes(file)
+        digest.update(b"%d %d " % (len(path), label) + path)
+    return digest.hexdigest()[:32]
+
+
+def _text_of(lowered: LoweredTransform) -> str:
+    text = "; ".join(map(_text_of_view, lowered.views or (lowered,)))
+    if len(text) <= _MAX_TEXT:
+        return text
+    return f"{text[:_MAX_TEXT]}... ({hashlib.sha256(text.encode()).hexdigest()[:32]})"
+
+
+def _text_of_view(view: LoweredTransform) -> str:
+    steps = ", ".join(f"{position}: {step!r}" for position, step in view.steps)
+    table = "uint8" if view.form.table is None else hashlib.sha256(view.form.table).hexdigest()[:16]
+    return f"{steps} -> {str(view.form.dtype).removeprefix('torch.')}, table {table}"

@@ -1,0 +1,252 @@
+"""What state_dict() gives, and load_state_dict() takes.
+
+Note [layout of a state]
+The keys at the top are those of torchdata's StatefulDataLoader, with its meaning, because frameworks read and write
+them; what fastload needs is in one more, "fastload". All of it is dict, list, str, int, float, bool and None, but for
+what a sampler's own state_dict() gave, which is put in as it is. A state is of one of three moments:
+
+| moment | position | what comes next |
+|---|---|---|
+| nothing was asked for yet | 0 | an epoch that draws its seeds, as always |
+| in an epoch | batches handed out in it | the rest of it, which draws nothing from the program's generators |
+| an epoch is over | 0, of the next one | as the first; but persistent workers go on, with what they draw from |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal, cast
+
+import torch
+
+from fastload import _native
+from fastload._errors import StateError
+from fastload._resume._fields import Fields, decoded, encoded
+from fastload._resume._generators import torch_state, torch_text
+from fastload._resume._saved_sampler import SavedSampler
+
+VERSION = 1
+# Of torch's generator as the engine packs it: 624 words and two counters.
+DRAWS_BYTES = 2504
+_MAX_WORKERS = 4096
+
+Moment = Literal["not begun", "in an epoch", "between epochs"]
+_MOMENTS: tuple[Moment, ...] = ("not begun", "in an epoch", "between epochs")
+
+
+@dataclass(frozen=True)
+class SavedState:
+    """A state: Note [layout of a state].
+
+    Attributes:
+        moment: See the note.
+        rng: "torch" or "sample", as of the loader.
+        seed: The loader's.
+        epoch: Of the iteration that goes on, or that comes next.
+        position: Batches of it that were handed out.
+        num_yielded: The same, but between epochs those of the epoch that is over.
+        num_workers: The loader's.
+        sampler: Where that stands.
+        world: Rank and number of ranks.
+        generator: State of the loader's generator, where it has one whose state the sampler's does not tell.
+        base_seed: Of the workers, where they go on.
+        resets: How often persistent workers have begun another epoch, where they go on.
+        draws: What each worker draws from next, packed; without workers what the next batch does, where it has drawn
+            from the program's generator and was not handed out; None where nothing is drawn in order.
+        fingerprint: Of data set, sampler and transform; None where nothing has begun.
+        draws_anew: Whether the position is not that of the draws, so that workers draw as at the beginning of an epoch.
+    """
+
+    moment: Moment
+    rng: str
+    seed: int | None
+    epoch: int
+    position: int
+    num_yielded: int
+    num_workers: int
+    sampler: SavedSampler
+    world: tuple[int, int]
+    generator: torch.Tensor | None = None
+    base_seed: int | None = None
+    resets: int = 0
+    draws: tuple[bytes, ...] | None = None
+    fingerprint: Mapping[str, Any] | None = None
+    draws_anew: bool = False
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether workers that have begun go on: in an epoch, or with the next one where they are persistent."""
+        return self.base_seed is not None
+
+    def as_dict(self) -> dict[str, Any]:
+        """A new dict for each call."""
+        ours: dict[str, Any] = {
+            "version": VERSION,
+            "way": "native" if self.fingerprint is not None else None,
+            "moment": self.moment,
+            "rng": self.rng,
+            "seed": self.seed,
+            "epoch": self.epoch,
+            "position": self.position,
+            "base_seed": self.base_seed,
+            "resets": self.resets,
+            "num_workers": self.num_workers,
+            "sampler": self.sampler.as_dict(),
+            "world": list(self.world),
+            "fingerprint": None if self.fingerprint is None else dict(self.fingerprint),
+        }
+        if self.draws is not None:
+            ours["draws"] = list(map(encoded, self.draws))
+        if self.generator is not None:
+            ours["generator"] = torch_text(self.generator)
+        return {**self._torchdatas(), "fastload": ours}
+
+    def _torchdatas(self) -> dict[str, Any]:
+        yielded = self.num_yielded
+        sampled = {
+            "_index_sampler_state": None,
+            "_sampler_iter_state": None,
+            "_sampler_iter_yielded": yielded,
+            "_IterableDataset_len_called": None,
+            "_shared_seed": None,
+        }
+        top: dict[str, Any] = {
+            **sampled,
+            "_num_yielded": yielded,
+            "fetcher_state": None,
+            "dataset_state": None,
+            "_iterator_finished": self.moment == "between epochs",
+        }
+        if self.num_workers > 0:
+            workers = range(self.num_workers)
+            top["_snapshot"] = {
+                "_snapshot_step": yielded,
+                "_last_yielded_worker_id": (yielded - 1) % self.num_workers,
+                "_main_snapshot": {"_num_workers": self.num_workers, "_base_seed": self.base_seed, **sampled},
+                "_worker_snapshots": {
+                    f"worker_{worker}": {"dataset_state": None, "fetcher_state": None} for worker in workers
+                },
+            }
+            top["_steps_since_snapshot"] = 0
+        return top
+
+    @classmethod
+    def parse(cls, state: Any) -> SavedState:
+        """What as_dict() gave. Raises StateError, which names the field: it is none."""
+        top = Fields(state)
+        if "fastload" not in top:
+            raise top.error(
+                "fastload",
+                "is missing: the state is none of fastload.DataLoader's",
+                "a state of torchdata's StatefulDataLoader or of a framework does not say what fastload draws next",
+            )
+        ours = top.dict("fastload")
+        if ours.any("version") != VERSION or type(ours.any("version")) is not int:
+            raise ours.error(
+                "version", f"must be {VERSION}, got {ours.shown('version')}", "load it with the fastload that saved it"
+            )
+        saved = _parse_ours(ours)
+        return _with_changes(saved, top)
+
+
+def _parse_ours(ours: Fields) -> SavedState:
+    moment = cast(Moment, ours.choice("moment", _MOMENTS))
+    num_workers = ours.whole("num_workers", _MAX_WORKERS + 1)
+    way = ours.choice("way", (None, "native"))
+    saved = SavedState(
+        moment,
+        ours.choice("rng", ("torch", "sample")),
+        ours.whole_or_none("seed"),
+        ours.whole("epoch", 2**63),
+        ours.whole("position", 2**63),
+        ours.whole("position", 2**63),
+        num_workers,
+        SavedSampler.parse(ours.dict("sampler")),
+        _world_of(ours),
+        torch_state(ours.path_of("generator"), ours.any("generator")) if "generator" in ours else None,
+        ours.whole_or_none("base_seed", 2**63),
+        ours.whole("resets", 2**63),
+        _draws_of(ours, num_workers) if "draws" in ours else None,
+        None if way is None else _fingerprint_of(ours.dict("fingerprint")),
+    )
+    if way is None and ours.any("fingerprint") is not None:
+        raise ours.error("fingerprint", "must be None where nothing has begun, as way says")
+    if (saved.moment == "not begun") != (way is None):
+        raise ours.error("way", f"must be {'None' if way else repr('native')} for a state that is {moment!r}")
+    if saved.moment != "in an epoch" and saved.position != 0:
+        raise ours.error("position", f"must be 0 for a state that is {moment!r}, got {saved.position}")
+    if saved.goes_on not in {"not begun": (False,), "in an epoch": (True,), "between epochs": (False, True)}[moment]:
+        raise ours.error("base_seed", f"does not fit to a state that is {moment!r}, got {saved.base_seed}")
+    if saved.draws is not None and not saved.goes_on:
+        raise ours.error("draws", "are of workers that go on, and there are none: base_seed is None")
+    return saved
+
+
+def _with_changes(saved: SavedState, top: Fields) -> SavedState:
+    """`saved` with what somebody has changed in the keys at the top, which is what counts."""
+    num_yielded, is_finished = top.whole("_num_yielded", 2**63), top.flag("_iterator_finished")
+    if top.whole("_sampler_iter_yielded", 2**63) != num_yielded:
+        raise top.error(
+            "_sampler_iter_yielded", f"must be as _num_yielded, which is {num_yielded}: batches are of one sampler"
+        )
+    saved = replace(saved, num_yielded=num_yielded)
+    if saved.moment != "in an epoch":
+        return saved
+    if is_finished:
+        return replace(
+            saved,
+            moment="between epochs",
+            epoch=saved.epoch + 1,
+            position=0,
+            base_seed=None,
+            resets=0,
+            draws=None,
+            sampler=SavedSampler(saved.sampler.kind, saved.sampler.epoch, generators=saved.sampler.generators),
+        )
+    if num_yielded == saved.position:
+        return saved
+    if saved.sampler.kind == "stateful":
+        raise top.error("_num_yielded", f"is {num_yielded}, and the sampler's state is of position {saved.position}")
+    return replace(saved, position=num_yielded, draws=None, draws_anew=True)
+
+
+def _world_of(ours: Fields) -> tuple[int, int]:
+    world = ours.any("world")
+    if type(world) is not list or len(world) != 2 or any(type(value) is not int for value in world):
+        raise ours.error("world", "must be a list of two ints: rank and number of ranks")
+    rank, size = world
+    if not 0 <= rank < size < 2**31:
+        raise ours.error("world", f"must be a rank below the number of ranks, got {rank} of {size}")
+    return rank, size
+
+
+def _draws_of(ours: Fields, num_workers: int) -> tuple[bytes, ...]:
+    texts = ours.texts("draws")
+    if len(texts) != max(1, num_workers):
+        raise ours.error(
+            "draws", f"must be {max(1, num_workers)} texts with num_workers={num_workers}, got {len(texts)}"
+        )
+    return tuple(_packed_draws(f"{ours.path_of('draws')}[{worker}]", text) for worker, text in enumerate(texts))
+
+
+def _packed_draws(path: str, text: str) -> bytes:
+    packed = decoded(path, text, DRAWS_BYTES)
+    try:
+        _native.TorchDraws(0, _native.UniformRule(is_fused=False, excludes_to=False)).unpack(packed)
+    except ValueError as error:
+        raise StateError(path, f"is no state of a generator: {error}") from None
+    return packed
+
+
+_FINGERPRINT = ("samples", "paths", "batch_size", "drop_last", "sampler", "transform")
+
+
+def _fingerprint_of(fields: Fields) -> dict[str, Any]:
+    found: dict[str, Any] = {name: fields.any(name) for name in _FINGERPRINT}
+    fields.whole("samples", 2**63)
+    fields.whole_or_none("batch_size", 2**63)
+    fields.flag("drop_last")
+    for name in ("paths", "sampler", "transform"):
+        fields.text(name)
+    return found

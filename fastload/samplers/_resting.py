@@ -1,0 +1,138 @@
+"""What is known of a sampler between two epochs, and set again: its kind, epoch, generators and own state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils.data import BatchSampler, DistributedSampler
+
+from fastload._errors import StateError
+from fastload._process._interrupts import is_interrupt
+from fastload._resume._saved_sampler import Kind, SavedSampler
+from fastload.samplers._lowering import draws_order
+from fastload.samplers._sharded_sampler import ShardedSampler
+
+# Of these an iterator gives the same items each time, and draws nothing.
+_SEQUENCES = (list, tuple, range, np.ndarray, torch.Tensor)
+
+
+def kind_of(batch_sampler: Any) -> Kind:
+    """How the batches of an epoch are found again."""
+    if _stateful_of(batch_sampler) is not None:
+        return "stateful"
+    is_random = draws_order(batch_sampler)
+    if is_random is not None:
+        return "random" if is_random else "fixed"
+    inner = batch_sampler.sampler if type(batch_sampler) is BatchSampler else batch_sampler
+    if type(inner) in _SEQUENCES:
+        return "fixed"
+    return "distributed" if type(inner) is DistributedSampler else "asked again"
+
+
+def sharded_of(batch_sampler: Any) -> ShardedSampler | None:
+    """The sampler whose state any number of ranks with any batch size goes on from; None: it is another one."""
+    sampler = getattr(batch_sampler, "sampler", None)
+    return sampler if type(batch_sampler) is BatchSampler and isinstance(sampler, ShardedSampler) else None
+
+
+def describe_sampler(batch_sampler: Any) -> str:
+    """Kind and settings that decide the order, but for the rank; those of torch's own samplers."""
+    if type(batch_sampler) is not BatchSampler:
+        return type(batch_sampler).__qualname__
+    sampler: Any = batch_sampler.sampler
+    names = {
+        "RandomSampler": ("replacement", "num_samples"),
+        "DistributedSampler": ("num_replicas", "shuffle", "seed", "drop_last"),
+    }.get(type(sampler).__name__, ())
+    settings = [f"{name}={getattr(sampler, name, None)!r}" for name in names]
+    return f"{type(sampler).__qualname__}({', '.join(settings)})"
+
+
+def _parts_of(batch_sampler: Any) -> tuple[tuple[str, Any], ...]:
+    """The batch sampler and what it samples from, with their names."""
+    sampler = getattr(batch_sampler, "sampler", None)
+    own = ("batch_sampler", batch_sampler)
+    return (own,) if sampler is None else (own, ("sampler", sampler))
+
+
+def epoch_holder(batch_sampler: Any) -> Any:
+    """What of it has an epoch that set_epoch() sets; None: nothing."""
+    for _, part in _parts_of(batch_sampler):
+        if hasattr(part, "set_epoch") and type(getattr(part, "epoch", None)) is int and part.epoch >= 0:
+            return part
+    return None
+
+
+def _generators(batch_sampler: Any) -> dict[str, torch.Generator]:
+    """torch's generators on the CPU that it holds, by name."""
+    return {
+        f"{part_name}.{name}": value
+        for part_name, part in _parts_of(batch_sampler)
+        for name, value in getattr(part, "__dict__", {}).items()
+        if isinstance(value, torch.Generator) and value.device.type == "cpu"
+    }
+
+
+def generators_of(batch_sampler: Any) -> dict[str, torch.Tensor]:
+    """States of torch's generators that it holds, by name."""
+    return {name: generator.get_state() for name, generator in _generators(batch_sampler).items()}
+
+
+def check_generators(batch_sampler: Any, saved: SavedSampler) -> None:
+    """Raises StateError where a state has a generator that the sampler does not hold."""
+    for name in saved.generators.keys() - _generators(batch_sampler).keys():
+        raise StateError(
+            f"fastload.sampler.generators.{name}",
+            "is a generator that the sampler does not hold",
+            "make the sampler as it was when the state was saved, with a torch.Generator",
+        )
+
+
+def set_generators(batch_sampler: Any, states: Mapping[str, torch.Tensor]) -> None:
+    generators = _generators(batch_sampler)
+    for name, state in states.items():
+        generators[name].set_state(state)
+
+
+def holds_generator(batch_sampler: Any, generator: torch.Generator) -> bool:
+    return any(held is generator for held in _generators(batch_sampler).values())
+
+
+def _stateful_of(batch_sampler: Any) -> Any:
+    """The part of it that has state_dict() and load_state_dict(); None: no part."""
+    parts = _parts_of(batch_sampler)
+    for _, part in parts if type(batch_sampler) is BatchSampler else parts[:1]:
+        if hasattr(part, "state_dict") and hasattr(part, "load_state_dict"):
+            return part
+    return None
+
+
+def own_state(batch_sampler: Any) -> Any:
+    """What a stateful sampler says of itself."""
+    return _stateful_of(batch_sampler).state_dict()
+
+
+def load_own_state(batch_sampler: Any, state: Any) -> None:
+    """Lets a stateful sampler load its state. Raises StateError where it raises."""
+    sampler = _stateful_of(batch_sampler)
+    try:
+        sampler.load_state_dict(state)
+    except Exception as error:
+        if is_interrupt(error):
+            raise
+        raise StateError(
+            "fastload.sampler.state", f"{type(sampler).__qualname__}.load_state_dict() has raised {error!r}"
+        ) from error
+
+
+def sampler_at_rest(batch_sampler: Any, own_end: tuple[Any, ...] = ()) -> SavedSampler:
+    """How the next epoch is found, of which nothing was asked for; `own_end` is the sampler's own state, if known."""
+    kind = kind_of(batch_sampler)
+    sampler = epoch_holder(batch_sampler)
+    epoch = None if sampler is None else sampler.epoch
+    if kind == "stateful":
+        return SavedSampler(kind, epoch, state=own_end[0] if own_end else own_state(batch_sampler))
+    return SavedSampler(kind, epoch, generators=generators_of(batch_sampler))

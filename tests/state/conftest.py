@@ -1,0 +1,34 @@
+"""Folders that the tests of states share."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+import resumed_runs
+from image_folders import make_clean_folder, make_mixed_folder
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """NUM_IMAGES clean JPEGs in three classes."""
+    return make_clean_folder(tmp_path_factory.mktemp("clean"), resumed_runs.NUM_IMAGES)
+
+
+@pytest.fixture(scope="session")
+def mixed_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Clean JPEGs and files of every other kind, which Pillow decodes."""
+    return make_mixed_folder(tmp_path_factory.mktemp("mixed"))
+
+
+@pytest.fixture
+def faulty_folder(folder: Path, tmp_path: Path) -> Path:
+    """The same with files that fail: no image, cut short, empty."""
+    root = tmp_path / "faulty"
+    shutil.copytree(folder, root)
+    paths = sorted(root.rglob("*.JPEG"))
+    paths[4].write_bytes(b"not an image")
+    paths[10].write_bytes(paths[10].read_bytes()[:-300])
+    paths[16].write_bytes(b"")
+    return root

@@ -1,0 +1,46 @@
+"""A state that is saved behind an exception of a signal's handler is exact, wherever in next() that was raised."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from children import RunChild
+
+CASES = [
+    "num_workers=0, transform='evaluation'",
+    "num_workers=0, sampler='stateful'",
+    "num_workers=2",
+    "num_workers=2, sampler='stateful'",
+    "num_workers=1, sampler='draws when asked'",
+    "num_workers=1, sampler='distributed', rng='sample'",
+]
+
+
+def run(run_child: RunChild, folder: Path, call: str) -> str:
+    tests = str(Path(__file__).parent)
+    code = f"import sys; sys.path.insert(0, {tests!r})\n"
+    code += "import warnings; warnings.simplefilter('ignore')\n"
+    code += f"import repository_path, torchvision_shim, signal\nfrom interrupted_runs import *\nprint({call})"
+    output: str = run_child(code, timeout=300, warm=True, env={"FASTLOAD_TEST_FOLDER": str(folder)}).stdout
+    return output
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_an_interrupt_in_front_of_a_line_of_next_leaves_an_exact_state(
+    folder: Path, run_child: RunChild, case: str
+) -> None:
+    assert int(run(run_child, folder, f"save_where_interrupted(Case({case}), stride=11)")) > 30
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES)
+def test_an_interrupt_in_front_of_any_line_of_next_leaves_an_exact_state(
+    folder: Path, run_child: RunChild, case: str
+) -> None:
+    assert int(run(run_child, folder, f"save_where_interrupted(Case({case}), stride=1)")) > 30
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGUSR1"])
+def test_a_handler_that_raises_leaves_an_exact_state(folder: Path, run_child: RunChild, name: str) -> None:
+    run(run_child, folder, f"save_in_handlers_exception(Case(num_workers=2), signal.{name})")

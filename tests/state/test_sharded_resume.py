@@ -1,0 +1,99 @@
+"""A state of a loader whose samples a ShardedSampler deals out: another number of ranks goes on from it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import recipes
+import torch
+from resumed_runs import NUM_IMAGES
+from torchvision.datasets import ImageFolder
+
+import fastload
+
+
+class _Numbered(ImageFolder):
+    """The label is the sample's index."""
+
+    def __init__(self, root: str, transform: Any) -> None:
+        super().__init__(root, transform)
+        self.samples = [(path, number) for number, (path, _) in enumerate(self.samples)]
+        self.targets = [number for _, number in self.samples]
+
+
+def _loaders(folder: Path, num_ranks: int, batch_size: int, num_workers: int, **arguments: Any) -> list[Any]:
+    """One of each rank. With counted draws a sample is the same on every rank."""
+    return [
+        fastload.DataLoader(
+            _Numbered(str(folder), recipes.training(32)),
+            batch_size,
+            sampler=fastload.ShardedSampler(NUM_IMAGES, num_replicas=num_ranks, rank=rank, seed=2, **arguments),
+            num_workers=num_workers,
+            rng="sample",
+            seed=4,
+        )
+        for rank in range(num_ranks)
+    ]
+
+
+def _rest(iterators: list[Any]) -> list[tuple[int, bytes]]:
+    """(index, bytes) of what the ranks give, in the order of the epoch: one sample of each rank in turn."""
+    by_rank = [
+        [
+            (int(label), image.numpy().tobytes())
+            for images, labels in iterator
+            for image, label in zip(images, labels, strict=True)
+        ]
+        for iterator in iterators
+    ]
+    return [sample for round_ in zip(*by_rank, strict=True) for sample in round_]
+
+
+@pytest.mark.parametrize(("num_ranks", "batch_size"), [(4, 2), (2, 4), (1, 8), (8, 1), (3, 2)])
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_other_ranks_go_on_with_the_samples_that_are_left(
+    num_ranks: int, batch_size: int, num_workers: int, folder: Path
+) -> None:
+    loaders = _loaders(folder, 4, 2, num_workers)
+    before = [iter(loader) for loader in loaders]
+    for iterator in before:
+        next(iterator)
+    states = [loader.state_dict() for loader in loaders]
+    assert all(state["fastload"]["sampler"]["state"]["position"] == 8 for state in states)
+    expected = _rest(before)
+
+    after = _loaders(folder, num_ranks, batch_size, num_workers)
+    is_same_batch = num_ranks * batch_size == 8
+    for loader in after:
+        if not is_same_batch:
+            with pytest.raises(fastload.StateError, match=r"batch_size: .*has 8, .* has 6"):
+                loader.load_state_dict(states[0])
+            with pytest.warns(UserWarning, match="batch"):
+                loader.load_state_dict(states[0], strict=False)
+        else:
+            loader.load_state_dict(states[0])
+    found = _rest([iter(loader) for loader in after])
+    left = NUM_IMAGES - 8
+    assert found[:left] == expected[:left]
+    assert len({index for index, _ in found[:left]}) == left
+
+
+def test_with_weights_the_draws_go_on(folder: Path) -> None:
+    weights = torch.arange(1.0, NUM_IMAGES + 1)
+    (loader,) = _loaders(folder, 1, 4, 2, weights=weights)
+    iterator = iter(loader)
+    next(iterator)
+    state = loader.state_dict()
+    (again,) = _loaders(folder, 1, 4, 2, weights=weights)
+    again.load_state_dict(state)
+    assert _rest([iter(again)]) == _rest([iterator])
+
+
+def test_a_loader_of_steps_has_no_state(folder: Path) -> None:
+    loader = fastload.DataLoader(_Numbered(str(folder), recipes.training(32)), 4, steps=3)
+    assert "in an epoch state_dict() raises StateError: with steps=" in loader.explain()
+    for call in (loader.state_dict, lambda: loader.load_state_dict({})):
+        with pytest.raises(fastload.StateError, match="Leave out steps"):
+            call()
