@@ -71,25 +71,38 @@ class ProgramStates:
             np.random.set_state(self.numpy)
 
     def as_dict(self) -> dict[str, Any]:
-        _, placed, gauss = self.python
-        state: dict[str, Any] = {"torch": torch_text(self.torch)}
-        state |= {"random": encoded(np.array(placed, "<u4").tobytes()), "random_gauss": gauss}
-        if self.numpy is not None:
-            _, words, position, has_gauss, cached = self.numpy
-            state["numpy"] = encoded(np.append(words, np.uint32(position)).astype("<u4").tobytes())
-            state["numpy_gauss"] = float(cached) if has_gauss else None
-        return state
+        state = {"torch": torch_text(self.torch), **python_dict(self.python)}
+        return state if self.numpy is None else {**state, **numpy_dict(self.numpy)}
 
     @classmethod
     def parse(cls, fields: Fields) -> ProgramStates:
         """What as_dict() gave. Raises StateError."""
-        python = _placed_words(fields, "random").tolist()
-        numpy = None
-        if "numpy" in fields:
-            words, gauss = _placed_words(fields, "numpy"), fields.number_or_none("numpy_gauss")
-            numpy = ("MT19937", words[:-1], int(words[-1]), int(gauss is not None), gauss or 0.0)
-        gauss = fields.number_or_none("random_gauss")
-        return cls(torch_state(fields.path_of("torch"), fields.any("torch")), (3, tuple(python), gauss), numpy)
+        torchs = torch_state(fields.path_of("torch"), fields.any("torch"))
+        return cls(torchs, python_state(fields), numpy_state(fields) if "numpy" in fields else None)
+
+
+def python_dict(state: tuple[Any, ...]) -> dict[str, Any]:
+    """What random.getstate() gives, as a dict."""
+    _, placed, gauss = state
+    return {"random": encoded(np.array(placed, "<u4").tobytes()), "random_gauss": gauss}
+
+
+def python_state(fields: Fields) -> tuple[Any, ...]:
+    """What python_dict() was given. Raises StateError."""
+    return 3, tuple(_placed_words(fields, "random").tolist()), fields.number_or_none("random_gauss")
+
+
+def numpy_dict(state: tuple[Any, ...]) -> dict[str, Any]:
+    """What numpy.random.get_state() gives of NumPy's own generator, as a dict."""
+    _, words, position, has_gauss, cached = state
+    text = encoded(np.append(words, np.uint32(position)).astype("<u4").tobytes())
+    return {"numpy": text, "numpy_gauss": float(cached) if has_gauss else None}
+
+
+def numpy_state(fields: Fields) -> tuple[Any, ...]:
+    """What numpy_dict() was given. Raises StateError."""
+    words, gauss = _placed_words(fields, "numpy"), fields.number_or_none("numpy_gauss")
+    return "MT19937", words[:-1], int(words[-1]), int(gauss is not None), gauss or 0.0
 
 
 def _placed_words(fields: Fields, name: str) -> NDArray[np.uint32]:

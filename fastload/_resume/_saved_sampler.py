@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
-import torch
-
 from fastload._resume._fields import Fields
-from fastload._resume._generators import ProgramStates, torch_state, torch_text
+from fastload._resume._generators import ProgramStates
+from fastload._resume._held import as_saved, parsed
 
 # How the rest of an epoch is found again: its indices are known by their position ("fixed"), by what torch's
 # RandomSampler was seeded with or drew from ("random"), by a DistributedSampler's epoch, by the sampler's own
@@ -26,8 +25,8 @@ class SavedSampler:
         kind: How the rest of the epoch is found.
         epoch: What set_epoch() has told the sampler; None where it has none.
         seed: That a RandomSampler has drawn for the epoch; None where it has drawn none.
-        generators: States of the torch generators that the sampler holds, by name: as they were when the epoch's order
-            was drawn, or between two epochs as they are.
+        generators: States of the generators that the sampler holds, by name: as they were when the epoch's order was
+            drawn, or between two epochs as they are.
         program: The program's generators as they were when the sampler was asked for the epoch, where it may draw from
             them.
         num_asked: Batches that the sampler was asked for, those in flight too.
@@ -37,7 +36,7 @@ class SavedSampler:
     kind: Kind
     epoch: int | None = None
     seed: int | None = None
-    generators: Mapping[str, torch.Tensor] = field(default_factory=dict)
+    generators: Mapping[str, Any] = field(default_factory=dict)
     program: ProgramStates | None = None
     num_asked: int = 0
     state: Any = None
@@ -49,7 +48,7 @@ class SavedSampler:
         if self.seed is not None:
             saved["seed"] = self.seed
         if self.generators:
-            saved["generators"] = {name: torch_text(state) for name, state in self.generators.items()}
+            saved["generators"] = {name: as_saved(state) for name, state in self.generators.items()}
         if self.program is not None:
             saved |= {"program": self.program.as_dict(), "asked": self.num_asked}
         if self.kind == "stateful":
@@ -63,7 +62,7 @@ class SavedSampler:
         generators = {}
         if "generators" in fields:
             texts = fields.dict("generators")
-            generators = {name: torch_state(texts.path_of(name), texts.any(name)) for name in texts.names()}
+            generators = {name: parsed(texts, name) for name in texts.names()}
         program = ProgramStates.parse(fields.dict("program")) if "program" in fields else None
         return cls(
             kind,

@@ -16,8 +16,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-import torch
-
 from fastload._process._interrupts import keep
 from fastload._resume._generators import ProgramReplay, ProgramStates
 from fastload._resume._saved_sampler import SavedSampler
@@ -71,7 +69,7 @@ class EpochOrder:
         self._replay = None if saved is None else ProgramReplay(saved.program)
         self._is_prepared = False
         self._program: ProgramStates | None = None
-        self._generators: dict[str, torch.Tensor] = {}
+        self._generators: dict[str, Any] = {}
         self._epoch: int | None = None  # once the sampler was asked for a batch
         self._has_drawn = False
         self._is_empty = True  # nothing was given

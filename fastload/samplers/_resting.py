@@ -11,6 +11,7 @@ from torch.utils.data import BatchSampler, DistributedSampler
 
 from fastload._errors import StateError
 from fastload._process._interrupts import is_interrupt
+from fastload._resume._held import fits, is_held, set_state, state_of
 from fastload._resume._saved_sampler import Kind, SavedSampler
 from fastload.samplers._lowering import draws_order
 from fastload.samplers._sharded_sampler import ShardedSampler
@@ -66,35 +67,37 @@ def epoch_holder(batch_sampler: Any) -> Any:
     return None
 
 
-def _generators(batch_sampler: Any) -> dict[str, torch.Generator]:
-    """torch's generators on the CPU that it holds, by name."""
+def _generators(batch_sampler: Any) -> dict[str, Any]:
+    """The generators that it holds, by name."""
     return {
         f"{part_name}.{name}": value
         for part_name, part in _parts_of(batch_sampler)
         for name, value in getattr(part, "__dict__", {}).items()
-        if isinstance(value, torch.Generator) and value.device.type == "cpu"
+        if is_held(value)
     }
 
 
-def generators_of(batch_sampler: Any) -> dict[str, torch.Tensor]:
-    """States of torch's generators that it holds, by name."""
-    return {name: generator.get_state() for name, generator in _generators(batch_sampler).items()}
+def generators_of(batch_sampler: Any) -> dict[str, Any]:
+    """States of the generators that it holds, by name."""
+    return {name: state_of(generator) for name, generator in _generators(batch_sampler).items()}
 
 
 def check_generators(batch_sampler: Any, saved: SavedSampler) -> None:
     """Raises StateError where a state has a generator that the sampler does not hold."""
-    for name in saved.generators.keys() - _generators(batch_sampler).keys():
-        raise StateError(
-            f"fastload.sampler.generators.{name}",
-            "is a generator that the sampler does not hold",
-            "make the sampler as it was when the state was saved, with a torch.Generator",
-        )
+    held = _generators(batch_sampler)
+    for name, state in saved.generators.items():
+        if name not in held or not fits(held[name], state):
+            raise StateError(
+                f"fastload.sampler.generators.{name}",
+                "is the state of a generator that the sampler does not hold",
+                "make the sampler as it was when the state was saved, with a generator of the same kind",
+            )
 
 
-def set_generators(batch_sampler: Any, states: Mapping[str, torch.Tensor]) -> None:
+def set_generators(batch_sampler: Any, states: Mapping[str, Any]) -> None:
     generators = _generators(batch_sampler)
     for name, state in states.items():
-        generators[name].set_state(state)
+        set_state(generators[name], state)
 
 
 def holds_generator(batch_sampler: Any, generator: torch.Generator) -> bool:

@@ -53,7 +53,27 @@ class OwnBatches(Sampler[list[int]]):
             yield order[begin + 2 : begin + 6]
 
 
-class Stateful(Sampler[int]):
+class HoldsGenerators(Sampler[int]):
+    """Draws from generators of its own: some when it is asked, others for each index."""
+
+    def __init__(self, length: int) -> None:
+        self.length = length
+        self.numpy, self.legacy = np.random.default_rng(1), np.random.RandomState(2)
+        self.python, self.torch = random.Random(3), seeded(4)
+
+    def __len__(self) -> int:
+        return self.length
+
+    def __iter__(self) -> Iterator[int]:
+        order = self.numpy.permutation(self.length).tolist()
+        return (self._one_of(index) for index in order)
+
+    def _one_of(self, index: int) -> int:
+        others = (int(self.legacy.randint(self.length)), int(torch.randint(self.length, (), generator=self.torch)))
+        return self.python.choice((index, int(self.numpy.integers(self.length)), *others))
+
+
+class StatefulCounter(Sampler[int]):
     """Counts on over its epochs; what it gives next depends on nothing else."""
 
     def __init__(self, length: int) -> None:
@@ -62,23 +82,11 @@ class Stateful(Sampler[int]):
     def __len__(self) -> int:
         return self.length
 
-    def __iter__(self) -> Iterator[int]:
-        while True:
-            yield (self.given * 7 + self.given // self.length) % self.length
-            self.given += 1
-            if self.given % self.length == 0:
-                return
-
     def state_dict(self) -> dict[str, int]:
-        # The one that is held by the generator function is not counted yet.
         return {"given": self.given}
 
     def load_state_dict(self, state: dict[str, int]) -> None:
         self.given = state["given"]
-
-
-class StatefulCounter(Stateful):
-    """Counts an index before it gives it, as an iterator of its own class does."""
 
     def __iter__(self) -> Iterator[int]:
         start = self.given % self.length
@@ -98,6 +106,8 @@ SAMPLERS: dict[str, Callable[[Any], dict[str, Any]]] = {
     "random": lambda _: {"batch_size": BATCH_SIZE, "shuffle": True},
     "random, dropping": lambda _: {"batch_size": BATCH_SIZE, "shuffle": True, "drop_last": True},
     "random with generator": lambda _: {"batch_size": BATCH_SIZE, "shuffle": True, "generator": seeded()},
+    # The last batch is full, so the sampler draws once more only when it is asked for another.
+    "random with generator, full batches": lambda _: {"batch_size": 2, "shuffle": True, "generator": seeded()},
     "random with two generators": lambda dataset: {
         "batch_size": BATCH_SIZE,
         "sampler": RandomSampler(dataset, True, 40, seeded(6)),
@@ -111,6 +121,7 @@ SAMPLERS: dict[str, Callable[[Any], dict[str, Any]]] = {
         "batch_size": BATCH_SIZE,
         "sampler": SubsetRandomSampler(range(2, 19), seeded()),
     },
+    "holds generators": lambda dataset: {"batch_size": BATCH_SIZE, "sampler": HoldsGenerators(len(dataset))},
     "own batches": lambda dataset: {"batch_sampler": OwnBatches(len(dataset))},
     "stateful": lambda dataset: {"batch_size": BATCH_SIZE, "sampler": StatefulCounter(len(dataset))},
     "batches of stateful": lambda dataset: {

@@ -152,7 +152,7 @@ def test_a_state_is_of_the_batch_that_was_handed_out_and_of_none_in_flight(folde
 def test_behind_the_last_batch_a_state_is_of_the_next_epoch(
     folder: Path, num_workers: int, persistent_workers: bool, transform: str
 ) -> None:
-    case = Case(transform, num_workers, persistent_workers, "random with generator")
+    case = Case(transform, num_workers, persistent_workers, "random with generator, full batches")
     loader = case.make_loader(folder)
     iterator = iter(loader)
     for _ in range(len(loader)):

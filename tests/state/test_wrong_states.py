@@ -279,6 +279,7 @@ MUTATED = {
     "generator": Case(sampler="random with two generators", persistent_workers=True),
     "between epochs": Case(persistent_workers=True, stop="finished"),
     "asked again": Case("evaluation", sampler="draws when asked"),
+    "held": Case("evaluation", sampler="holds generators"),
     "distributed": Case("evaluation", 0, sampler="distributed", rng="sample", seed=3),
 }
 

@@ -1,0 +1,98 @@
+"""States of the generators that a sampler holds, and their form in a saved state: torch's, `random`'s and NumPy's."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import torch
+
+from fastload._resume._fields import Fields
+from fastload._resume._generators import (
+    numpy_dict,
+    numpy_state,
+    python_dict,
+    python_state,
+    torch_state,
+    torch_text,
+)
+
+# NumPy's own bit generators whose whole state is a few integers.
+_COUNTED = ("PCG64", "PCG64DXSM")
+_TEXT_BYTES = 32
+
+
+def is_held(value: Any) -> bool:
+    """Whether it is a generator whose state is kept: one that is on the CPU, and of exactly a known class."""
+    if isinstance(value, torch.Generator):
+        return value.device.type == "cpu"
+    if type(value) is np.random.Generator:
+        return type(value.bit_generator).__name__ in _COUNTED
+    if type(value) is np.random.RandomState:
+        return isinstance(value.get_state(), tuple)
+    return type(value) is random.Random
+
+
+def state_of(generator: Any) -> Any:
+    """Of a generator that is held: what set_state() takes."""
+    if isinstance(generator, np.random.Generator):
+        return dict(generator.bit_generator.state)
+    return generator.getstate() if isinstance(generator, random.Random) else generator.get_state()
+
+
+def set_state(generator: Any, state: Any) -> None:
+    if isinstance(generator, np.random.Generator):
+        generator.bit_generator.state = state
+    elif isinstance(generator, random.Random):
+        generator.setstate(state)
+    else:
+        generator.set_state(state)
+
+
+def fits(generator: Any, state: Any) -> bool:
+    """Whether a state is of such a generator."""
+    if isinstance(generator, np.random.Generator):
+        return isinstance(state, dict) and state["bit_generator"] == type(generator.bit_generator).__name__
+    if isinstance(generator, torch.Generator):
+        return isinstance(state, torch.Tensor)
+    name = "MT19937" if isinstance(generator, np.random.RandomState) else 3
+    return isinstance(state, tuple) and state[0] == name
+
+
+def as_saved(state: Any) -> Any:
+    """A state as what JSON keeps."""
+    if isinstance(state, torch.Tensor):
+        return torch_text(state)
+    if isinstance(state, tuple):
+        return python_dict(state) if state[0] == 3 else numpy_dict(state)
+    counters = b"".join(state["state"][name].to_bytes(16, "little") for name in ("state", "inc"))
+    return {
+        "bit_generator": state["bit_generator"],
+        "counters": counters.hex(),
+        "has_uint32": state["has_uint32"],
+        "uinteger": state["uinteger"],
+    }
+
+
+def parsed(fields: Fields, name: str) -> Any:
+    """What as_saved() was given. Raises StateError."""
+    value = fields.any(name)
+    if isinstance(value, str):
+        return torch_state(fields.path_of(name), value)
+    inner = fields.dict(name)
+    if "random" in inner:
+        return python_state(inner)
+    if "numpy" in inner:
+        return numpy_state(inner)
+    text = inner.text("counters")
+    if len(text) != 2 * _TEXT_BYTES or set(text) - set("0123456789abcdef"):
+        raise inner.error("counters", f"must be {_TEXT_BYTES} bytes in hexadecimal digits")
+    data = bytes.fromhex(text)
+    state, increment = (int.from_bytes(data[at : at + 16], "little") for at in (0, 16))
+    return {
+        "bit_generator": inner.choice("bit_generator", _COUNTED),
+        "state": {"state": state, "inc": increment},
+        "has_uint32": inner.whole("has_uint32", 2),
+        "uinteger": inner.whole("uinteger", 2**32),
+    }
