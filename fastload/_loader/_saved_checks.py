@@ -101,10 +101,13 @@ def _with_draws(plan: NativePlan, saved: SavedState, loader: Any, *, strict: boo
     if saved.draws is not None and saved.world[1] != size and strict:
         raise StateError(
             "fastload.world",
-            f"is of {saved.world[1]} ranks, and there are {size}: with rng='torch' random transforms draw other numbers "
-            "then",
+            f"is of {saved.world[1]} ranks, and there are {size}: with rng='torch' random transforms draw other "
+            "numbers then",
             "pass strict=False to draw anew from here on; states of rng='sample' go on with any number",
         )
+    if saved.draws is not None and saved.world[1] != size:
+        _warn_of_new_draws(f"the state is of {saved.world[1]} ranks, and there are {size}")
+        return replace(saved, draws=None, draws_anew=True)
     if saved.draws is not None and saved.world[0] != rank:
         _warn_of_new_draws(f"the state is that of rank {saved.world[0]}, and this is rank {rank}")
         return replace(saved, draws=None, draws_anew=True)

@@ -325,8 +325,9 @@ class _Batches:
     @property
     def seed(self) -> int | None:
         """That was drawn for the pass; None: none yet, or none at all."""
-        found = self._begun[0] if self._begun else None
-        return int(found.item()) if hasattr(found, "item") else None  # at the interpreter's end there may be no torch
+        # Not by its type: at the interpreter's end, when a last state is made, torch may be gone.
+        item = getattr(self._begun[0], "item", None) if self._begun else None
+        return None if item is None else int(item())
 
     def generator_behind(self) -> torch.Tensor:
         """The state of a RandomSampler's generator behind the pass, at whose end it is drawn from once more."""

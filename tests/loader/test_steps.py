@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import pickle
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -148,6 +150,20 @@ def test_steps_are_shown_set_and_pickled() -> None:
 def test_steps_that_make_no_sense_are_named(steps: Any) -> None:
     with pytest.raises(ValueError, match=f"steps must be None or an int from 1 to 2147483647, got {steps}"):
         fastload.DataLoader([0], steps=steps)
+
+
+@pytest.mark.parametrize("num_workers", [0, 1])
+def test_neither_loader_nor_iterator_waits_for_the_collector(num_workers: int) -> None:
+    gc.disable()
+    try:
+        loader = fastload.DataLoader(list(range(8)), batch_size=4, num_workers=num_workers, steps=3)
+        iterator = iter(loader)
+        next(iterator)
+        left = [weakref.ref(loader), weakref.ref(iterator)]
+        del loader, iterator
+        assert [reference() for reference in left] == [None, None]
+    finally:
+        gc.enable()
 
 
 def test_an_iterator_without_such_an_attribute_says_so() -> None:

@@ -405,13 +405,31 @@ def test_the_epoch_of_the_state_wins_over_set_epoch_of_the_loader(folder: Path) 
 
 def test_another_ranks_state_has_the_order_and_no_draws(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     case = Case(sampler="distributed")
-    stopped = run_through(case.make_loader(folder), case)
+    rank = 0
     monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
-    monkeypatch.setattr(torch.distributed, "get_rank", lambda group=None: 1)
+    monkeypatch.setattr(torch.distributed, "get_rank", lambda group=None: rank)
     monkeypatch.setattr(torch.distributed, "get_world_size", lambda group=None: 2)
+    stopped = run_through(case.make_loader(folder), case)
+    rank = 1
     loader = case.make_loader(folder)
     with pytest.warns(UserWarning, match="the state is that of rank 0, and this is rank 1"):
         loader.load_state_dict(stopped.state)
+    assert [batch_of(*batch)[1] for batch in loader] == [batch[1] for batch in stopped.rest[0]]
+
+
+def test_a_state_of_another_number_of_ranks_is_loaded_without_its_draws_where_one_says_so(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = Case(sampler="distributed")
+    stopped = run_through(case.make_loader(folder), case)
+    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.distributed, "get_rank", lambda group=None: 0)
+    monkeypatch.setattr(torch.distributed, "get_world_size", lambda group=None: 2)
+    loader = case.make_loader(folder)
+    with pytest.raises(fastload.StateError, match=r"fastload.world: is of 1 ranks, and there are 2"):
+        loader.load_state_dict(stopped.state)
+    with pytest.warns(UserWarning, match="random transforms draw anew: the state is of 1 ranks"):
+        loader.load_state_dict(stopped.state, strict=False)
     assert [batch_of(*batch)[1] for batch in loader] == [batch[1] for batch in stopped.rest[0]]
 
 
