@@ -13,6 +13,7 @@ from fastload._planning._verdicts import Mode
 from fastload.sources._lowering import LoweredSource, is_torchvisions_folder
 from fastload.transforms import _recognize
 from fastload.transforms._lowering import LoweredTransform
+from fastload.transforms._multi_view import MultiView
 
 
 def advice(
@@ -30,8 +31,10 @@ def advice(
                 "target_transform: where it draws nothing, put what it gives into the samples of the data set instead"
             )
         found += _on_batching(loader)
-    for part in () if transform is None else transform.python_part:
-        found += _on_transform(part)
+    if transform is not None:
+        found += _on_result(transform)
+        for number, part in enumerate(transform.python_part):
+            found += _on_transform(part, is_the_first=number == 0)
     return [f"{'to change':<10} {text}" for text in found]
 
 
@@ -56,13 +59,26 @@ def _on_batching(loader: DataLoader[Any]) -> Iterator[str]:
         )
 
 
-def _on_transform(transform: Any) -> Iterator[str]:
+def _on_result(transform: LoweredTransform) -> Iterator[str]:
+    if not transform.python_part and transform.form.sample == "pil":
+        yield (
+            "transform: end it in ToTensor or PILToTensor; native batches are tensors, and default_collate makes none "
+            "of PIL images"
+        )
+
+
+def _on_transform(transform: Any, *, is_the_first: bool) -> Iterator[str]:
     names = _names_of_pipelines(transform)
     if names:
         views = ", ".join(f"transform.{name}" for name in names)
         yield (
             f"transform: where {_recognize.class_name(type(transform))} gives a list of views of an image, "
             f"fastload.MultiView([{views}]) does, and is native where they are; where it gives one, pass that pipeline"
+        )
+    elif is_the_first and _recognize.family_of(type(transform)) is None and not isinstance(transform, MultiView):
+        yield (
+            f"transform {_recognize.class_name(type(transform))}: where one of torchvision's does the same, take that, "
+            "so that it and what follows can be native"
         )
 
 

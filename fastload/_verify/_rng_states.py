@@ -7,6 +7,7 @@ does anything and taken out afterwards, so two loaders that share a generator bo
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -37,8 +38,9 @@ class Generators:
     """
 
     def __init__(self, owners: Iterable[object]) -> None:
-        found = [generator for owner in owners for generator in _generators_in(owner, set(), _MAX_DEPTH)]
-        self._generators: list[Any] = [*_OF_PROCESS, *{id(generator): generator for generator in found}.values()]
+        self._owned = {id(owner): list(_generators_in(owner, set(), _MAX_DEPTH)) for owner in owners}
+        found = itertools.chain(_OF_PROCESS, *self._owned.values())
+        self._generators: list[Any] = list({id(generator): generator for generator in found}.values())
 
     def seeded(self, seed: int) -> list[Any]:
         """The states in which a loader begins: where they are found, the process's ones seeded."""
@@ -60,6 +62,22 @@ class Generators:
         finally:
             states[:] = self._states()
             self._install(outside)
+
+    def are_left_alike(self, old: object, old_states: list[Any], new: object, new_states: list[Any]) -> bool:
+        """Whether two owners end with equal states of the process's generators and of their own.
+
+        Their own are matched in the order in which they are found: each has its own where each is made by a script
+        of its own. Of owners that hold different numbers of them, only those that both hold are looked at.
+        """
+        olds, news = self._owned[id(old)], self._owned[id(new)]
+        if len(olds) != len(news):
+            olds = news = [generator for generator in olds if any(generator is other for other in news)]
+        left, right = self._states_of(olds, old_states), self._states_of(news, new_states)
+        return fingerprint(left) == fingerprint(right)
+
+    def _states_of(self, owned: list[object], states: list[Any]) -> list[Any]:
+        places = {id(generator): place for place, generator in enumerate(self._generators)}
+        return [states[places[id(generator)]] for generator in (*_OF_PROCESS, *owned)]
 
     @contextmanager
     def scratch(self) -> Iterator[Callable[[], bool]]:

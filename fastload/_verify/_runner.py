@@ -231,9 +231,9 @@ class LoaderRunner:
         before, self._last_reports = self._last_reports, self._iterator.batch_report()
         return None if has_failed and before == self._last_reports else self._last_reports
 
-    def final_states(self) -> bytes:
-        """A digest of the states in which the loader leaves the generators."""
-        return fingerprint(self._states)
+    def leaves_generators_as(self, new: LoaderRunner) -> bool:
+        """Whether both loaders leave the generators in equal states: the process's, and each its own."""
+        return self.generators.are_left_alike(self.loader, self._states, new.loader, new._states)
 
     def close(self) -> None:
         """Ends workers and threads."""

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 
 from fastload import _native
 from fastload.cli import _bench, _check, _doctor, _explain, _index, _info, _verify
-from fastload.cli._errors import EXIT_CODES, INTERRUPTED, CommandError
+from fastload.cli._errors import EXIT_CODES, INTERRUPTED, WRONG_USE, CommandError
+from fastload.cli._targets import arguments_of_scripts
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -18,9 +19,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Args:
         arguments: without the program's name; default: the process's.
     """
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    own, of_scripts = _parted(sys.argv[1:] if arguments is None else arguments)
+    options = parser.parse_args(own)
+    if options.command is None:
+        parser.print_help(sys.stderr)
+        return WRONG_USE
+    if of_scripts and options.command in _WITHOUT_SCRIPTS:
+        parser.error(f"what is behind -- is for a script, and {options.command} imports none")
     try:
-        exit_code: int = options.run(options)
+        with arguments_of_scripts(of_scripts):
+            exit_code: int = options.run(options)
         sys.stdout.flush()
     except CommandError as error:
         print(f"fastload {options.command}: error: {error}", file=sys.stderr)
@@ -34,6 +43,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return exit_code
 
 
+# Commands that take no loader.
+_WITHOUT_SCRIPTS = ("info", "index")
+
+
+def _parted(arguments: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
+    """The command's own arguments, and those behind ``--``, which the named scripts get."""
+    if "--" not in arguments:
+        return arguments, []
+    place = arguments.index("--")
+    return arguments[:place], arguments[place + 1 :]
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="fastload",
@@ -42,7 +63,7 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"fastload {_native.version}")
-    commands = parser.add_subparsers(title="commands", dest="command", required=True, metavar="COMMAND")
+    commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND")
     for module in (_info, _explain, _bench, _doctor, _verify, _index, _check):
         command = module.add_to(commands)
         command.epilog = EXIT_CODES

@@ -16,7 +16,7 @@ from fastload._process._config import TorchDataLoader
 from fastload._process._processors import num_auto_workers
 from fastload._verify import VerifyReport
 from fastload.cli._console import Progress, say, show
-from fastload.cli._errors import DIFFERENT, FINE, LoaderFailedError, UsageError, one_line
+from fastload.cli._errors import DIFFERENT, FINE, LoaderFailedError, UsageError, one_line, require_folders
 from fastload.cli._folder_loader import loader_of_folder
 from fastload.cli._targets import measurable_loader_of
 from fastload.cli._verify import compare
@@ -51,6 +51,7 @@ def add_to(commands: Any) -> argparse.ArgumentParser:
 def _run(options: argparse.Namespace) -> int:
     if not options.seconds > 0:
         raise UsageError(f"--seconds must be a positive number, got {options.seconds:g}")
+    require_folders(options.json)
     given = _loader(options)
     old, new = torch_twin(given), fastload_twin(given)
     report = compare(old, fastload_twin(given, rng="torch"), options.compare)
@@ -77,7 +78,7 @@ def _loader(options: argparse.Namespace) -> TorchDataLoader[Any]:
             raise UsageError("--batch-size must be positive and --workers must not be negative")
         with Progress(f"listing {target}"):
             return loader_of_folder(target, batch_size, workers)
-    if ":" not in target:
+    if ":" not in target and not target.endswith(".py"):
         raise UsageError(f"{target!r} is neither a folder nor of the form script.py:name or package.module:name")
     if options.batch_size is not None or options.workers is not None:
         raise UsageError("--batch-size and --workers are of a folder's loader: set them where your loader is made")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import importlib.util
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +14,7 @@ from fastload._doctor import doctor
 from fastload._doctor._report import DoctorReport
 from fastload._stats import LoaderStats
 from fastload.cli._console import Progress, show
-from fastload.cli._errors import FINE, LoaderFailedError, UsageError, one_line
+from fastload.cli._errors import FINE, LoaderFailedError, UsageError, one_line, require_folders
 from fastload.cli._targets import function_of, measurable_loader_of
 
 _DESCRIPTION = """Measures the machine, the files and a loader in parts, says in one sentence what limits, by how much,
@@ -56,6 +57,9 @@ def _run(options: argparse.Namespace) -> int:
     for path in options.timeline:
         if path.suffix not in (".png", ".html"):
             raise UsageError(f"--timeline must end in .png or .html, got {str(path)!r}")
+    if options.timeline and importlib.util.find_spec("matplotlib") is None:
+        raise UsageError('--timeline needs matplotlib: pip install "fastload[cli]"')
+    require_folders(*options.timeline, options.json)
     loader = measurable_loader_of(options.loader)
     train_step: Callable[[Any], object] | None = None
     if options.train_step is not None:
@@ -101,7 +105,5 @@ def _write(report: DoctorReport, options: argparse.Namespace) -> None:
             report.write_timeline(path)
         if options.json is not None:
             options.json.write_text(json.dumps(report.as_dict(), indent=2) + "\n")
-    except ModuleNotFoundError as error:
-        raise UsageError(f'--timeline needs matplotlib: pip install "fastload[cli]" ({one_line(error)})') from error
     except OSError as error:
         raise UsageError(one_line(error)) from error

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 FINE = 0
 DIFFERENT = 1
 WRONG_USE = 2
@@ -34,5 +36,16 @@ class LoaderFailedError(CommandError):
 
 
 def one_line(error: BaseException) -> str:
-    """Type and text of an exception without line breaks."""
-    return " ".join(f"{type(error).__name__}: {error}".split())
+    """Type and text of an exception without line breaks; of one that a worker reports, without the traceback."""
+    text = str(error)
+    head, is_reported, traceback = text.partition("\nOriginal Traceback")
+    if is_reported:
+        text = f"{head} {traceback.rstrip().rpartition(chr(10))[2]}"
+    return " ".join(f"{type(error).__name__}: {text}".split())
+
+
+def require_folders(*files: Path | None) -> None:
+    """Raises UsageError where a file that is to be written is in no folder: before the work, not after it."""
+    for file in files:
+        if file is not None and not file.parent.is_dir():
+            raise UsageError(f"{file} cannot be written: there is no folder {file.parent}")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -17,6 +18,17 @@ from fastload.cli._console import Progress
 from fastload.cli._errors import UsageError, one_line
 
 
+@contextmanager
+def arguments_of_scripts(arguments: Sequence[str]) -> Iterator[None]:
+    """A context in which the scripts that are imported find `arguments` in ``sys.argv``, as if run with them."""
+    before = sys.argv
+    sys.argv = [before[0], *arguments]
+    try:
+        yield
+    finally:
+        sys.argv = before
+
+
 def loader_of(target: str) -> TorchDataLoader[Any]:
     """The loader that `target` names: the object itself, or what it returns when called without arguments.
 
@@ -26,8 +38,7 @@ def loader_of(target: str) -> TorchDataLoader[Any]:
     Raises:
         UsageError: there is no such thing, importing or calling it fails, or it is no loader.
     """
-    source, _, _ = target.rpartition(":")
-    with Progress(f"importing {source}"):
+    with Progress(f"importing {_parts_of(target)[0]}"):
         found = _object_of(target)
         if not isinstance(found, TorchDataLoader) and callable(found):
             found = _guarded(f"{target}()", found)
@@ -61,10 +72,10 @@ def function_of(target: str) -> Callable[..., Any]:
 
 
 def _object_of(target: str) -> Any:
-    source, _, name = target.rpartition(":")
-    if not source or not name:
-        raise UsageError(f"{target!r} is not of the form script.py:name or package.module:name")
+    source, name = _parts_of(target)
     module = _guarded(f"importing {source}", _import, source)
+    if not name:
+        raise UsageError(f"{source} is a script: name what is meant in it, as {source}:name{_loaders_in(module)}")
     found: Any = module
     for part in name.split("."):
         if not hasattr(found, part):
@@ -73,10 +84,25 @@ def _object_of(target: str) -> Any:
     return found
 
 
+def _parts_of(target: str) -> tuple[str, str]:
+    """The script or module, and the name in it: "" where a script is given without one."""
+    source, _, name = target.rpartition(":")
+    if source and name:
+        return source, name
+    script = target.removesuffix(":")
+    if script.endswith(".py"):
+        return script, ""
+    if Path(target).is_dir():
+        raise UsageError(f"{target} is a folder, which only bench takes: name a loader over it, as script.py:name")
+    raise UsageError(f"{target!r} is not of the form script.py:name or package.module:name")
+
+
 def _loaders_in(module: ModuleType) -> str:
-    """A hint at the loaders that a module has, or nothing."""
+    """A hint at the loaders that a module has, or at how to name one that a function makes."""
     names = [name for name, value in vars(module).items() if isinstance(value, TorchDataLoader)]
-    return f"; its loaders: {', '.join(names)}" if names else ""
+    if names:
+        return f"; its loaders: {', '.join(names)}"
+    return "; it has no loader: where a function makes it, name a function without arguments that returns it"
 
 
 def _guarded(what: str, action: Any, *arguments: Any) -> Any:
@@ -85,7 +111,11 @@ def _guarded(what: str, action: Any, *arguments: Any) -> Any:
         return action(*arguments)
     except UsageError:
         raise
-    except (Exception, SystemExit) as error:
+    except SystemExit as error:
+        raise UsageError(
+            f"{what}: {one_line(error)}. Arguments of the script come last, behind --: fastload ... -- --epochs 1"
+        ) from error
+    except Exception as error:
         raise UsageError(f"{what}: {one_line(error)}") from error
 
 
@@ -96,13 +126,14 @@ def _import(source: str) -> ModuleType:
         return importlib.import_module(source)
     path = Path(source).resolve()
     if not path.is_file():
-        raise UsageError(f"no file {source}")
+        raise UsageError(f"no file {source} in {Path.cwd()}")
     loaded = sys.modules.get(path.stem)
     if loaded is not None and getattr(loaded, "__file__", None) == str(path):
         return loaded
     if loaded is not None:
         raise UsageError(f"{source} has the name of a module that is loaded already ({path.stem}); rename it")
     _prepend_path(path.parent)
+    sys.argv[0] = source
     specification = importlib.util.spec_from_file_location(path.stem, path)
     assert specification is not None
     assert specification.loader is not None

@@ -9,7 +9,7 @@ from typing import Any
 from fastload._process._config import TorchDataLoader
 from fastload._verify import VerifyReport, verify
 from fastload.cli._console import Progress, say
-from fastload.cli._errors import LoaderFailedError, UsageError, one_line
+from fastload.cli._errors import LoaderFailedError, UsageError, one_line, require_folders
 from fastload.cli._targets import loader_of
 
 _DESCRIPTION = """Compares two loaders bit for bit and says at which stage they part. Each is named as script.py:name or
@@ -32,6 +32,7 @@ def add_to(commands: Any) -> argparse.ArgumentParser:
 
 
 def _run(options: argparse.Namespace) -> int:
+    require_folders(options.json, options.image)
     old, new = loader_of(options.old), loader_of(options.new)
     report = compare(old, new, options.batches, options.seed)
     say(str(report), "green" if report.is_equal else "red")

@@ -27,7 +27,7 @@ class TransformStage:
     Attributes:
         name: Class name.
         problem: Why and since when it runs in Python, as a clause; None where it is native.
-        is_called_natively: Native code runs it all the same where Python calls it with an image.
+        is_called_natively: Native code runs it all the same where Python calls it with an image, which it may.
     """
 
     name: str
@@ -114,11 +114,14 @@ def _lower(nodes: Sequence[Node], first_position: int) -> LoweredTransform:
             break
         stages += _stages_of(node, len(stages), None)
         count += 1
-    cut = len(stages)
+    cut, gets_tensor = len(stages), native.form.sample != "pil"
     for run, again in native_runs(nodes[count:]):
         for node in run:
             problem = problem if len(stages) == cut else f"in Python, after position {cut + 1}"
-            stages += _stages_of(node, len(stages), problem, is_called_natively=again is not None)
+            is_called_natively = again is not None and not gets_tensor
+            stages += _stages_of(node, len(stages), problem, is_called_natively=is_called_natively)
+        # What known transforms make of a tensor is one; code of the user's may make an image of it.
+        gets_tensor = any(node.makes_tensor for node in run) or (gets_tensor and all(node.known for node in run))
     python_part = tuple(node.transform for node in nodes[count:])
     return LoweredTransform(tuple(native.steps), native.size, native.form, python_part, tuple(stages))
 

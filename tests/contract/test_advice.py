@@ -33,6 +33,11 @@ class OwnDataset(Dataset[Any]):
         return self.samples[index]
 
 
+class Grey:
+    def __call__(self, image: Any) -> Any:
+        return image.convert("L").convert("RGB")
+
+
 class Views:
     def __init__(self) -> None:
         self.view = VIEW
@@ -75,6 +80,21 @@ ADVICE: dict[str, tuple[_Change, str, _Change]] = {
     ),
     "collate_fn": ((_folder, {"collate_fn": stacked}), "collate_fn: leave it out", (_folder, {})),
     "batch_size": ((_folder, {"batch_size": None}), "batch_size: with one", (_folder, {"batch_size": 2})),
+    "result": (
+        (lambda images: _folder(images, transforms.RandomResizedCrop(8)), {}),
+        "transform: end it in ToTensor or PILToTensor; native batches are tensors",
+        (_folder, {}),
+    ),
+    "no transform": (
+        (lambda images: _folder(images, None), {}),
+        "transform: end it in ToTensor or PILToTensor; native batches are tensors",
+        (_folder, {}),
+    ),
+    "own transform": (
+        (lambda images: _folder(images, transforms.Compose([Grey(), VIEW, Grey()])), {}),
+        r"transform .*\.Grey: where one of torchvision's does the same, take that",
+        (lambda images: _folder(images, transforms.Compose([transforms.Grayscale(3), VIEW])), {}),
+    ),
     "views": (
         (lambda images: _folder(images, Views()), {}),
         r"Views gives .* fastload\.MultiView\(\[transform\.view, transform\.small\[0\]\]\)",

@@ -236,6 +236,17 @@ def test_what_runs_natively_behind_the_cut_is_told_where_calls_are_native() -> N
     assert all(": in Python, after position " in row for row in rows[2:])
 
 
+def test_what_gets_a_tensor_is_not_told_as_native() -> None:
+    result = lowered(T.Compose([T.ToTensor(), T.CenterCrop(8), T.Normalize(0, 1), FLIP, len, FLIP]))
+    rows = [str(verdict) for verdict in transform_verdicts(result, "", calls_are_native=True)]
+    assert rows[1] == (
+        "transform  2 of 6, CenterCrop: runs in Python from here on "
+        "(not native on tensors; native: before PILToTensor, ToTensor or v2.ToImage)"
+    )
+    assert rows[3] == "transform  4 of 6, RandomHorizontalFlip: in Python, after position 2"
+    assert rows[5] == "transform  6 of 6, RandomHorizontalFlip: natively, when Python calls it with an image"
+
+
 def test_each_object_is_asked_once_who_it_is() -> None:
     pipeline = T.Compose([T.CenterCrop(8), T.RandomApply([v2.RandomInvert()]), T.ToTensor(), WARP, len])
     for transform, num_objects in [(pipeline, 7), (MultiView([pipeline, T.Compose([T.ToTensor()])]), 1 + 7 + 2)]:

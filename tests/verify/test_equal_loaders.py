@@ -13,7 +13,7 @@ import recipes
 import torch
 from child_loader import num_native_threads, wait_for
 from fake_cuda import FakeDevice
-from torch.utils.data import BatchSampler, ConcatDataset, DataLoader, RandomSampler, Sampler, Subset
+from torch.utils.data import BatchSampler, ConcatDataset, DataLoader, RandomSampler, Sampler, SequentialSampler, Subset
 from torchvision.datasets import ImageFolder
 
 import fastload
@@ -119,6 +119,32 @@ def test_a_loader_that_leaves_a_generator_elsewhere_is_noted(training: ImageFold
     assert report.is_equal
     assert note in str(report)
     assert note not in str(fastload.verify(DataLoader(labels[0]), DataLoader(labels[0], num_workers=0)))
+
+
+def test_generators_that_each_loader_has_of_its_own_are_left_alike(training: ImageFolder) -> None:
+    def loader(kind: Any, seed: int, **options: Any) -> Any:
+        return kind(training, 4, shuffle=True, generator=torch.Generator().manual_seed(seed), num_workers=2, **options)
+
+    note = "The loaders leave the random generators in different states"
+    report = fastload.verify(loader(DataLoader, 1), loader(fastload.DataLoader, 1))
+    assert report.is_equal
+    assert note not in str(report)
+    assert note in str(fastload.verify(loader(DataLoader, 1), loader(DataLoader, 2)))
+
+
+class _DrawsInVain(SequentialSampler):
+    def __init__(self, dataset: Any) -> None:
+        super().__init__(dataset)
+        self.python_generator = random.Random(4)
+
+    def __iter__(self) -> Any:
+        self.python_generator.random()
+        return super().__iter__()
+
+
+def test_a_generator_that_only_one_loader_holds_is_not_noted(evaluation: ImageFolder) -> None:
+    old, new = DataLoader(evaluation, 4), fastload.DataLoader(evaluation, 4, sampler=_DrawsInVain(evaluation))
+    assert "different states" not in str(fastload.verify(old, new))
 
 
 def states(*generators: torch.Generator) -> tuple[Any, ...]:
