@@ -40,7 +40,7 @@ PYTHON_LEVELS = {
     "_resume": 1,
     "_stats_rows": 1,
     "_opencv": 2,
-    "_quarantine": 2,
+    "_quarantine": 3,
     "_stats": 2,
     "samplers": 2,
     "sources": 2,
