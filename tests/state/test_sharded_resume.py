@@ -80,6 +80,20 @@ def test_other_ranks_go_on_with_the_samples_that_are_left(
     assert len({index for index, _ in found[:left]}) == left
 
 
+@pytest.mark.parametrize("next_epoch", [0, 1])
+def test_behind_the_last_batch_the_next_epoch_begins(next_epoch: int, folder: Path) -> None:
+    (loader,) = _loaders(folder, 1, 4, 2)
+    list(loader)
+    state = loader.state_dict()
+    (again,) = _loaders(folder, 1, 4, 2)
+    again.load_state_dict(state)
+    for each in (loader, again):
+        each.sampler.set_epoch(next_epoch)
+    expected = _rest([iter(loader)])
+    assert len(expected) == NUM_IMAGES
+    assert _rest([iter(again)]) == expected
+
+
 def test_with_weights_the_draws_go_on(folder: Path) -> None:
     weights = torch.arange(1.0, NUM_IMAGES + 1)
     (loader,) = _loaders(folder, 1, 4, 2, weights=weights)
