@@ -39,13 +39,14 @@ CMD ["fastload", "info"]
 
 FROM debian:trixie-slim AS cpu
 RUN apt-get update \
-    && apt-get install --yes --no-install-recommends python3-torch python3-torchvision python3-venv \
+    && apt-get install --yes --no-install-recommends \
+        python3-numpy python3-pil python3-torch python3-torchvision python3-venv \
     && rm -rf /var/lib/apt/lists/* \
     && python3 -m venv --system-site-packages /opt/fastload \
     && useradd --uid 1000 --create-home --home-dir /fastload fastload
 ENV PATH=/opt/fastload/bin:/usr/local/bin:/usr/bin:/bin
 COPY --from=build /wheels /wheels
-RUN pip install --no-cache-dir /wheels/*.whl
+RUN pip install --no-cache-dir --no-deps /wheels/*.whl
 USER 1000
 WORKDIR /fastload
 CMD ["fastload", "info"]

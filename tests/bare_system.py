@@ -129,10 +129,3 @@ def pip_settings() -> PipSettings:
 
 def proxies() -> dict[str, str]:
     return {name: os.environ[name] for name in PROXIES if name in os.environ}
-
-
-def checkout_files(root: Path) -> list[Path]:
-    """What of a checkout is tracked, or could be: relative to `root`, and only what is there."""
-    command = ["git", "-C", root, "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    names = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split("\0")
-    return [Path(name) for name in sorted({*names} - {""}) if (root / name).is_file()]

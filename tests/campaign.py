@@ -16,7 +16,6 @@ import io
 import os
 import random
 import re
-import subprocess
 import sys
 import tempfile
 import time
@@ -25,6 +24,8 @@ import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+import checkout
 
 TESTS = Path(__file__).resolve().parent
 ROOT = TESTS.parent
@@ -199,11 +200,10 @@ def next_seeds() -> dict[str, int]:
 
 def append_record(name: str, cases: str, finds: list[Any], minutes: float) -> None:
     """Adds a line on a run to the record."""
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True).stdout
     today = datetime.date.today().isoformat()
     with RECORD.open("a") as record:
         found = ", ".join(map(str, finds)) or "none"
-        record.write(f"| {today} | {commit.strip()} | {minutes:.0f} | {name} | {cases} | {found} |\n")
+        record.write(f"| {today} | {checkout.commit()} | {minutes:.0f} | {name} | {cases} | {found} |\n")
 
 
 def write_record(found: dict[str, tuple[int, list[int]]], first: dict[str, int], minutes: float) -> None:

@@ -20,8 +20,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+import checkout
 from architecture.documents import ROOT, blocks, commands_of
-from bare_system import BareSystem, checkout_files
+from bare_system import BareSystem
 from image_steps import ImageBuilder
 
 SUITES = ("bookworm", "trixie")
@@ -84,7 +85,7 @@ def new_system(suite: str, steps: Steps) -> BareSystem:
     packages = shlex.join(steps.packages)
     must(system, f"apt-get -qq update && apt-get -qq install --yes --no-install-recommends {packages}")
     must(system, f"useradd --create-home {USER}")
-    for name in checkout_files(ROOT):
+    for name in checkout.files():
         target = system.path(CHECKOUT) / name
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(ROOT / name, target)

@@ -17,6 +17,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+import checkout
 from cpp.build import mutated
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -118,10 +119,7 @@ FAULTS = [
 
 def copy_tree(to: Path) -> None:
     """Leaves what was built there. What differs gets the time of now, so that it is compiled again."""
-    listed = subprocess.check_output(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=ROOT, text=True
-    )
-    names = {name for name in listed.split("\0") if (ROOT / name).is_file()}
+    names = {name.as_posix() for name in checkout.files()}
     for path in sorted(to.rglob("*")):
         name = path.relative_to(to)
         is_built = path.suffix == ".so" or "build" in name.parts

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import campaign
+import checkout
 import fuzzing
 import pytest
 import seeded_faults
@@ -99,8 +100,13 @@ def test_a_run_of_a_campaign_goes_on_where_the_last_one_ended_and_tells_what_it_
     found = campaign.run(["files"], 0, first, 3)
     assert found == {"files": (3, [21])}
     campaign.write_record(found, first, 7)
-    assert record.read_text().splitlines()[-1].endswith("| 7 | files | 20..22 | 21 |")
+    assert record.read_text().splitlines()[-1].endswith(f"| {checkout.commit()} | 7 | files | 20..22 | 21 |")
     assert campaign.next_seeds()["files"] == 23
+
+
+def test_a_run_without_git_is_recorded_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert checkout.commit() == "unknown"
 
 
 def test_the_record_ends_with_the_table_that_runs_are_added_to() -> None:
