@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/base64.h"
 #include "base/counter_rng.h"
 #include "bindings/bindings.h"
 #include "bindings/class.h"
@@ -76,15 +77,19 @@ py::array_t<double> weighted_draws(std::uint64_t seed, std::uint64_t epoch, std:
     return draws;
 }
 
-py::bytes pack(const TorchDraws& draws) {
+py::object text_of(const TorchDraws& draws) {
     std::array<std::uint8_t, Mt19937Stream::kPackedBytes> bytes;
     draws.stream().pack(bytes.data());
-    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+    auto text = py::reinterpret_steal<py::object>(
+        PyUnicode_New(static_cast<py::ssize_t>(base64_size(bytes.size())), 127));  // 127: ASCII
+    if (!text) throw py::error_already_set();
+    encode_base64({bytes.data(), bytes.size()}, static_cast<char*>(PyUnicode_DATA(text.ptr())));
+    return text;
 }
 
 void unpack(TorchDraws& draws, const py::bytes& packed) {
     if (!draws.stream().unpack(span_of(packed))) {
-        throw py::value_error("packed must be what pack() gives: 624 words and two counters, 2504 bytes");
+        throw py::value_error("packed must be the bytes of a text() in base64: 624 words and two counters, 2504 bytes");
     }
 }
 
@@ -190,7 +195,7 @@ void bind_draws(py::module_& m) {
              py::arg("seed"), py::arg("rule"))
         .def("load", &load_state, py::arg("state").noconvert())
         .def("store", &store_state, py::arg("state").noconvert())
-        .def("pack", &pack, "All of it in 2504 bytes, for unpack().")
+        .def("text", &text_of, "All of it in 2504 bytes as base64.")
         .def("unpack", &unpack, py::arg("packed"));
     Class<TorchGaussian, std::shared_ptr<TorchGaussian>>(m, "TorchGaussian")
         .def(py::init(&make_torch_gaussian), py::arg("low"), py::arg("high"))

@@ -27,8 +27,9 @@ from fastload._planning._native_plans import NativePlan
 from fastload._planning._torch_draws import uniform_rule
 from fastload._process._exit import exit_state
 from fastload._process._interrupts import is_interrupt, keep
+from fastload._resume._fields import decoded
 from fastload._resume._generators import ProgramReplay
-from fastload._resume._saved_state import SavedState
+from fastload._resume._saved_state import DRAWS_BYTES, SavedState
 from fastload.samplers._epoch_order import EpochOrder
 from fastload.samplers._lowering import BadIndicesError, IndexBatch, sequential_key
 
@@ -367,7 +368,7 @@ class NativeIterator(StatefulIterator):
     def _default_draws(self) -> _native.TorchDraws:
         draws = _native.TorchDraws(0, uniform_rule())
         if self._drawn_before is not None and self._drawn_before[0] == self._num_taken:
-            draws.unpack(self._drawn_before[1])
+            draws.unpack(decoded("fastload.draws", self._drawn_before[1], DRAWS_BYTES))
         else:
             draws.load(torch.get_rng_state().numpy())
         return draws

@@ -11,8 +11,9 @@ from fastload._native_batches._fingerprint import fingerprint_of
 from fastload._planning._native_plans import NativePlan
 from fastload._planning._torch_draws import uniform_rule
 from fastload._process._distributed import rank_and_world_size
+from fastload._resume._fields import decoded
 from fastload._resume._saved_sampler import SavedSampler
-from fastload._resume._saved_state import SavedState
+from fastload._resume._saved_state import DRAWS_BYTES, SavedState
 from fastload.samplers._epoch_order import EpochOrder
 from fastload.samplers._resting import holds_generator
 
@@ -35,7 +36,7 @@ class StateMaker:
         self._fingerprint: dict[str, Any] | None = None
 
     def in_epoch(
-        self, epoch: int, position: int, sampler: SavedSampler, base_seed: int, resets: int, draws: list[bytes] | None
+        self, epoch: int, position: int, sampler: SavedSampler, base_seed: int, resets: int, draws: list[str] | None
     ) -> SavedState:
         """Of an epoch of which `position` batches were handed out."""
         return SavedState(
@@ -62,7 +63,7 @@ class StateMaker:
         sampler: SavedSampler,
         base_seed: int,
         resets: int,
-        draws: list[bytes] | None,
+        draws: list[str] | None,
     ) -> SavedState:
         """Behind `num_yielded` batches, which were all; `epoch` and `resets` are of the epoch that is over."""
         goes_on = self._is_persistent
@@ -124,8 +125,8 @@ def worker_draws(
     seeds = [(base_seed + worker) % 2**64 for worker in range(max(1, num_workers))]
     draws = [_native.TorchDraws(seed, uniform_rule()) for seed in seeds]
     if saved is not None and saved.draws is not None:
-        for worker, packed in zip(draws, saved.draws, strict=True):
-            worker.unpack(packed)
+        for worker, text in zip(draws, saved.draws, strict=True):
+            worker.unpack(decoded("fastload.draws", text, DRAWS_BYTES))
         return draws
     for worker, generator in zip(draws, generators or (), strict=False):
         worker.load(generator.get_state().numpy())
@@ -134,8 +135,8 @@ def worker_draws(
 
 def untaken_draws(
     iteration: _native.Iteration, num_workers: int, position: int, failed: _native.Batch | None, taken: Any
-) -> list[bytes] | None:
-    """What each worker draws from in its first batch that was not handed out, packed; None where nothing is in order.
+) -> list[str] | None:
+    """What each worker draws from in its first batch that was not handed out, as text; None where nothing is in order.
 
     Without workers that is what the program's generator says, and None here, unless the engine has given the batch.
 
@@ -148,7 +149,7 @@ def untaken_draws(
     """
     before = None if taken is None else taken.draws_before()
     if num_workers == 0:  # the program's generator may be behind that batch already
-        return None if before is None else [before.pack()]
+        return None if before is None else [before.text()]
     draws = iteration.draws_untaken()
     if not draws:
         return None
@@ -156,4 +157,4 @@ def untaken_draws(
         draws[position % num_workers] = before
     elif failed is not None and (after := failed.draws_after()) is not None:
         draws[(position - 1) % num_workers] = after
-    return [worker.pack() for worker in draws]
+    return [worker.text() for worker in draws]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -102,8 +103,9 @@ class StatefulIterator(BaseIterator):
         sampler = self._order.saved_at(position)
         return lambda: states.in_epoch(epoch, position, sampler, base_seed, resets, draws)
 
-    def __del__(self) -> None:
-        # A loop that was left lets go of its iterator, and may ask the loader for its state then.
-        progress = getattr(self, "_progress", None)
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        # A loop that was left lets go of its iterator, and may ask the loader for its state then. Nobody does so when
+        # the interpreter tears down what this needs, its modules among it.
+        progress = None if is_finalizing() else getattr(self, "_progress", None)
         if progress is not None and progress.is_latest(self) and not self._iteration.is_forked:
             progress.left = self._state_later()

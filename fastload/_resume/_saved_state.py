@@ -22,7 +22,7 @@ import torch
 
 from fastload import _native
 from fastload._errors import StateError
-from fastload._resume._fields import Fields, decoded, encoded
+from fastload._resume._fields import Fields, decoded
 from fastload._resume._generators import torch_state, torch_text
 from fastload._resume._saved_sampler import SavedSampler
 
@@ -52,7 +52,7 @@ class SavedState:
         generator: State of the loader's generator, where it has one whose state the sampler's does not tell.
         base_seed: Of the workers, where they go on.
         resets: How often persistent workers have begun another epoch, where they go on.
-        draws: What each worker draws from next, packed; without workers what the next batch does, where it has drawn
+        draws: What each worker draws from next, as text; without workers what the next batch does, where it has drawn
             from the program's generator and was not handed out; None where nothing is drawn in order.
         fingerprint: Of data set, sampler and transform; None where nothing has begun.
         draws_anew: Whether the position is not that of the draws, so that workers draw as at the beginning of an epoch.
@@ -70,7 +70,7 @@ class SavedState:
     generator: torch.Tensor | None = None
     base_seed: int | None = None
     resets: int = 0
-    draws: tuple[bytes, ...] | None = None
+    draws: tuple[str, ...] | None = None
     fingerprint: Mapping[str, Any] | None = None
     draws_anew: bool = False
 
@@ -97,7 +97,7 @@ class SavedState:
             "fingerprint": None if self.fingerprint is None else dict(self.fingerprint),
         }
         if self.draws is not None:
-            ours["draws"] = list(map(encoded, self.draws))
+            ours["draws"] = list(self.draws)
         if self.generator is not None:
             ours["generator"] = torch_text(self.generator)
         return {**self._torchdatas(), "fastload": ours}
@@ -221,22 +221,23 @@ def _world_of(ours: Fields) -> tuple[int, int]:
     return rank, size
 
 
-def _draws_of(ours: Fields, num_workers: int) -> tuple[bytes, ...]:
+def _draws_of(ours: Fields, num_workers: int) -> tuple[str, ...]:
     texts = ours.texts("draws")
     if len(texts) != max(1, num_workers):
         raise ours.error(
             "draws", f"must be {max(1, num_workers)} texts with num_workers={num_workers}, got {len(texts)}"
         )
-    return tuple(_packed_draws(f"{ours.path_of('draws')}[{worker}]", text) for worker, text in enumerate(texts))
-
-
-def _packed_draws(path: str, text: str) -> bytes:
-    packed = decoded(path, text, DRAWS_BYTES)
-    try:
-        _native.TorchDraws(0, _native.UniformRule(is_fused=False, excludes_to=False)).unpack(packed)
-    except ValueError as error:
-        raise StateError(path, f"is no state of a generator: {error}") from None
-    return packed
+    for worker, text in enumerate(texts):
+        path = f"{ours.path_of('draws')}[{worker}]"
+        try:
+            _native.TorchDraws(0, _native.UniformRule(is_fused=False, excludes_to=False)).unpack(
+                decoded(path, text, DRAWS_BYTES)
+            )
+        except StateError:
+            raise
+        except ValueError as error:
+            raise StateError(path, f"is no state of a generator: {error}") from None
+    return tuple(texts)
 
 
 _FINGERPRINT = ("samples", "paths", "batch_size", "drop_last", "sampler", "transform")

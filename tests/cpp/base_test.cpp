@@ -1,6 +1,8 @@
 #include <cstdint>
+#include <string>
 
 #include "base/aligned_buffer.h"
+#include "base/base64.h"
 #include "base/checked_math.h"
 #include "base/image_view.h"
 #include "base/status.h"
@@ -13,6 +15,20 @@ TEST_CASE(every_status_code_has_a_text_and_a_stage) {
         CHECK(*status_text(static_cast<StatusCode>(code)) != '\0');
         CHECK(*stage_name(stage_of(static_cast<StatusCode>(code))) != '\0');
     }
+}
+
+TEST_CASE(base64_is_that_of_the_rfc) {
+    const std::string word = "foobar";
+    const char* const expected[] = {"", "Zg==", "Zm8=", "Zm9v", "Zm9vYg==", "Zm9vYmE=", "Zm9vYmFy"};
+    for (std::size_t size = 0; size <= word.size(); ++size) {
+        std::string text(base64_size(size), '?');
+        encode_base64({reinterpret_cast<const std::uint8_t*>(word.data()), size}, text.data());
+        CHECK(text == expected[size]);
+    }
+    const std::uint8_t high[] = {0xfb, 0xff, 0xbf};
+    std::string text(base64_size(3), '?');
+    encode_base64({high, 3}, text.data());
+    CHECK(text == "+/+/");
 }
 
 TEST_CASE(only_decoder_verdicts_go_to_the_fallback) {

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import json
 import random
+import time
 from pathlib import Path
 from typing import Any
 
@@ -138,13 +140,11 @@ print(hashlib.sha256(repr([batch_of(*batch) for batch in loader]).encode()).hexd
 def test_another_process_goes_on(
     folder: Path, tmp_path: Path, run_child: RunChild, num_workers: int, is_torchs: bool
 ) -> None:
-    import hashlib
-
-    case = Case(num_workers=num_workers, sampler="draws when asked")
+    case = Case(num_workers=num_workers, sampler="own batches")
     stopped = run_through(case.make_loader(folder), case)
     torch.save(stopped.state, tmp_path / "state.pt")
     (tmp_path / "state.json").write_text(json.dumps(stopped.state))
-    arguments = f"num_workers={num_workers}, sampler='draws when asked'"
+    arguments = f"num_workers={num_workers}, sampler='own batches'"
     tests = str(Path(__file__).parent)
     child = run_child(
         CHILD.format(case=arguments, folder=str(folder), is_torchs=is_torchs, tests=tests), warm=True, timeout=120
@@ -311,8 +311,6 @@ def test_a_state_is_as_large_as_what_it_has_to_keep(folder: Path) -> None:
 
 
 def test_the_position_of_a_large_data_set_is_found_at_once(tmp_path: Path) -> None:
-    import time
-
     make_clean_folder(tmp_path, 1)
     path = str(next(tmp_path.rglob("*.JPEG")))
     dataset = fastload.ImageFiles([path] * 400_000, [0] * 400_000, recipes.evaluation(40, 32))
