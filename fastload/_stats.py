@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from fastload._display._table import Shown, Table
+from fastload._display._units import counted
 from fastload._process._waits import quantile_seconds
 from fastload._stats_rows import rows_of_stats
 
@@ -223,7 +224,7 @@ class LoaderStats(Shown):
         return LoaderStats(**values)
 
     def _table(self) -> Table:
-        title = f"fastload: {self.samples:,} samples in {self.batches_delivered:,} batches"
+        title = f"fastload: {counted(self.samples, 'sample')} in {counted(self.batches_delivered, 'batch', 'batches')}"
         return Table(title, rows_of_stats(self), right=frozenset({2, 3}))
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -76,6 +76,8 @@ def _waits(stats: Any) -> Iterator[_Row]:
 
 
 def _what_limits(stats: Any) -> str:
+    if not stats.batches_delivered:
+        return ""
     you, threads = stats.consumer_wait_seconds, stats.worker_wait_seconds
     if you > _CLEARLY * threads:
         return "loading limits: batches come too late"

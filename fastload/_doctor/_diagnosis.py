@@ -24,7 +24,7 @@ _STAGES = {
 _WORTH_A_CHANGE = 1.15  # times as fast
 _LARGE_SHARE = 0.5  # of the thread time
 _MEMORY_SHARE = 0.25
-_BUSY_ELSEWHERE = 0.2
+BUSY_ELSEWHERE = 0.2
 _SAMPLER_SHARE = 0.3
 _POOL_SHARE = 0.2
 _MOST_WORKERS = 64
@@ -190,7 +190,7 @@ def _processors(facts: Facts) -> Finding | None:
 
 def remarks(now: Measured, free_bytes: int) -> Iterator[str]:
     """What else is worth a line."""
-    if now.busy_elsewhere >= _BUSY_ELSEWHERE:
+    if now.busy_elsewhere >= BUSY_ELSEWHERE:
         yield f"other programs use {now.busy_elsewhere:.1f} of the processors"
     if free_bytes and now.bytes_held >= _MEMORY_SHARE * free_bytes:
         yield (

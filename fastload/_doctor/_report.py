@@ -10,7 +10,7 @@ from typing import Any
 
 from fastload._display._table import Shown, Table
 from fastload._display._units import in_bytes, in_percent, in_seconds
-from fastload._doctor._diagnosis import Finding
+from fastload._doctor._diagnosis import BUSY_ELSEWHERE, Finding
 from fastload._doctor._machine import Machine
 from fastload._doctor._measure import Measured
 from fastload._doctor._storage import Storage
@@ -60,6 +60,11 @@ class DoctorReport(Shown):
         """How many times as fast the change has made it; None where it was not tried."""
         return None if self.after is None else self.after.samples_per_second / self.before.samples_per_second
 
+    @property
+    def change_helps(self) -> bool | None:
+        """Whether the loader was clearly faster with the change; None where it was not tried."""
+        return None if self.measured_gain is None else self.measured_gain >= _CLEARLY_FASTER
+
     def write_timeline(self, path: str | os.PathLike[str]) -> None:
         """Draws when each of the first batches was asked for, ready and handed over; waits are red.
 
@@ -88,6 +93,7 @@ class DoctorReport(Shown):
             "change": self.finding.change,
             "predicted_gain": self.predicted_gain,
             "measured_gain": self.measured_gain,
+            "change_helps": self.change_helps,
             "remarks": list(self.remarks),
             "machine": asdict(self.machine),
             "storage": asdict(self.storage),
@@ -114,6 +120,10 @@ class DoctorReport(Shown):
         if self.finding.change:
             yield "change", "", "", self.finding.change
         yield from self._gains()
+        if self.change_helps is False:
+            yield "", "", "", "it does not help here: keep the loader as it is"
+            if self.before.busy_elsewhere >= BUSY_ELSEWHERE:
+                yield "", "", "", "or measure again while no other program runs"
 
     def _gains(self) -> Iterator[tuple[str, ...]]:
         expected = "" if self.predicted_gain is None else f"{self.predicted_gain:.2f} times as fast was expected"
@@ -138,3 +148,4 @@ def _rows_of(measured: Measured) -> Iterator[tuple[str, ...]]:
 
 
 _SMALL_SHARE = 0.01
+_CLEARLY_FASTER = 1.05  # less is within what two measurements differ by

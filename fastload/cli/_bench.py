@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ normalisation (torchvision is needed). A loader of yours, torch's or fastload's,
 arguments; a device is left out."""
 _NUM_TURNS = 2
 _WARMUP_SECONDS = 0.5
+_LARGE_SHARE = 0.5  # of the time
 
 
 def add_to(commands: Any) -> argparse.ArgumentParser:
@@ -64,6 +65,8 @@ def _run(options: argparse.Namespace) -> int:
     say(f"  fastload is   {new.explain().verdict}")
     results = _measured({"torch": old, "fastload": new}, options.seconds / _NUM_TURNS)
     show(_table(results))
+    for note in _notes(results):
+        say(f"  {note}")
     if options.json is not None:
         _write(options.json, report, results)
     return FINE
@@ -113,6 +116,16 @@ def _table(results: dict[str, list[BenchmarkResult]]) -> Table:
     return Table("", rows, head=("", *results), right=frozenset({1, 2}))
 
 
+def _notes(results: dict[str, list[BenchmarkResult]]) -> Iterator[str]:
+    """What keeps the numbers from being those of an epoch of a training."""
+    starting = [name for name, turns in results.items() if _Sum(turns).start_share > _LARGE_SHARE]
+    if starting:
+        yield (
+            f"note: starting epochs took most of {' and '.join(starting)}'s time, for an epoch is short here. Of more "
+            "images, or in smaller batches, the numbers are those of a long epoch."
+        )
+
+
 class _Sum:
     """All turns of one loader."""
 
@@ -121,7 +134,9 @@ class _Sum:
         self.rate = samples / seconds
         self.rates = ", ".join(f"{turn.samples_per_second:,.0f}" for turn in turns)
         self.first = min(turn.first_batch_seconds for turn in turns)
-        self.epoch_starts = in_percent(sum(turn.epoch_start_seconds for turn in turns), seconds)
+        starts = sum(turn.epoch_start_seconds for turn in turns)
+        self.start_share = starts / seconds
+        self.epoch_starts = in_percent(starts, seconds)
         self.cpu = max(sum(turn.cpu_seconds for turn in turns) / samples, 1e-9)
         self.p50 = min(turn.wait_p50_seconds for turn in turns)
         self.p99 = max(turn.wait_p99_seconds for turn in turns)

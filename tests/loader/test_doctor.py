@@ -6,6 +6,7 @@ import json
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,19 @@ def test_more_workers_are_proposed_and_tried_where_samples_wait() -> None:
     assert report.finding.sentence[:60] in text
     assert "num_workers=" in text
     assert report._repr_html_().startswith("<table>")
+
+
+def test_a_change_that_does_not_help_is_told_as_such() -> None:
+    found = fastload.doctor(torch.utils.data.DataLoader(Waits(), batch_size=4, num_workers=1), seconds=0.2)
+    advised = "it does not help here: keep the loader as it is"
+    assert found.change_helps is True
+    assert advised not in str(found)
+    quiet = replace(found.before, busy_elsewhere=0.0)
+    slower = replace(found, before=quiet, after=replace(quiet, samples_per_second=0.9 * quiet.samples_per_second))
+    assert slower.as_dict()["change_helps"] is False
+    assert str(slower).endswith(advised)
+    busy = replace(slower, before=replace(quiet, busy_elsewhere=0.5))
+    assert str(busy).endswith("or measure again while no other program runs")
 
 
 def test_the_step_is_that_of_a_loader_in_use_or_of_a_function() -> None:

@@ -50,6 +50,7 @@ stream = torch.utils.data.DataLoader(Stream(), batch_size=4)
 empty = torch.utils.data.DataLoader([])
 broken = fastload.DataLoader(Broken())
 unequal = fastload.DataLoader(Unequal())
+long = torch.utils.data.DataLoader(range(10**7), batch_size=4)
 """
 
 
@@ -118,6 +119,14 @@ def test_bench_compares_then_measures_both(name: str, script: Any, capsys: pytes
     assert written["compared"]["is_equal"] is True
     assert [len(written[kind]) for kind in ("torch", "fastload")] == [2, 2]
     assert all(turn["samples_per_second"] > 0 for kind in ("torch", "fastload") for turn in written[kind])
+
+
+@pytest.mark.parametrize(("name", "is_noted"), [("theirs", True), ("long", False)])
+def test_bench_says_where_epochs_are_too_short_to_tell(
+    name: str, is_noted: bool, script: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["bench", f"train.py:{name}", "--seconds", "0.1", "--compare", "1"]) == 0
+    assert ("note: starting epochs took most of torch" in capsys.readouterr().out) is is_noted
 
 
 def test_bench_of_a_folder_takes_the_usual_training_pipeline(

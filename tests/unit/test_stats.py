@@ -97,7 +97,7 @@ def test_the_table_says_what_there_is_and_nothing_else() -> None:
         "  thread time  read                500 ms  16.7 %",
         "               decode              2.50 s  83.3 %",
         "  waits        you, for batches    1.50 s          p50 1.08 ms, p99 1.08 ms, longest 1.08 ms",
-        "               threads, for work   250 ms          loading limits: batches come too late",
+        "               threads, for work   250 ms",
         "  memory       batches            1.10 TB",
     ]
     assert str(LoaderStats()) == "fastload: 0 samples in 0 batches"
@@ -117,7 +117,13 @@ def test_the_largest_table_fits_a_screen() -> None:
     [(3.0, 1.0, "loading limits: "), (1.0, 3.0, "training limits: "), (1.0, 1.5, "loading is about as fast")],
 )
 def test_the_waits_say_which_side_limits(consumer: float, workers: float, clause: str) -> None:
-    assert clause in str(LoaderStats(consumer_wait_seconds=consumer, worker_wait_seconds=workers))
+    waits = {"consumer_wait_seconds": consumer, "worker_wait_seconds": workers}
+    assert clause in str(LoaderStats(batches_delivered=1, **waits))
+    assert clause not in str(LoaderStats(**waits))  # before the first batch nobody knows
+
+
+def test_one_batch_is_no_plural() -> None:
+    assert str(LoaderStats(batches_delivered=1, samples_native=1)).startswith("fastload: 1 sample in 1 batch\n")
 
 
 def test_notebooks_show_the_table_with_every_cell_escaped() -> None:
