@@ -22,7 +22,7 @@ from fastload._process._distributed import rank_and_world_size
 from fastload._resume._obstacles import NOT_NATIVE, OF_PROCESSES, OF_STEPS, obstacle
 from fastload._resume._saved_state import SavedState
 from fastload._threads._iterator import ThreadIterator
-from fastload.samplers._resting import epoch_holder, load_own_state, sampler_at_rest, set_generators, sharded_of
+from fastload.samplers._resting import epoch_holder, load_own_state, loaded_at_rest, sampler_at_rest, set_generators
 
 
 def state_of(loader: Any) -> dict[str, Any]:
@@ -134,8 +134,8 @@ def prepare_iteration(loader: Any) -> None:
     if loader.generator is not None and saved.generator is not None:
         loader.generator.set_state(saved.generator)
     set_generators(loader._index_sampler, saved.sampler.generators)
-    if saved.sampler.kind == "stateful" and sharded_of(loader._index_sampler) is None:  # of which an epoch is all
-        load_own_state(loader._index_sampler, saved.sampler.state)
+    for state in loaded_at_rest(loader._index_sampler, saved.sampler):
+        load_own_state(loader._index_sampler, state)
 
 
 def _follow_epoch(loader: Any, saved: SavedState) -> None:

@@ -15,7 +15,7 @@ from fastload._resume._fields import decoded
 from fastload._resume._saved_sampler import SavedSampler
 from fastload._resume._saved_state import DRAWS_BYTES, SavedState
 from fastload.samplers._epoch_order import EpochOrder
-from fastload.samplers._resting import holds_generator
+from fastload.samplers._resting import holds_generator, loaded_at_rest
 
 
 class StateMaker:
@@ -108,9 +108,9 @@ def order_of(loader: Any, depth: int, saved: SavedState | None) -> EpochOrder:
     """The order of the epoch that begins, or goes on where `saved` says; `depth` as of EpochOrder."""
     if saved is None:
         return EpochOrder(loader, depth)
-    loaded = (saved.sampler.state,) if saved.sampler.kind == "stateful" else ()
     if saved.moment != "in an epoch":
-        return EpochOrder(loader, depth, loaded=loaded)
+        return EpochOrder(loader, depth, loaded=loaded_at_rest(loader.batch_sampler, saved.sampler))
+    loaded = (saved.sampler.state,) if saved.sampler.kind == "stateful" else ()
     return EpochOrder(loader, depth, saved.sampler, saved.position, loaded)
 
 

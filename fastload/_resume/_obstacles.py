@@ -6,11 +6,12 @@ from fastload._errors import StateError
 
 NOT_NATIVE = (
     "the batches are made in Python, and only native ones are resumed yet. Let the batches be native (explain() says "
-    "what they need), or save their number and pass over as many after a restart"
+    "what they need), or save their number and pass over as many after a restart; docs/state.md says how a framework "
+    "is kept from asking"
 )
 OF_PROCESSES = (
     "worker processes of torch's keep their state for themselves. Take workers='threads', which native batches and "
-    "their state need"
+    "their state need; docs/state.md says how a framework is kept from asking"
 )
 OF_STEPS = (
     "with steps= an iteration is a part of an epoch or of several, and only whole epochs are resumed yet. Leave out "

@@ -131,6 +131,11 @@ def load_own_state(batch_sampler: Any, state: Any) -> None:
         ) from error
 
 
+def loaded_at_rest(batch_sampler: Any, saved: SavedSampler) -> tuple[Any, ...]:
+    """What a stateful sampler is to load where an epoch begins, if anything: a ShardedSampler has its epoch then."""
+    return (saved.state,) if saved.kind == "stateful" and sharded_of(batch_sampler) is None else ()
+
+
 def sampler_at_rest(batch_sampler: Any, own_end: tuple[Any, ...] = ()) -> SavedSampler:
     """How the next epoch is found, of which nothing was asked for; `own_end` is the sampler's own state, if known."""
     kind = kind_of(batch_sampler)
