@@ -128,7 +128,9 @@ def test_worker_init_fn_is_no_obstacle(kind: str, request: pytest.FixtureRequest
     dataset = request.getfixturevalue(kind)
     without = fastload.DataLoader(dataset, num_workers=2).explain()
     loader = fastload.DataLoader(dataset, worker_init_fn=Called.note, num_workers=2)
-    assert loader.explain() == f"{without}\n  workers    worker_init_fn, called for each: native"
+    row = "\n  workers    worker_init_fn, called for each: native"
+    assert row in loader.explain()
+    assert loader.explain().replace(row, "") == without
     list(loader)
     assert sorted(Called.numbers) == [0, 1]
 
