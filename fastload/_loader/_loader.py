@@ -656,7 +656,8 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             own state_dict() gives is put in as it is. The keys at the top are those of torchdata's StatefulDataLoader.
 
         Raises:
-            StateError: the batches of the iteration are not native, or processes make them: explain() says so.
+            StateError: processes make the batches, or there is a number of `steps`: explain() says so. Where Python
+                makes them it warns, and gives the beginning of the epoch.
 
         Example:
             >>> loader = fastload.DataLoader(dataset, batch_size=4, shuffle=True, num_workers=2)

@@ -22,7 +22,15 @@ from fastload._process._distributed import rank_and_world_size
 from fastload._resume._obstacles import NOT_NATIVE, OF_PROCESSES, OF_STEPS, obstacle
 from fastload._resume._saved_state import SavedState
 from fastload._threads._iterator import ThreadIterator
-from fastload.samplers._resting import epoch_holder, load_own_state, loaded_at_rest, sampler_at_rest, set_generators
+from fastload.samplers._resting import (
+    epoch_holder,
+    kind_of,
+    load_own_state,
+    loaded_at_rest,
+    sampler_at_rest,
+    set_generators,
+    sharded_of,
+)
 
 
 def state_of(loader: Any) -> dict[str, Any]:
@@ -39,7 +47,7 @@ def state_of(loader: Any) -> dict[str, Any]:
     if progress.left is not None:
         state: dict[str, Any] = progress.left().as_dict()
         return state
-    raise obstacle("the iteration of this loader", NOT_NATIVE)
+    return _begun_in_python(loader).as_dict()
 
 
 def _check_kind(loader: Any) -> None:
@@ -48,6 +56,25 @@ def _check_kind(loader: Any) -> None:
         raise obstacle("a loader with workers='processes'", OF_PROCESSES)
     if loader._setting("steps") is not None:
         raise obstacle(f"a loader with steps={loader._setting('steps')}", OF_STEPS)
+
+
+def _begun_in_python(loader: Any) -> SavedState:
+    """The beginning of the epoch that runs, with a warning: frameworks ask every loader, so it must not raise.
+
+    Raises:
+        StateError: The sampler's own state is ahead of what was handed out.
+    """
+    if kind_of(loader._index_sampler) == "stateful" and sharded_of(loader._index_sampler) is None:
+        raise obstacle("the iteration of this loader", NOT_NATIVE)
+    state = loader._fastload
+    if not state.has_warned_of_python:
+        state.has_warned_of_python = True
+        problem, _, next_step = NOT_NATIVE.partition(". ")
+        warnings.warn(
+            f"state_dict() gives the beginning of the epoch, not the place in it: {problem}. {next_step}", stacklevel=4
+        )
+    saved = _not_begun(loader)
+    return replace(saved, epoch=max(0, saved.epoch - 1))
 
 
 def _not_begun(loader: Any) -> SavedState:
@@ -174,4 +201,5 @@ def state_rows(loader: Any, mode: Mode) -> list[str]:
         return []
     else:
         why = NOT_NATIVE
-    return [f"{'state':<10} in an epoch state_dict() raises StateError: {why}"]
+    what = "gives the epoch's beginning" if why is NOT_NATIVE else "raises StateError"
+    return [f"{'state':<10} in an epoch state_dict() {what}: {why}"]

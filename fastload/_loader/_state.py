@@ -58,6 +58,7 @@ class LoaderState:
         self.quarantine: Quarantine | None = None
         self.progress = Progress()
         self.has_warned_of_program_draws = False
+        self.has_warned_of_python = False
         self._turn, self._pid = threading.RLock(), os.getpid()
 
     def turn(self) -> AbstractContextManager[Any]:

@@ -6,8 +6,7 @@ from fastload._errors import StateError
 
 NOT_NATIVE = (
     "the batches are made in Python, and only native ones are resumed yet. Let the batches be native (explain() says "
-    "what they need), or save their number and pass over as many after a restart; docs/state.md says how a framework "
-    "is kept from asking"
+    "what they need), or save their number and pass over as many after a restart"
 )
 OF_PROCESSES = (
     "worker processes of torch's keep their state for themselves. Take workers='threads', which native batches and "

@@ -17,7 +17,7 @@ import recipes
 import resumed_runs
 import torch
 from children import RunChild
-from resumed_runs import SAMPLERS, Case, batch_of, program_bytes, resume, run_through
+from resumed_runs import SAMPLERS, Case, StatefulCounter, batch_of, program_bytes, resume, run_through
 from torch.utils.data import IterableDataset, Sampler
 from torchvision.datasets import ImageFolder
 
@@ -479,15 +479,28 @@ WITHOUT_STATE: dict[str, Any] = {
 @pytest.mark.parametrize("name", WITHOUT_STATE)
 def test_batches_that_python_makes_have_no_state_in_an_epoch(folder: Path, name: str) -> None:
     loader = WITHOUT_STATE[name](folder)
-    assert "in an epoch state_dict() raises StateError: the batches are made in Python" in loader.explain()
+    assert "in an epoch state_dict() gives the epoch's beginning: the batches are made in Python" in loader.explain()
     loader.load_state_dict(loader.state_dict())  # of the beginning they have one
     iterator = iter(loader)
-    next(iterator)
-    for ask in (loader.state_dict, iterator.state_dict):
-        with pytest.raises(fastload.StateError, match="the batches are made in Python") as caught:
-            ask()
-        assert "Let the batches be native (explain() says what they need)" in str(caught.value)
-    del iterator
+    first = next(iterator)
+    with pytest.warns(UserWarning, match="gives the beginning of the epoch, not the place in it") as caught:
+        state = loader.state_dict()
+    assert "Let the batches be native (explain() says what they need)" in str(caught[0].message)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # once is enough: frameworks ask before each batch
+        assert loader.state_dict() == state
+    with pytest.raises(fastload.StateError, match="the batches are made in Python"):
+        iterator.state_dict()
+    again = WITHOUT_STATE[name](folder)
+    again.load_state_dict(state)
+    assert again.epoch == 0
+    assert len(next(iter(again))) == len(first)
+    assert again.epoch == 1
+
+
+def test_a_sampler_that_has_run_ahead_has_no_state_where_python_makes_the_batches() -> None:
+    loader = fastload.DataLoader(list(range(9)), sampler=StatefulCounter(9), num_workers=1)
+    next(iter(loader))
     with pytest.raises(fastload.StateError, match="the batches are made in Python"):
         loader.state_dict()
 
@@ -519,10 +532,10 @@ def test_data_pipes_have_no_state() -> None:
     from torch.utils.data.datapipes.iter import IterableWrapper
 
     loader = fastload.DataLoader(IterableWrapper(range(5)))
-    assert "in an epoch state_dict() raises StateError: the batches are made in Python" in loader.explain()
+    assert "in an epoch state_dict() gives the epoch's beginning: the batches are made in Python" in loader.explain()
     iterator = iter(loader)
     next(iterator)
-    with pytest.raises(fastload.StateError, match="the batches are made in Python"):
+    with pytest.warns(UserWarning, match="gives the beginning of the epoch"):
         loader.state_dict()
 
 
