@@ -27,6 +27,7 @@ from image_steps import ImageBuilder
 
 SUITES = ("bookworm", "trixie")
 USER = "user"
+_OWN_FOLDER = "photos"
 CHECKOUT = f"/home/{USER}/checkout"
 RECORD = tuple[str, str, float, int]
 
@@ -58,7 +59,7 @@ class Steps:
     Attributes:
         packages: Of Debian.
         environment: Commands that make the virtual environment, and the one that activates it.
-        commands: The README's.
+        commands: The README's, without those over the user's own images.
     """
 
     packages: list[str]
@@ -72,6 +73,7 @@ def documented_steps() -> Steps:
     lists = [list(commands_of(block)) for block in blocks("docs/install.md") if block.language == "bash"]
     start = next((lines for lines in lists if lines[0].startswith("apt install ")), None)
     readme = [line for block in blocks("README.md") if block.language == "bash" for line in commands_of(block)]
+    readme = [line for line in readme if _OWN_FOLDER not in line.split()]
     if start is None or not readme:
         raise ValueError("docs/install.md needs a block of bash that begins with apt install, README.md one at all")
     activate = next(line for line in start if line.startswith(". "))

@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset, Sampler
 
+from fastload._resume._held import set_state, state_of
 from fastload._verify._compare import fingerprint
 
 # How deep and how wide generators are looked for: deep enough for a sampler in a batch sampler or a transform in a
@@ -90,26 +91,11 @@ class Generators:
             yield lambda: fingerprint(self._states()) != fingerprint(begin)
 
     def _states(self) -> list[Any]:
-        return [_state(generator) for generator in self._generators]
+        return [state_of(generator) for generator in self._generators]
 
     def _install(self, states: list[Any]) -> None:
         for generator, state in zip(self._generators, states, strict=True):
-            _set_state(generator, state)
-
-
-def _state(generator: Any) -> Any:
-    if isinstance(generator, np.random.Generator):
-        return generator.bit_generator.state
-    return generator.getstate() if isinstance(generator, random.Random) else generator.get_state()
-
-
-def _set_state(generator: Any, state: Any) -> None:
-    if isinstance(generator, np.random.Generator):
-        generator.bit_generator.state = state
-    elif isinstance(generator, random.Random):
-        generator.setstate(state)
-    else:
-        generator.set_state(state)
+            set_state(generator, state)
 
 
 def _generators_in(owner: object, seen: set[int], depth: int) -> Iterator[object]:

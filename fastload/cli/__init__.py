@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 # Commands that take no loader.
-_WITHOUT_SCRIPTS = ("info", "index")
+_WITHOUT_SCRIPTS = ("info", "index", "check")
 
 
 def _parted(arguments: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
