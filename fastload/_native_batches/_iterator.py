@@ -126,7 +126,7 @@ class NativeIterator(StatefulIterator):
             if loader.num_workers == 0 and order.is_asked_by_torch:
                 stack.enter_context(order.asking())
             generator: torch.Generator | None = loader.generator
-            state = None if generator is None else generator.get_state()
+            state = None if generator is None or going_on is None else generator.get_state()
             super().__init__(loader, delivery)
         if going_on is None:
             return

@@ -75,7 +75,7 @@ class EpochOrder:
         self._is_empty = True  # nothing was given
         self._batches: _Batches | _Converted | None = None
         # Of a stateful sampler: its states behind the batches that were given last, and the batch that is given next.
-        self._own_states: deque[Any] = deque(maxlen=depth + 2)
+        self._own_states: deque[Any] = deque(maxlen=int(depth) + 2)
         self._num_noted = position
         self._taken: list[IndexBatch | BadIndicesError] = []
         self._is_noted = False
