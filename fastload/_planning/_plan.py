@@ -151,7 +151,7 @@ def plan_loader(
 
 def guarded(plan: LoaderPlan, on_error: str) -> LoaderPlan:
     """`plan` where bad samples shall not end in an error."""
-    reason = "bad samples are found one by one: native code makes each, and Python puts them together"
+    reason = "bad samples are found one by one, and Python puts the others together"
     verdict = StageVerdict("errors", f"on_error={on_error!r}", reason, Mode.PARTLY_NATIVE)
     return replace(plan, verdicts=(*plan.verdicts, verdict))
 

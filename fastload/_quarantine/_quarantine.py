@@ -33,14 +33,9 @@ class Quarantine:
         self._ledger = None if policy.ledger is None else Ledger.of_rank(policy.ledger, rank, world_size)
         self._add = add
         self._num_samples = self._num_failed = 0
-        self._epoch = -1
         self._kinds: collections.Counter[str] = collections.Counter()
 
-    def begin_epoch(self) -> None:
-        """The batches that follow are of the next one; they count from 0."""
-        self._epoch += 1
-
-    def count(self, account: Account, step: int) -> None:
+    def count(self, account: Account, epoch: int, step: int) -> None:
         """Of a batch that is handed out, the one with number `step` in its epoch."""
         self._num_samples += account.num_samples
         if not account.failures:
@@ -50,10 +45,10 @@ class Quarantine:
         self._kinds.update(failure.kind for failure in account.failures)
         self._add({"samples_replaced" if self.policy.on_error == "replace" else "samples_skipped": len(bad)})
         if self._ledger is not None:
-            self._ledger.append(self._entry(failure, step) for failure in account.failures)
+            self._ledger.append(self._entry(failure, epoch, step) for failure in account.failures)
 
-    def _entry(self, failure: Failure, step: int) -> dict[str, Any]:
-        return {"time": time.time(), "rank": self._rank, "epoch": self._epoch, "step": step, **failure.as_dict()}
+    def _entry(self, failure: Failure, epoch: int, step: int) -> dict[str, Any]:
+        return {"time": time.time(), "rank": self._rank, "epoch": epoch, "step": step, **failure.as_dict()}
 
     def check(self) -> None:
         """Raises TooManyErrors: more samples have failed than max_errors allows."""

@@ -149,7 +149,7 @@ class ThreadIterator(BaseIterator):
         self._begin_with(self._sampler_iter)
         exit_state.watch()
         if plan.num_threads == 0:
-            self._begin_account()
+            self._epoch = loader._fastload.epoch
             self._caller = _Caller(plan)
             self._fetcher = plan.make_fetcher(self._caller.stream, None, plan.code)
             self._key = self._random_key(loader)
@@ -237,17 +237,13 @@ class ThreadIterator(BaseIterator):
         # torch asks the sampler for an iterator here for a second time, and uses this one; samplers may count on it.
         super()._reset(loader, first_iter)
         self._key = self._random_key(loader)
-        self._begin_account()
+        self._epoch = loader._fastload.epoch
         self._hand = []
         self._begin_with(self._sampler_iter)
         self._group.restart_order()
         self._is_exhausted = False
         self._request: Request | None = None
         self._submit_up_to(self._max_batches, self._group)
-
-    def _begin_account(self) -> None:
-        if self._quarantine is not None:
-            self._quarantine.begin_epoch()
 
     def _random_key(self, loader: Any) -> RandomKey:
         if self._rng == "torch":
@@ -310,7 +306,7 @@ class ThreadIterator(BaseIterator):
     def _count(self, sent: _Sent) -> None:
         """The samples of what is handed out, a batch or an error."""
         if self._quarantine is not None and sent.account is not None:
-            self._quarantine.count(sent.account, sent.number)
+            self._quarantine.count(sent.account, self._epoch, sent.number)
 
     def _next_of_caller(self) -> _Sent:
         if not self._sent:
