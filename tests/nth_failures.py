@@ -16,6 +16,7 @@ import io
 import os
 import shutil
 import sys
+import tempfile
 import threading
 import time
 import warnings
@@ -353,8 +354,12 @@ def run_native_calls() -> None:
     synthetic_image(1, 40, 30).save(file, "JPEG")
     jpeg = file.getvalue()
     decoder = _native.SampleDecoder(max_file_bytes=1 << 20, max_pixels=1 << 20, native_jpeg=True)
+    opened = tempfile.TemporaryFile()  # noqa: SIM115
+    opened.write(jpeg)
+    opened.flush()
     calls: list[Callable[[], Any]] = [
         lambda: decoder.check_bytes(jpeg),
+        lambda: decoder.read_open(opened.fileno()),
         lambda: _native.decode_jpeg(jpeg),
         lambda: _native.Resize(height=5, width=7, interpolation="bilinear"),
         lambda: _native.Resize(height="5", width=7, interpolation="bilinear"),  # type: ignore[arg-type]

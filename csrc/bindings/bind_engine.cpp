@@ -25,10 +25,12 @@
 #include "codec/jpeg/jpeg_decoder.h"
 #include "codec/probe.h"
 #include "engine/batch/buffer_pool.h"
+#include "engine/brief_holds.h"
 #include "engine/engine.h"
 #include "engine/fork_guard.h"
 #include "engine/sample/native_sample_worker.h"
 #include "engine/sample/sample_decoder.h"
+#include "io/file_reader.h"
 
 namespace py = pybind11;
 
@@ -189,13 +191,17 @@ py::array_t<std::uint8_t> array_of(DecodedSample sample, const OutputLayout& lay
     return py::array_t<std::uint8_t>(std::move(shape), bytes, owner);
 }
 
+// Of the threads that have decoders.
+BriefHolds gil_holds;
+
 class SampleDecoderHandle {
   public:
     using Plan = std::shared_ptr<TransformPlan>;
     using OrientedPlans = std::array<Plan, 8>;
 
     SampleDecoderHandle(std::uint64_t max_file_bytes, std::uint64_t max_pixels, bool is_native_jpeg_allowed)
-        : decoder_(active_kernel_table(), options_of(max_file_bytes, max_pixels, is_native_jpeg_allowed)) {}
+        : decoder_(active_kernel_table(), options_of(max_file_bytes, max_pixels, is_native_jpeg_allowed)),
+          max_file_bytes_(max_file_bytes) {}
     SampleDecoderHandle(const SampleDecoderHandle&) = delete;  // scratch memory has one owner
     SampleDecoderHandle& operator=(const SampleDecoderHandle&) = delete;
 
@@ -229,12 +235,27 @@ class SampleDecoderHandle {
     }
 
     py::object check_bytes(const py::bytes& contents) {
-        ImageInfo info;
-        std::size_t end_offset = 0;
-        const Status status = decoder_.check(span_of(contents), &info, &end_offset);
-        if (status.is_ok()) return py::make_tuple(info.size.width, info.size.height, info.components, end_offset);
-        fallback_reason_ = status.detail;
-        return py::none();
+        return facts_of([&](ImageInfo* info, std::size_t* end_offset) {
+            return decoder_.check(span_of(contents), info, end_offset);
+        });
+    }
+
+    // (contents, facts or None); None where the file cannot be read.
+    py::object read_open(int descriptor) {
+        std::uint64_t size = 0;
+        const Status status = at_work([&] { return find_open_size(descriptor, max_file_bytes_, &size); });
+        if (!status.is_ok()) return py::none();
+        auto contents =
+            py::reinterpret_steal<py::bytes>(PyBytes_FromStringAndSize(nullptr, static_cast<py::ssize_t>(size)));
+        if (!contents) throw py::error_already_set();
+        auto* const bytes = reinterpret_cast<std::uint8_t*>(PyBytes_AS_STRING(contents.ptr()));
+        bool is_read = false;
+        const py::object facts = facts_of([&](ImageInfo* info, std::size_t* end_offset) {
+            const Status read = read_open_file(descriptor, bytes, size);
+            is_read = read.is_ok();
+            return is_read ? decoder_.check({bytes, size}, info, end_offset) : read;
+        });
+        return is_read ? py::object(py::make_tuple(contents, facts)) : py::none();
     }
 
     const char* fallback_reason() const noexcept { return fallback_reason_; }
@@ -255,14 +276,38 @@ class SampleDecoderHandle {
         return all;
     }
 
-    // What `make(sample)` makes, without the GIL.
+    // What `call()` says, without the GIL. Note [waiting awake]
+    template <typename Call>
+    Status at_work(Call&& call) {
+        if (is_busy_) throw std::logic_error("this decoder is at work in another thread");
+        is_busy_ = true;
+        if (python_begun_ns_) gil_holds.end(*python_begun_ns_, BriefHolds::now_ns());
+        const Status status = without_gil([&] {
+            const Status said = call();
+            gil_holds.wait();
+            return said;
+        });
+        python_begun_ns_ = gil_holds.begin(BriefHolds::now_ns());
+        is_busy_ = false;
+        return status;
+    }
+
+    // What `check(info, end_offset)` finds, or None.
+    template <typename Check>
+    py::object facts_of(Check&& check) {
+        ImageInfo info;
+        std::size_t end_offset = 0;
+        const Status status = at_work([&] { return check(&info, &end_offset); });
+        if (status.is_ok()) return py::make_tuple(info.size.width, info.size.height, info.components, end_offset);
+        fallback_reason_ = status.detail;
+        return py::none();
+    }
+
+    // What `make(sample)` makes.
     template <typename Make>
     py::object run(const Plan& plan, Make&& make) {
-        if (is_busy_) throw std::logic_error("this decoder is at work in another thread");
         DecodedSample sample;
-        is_busy_ = true;
-        const Status status = without_gil([&] { return make(&sample); });
-        is_busy_ = false;
+        const Status status = at_work([&] { return make(&sample); });
         if (is_for_fallback(status.code)) {
             fallback_reason_ = status.detail;
             return py::none();
@@ -272,8 +317,10 @@ class SampleDecoderHandle {
     }
 
     SampleDecoder decoder_;
+    std::uint64_t max_file_bytes_;
     const char* fallback_reason_ = "";
     bool is_busy_ = false;  // under the GIL
+    std::optional<std::int64_t> python_begun_ns_;
 };
 
 const char* status_name(StatusCode code) {
@@ -396,6 +443,9 @@ void bind_decoders(py::module_& m) {
         .def("check_bytes", &SampleDecoderHandle::check_bytes, py::arg("contents"),
              "Whether Pillow decodes the file that has these contents, found without decoding it: (width, height, "
              "number of components, place behind its EOI), or None where it has to try.")
+        .def("read_open", &SampleDecoderHandle::read_open, py::arg("descriptor"),
+             "Reads all of an open regular file, wherever it stands: (contents, what check_bytes gives for them), or "
+             "None where it cannot be read or has more than max_file_bytes.")
         .def_property_readonly("fallback_reason", &SampleDecoderHandle::fallback_reason)
         .def_property_readonly("keeps_info", &SampleDecoderHandle::keeps_info,
                                "Whether torchvision would still have Image.info behind what was last run.")

@@ -53,10 +53,24 @@ Status open_file(ByteSpan path, const WorkingDirectory* working_directory, Uniqu
     return Status::ok();
 }
 
-Status read_exactly(const UniqueFd& file, std::uint8_t* destination, std::size_t size) noexcept {
+}  // namespace
+
+Status find_open_size(int descriptor, std::uint64_t max_file_bytes, std::uint64_t* size) noexcept {
+    struct stat facts = {};
+    int result = -1;
+    do {
+        result = ::fstat(descriptor, &facts);  // file systems over a network may be interrupted here too
+    } while (result != 0 && errno == EINTR);
+    if (result != 0) return failure(StatusCode::kOpenFailed, errno);
+    if (!S_ISREG(facts.st_mode)) return failure(StatusCode::kNotRegularFile, S_ISDIR(facts.st_mode) ? EISDIR : 0);
+    *size = static_cast<std::uint64_t>(facts.st_size);
+    return *size > max_file_bytes ? failure(StatusCode::kFileTooLarge, EFBIG) : Status::ok();
+}
+
+Status read_open_file(int descriptor, std::uint8_t* destination, std::size_t size) noexcept {
     std::size_t done = 0;
     while (done < size) {
-        const ssize_t count = ::pread(file.get(), destination + done, size - done, static_cast<off_t>(done));
+        const ssize_t count = ::pread(descriptor, destination + done, size - done, static_cast<off_t>(done));
         if (count > 0) {
             done += static_cast<std::size_t>(count);
         } else if (count == 0) {
@@ -68,28 +82,19 @@ Status read_exactly(const UniqueFd& file, std::uint8_t* destination, std::size_t
     return Status::ok();
 }
 
-}  // namespace
-
 Status FileReader::read(ByteSpan path, std::uint64_t max_file_bytes, ByteSpan* contents,
                         const WorkingDirectory* directory, const HeadJudge* judge) noexcept {
     UniqueFd file;
     if (const Status status = open_file(path, directory, &file); !status.is_ok()) return status;
-    struct stat facts = {};
-    int result = -1;
-    do {
-        result = ::fstat(file.get(), &facts);  // file systems over a network may be interrupted here too
-    } while (result != 0 && errno == EINTR);
-    if (result != 0) return failure(StatusCode::kOpenFailed, errno);
-    if (!S_ISREG(facts.st_mode)) return failure(StatusCode::kNotRegularFile, S_ISDIR(facts.st_mode) ? EISDIR : 0);
-    auto size = static_cast<std::uint64_t>(facts.st_size);
-    if (size > max_file_bytes) return failure(StatusCode::kFileTooLarge, EFBIG);
+    std::uint64_t size = 0;
+    if (const Status status = find_open_size(file.get(), max_file_bytes, &size); !status.is_ok()) return status;
     if (judge != nullptr && size > kUnjudgedBytes) {
         std::uint8_t head[kHeadBytes];
-        if (const Status status = read_exactly(file, head, sizeof(head)); !status.is_ok()) return status;
+        if (const Status status = read_open_file(file.get(), head, sizeof(head)); !status.is_ok()) return status;
         if (judge->rejects(ByteSpan(head, sizeof(head)))) size = sizeof(head);
     }
     if (const Status status = buffer_.reserve(size); !status.is_ok()) return status;
-    if (const Status status = read_exactly(file, buffer_.data(), size); !status.is_ok()) return status;
+    if (const Status status = read_open_file(file.get(), buffer_.data(), size); !status.is_ok()) return status;
     *contents = ByteSpan(buffer_.data(), size);
     return Status::ok();
 }

@@ -11,6 +11,13 @@
 
 namespace fastload {
 
+// The size of an open file, found by fstat. Returns kOpenFailed, kNotRegularFile or kFileTooLarge.
+Status find_open_size(int descriptor, std::uint64_t max_file_bytes, std::uint64_t* size) noexcept;
+
+// Reads the first `size` bytes of an open file by pread, wherever it stands. EINTR and short reads are retried. Returns
+// kReadFailed or kFileShrank.
+Status read_open_file(int descriptor, std::uint8_t* destination, std::size_t size) noexcept;
+
 // Says of a large file's beginning that the rest is not worth reading.
 class HeadJudge {
   public:
@@ -31,7 +38,7 @@ class FileReader {
 
     // Reads the file at `path` (bytes without a NUL, as the system takes them; need not be terminated). On success
     // *contents views this reader's memory until the next call. The size is fixed by one fstat after open: a file that
-    // grows meanwhile is read up to that size, one that shrinks gives kFileShrank. EINTR and short reads are retried.
+    // grows meanwhile is read up to that size, one that shrinks gives kFileShrank.
     // Returns kOpenFailed, kNotRegularFile, kFileTooLarge (before any byte is read), kReadFailed, kFileShrank or
     // kOutOfMemory; with the system's errno where there is one. A file that `judge`, if there is one, rejects gives its
     // first kHeadBytes only. A relative path is one in `directory`; null: in the thread's current one.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 import weakref
 from typing import Any, NamedTuple
 
@@ -125,26 +124,23 @@ def _is_as_opened(image: JpegImageFile) -> bool:
 
 
 def _read(file: Any, block: int) -> _File | None:
-    check = thread_decoder().check_bytes
+    """None where Pillow has to decode it.
+
+    Raises:
+        OSError: It cannot be read.
+    """
+    decoder = thread_decoder()
     if type(file) is io.BytesIO:
         contents = file.getvalue()
+        facts = decoder.check_bytes(contents)
     elif type(file) is io.BufferedReader and type(file.raw) is io.FileIO:
-        contents = _read_descriptor(file.fileno())
+        read = decoder.read_open(file.fileno())
+        if read is None:
+            raise OSError("it is no regular file, or too large, or cannot be read")
+        contents, facts = read
     else:
         return _read_blocks(file, block)
-    facts = check(contents)
     return None if facts is None else _File(contents, facts, min(len(contents), -(-facts[3] // block) * block))
-
-
-def _read_descriptor(descriptor: int) -> bytes:
-    """All of an open file, wherever it stands, also where it is longer than the system says."""
-    size = os.fstat(descriptor).st_size
-    if size > MAX_FILE_BYTES:
-        return b""
-    contents = os.pread(descriptor, size, 0)
-    while part := os.pread(descriptor, 1 << 16, len(contents)):
-        contents += part
-    return contents
 
 
 def _read_blocks(file: Any, block: int) -> _File | None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -41,9 +43,20 @@ class NativePlan:
         return self.draws_as_torch and any(view.is_random for view in self.views)
 
 
+@functools.cache
+def _numpy_type(dtype: torch.dtype) -> np.dtype[Any] | None:
+    """None where NumPy has none, as of bfloat16."""
+    try:
+        return torch.empty(0, dtype=dtype).numpy().dtype
+    except TypeError:
+        return None
+
+
 def tensor_of(pixels: NDArray[np.uint8], form: SampleForm, image_type: type[torch.Tensor] | None) -> torch.Tensor:
     """The tensor that a transform of `form` ends in, of the bytes that native code has made."""
-    tensor = torch.from_numpy(pixels).view(form.dtype)
+    element = _numpy_type(form.dtype)
+    # A tensor less: where one ends, the GIL is given away.
+    tensor = torch.from_numpy(pixels).view(form.dtype) if element is None else torch.from_numpy(pixels.view(element))
     if form.is_interleaved:
         tensor = tensor.permute(2, 0, 1)
     if tensor.numel() == len(form.pixel_strides):

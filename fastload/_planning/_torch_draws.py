@@ -99,14 +99,16 @@ class GeneratorDraws:
     def __init__(self) -> None:
         self._draws = _native.TorchDraws(0, uniform_rule())
         self._state = torch.empty(0, dtype=torch.uint8)
+        self._bytes = self._state.numpy()  # kept: each call makes a tensor, whose end gives the GIL away
 
     def begin(self, generator: torch.Generator) -> _native.DrawSource:
         """From where `generator`, which is of the CPU, is now. It does not move until `end`."""
         self._state = generator.get_state()
-        self._draws.load(self._state.numpy())
+        self._bytes = self._state.numpy()
+        self._draws.load(self._bytes)
         return self._draws
 
     def end(self, generator: torch.Generator) -> None:
         """`generator` goes on behind what was drawn since `begin`."""
-        self._draws.store(self._state.numpy())
+        self._draws.store(self._bytes)
         generator.set_state(self._state)

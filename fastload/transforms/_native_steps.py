@@ -126,9 +126,17 @@ def check_surroundings() -> None:
     replaced = _DRAWING.replaced() or replaced_method()
     if replaced is not None:
         raise RunsInPythonError(f"{replaced} was replaced")
+    if _makes_floats_on_cpu():
+        return
     probe = torch.empty(0)
     if probe.dtype != torch.float32 or probe.device.type != "cpu":
         raise RunsInPythonError(f"torch's defaults are {probe.dtype} on {probe.device}", "torch.float32 on cpu")
+
+
+def _makes_floats_on_cpu() -> bool:
+    """What torch.empty() would show, without a tensor, whose end gives the GIL away; False where it has to be asked."""
+    is_plain = torch._C._len_torch_function_stack() == 0  # a default device is a mode
+    return is_plain and torch.get_default_dtype() is torch.float32 and torch._C._get_default_device() == "cpu"
 
 
 def _image_steps(node: Node, position: int, size: Size | None) -> tuple[list[PlacedStep], Size | None]:

@@ -1,9 +1,11 @@
-"""SampleDecoder.check_bytes: what it takes without decoding, Pillow decodes without an error."""
+"""SampleDecoder.check_bytes and read_open: what they take without decoding, Pillow decodes without an error."""
 
 from __future__ import annotations
 
 import io
+import os
 import random
+from pathlib import Path
 
 import pytest
 from corpora_files import corpora_root, manifest_rows
@@ -49,6 +51,32 @@ def test_clean_files(kind: str) -> None:
     facts = _decoder().check_bytes(data)
     assert facts == (75, 53, 3, len(data))
     assert _decoder().check_bytes(data + b"more") == facts
+
+
+def test_an_open_file_is_read_from_its_beginning_wherever_it_stands(tmp_path: Path) -> None:
+    data, decoder = FILES["baseline"], _decoder()
+    for contents in (data, data[:-1], b""):
+        path = tmp_path / "file.jpg"
+        path.write_bytes(contents)
+        with path.open("rb") as file:
+            file.seek(7)
+            assert decoder.read_open(file.fileno()) == (contents, decoder.check_bytes(contents))
+            assert file.tell() == 7
+
+
+def test_what_is_no_regular_file_or_too_large_is_not_read(tmp_path: Path) -> None:
+    read_end, write_end = os.pipe()
+    os.write(write_end, FILES["baseline"])
+    assert _decoder().read_open(read_end) is None
+    os.close(write_end)
+    assert os.read(read_end, 1 << 16) == FILES["baseline"], "nothing was taken from it"
+    os.close(read_end)
+    assert _decoder().read_open(read_end) is None, "a closed descriptor"
+    path = tmp_path / "large.jpg"
+    path.write_bytes(FILES["baseline"])
+    small = _native.SampleDecoder(max_file_bytes=100, max_pixels=89_478_485, native_jpeg=True)
+    with path.open("rb") as file:
+        assert small.read_open(file.fileno()) is None
 
 
 @pytest.mark.parametrize("kind", FILES)
