@@ -19,6 +19,7 @@ import torch
 import torch.utils.data
 import torchvision_shim  # noqa: F401
 from children import RunChild
+from process_tree import kill_tree
 from warm_python import WarmPython
 
 import fastload
@@ -161,7 +162,7 @@ def run_python(code: str, cwd: Path, timeout: float, env: dict[str, str]) -> sub
         try:
             output, errors = process.communicate(timeout=timeout)
         except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
+            kill_tree(process.pid)
             output, errors = process.communicate()
             raise subprocess.TimeoutExpired(command, timeout, output, errors) from None
     return subprocess.CompletedProcess(command, process.returncode, output, errors)

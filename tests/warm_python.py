@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import importlib
 import json
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -16,6 +14,8 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 from pathlib import Path
 from types import CodeType
 from typing import Any
+
+from process_tree import kill_tree
 
 # What children of the tests import. Nothing of it starts a thread, which would be lost by the fork.
 IMPORTS = ["numpy", "torch", "torchvision_shim", "fastload", "fake_cuda", "recipes"]
@@ -65,8 +65,7 @@ class WarmPython:
                     text.result(timeout)
             except FutureTimeoutError:  # the built-in one only since Python 3.11
                 is_late = True
-                with contextlib.suppress(ProcessLookupError):  # it has ended by itself now
-                    os.killpg(pid, signal.SIGKILL)
+                kill_tree(pid)
         status = int(self._replies.readline())
         stdout, stderr = (text.result() for text in texts)
         if is_late:

@@ -64,13 +64,15 @@ def test_an_exception_that_nobody_catches_is_written_and_fails_the_test(run_chil
 
 
 @WARM_OR_NOT
+@pytest.mark.parametrize("begin_child", ["pass", "os.setsid()"])
 def test_one_that_does_not_end_is_killed_with_what_it_has_started(
-    run_child: RunChild, tmp_path: Path, warm: bool
+    run_child: RunChild, begin_child: str, warm: bool
 ) -> None:
-    code = """
+    code = f"""
     import os, time
     pid = os.fork()
     if pid: print("begun", pid, flush=True)
+    else: {begin_child}
     time.sleep(60)
     """
     begin = time.monotonic()

@@ -1,0 +1,27 @@
+"""Ends a process with all that it has started, also what is in a session of its own, as torchrun's ranks are."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+
+def kill_tree(pid: int) -> None:
+    """`pid` leads a process group; it may have ended by itself."""
+    descendants = list(_descendants(pid))
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(pid, signal.SIGKILL)
+    for descendant in descendants:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(descendant, signal.SIGKILL)
+
+
+def _descendants(pid: int) -> Iterator[int]:
+    for children in Path(f"/proc/{pid}/task").glob("*/children"):
+        with contextlib.suppress(OSError):  # the thread has ended
+            for child in map(int, children.read_text().split()):
+                yield child
+                yield from _descendants(child)
