@@ -11,17 +11,18 @@ from pathlib import Path
 
 def kill_tree(pid: int) -> None:
     """`pid` leads a process group; it may have ended by itself."""
-    descendants = list(_descendants(pid))
+    started = list(descendants(pid))
     with contextlib.suppress(ProcessLookupError):
         os.killpg(pid, signal.SIGKILL)
-    for descendant in descendants:
+    for descendant in started:
         with contextlib.suppress(ProcessLookupError):
             os.kill(descendant, signal.SIGKILL)
 
 
-def _descendants(pid: int) -> Iterator[int]:
+def descendants(pid: int) -> Iterator[int]:
+    """The processes that `pid` has started, and those that they have."""
     for children in Path(f"/proc/{pid}/task").glob("*/children"):
         with contextlib.suppress(OSError):  # the thread has ended
             for child in map(int, children.read_text().split()):
                 yield child
-                yield from _descendants(child)
+                yield from descendants(child)
