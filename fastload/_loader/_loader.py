@@ -20,6 +20,7 @@ from fastload._delivery._torch_iterator import torch_iterator
 from fastload._images._array_dataset import ArrayDataset, holds_array
 from fastload._images._deferred import pillow_obeys
 from fastload._images._opener import obstacle
+from fastload._loader._addresses import AddressedBatches, batches_of_epoch, batches_of_state, sample_of_epoch
 from fastload._loader._description import describe
 from fastload._loader._explanation import Explanation, explanation_of
 from fastload._loader._resuming import (
@@ -35,6 +36,7 @@ from fastload._loader._state import LoaderState, NextEpoch
 from fastload._loader._steps import StepsIterator
 from fastload._native_batches._engine import EngineSettings, LoaderEngine
 from fastload._native_batches._iterator import NativeIterator
+from fastload._native_batches._report import SampleReport
 from fastload._pillow import _pillow
 from fastload._pillow._decode_image import pil_loader
 from fastload._planning._advice import advice
@@ -699,6 +701,72 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         """
         with self._fastload.turn():
             load_state(self, state, self._native_plan_or_none, strict=strict)
+
+    def at(
+        self,
+        epoch: int | None = None,
+        step: int | None = None,
+        stop: int | None = None,
+        *,
+        state: dict[str, Any] | None = None,
+    ) -> AddressedBatches:
+        """Gives batches of any epoch by their numbers, exactly as that epoch has them.
+
+        This loader stays where it is. By `epoch` with ``rng="sample"``, a seed, and a ShardedSampler, a
+        DistributedSampler or a fixed order: nothing before `step` is loaded. By `state` with every native loader that
+        has one of these or a RandomSampler: what lies between that state and `step` is loaded and dropped.
+
+        Args:
+            epoch: from 0.
+            step: number of the first batch in the epoch, from 0; None: the epoch's first, or the state's next one.
+            stop: number of the batch behind the last one; None: to the epoch's end.
+            state: of state_dict(), in the place of `epoch`.
+
+        Returns:
+            An iterable with a length. Each iter() begins with `step` again, in threads of its own, and has
+            batch_report(). It draws nothing from the program's generators, but with ``num_workers=0`` and
+            ``rng="torch"``.
+
+        Raises:
+            ValueError: there are no such batches, or their address is not known: the text says what would make it so.
+            StateError: the state does not fit.
+
+        Example:
+            >>> loader = fastload.DataLoader(dataset, batch_size=4, rng="sample", seed=1)
+            >>> batches = list(loader)
+            >>> images, labels = next(iter(loader.at(epoch=0, step=2)))
+            >>> torch.equal(images, batches[2][0])
+            True
+        """
+        if (epoch is None) == (state is None):
+            raise ValueError("at() takes an epoch or a state: pass one of them")
+        if state is not None:
+            return batches_of_state(self, DataLoader, state, step, stop)
+        assert epoch is not None, "it was looked at"
+        return batches_of_epoch(self, DataLoader, epoch, 0 if step is None else step, stop)
+
+    def replay(self, index: int, epoch: int) -> tuple[Any, SampleReport]:
+        """Makes one sample as it is in an epoch, with ``rng="sample"`` and a seed; no other file is read.
+
+        Args:
+            index: of the sample in the data set.
+            epoch: from 0.
+
+        Returns:
+            The sample as ``dataset[index]`` gives one, a tensor and a label, and what was done to it.
+
+        Raises:
+            ValueError: there is no such sample, or random transforms do not depend on seed, epoch and sample alone.
+            SampleError: its file cannot be loaded.
+
+        Example:
+            >>> loader = fastload.DataLoader(dataset, batch_size=4, rng="sample", seed=1)
+            >>> images, labels = next(iter(loader))
+            >>> sample, report = loader.replay(3, epoch=0)
+            >>> torch.equal(sample[0], images[3]), report.index
+            (True, 3)
+        """
+        return sample_of_epoch(self, DataLoader, index, epoch)
 
     def _native_plan_or_none(self) -> NativePlan | None:
         plan = self._plan()

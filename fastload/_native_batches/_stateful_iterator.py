@@ -64,7 +64,7 @@ class StatefulIterator(BaseIterator):
             self._is_exhausted = not self._given
 
     @property
-    def _position(self) -> int:
+    def position(self) -> int:
         """Batches that were handed out, failed ones too."""
         return self._num_taken - (1 if self._hand and not self._arrived else 0)
 
@@ -84,13 +84,13 @@ class StatefulIterator(BaseIterator):
         if self._is_exhausted:
             return True
         try:
-            return self._position >= len(self._index_sampler)
+            return self.position >= len(self._index_sampler)
         except TypeError:  # it has no length
             return False
 
     def _state_later(self) -> Callable[[], SavedState]:
         """What makes the state of this moment, in which the generators that it holds are those of the call."""
-        position, base_seed = self._position, int(self._base_seed)
+        position, base_seed = self.position, int(self._base_seed)
         is_behind_last = self._is_behind_last()
         draws = None
         if self._plan.has_ordered_draws and (not is_behind_last or self._persistent_workers):

@@ -1,8 +1,9 @@
-"""Two images and their difference, side by side in a PNG."""
+"""Images side by side in a PNG: two and their difference, or the views of a sample."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 
 import torch
 
@@ -33,6 +34,16 @@ def write_twins(old: torch.Tensor, new: torch.Tensor, path: str | os.PathLike[st
     if old.shape == new.shape:
         gap = (_finite(old) - _finite(new)).abs()
         panels.append(_scaled(gap, 0.0, float(gap.max())))
+    _write(panels, path)
+
+
+def write_views(views: Sequence[torch.Tensor], path: str | os.PathLike[str]) -> None:
+    """Writes tensors [3, height, width]; of numbers that are not uint8 a view's lowest is black, its highest white."""
+    _write([_shown(view, view)[0] for view in views], path)
+
+
+def _write(panels: Sequence[torch.Tensor], path: str | os.PathLike[str]) -> None:
+    """Writes uint8 [3, height, width] from left to right."""
     height = max(panel.shape[1] for panel in panels)
     width = sum(panel.shape[2] for panel in panels) + _GAP_PIXELS * (len(panels) - 1)
     canvas = torch.full((3, height, width), 255, dtype=torch.uint8)

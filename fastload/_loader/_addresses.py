@@ -1,0 +1,218 @@
+"""Batches and samples by their address: an epoch and a place in it, or a saved state."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch.utils.data import BatchSampler, SequentialSampler
+
+from fastload import _native
+from fastload._errors import SampleError
+from fastload._loader._arguments import arguments_of
+from fastload._native_batches._iterator import NativeIterator
+from fastload._native_batches._report import SampleReport
+from fastload._process._interrupts import keep
+from fastload.samplers._resting import epoch_holder, kind_of, sharded_of
+
+# Makes a loader.
+Kind = Callable[..., Any]
+
+_SEEDED = "pass rng='sample' and seed= to the loader: then they depend on seed, epoch and sample alone"
+_ORDERED = (
+    "pass sampler=fastload.ShardedSampler(dataset, num_replicas=1, rank=0), whose order depends on seed and epoch alone"
+)
+_SAVED = "; or pass state=, which state_dict() gave in that epoch"
+
+
+class AddressedBatches:
+    """Some batches of one epoch. Each iter() gives them anew, and several may run at once; len() is their number.
+
+    Args:
+        begin: Gives an iterator over them.
+        num_batches: How many they are; where one fails, it counts.
+    """
+
+    def __init__(self, begin: Callable[[], Iterator[Any]], num_batches: int) -> None:
+        self._begin = begin
+        self._num_batches = num_batches
+
+    def __iter__(self) -> Iterator[Any]:
+        return self._begin()
+
+    def __len__(self) -> int:
+        return self._num_batches
+
+
+class _Part:
+    """The batches of a native iteration up to one of them. An interrupt costs none: Note [interrupts]."""
+
+    __next__ = _native.next_in_hand
+
+    def __init__(self, iterator: NativeIterator, stop: int) -> None:
+        self._iterator = iterator
+        self._stop = stop
+        self._hand: list[Any] = []
+
+    def __iter__(self) -> _Part:
+        return self
+
+    def _prepare(self) -> None:
+        if not self._hand and self._iterator.position < self._stop:
+            keep(self._hand, next, self._iterator)
+        if not self._hand:
+            raise StopIteration
+
+    def batch_report(self) -> list[SampleReport]:
+        return self._iterator.batch_report()
+
+
+def batches_of_epoch(loader: Any, kind: Kind, epoch: int, step: int, stop: int | None) -> AddressedBatches:
+    """What at() of a fastload.DataLoader gives for an epoch."""
+    _check_seeded(loader, f"epoch {epoch}", _SAVED)
+    index_sampler = _sampler_of_epoch(loader, epoch)
+    step, stop = _range_of(step, stop, 0, len(index_sampler))
+    part = list(itertools.islice(index_sampler, step, stop))
+    return AddressedBatches(
+        lambda: iter(_seeded_twin(loader, kind, epoch, **_NO_SAMPLER, batch_sampler=part)), stop - step
+    )
+
+
+def batches_of_state(
+    loader: Any, kind: Kind, state: dict[str, Any], step: int | None, stop: int | None
+) -> AddressedBatches:
+    """The same for the epoch that a saved state is of."""
+    if kind_of(loader._index_sampler) in ("stateful", "asked again") and sharded_of(loader._index_sampler) is None:
+        name = type(loader._index_sampler).__name__
+        raise ValueError(f"the epoch of a state cannot be made again beside this one with a {name}. {_ORDERED}")
+    probe = _twin_at(loader, kind, state)
+    position = probe._fastload.progress.loaded[1].position
+    step, stop = _range_of(position if step is None else step, stop, position, len(probe._index_sampler))
+
+    def begin() -> Iterator[Any]:
+        iterator = iter(_twin_at(loader, kind, state))
+        for _ in range(step - position):
+            with contextlib.suppress(SampleError):  # that batch is none of those that were asked for
+                next(iterator, None)
+        return _Part(iterator, stop)
+
+    return AddressedBatches(begin, stop - step)
+
+
+def sample_of_epoch(loader: Any, kind: Kind, index: int, epoch: int) -> tuple[Any, SampleReport]:
+    """What replay() of a fastload.DataLoader gives."""
+    _check_seeded(loader, f"sample {index} of epoch {epoch}")
+    _check_epoch(epoch)
+    number = len(loader.dataset)
+    if isinstance(index, bool) or not isinstance(index, int) or not 0 <= index < number:
+        raise ValueError(f"index must be an int in [0, {number}), got {index!r}")
+    iterator: Any = iter(_seeded_twin(loader, kind, epoch, **_NO_SAMPLER, batch_sampler=[[index]], **_NO_WORKERS))
+    images, labels = next(iterator)
+    (report,) = iterator.batch_report()
+    image = images[0] if isinstance(images, torch.Tensor) else [view[0] for view in images]
+    return (image, int(labels[0])), report
+
+
+# The arguments of a loader with a batch sampler, and of one without workers.
+_NO_SAMPLER = {"sampler": None, "batch_size": 1, "drop_last": False}
+_NO_WORKERS = {"num_workers": 0, "prefetch_factor": None, "multiprocessing_context": None, "timeout": 0}
+
+
+def _check_seeded(loader: Any, what: str, otherwise: str = "") -> None:
+    """Raises ValueError where a random transform does not depend on seed, epoch and sample alone."""
+    plan = loader._native_plan_or_none()
+    if plan is None:
+        raise ValueError(f"{what} cannot be made again: explain() says why batches are not native, and what to change")
+    rng, seed = loader._setting("rng"), loader._setting("seed")
+    if any(view.is_random for view in plan.views) and (rng != "sample" or seed is None):
+        raise ValueError(
+            f"{what} cannot be made again: with rng={rng!r} and seed={seed!r} nothing tells what random transforms "
+            f"have drawn. {_SEEDED}{otherwise}"
+        )
+
+
+def _sampler_of_epoch(loader: Any, epoch: int) -> Any:
+    """A sampler of its own that gives the order of that epoch. Raises ValueError where that is not known."""
+    _check_epoch(epoch)
+    sharded = sharded_of(loader._index_sampler)
+    if kind_of(loader._index_sampler) not in ("fixed", "distributed") and (sharded is None or sharded._infinite):
+        sampler = getattr(loader._index_sampler, "sampler", loader._index_sampler)
+        raise ValueError(
+            f"epoch {epoch} cannot be made again: a {type(sampler).__name__} draws the order of each. "
+            f"{_ORDERED}{_SAVED}"
+        )
+    index_sampler = _copied_sampler(loader._index_sampler)
+    holder = epoch_holder(index_sampler)
+    if holder is not None:
+        holder.set_epoch(epoch)
+    return index_sampler
+
+
+def _check_epoch(epoch: int) -> None:
+    if isinstance(epoch, bool) or not isinstance(epoch, int) or not 0 <= epoch < 2**63:
+        raise ValueError(f"epoch must be an int in [0, 2**63), got {epoch!r}")
+
+
+def _copied_sampler(index_sampler: Any) -> Any:
+    """One whose epoch can be set; of torch's own classes and ShardedSampler."""
+    if type(index_sampler) is BatchSampler and type(index_sampler.sampler) is not SequentialSampler:
+        inner = copy.copy(index_sampler.sampler)
+        return BatchSampler(inner, index_sampler.batch_size, index_sampler.drop_last)
+    return copy.copy(index_sampler)
+
+
+def _range_of(step: int, stop: int | None, first: int, length: int) -> tuple[int, int]:
+    """Raises ValueError for numbers that are none of batches in [first, length)."""
+    stop = length if stop is None else stop
+    for name, value in (("step", step), ("stop", stop)):
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise ValueError(f"{name} must be an int, got {value!r}")
+    if not first <= step <= stop <= length:
+        raise ValueError(
+            f"step and stop must lie in {first} <= step <= stop <= {length}, the batches of the epoch that can be "
+            f"had, got step={step} and stop={stop}"
+        )
+    return step, stop
+
+
+def _twin(loader: Any, kind: Kind, **changes: Any) -> Any:
+    """A loader with the same settings and nothing in common but the data set."""
+    arguments = {
+        **arguments_of(loader),
+        **vars(loader._settings),
+        "persistent_workers": False,
+        "steps": None,
+        **changes,
+    }
+    return kind(**arguments)
+
+
+def _seeded_twin(loader: Any, kind: Kind, epoch: int, **changes: Any) -> Any:
+    """Of which the next iter() is of that epoch. It draws nothing from the program's generators."""
+    twin = _twin(loader, kind, generator=torch.Generator(), **changes)
+    twin.set_epoch(epoch)
+    return twin
+
+
+def _twin_at(loader: Any, kind: Kind, state: dict[str, Any]) -> Any:
+    """Of which the next iter() goes on from a state, with generators of its own."""
+    arguments = arguments_of(loader)
+    generator = None if loader.generator is None else _cloned(loader.generator)
+    changes: dict[str, Any] = {"generator": generator}
+    if "sampler" in arguments:
+        sampler = copy.copy(arguments["sampler"])
+        held = getattr(sampler, "generator", None)
+        if isinstance(held, torch.Generator):
+            sampler.generator = generator if held is loader.generator else _cloned(held)
+        changes["sampler"] = sampler
+    twin = _twin(loader, kind, **changes)
+    twin.load_state_dict(state)
+    return twin
+
+
+def _cloned(generator: torch.Generator) -> torch.Generator:
+    return torch.Generator(generator.device).set_state(generator.get_state())
