@@ -24,7 +24,7 @@ Kind = Callable[..., Any]
 
 _SEEDED = "pass rng='sample' and seed= to the loader: then they depend on seed, epoch and sample alone"
 _ORDERED = (
-    "pass sampler=fastload.ShardedSampler(dataset, num_replicas=1, rank=0), whose order depends on seed and epoch alone"
+    "pass shuffle=True with rng='sample' and seed=, or a fastload.ShardedSampler: their order depends on seed and epoch"
 )
 _SAVED = "; or pass state=, which state_dict() gave in that epoch"
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 from torch.utils.data import IterableDataset
 
 from fastload._process._config import TorchDataLoader, torch_loader_has
+from fastload.samplers._seeded_shuffle import SeededShuffle
 
 
 def arguments_of(loader: TorchDataLoader[Any]) -> dict[str, Any]:
@@ -27,5 +29,6 @@ def arguments_of(loader: TorchDataLoader[Any]) -> dict[str, Any]:
         return {**arguments, "batch_sampler": loader.batch_sampler}
     arguments |= {"batch_size": loader.batch_size, "drop_last": loader.drop_last}
     if not isinstance(loader.dataset, IterableDataset):
-        arguments["sampler"] = loader.sampler
+        is_counted = isinstance(loader.sampler, SeededShuffle)  # each loader sets its epoch
+        arguments["sampler"] = copy.copy(loader.sampler) if is_counted else loader.sampler
     return arguments

@@ -11,7 +11,7 @@ from typing import Any, Generic, Literal, TypeVar, cast
 
 import torch
 import torch.utils.data
-from torch.utils.data import BatchSampler, Dataset, Sampler
+from torch.utils.data import BatchSampler, Dataset, IterableDataset, Sampler
 
 from fastload._delivery._batch_memory import BatchMemory, HostMemory, StagedMemory
 from fastload._delivery._device import PinnedMemory, is_host, open_device
@@ -26,6 +26,7 @@ from fastload._loader._explanation import Explanation, explanation_of
 from fastload._loader._resuming import (
     check_beginning,
     check_way,
+    follow_sampler,
     load_state,
     prepare_iteration,
     state_of,
@@ -58,6 +59,7 @@ from fastload._threads._init_fn import init_native_workers
 from fastload._threads._iterator import ThreadIterator, ThreadPlan
 from fastload._threads._native_part_fetcher import NativePartFetcher
 from fastload._threads._worker_objects import UserCode, sharing_rows
+from fastload.samplers._seeded_shuffle import SeededShuffle
 from fastload.samplers._sharded_sampler import ShardedSampler
 from fastload.sources._lowering import LoweredSource, lower_dataset
 from fastload.transforms._recognize import image_type
@@ -224,6 +226,9 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             )
         if num_workers == "auto":
             num_workers = num_auto_workers()
+        is_map = not isinstance(dataset, IterableDataset)
+        if shuffle and settings.is_seeded and sampler is None and batch_sampler is None and is_map:
+            shuffle, sampler = None, SeededShuffle(dataset, cast(int, seed))
         super().__init__(
             dataset,
             batch_size,
@@ -401,6 +406,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             if isinstance(self._iterator, ThreadIterator) and not self._iterator.is_running:
                 self._iterator = None
             prepare_iteration(self)
+            follow_sampler(self)
             iterator = super().__iter__()
             state.progress.begin(iterator)
             state.epoch += 1
@@ -712,8 +718,8 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
     ) -> AddressedBatches:
         """Gives batches of any epoch by their numbers, exactly as that epoch has them.
 
-        This loader stays where it is. By `epoch` with ``rng="sample"``, a seed, and a ShardedSampler, a
-        DistributedSampler or a fixed order: nothing before `step` is loaded. By `state` with every native loader that
+        This loader stays where it is. By `epoch` with ``rng="sample"``, a seed, and ``shuffle=True``, a ShardedSampler,
+        a DistributedSampler or a fixed order: nothing before `step` is loaded. By `state` with every native loader that
         has one of these or a RandomSampler: what lies between that state and `step` is loaded and dropped.
 
         Args:

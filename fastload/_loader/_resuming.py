@@ -31,6 +31,7 @@ from fastload.samplers._resting import (
     set_generators,
     sharded_of,
 )
+from fastload.samplers._seeded_shuffle import SeededShuffle
 
 
 def state_of(loader: Any) -> dict[str, Any]:
@@ -163,6 +164,18 @@ def prepare_iteration(loader: Any) -> None:
     set_generators(loader._index_sampler, saved.sampler.generators)
     for state in loaded_at_rest(loader._index_sampler, saved.sampler):
         load_own_state(loader._index_sampler, state)
+
+
+def follow_sampler(loader: Any) -> None:
+    """Makes one of the epochs of a seeded loader and its sampler, where an iteration begins: the later one counts."""
+    state, sampler = loader._fastload, epoch_holder(loader._index_sampler)
+    if sampler is None or not loader._settings.is_seeded:
+        return
+    is_ours = isinstance(sampler, SeededShuffle)
+    if state.progress.beginning is None:
+        state.epoch = max(state.epoch, sampler.asked_epoch if is_ours else sampler.epoch)
+    if is_ours:
+        sampler.begin_epoch(state.epoch)
 
 
 def _follow_epoch(loader: Any, saved: SavedState) -> None:

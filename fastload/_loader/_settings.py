@@ -51,6 +51,11 @@ class LoaderSettings:
         """Those about bad samples. Raises ValueError or TypeError where one makes no sense."""
         return ErrorPolicy(self.on_error, self.substitutes, self.retries, self.max_errors, self.ledger)
 
+    @property
+    def is_seeded(self) -> bool:
+        """Whether random transforms draw numbers of a seed of the loader's, an epoch and a sample."""
+        return self.rng == "sample" and self.seed is not None
+
     def __reduce__(self) -> tuple[Any, ...]:
         # By name, because torch's formats cannot be pickled before protocol 4; torch.save uses 2.
         return _unpickled, ({**vars(self), "memory_format": str(self.memory_format).removeprefix("torch.")},)

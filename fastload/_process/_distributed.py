@@ -41,7 +41,8 @@ def rank_and_world_size() -> tuple[int, int]:
 
 
 def _takes_all(loader: DataLoader[Any]) -> bool:
-    if isinstance(loader.dataset, IterableDataset) or type(loader.sampler) not in (RandomSampler, SequentialSampler):
+    takes_all = type(loader.sampler) in (RandomSampler, SequentialSampler) or hasattr(loader.sampler, "takes_all")
+    if isinstance(loader.dataset, IterableDataset) or not takes_all:
         return False
     # torch sets batch_size to None where a batch_sampler was given; without batches there is none.
     has_own_batches = loader.batch_size is not None and type(loader.batch_sampler) is BatchSampler

@@ -23,6 +23,7 @@ from torch.utils.data import (
     WeightedRandomSampler,
 )
 
+from fastload.samplers._seeded_shuffle import SeededShuffle
 from fastload.samplers._sharded_sampler import ShardedSampler, given_by
 
 MAX_ATTEMPTS = 16
@@ -93,7 +94,9 @@ def candidates_of(loader: DataLoader[Any], substitutes: Sequence[int] | Literal[
             sampler = loader.batch_sampler.sampler
         if type(sampler) is ShardedSampler:
             return given_by(sampler)
-        if any(type(sampler).__iter__ is kind.__iter__ for kind in _GIVE_ALL if isinstance(sampler, kind)):
+        if type(sampler) is SeededShuffle or any(
+            type(sampler).__iter__ is kind.__iter__ for kind in _GIVE_ALL if isinstance(sampler, kind)
+        ):
             return count
         if type(sampler) is SubsetRandomSampler:
             return sorted({operator.index(index) for index in sampler.indices})

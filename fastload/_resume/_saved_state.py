@@ -206,9 +206,24 @@ def _with_changes(saved: SavedState, top: Fields) -> SavedState:
         )
     if num_yielded == saved.position:
         return saved
-    if saved.sampler.kind == "stateful":
-        raise top.error("_num_yielded", f"is {num_yielded}, and the sampler's state is of position {saved.position}")
-    return replace(saved, position=num_yielded, draws=None, draws_anew=True)
+    sampler = _moved(saved, num_yielded, top) if saved.sampler.kind == "stateful" else saved.sampler
+    return replace(saved, position=num_yielded, sampler=sampler, draws=None, draws_anew=True)
+
+
+_COUNTED = ("ShardedSampler(", "SeededShuffle(")
+
+
+def _moved(saved: SavedState, num_yielded: int, top: Fields) -> SavedSampler:
+    """Where a stateful sampler stands behind so many batches: known of those whose state is a number of samples."""
+    assert saved.fingerprint is not None, "an epoch has begun"
+    state, batch_size = saved.sampler.state, saved.fingerprint["batch_size"]
+    if saved.fingerprint["sampler"].startswith(_COUNTED) and type(state) is dict and type(batch_size) is int:
+        place, length = state.get("position"), state.get("length")
+        if type(place) is int and type(length) is int:
+            place += (num_yielded - saved.position) * batch_size
+            if 0 <= place <= length:
+                return replace(saved.sampler, state={**state, "position": place})
+    raise top.error("_num_yielded", f"is {num_yielded}, and the sampler's state is of position {saved.position}")
 
 
 def _world_of(ours: Fields) -> tuple[int, int]:

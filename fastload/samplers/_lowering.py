@@ -26,6 +26,7 @@ from torch.utils.data.dataloader import _InfiniteConstantSampler
 
 from fastload._process._interrupts import keep
 from fastload.samplers._sampled import Sampled
+from fastload.samplers._seeded_shuffle import SeededShuffle, sharded_in
 from fastload.samplers._sharded_sampler import ShardedSampler
 
 IndexBatch = NDArray[np.int64]
@@ -144,8 +145,8 @@ def _own_batches(batch_sampler: Any) -> _Batches | None:
         return _Batches(batch_sampler, lambda _: _Range(sampler))
     if _is_torchs_own(sampler, RandomSampler) and _draws_as_this_torch():
         return _Batches(batch_sampler, functools.partial(_random_source, sampler))
-    if type(sampler) is ShardedSampler:
-        return _ShardedBatches(batch_sampler, functools.partial(_Sharded, sampler))
+    if type(sampler) in (ShardedSampler, SeededShuffle):
+        return _ShardedBatches(batch_sampler, functools.partial(_sharded_source, sampler))
     return None
 
 
@@ -369,6 +370,12 @@ class _Batches:
 
     def check_end(self) -> None:
         """No interrupt ends it."""
+
+
+def _sharded_source(sampler: Any, begun: list[Any]) -> _Sharded:
+    sharded = sharded_in(sampler)
+    assert sharded is not None, "it is one, or has one"
+    return _Sharded(sharded, begun)
 
 
 class _ShardedBatches(_Batches):

@@ -14,6 +14,7 @@ from fastload._process._interrupts import is_interrupt
 from fastload._resume._held import fits, is_held, set_state, state_of
 from fastload._resume._saved_sampler import Kind, SavedSampler
 from fastload.samplers._lowering import draws_order
+from fastload.samplers._seeded_shuffle import sharded_in
 from fastload.samplers._sharded_sampler import ShardedSampler
 
 # Of these an iterator gives the same items each time, and draws nothing.
@@ -35,8 +36,7 @@ def kind_of(batch_sampler: Any) -> Kind:
 
 def sharded_of(batch_sampler: Any) -> ShardedSampler | None:
     """The sampler whose state any number of ranks with any batch size goes on from; None: it is another one."""
-    sampler = getattr(batch_sampler, "sampler", None)
-    return sampler if type(batch_sampler) is BatchSampler and isinstance(sampler, ShardedSampler) else None
+    return sharded_in(batch_sampler.sampler) if type(batch_sampler) is BatchSampler else None
 
 
 def describe_sampler(batch_sampler: Any) -> str:

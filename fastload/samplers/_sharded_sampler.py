@@ -19,7 +19,7 @@ from fastload.samplers._shards import Place, Shards
 # Indices become ints so many at a time.
 _PIECE = 4096
 # torch takes a seed below 2**64, and gets the sum of two of these.
-_NUM_SEEDS = 2**63
+NUM_SEEDS = 2**63
 
 
 @dataclass
@@ -98,7 +98,7 @@ class ShardedSampler(DistributedSampler[int]):
             num_replicas,
             rank,
             shuffle,
-            _whole("seed", seed, 0, _NUM_SEEDS),
+            _whole("seed", seed, 0, NUM_SEEDS),
             drop_last,
         )
         self._infinite = infinite
@@ -238,7 +238,7 @@ class ShardedSampler(DistributedSampler[int]):
             >>> list(sampler) == first
             False
         """
-        epoch = _whole("epoch", epoch, 0, _NUM_SEEDS)
+        epoch = _whole("epoch", epoch, 0, NUM_SEEDS)
         if epoch == self.epoch:
             return
         if self._loaded is not None and self._shards.num_steps(self._loaded.position) > 0:
@@ -323,9 +323,9 @@ class ShardedSampler(DistributedSampler[int]):
         for name in ("epoch", "position", "length", "seed"):
             if name not in state:
                 raise ValueError(f"the state has no {name!r}: it must be one that ShardedSampler.state_dict() gave")
-        epoch = _whole("epoch of the state", state["epoch"], 0, _NUM_SEEDS)
+        epoch = _whole("epoch of the state", state["epoch"], 0, NUM_SEEDS)
         for name, own in (("length", self._length), ("seed", self.seed)):
-            if _whole(f"{name} of the state", state[name], 0, _NUM_SEEDS) != own:
+            if _whole(f"{name} of the state", state[name], 0, NUM_SEEDS) != own:
                 raise ValueError(
                     f"{name} of the state is {state[name]}, and this sampler's is {own}: load it into a sampler of the "
                     "same data set, seed and weights"

@@ -34,7 +34,8 @@ SAMPLERS: dict[str, Callable[[Any], Any]] = {
 def seeded_loader(root: Path, sampler: str = "sharded", transform: Any = None, **arguments: Any) -> Any:
     dataset = ImageFolder(str(root), transform or recipes.training(32))
     arguments = {"rng": "sample", "seed": 7, **arguments}
-    return fastload.DataLoader(dataset, BATCH_SIZE, sampler=SAMPLERS[sampler](dataset), **arguments)
+    order = {"shuffle": True} if sampler == "shuffle" else {"sampler": SAMPLERS[sampler](dataset)}
+    return fastload.DataLoader(dataset, BATCH_SIZE, **order, **arguments)
 
 
 def epochs_of(loader: Any) -> list[list[tuple[Any, Any]]]:
@@ -53,7 +54,7 @@ def given(batches: Any) -> list[tuple[Any, Any]]:
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])
-@pytest.mark.parametrize("sampler", SAMPLERS)
+@pytest.mark.parametrize("sampler", ["shuffle", *SAMPLERS])
 def test_batches_of_an_epoch_are_those_it_has(sampler: str, num_workers: int, folder: Path) -> None:
     loader = seeded_loader(folder, sampler, num_workers=num_workers)
     epochs = epochs_of(loader)
@@ -101,7 +102,7 @@ def test_no_other_file_is_opened(folder: Path, tmp_path: Path) -> None:
         next(iter(loader.at(2, 1)))
 
 
-@pytest.mark.parametrize("sampler", ["sharded", "in order"])
+@pytest.mark.parametrize("sampler", ["shuffle", "sharded", "in order"])
 def test_every_sample_is_that_of_its_batch(sampler: str, folder: Path) -> None:
     loader = seeded_loader(folder, sampler, num_workers=1)
     for epoch in range(2):
@@ -209,7 +210,8 @@ REFUSED: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
 
 
 def shuffled(loader: Any) -> Any:
-    return fastload.DataLoader(loader.dataset, BATCH_SIZE, shuffle=True, rng="sample", seed=1)
+    sampler = torch.utils.data.RandomSampler(loader.dataset)
+    return fastload.DataLoader(loader.dataset, BATCH_SIZE, sampler=sampler, rng="sample", seed=1)
 
 
 def behind_two(loader: Any) -> Any:
