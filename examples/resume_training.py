@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import os
 import signal
+import time
 import zlib
 from pathlib import Path
 
@@ -112,6 +113,7 @@ def main() -> None:
         print(f"rank {rank} goes on behind step {training.steps}")
     run(training, options)
     if num_ranks > 1:
+        time.sleep(0.1)  # gloo's thread lets go of its last work, for which it needs the GIL
         dist.destroy_process_group()
 
 

@@ -16,7 +16,7 @@ FILES = sorted(path for path in EXAMPLES.iterdir() if path.is_file() and path.na
 @pytest.mark.parametrize("script", [pytest.param(path, id=path.stem) for path in SCRIPTS])
 def test_a_script_is_short_and_says_how_it_is_run(script: Path) -> None:
     text = script.read_text()
-    assert len(text.splitlines()) < 120
+    assert len(text.splitlines()) < 125
     module = ast.parse(text)
     assert f"python examples/{script.name}" in (ast.get_docstring(module) or "")
     assert any(isinstance(node, ast.FunctionDef) and node.name == "main" for node in module.body)
