@@ -127,11 +127,11 @@ def _check_seeded(loader: Any, what: str, otherwise: str = "") -> None:
     plan = loader._native_plan_or_none()
     if plan is None:
         raise ValueError(f"{what} cannot be made again: explain() says why batches are not native, and what to change")
-    rng, seed = loader._setting("rng"), loader._setting("seed")
-    if any(view.is_random for view in plan.views) and (rng != "sample" or seed is None):
+    settings = loader._settings
+    if any(view.is_random for view in plan.views) and not settings.is_seeded:
         raise ValueError(
-            f"{what} cannot be made again: with rng={rng!r} and seed={seed!r} nothing tells what random transforms "
-            f"have drawn. {_SEEDED}{otherwise}"
+            f"{what} cannot be made again: with rng={settings.rng!r} and seed={settings.seed!r} nothing tells what "
+            f"random transforms have drawn. {_SEEDED}{otherwise}"
         )
 
 
