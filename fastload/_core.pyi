@@ -464,6 +464,7 @@ class Engine:
 
 # bind_images.cpp
 def exchange_item(items: dict[str, Any], key: str, before: object, after: object) -> bool: ...
+def read_plain_header(attributes: dict[str, Any], contents: bytes, begin: int) -> int | None: ...
 
 # bind_generators.cpp
 class ThreadGenerators:

@@ -1,8 +1,28 @@
-// probe() on arbitrary bytes, whole and cut short.
+// probe() and read_plain_header() on arbitrary bytes, whole and cut short.
 #include <cstddef>
 #include <cstdint>
 
+#include "codec/jpeg/plain_header.h"
 #include "codec/probe.h"
+
+namespace {
+
+// A plain header lies in the bytes, and is one of any longer beginning of them.
+void check_plain_header(fastload::ByteSpan bytes) {
+    using namespace fastload;
+    jpeg::PlainHeader header;
+    if (!jpeg::read_plain_header(bytes, &header)) return;
+    if (header.end > bytes.size() || header.size.width < 1 || header.size.height < 1) __builtin_trap();
+    for (int i = 0; i < header.segment_count; ++i) {
+        const jpeg::Segment& segment = header.segments[i];
+        if (segment.end > header.end || segment.payload.end() > bytes.data() + header.end) __builtin_trap();
+    }
+    jpeg::PlainHeader again;
+    if (!jpeg::read_plain_header(bytes.subspan(0, header.end), &again) || again.end != header.end) __builtin_trap();
+    if (jpeg::read_plain_header(bytes.subspan(0, header.end - 1), &again)) __builtin_trap();
+}
+
+}  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     using namespace fastload;
@@ -11,5 +31,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const std::size_t shorter = size == 0 ? 0 : data[size - 1] % size;
     const ImageInfo start = probe({data, shorter});
     if (start.size.width < 0 || *format_name(start.format) == '\0') __builtin_trap();
+    check_plain_header({data, size});
     return 0;
 }

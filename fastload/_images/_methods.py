@@ -16,6 +16,7 @@ from PIL.JpegImagePlugin import JpegImageFile
 
 from fastload import _native
 from fastload._images._deferred import Deferred, DeferredAccess, image_in, pillow_obeys
+from fastload._images._header import open_file
 from fastload._images._opened import load_at_once, load_deferred, marks
 from fastload._images._plain_forms import affine_op, blur_op, is_inside, is_pillows, resize_step, table_op
 from fastload._images._source import Steps
@@ -286,6 +287,7 @@ _BY_PILLOWS_ARITHMETIC: tuple[_Exchange, ...] = (
     (Image.Image, "filter", _filter),
     (Image.Image, "transform", _transform),
 )
+_HEADER: tuple[_Exchange, ...] = ((JpegImageFile, "_open", open_file),)
 _AT_ONCE: tuple[_Exchange, ...] = ((ImageFile.ImageFile, "load", _load_file_at_once),)
 
 
@@ -304,7 +306,8 @@ class PillowMethods:
     def exchange(self) -> None:
         exchanges = _REMEMBERED if _pillow.pillow_info().is_simd else _REMEMBERED + _BY_PILLOWS_ARITHMETIC
         self.is_deferring = all(is_pillows(owner, name) for owner, name, _ in exchanges) and pillow_obeys()
-        for owner, name, make in exchanges if self.is_deferring else _AT_ONCE:
+        header = _HEADER if all(is_pillows(owner, name) for owner, name, _ in _HEADER) else ()
+        for owner, name, make in (*header, *(exchanges if self.is_deferring else _AT_ONCE)):
             pillows = original_of(vars(owner)[name])  # ours, where somebody had exchanged it and put it back late
             ours = functools.wraps(pillows)(make(pillows))
             stand_ins[ours] = pillows

@@ -180,7 +180,8 @@ class _Pipeline:
     def __init__(self, transforms: Sequence[Any]) -> None:
         self._parts: list[Any] = []
         # By weak references: _plans keeps this, and would keep what it is the pipeline of.
-        self._seen: list[tuple[weakref.ref[Any], type, dict[str, Any], Any]] = []
+        self._seen: list[tuple[weakref.ref[Any], type, dict[str, Any]]] = []
+        self._users_code: list[tuple[weakref.ref[Any], Any]] = []
         self.is_native = False
         self.whole: _Segment | None = None
         nodes = [node for transform in transforms for node in expand(transform)]
@@ -196,9 +197,11 @@ class _Pipeline:
         self._look_at_containers(transforms)
 
     def _look_at(self, transform: Any) -> None:
-        """Keeps what the object is now."""
+        """Keeps what the object is now, and what a call of it runs of the user's own."""
         seen = weakref.ref(transform)
-        self._seen.append((seen, type(transform), _state_of(transform), _users_code(transform)))
+        self._seen.append((seen, type(transform), _state_of(transform)))
+        if not type(transform).__module__.startswith(("torchvision.", "torch.")):
+            self._users_code.append((seen, code_of(transform)))
 
     def _look_at_nodes(self, nodes: Sequence[Node]) -> None:
         for node in nodes:
@@ -215,9 +218,12 @@ class _Pipeline:
     def is_current(self) -> bool:
         """Whether nothing has changed about what is native."""
         try:
-            return not _recognize.has_global_hooks() and all(
-                type(seen := reference()) is kind and vars(seen) == state and _users_code(seen) is code
-                for reference, kind, state, code in self._seen
+            return (
+                not _recognize.has_global_hooks()
+                and all(
+                    type(seen := reference()) is kind and vars(seen) == state for reference, kind, state in self._seen
+                )
+                and all(code_of(reference()) is code for reference, code in self._users_code)
             )
         except Exception as error:
             if is_interrupt(error):
@@ -236,11 +242,6 @@ def _state_of(transform: Any) -> dict[str, Any]:
         name: copy.copy(value) if isinstance(value, (list, dict, set)) else value
         for name, value in vars(transform).items()
     }
-
-
-def _users_code(transform: Any) -> Any:
-    """What a call runs of the user's own; None of torchvision's and torch's objects."""
-    return None if type(transform).__module__.startswith(("torchvision.", "torch.")) else code_of(transform)
 
 
 class _Plans:

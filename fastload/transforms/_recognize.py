@@ -7,6 +7,7 @@ a transform of its types brings it along.
 from __future__ import annotations
 
 import functools
+import operator
 import sys
 from collections.abc import Set as AbstractSet
 from types import FunctionType, ModuleType
@@ -185,8 +186,11 @@ def change_of_module(transform: torch.nn.Module) -> str | None:
     return None
 
 
+_global_hooks = operator.attrgetter(*(f"_global_{name}" for name in _HOOKS))
+
+
 def has_global_hooks() -> bool:
-    return any(getattr(torch.nn.modules.module, f"_global_{name}") for name in _HOOKS)
+    return any(_global_hooks(torch.nn.modules.module))
 
 
 def _replaced_method(kind: type, home: str) -> str | None:

@@ -327,6 +327,9 @@ def test_a_forked_child_may_drop_what_it_inherits_and_make_loaders_of_its_own(
         iterator = iter(loader)
         first = next(iterator)
         read = read_all(device, first)
+        import warnings
+
+        warnings.simplefilter("ignore", DeprecationWarning)  # of Python 3.12, at each fork() beside threads
         pid = os.fork()
         if pid == 0:
             try:

@@ -12,17 +12,6 @@
 namespace fastload::jpeg {
 namespace {
 
-constexpr std::uint8_t kSof0 = 0xC0;
-constexpr std::uint8_t kSof2 = 0xC2;
-constexpr std::uint8_t kDht = 0xC4;
-constexpr std::uint8_t kEoi = 0xD9;
-constexpr std::uint8_t kSos = 0xDA;
-constexpr std::uint8_t kDqt = 0xDB;
-constexpr std::uint8_t kDri = 0xDD;
-constexpr std::uint8_t kApp0 = 0xE0;
-constexpr std::uint8_t kApp15 = 0xEF;
-constexpr std::uint8_t kCom = 0xFE;
-
 constexpr const char* kEndsInHeader = "the file ends in its header";
 constexpr const char* kReachesBehindEnd = "a segment reaches behind the end";
 
@@ -33,34 +22,8 @@ std::uint32_t big16(const std::uint8_t* bytes) { return bytes[0] * 256U + bytes[
 
 constexpr std::int32_t divide_up(std::int32_t value, std::int32_t divisor) { return (value + divisor - 1) / divisor; }
 
-bool is_app_or_comment(std::uint8_t code) { return (code >= kApp0 && code <= kApp15) || code == kCom; }
-
-struct Segment {
-    std::uint8_t code = 0;
-    ByteSpan payload;        // without the length
-    std::size_t offset = 0;  // of the marker
-    std::size_t end = 0;     // of the byte behind the segment
-};
-
-// The segment whose marker stands at `offset`. EOI has no payload.
-Status read_segment(ByteSpan file, std::size_t offset, Segment* segment) {
-    if (offset > file.size() || file.size() - offset < 2) return Status::irregular(kEndsInHeader, offset);
-    if (file[offset] != 0xFF) return Status::irregular("bytes between two segments", offset);
-    segment->code = file[offset + 1];
-    segment->offset = offset;
-    segment->end = offset + 2;
-    segment->payload = {};
-    if (segment->code == kEoi) return Status::ok();
-    if (segment->code < 0xC0 || segment->code == 0xFF || (segment->code >= 0xD0 && segment->code <= 0xD8)) {
-        return Status::irregular("a marker that does not belong in a header", offset);
-    }
-    if (file.size() - offset < 4) return Status::irregular(kEndsInHeader, offset);
-    const std::size_t length = big16(file.data() + offset + 2);
-    if (length < 2) return Status::irregular("a segment length below 2", offset);
-    if (length > file.size() - offset - 2) return Status::irregular(kReachesBehindEnd, offset);
-    segment->end = offset + 2 + length;
-    segment->payload = file.subspan(offset + 4, length - 2);
-    return Status::ok();
+bool is_app_or_comment(std::uint8_t code) {
+    return (code >= marker::kApp0 && code <= marker::kApp15) || code == marker::kCom;
 }
 
 Status read_dqt(const Segment& segment, Tables* tables) {
@@ -290,30 +253,52 @@ Status choose_color(const Frame& frame, const AppFacts& facts, ColorModel* color
 }
 
 // DHT, DQT and DRI.
-bool is_table_segment(std::uint8_t code) { return code == kDht || code == kDqt || code == kDri; }
+bool is_table_segment(std::uint8_t code) {
+    return code == marker::kDht || code == marker::kDqt || code == marker::kDri;
+}
 
 Status read_tables(const Segment& segment, Tables* tables) {
-    if (segment.code == kDht) return read_dht(segment, tables);
-    if (segment.code == kDqt) return read_dqt(segment, tables);
+    if (segment.code == marker::kDht) return read_dht(segment, tables);
+    if (segment.code == marker::kDqt) return read_dqt(segment, tables);
     return read_dri(segment, tables);
 }
 
 Status read_header_segment(const Segment& segment, const DecodeLimits& limits, Header* header) {
     if (is_table_segment(segment.code)) return read_tables(segment, &header->tables);
-    if (segment.code >= kSof0 && segment.code <= kSof2) {
-        header->frame.is_progressive = segment.code == kSof2;
+    if (segment.code >= marker::kSof0 && segment.code <= marker::kSof2) {
+        header->frame.is_progressive = segment.code == marker::kSof2;
         return read_frame(segment, limits, &header->frame);
     }
     if (is_app_or_comment(segment.code)) {
         return read_app_segment(segment.code, segment.payload, segment.offset, &header->app);
     }
-    if (segment.code > kSof2 && segment.code <= 0xCF && segment.code != 0xC8 && segment.code != 0xCC) {
+    if (segment.code > marker::kSof2 && segment.code <= 0xCF && segment.code != 0xC8 && segment.code != 0xCC) {
         return Status::unsupported("neither sequential nor progressive Huffman coding", segment.offset);
     }
     return Status::irregular("a marker that does not belong in a header", segment.offset);
 }
 
 }  // namespace
+
+Status read_segment(ByteSpan file, std::size_t offset, Segment* segment) noexcept {
+    if (offset > file.size() || file.size() - offset < 2) return Status::irregular(kEndsInHeader, offset);
+    if (file[offset] != 0xFF) return Status::irregular("bytes between two segments", offset);
+    segment->code = file[offset + 1];
+    segment->offset = offset;
+    segment->end = offset + 2;
+    segment->payload = {};
+    if (segment->code == marker::kEoi) return Status::ok();
+    if (segment->code < 0xC0 || segment->code == 0xFF || (segment->code >= 0xD0 && segment->code <= 0xD8)) {
+        return Status::irregular("a marker that does not belong in a header", offset);
+    }
+    if (file.size() - offset < 4) return Status::irregular(kEndsInHeader, offset);
+    const std::size_t length = big16(file.data() + offset + 2);
+    if (length < 2) return Status::irregular("a segment length below 2", offset);
+    if (length > file.size() - offset - 2) return Status::irregular(kReachesBehindEnd, offset);
+    segment->end = offset + 2 + length;
+    segment->payload = file.subspan(offset + 4, length - 2);
+    return Status::ok();
+}
 
 bool is_cut_short(const Status& status) noexcept {
     return status.detail == kEndsInHeader || status.detail == kReachesBehindEnd;
@@ -329,7 +314,7 @@ Status read_header_segments(ByteSpan file, const DecodeLimits& limits, Header* h
     std::size_t offset = 2;
     while (true) {
         Status status = read_segment(file, offset, &segment);
-        if (status.is_ok() && segment.code == kSos) break;
+        if (status.is_ok() && segment.code == marker::kSos) break;
         if (status.is_ok()) status = read_header_segment(segment, limits, header);
         if (!status.is_ok()) return status;
         offset = segment.end;
@@ -347,9 +332,9 @@ Status read_segments_between_scans(ByteSpan file, std::size_t* offset, const Fra
         Status status = read_segment(file, *offset, &segment);
         if (!status.is_ok()) return status;
         *offset = segment.end;
-        *is_end = segment.code == kEoi;
+        *is_end = segment.code == marker::kEoi;
         if (*is_end) return Status::ok();
-        if (segment.code == kSos) return read_scan(segment, frame, scan);
+        if (segment.code == marker::kSos) return read_scan(segment, frame, scan);
         if (is_table_segment(segment.code)) {
             status = read_tables(segment, tables);
             if (!status.is_ok()) return status;

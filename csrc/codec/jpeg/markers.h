@@ -11,6 +11,20 @@
 
 namespace fastload::jpeg {
 
+// The second bytes of markers (T.81 B.1.1.3).
+namespace marker {
+constexpr std::uint8_t kSof0 = 0xC0;
+constexpr std::uint8_t kSof2 = 0xC2;
+constexpr std::uint8_t kDht = 0xC4;
+constexpr std::uint8_t kEoi = 0xD9;
+constexpr std::uint8_t kSos = 0xDA;
+constexpr std::uint8_t kDqt = 0xDB;
+constexpr std::uint8_t kDri = 0xDD;
+constexpr std::uint8_t kApp0 = 0xE0;
+constexpr std::uint8_t kApp15 = 0xEF;
+constexpr std::uint8_t kCom = 0xFE;
+}  // namespace marker
+
 constexpr int kMaxComponents = 3;
 constexpr int kTableSlots = 4;
 // libjpeg's limit for an interleaved MCU (T.81 B.2.3).
@@ -94,6 +108,16 @@ struct Header {
     Scan first_scan;
     Tables tables;  // as they stand at the first scan
 };
+
+struct Segment {
+    std::uint8_t code = 0;   // the second byte of the marker
+    ByteSpan payload;        // without the length
+    std::size_t offset = 0;  // of the marker
+    std::size_t end = 0;     // of the byte behind the segment
+};
+
+// The segment whose marker stands at `offset`. EOI has no payload.
+Status read_segment(ByteSpan file, std::size_t offset, Segment* segment) noexcept;
 
 // Reads everything up to and with the first SOS. Accepts only what both Pillow's own header parser and libjpeg take
 // without an exception, an error or a warning; see Note [two parsers] in markers.cpp. `header` is meaningless
