@@ -354,6 +354,10 @@ def run_native_calls() -> None:
     synthetic_image(1, 40, 30).save(file, "JPEG")
     jpeg = file.getvalue()
     decoder = _native.SampleDecoder(max_file_bytes=1 << 20, max_pixels=1 << 20, native_jpeg=True)
+    plan = _native.TransformPlan(
+        [], element_size=1, channels_last=True, table=None, resize_order="horizontal_first", allow_variable_size=True
+    )
+    draws, buffer = _native.CounterDraws(0, 0, 0), _native.BufferPool(1).allocate(2 * 40 * 30 * 3)
     opened = tempfile.TemporaryFile()  # noqa: SIM115
     opened.write(jpeg)
     opened.flush()
@@ -361,6 +365,8 @@ def run_native_calls() -> None:
         lambda: decoder.check_bytes(jpeg),
         lambda: decoder.read_open(opened.fileno()),
         lambda: _native.decode_jpeg(jpeg),
+        lambda: _native.read_plain_header({"info": {}}, jpeg, 0),
+        lambda: decoder.run_bytes(jpeg, plan, draws, _native.BatchRows(buffer, 2), 1),
         lambda: _native.Resize(height=5, width=7, interpolation="bilinear"),
         lambda: _native.Resize(height="5", width=7, interpolation="bilinear"),  # type: ignore[arg-type]
     ]

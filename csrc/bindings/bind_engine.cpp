@@ -24,6 +24,7 @@
 #include "bindings/without_gil.h"
 #include "codec/jpeg/jpeg_decoder.h"
 #include "codec/probe.h"
+#include "engine/batch/batch_rows.h"
 #include "engine/batch/buffer_pool.h"
 #include "engine/brief_holds.h"
 #include "engine/engine.h"
@@ -178,16 +179,29 @@ int view_host_buffer(PyObject* self, Py_buffer* view, int flags) noexcept {
     return PyBuffer_FillInfo(view, self, buffer.data, static_cast<py::ssize_t>(buffer.size), 0, flags);
 }
 
-// Elements are bytes: [height, width, 3 * element size], or [3, height, width * element size].
-py::array_t<std::uint8_t> array_of(DecodedSample sample, const OutputLayout& layout) {
+// What holds the bytes of a sample.
+py::capsule owner_of(DecodedSample* sample, std::unique_ptr<BatchRows::Token> token) {
+    if (token != nullptr) {
+        const py::capsule owner(token.get(), [](void* held) { delete static_cast<BatchRows::Token*>(held); });
+        token.release();
+        return owner;
+    }
+    const py::capsule owner(sample->bytes.get(), [](void* memory) { delete[] static_cast<std::uint8_t*>(memory); });
+    sample->bytes.release();
+    return owner;
+}
+
+// Elements are bytes: [height, width, 3 * element size], or [3, height, width * element size]. The token is that of the
+// row that the sample is in.
+py::array_t<std::uint8_t> array_of(DecodedSample sample, const OutputLayout& layout,
+                                   std::unique_ptr<BatchRows::Token> token) {
     const py::ssize_t width = sample.size.width;
     const py::ssize_t height = sample.size.height;
     const py::ssize_t element_bytes = layout.element_size_bytes;
     std::vector<py::ssize_t> shape = {3, height, width * element_bytes};
     if (layout.channels_last) shape = {height, width, 3 * element_bytes};
-    std::uint8_t* const bytes = sample.bytes.get();
-    const py::capsule owner(bytes, [](void* memory) { delete[] static_cast<std::uint8_t*>(memory); });
-    sample.bytes.release();
+    std::uint8_t* const bytes = sample.is_placed() ? sample.place.data() : sample.bytes.get();
+    const py::capsule owner = owner_of(&sample, std::move(token));
     return py::array_t<std::uint8_t>(std::move(shape), bytes, owner);
 }
 
@@ -210,10 +224,12 @@ class SampleDecoderHandle {
                    [&](DecodedSample* sample) { return decoder_.run(span_of(path), plan, &draws, sample, directory); });
     }
 
-    py::object run_bytes(const py::bytes& contents, const Plan& plan, DrawSource& draws) {
-        return run(plan, [&](DecodedSample* sample) {
+    py::object run_bytes(const py::bytes& contents, const Plan& plan, DrawSource& draws, const BatchRows* rows,
+                         std::size_t row) {
+        const auto make = [&](DecodedSample* sample) {
             return decoder_.run_with_contents(span_of(contents), plan, &draws, sample);
-        });
+        };
+        return run(plan, make, rows, row);
     }
 
     py::object run_oriented_file(const py::bytes& path, const OrientedPlans& plans, DrawSource& draws) {
@@ -229,9 +245,10 @@ class SampleDecoderHandle {
     }
 
     py::object run_pixels(const py::buffer& pixels, std::int32_t width, std::int32_t height, const Plan& plan,
-                          DrawSource& draws) {
+                          DrawSource& draws, const BatchRows* rows, std::size_t row) {
         const PackedImageView rgb = view_packed(pixels, width, height);
-        return run(plan, [&](DecodedSample* sample) { return decoder_.run_with_pixels(rgb, plan, &draws, sample); });
+        const auto make = [&](DecodedSample* sample) { return decoder_.run_with_pixels(rgb, plan, &draws, sample); };
+        return run(plan, make, rows, row);
     }
 
     py::object check_bytes(const py::bytes& contents) {
@@ -303,17 +320,23 @@ class SampleDecoderHandle {
         return py::none();
     }
 
-    // What `make(sample)` makes.
+    // What `make(sample)` makes, in `row` of `rows` where it has its size and nobody holds it.
     template <typename Make>
-    py::object run(const Plan& plan, Make&& make) {
+    py::object run(const Plan& plan, Make&& make, const BatchRows* rows = nullptr, std::size_t row = 0) {
         DecodedSample sample;
+        std::unique_ptr<BatchRows::Token> token;
+        if (rows != nullptr && row < rows->count() && !rows->is_held(row)) {
+            token = rows->take(row);
+            sample.place = rows->row(row);
+        }
         const Status status = at_work([&] { return make(&sample); });
         if (is_for_fallback(status.code)) {
             fallback_reason_ = status.detail;
             return py::none();
         }
         if (!status.is_ok()) return describe_failure(status);
-        return array_of(std::move(sample), plan->layout());
+        if (!sample.is_placed()) token.reset();
+        return array_of(std::move(sample), plan->layout(), std::move(token));
     }
 
     SampleDecoder decoder_;
@@ -399,6 +422,19 @@ void bind_engine(py::module_& m) {
             "address", [](const HostBuffer& host) { return reinterpret_cast<std::uintptr_t>(host.buffer->data); })
         .def_property_readonly("nbytes", [](const HostBuffer& host) { return host.buffer->size; });
 
+    Class<BatchRows>(m, "BatchRows",
+                     "Memory of a batch whose samples are written where they belong; num_rows rows fill the buffer.")
+        .def(py::init([](const HostBuffer& host, std::size_t num_rows) {
+                 if (num_rows == 0 || host.buffer->size % num_rows != 0) {
+                     throw py::value_error("the rows must fill the buffer");
+                 }
+                 return BatchRows(host.buffer, num_rows);
+             }),
+             py::arg("buffer"), py::arg("num_rows"))
+        .def("is_held", [](const BatchRows& rows, std::size_t row) { return row < rows.count() && rows.is_held(row); })
+        .def_property_readonly("num_held", &BatchRows::num_held,
+                               "Samples in it that somebody still has, as tensors, arrays or parts of them.");
+
     Class<BufferPool>(m, "BufferPool", "Memory that is used again; at most max_free_buffers wait for that.")
         .def(py::init<std::size_t>(), py::arg("max_free_buffers"))
         .def("allocate", &allocate_from, py::arg("nbytes"))
@@ -431,7 +467,9 @@ void bind_decoders(py::module_& m) {
              py::arg("max_pixels"), py::arg("native_jpeg"))
         .def("run_file", &SampleDecoderHandle::run_file, py::arg("path"), py::arg("plan"), py::arg("draws"),
              py::arg("directory") = py::none())
-        .def("run_bytes", &SampleDecoderHandle::run_bytes, py::arg("contents"), py::arg("plan"), py::arg("draws"))
+        .def("run_bytes", &SampleDecoderHandle::run_bytes, py::arg("contents"), py::arg("plan"), py::arg("draws"),
+             py::arg("rows") = py::none(), py::arg("row") = 0,
+             "With rows of a batch the sample is written to this one, if it has its size and nobody holds it.")
         .def("run_oriented_file", &SampleDecoderHandle::run_oriented_file, py::arg("path"), py::arg("plans"),
              py::arg("draws"),
              "The same with the plan for the image's EXIF orientation, 1 to 8, as OpenCV reads it. The plans have one "
@@ -439,7 +477,7 @@ void bind_decoders(py::module_& m) {
         .def("run_oriented_bytes", &SampleDecoderHandle::run_oriented_bytes, py::arg("contents"), py::arg("plans"),
              py::arg("draws"))
         .def("run_pixels", &SampleDecoderHandle::run_pixels, py::arg("pixels"), py::arg("width"), py::arg("height"),
-             py::arg("plan"), py::arg("draws"))
+             py::arg("plan"), py::arg("draws"), py::arg("rows") = py::none(), py::arg("row") = 0)
         .def("check_bytes", &SampleDecoderHandle::check_bytes, py::arg("contents"),
              "Whether Pillow decodes the file that has these contents, found without decoding it: (width, height, "
              "number of components, place behind its EOI), or None where it has to try.")

@@ -25,6 +25,7 @@ from PIL import Image
 from PIL.JpegImagePlugin import JpegImageFile
 
 from fastload import _native
+from fastload._images._batch_rows import rows_of_thread
 from fastload._images._deferred import Deferred, image_of, pillow_obeys
 from fastload._images._gray import first_channel, rgb_bytes, takes_gray
 from fastload._images._opened import load_deferred, marks
@@ -102,7 +103,7 @@ class _Segment:
         recipe = _recipe_of(image) if self._takes_gray or not is_gray else None
         if recipe is None:
             return None
-        pixels = self._pixels_of(*recipe)
+        pixels = self._pixels_of(*recipe, is_gray=is_gray)
         if pixels is None or self._makes_tensors:
             return None if pixels is None else self._tensor_of(pixels, is_gray)
         made = image_of(pixels, image)
@@ -115,20 +116,25 @@ class _Segment:
 
     def tensor_from(self, source: ImagePixels | SharedPixels) -> torch.Tensor | None:
         """Where makes_tensors_of(source.mode): the one of these pixels; None where torchvision has to make it."""
-        pixels = self._pixels_of(source, ())
-        return None if pixels is None else self._tensor_of(pixels, source.mode == "L")
+        is_gray = source.mode == "L"
+        pixels = self._pixels_of(source, (), is_gray=is_gray)
+        return None if pixels is None else self._tensor_of(pixels, is_gray)
 
-    def _pixels_of(self, source: Source, steps: Steps) -> NDArray[np.uint8] | None:
+    def _pixels_of(self, source: Source, steps: Steps, *, is_gray: bool) -> NDArray[np.uint8] | None:
         """As SampleDecoder gives them; None: what torchvision says to it, it says itself."""
+        rows = rows_of_thread() if self._makes_tensors and not is_gray else None
         try:
             plan = self._new_plan(steps) if steps else self._plan
             draws = _thread_draws() if plan.is_random else None
             generator = _thread_generator()
-            pixels = source.run(plan, None if draws is None else functools.partial(draws.begin, generator))
+            begin_draws = None if draws is None else functools.partial(draws.begin, generator)
+            pixels = source.run(plan, begin_draws, None if rows is None else rows.place())
         except (StepsFailedError, MemoryError, ValueError):
             return None
         if draws is not None:
             draws.end(generator)
+        if rows is not None:
+            rows.note(pixels.nbytes)
         return pixels
 
     def _tensor_of(self, pixels: NDArray[np.uint8], is_gray: bool) -> torch.Tensor:

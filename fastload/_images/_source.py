@@ -13,6 +13,7 @@ from PIL import Image
 from PIL.JpegImagePlugin import JpegImageFile
 
 from fastload import _native
+from fastload._images._batch_rows import Place
 from fastload._images._tally import ImageTally
 from fastload._pillow import _pillow
 from fastload._pillow._decode_image import thread_decoder
@@ -31,6 +32,7 @@ def _no_draws() -> _native.DrawSource:
     return _native.CounterDraws(0, 0, 0)
 
 
+_NO_PLACE = (None, 0)
 # Of one image that are decoded alone: two views of most self-supervised programs.
 _MAX_PARTS = 2
 
@@ -53,21 +55,26 @@ class ImageSource:
         self._num_parts = 0
 
     def run(
-        self, plan: _native.TransformPlan, begin_draws: Callable[[], _native.DrawSource] | None = None
+        self,
+        plan: _native.TransformPlan,
+        begin_draws: Callable[[], _native.DrawSource] | None = None,
+        place: Place | None = None,
     ) -> NDArray[np.uint8]:
         """What `plan` makes of the image: as SampleDecoder gives it.
 
         Args:
             begin_draws: Gives what a random plan draws from, always at the same place; called for each try.
+            place: Where the result is written, if it fits.
 
         Raises:
             MemoryError: There is none for it.
             StepsFailedError: They cannot be applied to the image.
         """
         begin_draws = begin_draws or _no_draws
+        rows, row = place or _NO_PLACE
         contents = self._contents
         if contents is not None and self._num_parts < _MAX_PARTS:
-            result = thread_decoder().run_bytes(contents, plan, begin_draws())
+            result = thread_decoder().run_bytes(contents, plan, begin_draws(), rows, row)
             if self._num_parts == 0 and result is None:
                 self._tally.left_to_pillow(thread_decoder().fallback_reason)
             elif self._num_parts == 0:
@@ -77,7 +84,7 @@ class ImageSource:
                 return _checked(result)
         whole = self._decoded_whole(contents)
         height, width, _ = whole.shape
-        return _checked(thread_decoder().run_pixels(whole.data, width, height, plan, begin_draws()))
+        return _checked(thread_decoder().run_pixels(whole.data, width, height, plan, begin_draws(), rows, row))
 
     def _decoded_whole(self, contents: bytes | None) -> NDArray[np.uint8]:
         if self._whole is None:
@@ -114,11 +121,14 @@ class ImagePixels:
         return self
 
     def run(
-        self, plan: _native.TransformPlan, begin_draws: Callable[[], _native.DrawSource] | None = None
+        self,
+        plan: _native.TransformPlan,
+        begin_draws: Callable[[], _native.DrawSource] | None = None,
+        place: Place | None = None,
     ) -> NDArray[np.uint8]:
         """As ImageSource.run()."""
-        draws = (begin_draws or _no_draws)()
-        return _checked(thread_decoder().run_pixels(self._pixels, *self._size, plan, draws))
+        draws, (rows, row) = (begin_draws or _no_draws)(), place or _NO_PLACE
+        return _checked(thread_decoder().run_pixels(self._pixels, *self._size, plan, draws, rows, row))
 
 
 class SharedPixels:
@@ -144,10 +154,13 @@ class SharedPixels:
         return ImagePixels(self._array.repeat(3).tobytes(), (width, height))
 
     def run(
-        self, plan: _native.TransformPlan, begin_draws: Callable[[], _native.DrawSource] | None = None
+        self,
+        plan: _native.TransformPlan,
+        begin_draws: Callable[[], _native.DrawSource] | None = None,
+        place: Place | None = None,
     ) -> NDArray[np.uint8]:
         """As ImageSource.run()."""
-        return self.kept().run(plan, begin_draws)
+        return self.kept().run(plan, begin_draws, place)
 
     def core(self) -> Any:
         """Pillow's memory, which is the array's."""

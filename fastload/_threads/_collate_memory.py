@@ -54,14 +54,20 @@ class WorkerMemory:
     def begin_batch(self) -> None:
         self._num_taken = 0
 
-    def storage(self, kind: Any, size: int) -> Any:
-        """Uninitialised memory of `size` bytes, of torch's class `kind` where it is not taken from here."""
-        is_own = size >= _MIN_BYTES and kind is torch.UntypedStorage
-        if not is_own:
-            return kind(size)
+    def buffer(self, size: int) -> _native.HostBuffer | None:
+        """Uninitialised memory of `size` bytes; None where there is none, or where torch's allocator has it."""
+        if size < _MIN_BYTES:
+            return None
         try:
             buffer = self._memory.allocate(self._num_taken, size)
         except MemoryError:
-            return kind(size)  # finds some, or says it in torch's words
+            return None
         self._num_taken += 1
+        return buffer
+
+    def storage(self, kind: Any, size: int) -> Any:
+        """The same as a storage, of torch's class `kind` where it is not taken from here."""
+        buffer = self.buffer(size) if kind is torch.UntypedStorage else None
+        if buffer is None:
+            return kind(size)  # finds some, or says in torch's words that there is none
         return torch.frombuffer(buffer, dtype=torch.uint8).untyped_storage()

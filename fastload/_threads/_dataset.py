@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from torch.utils.data import IterableDataset, Subset
+from torch.utils.data import IterableDataset, Subset, default_collate
 
 from fastload._images._array_dataset import ArrayDataset, holds_array, innermost
+from fastload._images._batch_rows import BatchRows, rows_of_thread
 from fastload._quarantine._failure import Account
 from fastload._quarantine._guard import SampleGuard
 from fastload._threads._counters import ThreadCounters
@@ -83,15 +84,17 @@ class MapFetcher:
         self._array = ArrayDataset(code.dataset) if holds_array(code.dataset) else None
         self._tally = _Tally(plan.counters)
         self._guard = None if plan.make_guard is None else plan.make_guard()
+        # Nobody else may have the list of samples.
+        self._rows = None if self._takes_whole_batches else _rows_for(plan, code)
 
     def fetch(self, indices: Any, key: RandomKey, epoch: int, is_abandoned: Callable[[], bool]) -> Any:
         """See BatchFetcher. StopIteration of the dataset, which would end the epoch, is a RuntimeError."""
         try:
-            samples = self._samples(indices, key, is_abandoned)
+            samples = [self._samples(indices, key, is_abandoned)]
         finally:
             self._flush()
         self._stream.begin_batch(key, self._names(indices))
-        return _collated(self._plan, self._code, self._stream, samples)
+        return _collated(self._plan, self._code, self._stream, samples, self._rows)
 
     def take_account(self) -> Account | None:
         """See BatchFetcher."""
@@ -115,8 +118,19 @@ class MapFetcher:
         find_in_subsets(self._code.dataset, indices)
         dataset = self._code.dataset if self._array is None else self._array.natively()
         if self._plan.lock is not None or self._stream.begins_with_sample:
-            return [self._load(dataset, index, key) for index in wanted(indices, is_abandoned)]
+            return [self._load(dataset, index, key) for index in self._wanted(indices, is_abandoned)]
         return self._load_each(dataset, indices, is_abandoned)
+
+    def _wanted(self, indices: Any, is_abandoned: Callable[[], bool]) -> Iterator[Any]:
+        """The indices of the batch at hand, each when its sample is begun."""
+        rows = self._rows
+        if rows is None:
+            yield from wanted(indices, is_abandoned)
+            return
+        rows.begin_batch(operator.length_hint(indices))
+        for index in wanted(indices, is_abandoned):
+            rows.begin_sample()
+            yield index
 
     def _load_guarded(self, guard: SampleGuard, indices: Any, key: RandomKey, is_abandoned: Callable[[], bool]) -> Any:
         """With others in the place of bad samples. A dataset's ``__getitems__`` is not asked: it fails as a whole."""
@@ -140,7 +154,7 @@ class MapFetcher:
         begin = time.perf_counter()
         try:
             with self._stream.mode():
-                for index in wanted(indices, is_abandoned):
+                for index in self._wanted(indices, is_abandoned):
                     samples.append(dataset[index])
         except StopIteration as error:
             raise _silent_end(f"dataset[{index!r}]") from error
@@ -179,6 +193,7 @@ class IterableFetcher:
         self._epoch: int | None = None
         self._items: Iterator[Any] = iter(())
         self._has_ended = False
+        self._rows = _rows_for(plan, code)
 
     def take_account(self) -> None:
         """See BatchFetcher. A stream's samples are neither replaced nor left out."""
@@ -188,10 +203,10 @@ class IterableFetcher:
         if epoch != self._epoch:
             self.begin(key, epoch)
         try:
-            samples = self._samples(indices, is_abandoned)
+            samples = [self._samples(indices, is_abandoned)]
         finally:
             self._tally.flush()
-        return _collated(self._plan, self._code, self._stream, samples)
+        return _collated(self._plan, self._code, self._stream, samples, self._rows)
 
     def begin(self, key: RandomKey, epoch: int) -> None:
         """Asks the dataset for an iterator; fetch() does so where that has not been done for `epoch`."""
@@ -210,9 +225,11 @@ class IterableFetcher:
         if not self._plan.is_batched:
             return self._next()
         samples: list[Any] = []
-        for _ in indices:
-            if is_abandoned():
-                raise AbandonedError
+        if self._rows is not None:
+            self._rows.begin_batch(operator.length_hint(indices))
+        for _ in wanted(indices, is_abandoned):
+            if self._rows is not None:
+                self._rows.begin_sample()
             try:
                 samples.append(self._next())
             except EndOfStreamError:
@@ -240,11 +257,20 @@ def wanted(indices: Any, is_abandoned: Callable[[], bool]) -> Iterator[Any]:
         yield index
 
 
-def _collated(plan: DatasetPlan, code: UserCode, stream: RandomStream, samples: Any) -> Any:
+def _rows_for(plan: DatasetPlan, code: UserCode) -> BatchRows | None:
+    """Those of the thread's worker, where the samples of a batch are one list of ours that default_collate gets."""
+    is_ours = plan.is_batched and plan.make_guard is None and code.collate_fn is default_collate
+    return rows_of_thread() if is_ours else None
+
+
+def _collated(
+    plan: DatasetPlan, code: UserCode, stream: RandomStream, samples: list[Any], rows: BatchRows | None
+) -> Any:
+    """The batch of what `samples` has one of: a list, or a sample where there are no batches; it is taken out."""
     begin = time.perf_counter()
     try:
         with stream.mode():
-            return code.collate_fn(samples)
+            return code.collate_fn(samples.pop()) if rows is None else rows.collate(samples)
     except StopIteration as error:
         raise _silent_end("collate_fn") from error
     finally:

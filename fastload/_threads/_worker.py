@@ -20,6 +20,7 @@ import torch
 
 from fastload._delivery._device import leave_captures_alone
 from fastload._delivery._thread_order import DeviceOrder
+from fastload._images._batch_rows import BatchRows, batch_rows
 from fastload._images._hand_over import make_pixels
 from fastload._images._opener import native_images
 from fastload._images._tally import ImageTally
@@ -129,6 +130,7 @@ class Worker:
             until_end.enter_context(exchanged())
             if plan.native_images:
                 until_end.enter_context(native_images(self._images))
+                until_end.enter_context(batch_rows(BatchRows(self._memory.buffer)))
             self._own.enter()
             stream = self._make_stream()
             code = self._own.code

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "check.h"
+#include "engine/batch/batch_rows.h"
 #include "failing_allocation.h"
 #include "image/steps/center_crop.h"
 #include "image/steps/random_crop.h"
@@ -104,6 +105,51 @@ TEST_CASE(decoder_gives_the_decoded_image_of_any_size_where_there_are_no_steps) 
         CHECK_EQUAL(result.size.height, height);
         CHECK(shows(result, picture));
     }
+}
+
+TEST_CASE(decoder_writes_to_the_callers_place_what_fills_it) {
+    TemporaryFolder folder;
+    const BlockPicture picture(24, 16);
+    const std::string path = folder.write("image", picture.file());
+    SampleDecoder decoder = make_decoder();
+    const auto plan = make_plan({});
+    DecodedSample own;
+    CHECK(run(decoder, path, plan, &own).is_ok());
+    const std::size_t size = own.size_bytes;
+    for (const std::size_t place_size : {size - 1, size, size + 1}) {
+        std::vector<std::uint8_t> place(place_size, 77);
+        DecodedSample result;
+        result.place = {place.data(), place.size()};
+        CHECK(run(decoder, path, plan, &result).is_ok());
+        CHECK(result.is_placed() == (place_size == size));
+        if (result.is_placed()) {
+            CHECK(place == bytes_in(own));
+        } else {
+            CHECK(shows(result, picture));
+            CHECK(place == std::vector<std::uint8_t>(place_size, 77));
+        }
+    }
+}
+
+TEST_CASE(rows_are_held_by_their_tokens_and_hold_their_memory) {
+    constexpr std::size_t kBytes = 3 << 12;
+    BufferPool pool(2);
+    auto rows = std::make_unique<BatchRows>(pool.allocate(kBytes), 3);
+    CHECK_EQUAL(rows->row(0).size(), kBytes / 3);
+    CHECK(rows->row(2).data() == rows->row(0).data() + kBytes / 3 * 2);
+    auto first = rows->take(0);
+    auto last = rows->take(2);
+    CHECK(rows->is_held(0) && !rows->is_held(1) && rows->is_held(2));
+    CHECK_EQUAL(rows->num_held(), 2U);
+    first.reset();
+    CHECK(!rows->is_held(0));
+    CHECK_EQUAL(rows->num_held(), 1U);
+    std::uint8_t* const memory = rows->row(0).data();
+    rows.reset();
+    const auto other = pool.allocate(kBytes);
+    CHECK(other->data != memory);
+    last.reset();
+    CHECK(pool.allocate(kBytes)->data == memory);
 }
 
 TEST_CASE(decoder_results_outlive_the_samples_behind_them_and_the_decoder) {

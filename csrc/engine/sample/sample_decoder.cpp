@@ -122,9 +122,13 @@ Status SampleDecoder::make_sample(SampleChoices* choices, DecodedSample* sample,
     if (!source_.views.front().plan->count_bytes(size, &sample->size_bytes)) {
         return {StatusCode::kOutOfMemory, 0, 0, "the image is too large"};
     }
-    sample->bytes.reset(new (std::nothrow) std::uint8_t[sample->size_bytes]);
-    if (sample->bytes == nullptr) return {StatusCode::kOutOfMemory, 0, 0, "no memory for the image"};
-    return worker_.write(task, pixels, 0, sample->bytes.get(), &timings_);
+    std::uint8_t* destination = sample->place.data();
+    if (sample->place.size() != sample->size_bytes) {
+        sample->bytes.reset(new (std::nothrow) std::uint8_t[sample->size_bytes]);
+        if (sample->bytes == nullptr) return {StatusCode::kOutOfMemory, 0, 0, "no memory for the image"};
+        destination = sample->bytes.get();
+    }
+    return worker_.write(task, pixels, 0, destination, &timings_);
 }
 
 SampleTimings SampleDecoder::take_timings() noexcept { return std::exchange(timings_, {}); }

@@ -21,9 +21,12 @@ namespace fastload {
 
 // What a plan has made of one image: `size_bytes` bytes in the plan's layout.
 struct DecodedSample {
-    std::unique_ptr<std::uint8_t[]> bytes;
+    Span<std::uint8_t> place;               // of the caller's: where they are, if they fill it
+    std::unique_ptr<std::uint8_t[]> bytes;  // else
     std::size_t size_bytes = 0;
     ImageSize size;
+
+    bool is_placed() const noexcept { return bytes == nullptr; }
 };
 
 // The scratch and code of one thread, for plans of any kind. Not thread-safe; never throws, never takes the GIL.

@@ -1,0 +1,180 @@
+"""Samples that are written where their batch is, so that default_collate has nothing to copy.
+
+Note [rows of a batch]
+Putting the tensors of a batch together copies each, and takes a tenth of what a photograph costs. Where the samples of
+one batch end in tensors that native code makes, those of the next one will probably have the same size. So the next
+batch gets its memory before its samples are made, and each is written to its row. When the batch is put together, a
+tensor that still fills its row is there already; any other is copied to it, as long as nobody holds the row. In the end
+the user's code must have none of the samples any more, since they would change with the batch. Else the batch is
+copied, and the worker's later ones are made as torch makes them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch.utils.data import default_collate
+from torch.utils.data._utils import collate
+
+from fastload import _native
+
+# So many batches in a row that were made in rows in vain, and no further one is.
+_MAX_MISSES = 3
+Place = tuple[_native.BatchRows, int]
+
+
+class BatchRows:
+    """The rows of the batches of one worker. Not thread-safe.
+
+    Args:
+        allocate: Gives memory of so many bytes; None where there is none, or where it would not pay.
+    """
+
+    def __init__(self, allocate: Callable[[int], _native.HostBuffer | None]) -> None:
+        self._allocate = allocate
+        self._sizes: list[int] = []  # of the tensors that native code makes of a sample, in bytes
+        self._made: list[list[int]] = []  # the same of each sample of the batch at hand
+        self._rows: list[_Rows] = []
+        self._num_misses = 0
+
+    def begin_batch(self, num_samples: int) -> None:
+        """Of `num_samples`; 0: without rows."""
+        self._made, self._rows = [], []
+        for size in self._sizes if num_samples and self._num_misses < _MAX_MISSES else ():
+            buffer = self._allocate(num_samples * size)
+            if buffer is None:
+                break
+            with contextlib.suppress(MemoryError):
+                self._rows.append(_Rows(buffer, num_samples))
+
+    def begin_sample(self) -> None:
+        self._made.append([])
+
+    def place(self) -> Place | None:
+        """Where the next tensor of the sample at hand belongs; None where that is not known."""
+        if not self._made or len(self._made[-1]) >= len(self._rows):
+            return None
+        return self._rows[len(self._made[-1])].native, len(self._made) - 1
+
+    def note(self, size: int) -> None:
+        """A tensor of `size` bytes was made."""
+        if self._made:
+            self._made[-1].append(size)
+
+    def collate(self, samples: list[list[Any]]) -> Any:
+        """What default_collate makes of the one list of samples, which is taken out, so that nobody else has it."""
+        batch = self._put_together(samples.pop())
+        self._finish()
+        return batch
+
+    def _put_together(self, samples: list[Any]) -> Any:
+        if not self._rows or collate.default_collate_fn_map.get(torch.Tensor) is not collate.collate_tensor_fn:
+            return default_collate(samples)
+        functions = {**collate.default_collate_fn_map, torch.Tensor: self._collate_tensors}
+        return collate.collate(samples, collate_fn_map=functions)
+
+    def _collate_tensors(self, tensors: Any, *, collate_fn_map: Any = None) -> Any:
+        for rows in self._rows:
+            batch = rows.batch(tensors)
+            if batch is not None:
+                return batch
+        return collate.collate_tensor_fn(tensors, collate_fn_map=collate_fn_map)
+
+    def _finish(self) -> None:
+        if self._rows:
+            is_miss = not all(rows.is_used for rows in self._rows)
+            self._num_misses = self._num_misses + 1 if is_miss else 0
+        elif self._made:
+            sizes = self._made[0]
+            self._sizes = sizes if all(made == sizes for made in self._made) else []
+        for rows in self._rows:
+            if not rows.let_go():
+                self._num_misses = _MAX_MISSES
+        self._made, self._rows = [], []
+
+
+class _Rows:
+    """The memory of one tensor of a batch.
+
+    Attributes:
+        is_used: Whether the batch has it.
+    """
+
+    def __init__(self, buffer: _native.HostBuffer, num_samples: int) -> None:
+        self.native = _native.BatchRows(buffer, num_samples)
+        self._buffer = buffer
+        self._num_samples = num_samples
+        self._row_size = buffer.nbytes // num_samples
+        self._batch: torch.Tensor | None = None
+
+    @property
+    def is_used(self) -> bool:
+        return self._batch is not None
+
+    def batch(self, tensors: Any) -> torch.Tensor | None:
+        """The batch of `tensors`, some of which are in their rows; None where they make none, or there is one."""
+        if self.is_used or len(tensors) != self._num_samples:
+            return None
+        placed = next((tensor for row, tensor in enumerate(tensors) if self._has(tensor, row)), None)
+        if placed is None:
+            return None
+        shape, dtype = placed.shape, placed.dtype
+        if not all(_is_plain(tensor) and tensor.shape == shape and tensor.dtype == dtype for tensor in tensors):
+            return None
+        elsewhere = [row for row, tensor in enumerate(tensors) if not self._has(tensor, row)]
+        if any(map(self.native.is_held, elsewhere)):
+            return None
+        storage = torch.frombuffer(self._buffer, dtype=torch.uint8).untyped_storage()
+        batch = torch.empty(0, dtype=dtype)
+        batch.set_(storage, 0, (self._num_samples, *shape))  # type: ignore[call-overload]
+        for row in elsewhere:
+            batch[row] = tensors[row]
+        self._batch = batch
+        return batch
+
+    def _has(self, tensor: Any, row: int) -> bool:
+        """Whether `tensor` fills the row."""
+        return (
+            _is_plain(tensor)
+            and tensor.data_ptr() == self._buffer.address + row * self._row_size
+            and tensor.nbytes == self._row_size
+            and tensor.is_contiguous()
+        )
+
+    def let_go(self) -> bool:
+        """Called when the samples are dropped. False where somebody has one: the batch got memory of its own."""
+        if self._batch is None or self.native.num_held == 0:
+            return True
+        self._batch.set_(self._batch.clone())  # type: ignore[call-overload]
+        return False
+
+
+def _is_plain(tensor: Any) -> bool:
+    is_dense = type(tensor) is torch.Tensor and tensor.layout is torch.strided and not tensor.is_nested
+    return is_dense and tensor.is_cpu and not tensor.requires_grad
+
+
+class _OfThread(threading.local):
+    rows: BatchRows | None = None
+
+
+_of_thread = _OfThread()
+
+
+def rows_of_thread() -> BatchRows | None:
+    """Those of the worker whose work the calling thread does."""
+    return _of_thread.rows
+
+
+@contextlib.contextmanager
+def batch_rows(rows: BatchRows) -> Iterator[None]:
+    """In it the calling thread writes samples to `rows`."""
+    _of_thread.rows = rows
+    try:
+        yield
+    finally:
+        _of_thread.rows = None
