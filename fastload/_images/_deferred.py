@@ -31,14 +31,17 @@ class Deferred:
         steps: What has been asked of the image since it was opened.
         mode: Of the image, "RGB" or "L". Gray images are RGB with three times the same channel until the end.
         size: (width, height)
+
+    Attributes:
+        recipe: What the pixels are made of; None where Pillow has them, or they are gray and made.
     """
 
-    __slots__ = ("_image", "_made", "_recipe", "mode", "size")
+    __slots__ = ("_image", "_made", "mode", "recipe", "size")
 
     def __init__(self, source: Source, steps: Steps, mode: str, size: tuple[int, int]) -> None:
         self.mode = mode
         self.size = size
-        self._recipe: tuple[Source, Steps] | None = (source, steps)
+        self.recipe: tuple[Source, Steps] | None = (source, steps)
         self._made: dict[str, Any] = {}  # "pixels": bytes; "core": Pillow's memory
         self._image: weakref.ref[Image.Image] | None = None
 
@@ -47,14 +50,9 @@ class Deferred:
         self._image = weakref.ref(image)
         vars(image)["_im"] = self
 
-    @property
-    def recipe(self) -> tuple[Source, Steps] | None:
-        """What the pixels are made of; None where Pillow has them, or they are gray and made."""
-        return self._recipe
-
     def pixels(self) -> bytes | None:
         """height * width * channels bytes, as Image.tobytes() gives them; None where Pillow has them by now."""
-        recipe, pixels = self._recipe, self._made.get("pixels")
+        recipe, pixels = self.recipe, self._made.get("pixels")
         if recipe is None or pixels is not None:
             return pixels
         source, steps = recipe
@@ -62,7 +60,7 @@ class Deferred:
             return source.tobytes()
         array = source.run(plan_of(steps))
         pixels = self._made.setdefault("pixels", (array[:, :, 0] if self.mode == "L" else array).tobytes())
-        self._recipe = None if self.mode == "L" else (ImagePixels(pixels, self.size), ())
+        self.recipe = None if self.mode == "L" else (ImagePixels(pixels, self.size), ())
         return pixels  # type: ignore[no-any-return]
 
     def make(self) -> Any:
@@ -71,7 +69,7 @@ class Deferred:
             # Of several threads that make it, one is first.
             self._made.setdefault("core", core)
         core = self._made["core"]
-        self._recipe = None
+        self.recipe = None
         self._made.pop("pixels", None)
         image = None if self._image is None else self._image()
         if image is not None:
@@ -80,8 +78,8 @@ class Deferred:
 
     def _new_core(self) -> Any:
         """None where another thread has put one in its place meanwhile."""
-        if self._recipe is not None and isinstance(self._recipe[0], SharedPixels):
-            return self._recipe[0].core()
+        if self.recipe is not None and isinstance(self.recipe[0], SharedPixels):
+            return self.recipe[0].core()
         pixels = self.pixels()
         return None if pixels is None else Image.frombytes(self.mode, self.size, pixels).im
 

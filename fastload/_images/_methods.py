@@ -53,9 +53,12 @@ def _remembered(image: Image.Image) -> tuple[Any, Steps, Deferred] | None:
     if type(held) is not Deferred or type(image) not in (Image.Image, JpegImageFile):
         return None
     recipe = held.recipe
-    if recipe is None or sum(step.max_operations for step in recipe[1]) >= _native.MAX_OPERATIONS:
+    if recipe is None:
         return None
-    return (*recipe, held)
+    source, steps = recipe
+    if steps and sum(step.max_operations for step in steps) >= _native.MAX_OPERATIONS:
+        return None
+    return source, steps, held
 
 
 def _derived(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import weakref
-from typing import Any, NamedTuple
+from typing import Any
 
 from PIL import Image
 from PIL.JpegImagePlugin import JpegImageFile
@@ -50,18 +50,9 @@ class _Marks:
 marks = _Marks()
 
 
-class _File(NamedTuple):
-    """What was read for an image.
-
-    Attributes:
-        contents: Up to the end of the image at least.
-        facts: Of SampleDecoder.check_bytes.
-        position: Where Pillow would leave the file object; None where it stands there.
-    """
-
-    contents: bytes
-    facts: tuple[int, int, int, int]
-    position: int | None
+# What was read for an image: up to the end of the image at least, what SampleDecoder.check_bytes says of it, and where
+# Pillow would leave the file object; None where it stands there.
+_File = tuple[bytes, tuple[int, int, int, int], "int | None"]
 
 
 def load_deferred(image: Image.Image) -> Deferred | None:
@@ -108,13 +99,13 @@ def begin(image: Image.Image) -> Deferred | None:
     if file is None:
         tally.left_to_pillow(thread_decoder().fallback_reason)
         return None
-    width, height, components, _ = file.facts
+    contents, (width, height, components, _), position = file
     mode = "L" if components == 1 else "RGB"
     if image.size != (width, height) or image.mode != mode:
         tally.left_to_pillow("the opened image was changed")
         return None
-    _leave_as_loaded(image, file.position)
-    return Deferred(ImageSource(file.contents, tally), (), mode, (width, height))
+    _leave_as_loaded(image, position)
+    return Deferred(ImageSource(contents, tally), (), mode, (width, height))
 
 
 def _is_as_opened(image: JpegImageFile) -> bool:
@@ -140,7 +131,7 @@ def _read(file: Any, block: int) -> _File | None:
         contents, facts = read
     else:
         return _read_blocks(file, block)
-    return None if facts is None else _File(contents, facts, min(len(contents), -(-facts[3] // block) * block))
+    return None if facts is None else (contents, facts, min(len(contents), -(-facts[3] // block) * block))
 
 
 def _read_blocks(file: Any, block: int) -> _File | None:
@@ -157,7 +148,7 @@ def _read_blocks(file: Any, block: int) -> _File | None:
             num_ends += 1
             facts = check(bytes(contents))
             if facts is not None:
-                return _File(bytes(contents), facts, None)
+                return bytes(contents), facts, None
         if is_end:
             break
     return None

@@ -99,9 +99,9 @@ class _Segment:
         return image
 
     def run_natively(self, image: Any) -> Any:
-        is_gray = image.mode == "L"
-        recipe = _recipe_of(image) if self._takes_gray or not is_gray else None
-        if recipe is None:
+        mode = _mode_of(image)
+        is_gray = mode == "L"
+        if mode is None or (is_gray and not self._takes_gray) or (recipe := _recipe_of(image)) is None:
             return None
         pixels = self._pixels_of(*recipe, is_gray=is_gray)
         if pixels is None or self._makes_tensors:
@@ -148,8 +148,6 @@ class _Segment:
 
 def _recipe_of(image: Any) -> tuple[Source, Steps] | None:
     """What an RGB or gray image is made of; None where native code does not begin with it."""
-    if not _is_image(image):
-        return None
     held = vars(image).get("_im")
     if held is None and marks.has(image):
         held = load_deferred(image)
@@ -159,8 +157,10 @@ def _recipe_of(image: Any) -> tuple[Source, Steps] | None:
     return (ImagePixels(rgb_bytes(image), image.size), ()) if type(image) is Image.Image and min(image.size) else None
 
 
-def _is_image(image: Any) -> bool:
-    return type(image) in (Image.Image, JpegImageFile) and image.mode in ("RGB", "L")
+def _mode_of(image: Any) -> str | None:
+    """Of an RGB or gray image of Pillow's own; None of anything else."""
+    mode = image.mode if type(image) in (Image.Image, JpegImageFile) else None
+    return mode if mode in ("RGB", "L") else None
 
 
 def _thread_draws() -> GeneratorDraws:
@@ -223,20 +223,22 @@ class _Pipeline:
 
     def is_current(self) -> bool:
         """Whether nothing has changed about what is native."""
+        if _recognize.has_global_hooks():
+            return False
         try:
-            return (
-                not _recognize.has_global_hooks()
-                and all(
-                    type(seen := reference()) is kind and vars(seen) == state for reference, kind, state in self._seen
-                )
-                and all(code_of(reference()) is code for reference, code in self._users_code)
-            )
+            for reference, kind, state in self._seen:
+                seen = reference()
+                if type(seen) is not kind or vars(seen) != state:
+                    return False
+            return all(code_of(reference()) is code for reference, code in self._users_code)
         except Exception as error:
             if is_interrupt(error):
                 raise
             return False  # of the == of an attribute, which was another one then
 
     def run(self, image: Any) -> Any:
+        if self.whole is not None:
+            return self.whole.run(image)
         for part in self._parts:
             image = part(image)
         return image
@@ -317,7 +319,7 @@ def _is_for(container: Any, image: Any) -> _Pipeline | None:
 
 
 def _is_native_input(image: Any) -> bool:
-    return _is_image(image) and runs_natively()
+    return _mode_of(image) is not None and runs_natively()
 
 
 def runs_natively() -> bool:

@@ -118,19 +118,8 @@ class MapFetcher:
         find_in_subsets(self._code.dataset, indices)
         dataset = self._code.dataset if self._array is None else self._array.natively()
         if self._plan.lock is not None or self._stream.begins_with_sample:
-            return [self._load(dataset, index, key) for index in self._wanted(indices, is_abandoned)]
+            return [self._load(dataset, index, key) for index in wanted(indices, is_abandoned, self._rows)]
         return self._load_each(dataset, indices, is_abandoned)
-
-    def _wanted(self, indices: Any, is_abandoned: Callable[[], bool]) -> Iterator[Any]:
-        """The indices of the batch at hand, each when its sample is begun."""
-        rows = self._rows
-        if rows is None:
-            yield from wanted(indices, is_abandoned)
-            return
-        rows.begin_batch(operator.length_hint(indices))
-        for index in wanted(indices, is_abandoned):
-            rows.begin_sample()
-            yield index
 
     def _load_guarded(self, guard: SampleGuard, indices: Any, key: RandomKey, is_abandoned: Callable[[], bool]) -> Any:
         """With others in the place of bad samples. A dataset's ``__getitems__`` is not asked: it fails as a whole."""
@@ -154,7 +143,7 @@ class MapFetcher:
         begin = time.perf_counter()
         try:
             with self._stream.mode():
-                for index in self._wanted(indices, is_abandoned):
+                for index in wanted(indices, is_abandoned, self._rows):
                     samples.append(dataset[index])
         except StopIteration as error:
             raise _silent_end(f"dataset[{index!r}]") from error
@@ -225,11 +214,7 @@ class IterableFetcher:
         if not self._plan.is_batched:
             return self._next()
         samples: list[Any] = []
-        if self._rows is not None:
-            self._rows.begin_batch(operator.length_hint(indices))
-        for _ in wanted(indices, is_abandoned):
-            if self._rows is not None:
-                self._rows.begin_sample()
+        for _ in wanted(indices, is_abandoned, self._rows):
             try:
                 samples.append(self._next())
             except EndOfStreamError:
@@ -250,10 +235,19 @@ class IterableFetcher:
         return item
 
 
-def wanted(indices: Any, is_abandoned: Callable[[], bool]) -> Iterator[Any]:
+def wanted(indices: Any, is_abandoned: Callable[[], bool], rows: BatchRows | None = None) -> Iterator[Any]:
+    """The indices of a batch, each when its sample is begun.
+
+    Raises:
+        AbandonedError: The batch is not wanted any more.
+    """
+    if rows is not None:
+        rows.begin_batch(operator.length_hint(indices))
     for index in indices:
         if is_abandoned():
             raise AbandonedError
+        if rows is not None:
+            rows.begin_sample()
         yield index
 
 
