@@ -47,18 +47,21 @@ class Table:
 
     def html(self) -> str:
         """A table element, with every cell escaped."""
-        parts = [f"<caption style='text-align:left'>{html.escape(self.title)}</caption>"]
-        if self.head:
-            parts.append(self._html_row("th", self.head))
-        parts += [self._html_row("td", row) for row in _without_repeats(self.rows)]
-        return f"<table>{''.join(parts)}</table>"
+        lines = [self.head, *_without_repeats(self.rows)] if self.head else _without_repeats(self.rows)
+        num_columns = max(map(len, lines), default=0)
+        kinds = ["th" if self.head else "td", *["td"] * len(lines)]
+        rows = [self._html_row(kind, line, num_columns) for kind, line in zip(kinds, lines, strict=False)]
+        return f"<table><caption style='text-align:left'>{html.escape(self.title)}</caption>{''.join(rows)}</table>"
 
-    def _html_row(self, kind: str, cells: Sequence[str]) -> str:
-        aligned = [
-            f"<{kind} style='text-align:{'right' if number in self.right else 'left'}'>{html.escape(cell)}</{kind}>"
-            for number, cell in enumerate(cells)
-        ]
-        return f"<tr>{''.join(aligned)}</tr>"
+    def _html_row(self, kind: str, cells: Sequence[str], num_columns: int) -> str:
+        """A last cell that is text goes over the empty columns behind it."""
+        last = max((number for number, cell in enumerate(cells) if cell), default=0)
+        placed = []
+        for number, cell in enumerate(cells[: last + 1]):
+            side = "right" if number in self.right else "left"
+            span = f" colspan='{num_columns - last}'" if number == last and side == "left" else ""
+            placed.append(f"<{kind}{span} style='text-align:{side};vertical-align:top'>{html.escape(cell)}</{kind}>")
+        return f"<tr>{''.join(placed)}</tr>"
 
 
 class Shown:

@@ -104,3 +104,6 @@ def test_a_notebook_shows_an_explanation_as_a_table_with_every_cell_escaped() ->
     assert root.findtext("caption") == explanation.verdict
     assert len(root.findall("tr")) == 1 + len(explanation.rows)
     assert "<lambda>" in "".join(root.itertext())
+    cells = [[int(cell.get("colspan", 1)) for cell in row] for row in root.findall("tr")]
+    assert {sum(row) for row in cells} == {3}, "a remark goes over the columns that it leaves empty"
+    assert [1, 2] in cells
