@@ -16,6 +16,7 @@ from fastload._errors import SampleError
 from fastload._loader._arguments import arguments_of
 from fastload._native_batches._iterator import NativeIterator
 from fastload._native_batches._report import SampleReport
+from fastload._planning._native_plans import NativePlan
 from fastload._process._interrupts import keep
 from fastload.samplers._resting import epoch_holder, kind_of, sharded_of
 
@@ -86,6 +87,7 @@ def batches_of_state(
     loader: Any, kind: Kind, state: dict[str, Any], step: int | None, stop: int | None
 ) -> AddressedBatches:
     """The same for the epoch that a saved state is of."""
+    _native_plan_of(loader, "the epoch of a state")
     if kind_of(loader._index_sampler) in ("stateful", "asked again") and sharded_of(loader._index_sampler) is None:
         name = type(loader._index_sampler).__name__
         raise ValueError(f"the epoch of a state cannot be made again beside this one with a {name}. {_ORDERED}")
@@ -124,15 +126,21 @@ _NO_WORKERS = {"num_workers": 0, "prefetch_factor": None, "multiprocessing_conte
 
 def _check_seeded(loader: Any, what: str, otherwise: str = "") -> None:
     """Raises ValueError where a random transform does not depend on seed, epoch and sample alone."""
-    plan = loader._native_plan_or_none()
-    if plan is None:
-        raise ValueError(f"{what} cannot be made again: explain() says why batches are not native, and what to change")
+    plan = _native_plan_of(loader, what)
     settings = loader._settings
     if any(view.is_random for view in plan.views) and not settings.is_seeded:
         raise ValueError(
             f"{what} cannot be made again: with rng={settings.rng!r} and seed={settings.seed!r} nothing tells what "
             f"random transforms have drawn. {_SEEDED}{otherwise}"
         )
+
+
+def _native_plan_of(loader: Any, what: str) -> NativePlan:
+    """Raises ValueError where there is none, and `what` is asked for."""
+    plan: NativePlan | None = loader._native_plan_or_none()
+    if plan is None:
+        raise ValueError(f"{what} cannot be made again: explain() says why batches are not native, and what to change")
+    return plan
 
 
 def _sampler_of_epoch(loader: Any, epoch: int) -> Any:

@@ -24,14 +24,17 @@ from fastload._loader._addresses import AddressedBatches, batches_of_epoch, batc
 from fastload._loader._description import describe
 from fastload._loader._explanation import Explanation, explanation_of
 from fastload._loader._resuming import (
+    WAYS,
     check_beginning,
-    check_way,
+    check_not_resumed,
+    fitting_of,
     follow_sampler,
     load_state,
     prepare_iteration,
     state_of,
     state_rows,
 )
+from fastload._loader._saved_checks import Fitting
 from fastload._loader._settings import LoaderSettings, check_epoch, check_settings, check_workers
 from fastload._loader._state import LoaderState, NextEpoch
 from fastload._loader._steps import StepsIterator
@@ -51,6 +54,7 @@ from fastload._quarantine._guard import SampleGuard
 from fastload._quarantine._policy import check_policy
 from fastload._quarantine._quarantine import Quarantine
 from fastload._quarantine._substitutes import candidates_of
+from fastload._resume._obstacles import OF_PROCESSES, OF_TORCHS
 from fastload._stats import LoaderStats
 from fastload._threads._counters import add_counters
 from fastload._threads._dataset import DatasetPlan, make_dataset_fetcher
@@ -416,24 +420,23 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         check_epoch(self, self._batches_per_thread)
         check_policy(self._settings.error_policy, self.dataset, is_batched=self.batch_sampler is not None)
         if self._is_of_processes:
-            check_way(self)
+            check_not_resumed(self, OF_PROCESSES)
             return self._process_iterator()
         plan = self._plan()
         memory_format = self._settings.memory_format
         if plan.mode is not Mode.NATIVE and memory_format is not torch.contiguous_format:
             raise ValueError(f"memory_format={memory_format} needs native batches, but:\n{self._explain(plan)}")
-        if plan.mode is not Mode.NATIVE:
-            check_way(self)
         if plan.mode is Mode.TORCH:
+            check_not_resumed(self, OF_TORCHS)
             if self._settings.on_error != "raise":
                 raise ValueError(
                     f"on_error={self._settings.on_error!r} needs fastload's own threads, but:\n{self._explain(plan)}"
                 )
             return torch_iterator(self, self._fastload.torch, self._delivery())
         if plan.mode is Mode.PYTHON:
-            return self._iterator_of_dataset()
+            return self._iterator_of_dataset(plan)
         if plan.mode is Mode.PARTLY_NATIVE:
-            return self._iterator_of_native_part(plan.native_part(image_type()))
+            return self._iterator_of_native_part(plan, plan.native_part(image_type()))
         return self._native_iterator(plan)
 
     @property
@@ -457,7 +460,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         # A sampler of the user's, asked before the workers of torch would start, may change the dataset.
         is_asked_again = type(self.batch_sampler) is not BatchSampler
         make_plan = functools.partial(self._native_plan, None if is_asked_again else plan)
-        beginning = check_beginning(self, functools.partial(self._native_plan, plan))
+        beginning = check_beginning(self, functools.partial(self._fitting, plan))
         try:
             return NativeIterator(
                 self, engine, make_plan, init_workers, self._batch_memory, self._delivery(), beginning
@@ -508,20 +511,18 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         is_on_device = self._delivery().device is not None
         return plan.native(self._settings.memory_format, is_converted_later=is_on_device)
 
-    def _iterator_of_native_part(self, part: NativePartPlan) -> ThreadIterator:
-        plan = self._dataset_plan()
+    def _iterator_of_native_part(self, plan: LoaderPlan, part: NativePartPlan) -> ThreadIterator:
         code = self._user_code()._replace(
             python_part=part.lowered.python_part,
             transform=part.source.transform,
             target_transform=part.source.target_transform,
         )
-        make_fetcher = functools.partial(NativePartFetcher, plan, part.without_code())
-        return self._thread_iterator(code, make_fetcher, part.python_position)
+        make_fetcher = functools.partial(NativePartFetcher, self._dataset_plan(), part.without_code())
+        return self._thread_iterator(plan, code, make_fetcher, part.python_position)
 
-    def _iterator_of_dataset(self) -> ThreadIterator:
-        return self._thread_iterator(
-            self._user_code(), functools.partial(make_dataset_fetcher, self._dataset_plan()), 0
-        )
+    def _iterator_of_dataset(self, plan: LoaderPlan) -> ThreadIterator:
+        make_fetcher = functools.partial(make_dataset_fetcher, self._dataset_plan())
+        return self._thread_iterator(plan, self._user_code(), make_fetcher, 0)
 
     def _user_code(self) -> UserCode:
         return UserCode(self.dataset, self.collate_fn, self.worker_init_fn)
@@ -553,9 +554,12 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             state.quarantine = Quarantine(policy, *rank_and_world_size(), state.threads.counters.add)
         return state.quarantine
 
-    def _thread_iterator(self, code: UserCode, make_fetcher: FetcherFactory, position: int) -> ThreadIterator:
+    def _thread_iterator(
+        self, plan: LoaderPlan, code: UserCode, make_fetcher: FetcherFactory, position: int
+    ) -> ThreadIterator:
         settings = self._settings
-        plan = ThreadPlan(
+        beginning = check_beginning(self, functools.partial(self._fitting, plan))
+        thread_plan = ThreadPlan(
             make_fetcher,
             code,
             settings.copy,
@@ -566,8 +570,10 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             self._delivery(),
             settings.native_images,
             self._quarantine(),
+            WAYS[plan.mode],
+            beginning,
         )
-        return ThreadIterator(self, self._fastload.threads, plan)
+        return ThreadIterator(self, self._fastload.threads, thread_plan)
 
     def _running_engine(self) -> LoaderEngine:
         """The engine with today's settings; a new one where there is none or it has ended."""
@@ -706,7 +712,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             (1, 1)
         """
         with self._fastload.turn():
-            load_state(self, state, self._native_plan_or_none, strict=strict)
+            load_state(self, state, self._fitting, strict=strict)
 
     def at(
         self,
@@ -773,6 +779,10 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             (True, 3)
         """
         return sample_of_epoch(self, DataLoader, index, epoch)
+
+    def _fitting(self, plan: LoaderPlan | None = None) -> Fitting:
+        """What a state must fit, of `plan` or of the loader as it is now."""
+        return fitting_of(self, plan or self._plan(), self._native_plan)
 
     def _native_plan_or_none(self) -> NativePlan | None:
         plan = self._plan()
