@@ -665,13 +665,16 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         the program restores its own generators: docs/state.md. Before the first iter() nothing is begun for it, and
         nothing drawn. Behind an epoch's last batch the state is that of the next epoch's beginning.
 
+        Where Python makes the batches it waits, at most as long as for one, for workers that have not begun.
+
         Returns:
-            A new dict of dicts, lists, str, int, float, bool and None, at most 35 kB with 8 workers; what a sampler's
-            own state_dict() gives is put in as it is. The keys at the top are those of torchdata's StatefulDataLoader.
+            A new dict of dicts, lists, str, int, float, bool and None, at most 35 kB with 8 workers, 90 kB where they
+            run Python, and more where the data set holds generators; what a sampler's own state_dict() gives is put in
+            as it is. The keys at the top are those of torchdata's StatefulDataLoader.
 
         Raises:
-            StateError: processes make the batches, or there is a number of `steps`: explain() says so. Where Python
-                makes them it warns, and gives the beginning of the epoch.
+            StateError: processes make the batches, or there is a number of `steps`: explain() says so. Of a stream it
+                warns, and gives the beginning of the epoch.
 
         Example:
             >>> loader = fastload.DataLoader(dataset, batch_size=4, shuffle=True, num_workers=2)
@@ -694,7 +697,8 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
 
         Args:
             state: of state_dict() of a loader with the same data set, transform, sampler, rng and seed; with random
-                transforms and rng="torch" also the same num_workers, which iter() looks at. It is not kept.
+                transforms or Python code and rng="torch" also the same num_workers, which iter() looks at. It is not
+                kept.
             strict: False: another transform, other paths or another batch size are warned of.
 
         Raises:
