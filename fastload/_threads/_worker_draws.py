@@ -6,7 +6,7 @@ import contextlib
 import os
 import queue
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,8 +20,7 @@ from fastload._worker_state._places import HeldGenerators
 from fastload._worker_state._seeding import bit_generator_of
 
 
-@dataclass(frozen=True)
-class Moment:
+class Moment(NamedTuple):
     """What a worker draws from at one moment. Cheap to make, as every batch has one; a state is made of it when asked.
 
     Attributes:
@@ -61,8 +60,9 @@ class WorkerDraws:
         Raises:
             StateError: The worker has no such generator; the text names what is below `field`.
         """
-        if self._own.is_copied:
-            self._held = HeldGenerators(tuple(self._own.code), NAMES)
+        code = self._own.code
+        if self._own.is_copied and (saved is not None or code.init_fn is not None or self._own.generators):
+            self._held = HeldGenerators(tuple(code), NAMES)
         if saved is None:
             return
         if saved.held and self._held is None:
@@ -89,17 +89,15 @@ class WorkerDraws:
 
     def copy(self, *, is_behind_batch: bool) -> Moment:
         """What it draws from now. Behind the first batch the user's objects are looked at once more."""
-        if is_behind_batch and not self._has_looked_again and self._held is not None:
+        if is_behind_batch and not self._has_looked_again and self._own.is_copied:
+            if self._held is None:
+                self._held = HeldGenerators((), ())
             self._held.find_more(tuple(self._own.code), NAMES)
             self._has_looked_again = True
-        held = self._held
-        return Moment(
-            self._torch(),
-            self._python(),
-            None if self._numpy is None else self._numpy(),
-            {} if held is None else held.copies(),
-            () if held is None else tuple(held.unread),
-        )
+        numpy = None if self._numpy is None else self._numpy()
+        if self._held is None:
+            return Moment(self._torch(), self._python(), numpy, {}, ())
+        return Moment(self._torch(), self._python(), numpy, self._held.copies(), self._held.unread)
 
 
 class Beginning:

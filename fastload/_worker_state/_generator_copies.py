@@ -32,7 +32,9 @@ _GAUSS = 1.2345678901234567e-201
 def copier_of(generator: Any) -> Callable[[], Copy]:
     """What copies a generator that is held, in the thread that draws from it."""
     if isinstance(generator, torch.Generator):
-        return functools.partial(_copy, generator.get_state)
+        # Not get_state(): the end of each tensor gives the GIL away.
+        clone: Callable[[], torch.Generator] | None = getattr(generator, "clone_state", None)  # since torch 2.4
+        return functools.partial(_copy, generator.get_state) if clone is None else lambda: clone().get_state
     if type(generator) is random.Random and (offset := _offset_of_random()) is not None:
         return functools.partial(_copy_random, id(generator) + offset, generator)
     is_numpys = type(generator) is np.random.RandomState and type(bit_generator_of(generator)) is np.random.MT19937

@@ -43,7 +43,7 @@ class HeldGenerators:
     """
 
     def __init__(self, roots: tuple[Any, ...], names: tuple[str, ...]) -> None:
-        self.unread: list[str] = []
+        self.unread: tuple[str, ...] = ()
         self._places: dict[str, _Place] = {}
         self._namespaces: dict[str, dict[str, Any]] = {}  # of instances, by their paths
         self._find(roots, names)
@@ -53,13 +53,13 @@ class HeldGenerators:
         known = set(self._places)
         self._find(roots, names)
         lost = [path for path in self._places if path not in known and self._places[path].namespace is None]
-        self.unread += lost
+        self.unread += tuple(lost)
         for path in lost:
             del self._places[path]
         self._namespaces = {}
 
     def _find(self, roots: tuple[Any, ...], names: tuple[str, ...]) -> None:
-        self.unread, self._places, self._namespaces = [], {}, {}
+        self.unread, self._places, self._namespaces = (), {}, {}
         for path, thing in walk(roots, names):
             if not issubclass(type(thing), _GENERATORS):
                 if (attributes := attributes_of(thing)) is not None:
@@ -67,7 +67,7 @@ class HeldGenerators:
             elif is_held(thing) and not _is_of_process(thing):
                 self._places[path] = self._place_of(path, thing)
             elif not _is_of_process(thing):
-                self.unread.append(path)
+                self.unread += (path,)
 
     def _place_of(self, path: str, generator: Any) -> _Place:
         parent, _, name = path.rpartition(".")
@@ -77,7 +77,7 @@ class HeldGenerators:
 
     def copies(self) -> dict[str, Copy]:
         """The states of now, by path."""
-        return {path: self._copier_of(place)() for path, place in self._places.items()}
+        return {path: self._copier_of(place)() for path, place in self._places.items()} if self._places else {}
 
     def _copier_of(self, place: _Place) -> Callable[[], Copy]:
         if place.namespace is not None:
@@ -117,7 +117,7 @@ class HeldGenerators:
         return (self._namespaces.get(parent) if name.isidentifier() else None), name
 
 
-def unread_generators(roots: tuple[Any, ...], names: tuple[str, ...]) -> list[str]:
+def unread_generators(roots: tuple[Any, ...], names: tuple[str, ...]) -> tuple[str, ...]:
     """Paths of generators that the user's objects hold, and that no state is read of."""
     return HeldGenerators(roots, names).unread
 
