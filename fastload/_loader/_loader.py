@@ -24,7 +24,6 @@ from fastload._loader._addresses import AddressedBatches, batches_of_epoch, batc
 from fastload._loader._description import describe
 from fastload._loader._explanation import Explanation, explanation_of
 from fastload._loader._resuming import (
-    WAYS,
     check_beginning,
     check_not_resumed,
     fitting_of,
@@ -55,6 +54,7 @@ from fastload._quarantine._policy import check_policy
 from fastload._quarantine._quarantine import Quarantine
 from fastload._quarantine._substitutes import candidates_of
 from fastload._resume._obstacles import OF_PROCESSES, OF_TORCHS
+from fastload._resume._saved_state import Way
 from fastload._stats import LoaderStats
 from fastload._threads._counters import add_counters
 from fastload._threads._dataset import DatasetPlan, make_dataset_fetcher
@@ -434,9 +434,9 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
                 )
             return torch_iterator(self, self._fastload.torch, self._delivery())
         if plan.mode is Mode.PYTHON:
-            return self._iterator_of_dataset(plan)
+            return self._iterator_of_dataset()
         if plan.mode is Mode.PARTLY_NATIVE:
-            return self._iterator_of_native_part(plan, plan.native_part(image_type()))
+            return self._iterator_of_native_part(plan.native_part(image_type()))
         return self._native_iterator(plan)
 
     @property
@@ -511,18 +511,18 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         is_on_device = self._delivery().device is not None
         return plan.native(self._settings.memory_format, is_converted_later=is_on_device)
 
-    def _iterator_of_native_part(self, plan: LoaderPlan, part: NativePartPlan) -> ThreadIterator:
+    def _iterator_of_native_part(self, part: NativePartPlan) -> ThreadIterator:
         code = self._user_code()._replace(
             python_part=part.lowered.python_part,
             transform=part.source.transform,
             target_transform=part.source.target_transform,
         )
         make_fetcher = functools.partial(NativePartFetcher, self._dataset_plan(), part.without_code())
-        return self._thread_iterator(plan, code, make_fetcher, part.python_position)
+        return self._thread_iterator("tail", code, make_fetcher, part.python_position)
 
-    def _iterator_of_dataset(self, plan: LoaderPlan) -> ThreadIterator:
+    def _iterator_of_dataset(self) -> ThreadIterator:
         make_fetcher = functools.partial(make_dataset_fetcher, self._dataset_plan())
-        return self._thread_iterator(plan, self._user_code(), make_fetcher, 0)
+        return self._thread_iterator("python", self._user_code(), make_fetcher, 0)
 
     def _user_code(self) -> UserCode:
         return UserCode(self.dataset, self.collate_fn, self.worker_init_fn)
@@ -554,12 +554,9 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             state.quarantine = Quarantine(policy, *rank_and_world_size(), state.threads.counters.add)
         return state.quarantine
 
-    def _thread_iterator(
-        self, plan: LoaderPlan, code: UserCode, make_fetcher: FetcherFactory, position: int
-    ) -> ThreadIterator:
+    def _thread_iterator(self, way: Way, code: UserCode, make_fetcher: FetcherFactory, position: int) -> ThreadIterator:
         settings = self._settings
-        beginning = check_beginning(self, functools.partial(self._fitting, plan))
-        thread_plan = ThreadPlan(
+        plan = ThreadPlan(
             make_fetcher,
             code,
             settings.copy,
@@ -570,10 +567,10 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             self._delivery(),
             settings.native_images,
             self._quarantine(),
-            WAYS[plan.mode],
-            beginning,
+            way,
+            check_beginning(self, self._fitting),
         )
-        return ThreadIterator(self, self._fastload.threads, thread_plan)
+        return ThreadIterator(self, self._fastload.threads, plan)
 
     def _running_engine(self) -> LoaderEngine:
         """The engine with today's settings; a new one where there is none or it has ended."""

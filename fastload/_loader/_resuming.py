@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -243,11 +243,8 @@ def fitting_of(loader: Any, plan: LoaderPlan, make_native: Callable[[LoaderPlan]
     if plan.mode is Mode.TORCH or isinstance(loader.dataset, IterableDataset):
         raise obstacle("this loader", OF_TORCHS if plan.mode is Mode.TORCH else NOT_OF_STREAMS)
     fingerprint = fingerprint_of_loader(loader.dataset, loader._index_sampler)
-    return Fitting(WAYS[plan.mode], fingerprint, loader._setting("rng") == "torch")
-
-
-# Of batches that our threads make in Python, as states name it.
-WAYS: Mapping[Mode, Way] = {Mode.PARTLY_NATIVE: "tail", Mode.PYTHON: "python"}
+    way: Way = "tail" if plan.mode is Mode.PARTLY_NATIVE else "python"
+    return Fitting(way, fingerprint, loader._setting("rng") == "torch")
 
 
 def state_rows(loader: Any, mode: Mode) -> list[str]:

@@ -236,6 +236,18 @@ def test_a_loop_that_was_left_has_the_state_of_its_last_batch(folder: Path) -> N
     assert loader.state_dict() == states[1]
 
 
+@pytest.mark.parametrize("num_workers", [1, 2])
+def test_a_batch_that_has_come_and_was_not_handed_out_is_the_next_one(folder: Path, num_workers: int) -> None:
+    case = PythonCase(num_workers=num_workers, dataset="holds")
+    loader = case.make_loader(folder)
+    iterator = iter(loader)
+    for _ in range(3):
+        next(iterator)
+        before = loader.state_dict()
+        iterator._prepare()  # all of next() but its last step, before which an interrupt may come
+        assert loader.state_dict() == before
+
+
 class SystemDraws(Draws):
     def __init__(self) -> None:
         self.unknown = random.SystemRandom()
