@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import itertools
+import os
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
-from torch.utils.data import BatchSampler, SequentialSampler
+from torch.utils.data import BatchSampler, IterableDataset, SequentialSampler
 
 from fastload import _native
-from fastload._errors import SampleError
 from fastload._loader._arguments import arguments_of
+from fastload._loader._epoch_plan import EpochPlan, is_in_epoch
+from fastload._native_batches._files import FoundFiles, find_files
 from fastload._native_batches._iterator import NativeIterator
+from fastload._native_batches._planner import BatchPlanner
 from fastload._native_batches._report import SampleReport
 from fastload._process._interrupts import keep
+from fastload.samplers._lowering import BadIndicesError, IndexBatch, lower_batch_sampler
 from fastload.samplers._resting import epoch_holder, kind_of, sharded_of
+from fastload.sources._lowering import NotLoweredError
 
 # Makes a loader.
 Kind = Callable[..., Any]
@@ -71,6 +75,12 @@ class _Part:
         return self._iterator.batch_report()
 
 
+def check_address(name: str, epoch: int | None, state: Any) -> None:
+    """Raises ValueError where a call of that method has not one of the two."""
+    if (epoch is None) == (state is None):
+        raise ValueError(f"{name}() takes an epoch or a state: pass one of them")
+
+
 def batches_of_epoch(loader: Any, kind: Kind, epoch: int, step: int, stop: int | None) -> AddressedBatches:
     """What at() of a fastload.DataLoader gives for an epoch."""
     _check_seeded(loader, f"epoch {epoch}", _SAVED)
@@ -86,31 +96,121 @@ def batches_of_state(
     loader: Any, kind: Kind, state: dict[str, Any], step: int | None, stop: int | None
 ) -> AddressedBatches:
     """The same for the epoch that a saved state is of."""
-    if kind_of(loader._index_sampler) in ("stateful", "asked again") and sharded_of(loader._index_sampler) is None:
-        name = type(loader._index_sampler).__name__
-        raise ValueError(f"the epoch of a state cannot be made again beside this one with a {name}. {_ORDERED}")
-    probe = _twin_at(loader, kind, state)
-    position = probe._fastload.progress.loaded[1].position
-    step, stop = _range_of(position if step is None else step, stop, position, len(probe._index_sampler))
+    twin, position = _known_twin_at(loader, kind, state)
+    step, stop = _range_of(position if step is None else step, stop, position, len(twin._index_sampler))
+    num_batches = stop - step
+    if num_batches == 0:
+        step = stop = position
 
     def begin() -> Iterator[Any]:
-        iterator = iter(_twin_at(loader, kind, state))
-        for _ in range(step - position):
-            with contextlib.suppress(SampleError):  # that batch is none of those that were asked for
-                next(iterator, None)
-        return _Part(iterator, stop)
+        if step == position:
+            return _Part(iter(_twin_at(loader, kind, state)), stop)
+        plan = EpochPlan(_twin_at(loader, kind, _begun(loader, kind, state)))
+        plan.pass_over(step)
+        plan.leave_program()
+        return _Part(iter(_twin_at(loader, kind, plan.state())), stop)
 
-    return AddressedBatches(begin, stop - step)
+    return AddressedBatches(begin, num_batches)
+
+
+def _begun(loader: Any, kind: Kind, state: dict[str, Any]) -> dict[str, Any]:
+    """The state, where an epoch is to begin there that of its first batch."""
+    twin = _twin_at(loader, kind, state)
+    if is_in_epoch(twin._fastload.progress.loaded[1]):
+        return state
+    iterator = iter(twin)
+    begun: dict[str, Any] = iterator.state_dict()
+    iterator._shutdown_workers()
+    return begun
+
+
+def plan_of_epoch(loader: Any, epoch: int, step: int) -> list[SampleReport]:
+    """What plan() of a fastload.DataLoader gives for an epoch."""
+    native = loader._native_plan_or_none()
+    if native is not None or loader.batch_sampler is None or isinstance(loader.dataset, IterableDataset):
+        _check_seeded(loader, f"epoch {epoch}", _SAVED)
+    index_sampler = _sampler_of_epoch(loader, epoch)
+    _check_step(step, 0, len(index_sampler))
+    given = _lowered(list(itertools.islice(index_sampler, step, step + 1)))
+    if native is None:
+        return _without_draws(loader, given)
+    found = _without_error(find_files(native.source, given))
+    return BatchPlanner(native, [], step, (loader._settings.seed or 0, epoch)).report(found)
+
+
+def plan_of_state(loader: Any, kind: Kind, state: dict[str, Any], step: int | None) -> list[SampleReport]:
+    """The same for the epoch that a saved state is of."""
+    twin, position = _known_twin_at(loader, kind, state)
+    step = position if step is None else step
+    _check_step(step, position, len(twin._index_sampler))
+    plan = EpochPlan(twin)
+    plan.pass_over(step)
+    return plan.report()
+
+
+class _Sampled(NamedTuple):
+    """Batches of indices in the place of the loader that has them."""
+
+    batch_sampler: list[Any]
+
+
+def _lowered(batches: list[Any]) -> IndexBatch | BadIndicesError:
+    order = lower_batch_sampler(_Sampled(batches))
+    given: list[IndexBatch | BadIndicesError] = []
+    assert order is not None, "there are batches"
+    order.give(given)
+    return given[0]
+
+
+def _without_draws(loader: Any, given: IndexBatch | BadIndicesError) -> list[SampleReport]:
+    """What is known of a batch that Python makes: its indices, and the files where the data set is a list of some."""
+    if isinstance(given, BadIndicesError):
+        raise given
+    try:
+        source = loader._lowered_source()
+    except NotLoweredError:
+        return [SampleReport(index, "", "planned", (0, 0), ((),)) for index in given.tolist()]
+    files = _without_error(find_files(source, given)).files.tolist()
+    paths = [os.fsdecode(source.table.path_bytes(file)) for file in files]
+    return [
+        SampleReport(index, path, "planned", (0, 0), ((),)) for index, path in zip(given.tolist(), paths, strict=True)
+    ]
+
+
+def _without_error(found: FoundFiles) -> FoundFiles:
+    if found.error is not None:
+        raise found.error
+    return found
 
 
 def sample_of_epoch(loader: Any, kind: Kind, index: int, epoch: int) -> tuple[Any, SampleReport]:
     """What replay() of a fastload.DataLoader gives."""
-    _check_seeded(loader, f"sample {index} of epoch {epoch}")
+    _check_seeded(loader, f"sample {index} of epoch {epoch}", _SAVED)
     _check_epoch(epoch)
+    _check_index(loader, index)
+    return _only_sample(_seeded_twin(loader, kind, epoch, **_NO_SAMPLER, batch_sampler=[[index]], **_NO_WORKERS))
+
+
+def sample_of_state(loader: Any, kind: Kind, index: int, state: dict[str, Any]) -> tuple[Any, SampleReport]:
+    """The same for the epoch that a saved state is of."""
+    twin, _ = _known_twin_at(loader, kind, state)
+    _check_index(loader, index)
+    alone = EpochPlan(twin).state_of_sample(index)
+    of_one = {**_NO_SAMPLER, **_NO_WORKERS, "num_workers": 1, "worker_init_fn": None}  # whose draws are in the state
+    twin = _twin(loader, kind, generator=torch.Generator(), batch_sampler=[[index]], **of_one)
+    twin.load_state_dict(alone)
+    return _only_sample(twin)
+
+
+def _check_index(loader: Any, index: int) -> None:
     number = len(loader.dataset)
     if isinstance(index, bool) or not isinstance(index, int) or not 0 <= index < number:
         raise ValueError(f"index must be an int in [0, {number}), got {index!r}")
-    iterator: Any = iter(_seeded_twin(loader, kind, epoch, **_NO_SAMPLER, batch_sampler=[[index]], **_NO_WORKERS))
+
+
+def _only_sample(loader: Any) -> tuple[Any, SampleReport]:
+    """That of a loader with one, as the data set gives it."""
+    iterator = iter(loader)
     images, labels = next(iterator)
     (report,) = iterator.batch_report()
     image = images[0] if isinstance(images, torch.Tensor) else [view[0] for view in images]
@@ -165,6 +265,14 @@ def _copied_sampler(index_sampler: Any) -> Any:
     return copy.copy(index_sampler)
 
 
+def _check_step(step: int, first: int, length: int) -> None:
+    """Raises ValueError for a number that is none of a batch in [first, length)."""
+    if isinstance(step, bool) or not isinstance(step, int) or not first <= step < length:
+        raise ValueError(
+            f"step must be an int in [{first}, {length}), the batches of the epoch that can be had, got {step!r}"
+        )
+
+
 def _range_of(step: int, stop: int | None, first: int, length: int) -> tuple[int, int]:
     """Raises ValueError for numbers that are none of batches in [first, length)."""
     stop = length if stop is None else stop
@@ -212,6 +320,15 @@ def _twin_at(loader: Any, kind: Kind, state: dict[str, Any]) -> Any:
     twin = _twin(loader, kind, **changes)
     twin.load_state_dict(state)
     return twin
+
+
+def _known_twin_at(loader: Any, kind: Kind, state: dict[str, Any]) -> tuple[Any, int]:
+    """The same, and its position. Raises ValueError where an epoch of its sampler cannot be made beside another."""
+    if kind_of(loader._index_sampler) in ("stateful", "asked again") and sharded_of(loader._index_sampler) is None:
+        name = type(loader._index_sampler).__name__
+        raise ValueError(f"the epoch of a state cannot be made again beside this one with a {name}. {_ORDERED}")
+    twin = _twin_at(loader, kind, state)
+    return twin, twin._fastload.progress.loaded[1].position
 
 
 def _cloned(generator: torch.Generator) -> torch.Generator:

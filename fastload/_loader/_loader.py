@@ -20,7 +20,16 @@ from fastload._delivery._torch_iterator import torch_iterator
 from fastload._images._array_dataset import ArrayDataset, holds_array
 from fastload._images._deferred import pillow_obeys
 from fastload._images._opener import obstacle
-from fastload._loader._addresses import AddressedBatches, batches_of_epoch, batches_of_state, sample_of_epoch
+from fastload._loader._addresses import (
+    AddressedBatches,
+    batches_of_epoch,
+    batches_of_state,
+    check_address,
+    plan_of_epoch,
+    plan_of_state,
+    sample_of_epoch,
+    sample_of_state,
+)
 from fastload._loader._description import describe
 from fastload._loader._explanation import Explanation, explanation_of
 from fastload._loader._resuming import (
@@ -719,8 +728,10 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         """Gives batches of any epoch by their numbers, exactly as that epoch has them.
 
         This loader stays where it is. By `epoch` with ``rng="sample"``, a seed, and ``shuffle=True``, a ShardedSampler,
-        a DistributedSampler or a fixed order: nothing before `step` is loaded. By `state` with every native loader that
-        has one of these or a RandomSampler: what lies between that state and `step` is loaded and dropped.
+        a DistributedSampler or a fixed order. By `state` with every native loader that has one of these or a
+        RandomSampler. Nothing before `step` is loaded; where random transforms draw torch's numbers, the headers of the
+        files between that state and `step` are read. One of them that fails behind its header is taken for a good one:
+        the batches of its worker then differ from those of the epoch.
 
         Args:
             epoch: from 0.
@@ -744,25 +755,71 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             >>> torch.equal(images, batches[2][0])
             True
         """
-        if (epoch is None) == (state is None):
-            raise ValueError("at() takes an epoch or a state: pass one of them")
+        check_address("at", epoch, state)
         if state is not None:
             return batches_of_state(self, DataLoader, state, step, stop)
         assert epoch is not None, "it was looked at"
         return batches_of_epoch(self, DataLoader, epoch, 0 if step is None else step, stop)
 
-    def replay(self, index: int, epoch: int) -> tuple[Any, SampleReport]:
-        """Makes one sample as it is in an epoch, with ``rng="sample"`` and a seed; no other file is read.
+    def plan(
+        self, epoch: int | None = None, step: int | None = None, *, state: dict[str, Any] | None = None
+    ) -> list[SampleReport]:
+        """Tells which samples one batch of any epoch has and what is done to them; decodes nothing.
+
+        The headers of their files are read, and with a `state` and torch's numbers those of the samples between. The
+        draws are those that batch_report() gives when the batch is loaded; an image that turns out to be damaged behind
+        its header has some here. With ``num_workers=0`` and torch's numbers they are those that the program's generator
+        would give now, and it stays as it is.
+
+        Where Python makes the batches, `epoch` gives their indices and paths, but no draws: the sizes are (0, 0), there
+        are no steps, and a path is "" where the data set is no list of files.
+
+        Args:
+            epoch: from 0; as of at().
+            step: number of the batch in the epoch, from 0; None: the epoch's first, or the state's next one.
+            state: of state_dict() behind the epoch's iter(), in the place of `epoch`.
+
+        Returns:
+            A SampleReport for each sample, in the order of the batch, with the source "planned". It has the size (0, 0)
+            and no steps where the file cannot be opened or is no image.
+
+        Raises:
+            ValueError: there is no such batch, or its address is not known: the text says what would make it so.
+            StateError: the state does not fit.
+
+        Example:
+            >>> loader = fastload.DataLoader(dataset, batch_size=4, rng="sample", seed=1)
+            >>> iterator = iter(loader)
+            >>> images, labels = next(iterator)
+            >>> planned, loaded = loader.plan(epoch=0, step=0), iterator.batch_report()
+            >>> [report.steps for report in planned] == [report.steps for report in loaded]
+            True
+        """
+        check_address("plan", epoch, state)
+        if state is not None:
+            return plan_of_state(self, DataLoader, state, step)
+        assert epoch is not None, "it was looked at"
+        return plan_of_epoch(self, epoch, 0 if step is None else step)
+
+    def replay(
+        self, index: int, epoch: int | None = None, *, state: dict[str, Any] | None = None
+    ) -> tuple[Any, SampleReport]:
+        """Makes one sample as it is in an epoch; no other is decoded.
+
+        By `epoch` with ``rng="sample"`` and a seed. By `state` as at(): where random transforms draw torch's numbers,
+        the headers of the files between are read, and of several places of the sample in the epoch the first counts.
 
         Args:
             index: of the sample in the data set.
             epoch: from 0.
+            state: of state_dict() behind the epoch's iter() and before the sample's batch, in the place of `epoch`.
 
         Returns:
             The sample as ``dataset[index]`` gives one, a tensor and a label, and what was done to it.
 
         Raises:
-            ValueError: there is no such sample, or random transforms do not depend on seed, epoch and sample alone.
+            ValueError: there is no such sample, or its draws are not known: the text says what would make them so.
+            StateError: the state does not fit.
             SampleError: its file cannot be loaded.
 
         Example:
@@ -772,6 +829,10 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             >>> torch.equal(sample[0], images[3]), report.index
             (True, 3)
         """
+        check_address("replay", epoch, state)
+        if state is not None:
+            return sample_of_state(self, DataLoader, index, state)
+        assert epoch is not None, "it was looked at"
         return sample_of_epoch(self, DataLoader, index, epoch)
 
     def _native_plan_or_none(self) -> NativePlan | None:

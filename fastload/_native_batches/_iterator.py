@@ -18,7 +18,8 @@ from fastload._delivery._batch_memory import BatchMemory, PlacedBatch
 from fastload._delivery._hand_over import Delivery
 from fastload._errors import LoaderClosedError
 from fastload._native_batches._engine import LoaderEngine
-from fastload._native_batches._report import SampleReport, TransformStep
+from fastload._native_batches._files import FoundFiles, find_files
+from fastload._native_batches._report import SampleReport, views_of
 from fastload._native_batches._state import StateMaker, order_of, worker_draws
 from fastload._native_batches._stateful_iterator import StatefulIterator
 from fastload._pillow._failures import exception_of
@@ -240,33 +241,15 @@ class NativeIterator(StatefulIterator):
             self._is_exhausted = not self._given
         if self._is_exhausted:
             return
-        given = self._given[0]
-        indices, error = (given.before, given) if isinstance(given, BadIndicesError) else (given, None)
-        pending = self._pending_batch(indices, error)
+        pending = self._pending_batch(find_files(self._plan.source, self._given[0]))
         if self._num_workers == 0 and self._plan.has_ordered_draws:
             self._iteration.set_draws(self._default_draws())
         # The engine keeps what belongs to a batch, so that an interrupt loses a batch as a whole or not at all.
         self._iteration.submit(*pending.submission(), self._given)
 
-    def _pending_batch(self, indices: NDArray[np.int64], error: Exception | None) -> _PendingBatch:
-        """The batch of `indices`, which ends in `error` if that is not None.
-
-        Where an index is out of range, the samples before it are loaded and draw, as in torch.
-        """
-        source = self._plan.source
-        try:
-            files = source.files(indices)
-        except (IndexError, ValueError) as outside:
-            indices, error = indices[: source.num_valid(indices)], outside
-        if error is None and len(indices) == 0:
-            error = IndexError("list index out of range: the sampler gave an empty batch")
-        if error is not None:
-            indices = indices[:0] if source.finds_all_first else indices
-            files = source.files(indices)
-            error.__context__ = None  # without its frames: they would keep this iterator alive
-            error = error.with_traceback(None)
-        labels = torch.from_numpy(source.table.labels_of(files))
-        return _PendingBatch(indices, files, labels, self._memory.place(labels), error)
+    def _pending_batch(self, found: FoundFiles) -> _PendingBatch:
+        labels = torch.from_numpy(self._plan.source.table.labels_of(found.files))
+        return _PendingBatch(found.indices, found.files, labels, self._memory.place(labels), found.error)
 
     def _check(self) -> None:
         self._engine.check_process("this iterator")
@@ -411,12 +394,6 @@ class NativeIterator(StatefulIterator):
             return []
         indices, batch = self._last
         return [
-            SampleReport(
-                index, os.fsdecode(path), "fallback" if is_by_fallback else "native", size, tuple(map(_steps, views))
-            )
+            SampleReport(index, os.fsdecode(path), "fallback" if is_by_fallback else "native", size, views_of(views))
             for index, (path, is_by_fallback, size, views) in zip(indices.tolist(), batch.reports(), strict=True)
         ]
-
-
-def _steps(view: list[tuple[Any, ...]]) -> tuple[TransformStep, ...]:
-    return tuple(map(TransformStep, view))
