@@ -14,6 +14,7 @@ from torch.utils.data import BatchSampler, IterableDataset, SequentialSampler
 from fastload import _native
 from fastload._loader._arguments import arguments_of
 from fastload._loader._epoch_plan import EpochPlan, is_in_epoch
+from fastload._loader._journal import epoch_in_journal
 from fastload._native_batches._files import FoundFiles, find_files
 from fastload._native_batches._iterator import NativeIterator
 from fastload._native_batches._planner import BatchPlanner
@@ -30,7 +31,7 @@ _SEEDED = "pass rng='sample' and seed= to the loader: then they depend on seed, 
 _ORDERED = (
     "pass shuffle=True with rng='sample' and seed=, or a fastload.ShardedSampler: their order depends on seed and epoch"
 )
-_SAVED = "; or pass state=, which state_dict() gave in that epoch"
+_SAVED = "; or pass state=, which state_dict() gave in that epoch, or let the loader note its epochs: journal="
 
 
 class AddressedBatches:
@@ -75,15 +76,26 @@ class _Part:
         return self._iterator.batch_report()
 
 
-def check_address(name: str, epoch: int | None, state: Any) -> None:
-    """Raises ValueError where a call of that method has not one of the two."""
+def state_of_address(name: str, loader: Any, epoch: int | None, state: Any) -> Any:
+    """The state that an address is, in the loader's journal where an epoch is no function of seeds; else None.
+
+    Raises:
+        ValueError: It is not one of the two, or not in the journal.
+    """
     if (epoch is None) == (state is None):
         raise ValueError(f"{name}() takes an epoch or a state: pass one of them")
+    journal = loader._setting("journal")
+    if epoch is None or journal is None or loader._native_plan_or_none() is None:
+        return state
+    if _problem_of_draws(loader) is None and (name == "replay" or _problem_of_order(loader) is None):
+        return None
+    _check_epoch(epoch)
+    return epoch_in_journal(journal, epoch)
 
 
 def batches_of_epoch(loader: Any, kind: Kind, epoch: int, step: int, stop: int | None) -> AddressedBatches:
     """What at() of a fastload.DataLoader gives for an epoch."""
-    _check_seeded(loader, f"epoch {epoch}", _SAVED)
+    _check_seeded(loader, f"epoch {epoch}")
     index_sampler = _sampler_of_epoch(loader, epoch)
     step, stop = _range_of(step, stop, 0, len(index_sampler))
     part = list(itertools.islice(index_sampler, step, stop))
@@ -128,7 +140,7 @@ def plan_of_epoch(loader: Any, epoch: int, step: int) -> list[SampleReport]:
     """What plan() of a fastload.DataLoader gives for an epoch."""
     native = loader._native_plan_or_none()
     if native is not None or loader.batch_sampler is None or isinstance(loader.dataset, IterableDataset):
-        _check_seeded(loader, f"epoch {epoch}", _SAVED)
+        _check_seeded(loader, f"epoch {epoch}")
     index_sampler = _sampler_of_epoch(loader, epoch)
     _check_step(step, 0, len(index_sampler))
     given = _lowered(list(itertools.islice(index_sampler, step, step + 1)))
@@ -185,7 +197,7 @@ def _without_error(found: FoundFiles) -> FoundFiles:
 
 def sample_of_epoch(loader: Any, kind: Kind, index: int, epoch: int) -> tuple[Any, SampleReport]:
     """What replay() of a fastload.DataLoader gives."""
-    _check_seeded(loader, f"sample {index} of epoch {epoch}", _SAVED)
+    _check_seeded(loader, f"sample {index} of epoch {epoch}")
     _check_epoch(epoch)
     _check_index(loader, index)
     return _only_sample(_seeded_twin(loader, kind, epoch, **_NO_SAMPLER, batch_sampler=[[index]], **_NO_WORKERS))
@@ -222,29 +234,38 @@ _NO_SAMPLER = {"sampler": None, "batch_size": 1, "drop_last": False}
 _NO_WORKERS = {"num_workers": 0, "prefetch_factor": None, "multiprocessing_context": None, "timeout": 0}
 
 
-def _check_seeded(loader: Any, what: str, otherwise: str = "") -> None:
+def _check_seeded(loader: Any, what: str) -> None:
     """Raises ValueError where a random transform does not depend on seed, epoch and sample alone."""
-    plan = loader._native_plan_or_none()
-    if plan is None:
+    if loader._native_plan_or_none() is None:
         raise ValueError(f"{what} cannot be made again: explain() says why batches are not native, and what to change")
+    problem = _problem_of_draws(loader)
+    if problem is not None:
+        raise ValueError(f"{what} cannot be made again: {problem}. {_SEEDED}{_SAVED}")
+
+
+def _problem_of_draws(loader: Any) -> str | None:
+    """Why the draws of a native loader are no function of seed, epoch and sample; None: they are."""
     settings = loader._settings
-    if any(view.is_random for view in plan.views) and not settings.is_seeded:
-        raise ValueError(
-            f"{what} cannot be made again: with rng={settings.rng!r} and seed={settings.seed!r} nothing tells what "
-            f"random transforms have drawn. {_SEEDED}{otherwise}"
-        )
+    if settings.is_seeded or not any(view.is_random for view in loader._native_plan_or_none().views):
+        return None
+    return f"with rng={settings.rng!r} and seed={settings.seed!r} nothing tells what random transforms have drawn"
+
+
+def _problem_of_order(loader: Any) -> str | None:
+    """Why the order of an epoch is no function of that; None: it is."""
+    sharded = sharded_of(loader._index_sampler)
+    if kind_of(loader._index_sampler) in ("fixed", "distributed") or (sharded is not None and not sharded._infinite):
+        return None
+    sampler = getattr(loader._index_sampler, "sampler", loader._index_sampler)
+    return f"a {type(sampler).__name__} draws the order of each"
 
 
 def _sampler_of_epoch(loader: Any, epoch: int) -> Any:
     """A sampler of its own that gives the order of that epoch. Raises ValueError where that is not known."""
     _check_epoch(epoch)
-    sharded = sharded_of(loader._index_sampler)
-    if kind_of(loader._index_sampler) not in ("fixed", "distributed") and (sharded is None or sharded._infinite):
-        sampler = getattr(loader._index_sampler, "sampler", loader._index_sampler)
-        raise ValueError(
-            f"epoch {epoch} cannot be made again: a {type(sampler).__name__} draws the order of each. "
-            f"{_ORDERED}{_SAVED}"
-        )
+    problem = _problem_of_order(loader)
+    if problem is not None:
+        raise ValueError(f"epoch {epoch} cannot be made again: {problem}. {_ORDERED}{_SAVED}")
     index_sampler = _copied_sampler(loader._index_sampler)
     holder = epoch_holder(index_sampler)
     if holder is not None:
@@ -294,6 +315,7 @@ def _twin(loader: Any, kind: Kind, **changes: Any) -> Any:
         **vars(loader._settings),
         "persistent_workers": False,
         "steps": None,
+        "journal": None,
         **changes,
     }
     return kind(**arguments)

@@ -24,14 +24,15 @@ from fastload._loader._addresses import (
     AddressedBatches,
     batches_of_epoch,
     batches_of_state,
-    check_address,
     plan_of_epoch,
     plan_of_state,
     sample_of_epoch,
     sample_of_state,
+    state_of_address,
 )
 from fastload._loader._description import describe
 from fastload._loader._explanation import Explanation, explanation_of
+from fastload._loader._journal import check_journal, note_epoch
 from fastload._loader._resuming import (
     check_beginning,
     check_way,
@@ -103,22 +104,23 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         worker_method: as in torch.
         workers: "threads", or "processes": torch's own, where Python code holds the GIL.
         thread_safe: False: one thread at a time asks the data set.
-        copy: whether each thread has a copy of the data set, as after a fork.
+        copy: whether each thread copies the data set, as a fork does.
         native_images: decode JPEG files that your code opens natively.
         num_streams: threads of an IterableDataset; None: num_workers.
         steps: batches of every epoch.
         rng: "torch": transforms draw torch's numbers. "sample": numbers of seed, epoch and sample.
         seed: of rng="sample"; None: torch's base seed.
         memory_format: of native images: torch.contiguous_format or torch.channels_last.
-        device: a GPU that batches are copied to; None: the host.
+        device: a GPU for the batches; None: the host.
         device_prefetch: batches copied ahead; None: 2.
-        device_transform: called with each batch; what it returns is handed out.
+        device_transform: called with each batch; its result is handed out.
         on_error: "raise"; or "replace" or "skip" a bad sample.
         substitutes: indices that may stand in, or "all".
-        retries: after errors of the storage.
+        retries: after storage errors.
         max_errors: share of them that ends the run.
         ledger: file that notes them.
         snapshot_every_n_steps: as in torchdata.
+        journal: file that notes how epochs begin.
 
     Attributes:
         epoch: of the next iter(), from 0.
@@ -157,6 +159,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
     max_errors: float
     ledger: str | os.PathLike[str] | None
     snapshot_every_n_steps: int
+    journal: str | os.PathLike[str] | None
     epoch = NextEpoch()
 
     def __init__(
@@ -198,6 +201,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         max_errors: float = 0.01,
         ledger: str | os.PathLike[str] | None = None,
         snapshot_every_n_steps: int = 1,
+        journal: str | os.PathLike[str] | None = None,
     ) -> None:
         settings = LoaderSettings(
             workers,
@@ -218,6 +222,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             max_errors,
             ledger,
             snapshot_every_n_steps,
+            journal,
         )
         check_settings(settings, dataset)
         self._fastload = LoaderState(settings)
@@ -414,11 +419,16 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
                     state.device = state.opened = None
             if isinstance(self._iterator, ThreadIterator) and not self._iterator.is_running:
                 self._iterator = None
+            journal = self._setting("journal")
+            if journal is not None:
+                check_journal(self, journal)
             prepare_iteration(self)
             follow_sampler(self)
             iterator = super().__iter__()
             state.progress.begin(iterator)
             state.epoch += 1
+            if journal is not None:
+                note_epoch(cast(NativeIterator, iterator), journal)
             return iterator
 
     def _get_iterator(self) -> Any:
@@ -728,10 +738,10 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         """Gives batches of any epoch by their numbers, exactly as that epoch has them.
 
         This loader stays where it is. By `epoch` with ``rng="sample"``, a seed, and ``shuffle=True``, a ShardedSampler,
-        a DistributedSampler or a fixed order. By `state` with every native loader that has one of these or a
-        RandomSampler. Nothing before `step` is loaded; where random transforms draw torch's numbers, the headers of the
-        files between that state and `step` are read. One of them that fails behind its header is taken for a good one:
-        the batches of its worker then differ from those of the epoch.
+        a DistributedSampler or a fixed order; else where `journal` has noted it. By `state` with every native loader
+        that has one of these or a RandomSampler. Nothing before `step` is loaded. Where random transforms draw torch's
+        numbers, the headers of the files between that state and `step` are read. One of them that fails behind its
+        header is taken for a good one: the batches of its worker then differ from those of the epoch.
 
         Args:
             epoch: from 0.
@@ -755,7 +765,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             >>> torch.equal(images, batches[2][0])
             True
         """
-        check_address("at", epoch, state)
+        state = state_of_address("at", self, epoch, state)
         if state is not None:
             return batches_of_state(self, DataLoader, state, step, stop)
         assert epoch is not None, "it was looked at"
@@ -795,7 +805,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             >>> [report.steps for report in planned] == [report.steps for report in loaded]
             True
         """
-        check_address("plan", epoch, state)
+        state = state_of_address("plan", self, epoch, state)
         if state is not None:
             return plan_of_state(self, DataLoader, state, step)
         assert epoch is not None, "it was looked at"
@@ -806,8 +816,9 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
     ) -> tuple[Any, SampleReport]:
         """Makes one sample as it is in an epoch; no other is decoded.
 
-        By `epoch` with ``rng="sample"`` and a seed. By `state` as at(): where random transforms draw torch's numbers,
-        the headers of the files between are read, and of several places of the sample in the epoch the first counts.
+        By `epoch` with ``rng="sample"`` and a seed, or where `journal` has noted it. By `state` as at(): where random
+        transforms draw torch's numbers, the headers of the files between are read, and of several places of the sample
+        in the epoch the first counts.
 
         Args:
             index: of the sample in the data set.
@@ -829,7 +840,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             >>> torch.equal(sample[0], images[3]), report.index
             (True, 3)
         """
-        check_address("replay", epoch, state)
+        state = state_of_address("replay", self, epoch, state)
         if state is not None:
             return sample_of_state(self, DataLoader, index, state)
         assert epoch is not None, "it was looked at"
