@@ -332,7 +332,8 @@ def _twin_at(loader: Any, kind: Kind, state: dict[str, Any]) -> Any:
     """Of which the next iter() goes on from a state, with generators of its own."""
     arguments = arguments_of(loader)
     generator = None if loader.generator is None else _cloned(loader.generator)
-    changes: dict[str, Any] = {"generator": generator}
+    # Of persistent workers the next epoch goes on with their draws.
+    changes: dict[str, Any] = {"generator": generator, "persistent_workers": loader.persistent_workers}
     if "sampler" in arguments:
         sampler = copy.copy(arguments["sampler"])
         held = getattr(sampler, "generator", None)

@@ -243,6 +243,34 @@ def test_without_workers_skipped_batches_draw_from_the_programs_generator(folder
     assert all(torch.equal(ours[0], theirs[0]) for ours, theirs in zip(part, batches[3:], strict=True))
 
 
+@pytest.mark.parametrize("persistent", [False, True])
+def test_batches_of_the_epoch_behind_a_state_are_skipped_too(persistent: bool, folder: Path) -> None:
+    case = Case(sampler="random with generator", persistent_workers=persistent)
+    loader = case.make_loader(folder)
+    list(loader)
+    state = loader.state_dict()
+    part = loader.at(state=state, step=3)
+    expected = [images for images, _ in loader][3:]
+    for _ in range(2):
+        assert all(torch.equal(images, wanted) for (images, _), wanted in zip(part, expected, strict=True))
+
+
+def reseed(worker: int) -> None:
+    torch.manual_seed(100 + worker)
+
+
+@pytest.mark.filterwarnings("ignore:the order goes on where it was")
+@pytest.mark.parametrize("init_fn", [None, reseed])
+def test_skipped_batches_of_a_moved_state_draw_anew_as_loaded_ones(init_fn: Any, folder: Path) -> None:
+    loader = Case(sampler="sequential").make_loader(folder, worker_init_fn=init_fn)
+    iterator = iter(loader)
+    next(iterator)
+    moved = {**loader.state_dict(), "_num_yielded": 2, "_sampler_iter_yielded": 2}  # by a framework
+    loaded = [images for images, _ in loader.at(state=moved)]
+    skipped = [images for images, _ in loader.at(state=moved, step=5)]
+    assert all(torch.equal(ours, theirs) for ours, theirs in zip(skipped, loaded[3:], strict=True))
+
+
 class OwnSamples(torch.utils.data.Dataset[Any]):
     def __len__(self) -> int:
         return 10
