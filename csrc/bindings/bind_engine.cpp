@@ -53,14 +53,6 @@ std::unique_ptr<HostBuffer> allocate_from(BufferPool& pool, std::size_t size_byt
     return host_buffer;
 }
 
-NativeWorkerOptions options_of(std::uint64_t max_file_bytes, std::uint64_t max_pixels, bool is_native_jpeg_allowed) {
-    NativeWorkerOptions options;
-    options.max_file_bytes = max_file_bytes;
-    options.decode_limits.max_pixels = max_pixels;
-    options.is_native_jpeg_allowed = is_native_jpeg_allowed;
-    return options;
-}
-
 double seconds(std::uint64_t nanoseconds) { return static_cast<double>(nanoseconds) * 1e-9; }
 
 // All stages but the reference decoder.
@@ -154,16 +146,6 @@ class EngineHandle {
     bool is_running() const { return !is_forked() && engine_.core().is_running(); }
 
   private:
-    static std::vector<View> views_of(const Plans& plans) {
-        if (plans.empty()) throw py::value_error("views must hold at least one plan");
-        std::vector<View> views;
-        for (const std::shared_ptr<TransformPlan>& plan : plans) {
-            if (!plan->has_fixed_size()) throw py::value_error("plan must give samples of one size");
-            views.push_back({plan, plan->sample_bytes()});
-        }
-        return views;
-    }
-
     static SampleWorkerFactory worker_factory(const NativeWorkerOptions& options) {
         const KernelTable& kernels = active_kernel_table();
         return [&kernels, options] { return std::make_unique<NativeSampleWorker>(kernels, options); };
@@ -412,6 +394,24 @@ py::tuple decode_jpeg(const py::bytes& data, const std::optional<std::array<std:
 }
 
 }  // namespace
+
+NativeWorkerOptions options_of(std::uint64_t max_file_bytes, std::uint64_t max_pixels, bool is_native_jpeg_allowed) {
+    NativeWorkerOptions options;
+    options.max_file_bytes = max_file_bytes;
+    options.decode_limits.max_pixels = max_pixels;
+    options.is_native_jpeg_allowed = is_native_jpeg_allowed;
+    return options;
+}
+
+std::vector<View> views_of(const std::vector<std::shared_ptr<TransformPlan>>& plans) {
+    if (plans.empty()) throw py::value_error("views must hold at least one plan");
+    std::vector<View> views;
+    for (const std::shared_ptr<TransformPlan>& plan : plans) {
+        if (!plan->has_fixed_size()) throw py::value_error("plan must give samples of one size");
+        views.push_back({plan, plan->sample_bytes()});
+    }
+    return views;
+}
 
 void bind_engine(py::module_& m) {
     if (!install_fork_counter()) throw std::bad_alloc();

@@ -161,10 +161,9 @@ class Batch {
         py::list reports;
         for (std::size_t position = 0; position < slot_->sample_indices.size(); ++position) {
             const SampleReport& report = slot_->reports[position];
-            py::list views;
-            for (const ResolvedTransform& view : report.views) views.append(list_reports(view.operations));
             reports.append(py::make_tuple(path_of(lane(), slot_->sample_indices[position]), report.is_by_fallback,
-                                          py::make_tuple(report.source_size.width, report.source_size.height), views));
+                                          py::make_tuple(report.source_size.width, report.source_size.height),
+                                          list_views(report)));
         }
         return reports;
     }
@@ -351,6 +350,12 @@ class IterationHandle {
 };
 
 }  // namespace
+
+py::list list_views(const SampleReport& report) {
+    py::list views;
+    for (const ResolvedTransform& view : report.views) views.append(list_reports(view.operations));
+    return views;
+}
 
 void check_process(const EngineCore& core) {
     if (!core.is_forked()) return;

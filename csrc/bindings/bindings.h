@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "base/image_view.h"
 #include "base/span.h"
@@ -15,6 +16,10 @@ namespace fastload {
 class EngineCore;
 class Iteration;
 class OperationList;
+class TransformPlan;
+struct NativeWorkerOptions;
+struct SampleReport;
+struct View;
 
 // Each adds one part to the module, and stands in the file named after it, or in the one that is named here.
 void bind_device(pybind11::module_& m);
@@ -29,6 +34,7 @@ void bind_iteration(pybind11::module_& m);
 void bind_next(pybind11::module_& m);
 void bind_engine(pybind11::module_& m);
 void bind_decoders(pybind11::module_& m);  // bind_engine.cpp
+void bind_planner(pybind11::module_& m);   // after bind_sources()
 void bind_copier(pybind11::module_& m);
 void bind_images(pybind11::module_& m);
 
@@ -54,10 +60,16 @@ void run_deferred_releases() noexcept;
 ByteSpan span_of(const pybind11::bytes& data);
 PackedImageView view_packed(const pybind11::buffer& pixels, std::int32_t width, std::int32_t height);
 
-// What was done to a sample, as SampleReport.views tells it.
+// What was done to a sample, of one view and of all, as SampleReport.views tells it.
 pybind11::list list_reports(const OperationList& operations);
+pybind11::list list_views(const SampleReport& report);
 // Why a sample could not be made, as SampleFailure in fastload/_core.pyi, still without position and path.
 pybind11::dict describe_failure(const Status& status);
+
+// What a worker is made for.
+NativeWorkerOptions options_of(std::uint64_t max_file_bytes, std::uint64_t max_pixels, bool is_native_jpeg_allowed);
+// Views of these plans. Throws pybind11::value_error where there are none, or one gives samples of several sizes.
+std::vector<View> views_of(const std::vector<std::shared_ptr<TransformPlan>>& plans);
 
 // Throws std::runtime_error in a forked child of the process that made `core`.
 void check_process(const EngineCore& core);

@@ -157,6 +157,7 @@ PYBIND11_MODULE(_core, module) {
     bind_next(module);
     bind_engine(module);
     bind_decoders(module);
+    bind_planner(module);
     bind_copier(module);
     bind_images(module);
     guard_calls(module, "active_kernel_table");

@@ -5,6 +5,7 @@
 #include <sys/types.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <climits>
 #include <cstring>
@@ -91,10 +92,26 @@ Status FileReader::read(ByteSpan path, std::uint64_t max_file_bytes, ByteSpan* c
     if (judge != nullptr && size > kUnjudgedBytes) {
         std::uint8_t head[kHeadBytes];
         if (const Status status = read_open_file(file.get(), head, sizeof(head)); !status.is_ok()) return status;
-        if (judge->rejects(ByteSpan(head, sizeof(head)))) size = sizeof(head);
+        if (judge->is_enough(ByteSpan(head, sizeof(head)))) size = sizeof(head);
     }
+    return read_open(file.get(), size, contents);
+}
+
+Status FileReader::read_head(ByteSpan path, std::uint64_t max_file_bytes, const HeadJudge& judge, ByteSpan* head,
+                             const WorkingDirectory* directory) noexcept {
+    UniqueFd file;
+    if (const Status status = open_file(path, directory, &file); !status.is_ok()) return status;
+    std::uint64_t size = 0;
+    if (const Status status = find_open_size(file.get(), max_file_bytes, &size); !status.is_ok()) return status;
+    for (std::uint64_t wanted = std::min<std::uint64_t>(kFirstHeadBytes, size);; wanted = std::min(4 * wanted, size)) {
+        if (const Status status = read_open(file.get(), wanted, head); !status.is_ok()) return status;
+        if (wanted == size || judge.is_enough(*head)) return Status::ok();
+    }
+}
+
+Status FileReader::read_open(int descriptor, std::size_t size, ByteSpan* contents) noexcept {
     if (const Status status = buffer_.reserve(size); !status.is_ok()) return status;
-    if (const Status status = read_open_file(file.get(), buffer_.data(), size); !status.is_ok()) return status;
+    if (const Status status = read_open_file(descriptor, buffer_.data(), size); !status.is_ok()) return status;
     *contents = ByteSpan(buffer_.data(), size);
     return Status::ok();
 }

@@ -18,10 +18,10 @@ Status find_open_size(int descriptor, std::uint64_t max_file_bytes, std::uint64_
 // kReadFailed or kFileShrank.
 Status read_open_file(int descriptor, std::uint8_t* destination, std::size_t size) noexcept;
 
-// Says of a large file's beginning that the rest is not worth reading.
+// Says of a file's beginning that the rest is not worth reading.
 class HeadJudge {
   public:
-    virtual bool rejects(ByteSpan head) const noexcept = 0;
+    virtual bool is_enough(ByteSpan head) const noexcept = 0;
 
   protected:
     ~HeadJudge() = default;
@@ -35,20 +35,30 @@ class FileReader {
     // are, are read at once: another request would cost more than their memory.
     static constexpr std::size_t kUnjudgedBytes = std::size_t{256} << 10;
     static constexpr std::size_t kHeadBytes = 1024;
+    // What read_head() begins with: the frame headers of nine photographs in ten are in it. It goes on with four times
+    // as much.
+    static constexpr std::size_t kFirstHeadBytes = 4096;
 
     // Reads the file at `path` (bytes without a NUL, as the system takes them; need not be terminated). On success
     // *contents views this reader's memory until the next call. The size is fixed by one fstat after open: a file that
     // grows meanwhile is read up to that size, one that shrinks gives kFileShrank.
     // Returns kOpenFailed, kNotRegularFile, kFileTooLarge (before any byte is read), kReadFailed, kFileShrank or
-    // kOutOfMemory; with the system's errno where there is one. A file that `judge`, if there is one, rejects gives its
-    // first kHeadBytes only. A relative path is one in `directory`; null: in the thread's current one.
+    // kOutOfMemory; with the system's errno where there is one. A large file of which `judge`, if there is one, finds
+    // the first kHeadBytes enough gives these only. A relative path is one in `directory`; null: in the thread's
+    // current one.
     Status read(ByteSpan path, std::uint64_t max_file_bytes, ByteSpan* contents,
                 const WorkingDirectory* directory = nullptr, const HeadJudge* judge = nullptr) noexcept;
+
+    // The same for as much of the file's beginning as `judge` finds enough, or all of it.
+    Status read_head(ByteSpan path, std::uint64_t max_file_bytes, const HeadJudge& judge, ByteSpan* head,
+                     const WorkingDirectory* directory = nullptr) noexcept;
 
     std::size_t scratch_bytes() const noexcept { return buffer_.capacity(); }
     void release_scratch(ScratchRule rule) noexcept { buffer_.release(rule); }
 
   private:
+    Status read_open(int descriptor, std::size_t size, ByteSpan* contents) noexcept;
+
     AlignedBuffer buffer_;
 };
 

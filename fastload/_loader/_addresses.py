@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import itertools
+import os
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
-from torch.utils.data import BatchSampler, SequentialSampler
+from torch.utils.data import BatchSampler, IterableDataset, SequentialSampler
 
 from fastload import _native
-from fastload._errors import SampleError
 from fastload._loader._arguments import arguments_of
+from fastload._loader._epoch_plan import EpochPlan, is_in_epoch
+from fastload._loader._journal import epoch_in_journal
+from fastload._native_batches._files import FoundFiles, find_files
 from fastload._native_batches._iterator import NativeIterator
+from fastload._native_batches._planner import BatchPlanner
 from fastload._native_batches._report import SampleReport
+from fastload._planning._native_plans import NativePlan
 from fastload._process._interrupts import keep
+from fastload.samplers._lowering import BadIndicesError, IndexBatch, lower_batch_sampler
 from fastload.samplers._resting import epoch_holder, kind_of, sharded_of
+from fastload.sources._lowering import NotLoweredError
 
 # Makes a loader.
 Kind = Callable[..., Any]
@@ -26,7 +32,7 @@ _SEEDED = "pass rng='sample' and seed= to the loader: then they depend on seed, 
 _ORDERED = (
     "pass shuffle=True with rng='sample' and seed=, or a fastload.ShardedSampler: their order depends on seed and epoch"
 )
-_SAVED = "; or pass state=, which state_dict() gave in that epoch"
+_SAVED = "; or pass state=, which state_dict() gave in that epoch, or let the loader note its epochs: journal="
 
 
 class AddressedBatches:
@@ -71,9 +77,26 @@ class _Part:
         return self._iterator.batch_report()
 
 
+def state_of_address(name: str, loader: Any, epoch: int | None, state: Any) -> Any:
+    """The state that an address is, in the loader's journal where an epoch is no function of seeds; else None.
+
+    Raises:
+        ValueError: It is not one of the two, or not in the journal.
+    """
+    if (epoch is None) == (state is None):
+        raise ValueError(f"{name}() takes an epoch or a state: pass one of them")
+    journal = loader._setting("journal")
+    if epoch is None or journal is None or loader._native_plan_or_none() is None:
+        return state
+    if _problem_of_draws(loader) is None and (name == "replay" or _problem_of_order(loader) is None):
+        return None
+    _check_epoch(epoch)
+    return epoch_in_journal(journal, epoch)
+
+
 def batches_of_epoch(loader: Any, kind: Kind, epoch: int, step: int, stop: int | None) -> AddressedBatches:
     """What at() of a fastload.DataLoader gives for an epoch."""
-    _check_seeded(loader, f"epoch {epoch}", _SAVED)
+    _check_seeded(loader, f"epoch {epoch}")
     index_sampler = _sampler_of_epoch(loader, epoch)
     step, stop = _range_of(step, stop, 0, len(index_sampler))
     part = list(itertools.islice(index_sampler, step, stop))
@@ -86,31 +109,121 @@ def batches_of_state(
     loader: Any, kind: Kind, state: dict[str, Any], step: int | None, stop: int | None
 ) -> AddressedBatches:
     """The same for the epoch that a saved state is of."""
-    if kind_of(loader._index_sampler) in ("stateful", "asked again") and sharded_of(loader._index_sampler) is None:
-        name = type(loader._index_sampler).__name__
-        raise ValueError(f"the epoch of a state cannot be made again beside this one with a {name}. {_ORDERED}")
-    probe = _twin_at(loader, kind, state)
-    position = probe._fastload.progress.loaded[1].position
-    step, stop = _range_of(position if step is None else step, stop, position, len(probe._index_sampler))
+    twin, position = _known_twin_at(loader, kind, state)
+    step, stop = _range_of(position if step is None else step, stop, position, len(twin._index_sampler))
+    num_batches = stop - step
+    if num_batches == 0:
+        step = stop = position
 
     def begin() -> Iterator[Any]:
-        iterator = iter(_twin_at(loader, kind, state))
-        for _ in range(step - position):
-            with contextlib.suppress(SampleError):  # that batch is none of those that were asked for
-                next(iterator, None)
-        return _Part(iterator, stop)
+        if step == position:
+            return _Part(iter(_twin_at(loader, kind, state)), stop)
+        plan = EpochPlan(_twin_at(loader, kind, _begun(loader, kind, state)))
+        plan.pass_over(step)
+        plan.leave_program()
+        return _Part(iter(_twin_at(loader, kind, plan.state())), stop)
 
-    return AddressedBatches(begin, stop - step)
+    return AddressedBatches(begin, num_batches)
+
+
+def _begun(loader: Any, kind: Kind, state: dict[str, Any]) -> dict[str, Any]:
+    """The state, where an epoch is to begin there that of its first batch."""
+    twin = _twin_at(loader, kind, state)
+    if is_in_epoch(twin._fastload.progress.loaded[1]):
+        return state
+    iterator = iter(twin)
+    begun: dict[str, Any] = iterator.state_dict()
+    iterator._shutdown_workers()
+    return begun
+
+
+def plan_of_epoch(loader: Any, epoch: int, step: int) -> list[SampleReport]:
+    """What plan() of a fastload.DataLoader gives for an epoch."""
+    native = loader._native_plan_or_none()
+    if native is not None or loader.batch_sampler is None or isinstance(loader.dataset, IterableDataset):
+        _check_seeded(loader, f"epoch {epoch}")
+    index_sampler = _sampler_of_epoch(loader, epoch)
+    _check_step(step, 0, len(index_sampler))
+    given = _lowered(list(itertools.islice(index_sampler, step, step + 1)))
+    if native is None:
+        return _without_draws(loader, given)
+    found = _without_error(find_files(native.source, given))
+    return BatchPlanner(native, [], step, (loader._settings.seed or 0, epoch)).report(found)
+
+
+def plan_of_state(loader: Any, kind: Kind, state: dict[str, Any], step: int | None) -> list[SampleReport]:
+    """The same for the epoch that a saved state is of."""
+    twin, position = _known_twin_at(loader, kind, state)
+    step = position if step is None else step
+    _check_step(step, position, len(twin._index_sampler))
+    plan = EpochPlan(twin)
+    plan.pass_over(step)
+    return plan.report()
+
+
+class _Sampled(NamedTuple):
+    """Batches of indices in the place of the loader that has them."""
+
+    batch_sampler: list[Any]
+
+
+def _lowered(batches: list[Any]) -> IndexBatch | BadIndicesError:
+    order = lower_batch_sampler(_Sampled(batches))
+    given: list[IndexBatch | BadIndicesError] = []
+    assert order is not None, "there are batches"
+    order.give(given)
+    return given[0]
+
+
+def _without_draws(loader: Any, given: IndexBatch | BadIndicesError) -> list[SampleReport]:
+    """What is known of a batch that Python makes: its indices, and the files where the data set is a list of some."""
+    if isinstance(given, BadIndicesError):
+        raise given
+    try:
+        source = loader._lowered_source()
+    except NotLoweredError:
+        return [SampleReport(index, "", "planned", (0, 0), ((),)) for index in given.tolist()]
+    files = _without_error(find_files(source, given)).files.tolist()
+    paths = [os.fsdecode(source.table.path_bytes(file)) for file in files]
+    return [
+        SampleReport(index, path, "planned", (0, 0), ((),)) for index, path in zip(given.tolist(), paths, strict=True)
+    ]
+
+
+def _without_error(found: FoundFiles) -> FoundFiles:
+    if found.error is not None:
+        raise found.error
+    return found
 
 
 def sample_of_epoch(loader: Any, kind: Kind, index: int, epoch: int) -> tuple[Any, SampleReport]:
     """What replay() of a fastload.DataLoader gives."""
     _check_seeded(loader, f"sample {index} of epoch {epoch}")
     _check_epoch(epoch)
+    _check_index(loader, index)
+    return _only_sample(_seeded_twin(loader, kind, epoch, **_NO_SAMPLER, batch_sampler=[[index]], **_NO_WORKERS))
+
+
+def sample_of_state(loader: Any, kind: Kind, index: int, state: dict[str, Any]) -> tuple[Any, SampleReport]:
+    """The same for the epoch that a saved state is of."""
+    twin, _ = _known_twin_at(loader, kind, state)
+    _check_index(loader, index)
+    alone = EpochPlan(twin).state_of_sample(index)
+    of_one = {**_NO_SAMPLER, **_NO_WORKERS, "num_workers": 1, "worker_init_fn": None}  # whose draws are in the state
+    twin = _twin(loader, kind, generator=torch.Generator(), batch_sampler=[[index]], **of_one)
+    twin.load_state_dict(alone)
+    return _only_sample(twin)
+
+
+def _check_index(loader: Any, index: int) -> None:
     number = len(loader.dataset)
     if isinstance(index, bool) or not isinstance(index, int) or not 0 <= index < number:
         raise ValueError(f"index must be an int in [0, {number}), got {index!r}")
-    iterator: Any = iter(_seeded_twin(loader, kind, epoch, **_NO_SAMPLER, batch_sampler=[[index]], **_NO_WORKERS))
+
+
+def _only_sample(loader: Any) -> tuple[Any, SampleReport]:
+    """That of a loader with one, as the data set gives it."""
+    iterator = iter(loader)
     images, labels = next(iterator)
     (report,) = iterator.batch_report()
     image = images[0] if isinstance(images, torch.Tensor) else [view[0] for view in images]
@@ -122,29 +235,45 @@ _NO_SAMPLER = {"sampler": None, "batch_size": 1, "drop_last": False}
 _NO_WORKERS = {"num_workers": 0, "prefetch_factor": None, "multiprocessing_context": None, "timeout": 0}
 
 
-def _check_seeded(loader: Any, what: str, otherwise: str = "") -> None:
+def _check_seeded(loader: Any, what: str) -> None:
     """Raises ValueError where a random transform does not depend on seed, epoch and sample alone."""
-    plan = loader._native_plan_or_none()
+    _native_plan_of(loader, what)
+    problem = _problem_of_draws(loader)
+    if problem is not None:
+        raise ValueError(f"{what} cannot be made again: {problem}. {_SEEDED}{_SAVED}")
+
+
+def _problem_of_draws(loader: Any) -> str | None:
+    """Why the draws of a native loader are no function of seed, epoch and sample; None: they are."""
+    settings = loader._settings
+    if settings.is_seeded or not any(view.is_random for view in loader._native_plan_or_none().views):
+        return None
+    return f"with rng={settings.rng!r} and seed={settings.seed!r} nothing tells what random transforms have drawn"
+
+
+def _problem_of_order(loader: Any) -> str | None:
+    """Why the order of an epoch is no function of that; None: it is."""
+    sharded = sharded_of(loader._index_sampler)
+    if kind_of(loader._index_sampler) in ("fixed", "distributed") or (sharded is not None and not sharded._infinite):
+        return None
+    sampler = getattr(loader._index_sampler, "sampler", loader._index_sampler)
+    return f"a {type(sampler).__name__} draws the order of each"
+
+
+def _native_plan_of(loader: Any, what: str) -> NativePlan:
+    """Raises ValueError where there is none, and `what` is asked for."""
+    plan: NativePlan | None = loader._native_plan_or_none()
     if plan is None:
         raise ValueError(f"{what} cannot be made again: explain() says why batches are not native, and what to change")
-    settings = loader._settings
-    if any(view.is_random for view in plan.views) and not settings.is_seeded:
-        raise ValueError(
-            f"{what} cannot be made again: with rng={settings.rng!r} and seed={settings.seed!r} nothing tells what "
-            f"random transforms have drawn. {_SEEDED}{otherwise}"
-        )
+    return plan
 
 
 def _sampler_of_epoch(loader: Any, epoch: int) -> Any:
     """A sampler of its own that gives the order of that epoch. Raises ValueError where that is not known."""
     _check_epoch(epoch)
-    sharded = sharded_of(loader._index_sampler)
-    if kind_of(loader._index_sampler) not in ("fixed", "distributed") and (sharded is None or sharded._infinite):
-        sampler = getattr(loader._index_sampler, "sampler", loader._index_sampler)
-        raise ValueError(
-            f"epoch {epoch} cannot be made again: a {type(sampler).__name__} draws the order of each. "
-            f"{_ORDERED}{_SAVED}"
-        )
+    problem = _problem_of_order(loader)
+    if problem is not None:
+        raise ValueError(f"epoch {epoch} cannot be made again: {problem}. {_ORDERED}{_SAVED}")
     index_sampler = _copied_sampler(loader._index_sampler)
     holder = epoch_holder(index_sampler)
     if holder is not None:
@@ -163,6 +292,14 @@ def _copied_sampler(index_sampler: Any) -> Any:
         inner = copy.copy(index_sampler.sampler)
         return BatchSampler(inner, index_sampler.batch_size, index_sampler.drop_last)
     return copy.copy(index_sampler)
+
+
+def _check_step(step: int, first: int, length: int) -> None:
+    """Raises ValueError for a number that is none of a batch in [first, length)."""
+    if isinstance(step, bool) or not isinstance(step, int) or not first <= step < length:
+        raise ValueError(
+            f"step must be an int in [{first}, {length}), the batches of the epoch that can be had, got {step!r}"
+        )
 
 
 def _range_of(step: int, stop: int | None, first: int, length: int) -> tuple[int, int]:
@@ -186,6 +323,7 @@ def _twin(loader: Any, kind: Kind, **changes: Any) -> Any:
         **vars(loader._settings),
         "persistent_workers": False,
         "steps": None,
+        "journal": None,
         **changes,
     }
     return kind(**arguments)
@@ -202,7 +340,8 @@ def _twin_at(loader: Any, kind: Kind, state: dict[str, Any]) -> Any:
     """Of which the next iter() goes on from a state, with generators of its own."""
     arguments = arguments_of(loader)
     generator = None if loader.generator is None else _cloned(loader.generator)
-    changes: dict[str, Any] = {"generator": generator}
+    # Of persistent workers the next epoch goes on with their draws.
+    changes: dict[str, Any] = {"generator": generator, "persistent_workers": loader.persistent_workers}
     if "sampler" in arguments:
         sampler = copy.copy(arguments["sampler"])
         held = getattr(sampler, "generator", None)
@@ -212,6 +351,16 @@ def _twin_at(loader: Any, kind: Kind, state: dict[str, Any]) -> Any:
     twin = _twin(loader, kind, **changes)
     twin.load_state_dict(state)
     return twin
+
+
+def _known_twin_at(loader: Any, kind: Kind, state: dict[str, Any]) -> tuple[Any, int]:
+    """The same, and its position. Raises ValueError where an epoch of its sampler cannot be made beside another."""
+    _native_plan_of(loader, "the epoch of a state")
+    if kind_of(loader._index_sampler) in ("stateful", "asked again") and sharded_of(loader._index_sampler) is None:
+        name = type(loader._index_sampler).__name__
+        raise ValueError(f"the epoch of a state cannot be made again beside this one with a {name}. {_ORDERED}")
+    twin = _twin_at(loader, kind, state)
+    return twin, twin._fastload.progress.loaded[1].position
 
 
 def _cloned(generator: torch.Generator) -> torch.Generator:

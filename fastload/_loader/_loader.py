@@ -20,18 +20,30 @@ from fastload._delivery._torch_iterator import torch_iterator
 from fastload._images._array_dataset import ArrayDataset, holds_array
 from fastload._images._deferred import pillow_obeys
 from fastload._images._opener import obstacle
-from fastload._loader._addresses import AddressedBatches, batches_of_epoch, batches_of_state, sample_of_epoch
+from fastload._loader._addresses import (
+    AddressedBatches,
+    batches_of_epoch,
+    batches_of_state,
+    plan_of_epoch,
+    plan_of_state,
+    sample_of_epoch,
+    sample_of_state,
+    state_of_address,
+)
 from fastload._loader._description import describe
 from fastload._loader._explanation import Explanation, explanation_of
+from fastload._loader._journal import check_journal, note_epoch
 from fastload._loader._resuming import (
     check_beginning,
-    check_way,
+    check_not_resumed,
+    fitting_of,
     follow_sampler,
     load_state,
     prepare_iteration,
     state_of,
     state_rows,
 )
+from fastload._loader._saved_checks import Fitting
 from fastload._loader._settings import LoaderSettings, check_epoch, check_settings, check_workers
 from fastload._loader._state import LoaderState, NextEpoch
 from fastload._loader._steps import StepsIterator
@@ -51,6 +63,8 @@ from fastload._quarantine._guard import SampleGuard
 from fastload._quarantine._policy import check_policy
 from fastload._quarantine._quarantine import Quarantine
 from fastload._quarantine._substitutes import candidates_of
+from fastload._resume._obstacles import OF_PROCESSES, OF_TORCHS
+from fastload._resume._saved_state import Way
 from fastload._stats import LoaderStats
 from fastload._threads._counters import add_counters
 from fastload._threads._dataset import DatasetPlan, make_dataset_fetcher
@@ -94,22 +108,23 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         worker_method: as in torch.
         workers: "threads", or "processes": torch's own, where Python code holds the GIL.
         thread_safe: False: one thread at a time asks the data set.
-        copy: whether each thread has a copy of the data set, as after a fork.
+        copy: whether each thread copies the data set, as a fork does.
         native_images: decode JPEG files that your code opens natively.
         num_streams: threads of an IterableDataset; None: num_workers.
         steps: batches of every epoch.
         rng: "torch": transforms draw torch's numbers. "sample": numbers of seed, epoch and sample.
         seed: of rng="sample"; None: torch's base seed.
         memory_format: of native images: torch.contiguous_format or torch.channels_last.
-        device: a GPU that batches are copied to; None: the host.
+        device: a GPU for the batches; None: the host.
         device_prefetch: batches copied ahead; None: 2.
-        device_transform: called with each batch; what it returns is handed out.
+        device_transform: called with each batch; its result is handed out.
         on_error: "raise"; or "replace" or "skip" a bad sample.
         substitutes: indices that may stand in, or "all".
-        retries: after errors of the storage.
+        retries: after storage errors.
         max_errors: share of them that ends the run.
         ledger: file that notes them.
         snapshot_every_n_steps: as in torchdata.
+        journal: file that notes how epochs begin.
 
     Attributes:
         epoch: of the next iter(), from 0.
@@ -148,6 +163,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
     max_errors: float
     ledger: str | os.PathLike[str] | None
     snapshot_every_n_steps: int
+    journal: str | os.PathLike[str] | None
     epoch = NextEpoch()
 
     def __init__(
@@ -189,6 +205,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         max_errors: float = 0.01,
         ledger: str | os.PathLike[str] | None = None,
         snapshot_every_n_steps: int = 1,
+        journal: str | os.PathLike[str] | None = None,
     ) -> None:
         settings = LoaderSettings(
             workers,
@@ -209,6 +226,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             max_errors,
             ledger,
             snapshot_every_n_steps,
+            journal,
         )
         check_settings(settings, dataset)
         self._fastload = LoaderState(settings)
@@ -405,26 +423,30 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
                     state.device = state.opened = None
             if isinstance(self._iterator, ThreadIterator) and not self._iterator.is_running:
                 self._iterator = None
+            journal = self._setting("journal")
+            if journal is not None:
+                check_journal(self, journal)
             prepare_iteration(self)
             follow_sampler(self)
             iterator = super().__iter__()
             state.progress.begin(iterator)
             state.epoch += 1
+            if journal is not None:
+                note_epoch(cast(NativeIterator, iterator), journal)
             return iterator
 
     def _get_iterator(self) -> Any:
         check_epoch(self, self._batches_per_thread)
         check_policy(self._settings.error_policy, self.dataset, is_batched=self.batch_sampler is not None)
         if self._is_of_processes:
-            check_way(self)
+            check_not_resumed(self, OF_PROCESSES)
             return self._process_iterator()
         plan = self._plan()
         memory_format = self._settings.memory_format
         if plan.mode is not Mode.NATIVE and memory_format is not torch.contiguous_format:
             raise ValueError(f"memory_format={memory_format} needs native batches, but:\n{self._explain(plan)}")
-        if plan.mode is not Mode.NATIVE:
-            check_way(self)
         if plan.mode is Mode.TORCH:
+            check_not_resumed(self, OF_TORCHS)
             if self._settings.on_error != "raise":
                 raise ValueError(
                     f"on_error={self._settings.on_error!r} needs fastload's own threads, but:\n{self._explain(plan)}"
@@ -457,7 +479,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         # A sampler of the user's, asked before the workers of torch would start, may change the dataset.
         is_asked_again = type(self.batch_sampler) is not BatchSampler
         make_plan = functools.partial(self._native_plan, None if is_asked_again else plan)
-        beginning = check_beginning(self, functools.partial(self._native_plan, plan))
+        beginning = check_beginning(self, functools.partial(self._fitting, plan))
         try:
             return NativeIterator(
                 self, engine, make_plan, init_workers, self._batch_memory, self._delivery(), beginning
@@ -509,19 +531,17 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         return plan.native(self._settings.memory_format, is_converted_later=is_on_device)
 
     def _iterator_of_native_part(self, part: NativePartPlan) -> ThreadIterator:
-        plan = self._dataset_plan()
         code = self._user_code()._replace(
             python_part=part.lowered.python_part,
             transform=part.source.transform,
             target_transform=part.source.target_transform,
         )
-        make_fetcher = functools.partial(NativePartFetcher, plan, part.without_code())
-        return self._thread_iterator(code, make_fetcher, part.python_position)
+        make_fetcher = functools.partial(NativePartFetcher, self._dataset_plan(), part.without_code())
+        return self._thread_iterator("tail", code, make_fetcher, part.python_position)
 
     def _iterator_of_dataset(self) -> ThreadIterator:
-        return self._thread_iterator(
-            self._user_code(), functools.partial(make_dataset_fetcher, self._dataset_plan()), 0
-        )
+        make_fetcher = functools.partial(make_dataset_fetcher, self._dataset_plan())
+        return self._thread_iterator("python", self._user_code(), make_fetcher, 0)
 
     def _user_code(self) -> UserCode:
         return UserCode(self.dataset, self.collate_fn, self.worker_init_fn)
@@ -553,7 +573,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             state.quarantine = Quarantine(policy, *rank_and_world_size(), state.threads.counters.add)
         return state.quarantine
 
-    def _thread_iterator(self, code: UserCode, make_fetcher: FetcherFactory, position: int) -> ThreadIterator:
+    def _thread_iterator(self, way: Way, code: UserCode, make_fetcher: FetcherFactory, position: int) -> ThreadIterator:
         settings = self._settings
         plan = ThreadPlan(
             make_fetcher,
@@ -566,6 +586,8 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             self._delivery(),
             settings.native_images,
             self._quarantine(),
+            way,
+            check_beginning(self, self._fitting),
         )
         return ThreadIterator(self, self._fastload.threads, plan)
 
@@ -659,13 +681,16 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         the program restores its own generators: docs/state.md. Before the first iter() nothing is begun for it, and
         nothing drawn. Behind an epoch's last batch the state is that of the next epoch's beginning.
 
+        Where Python makes the batches it waits, at most as long as for one, for workers that have not begun.
+
         Returns:
-            A new dict of dicts, lists, str, int, float, bool and None, at most 35 kB with 8 workers; what a sampler's
-            own state_dict() gives is put in as it is. The keys at the top are those of torchdata's StatefulDataLoader.
+            A new dict of dicts, lists, str, int, float, bool and None, at most 35 kB with 8 workers, 90 kB where they
+            run Python, and more where the data set holds generators; what a sampler's own state_dict() gives is put in
+            as it is. The keys at the top are those of torchdata's StatefulDataLoader.
 
         Raises:
-            StateError: processes make the batches, or there is a number of `steps`: explain() says so. Where Python
-                makes them it warns, and gives the beginning of the epoch.
+            StateError: processes make the batches, or there is a number of `steps`: explain() says so. Of a stream it
+                warns, and gives the beginning of the epoch.
 
         Example:
             >>> loader = fastload.DataLoader(dataset, batch_size=4, shuffle=True, num_workers=2)
@@ -688,7 +713,8 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
 
         Args:
             state: of state_dict() of a loader with the same data set, transform, sampler, rng and seed; with random
-                transforms and rng="torch" also the same num_workers, which iter() looks at. It is not kept.
+                transforms or Python code and rng="torch" also the same num_workers, which iter() looks at. It is not
+                kept.
             strict: False: another transform, other paths or another batch size are warned of.
 
         Raises:
@@ -706,7 +732,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             (1, 1)
         """
         with self._fastload.turn():
-            load_state(self, state, self._native_plan_or_none, strict=strict)
+            load_state(self, state, self._fitting, strict=strict)
 
     def at(
         self,
@@ -719,8 +745,10 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         """Gives batches of any epoch by their numbers, exactly as that epoch has them.
 
         This loader stays where it is. By `epoch` with ``rng="sample"``, a seed, and ``shuffle=True``, a ShardedSampler,
-        a DistributedSampler or a fixed order: nothing before `step` is loaded. By `state` with every native loader that
-        has one of these or a RandomSampler: what lies between that state and `step` is loaded and dropped.
+        a DistributedSampler or a fixed order; else where `journal` has noted it. By `state` with every native loader
+        that has one of these or a RandomSampler. Nothing before `step` is loaded. Where random transforms draw torch's
+        numbers, the headers of the files between that state and `step` are read. One of them that fails behind its
+        header is taken for a good one: the batches of its worker then differ from those of the epoch.
 
         Args:
             epoch: from 0.
@@ -744,25 +772,72 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             >>> torch.equal(images, batches[2][0])
             True
         """
-        if (epoch is None) == (state is None):
-            raise ValueError("at() takes an epoch or a state: pass one of them")
+        state = state_of_address("at", self, epoch, state)
         if state is not None:
             return batches_of_state(self, DataLoader, state, step, stop)
         assert epoch is not None, "it was looked at"
         return batches_of_epoch(self, DataLoader, epoch, 0 if step is None else step, stop)
 
-    def replay(self, index: int, epoch: int) -> tuple[Any, SampleReport]:
-        """Makes one sample as it is in an epoch, with ``rng="sample"`` and a seed; no other file is read.
+    def plan(
+        self, epoch: int | None = None, step: int | None = None, *, state: dict[str, Any] | None = None
+    ) -> list[SampleReport]:
+        """Tells which samples one batch of any epoch has and what is done to them; decodes nothing.
+
+        The headers of their files are read, and with a `state` and torch's numbers those of the samples between. The
+        draws are those that batch_report() gives when the batch is loaded; an image that turns out to be damaged behind
+        its header has some here. With ``num_workers=0`` and torch's numbers they are those that the program's generator
+        would give now, and it stays as it is.
+
+        Where Python makes the batches, `epoch` gives their indices and paths, but no draws: the sizes are (0, 0), there
+        are no steps, and a path is "" where the data set is no list of files.
+
+        Args:
+            epoch: from 0; as of at().
+            step: number of the batch in the epoch, from 0; None: the epoch's first, or the state's next one.
+            state: of state_dict() behind the epoch's iter(), in the place of `epoch`.
+
+        Returns:
+            A SampleReport for each sample, in the order of the batch, with the source "planned". It has the size (0, 0)
+            and no steps where the file cannot be opened or is no image.
+
+        Raises:
+            ValueError: there is no such batch, or its address is not known: the text says what would make it so.
+            StateError: the state does not fit.
+
+        Example:
+            >>> loader = fastload.DataLoader(dataset, batch_size=4, rng="sample", seed=1)
+            >>> iterator = iter(loader)
+            >>> images, labels = next(iterator)
+            >>> planned, loaded = loader.plan(epoch=0, step=0), iterator.batch_report()
+            >>> [report.steps for report in planned] == [report.steps for report in loaded]
+            True
+        """
+        state = state_of_address("plan", self, epoch, state)
+        if state is not None:
+            return plan_of_state(self, DataLoader, state, step)
+        assert epoch is not None, "it was looked at"
+        return plan_of_epoch(self, epoch, 0 if step is None else step)
+
+    def replay(
+        self, index: int, epoch: int | None = None, *, state: dict[str, Any] | None = None
+    ) -> tuple[Any, SampleReport]:
+        """Makes one sample as it is in an epoch; no other is decoded.
+
+        By `epoch` with ``rng="sample"`` and a seed, or where `journal` has noted it. By `state` as at(): where random
+        transforms draw torch's numbers, the headers of the files between are read, and of several places of the sample
+        in the epoch the first counts.
 
         Args:
             index: of the sample in the data set.
             epoch: from 0.
+            state: of state_dict() behind the epoch's iter() and before the sample's batch, in the place of `epoch`.
 
         Returns:
             The sample as ``dataset[index]`` gives one, a tensor and a label, and what was done to it.
 
         Raises:
-            ValueError: there is no such sample, or random transforms do not depend on seed, epoch and sample alone.
+            ValueError: there is no such sample, or its draws are not known: the text says what would make them so.
+            StateError: the state does not fit.
             SampleError: its file cannot be loaded.
 
         Example:
@@ -772,7 +847,15 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             >>> torch.equal(sample[0], images[3]), report.index
             (True, 3)
         """
+        state = state_of_address("replay", self, epoch, state)
+        if state is not None:
+            return sample_of_state(self, DataLoader, index, state)
+        assert epoch is not None, "it was looked at"
         return sample_of_epoch(self, DataLoader, index, epoch)
+
+    def _fitting(self, plan: LoaderPlan | None = None) -> Fitting:
+        """What a state must fit, of `plan` or of the loader as it is now."""
+        return fitting_of(self, plan or self._plan(), self._native_plan)
 
     def _native_plan_or_none(self) -> NativePlan | None:
         plan = self._plan()

@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
+from torch.utils.data import IterableDataset, IterDataPipe
+
+from fastload._epochs._fingerprint import fingerprint_of, fingerprint_of_loader
+from fastload._epochs._resumable_iterator import ResumableIterator
+from fastload._epochs._state_maker import state_of_generator
 from fastload._errors import StateError
 from fastload._loader._saved_checks import (
+    Fitting,
     check_num_workers,
     check_settings_of,
+    check_way,
     checked_against,
     copied,
 )
-from fastload._native_batches._iterator import NativeIterator
-from fastload._native_batches._state import state_of_generator
 from fastload._planning._native_plans import NativePlan
+from fastload._planning._plan import LoaderPlan
 from fastload._planning._verdicts import Mode
 from fastload._process._distributed import rank_and_world_size
-from fastload._resume._obstacles import NOT_NATIVE, OF_PROCESSES, OF_STEPS, obstacle
-from fastload._resume._saved_state import SavedState
-from fastload._threads._iterator import ThreadIterator
+from fastload._resume._obstacles import NOT_OF_STREAMS, OF_PROCESSES, OF_STEPS, OF_TORCHS, obstacle
+from fastload._resume._saved_state import SavedState, Way
+from fastload._threads._worker_objects import NAMES
+from fastload._worker_state._places import unread_generators
 from fastload.samplers._resting import (
     epoch_holder,
     kind_of,
@@ -43,12 +50,20 @@ def state_of(loader: Any) -> dict[str, Any]:
     if not progress.has_begun:
         return _not_begun(loader).as_dict()
     iterator = progress.iterator
-    if isinstance(iterator, NativeIterator):
-        return iterator.state_dict()
-    if progress.left is not None:
-        state: dict[str, Any] = progress.left().as_dict()
-        return state
-    return _begun_in_python(loader).as_dict()
+    if (why := _obstacle_of(loader, iterator)) is not None:
+        return _begun(loader, why).as_dict()
+    assert iterator is not None or progress.left is not None, "it lives, or was let go of"
+    state: dict[str, Any] = iterator.state_dict() if progress.left is None else progress.left().as_dict()
+    _warn_of_inexact(loader, state)
+    return state
+
+
+def _obstacle_of(loader: Any, iterator: Any) -> str | None:
+    """Why an epoch that has begun has no state but that of its beginning; None: it has."""
+    if isinstance(loader.dataset, IterableDataset):
+        return OF_TORCHS if isinstance(loader.dataset, IterDataPipe) else NOT_OF_STREAMS
+    is_ours = isinstance(iterator, ResumableIterator) or loader._fastload.progress.left is not None
+    return None if is_ours else OF_TORCHS
 
 
 def _check_kind(loader: Any) -> None:
@@ -59,23 +74,36 @@ def _check_kind(loader: Any) -> None:
         raise obstacle(f"a loader with steps={loader._setting('steps')}", OF_STEPS)
 
 
-def _begun_in_python(loader: Any) -> SavedState:
+def _begun(loader: Any, why: str) -> SavedState:
     """The beginning of the epoch that runs, with a warning: frameworks ask every loader, so it must not raise.
 
     Raises:
         StateError: The sampler's own state is ahead of what was handed out.
     """
     if kind_of(loader._index_sampler) == "stateful" and sharded_of(loader._index_sampler) is None:
-        raise obstacle("the iteration of this loader", NOT_NATIVE)
+        raise obstacle("the iteration of this loader", why)
     state = loader._fastload
-    if not state.has_warned_of_python:
-        state.has_warned_of_python = True
-        problem, _, next_step = NOT_NATIVE.partition(". ")
+    if not state.has_warned_of_beginning:
+        state.has_warned_of_beginning = True
+        problem, _, next_step = why.partition(". ")
         warnings.warn(
             f"state_dict() gives the beginning of the epoch, not the place in it: {problem}. {next_step}", stacklevel=4
         )
     saved = _not_begun(loader)
     return replace(saved, epoch=max(0, saved.epoch - 1))
+
+
+def _warn_of_inexact(loader: Any, state: dict[str, Any]) -> None:
+    """Once: of what the batches behind a state depend on, and it does not have."""
+    if loader._fastload.has_warned_of_inexact:
+        return
+    found = sorted({path for worker in state["fastload"].get("workers", ()) for path in worker.get("not_exact", ())})
+    reasons = [f"not exact: {path}, a generator whose state cannot be read or put there again" for path in found]
+    if state["fastload"]["way"] != "native" and loader.num_workers > 0 and not loader.in_order:
+        reasons.append("with in_order=False the first so many batches may not be those handed out")
+    if reasons:
+        loader._fastload.has_warned_of_inexact = True
+        warnings.warn(f"the state does not tell all that later batches depend on: {'; '.join(reasons)}", stacklevel=4)
 
 
 def _not_begun(loader: Any) -> SavedState:
@@ -96,8 +124,8 @@ def _not_begun(loader: Any) -> SavedState:
     )
 
 
-def load_state(loader: Any, state: Any, make_plan: Callable[[], NativePlan | None], *, strict: bool) -> None:
-    """What load_state_dict() of a fastload.DataLoader does; `make_plan` gives None where that is not native."""
+def load_state(loader: Any, state: Any, make_fitting: Callable[[], Fitting], *, strict: bool) -> None:
+    """What load_state_dict() of a fastload.DataLoader does; `make_fitting` raises StateError where no state fits."""
     _check_kind(loader)
     if type(state) is dict and not state:
         _end_iteration(loader)
@@ -112,11 +140,9 @@ def load_state(loader: Any, state: Any, make_plan: Callable[[], NativePlan | Non
             "fastload.generator", "is of a loader with generator=, and this one has none", "give it a torch.Generator"
         )
     if saved.fingerprint is not None:
-        plan = make_plan()
-        if plan is None:
-            raise obstacle("this loader", NOT_NATIVE)
-        saved = checked_against(plan, saved, loader, strict=strict)
-        _warn_of_program_draws(loader, plan, saved)
+        fitting = make_fitting()
+        saved = checked_against(fitting, saved, loader, strict=strict)
+        _warn_of_program_draws(loader, fitting, saved)
     _end_iteration(loader)
     loader._fastload.progress.load(kept, saved)
     loader._fastload.epoch = saved.epoch
@@ -128,19 +154,22 @@ def load_state(loader: Any, state: Any, make_plan: Callable[[], NativePlan | Non
 def _end_iteration(loader: Any) -> None:
     """Ends the iteration that began last, which may be a persistent one."""
     iterator, loader._iterator = loader._fastload.progress.iterator, None
-    if isinstance(iterator, (NativeIterator, ThreadIterator)):
+    if isinstance(iterator, ResumableIterator):
         iterator._shutdown_workers()
 
 
-def _warn_of_program_draws(loader: Any, plan: NativePlan, saved: SavedState) -> None:
-    """Once: without workers random transforms draw from the program's generator, which no state has."""
+def _warn_of_program_draws(loader: Any, fitting: Fitting, saved: SavedState) -> None:
+    """Once: without workers random transforms draw from the program's generators, which no state has."""
     state = loader._fastload
-    is_concerned = plan.has_ordered_draws and loader.num_workers == 0 and saved.moment == "in an epoch"
+    is_concerned = fitting.has_ordered_draws and loader.num_workers == 0 and saved.moment == "in an epoch"
     if is_concerned and not state.has_warned_of_program_draws:
         state.has_warned_of_program_draws = True
+        others = (
+            "" if fitting.way == "native" else ", and random.getstate() and numpy.random.get_state() where they draw"
+        )
         warnings.warn(
             "num_workers=0: random transforms draw from torch's default generator, which is the program's and not in "
-            "the state. Save torch.get_rng_state() beside it, and set it behind the iter() that resumes",
+            f"the state. Save torch.get_rng_state() beside it{others}, and set it behind the iter() that resumes",
             stacklevel=4,
         )
 
@@ -154,7 +183,7 @@ def prepare_iteration(loader: Any) -> None:
     saved: SavedState = progress.loaded[1]
     is_persistent = loader.persistent_workers and loader.num_workers > 0
     if saved.moment == "between epochs" and saved.goes_on and not is_persistent:
-        saved = replace(saved, base_seed=None, resets=0, draws=None)
+        saved = replace(saved, base_seed=None, resets=0, draws=None, workers=None)
     progress.beginning = saved
     if saved.moment == "in an epoch":
         _follow_epoch(loader, saved)
@@ -189,30 +218,62 @@ def _follow_epoch(loader: Any, saved: SavedState) -> None:
         state.epoch = saved.epoch
 
 
-def check_way(loader: Any) -> None:
-    """Raises StateError where a state of native batches was loaded into a loader that has none now."""
+def check_not_resumed(loader: Any, why: str) -> None:
+    """Raises StateError where a state of an epoch was loaded into a loader whose epochs have none now."""
     saved = loader._fastload.progress.beginning
     if saved is not None and saved.fingerprint is not None:
-        raise obstacle("this loader", NOT_NATIVE)
+        raise obstacle("this loader", why)
 
 
-def check_beginning(loader: Any, make_plan: Callable[[], NativePlan]) -> SavedState | None:
-    """Where an iteration of native batches begins. Raises StateError where it cannot."""
+def check_beginning(loader: Any, make_fitting: Callable[[], Fitting]) -> SavedState | None:
+    """Where an iteration begins. Raises StateError where it cannot."""
     saved: SavedState | None = loader._fastload.progress.beginning
-    if saved is not None:
-        check_num_workers(make_plan(), saved, loader.num_workers)
+    if saved is not None and saved.fingerprint is not None:
+        fitting = make_fitting()
+        check_way(fitting, saved)
+        check_num_workers(fitting, saved, loader.num_workers)
     return saved
 
 
+def fitting_of(loader: Any, plan: LoaderPlan, make_native: Callable[[LoaderPlan], NativePlan]) -> Fitting:
+    """What a state must fit to go on with `loader`. Raises StateError: of such a loader no epoch has a state."""
+    if plan.mode is Mode.NATIVE:
+        native = make_native(plan)
+        return Fitting("native", fingerprint_of(native, loader.batch_sampler), native.has_ordered_draws)
+    if plan.mode is Mode.TORCH or isinstance(loader.dataset, IterableDataset):
+        raise obstacle("this loader", OF_TORCHS if plan.mode is Mode.TORCH else NOT_OF_STREAMS)
+    fingerprint = fingerprint_of_loader(loader.dataset, loader._index_sampler)
+    way: Way = "tail" if plan.mode is Mode.PARTLY_NATIVE else "python"
+    return Fitting(way, fingerprint, loader._setting("rng") == "torch")
+
+
 def state_rows(loader: Any, mode: Mode) -> list[str]:
-    """What explain() says where an epoch has no state."""
+    """What explain() says where an epoch has no state, or one that does not tell all."""
     if loader._is_of_processes:
-        why = OF_PROCESSES
-    elif loader._setting("steps") is not None:
-        why = OF_STEPS
-    elif mode is Mode.NATIVE:
+        return [_row(f"raises StateError: {OF_PROCESSES}")]
+    if loader._setting("steps") is not None:
+        return [_row(f"raises StateError: {OF_STEPS}")]
+    if mode is Mode.NATIVE:
         return []
-    else:
-        why = NOT_NATIVE
-    what = "gives the epoch's beginning" if why is NOT_NATIVE else "raises StateError"
-    return [f"{'state':<10} in an epoch state_dict() {what}: {why}"]
+    if mode is Mode.TORCH:
+        return [_row(f"gives the epoch's beginning: {OF_TORCHS}")]
+    if isinstance(loader.dataset, IterableDataset):
+        return [_row(f"gives the epoch's beginning: {NOT_OF_STREAMS}")]
+    return list(map(_row, _losses(loader))) if loader.num_workers > 0 else []
+
+
+def _losses(loader: Any) -> Iterator[str]:
+    """What a state of an epoch lacks whose batches threads make in Python."""
+    if not loader.in_order:
+        yield "counts the batches handed out, which with in_order=False may be others than the first so many"
+    if loader._setting("rng") != "torch":
+        return
+    if not loader._setting("copy"):
+        yield "is without the generators that the data set and transforms hold: with copy=False all workers share them"
+        return
+    for path in unread_generators(tuple(loader._user_code()), NAMES):
+        yield f"is not exact: {path}, a generator whose state cannot be read"
+
+
+def _row(what: str) -> str:
+    return f"{'state':<10} in an epoch state_dict() {what}"

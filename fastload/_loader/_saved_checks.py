@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
+from fastload._epochs._fingerprint import LENIENT
 from fastload._errors import StateError
-from fastload._native_batches._fingerprint import LENIENT, fingerprint_of
-from fastload._planning._native_plans import NativePlan
 from fastload._process._distributed import rank_and_world_size
-from fastload._resume._saved_state import SavedState
+from fastload._resume._saved_state import SavedState, Way
 from fastload.samplers._resting import check_generators, kind_of, sharded_of
 
 
@@ -43,11 +42,43 @@ def _check_position(saved: SavedState, index_sampler: Any) -> None:
         raise StateError(field, f"is {saved.position}, and an epoch of this loader has {length} batches")
 
 
-def checked_against(plan: NativePlan, saved: SavedState, loader: Any, *, strict: bool) -> SavedState:
+@dataclass(frozen=True)
+class Fitting:
+    """What a state must fit.
+
+    Attributes:
+        way: Who makes the loader's batches.
+        fingerprint: What they depend on.
+        has_ordered_draws: Whether what a worker draws depends on what it has drawn before.
+    """
+
+    way: Way
+    fingerprint: Mapping[str, Any]
+    has_ordered_draws: bool
+
+
+_IN_WORDS: Mapping[Way, str] = {
+    "native": "made natively",
+    "tail": "made in Python behind a native part",
+    "python": "made in Python",
+}
+
+
+def check_way(fitting: Fitting, saved: SavedState) -> None:
+    """Raises StateError where the batches of a state were made in another way than the loader's are now."""
+    if saved.way is not None and saved.way != fitting.way:
+        raise StateError(
+            "fastload.way",
+            f"is {saved.way!r}, and of this loader the batches are {_IN_WORDS[fitting.way]}",
+            "let them be made as when the state was saved; explain() says what decides it",
+        )
+
+
+def checked_against(fitting: Fitting, saved: SavedState, loader: Any, *, strict: bool) -> SavedState:
     """`saved` where it fits what the loader's batches depend on. Raises StateError, or warns of what may differ."""
     assert saved.fingerprint is not None, "something has begun"
-    ours = fingerprint_of(plan, loader.batch_sampler)
-    for name, value in ours.items():
+    check_way(fitting, saved)
+    for name, value in fitting.fingerprint.items():
         theirs = saved.fingerprint[name]
         if type(theirs) is type(value) and theirs == value:
             continue
@@ -56,10 +87,10 @@ def checked_against(plan: NativePlan, saved: SavedState, loader: Any, *, strict:
             raise StateError(f"fastload.fingerprint.{name}", problem, _next_step(name))
         warnings.warn(f"the state does not fit the loader in {problem}; it is loaded with strict=False", stacklevel=4)
         if name == "batch_size":
-            saved = _with_batch_size(saved, theirs, value, is_elastic=sharded_of(loader.batch_sampler) is not None)
+            saved = _with_batch_size(saved, theirs, value, is_elastic=sharded_of(loader._index_sampler) is not None)
         if name == "transform":
-            saved = replace(saved, draws=None, draws_anew=True)
-    return _with_draws(plan, saved, loader, strict=strict)
+            saved = saved.without_draws()
+    return _with_draws(fitting, saved, loader, strict=strict)
 
 
 def _next_step(name: str) -> str:
@@ -76,7 +107,7 @@ def _with_batch_size(saved: SavedState, theirs: Any, ours: Any, *, is_elastic: b
         is_elastic and type(theirs) is int
     ):  # the sampler's own state says how many samples were; it needs no whole batch
         position = saved.position * theirs // ours
-        return replace(saved, position=position, num_yielded=position, draws=None, draws_anew=True)
+        return replace(saved, position=position, num_yielded=position).without_draws()
     if type(theirs) is not int or type(ours) is not int or ours < 1 or saved.position * theirs % ours:
         raise StateError(
             "fastload.fingerprint.batch_size",
@@ -90,31 +121,32 @@ def _with_batch_size(saved: SavedState, theirs: Any, ours: Any, *, is_elastic: b
             f"take batch_size={theirs}",
         )
     position = saved.position * theirs // ours
-    return replace(saved, position=position, num_yielded=position, draws=None, draws_anew=True)
+    return replace(saved, position=position, num_yielded=position).without_draws()
 
 
-def _with_draws(plan: NativePlan, saved: SavedState, loader: Any, *, strict: bool) -> SavedState:
+def _with_draws(fitting: Fitting, saved: SavedState, loader: Any, *, strict: bool) -> SavedState:
     """`saved` with the draws that count: those of another rank, and those of another position, do not."""
-    if not plan.has_ordered_draws or not saved.goes_on or loader.num_workers == 0:
+    if not fitting.has_ordered_draws or not saved.goes_on or loader.num_workers == 0:
         return saved
     rank, size = rank_and_world_size()
-    if saved.draws is not None and saved.world[1] != size and strict:
+    if saved.has_draws and saved.world[1] != size and strict:
         raise StateError(
             "fastload.world",
             f"is of {saved.world[1]} ranks, and there are {size}: with rng='torch' random transforms draw other "
             "numbers then",
             "pass strict=False to draw anew from here on; states of rng='sample' go on with any number",
         )
-    if saved.draws is not None and saved.world[1] != size:
+    if saved.has_draws and saved.world[1] != size:
         _warn_of_new_draws(f"the state is of {saved.world[1]} ranks, and there are {size}")
-        return replace(saved, draws=None, draws_anew=True)
-    if saved.draws is not None and saved.world[0] != rank:
+        return saved.without_draws()
+    if saved.has_draws and saved.world[0] != rank:
         _warn_of_new_draws(f"the state is that of rank {saved.world[0]}, and this is rank {rank}")
-        return replace(saved, draws=None, draws_anew=True)
+        return saved.without_draws()
     if saved.draws_anew:
         _warn_of_new_draws("its position, batch size or transform is not that of the draws that were saved")
-    elif saved.draws is None and saved.num_workers == loader.num_workers:
-        raise StateError("fastload.draws", "is missing, and random transforms draw in order with rng='torch'")
+    elif not saved.has_draws and saved.num_workers == loader.num_workers:
+        name = "draws" if fitting.way == "native" else "workers"
+        raise StateError(f"fastload.{name}", "is missing, and workers draw in order with rng='torch'")
     return saved
 
 
@@ -126,9 +158,9 @@ def _warn_of_new_draws(why: str) -> None:
     )
 
 
-def check_num_workers(plan: NativePlan, saved: SavedState, num_workers: int) -> None:
+def check_num_workers(fitting: Fitting, saved: SavedState, num_workers: int) -> None:
     """Raises StateError where draws go on that depend on the number of workers, and that is another one."""
-    if plan.has_ordered_draws and saved.goes_on and not saved.draws_anew and saved.num_workers != num_workers:
+    if fitting.has_ordered_draws and saved.goes_on and not saved.draws_anew and saved.num_workers != num_workers:
         raise StateError(
             "fastload.num_workers",
             f"is {saved.num_workers}, and this loader has {num_workers}: with rng='torch' random transforms draw other "

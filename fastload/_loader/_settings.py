@@ -45,6 +45,7 @@ class LoaderSettings:
     max_errors: float
     ledger: str | os.PathLike[str] | None
     snapshot_every_n_steps: int
+    journal: str | os.PathLike[str] | None
 
     @property
     def error_policy(self) -> ErrorPolicy:
@@ -101,6 +102,13 @@ def check_settings(settings: LoaderSettings, dataset: object) -> None:
     steps = settings.snapshot_every_n_steps
     if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
         raise ValueError(f"snapshot_every_n_steps must be an int >= 1, got {steps!r}")
+    if settings.journal is not None and not isinstance(settings.journal, (str, os.PathLike)):
+        raise TypeError(f"journal must be None or the path of a file, got {settings.journal!r}")
+    if settings.journal is not None and settings.steps is not None:
+        raise ValueError(
+            f"journal={os.fspath(settings.journal)!r} notes epochs as the sampler gives them, and steps="
+            f"{settings.steps} makes others of them: leave out one of the two"
+        )
     check_device(settings.device)
     settings.error_policy  # noqa: B018 - which checks them
 
@@ -128,6 +136,7 @@ _OF_PROCESSES = {
     "rng": "torch",
     "memory_format": torch.contiguous_format,
     "on_error": "raise",
+    "journal": None,
 }
 
 

@@ -17,7 +17,7 @@ from fastload._process._exit import LiveObjects
 from fastload._process._waits import WaitHistogram
 from fastload._quarantine._quarantine import Quarantine
 from fastload._resume._progress import Progress
-from fastload._threads._iterator import LoaderThreads
+from fastload._threads._loader_threads import LoaderThreads
 from fastload.sources._lowering import LoweredSource
 
 
@@ -58,7 +58,8 @@ class LoaderState:
         self.quarantine: Quarantine | None = None
         self.progress = Progress()
         self.has_warned_of_program_draws = False
-        self.has_warned_of_python = False
+        self.has_warned_of_beginning = False
+        self.has_warned_of_inexact = False
         self._turn, self._pid = threading.RLock(), os.getpid()
 
     def turn(self) -> AbstractContextManager[Any]:

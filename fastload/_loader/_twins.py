@@ -15,10 +15,10 @@ def torch_twin(loader: TorchDataLoader[Any]) -> TorchDataLoader[Any]:
 
 
 def fastload_twin(loader: TorchDataLoader[Any], rng: str | None = None, **changes: Any) -> DataLoader[Any]:
-    """fastload's DataLoader with the arguments of `loader`; of a fastload loader all but the device and the steps.
+    """fastload's DataLoader with the arguments of `loader`; of a fastload loader all but the device, steps and journal.
 
     torch's loader delivers to none and has whole epochs, and batches can be compared only where they are in the same
-    place.
+    place. What is noted is of the loader itself.
 
     Args:
         loader: torch's or fastload's.
@@ -34,4 +34,4 @@ def fastload_twin(loader: TorchDataLoader[Any], rng: str | None = None, **change
 
 
 # What torch's loader does in the place of these.
-_OF_TORCH: dict[str, Any] = dict.fromkeys(("device", "device_prefetch", "device_transform", "steps"))
+_OF_TORCH: dict[str, Any] = dict.fromkeys(("device", "device_prefetch", "device_transform", "steps", "journal"))

@@ -6,7 +6,6 @@ import contextlib
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from types import SimpleNamespace
 from typing import Any, NoReturn
 
 import numpy as np
@@ -16,10 +15,13 @@ from numpy.typing import NDArray
 from fastload import _native
 from fastload._delivery._batch_memory import BatchMemory, PlacedBatch
 from fastload._delivery._hand_over import Delivery
+from fastload._epochs._fingerprint import fingerprint_of
+from fastload._epochs._state_maker import StateMaker, order_of
 from fastload._errors import LoaderClosedError
 from fastload._native_batches._engine import LoaderEngine
-from fastload._native_batches._report import SampleReport, TransformStep
-from fastload._native_batches._state import StateMaker, order_of, worker_draws
+from fastload._native_batches._files import FoundFiles, find_files
+from fastload._native_batches._report import SampleReport, views_of
+from fastload._native_batches._state import worker_draws
 from fastload._native_batches._stateful_iterator import StatefulIterator
 from fastload._pillow._failures import exception_of
 from fastload._pillow._pillow import serve
@@ -28,7 +30,6 @@ from fastload._planning._torch_draws import uniform_rule
 from fastload._process._exit import exit_state
 from fastload._process._interrupts import is_interrupt, keep
 from fastload._resume._fields import decoded
-from fastload._resume._generators import ProgramReplay
 from fastload._resume._saved_state import DRAWS_BYTES, SavedState
 from fastload.samplers._epoch_order import EpochOrder
 from fastload.samplers._lowering import BadIndicesError, IndexBatch, sequential_key
@@ -80,15 +81,16 @@ class NativeIterator(StatefulIterator):
         iterator begins.
         """
         going_on = saved if saved is not None and saved.goes_on else None
-        order = order_of(loader, engine.settings.max_batches, saved)
-        self._begin_torchs(loader, delivery, order, going_on)
+        order = order_of(loader.batch_sampler, engine.settings.max_batches, saved)
+        super().__init__(loader, delivery, order, going_on)
         self._engine = engine
         found = None if init_workers is None else init_workers(int(self._base_seed))
         self._new_init_error = found if callable(found) else None
         self._generators = None if callable(found) else found
         self._plan = make_plan()
         self._memory = make_memory(self._plan, bool(self._pin_memory))
-        self._states = StateMaker(loader, self._plan)
+        plan, batch_sampler = self._plan, loader.batch_sampler
+        self._states = StateMaker(loader, "native", lambda: fingerprint_of(plan, batch_sampler))
         self._epoch: int = loader._fastload.epoch
         self._num_taken = self._num_yielded = 0 if saved is None else saved.position
         self._is_over = False  # StopIteration has come
@@ -118,23 +120,6 @@ class NativeIterator(StatefulIterator):
             raise
         self._progress = loader._fastload.progress
 
-    def _begin_torchs(self, loader: Any, delivery: Delivery, order: EpochOrder, going_on: SavedState | None) -> None:
-        """torch's own part, which draws a base seed; workers that go on have theirs, and then nothing is drawn."""
-        with contextlib.ExitStack() as stack:
-            if going_on is not None:
-                stack.enter_context(ProgramReplay().drawing())
-            if loader.num_workers == 0 and order.is_asked_by_torch:
-                stack.enter_context(order.asking())
-            generator: torch.Generator | None = loader.generator
-            state = None if generator is None or going_on is None else generator.get_state()
-            super().__init__(loader, delivery)
-        if going_on is None:
-            return
-        assert going_on.base_seed is not None, "it goes on"
-        self._base_seed = going_on.base_seed
-        if generator is not None and state is not None:
-            generator.set_state(state if going_on.generator is None else going_on.generator)
-
     def _shutdown_workers(self) -> None:
         """Drops the batches in flight: a state was loaded, and the next iteration begins there."""
         if not self._iteration.is_forked:
@@ -146,7 +131,7 @@ class NativeIterator(StatefulIterator):
             self._begin_again(loader, first_iter)
 
     def _begin_again(self, loader: Any, first_iter: bool) -> None:
-        order = order_of(loader, self._engine.settings.max_batches, None)
+        order = order_of(loader.batch_sampler, self._engine.settings.max_batches, None)
         with order.asking() if order.is_asked_by_torch else contextlib.nullcontext():
             super()._reset(loader, first_iter)
         self._resets += 1
@@ -201,7 +186,7 @@ class NativeIterator(StatefulIterator):
             return
         if any(view.is_random for view in self._plan.views):
             return
-        order = order_of(SimpleNamespace(batch_sampler=self._index_sampler), self._engine.settings.max_batches, None)
+        order = order_of(self._index_sampler, self._engine.settings.max_batches, None)
         order.begin(None)
         self._begun_key = key
         try:
@@ -240,33 +225,15 @@ class NativeIterator(StatefulIterator):
             self._is_exhausted = not self._given
         if self._is_exhausted:
             return
-        given = self._given[0]
-        indices, error = (given.before, given) if isinstance(given, BadIndicesError) else (given, None)
-        pending = self._pending_batch(indices, error)
+        pending = self._pending_batch(find_files(self._plan.source, self._given[0]))
         if self._num_workers == 0 and self._plan.has_ordered_draws:
             self._iteration.set_draws(self._default_draws())
         # The engine keeps what belongs to a batch, so that an interrupt loses a batch as a whole or not at all.
         self._iteration.submit(*pending.submission(), self._given)
 
-    def _pending_batch(self, indices: NDArray[np.int64], error: Exception | None) -> _PendingBatch:
-        """The batch of `indices`, which ends in `error` if that is not None.
-
-        Where an index is out of range, the samples before it are loaded and draw, as in torch.
-        """
-        source = self._plan.source
-        try:
-            files = source.files(indices)
-        except (IndexError, ValueError) as outside:
-            indices, error = indices[: source.num_valid(indices)], outside
-        if error is None and len(indices) == 0:
-            error = IndexError("list index out of range: the sampler gave an empty batch")
-        if error is not None:
-            indices = indices[:0] if source.finds_all_first else indices
-            files = source.files(indices)
-            error.__context__ = None  # without its frames: they would keep this iterator alive
-            error = error.with_traceback(None)
-        labels = torch.from_numpy(source.table.labels_of(files))
-        return _PendingBatch(indices, files, labels, self._memory.place(labels), error)
+    def _pending_batch(self, found: FoundFiles) -> _PendingBatch:
+        labels = torch.from_numpy(self._plan.source.table.labels_of(found.files))
+        return _PendingBatch(found.indices, found.files, labels, self._memory.place(labels), found.error)
 
     def _check(self) -> None:
         self._engine.check_process("this iterator")
@@ -411,12 +378,6 @@ class NativeIterator(StatefulIterator):
             return []
         indices, batch = self._last
         return [
-            SampleReport(
-                index, os.fsdecode(path), "fallback" if is_by_fallback else "native", size, tuple(map(_steps, views))
-            )
+            SampleReport(index, os.fsdecode(path), "fallback" if is_by_fallback else "native", size, views_of(views))
             for index, (path, is_by_fallback, size, views) in zip(indices.tolist(), batch.reports(), strict=True)
         ]
-
-
-def _steps(view: list[tuple[Any, ...]]) -> tuple[TransformStep, ...]:
-    return tuple(map(TransformStep, view))

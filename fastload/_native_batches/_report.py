@@ -102,8 +102,8 @@ class SampleReport:
     Attributes:
         index: in the dataset.
         path: as given to the system.
-        source: "native", or "fallback" where Pillow decoded it.
-        source_size: (width, height) of the decoded image in pixels.
+        source: "native", "fallback" where Pillow decoded it, or "planned" where nothing was decoded.
+        source_size: (width, height) of the decoded image in pixels; (0, 0) where it is not known.
         views: the steps of each view of a MultiView, else those of the one result; in the order in which they were
             done. A step that changes nothing is left out.
 
@@ -127,3 +127,8 @@ class SampleReport:
     def steps(self) -> tuple[TransformStep, ...]:
         """Those of the first view."""
         return self.views[0]
+
+
+def views_of(views: list[list[tuple[Any, ...]]]) -> tuple[tuple[TransformStep, ...], ...]:
+    """SampleReport.views, of what native code tells."""
+    return tuple(tuple(map(TransformStep, view)) for view in views)

@@ -1,4 +1,4 @@
-"""Saved states of a native iteration: what of them does not change while it goes on, and the draws of its workers."""
+"""The draws of a native iteration's workers in its saved states."""
 
 from __future__ import annotations
 
@@ -7,111 +7,9 @@ from typing import Any
 import torch
 
 from fastload import _native
-from fastload._native_batches._fingerprint import fingerprint_of
-from fastload._planning._native_plans import NativePlan
 from fastload._planning._torch_draws import uniform_rule
-from fastload._process._distributed import rank_and_world_size
 from fastload._resume._fields import decoded
-from fastload._resume._saved_sampler import SavedSampler
 from fastload._resume._saved_state import DRAWS_BYTES, SavedState
-from fastload.samplers._epoch_order import EpochOrder
-from fastload.samplers._resting import holds_generator, loaded_at_rest
-
-
-class StateMaker:
-    """Makes the states of one iterator.
-
-    Args:
-        loader: It is not kept.
-        plan: The iterator's.
-    """
-
-    def __init__(self, loader: Any, plan: NativePlan) -> None:
-        self._rng, self._seed = loader._setting("rng"), loader._setting("seed")
-        self._num_workers: int = loader.num_workers
-        self._is_persistent = bool(loader.persistent_workers) and loader.num_workers > 0
-        self._generator: torch.Generator | None = loader.generator
-        self._batch_sampler = loader.batch_sampler
-        self._plan = plan
-        self._fingerprint: dict[str, Any] | None = None
-
-    def in_epoch(
-        self, epoch: int, position: int, sampler: SavedSampler, base_seed: int, resets: int, draws: list[str] | None
-    ) -> SavedState:
-        """Of an epoch of which `position` batches were handed out."""
-        return SavedState(
-            "in an epoch",
-            self._rng,
-            self._seed,
-            epoch,
-            position,
-            position,
-            self._num_workers,
-            sampler,
-            rank_and_world_size(),
-            self._state_of_generator(sampler),
-            base_seed,
-            resets,
-            None if draws is None else tuple(draws),
-            self._of_plan(),
-        )
-
-    def between_epochs(
-        self,
-        epoch: int,
-        num_yielded: int,
-        sampler: SavedSampler,
-        base_seed: int,
-        resets: int,
-        draws: list[str] | None,
-    ) -> SavedState:
-        """Behind `num_yielded` batches, which were all; `epoch` and `resets` are of the epoch that is over."""
-        goes_on = self._is_persistent
-        return SavedState(
-            "between epochs",
-            self._rng,
-            self._seed,
-            epoch + 1,
-            0,
-            num_yielded,
-            self._num_workers,
-            sampler,
-            rank_and_world_size(),
-            self._state_of_generator(sampler),
-            base_seed if goes_on else None,
-            resets + 1 if goes_on else 0,
-            tuple(draws) if goes_on and draws is not None else None,
-            self._of_plan(),
-        )
-
-    def _of_plan(self) -> dict[str, Any]:
-        if self._fingerprint is None:
-            self._fingerprint = fingerprint_of(self._plan, self._batch_sampler)
-        return self._fingerprint
-
-    def _state_of_generator(self, sampler: SavedSampler) -> torch.Tensor | None:
-        return state_of_generator(self._generator, self._batch_sampler, sampler)
-
-
-def state_of_generator(
-    generator: torch.Generator | None, batch_sampler: Any, sampler: SavedSampler
-) -> torch.Tensor | None:
-    """State of a loader's generator; None where there is none, or the state of its sampler tells."""
-    if generator is None or generator.device.type != "cpu":
-        return None
-    if sampler.generators and holds_generator(batch_sampler, generator):
-        return None
-    return generator.get_state()
-
-
-def order_of(loader: Any, depth: int, saved: SavedState | None) -> EpochOrder:
-    """The order of the epoch that begins, or goes on where `saved` says; `depth` as of EpochOrder."""
-    if saved is None:
-        return EpochOrder(loader, depth)
-    if saved.moment != "in an epoch":
-        return EpochOrder(loader, depth, loaded=loaded_at_rest(loader.batch_sampler, saved.sampler))
-    loaded = (saved.sampler.state,) if saved.sampler.kind == "stateful" else ()
-    return EpochOrder(loader, depth, saved.sampler, saved.position, loaded)
 
 
 def worker_draws(

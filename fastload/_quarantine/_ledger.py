@@ -9,11 +9,13 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from fastload._process._appended import append_lines
+
 
 class Ledger:
     """Appends lines to a file. What cannot be written is told once and is no error.
 
-    Lines of a batch are written by one call in append mode, so that several programs of one machine can share a file.
+    Those of a batch are written by one call.
 
     Args:
         path: Made with the first line.
@@ -46,17 +48,5 @@ class Ledger:
                 )
 
     def _write(self, lines: bytes) -> None:
-        descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
-        try:
-            if not self._has_begun and _ends_in_the_middle(descriptor):
-                lines = b"\n" + lines  # of a run that was killed while it wrote
-            if os.write(descriptor, lines) != len(lines):
-                raise OSError("the disk took only a part of a line")
-            self._has_begun = True
-        finally:
-            os.close(descriptor)
-
-
-def _ends_in_the_middle(descriptor: int) -> bool:
-    size = os.fstat(descriptor).st_size
-    return size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
+        append_lines(self.path, lines, is_first=not self._has_begun)
+        self._has_begun = True

@@ -1,4 +1,5 @@
-"""States of the generators that a sampler holds, and their form in a saved state: torch's, `random`'s and NumPy's."""
+"""States of the generators that objects of the user's hold, and their form in a saved state: torch's, `random`'s and
+NumPy's."""
 
 from __future__ import annotations
 
@@ -48,6 +49,18 @@ def set_state(generator: Any, state: Any) -> None:
         generator.setstate(state)
     else:
         generator.set_state(state)
+
+
+def generator_from(state: Any) -> Any:
+    """A new generator of the kind that a state is of, where it says."""
+    if isinstance(state, torch.Tensor):
+        made: Any = torch.Generator()
+    elif isinstance(state, tuple):
+        made = random.Random(0) if state[0] == 3 else np.random.RandomState(0)
+    else:
+        made = np.random.Generator(getattr(np.random, state["bit_generator"])(0))
+    set_state(made, state)
+    return made
 
 
 def fits(generator: Any, state: Any) -> bool:

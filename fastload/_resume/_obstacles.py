@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from fastload._errors import StateError
 
-NOT_NATIVE = (
-    "the batches are made in Python, and only native ones are resumed yet. Let the batches be native (explain() says "
-    "what they need), or save their number and pass over as many after a restart"
+NOT_OF_STREAMS = (
+    "the samples are a stream's, whose place is not kept yet. Save the number of batches, and pass over as many after "
+    "a restart"
+)
+OF_TORCHS = (
+    "torch's own iterator makes the batches, and it has no state. Take a Dataset or an IterableDataset in the place of "
+    "the data pipe, or save the number of batches and pass over as many after a restart"
 )
 OF_PROCESSES = (
     "worker processes of torch's keep their state for themselves. Take workers='threads', which native batches and "

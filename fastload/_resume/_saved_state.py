@@ -25,11 +25,16 @@ from fastload._errors import StateError
 from fastload._resume._fields import Fields, decoded
 from fastload._resume._generators import torch_state, torch_text
 from fastload._resume._saved_sampler import SavedSampler
+from fastload._resume._saved_worker import SavedWorker
 
 VERSION = 1
 # Of torch's generator as the engine packs it: 624 words and two counters.
 DRAWS_BYTES = 2504
 _MAX_WORKERS = 4096
+
+# Who makes the batches: native code; native code and then transforms in Python ("tail"); Python.
+Way = Literal["native", "tail", "python"]
+_WAYS: tuple[Way, ...] = ("native", "tail", "python")
 
 Moment = Literal["not begun", "in an epoch", "between epochs"]
 _MOMENTS: tuple[Moment, ...] = ("not begun", "in an epoch", "between epochs")
@@ -56,6 +61,8 @@ class SavedState:
             from the program's generator and was not handed out; None where nothing is drawn in order.
         fingerprint: Of data set, sampler and transform; None where nothing has begun.
         draws_anew: Whether the position is not that of the draws, so that workers draw as at the beginning of an epoch.
+        way: Who makes the batches; None where nothing has begun.
+        workers: What each worker that runs Python draws from next; None where none does, or nothing is drawn in order.
     """
 
     moment: Moment
@@ -73,6 +80,17 @@ class SavedState:
     draws: tuple[str, ...] | None = None
     fingerprint: Mapping[str, Any] | None = None
     draws_anew: bool = False
+    way: Way | None = None
+    workers: tuple[SavedWorker, ...] | None = None
+
+    @property
+    def has_draws(self) -> bool:
+        """Whether it says what each worker draws from next."""
+        return self.draws is not None or self.workers is not None
+
+    def without_draws(self) -> SavedState:
+        """The same place in the epoch, from which workers draw anew."""
+        return replace(self, draws=None, workers=None, draws_anew=True)
 
     @property
     def goes_on(self) -> bool:
@@ -83,7 +101,7 @@ class SavedState:
         """A new dict for each call."""
         ours: dict[str, Any] = {
             "version": VERSION,
-            "way": "native" if self.fingerprint is not None else None,
+            "way": self.way,
             "moment": self.moment,
             "rng": self.rng,
             "seed": self.seed,
@@ -98,6 +116,8 @@ class SavedState:
         }
         if self.draws is not None:
             ours["draws"] = list(self.draws)
+        if self.workers is not None:
+            ours["workers"] = [worker.as_dict() for worker in self.workers]
         if self.generator is not None:
             ours["generator"] = torch_text(self.generator)
         return {**self._torchdatas(), "fastload": ours}
@@ -153,7 +173,7 @@ class SavedState:
 def _parse_ours(ours: Fields) -> SavedState:
     moment = cast(Moment, ours.choice("moment", _MOMENTS))
     num_workers = ours.whole("num_workers", _MAX_WORKERS + 1)
-    way = ours.choice("way", (None, "native"))
+    way = cast("Way | None", ours.choice("way", (None, *_WAYS)))
     saved = SavedState(
         moment,
         ours.choice("rng", ("torch", "sample")),
@@ -168,18 +188,23 @@ def _parse_ours(ours: Fields) -> SavedState:
         ours.whole_or_none("base_seed", 2**63),
         ours.whole("resets", 2**63),
         _draws_of(ours, num_workers) if "draws" in ours else None,
-        None if way is None else _fingerprint_of(ours.dict("fingerprint")),
+        None if way is None else _fingerprint_of(ours.dict("fingerprint"), way),
+        way=way,
+        workers=_workers_of(ours, num_workers) if "workers" in ours else None,
     )
     if way is None and ours.any("fingerprint") is not None:
         raise ours.error("fingerprint", "must be None where nothing has begun, as way says")
     if (saved.moment == "not begun") != (way is None):
-        raise ours.error("way", f"must be {'None' if way else repr('native')} for a state that is {moment!r}")
+        allowed = "None" if way else f"one of {', '.join(map(repr, _WAYS))}"
+        raise ours.error("way", f"must be {allowed} for a state that is {moment!r}")
     if saved.moment != "in an epoch" and saved.position != 0:
         raise ours.error("position", f"must be 0 for a state that is {moment!r}, got {saved.position}")
     if saved.goes_on not in {"not begun": (False,), "in an epoch": (True,), "between epochs": (False, True)}[moment]:
         raise ours.error("base_seed", f"does not fit to a state that is {moment!r}, got {saved.base_seed}")
-    if saved.draws is not None and not saved.goes_on:
-        raise ours.error("draws", "are of workers that go on, and there are none: base_seed is None")
+    for name, others in (("draws", ("tail", "python")), ("workers", ("native",))):
+        if name in ours and (not saved.goes_on or way in others):
+            why = f"way is {way!r}" if saved.goes_on else "base_seed is None"
+            raise ours.error(name, f"are of workers that go on, and there are none: {why}")
     return saved
 
 
@@ -202,12 +227,13 @@ def _with_changes(saved: SavedState, top: Fields) -> SavedState:
             base_seed=None,
             resets=0,
             draws=None,
+            workers=None,
             sampler=SavedSampler(saved.sampler.kind, saved.sampler.epoch, generators=saved.sampler.generators),
         )
     if num_yielded == saved.position:
         return saved
     sampler = _moved(saved, num_yielded, top) if saved.sampler.kind == "stateful" else saved.sampler
-    return replace(saved, position=num_yielded, sampler=sampler, draws=None, draws_anew=True)
+    return replace(saved, position=num_yielded, sampler=sampler).without_draws()
 
 
 _COUNTED = ("ShardedSampler(", "SeededShuffle(")
@@ -255,14 +281,25 @@ def _draws_of(ours: Fields, num_workers: int) -> tuple[str, ...]:
     return tuple(texts)
 
 
-_FINGERPRINT = ("samples", "paths", "batch_size", "drop_last", "sampler", "transform")
+def _workers_of(ours: Fields, num_workers: int) -> tuple[SavedWorker, ...]:
+    values = ours.any("workers")
+    if type(values) is not list or len(values) != num_workers:
+        found = len(values) if type(values) is list else ours.shown("workers")
+        raise ours.error("workers", f"must be a list of {num_workers} dicts, as num_workers says, got {found}")
+    path = ours.path_of("workers")
+    return tuple(SavedWorker.parse(Fields(value, f"{path}[{worker}]")) for worker, value in enumerate(values))
 
 
-def _fingerprint_of(fields: Fields) -> dict[str, Any]:
-    found: dict[str, Any] = {name: fields.any(name) for name in _FINGERPRINT}
-    fields.whole("samples", 2**63)
+_FINGERPRINT = ("samples", "batch_size", "drop_last", "sampler")
+_NATIVE_FINGERPRINT = (*_FINGERPRINT, "paths", "transform")
+
+
+def _fingerprint_of(fields: Fields, way: Way) -> dict[str, Any]:
+    names = _NATIVE_FINGERPRINT if way == "native" else _FINGERPRINT
+    found: dict[str, Any] = {name: fields.any(name) for name in names}
+    fields.whole_or_none("samples", 2**63)
     fields.whole_or_none("batch_size", 2**63)
     fields.flag("drop_last")
-    for name in ("paths", "sampler", "transform"):
+    for name in set(names) - {"samples", "batch_size", "drop_last"}:
         fields.text(name)
     return found

@@ -9,89 +9,37 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-import torch
+from torch.utils.data import IterableDataset
 
-from fastload._delivery._base_iterator import BaseIterator
 from fastload._delivery._hand_over import Delivery
 from fastload._delivery._thread_order import DeviceOrder
+from fastload._epochs._fingerprint import fingerprint_of_loader
+from fastload._epochs._resumable_iterator import ResumableIterator
+from fastload._epochs._state_maker import NO_DRAWS, Draws, StateMaker, order_of
 from fastload._errors import ForkedProcessError
-from fastload._images._array_dataset import innermost
-from fastload._process._exit import LiveObjects, exit_state
+from fastload._process._exit import exit_state
 from fastload._process._interrupts import is_interrupt
-from fastload._quarantine._failure import Account
 from fastload._quarantine._quarantine import Quarantine
-from fastload._resume._obstacles import NOT_NATIVE, obstacle
+from fastload._resume._obstacles import NOT_OF_STREAMS, obstacle
+from fastload._resume._saved_state import SavedState, Way
 from fastload._threads._collate_memory import CollateMemory
-from fastload._threads._counters import ThreadCounters
 from fastload._threads._dataset import IterableFetcher
-from fastload._threads._dataset_lock import lock_of
 from fastload._threads._fetcher import EndOfStreamError, FetcherFactory
-from fastload._threads._inherited import without_inference
+from fastload._threads._loader_threads import LoaderThreads
 from fastload._threads._random_stream import RandomKey, RandomStream, SampleStream, TorchStream
+from fastload._threads._sent import Sent
 from fastload._threads._task import Request, Task
 from fastload._threads._torch_globals import generator_of_thread
 from fastload._threads._worker import WorkerPlan, setter_of_current_device
+from fastload._threads._worker_draws import Beginning, Moment
 from fastload._threads._worker_group import WorkerGroup, closed_error
-from fastload._threads._worker_objects import UserCode, make_worker_objects, warn_of_changing_globals
+from fastload._threads._worker_objects import UserCode, make_worker_objects
 from fastload._worker_state._generators import WorkerGenerators, exchanged
 from fastload._worker_state._objects import held_generators
-from fastload.samplers._lowering import sampled_keys
-
-
-class LoaderThreads:
-    """What a loader keeps of its iterations in threads: those that run, and what all of them have counted."""
-
-    def __init__(self) -> None:
-        self.counters = ThreadCounters()
-        self.num_closes = 0
-        self._groups: LiveObjects[WorkerGroup] = LiveObjects()
-        self._has_looked_at_globals = False
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """A copy of a loader begins with none and nothing counted."""
-        return LoaderThreads, ()
-
-    def dataset_lock(self, dataset: Any) -> AbstractContextManager[Any]:
-        """Held by who asks a dataset that is not thread-safe.
-
-        Loaders of the same one share it, also where they have Subsets of it; but for a dataset that cannot be weakly
-        referenced, as a list, this loader has one of its own.
-        """
-        try:
-            return lock_of(innermost(dataset))
-        except TypeError:
-            return lock_of(self)
-
-    def add(self, group: WorkerGroup) -> None:
-        self._groups.add(group)
-
-    def look_at_globals(self, code: UserCode) -> None:
-        """Warns, once, of those that workers change."""
-        if not self._has_looked_at_globals:
-            self._has_looked_at_globals = True
-            warn_of_changing_globals(code)
-
-    def close(self) -> None:
-        """Ends every iteration and its threads; those that wait for a batch get LoaderClosedError."""
-        self.num_closes += 1
-        groups = self._groups.all()
-        for group in groups:
-            group.signal_end()
-        for group in groups:
-            group.close()
-
-    def stats(self) -> dict[str, Any]:
-        """Counters by the names of LoaderStats."""
-        running = [group for group in self._groups.all() if group.is_running]
-        pending = [task for group in running for task in tuple(group.pending)]
-        depth = sum(task.is_done for task in pending)
-        held = sum(group.memory.bytes_held for group in running)
-        now = {"batches_in_flight": len(pending), "queue_depth": depth, "bytes_held": held}
-        return {**self.counters.snapshot(), **now}
+from fastload.samplers._epoch_order import EpochOrder
 
 
 @dataclass(frozen=True)
@@ -109,6 +57,8 @@ class ThreadPlan:
         delivery: To a device, or none.
         native_images: Whether workers decode JPEG files natively that the user's code opens with Pillow.
         quarantine: Counts bad samples, where they are replaced or left out.
+        way: Who makes the batches, as states say it.
+        saved: Where the iteration begins; None: at the beginning of an epoch.
     """
 
     make_fetcher: FetcherFactory
@@ -121,9 +71,11 @@ class ThreadPlan:
     delivery: Delivery
     native_images: bool
     quarantine: Quarantine | None
+    way: Way
+    saved: SavedState | None
 
 
-class ThreadIterator(BaseIterator):
+class ThreadIterator(ResumableIterator):
     """Yields what collate_fn makes of the samples, as torch's iterators do, with threads instead of processes.
 
     With rng="torch" the numbers drawn from torch's generators are those that torch's DataLoader would have drawn.
@@ -131,7 +83,12 @@ class ThreadIterator(BaseIterator):
 
     def __init__(self, loader: Any, threads: LoaderThreads, plan: ThreadPlan) -> None:
         """`loader` is a fastload.DataLoader; the iterator does not keep it."""
-        super().__init__(loader, plan.delivery)
+        saved = plan.saved
+        going_on = saved if saved is not None and saved.goes_on else None
+        # One more than the batches that may be ahead is being handed over.
+        self._depth = plan.max_batches + plan.delivery.prefetch + 2
+        order = order_of(loader._index_sampler, self._depth, saved, takes_keys=True)
+        super().__init__(loader, plan.delivery, order, going_on)
         self._owner_pid = os.getpid()
         self._threads = threads
         self._num_closes = threads.num_closes
@@ -145,11 +102,17 @@ class ThreadIterator(BaseIterator):
             self._pin = pinned.pin_host_tensors
         elif self._pin_memory:
             self._pin = functools.partial(pinned.pin, device=self._pin_memory_device or None)
-        self._resets = 0
-        self._begin_with(self._sampler_iter)
+        self._resets = 0 if going_on is None else going_on.resets
+        self._obstacle = NOT_OF_STREAMS if isinstance(plan.code.dataset, IterableDataset) else None
+        fingerprint = functools.partial(fingerprint_of_loader, loader.dataset, loader._index_sampler)
+        self._states = StateMaker(loader, plan.way, fingerprint)
+        self._is_over = False
+        self._position_begun = 0 if saved is None else saved.position
+        self._moments: list[collections.deque[tuple[int, Moment]]] = []
         exit_state.watch()
         if plan.num_threads == 0:
             self._epoch = loader._fastload.epoch
+            self._begin_with(order, self._sampler_iter, self._position_begun)
             self._caller = _Caller(plan)
             self._fetcher = plan.make_fetcher(self._caller.stream, None, plan.code)
             self._key = self._random_key(loader)
@@ -157,26 +120,31 @@ class ThreadIterator(BaseIterator):
             if isinstance(self._fetcher, IterableFetcher):  # torch asks the dataset now, not with the first batch
                 with self._caller.draws():
                     self._fetcher.begin(self._key, 0)
+            self._progress = loader._fastload.progress
             return
         self._max_batches = plan.max_batches
-        self._group = self._start_threads(loader, plan)
+        self._group = self._start_threads(loader, plan, going_on)
         try:
-            self._begin(loader, first_iter=True)
+            self._begin(loader, order, self._position_begun, first_iter=True)
         except BaseException:
             self._group.close()  # whoever keeps the error keeps this iterator
             raise
+        self._progress = loader._fastload.progress
 
-    def _begin_with(self, sampler_iter: Iterator[Any]) -> None:
-        """Nothing has been asked for yet."""
-        self._sampled = sampled_keys(self._index_sampler, sampler_iter)
+    def _begin_with(self, order: EpochOrder, sampler_iter: Iterator[Any], position: int) -> None:
+        """Nothing has been asked for yet behind that position."""
+        order.begin(sampler_iter)
+        self._order = order
+        self._is_exhausted = self._is_over = False
+        self._num_yielded = position
         self._given: list[Any] = []  # what the sampler gave last, until it is asked for: an item or none
         # What has come, the oldest first: on its way to the device, or there. What came in the place of one is last.
-        self._sent: collections.deque[_Sent] = collections.deque()
+        self._sent: collections.deque[Sent] = collections.deque()
         self._error_behind_sent: Exception | None = None
-        self._in_hand: _Sent | None = None  # what the batch in hand is made of
-        self._next_number = 0
+        self._in_hand: Sent | None = None  # what the batch in hand is made of
+        self._next_number = position
 
-    def _start_threads(self, loader: Any, plan: ThreadPlan) -> WorkerGroup:
+    def _start_threads(self, loader: Any, plan: ThreadPlan, going_on: SavedState | None) -> WorkerGroup:
         worker_plan = WorkerPlan(
             plan.make_fetcher,
             plan.num_threads,
@@ -189,6 +157,7 @@ class ThreadIterator(BaseIterator):
             None if self._pin is None else setter_of_current_device(),
             plan.native_images,
             CollateMemory(plan.max_batches),
+            None if going_on is None else going_on.workers,
         )
         if plan.copied:
             self._threads.look_at_globals(plan.code)
@@ -198,6 +167,13 @@ class ThreadIterator(BaseIterator):
         weakref.finalize(self, group.ender.signal_end).atexit = False
         self._threads.add(group)
         group.start()
+        if worker_plan.saved is not None:
+            try:
+                for beginning in group.beginnings:
+                    beginning.wait(self._timeout)  # or raises what does not fit
+            except BaseException:
+                group.close()
+                raise
         return group
 
     @property
@@ -205,9 +181,18 @@ class ThreadIterator(BaseIterator):
         """Whether more batches can come: its threads are of this process and have not been told to end."""
         return os.getpid() == self._owner_pid if self._group is None else self._group.is_running
 
-    def state_dict(self) -> NoReturn:
-        """Raises StateError: batches that Python makes are not resumed yet."""
-        raise obstacle("this iterator", NOT_NATIVE)
+    def state_dict(self) -> dict[str, Any]:
+        """Tells where the next batch comes from, for DataLoader.load_state_dict().
+
+        Waits for workers that have not begun, at most as long as for a batch.
+
+        Raises:
+            StateError: a stream's batches are not resumed yet.
+            ForkedProcessError: the iterator is of another process.
+        """
+        if self._obstacle is not None:
+            raise obstacle("this iterator", self._obstacle)
+        return super().state_dict()
 
     def _shutdown_workers(self) -> None:
         """Ends the threads. Classes derived from torch's loader that keep an iterator call it, as torch's has it."""
@@ -230,18 +215,22 @@ class ThreadIterator(BaseIterator):
         """
         with self._enter():
             self._resets += 1
-            self._begin(loader, first_iter)
+            order = order_of(self._index_sampler, self._depth, None, takes_keys=True)
+            self._begin(loader, order, 0, first_iter)
 
-    def _begin(self, loader: Any, first_iter: bool) -> None:
+    def _begin(self, loader: Any, order: EpochOrder, position: int, first_iter: bool) -> None:
         assert self._group is not None, "torch keeps an iterator only where there are workers"
         # torch asks the sampler for an iterator here for a second time, and uses this one; samplers may count on it.
-        super()._reset(loader, first_iter)
+        with order.asking() if order.is_asked_by_torch else contextlib.nullcontext():
+            super()._reset(loader, first_iter)
         self._key = self._random_key(loader)
         self._epoch = loader._fastload.epoch
         self._hand = []
-        self._begin_with(self._sampler_iter)
-        self._group.restart_order()
-        self._is_exhausted = False
+        self._begin_with(order, self._sampler_iter, position)
+        num_workers = len(self._workers)
+        self._group.restart_order(position % num_workers)
+        # What each worker draws from behind its last batches, with their numbers: more than may be ahead.
+        self._moments = [collections.deque(maxlen=self._delivery.prefetch + 3) for _ in range(num_workers)]
         self._request: Request | None = None
         self._submit_up_to(self._max_batches, self._group)
 
@@ -256,7 +245,7 @@ class ThreadIterator(BaseIterator):
         has_room = self._submit_given(group, done)
         while has_room and len(group.pending) < count and not self._is_exhausted:
             try:
-                self._sampled.give(self._given)
+                self._order.give(self._given)
             except BaseException as error:
                 if done is not None and not is_interrupt(error):
                     group.pending.remove(done)  # in torch, too, a sampler that fails costs the batch at hand
@@ -267,7 +256,7 @@ class ThreadIterator(BaseIterator):
     def _submit_given(self, group: WorkerGroup, done: Task | None) -> bool:
         """Asks for the batch that the sampler gave last; False: no worker may be asked now. Steps can be repeated."""
         if self._given and self._request is None:
-            self._request = Request(self._sampled.item(self._given[0]), self._key)
+            self._request = Request(self._order.item(self._given[0]), self._key)
         if self._request is not None and group.has_active_worker:
             if not group.submit(self._request, done):
                 return False
@@ -277,8 +266,7 @@ class ThreadIterator(BaseIterator):
         return True
 
     def _check(self) -> None:
-        if os.getpid() != self._owner_pid:
-            raise ForkedProcessError("this iterator", self._owner_pid)
+        self._check_process()
         if self._group is not None and threading.current_thread() in self._group.threads:
             raise ValueError(
                 "iterator already executing: code of the data set, collate_fn or worker_init_fn calls next() on the "
@@ -294,6 +282,46 @@ class ThreadIterator(BaseIterator):
         self._hand_over(sent.batch)
 
     @property
+    def position(self) -> int:
+        """Batches that were handed out, failed ones too."""
+        if self._hand and self._in_hand is not None:
+            return self._in_hand.number
+        if self._sent:
+            return self._sent[0].number
+        return self._next_number - (0 if self._error_behind_sent is None else 1)
+
+    @property
+    def _has_batches_ahead(self) -> bool:
+        is_ahead = bool(self._hand or self._sent or self._error_behind_sent)
+        return is_ahead or (self._group is not None and bool(self._group.pending))
+
+    def _draws_later(self, position: int) -> Callable[[], Draws]:
+        if self._group is None or self._rng == "sample":
+            return lambda: NO_DRAWS
+        found = [self._moment_at(position, number) for number in range(len(self._workers))]
+        timeout = self._timeout
+        return lambda: (None, tuple(_moment_of(each, timeout).saved() for each in found))
+
+    def _moment_at(self, position: int, worker: int) -> Moment | Beginning:
+        assert self._group is not None, "it has workers"
+        behind = [moment for number, moment in self._moments[worker] if number < position]
+        return behind[-1] if behind else self._group.beginnings[worker]
+
+    def _note_moment(self, number: int, task: Task) -> None:
+        """What is drawn behind a batch that has come; may be called again for the same one."""
+        moments = self._moments[task.worker_id]
+        if task.behind is not None and not (moments and moments[-1][0] == number):
+            moments.append((number, task.behind))
+
+    def _check_process(self) -> None:
+        if os.getpid() != self._owner_pid:
+            raise ForkedProcessError("this iterator", self._owner_pid)
+
+    @property
+    def _is_forked(self) -> bool:
+        return os.getpid() != self._owner_pid
+
+    @property
     def _number(self) -> int:
         return 0 if self._in_hand is None else self._in_hand.number
 
@@ -303,12 +331,12 @@ class ThreadIterator(BaseIterator):
             self._count(self._sent[0])
             del self._sent[0]
 
-    def _count(self, sent: _Sent) -> None:
+    def _count(self, sent: Sent) -> None:
         """The samples of what is handed out, a batch or an error."""
         if self._quarantine is not None and sent.account is not None:
             self._quarantine.count(sent.account, self._epoch, sent.number)
 
-    def _next_of_caller(self) -> _Sent:
+    def _next_of_caller(self) -> Sent:
         if not self._sent:
             self._fetch()
         sent = self._sent[0]
@@ -325,28 +353,29 @@ class ThreadIterator(BaseIterator):
         """Makes the next batch in the calling thread. After an interrupt it is made again, of the same indices; a
         stream's samples are taken only once."""
         if not self._given:
-            self._sampled.give(self._given)
+            self._order.give(self._given)
         if not self._given:
-            self._sampled.check_end()
+            self._order.check_end()
+            self._is_exhausted = self._is_over = True
             raise StopIteration
         if self._threads.num_closes != self._num_closes:
             raise closed_error()
         try:
             with self._caller.draws():
-                batch = self._fetcher.fetch(self._sampled.item(self._given[0]), self._key, 0, lambda: False)
+                batch = self._fetcher.fetch(self._order.item(self._given[0]), self._key, 0, lambda: False)
             batch = batch if self._pin is None else self._pin(batch)
-            self._sent.append(_Sent(self._next_number, batch=batch, account=self._fetcher.take_account()))
+            self._sent.append(Sent(self._next_number, batch=batch, account=self._fetcher.take_account()))
         except EndOfStreamError:
-            self._given = []
+            self._given, self._is_over = [], True
             raise StopIteration from None
         except BaseException as error:
             account = self._fetcher.take_account()
             if isinstance(self._fetcher, IterableFetcher) or not is_interrupt(error):
-                self._count(_Sent(self._next_number, account=account))
+                self._count(Sent(self._next_number, account=account))
                 self._given, self._next_number = [], self._next_number + 1
             raise
 
-    def _next_sent(self, group: WorkerGroup) -> _Sent:
+    def _next_sent(self, group: WorkerGroup) -> Sent:
         """The next batch, on its way to the device; those behind it that are made already are sent there too."""
         if not self._sent:
             self._raise_error_behind_sent()
@@ -379,20 +408,23 @@ class ThreadIterator(BaseIterator):
             exit_state.sleep_if_begun()
             self._submit_up_to(self._max_batches + 1, group, task)
             if not task.is_end_of_stream:
-                self._sent.append(_Sent(self._next_number, task=task))
+                self._sent.append(Sent(self._next_number, task=task))
                 return
             group.pending.remove(task)
         if not self._persistent_workers:
             group.signal_end()
-        self._sampled.check_end()
+        self._order.check_end()
+        self._is_over = True
         raise StopIteration
 
     def _send_last(self, group: WorkerGroup) -> None:
         """Sends what has come last to the device. May be repeated; an error comes in its place."""
         sent = self._sent[-1]
         self._next_number = max(self._next_number, sent.number + 1)  # one behind it may have failed
-        if sent.task is not None and sent.task in group.pending:
-            group.pending.remove(sent.task)
+        if sent.task is not None:
+            self._note_moment(sent.number, sent.task)
+            if sent.task in group.pending:
+                group.pending.remove(sent.task)
         try:
             with self._delivery.on_copy_stream():  # what the batch's thread gave to the device comes before it
                 sent.open(group, self._delivery)
@@ -404,59 +436,6 @@ class ThreadIterator(BaseIterator):
             raise
         finally:
             del sent  # the traceback of a task's error has this frame
-
-
-class _Sent:
-    """A batch that was made: an interrupt finds it here, on its way to the device or not.
-
-    Args:
-        number: In its epoch.
-        batch: Where it is at hand.
-        task: Whose batch it is, else.
-        account: Of its samples; a task's own, where there is one.
-    """
-
-    def __init__(
-        self, number: int, batch: Any = None, task: Task | None = None, account: Account | None = None
-    ) -> None:
-        self.batch = batch
-        self.number = number
-        self.task = task
-        self.account = account if task is None else task.account
-        self.has_failed = False  # there is no batch
-        self._is_open = task is None
-        self._is_moved = False
-
-    def open(self, group: WorkerGroup, delivery: Delivery) -> None:
-        """Takes the task's batch, or raises what came in its place."""
-        task = self.task
-        if task is None:
-            return
-        if not self._is_open:
-            self._raise_error()
-            batch = task.batch
-            if group.thread_state.is_inference and not torch.is_inference_mode_enabled():
-                batch = without_inference(batch)
-            with delivery.naming(batch, self.number):
-                group.order.take_over(batch, task.mark)
-            self.batch, self._is_open = batch, True
-        task.let_go()
-        self.task = None
-
-    def _raise_error(self) -> None:
-        assert self.task is not None, "its error"
-        error = self.task.take_error()
-        if error is None:
-            return
-        self.has_failed = True
-        try:
-            raise error
-        finally:
-            del error  # its traceback has this frame
-
-    def move(self, delivery: Delivery) -> None:
-        if not self._is_moved:
-            self.batch, self._is_moved = delivery.move(self.batch, self.number), True
 
 
 class _Caller:
@@ -478,3 +457,7 @@ class _Caller:
             return
         with exchanged(), self._generators.entered():
             yield
+
+
+def _moment_of(found: Moment | Beginning, timeout_seconds: float) -> Moment:
+    return found.wait(timeout_seconds) if isinstance(found, Beginning) else found

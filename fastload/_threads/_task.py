@@ -9,6 +9,7 @@ from typing import Any
 from fastload._delivery._thread_order import Mark
 from fastload._quarantine._failure import Account
 from fastload._threads._random_stream import RandomKey
+from fastload._threads._worker_draws import Moment
 
 
 class AbandonedError(BaseException):
@@ -47,6 +48,7 @@ class Task:
         self.is_end_of_stream = False
         self.mark: Mark | None = None  # of what was given to a device for the batch
         self.account: Account | None = None  # of its samples, where bad ones are replaced or left out
+        self.behind: Moment | None = None  # what its worker draws from behind it
         self._wake = wake
         self._batch: Any = None
         self._error: BaseException | None = None
@@ -58,9 +60,11 @@ class Task:
         *,
         mark: Mark | None = None,
         account: Account | None = None,
+        behind: Moment | None = None,
         is_end_of_stream: bool = False,
     ) -> None:
         self._batch, self._error, self.mark, self.account = batch, error, mark, account
+        self.behind = behind
         self.is_end_of_stream = is_end_of_stream
         self.is_done = True
         self._wake()

@@ -20,11 +20,13 @@ import torch
 
 from fastload._delivery._device import leave_captures_alone
 from fastload._delivery._thread_order import DeviceOrder
+from fastload._errors import StateError
 from fastload._images._batch_rows import BatchRows, batch_rows
 from fastload._images._hand_over import make_pixels
 from fastload._images._opener import native_images
 from fastload._images._tally import ImageTally
 from fastload._process._exit import DaemonThread
+from fastload._resume._saved_worker import SavedWorker
 from fastload._threads._collate_memory import CollateMemory, WorkerMemory
 from fastload._threads._counters import ThreadCounters
 from fastload._threads._fetcher import BatchFetcher, EndOfStreamError, FetcherFactory
@@ -33,6 +35,7 @@ from fastload._threads._inherited import ThreadState, own_context
 from fastload._threads._random_stream import RandomStream, SampleStream, TorchStream
 from fastload._threads._task import AbandonedError, Task
 from fastload._threads._torch_globals import WorkerGlobals, set_worker_globals, worker_info
+from fastload._threads._worker_draws import Beginning, Moment, WorkerDraws
 from fastload._threads._worker_error import WorkerProblem, as_worker_raises
 from fastload._threads._worker_objects import WorkerObjects
 from fastload._threads._working_directory import keep_working_directory
@@ -62,6 +65,7 @@ class WorkerPlan:
         counters: To add to.
         native_images: Whether JPEG files that the user's code opens with Pillow are decoded natively.
         memory: Of batches.
+        saved: Where each worker goes on; None: it begins.
     """
 
     make_fetcher: FetcherFactory
@@ -75,6 +79,7 @@ class WorkerPlan:
     set_device: Callable[[], Any] | None
     native_images: bool
     memory: CollateMemory
+    saved: tuple[SavedWorker, ...] | None = None
 
 
 class Ender:
@@ -84,7 +89,7 @@ class Ender:
         self.owner_pid = os.getpid()
         self.is_ending = False
         self.changed: queue.SimpleQueue[None] = queue.SimpleQueue()  # an item when a task is done or all is over
-        self.tasks: list[queue.SimpleQueue[Task | None]] = [queue.SimpleQueue() for _ in range(num_threads)]
+        self.tasks: list[queue.SimpleQueue[Task | Beginning | None]] = [queue.SimpleQueue() for _ in range(num_threads)]
 
     def signal_end(self) -> None:
         if os.getpid() != self.owner_pid:  # a child has a copy of this object, but not the threads
@@ -119,10 +124,14 @@ class Worker:
         self._is_group_ending = is_abandoned
         self._images = ImageTally()
         self._problem: WorkerProblem | None = None  # why no batch can be made
+        # With rng="sample" nothing depends on what was drawn before.
+        self._draws = WorkerDraws(self.generators, own) if plan.rng == "torch" else None
+        self.beginning = Beginning()  # of its first epoch
 
     def prepare(self, until_end: contextlib.ExitStack) -> None:
         """Called first, in the thread. What is to be undone when that ends goes to `until_end`."""
         plan = self._plan
+        state_error: StateError | None = None
         try:
             if plan.set_device is not None:
                 plan.set_device()
@@ -137,9 +146,23 @@ class Worker:
             if code.init_fn is not None:
                 with self.generators.entered(), stream.mode():
                     code.init_fn(self.number)
+            if self._draws is not None:
+                saved = None if plan.saved is None else plan.saved[self.number]
+                self._draws.begin(saved, f"fastload.workers[{self.number}]")
             self._own.fetcher = plan.make_fetcher(stream, self.number, code)
         except BaseException as error:  # noqa: BLE001 - a thread has no caller
             self._problem = WorkerProblem(error, self.number)
+            state_error = error if isinstance(error, StateError) else None
+        finally:
+            self.beginning.finish(self._moment(is_behind_batch=False), state_error)
+            del state_error  # it has this frame
+
+    def begin_epoch(self, beginning: Beginning) -> None:
+        """Notes where it begins another epoch."""
+        beginning.finish(self._moment(is_behind_batch=False))
+
+    def _moment(self, *, is_behind_batch: bool) -> Moment | None:
+        return None if self._draws is None else self._draws.copy(is_behind_batch=is_behind_batch)
 
     def _make_stream(self) -> RandomStream:
         if self._plan.rng == "sample":
@@ -164,13 +187,16 @@ class Worker:
                 if self._images.is_counting:  # also of an image that was opened for an earlier batch
                     self._plan.counters.add(self._images.take())
             batch = batch if self._plan.pin is None else self._plan.pin(batch)
-            task.finish(batch, mark=self._plan.order.mark(batch), account=fetcher.take_account())
+            mark, behind = self._plan.order.mark(batch), self._moment(is_behind_batch=True)
+            task.finish(batch, mark=mark, account=fetcher.take_account(), behind=behind)
         except AbandonedError:
             pass
         except EndOfStreamError:
             task.finish(is_end_of_stream=True)
         except BaseException as error:  # noqa: BLE001 - a thread has no caller; who waits for the batch gets it
-            task.finish(error=as_worker_raises(error, task.worker_id), account=self._own.fetcher.take_account())
+            words, account = as_worker_raises(error, task.worker_id), self._own.fetcher.take_account()
+            task.finish(error=words, account=account, behind=self._moment(is_behind_batch=True))
+            del words
         finally:
             del task  # its error has this frame
 
@@ -219,6 +245,7 @@ class WorkerThread(DaemonThread):
         self._state = state
         self._counters = counters
         self._gil_watch = worker.gil_watch
+        self._beginning = worker.beginning
         self._report_ready = report_ready
 
     @property
@@ -248,13 +275,14 @@ class WorkerThread(DaemonThread):
                 self._report_ready()
                 self._call(Worker.prepare, until_end)
                 while (task := self._next_task()) is not None:
-                    self._call(Worker.make, task)
+                    self._call(Worker.begin_epoch if isinstance(task, Beginning) else Worker.make, task)
                     del task
                 self._call(Worker.let_go)
         finally:
             if self._copies is not None:
                 self._copies.end()
             self._copies = None
+            self._lose_beginnings()
 
     def _call(self, method: Callable[..., None], *arguments: Any) -> None:
         """Calls it in what the worker has for itself. Nothing is left to be done where the group was collected."""
@@ -267,7 +295,15 @@ class WorkerThread(DaemonThread):
             set_worker_globals(None)
             del worker, arguments  # an error that was raised has this frame, and a task has the error
 
-    def _next_task(self) -> Task | None:
+    def _lose_beginnings(self) -> None:
+        """Tells who waits for them that the thread has ended before."""
+        self._beginning.finish(None)
+        with contextlib.suppress(queue.Empty):
+            while True:
+                if isinstance(item := self._tasks.get_nowait(), Beginning):
+                    item.finish(None)
+
+    def _next_task(self) -> Task | Beginning | None:
         self._gil_watch.look()
         begin = time.monotonic()
         while (task := self._tasks.get()) is not None and task.is_taken:
@@ -275,7 +311,11 @@ class WorkerThread(DaemonThread):
         if task is not None:
             task.is_taken = True
         self._counters.add({"worker_wait_seconds": time.monotonic() - begin})
-        return None if self._ender.is_ending else task
+        if not self._ender.is_ending:
+            return task
+        if isinstance(task, Beginning):
+            task.finish(None)
+        return None
 
 
 @contextlib.contextmanager

@@ -15,6 +15,7 @@ from fastload._process._exit import EXIT_JOIN_SECONDS, exit_state, join_threads,
 from fastload._threads._inherited import ThreadState
 from fastload._threads._task import Request, Task
 from fastload._threads._worker import Ender, Worker, WorkerPlan, WorkerThread, num_threads_is_of_thread
+from fastload._threads._worker_draws import Beginning
 from fastload._threads._worker_objects import WorkerObjects
 
 # Note [no locks between threads]
@@ -56,6 +57,7 @@ class WorkerGroup:
         self._ready: queue.SimpleQueue[None] = queue.SimpleQueue()
         report_ready = functools.partial(self._ready.put, None)
         self._workers = [Worker(plan, number, own, lambda: ender.is_ending) for number, own in enumerate(objects)]
+        self.beginnings = [worker.beginning for worker in self._workers]  # of the epoch
         self.threads = [
             WorkerThread(ender, worker, self.thread_state, plan.counters, report_ready) for worker in self._workers
         ]
@@ -79,15 +81,26 @@ class WorkerGroup:
                 # Threads of other code begin with what was set last anywhere: not with the 1 of ours.
                 torch.set_num_threads(num_torch_threads)
 
-    def restart_order(self) -> None:
-        """The next batch is the first worker's; what was asked for before is made, but not delivered."""
+    def restart_order(self, first_worker: int = 0) -> None:
+        """The next batch is that worker's; what was asked for before is made, but not delivered."""
         self.pending.clear()
         self._submission = None
-        self._next_worker = 0
+        self._next_worker = first_worker
         self._epoch += 1
+        if self._epoch > 1:
+            self._begin_epoch()
         self.order.begin()
         for worker in self._workers:
             worker.is_active = True
+
+    def _begin_epoch(self) -> None:
+        """Has each thread say what it draws from when it comes there."""
+        self.beginnings = [Beginning() for _ in self._workers]
+        for tasks, beginning in zip(self.ender.tasks, self.beginnings, strict=True):
+            tasks.put(beginning)
+        if self.is_ending:  # the threads may have ended before that
+            for beginning in self.beginnings:
+                beginning.finish(None)
 
     @property
     def is_running(self) -> bool:

@@ -37,7 +37,7 @@ class UserCode(NamedTuple):
 
 _NO_CODE = UserCode(None, list)
 # Of UserCode's attributes, as a user writes them.
-_NAMES = ("dataset", "collate_fn", "worker_init_fn", "transforms", "transform", "target_transform")
+NAMES = ("dataset", "collate_fn", "worker_init_fn", "transforms", "transform", "target_transform")
 _lmdb = LmdbExchange(lambda: _native.thread_generators() is not None)
 
 
@@ -87,7 +87,7 @@ class WorkerObjects:
             return
         watch.begin()
         yield
-        if (text := watch.changes(tuple(self.code), _NAMES)) is not None:
+        if (text := watch.changes(tuple(self.code), NAMES)) is not None:
             warnings.warn(text, stacklevel=2)
 
 
@@ -114,7 +114,7 @@ def sharing_rows(code: UserCode, *, copied: bool) -> list[str]:
     """Of explain(): what all workers have in common."""
     if not copied:
         return [f"{'shared':<10} all objects: copy=False"]
-    found = shared_rows(tuple(code), _NAMES)
+    found = shared_rows(tuple(code), NAMES)
     rows = [f"{'shared':<10} {row.path} ({row.type_name}): {row.reason}; {row.remedy}" for row in found[:_MAX_ROWS]]
     if len(found) > _MAX_ROWS:
         rows.append(f"{'shared':<10} and {len(found) - _MAX_ROWS} more")

@@ -62,13 +62,9 @@ def _parts(path: str, thing: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _attributes(path: str, thing: Any, bases: tuple[type, ...]) -> Iterator[tuple[str, Any]]:
-    for base in bases:
-        found = type.__dict__["__dict__"].__get__(base).get("__dict__")
-        if isinstance(found, types.GetSetDescriptorType) and base is not type:
-            attributes = found.__get__(thing)
-            if isinstance(attributes, dict):
-                yield from ((f"{path}.{name}", value) for name, value in _first(dict.items(attributes), 10_000))
-            break
+    attributes = attributes_of(thing)
+    if attributes is not None:
+        yield from ((f"{path}.{name}", value) for name, value in _first(dict.items(attributes), 10_000))
     for base in bases:
         content = type.__dict__["__dict__"].__get__(base)
         slots = content.items() if "__slots__" in content else ()
@@ -76,6 +72,16 @@ def _attributes(path: str, thing: Any, bases: tuple[type, ...]) -> Iterator[tupl
             if type(member) is types.MemberDescriptorType:
                 with contextlib.suppress(AttributeError):  # it is empty
                     yield f"{path}.{name}", member.__get__(thing)
+
+
+def attributes_of(thing: Any) -> dict[str, Any] | None:
+    """The ``__dict__`` of an instance; None where it has none."""
+    for base in type.__dict__["__mro__"].__get__(type(thing)):
+        found = type.__dict__["__dict__"].__get__(base).get("__dict__")
+        if isinstance(found, types.GetSetDescriptorType) and base is not type:
+            attributes = found.__get__(thing)
+            return attributes if isinstance(attributes, dict) else None
+    return None
 
 
 def _parts_of_function(path: str, function: types.FunctionType) -> Iterator[tuple[str, Any]]:

@@ -19,14 +19,7 @@ from typing import Any
 from fastload._process._interrupts import keep
 from fastload._resume._generators import ProgramReplay, ProgramStates
 from fastload._resume._saved_sampler import SavedSampler
-from fastload.samplers._lowering import (
-    BadIndicesError,
-    IndexBatch,
-    _Batches,
-    _Converted,
-    draws_order,
-    lower_batch_sampler,
-)
+from fastload.samplers._lowering import IndexBatches, SampledLists, draws_order, lower_batch_sampler, sampled_keys
 from fastload.samplers._resting import (
     epoch_holder,
     generators_of,
@@ -36,6 +29,7 @@ from fastload.samplers._resting import (
     sampler_at_rest,
     set_generators,
 )
+from fastload.samplers._sampled import Sampled
 
 # No loader has more batches in flight.
 _MOST_AHEAD = 2**20
@@ -45,25 +39,29 @@ class EpochOrder:
     """One pass over a loader's batch sampler, which can say of each batch how the ones behind it are found.
 
     It is made before torch asks the sampler for the epoch's iterator, and `asking()` is held meanwhile; then `begin()`.
-    What give() gives is as of IndexBatches.
 
     Args:
-        loader: Has the batch sampler, which is not None.
+        index_sampler: A loader's batch sampler, or its sampler where there are no batches.
         depth: So many batches at most are asked for and not handed out.
         saved: Where an epoch is to go on; None: it begins.
         position: Batches that were handed out in that.
         loaded: The state that a stateful sampler is to load, or none.
+        takes_keys: Whether what the sampler gives is left as it is, for a data set that any key may ask; else give()
+            gives what IndexBatches does.
     """
 
     def __init__(
         self,
-        loader: Any,
+        index_sampler: Any,
         depth: int,
         saved: SavedSampler | None = None,
         position: int = 0,
         loaded: tuple[Any, ...] = (),
+        *,
+        takes_keys: bool = False,
     ) -> None:
-        self._batch_sampler = loader.batch_sampler
+        self._batch_sampler = index_sampler
+        self._takes_keys = takes_keys
         self.kind = kind_of(self._batch_sampler)
         self._saved, self._position, self._loaded = saved, position, loaded
         self._replay = None if saved is None else ProgramReplay(saved.program)
@@ -73,11 +71,11 @@ class EpochOrder:
         self._epoch: int | None = None  # once the sampler was asked for a batch
         self._has_drawn = False
         self._is_empty = True  # nothing was given
-        self._batches: _Batches | _Converted | None = None
+        self._batches: IndexBatches | Sampled | SampledLists | None = None
         # Of a stateful sampler: its states behind the batches that were given last, and the batch that is given next.
         self._own_states: deque[Any] = deque(maxlen=int(depth) + 2)
         self._num_noted = position
-        self._taken: list[IndexBatch | BadIndicesError] = []
+        self._taken: list[Any] = []
         self._is_noted = False
         self._own_end: tuple[Any, ...] = ()
 
@@ -126,17 +124,24 @@ class EpochOrder:
 
     def begin(self, begun: Iterator[Any] | None) -> None:
         """Asks for the iterator, or takes `begun`, and passes over what was handed out."""
-        loader = _Holder(self._batch_sampler)
         with self.asking():
             if self._saved is None:
-                self._batches = lower_batch_sampler(loader, begun)
+                self._batches = self._lowered(begun)
             elif draws_order(self._batch_sampler) is not None:
-                self._batches = lower_batch_sampler(loader, begun)
-                assert isinstance(self._batches, _Batches), "torch's own"
-                self._batches.skip(self._position, self._saved.seed)
+                self._batches = self._lowered(begun)
+                own = self._batches.own
+                assert own is not None, "torch's own"
+                own.skip(self._position, self._saved.seed)
             else:
                 items = iter(self._batch_sampler) if begun is None else begun
-                self._batches = lower_batch_sampler(loader, self._rest_of(items, self._saved), self._position)
+                self._batches = self._lowered(self._rest_of(items, self._saved), self._position)
+
+    def _lowered(self, begun: Iterator[Any] | None, num_passed: int = 0) -> IndexBatches | Sampled | SampledLists:
+        if self._takes_keys:
+            return sampled_keys(self._batch_sampler, begun, num_passed)
+        batches = lower_batch_sampler(_Holder(self._batch_sampler), begun, num_passed)
+        assert batches is not None, "there is a batch sampler"
+        return batches
 
     def _rest_of(self, items: Iterator[Any], saved: SavedSampler) -> Iterator[Any]:
         """What comes behind the position; the part of it that was asked for before is asked for now."""
@@ -149,7 +154,8 @@ class EpochOrder:
 
     # ---- its batches -----------------------------------------------------------------------------------------------
 
-    def give(self, given: list[IndexBatch | BadIndicesError]) -> None:
+    def give(self, given: list[Any]) -> None:
+        """Appends the next batch or key, or nothing where there is none, in one step."""
         assert self._batches is not None, "it has begun"
         if self._epoch is None and (sampler := epoch_holder(self._batch_sampler)) is not None:
             self._epoch = sampler.epoch
@@ -171,6 +177,11 @@ class EpochOrder:
         self._is_empty = False
         keep(given, self._taken.pop)
 
+    def item(self, given: Any) -> Any:
+        """What the sampler gave, of what give() appended where it takes keys."""
+        assert isinstance(self._batches, (Sampled, SampledLists)), "it takes keys"
+        return self._batches.item(given)
+
     def check_end(self) -> None:
         assert self._batches is not None, "it has begun"
         self._batches.check_end()
@@ -190,7 +201,8 @@ class EpochOrder:
         generators = self._generators
         if not self._has_drawn and self.kind != "stateful":
             generators = generators_of(self._batch_sampler)
-        seed = self._batches.seed if isinstance(self._batches, _Batches) else None
+        own = None if self._batches is None else self._batches.own
+        seed = None if own is None else own.seed
         state = self._own_states[position - self._num_noted - 1] if self.kind == "stateful" else None
         return SavedSampler(self.kind, epoch, seed, generators, self._program, self._num_asked, state)
 
@@ -198,7 +210,7 @@ class EpochOrder:
     def _num_asked(self) -> int:
         """Batches of the epoch that the sampler was asked for, before and since it went on."""
         before = 0 if self._saved is None else self._saved.num_asked
-        return max(before, self._batches.num_taken) if isinstance(self._batches, _Converted) else before
+        return before if self._batches is None else max(before, self._batches.num_asked)
 
     def saved_behind(self, *, is_exhausted: bool) -> Callable[[], SavedSampler]:
         """What says how the next epoch is found, where all batches of this one were handed out.
@@ -208,9 +220,11 @@ class EpochOrder:
         rest = functools.partial(sampler_at_rest, self._batch_sampler, self._own_end)
         if is_exhausted or self.kind != "random" or not (generators := generators_of(self._batch_sampler)):
             return rest
-        assert isinstance(self._batches, _Batches), "torch's own"
+        assert self._batches is not None, "it has begun"
+        own = self._batches.own
+        assert own is not None, "torch's own"
         (name,) = generators
-        saved = replace(rest(), generators={name: self._batches.generator_behind()})
+        saved = replace(rest(), generators={name: own.generator_behind()})
         return lambda: saved
 
 

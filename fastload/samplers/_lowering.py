@@ -59,7 +59,18 @@ _DRAWS_PER_CALL = 32
 
 
 class IndexBatches(Protocol):
-    """One pass over the index batches of a sampler."""
+    """One pass over the index batches of a sampler.
+
+    Attributes:
+        own: The pass itself, where the samplers are torch's own or ours.
+        num_asked: Batches that another sampler was asked for.
+    """
+
+    @property
+    def own(self) -> _Batches | None: ...
+
+    @property
+    def num_asked(self) -> int: ...
 
     def give(self, given: list[IndexBatch | BadIndicesError]) -> None:
         """Appends the next one to the empty list `given`, or nothing where there is none, in one step.
@@ -97,15 +108,16 @@ def lower_batch_sampler(
     )
 
 
-def sampled_keys(index_sampler: Any, begun: Iterator[Any]) -> Sampled | SampledLists:
-    """What `begun`, an iterator of a loader's sampler of batches or of keys, gives; nothing was taken from it yet.
+def sampled_keys(index_sampler: Any, begun: Iterator[Any] | None, num_passed: int = 0) -> Sampled | SampledLists:
+    """What a loader's sampler of batches or of keys gives; the others as of lower_batch_sampler().
 
     Where the samplers are torch's own, which are generators, an interrupt does not end it.
     """
     own = _own_batches(index_sampler)
     if own is not None:
         return SampledLists(own)
-    return Sampled(_nothings(index_sampler) or begun, index_sampler)
+    items = _nothings(index_sampler) or (iter(index_sampler) if begun is None else begun)
+    return Sampled(items, index_sampler, num_passed)
 
 
 def _nothings(index_sampler: Any) -> Iterator[Any] | None:
@@ -123,11 +135,13 @@ _batch_size_of = operator.attrgetter("batch_size")
 class SampledLists:
     """Lists of ints."""
 
+    num_asked = 0
+
     def __init__(self, batches: _Batches) -> None:
-        self._batches = batches
+        self.own = batches
 
     def give(self, given: list[Any]) -> None:
-        self._batches.give(given)
+        self.own.give(given)
 
     def item(self, given: Any) -> Any:
         """What the sampler gave, of what give() appended."""
@@ -315,6 +329,8 @@ class _Cut(NamedTuple):
 class _Batches:
     """BatchSampler. Like it, reads its settings when the first batch is asked for, and the size again for each one."""
 
+    num_asked = 0
+
     def __init__(self, batch_sampler: BatchSampler, make_source: Callable[[list[Any]], _IndexSource]) -> None:
         self._batch_sampler = batch_sampler
         self._make_source = make_source
@@ -322,6 +338,10 @@ class _Batches:
         self._reader: _Reader | None = None
         self._full_size: int | None = None  # of batches, where shorter ones are dropped
         self._cut: _Cut | None = None
+
+    @property
+    def own(self) -> _Batches:
+        return self
 
     @property
     def seed(self) -> int | None:
@@ -396,15 +416,16 @@ class _ShardedBatches(_Batches):
 class _Converted:
     """Batches of a sampler that is not torch's own."""
 
+    own = None
+
     def __init__(self, sampled: Sampled) -> None:
         self._sampled = sampled
         self._taken: list[Any] = []
         self._converted: list[IndexBatch | BadIndicesError] | None = None  # once it is, until it is given
 
     @property
-    def num_taken(self) -> int:
-        """Batches that the sampler was asked for."""
-        return self._sampled.num_taken
+    def num_asked(self) -> int:
+        return self._sampled.num_asked
 
     def give(self, given: list[IndexBatch | BadIndicesError]) -> None:
         if self._converted is not None and not self._converted:

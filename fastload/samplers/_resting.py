@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.utils.data import BatchSampler, DistributedSampler
+from torch.utils.data import BatchSampler, DistributedSampler, SequentialSampler
+from torch.utils.data.dataloader import _InfiniteConstantSampler
 
 from fastload._errors import StateError
 from fastload._process._interrupts import is_interrupt
@@ -29,7 +30,7 @@ def kind_of(batch_sampler: Any) -> Kind:
     if is_random is not None:
         return "random" if is_random else "fixed"
     inner = batch_sampler.sampler if type(batch_sampler) is BatchSampler else batch_sampler
-    if type(inner) in _SEQUENCES:
+    if type(inner) in (*_SEQUENCES, SequentialSampler, _InfiniteConstantSampler):
         return "fixed"
     return "distributed" if type(inner) is DistributedSampler else "asked again"
 

@@ -22,6 +22,8 @@ class Sampled:
         num_passed: Items that were taken from the iterator before.
     """
 
+    own = None  # of torch's own samplers, as of IndexBatches
+
     def __init__(self, items: Iterator[Any], sampler: Any, num_passed: int = 0) -> None:
         self._sampler = sampler
         self._ticks = iter(range(num_passed, sys.maxsize))
@@ -39,7 +41,7 @@ class Sampled:
             raise
 
     @property
-    def num_taken(self) -> int:
+    def num_asked(self) -> int:
         """Items that were taken from the iterator, whether an interrupt has kept them from being given or not."""
         return sys.maxsize - operator.length_hint(self._ticks)
 
@@ -52,7 +54,7 @@ class Sampled:
         interrupt, self._interrupt = self._interrupt, None
         if interrupt is None:
             return
-        num_given = self.num_taken
+        num_given = self.num_asked
         try:
             length = len(self._sampler)
         except TypeError:

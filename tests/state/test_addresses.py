@@ -119,6 +119,50 @@ def test_every_sample_is_that_of_its_batch(sampler: str, folder: Path) -> None:
         assert program_bytes() == before
 
 
+@pytest.mark.parametrize("rng", ["torch", "sample"])
+@pytest.mark.parametrize("num_workers", [1, 3])
+@pytest.mark.parametrize("order", ["shuffle", "sharded", "in order"])
+def test_every_sample_behind_a_state_is_that_of_its_batch(order: str, num_workers: int, rng: str, folder: Path) -> None:
+    loader = seeded_loader(folder, order, rng=rng, seed=None, num_workers=num_workers)
+    list(loader)
+    set_epoch(loader, 1)
+    iterator = iter(loader)
+    next(iterator)
+    state = loader.state_dict()
+    before = program_bytes()
+    for images, labels in iterator:
+        for image, label, report in zip(images, labels, iterator.batch_report(), strict=True):
+            sample, made = loader.replay(report.index, state=state)
+            assert made == report
+            assert torch.equal(sample[0], image)
+            assert sample[1] == label
+    assert program_bytes() == before
+
+
+@pytest.mark.filterwarnings("ignore:num_workers=0")
+def test_without_workers_a_sample_is_drawn_from_the_programs_generator_now(folder: Path) -> None:
+    loader = seeded_loader(folder, "in order", rng="torch", seed=None)
+    iterator = iter(loader)
+    state, before = loader.state_dict(), program_bytes()
+    sample, _ = loader.replay(7, state=state)
+    assert program_bytes() == before
+    assert torch.equal(sample[0], list(iterator)[2][0][1])
+
+
+def test_a_sample_that_no_batch_was_made_of_is_refused(faulty_folder: Path) -> None:
+    loader = seeded_loader(faulty_folder, "in order", rng="torch", seed=None, num_workers=2)
+    iterator = iter(loader)
+    state = loader.state_dict()
+    first, _ = next(iterator)
+    assert torch.equal(loader.replay(2, state=state)[0][0], first[2])
+    with pytest.raises(ValueError, match=r"sample 5 is not made in epoch 0: '.*', which comes before it in batch 1"):
+        loader.replay(5, state=state)
+    with pytest.raises(fastload.SampleError, match="sample 4"):
+        loader.replay(4, state=state)
+    with pytest.raises(ValueError, match=r"sample 2 is not in epoch 0 from batch 1 on.*earlier place"):
+        loader.replay(2, state=loader.state_dict())
+
+
 def test_every_view_of_a_sample_is_given(folder: Path) -> None:
     views = fastload.MultiView([recipes.training(32), recipes.training(24)])
     loader = seeded_loader(folder, "in order", views)
@@ -194,6 +238,7 @@ REFUSED: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
         r"a RandomSampler draws the order.*ShardedSampler.*state=",
     ),
     "neither": (lambda loader, other: loader.at(), "an epoch or a state"),
+    "no epoch of a sample": (lambda loader, other: loader.replay(1), r"replay\(\) takes an epoch or a state"),
     "both": (lambda loader, other: loader.at(0, state={}), "an epoch or a state"),
     "negative epoch": (lambda loader, other: loader.at(-1), r"epoch must be an int in \[0, 2\*\*63\), got -1"),
     "epoch of a sample": (lambda loader, other: loader.replay(0, True), "epoch must be an int"),

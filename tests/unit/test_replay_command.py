@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import runpy
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +24,8 @@ seeded = fastload.DataLoader(dataset, 4, rng="sample", seed=3, num_workers=1)
 views = fastload.DataLoader(
     ImageFolder({root!r}, fastload.MultiView([training(32), training(24)])), 4, rng="sample", seed=3
 )
-drawn = fastload.DataLoader(dataset, 4)
+drawn = fastload.DataLoader(dataset, 4, shuffle=True, num_workers=1)
+noted = fastload.DataLoader(dataset, 4, shuffle=True, num_workers=1, journal="epochs.jsonl")
 torchs = torch.utils.data.DataLoader(dataset, 4)
 """
 
@@ -51,6 +53,16 @@ def test_it_says_what_was_done_and_writes_the_picture(script: Path, capsys: pyte
     assert not np.array_equal(np.asarray(Image.open("other.png")), pixels), "each epoch has a crop of its own"
 
 
+def test_a_journal_makes_an_epoch_known(script: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    noted = runpy.run_path(str(script))["noted"]
+    iterator = iter(noted)
+    next(iterator)
+    report = iterator.batch_report()[1]
+    for name, options in (("noted", []), ("drawn", ["--journal", "epochs.jsonl"])):
+        assert main(["replay", f"{script}:{name}", str(report.index), "--epoch", "0", *options]) == 0
+        assert ", ".join(map(str, report.steps)) in capsys.readouterr().out
+
+
 def test_views_stand_side_by_side(script: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["replay", f"{script}:views", "0", "--epoch", "0", "--image", "out.png"]) == 0
     assert [line.split()[:2] for line in capsys.readouterr().out.splitlines()[2:]] == [["view", "1"], ["view", "2"]]
@@ -64,6 +76,7 @@ def test_views_stand_side_by_side(script: Path, capsys: pytest.CaptureFixture[st
         (["seeded", "1", "--epoch", "-1"], "epoch must be an int"),
         (["drawn", "1", "--epoch", "0"], "rng='sample' and seed="),
         (["torchs", "1", "--epoch", "0"], "name a fastload.DataLoader"),
+        (["drawn", "1", "--epoch", "0", "--journal", "absent.jsonl"], "the journal cannot be read"),
         (["seeded", "1", "--epoch", "0", "--image", "absent/out.png"], "there is no folder absent"),
     ],
 )

@@ -61,7 +61,7 @@ class NativeSampleWorker final : public SampleWorker {
     class Judge final : public HeadJudge {
       public:
         explicit Judge(const NativeSampleWorker& worker) noexcept : worker_(worker) {}
-        bool rejects(ByteSpan head) const noexcept override {
+        bool is_enough(ByteSpan head) const noexcept override {
             return !worker_.options_.is_native_jpeg_allowed || worker_.decoder_.rejects_head(head);
         }
 

@@ -1,4 +1,4 @@
-"""What a native loader's batches depend on, in a few lines: a state is loaded only where that is the same."""
+"""What a loader's batches depend on, in a few lines: a state is loaded only where that is the same."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from fastload._planning._native_plans import NativePlan
+from fastload._process._interrupts import is_interrupt
 from fastload.samplers._resting import describe_sampler, sharded_of
 from fastload.sources._lowering import LoweredSource
 from fastload.transforms._lowering import LoweredTransform
@@ -32,14 +33,35 @@ def fingerprint_of(plan: NativePlan, batch_sampler: Any) -> dict[str, Any]:
         of all ranks of a ShardedSampler, None where the batch sampler has none; "drop_last"; "sampler": its kind and
         settings; "transform": the native steps with their numbers, of which long ones are cut and end in a digest.
     """
-    size, sharded = getattr(batch_sampler, "batch_size", None), sharded_of(batch_sampler)
     return {
         "samples": len(plan.source),
         "paths": _digest_of_paths(plan.source),
-        "batch_size": size * (1 if sharded is None else sharded.num_replicas) if type(size) is int else None,
-        "drop_last": getattr(batch_sampler, "drop_last", False) is True,
-        "sampler": describe_sampler(batch_sampler),
+        **_of_sampler(batch_sampler),
         "transform": _text_of(plan.lowered),
+    }
+
+
+def fingerprint_of_loader(dataset: Any, index_sampler: Any) -> dict[str, Any]:
+    """The same of a loader whose batches Python makes, of which neither files nor transforms are known.
+
+    Returns:
+        "samples": None where the data set does not say; "batch_size", "drop_last" and "sampler".
+    """
+    try:
+        samples: int | None = len(dataset)
+    except Exception as error:
+        if is_interrupt(error):
+            raise
+        samples = None
+    return {"samples": samples, **_of_sampler(index_sampler)}
+
+
+def _of_sampler(index_sampler: Any) -> dict[str, Any]:
+    size, sharded = getattr(index_sampler, "batch_size", None), sharded_of(index_sampler)
+    return {
+        "batch_size": size * (1 if sharded is None else sharded.num_replicas) if type(size) is int else None,
+        "drop_last": getattr(index_sampler, "drop_last", False) is True,
+        "sampler": describe_sampler(index_sampler),
     }
 
 

@@ -1,0 +1,68 @@
+#include "engine/queues/draw_planner.h"
+
+#include <utility>
+
+namespace fastload {
+namespace {
+
+constexpr Status kFails = {StatusCode::kOpenFailed, 0, 0, ""};
+
+bool is_known(ImageSize size) noexcept { return size.width > 0 && size.height > 0; }
+
+}  // namespace
+
+DrawPlanner::DrawPlanner(SampleSource source)
+    : source_(std::move(source)), batches_{std::make_shared<BatchSlot>()}, order_(source_) {}
+
+void DrawPlanner::plan(Span<const std::int64_t> indices, Span<const ImageSize> sizes) {
+    slot().sample_indices.assign(indices.begin(), indices.end());
+    slot().reports.resize(indices.size());
+    for (SampleReport& report : slot().reports) report.reset(source_);
+    slot().first_error.reset();
+    if (order_.is_needed()) {
+        plan_in_order(sizes);
+    } else {
+        plan_each(sizes);
+    }
+}
+
+std::optional<std::size_t> DrawPlanner::first_failed() const noexcept {
+    return slot().first_error ? std::optional<std::size_t>(slot().first_error->position) : std::nullopt;
+}
+
+void DrawPlanner::plan_each(Span<const ImageSize> sizes) {
+    for (std::size_t position = 0; position < sizes.size(); ++position) {
+        Status status = kFails;
+        if (is_known(sizes[position])) {
+            CounterDraws draws(source_.seed, source_.epoch,
+                               static_cast<std::uint64_t>(slot().sample_indices[position]));
+            status = source_.resolve(&draws, sizes[position], &slot().reports[position]);
+        }
+        note(position, status);
+    }
+}
+
+void DrawPlanner::plan_in_order(Span<const ImageSize> sizes) {
+    slot().turns.assign(sizes.size(), SampleTurn{});
+    slot().num_drawn = 0;
+    for (std::size_t position = 0; position < sizes.size(); ++position) {
+        SampleTurn& turn = slot().turns[position];
+        turn.has_size = is_known(sizes[position]);
+        turn.is_lost = !turn.has_size;
+        slot().reports[position].source_size = sizes[position];
+    }
+    std::list<PendingSample> none_is_parked;
+    order_.advance(batches_, &none_is_parked);
+    for (std::size_t position = 0; position < sizes.size(); ++position) {
+        const SampleTurn& turn = slot().turns[position];
+        note(position, turn.is_lost ? kFails : turn.status);
+    }
+    if (slot().first_error) order_.set_draws(order_.draws_after(slot()));
+}
+
+void DrawPlanner::note(std::size_t position, Status status) noexcept {
+    if (status.is_ok() || slot().first_error) return;
+    slot().first_error = SampleError{position, slot().sample_indices[position], status, nullptr};
+}
+
+}  // namespace fastload

@@ -1,0 +1,44 @@
+"""What one worker that runs Python draws from, in a saved state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from fastload._resume._fields import Fields
+from fastload._resume._generators import ProgramStates
+from fastload._resume._held import as_saved, parsed
+
+
+@dataclass(frozen=True)
+class SavedWorker:
+    """Where a worker stands before its first batch that was not handed out.
+
+    Attributes:
+        generators: Those that it has in the place of the program's three.
+        held: States of the generators that its objects hold, by the path to each, as "dataset.rng".
+        not_exact: Paths of generators that are not in the state.
+    """
+
+    generators: ProgramStates
+    held: Mapping[str, Any] = field(default_factory=dict)
+    not_exact: tuple[str, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        saved: dict[str, Any] = self.generators.as_dict()
+        if self.held:
+            saved["held"] = {path: as_saved(state) for path, state in self.held.items()}
+        if self.not_exact:
+            saved["not_exact"] = list(self.not_exact)
+        return saved
+
+    @classmethod
+    def parse(cls, fields: Fields) -> SavedWorker:
+        """What as_dict() gave. Raises StateError."""
+        held = {}
+        if "held" in fields:
+            inner = fields.dict("held")
+            held = {path: parsed(inner, path) for path in inner.names()}
+        not_exact = tuple(fields.texts("not_exact")) if "not_exact" in fields else ()
+        return cls(ProgramStates.parse(fields), held, not_exact)

@@ -1,0 +1,375 @@
+"""Loaders whose batches threads make in Python go on where they were stopped, byte for byte."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import random
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import resumed_runs
+import tiers
+import torch
+from children import RunChild
+from python_runs import DATASETS, MADE_LATER, WITHOUT_OWN, Draws, Holds, PythonCase, drawn
+from resumed_runs import SAMPLERS, STOPS, assert_exact, batch_of, run_through
+from state_mutants import mutant
+
+import fastload
+
+AXES: tuple[tuple[Any, ...], ...] = (
+    tuple(DATASETS),
+    (1, 2, 3),
+    (False, True),
+    tuple(SAMPLERS),
+    STOPS,
+    (("torch", None), ("sample", None), ("sample", 7)),
+)
+
+
+def case_of(dataset: str, num_workers: int, persistent: bool, sampler: str, stop: Any, numbers: Any) -> PythonCase:
+    rng, seed = numbers
+    if (
+        dataset in MADE_LATER
+    ):  # with rng="sample" only generators that the workers begin with are seeded for each sample
+        rng, seed = "torch", None
+    return PythonCase("", num_workers, persistent, sampler, stop, rng, seed, dataset)
+
+
+def numbered_case(number: int) -> PythonCase:
+    """Each of the whole product, in an order in which neighbours differ."""
+    sizes = [len(axis) for axis in AXES]
+    number = number * 1_000_003 % int(np.prod(sizes))
+    return case_of(*(axis[at] for axis, at in zip(AXES, np.unravel_index(number, sizes), strict=True)))
+
+
+def assert_case(seed: int, folder: Path) -> None:
+    """For campaigns."""
+    assert_exact(numbered_case(seed), folder)
+
+
+def pairwise_cases() -> list[PythonCase]:
+    product = [tuple(positions) for positions in itertools.product(*(range(len(axis)) for axis in AXES))]
+    some = random.Random(2).sample(product, 400)
+    chosen = [some[position] for position in tiers.choose_pairwise(some, 70)]
+    return [case_of(*(axis[at] for axis, at in zip(AXES, positions, strict=True))) for positions in chosen]
+
+
+@pytest.mark.parametrize("num_workers", [1, 2, 3])
+def test_the_rest_and_the_next_epochs_are_those_of_the_run_without_a_stop(folder: Path, num_workers: int) -> None:
+    cases = [case for case in pairwise_cases() if case.num_workers == num_workers]
+    assert len(cases) >= 15
+    for case in cases:
+        assert_exact(case, folder)
+
+
+@pytest.mark.parametrize("dataset", DATASETS)
+@pytest.mark.parametrize("persistent_workers", [False, True])
+def test_each_data_set_goes_on_behind_any_batch(folder: Path, dataset: str, persistent_workers: bool) -> None:
+    for num_workers, stop in itertools.product((1, 3), STOPS):
+        case = PythonCase(
+            num_workers=num_workers, persistent_workers=persistent_workers, stop=stop, dataset=dataset, rng="torch"
+        )
+        assert_exact(case, folder)
+
+
+@pytest.mark.parametrize("dataset", WITHOUT_OWN)
+@pytest.mark.parametrize("rng", ["torch", "sample"])
+def test_without_workers_the_program_restores_its_generators(folder: Path, dataset: str, rng: str) -> None:
+    for sampler, stop in itertools.product(("sequential", "random", "own batches", "stateful"), STOPS):
+        assert_exact(PythonCase(num_workers=0, sampler=sampler, stop=stop, rng=rng, dataset=dataset), folder)
+
+
+def test_without_workers_loading_says_once_whose_the_generators_are(folder: Path) -> None:
+    case = PythonCase(num_workers=0)
+    stopped = run_through(case.make_loader(folder), case)
+    loader = case.make_loader(folder)
+    with pytest.warns(UserWarning, match=r"numpy.random.get_state\(\) where they draw"):
+        loader.load_state_dict(stopped.state)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        loader.load_state_dict(stopped.state)
+
+
+@pytest.mark.parametrize("num_workers", [0, 1, 3])
+def test_samples_without_batches_go_on(folder: Path, num_workers: int) -> None:
+    class Named(Draws):
+        def __getitem__(self, index: Any) -> Any:
+            return drawn(), str(index)
+
+    samplers: tuple[Any, ...] = (None, ["a", "b", "c", "d", "e", "f"])
+    for sampler, shuffle in itertools.product(samplers, (False, True)):
+        arguments = {"sampler": sampler} if sampler else {"shuffle": shuffle}
+
+        def make(arguments: Any = arguments) -> Any:
+            return fastload.DataLoader(Named(), batch_size=None, num_workers=num_workers, **arguments)
+
+        for stop in range(6):
+            resumed_runs.seed_program(3)
+            loader = make()
+            iterator = iter(loader)
+            for _ in range(stop):
+                next(iterator)
+            state, program = loader.state_dict(), resumed_runs.program_states()
+            rest = [(numbers.tolist(), name) for numbers, name in iterator]
+            again = make()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                again.load_state_dict(state)
+            resumed_runs.set_program_states(program)
+            assert [(numbers.tolist(), name) for numbers, name in again] == rest
+
+
+@pytest.mark.parametrize("persistent_workers", [False, True])
+def test_a_state_of_a_resumed_epoch_is_as_good_and_json_keeps_it(folder: Path, persistent_workers: bool) -> None:
+    case = PythonCase(num_workers=2, persistent_workers=persistent_workers, stop=2, dataset="first sample")
+    stopped = run_through(case.make_loader(folder), case)
+    rest, state = [], stopped.state
+    for _ in range(len(stopped.rest[0])):
+        resumed_runs.seed_program(999)
+        loader = case.make_loader(folder)
+        loader.load_state_dict(json.loads(json.dumps(state)))
+        rest.append(batch_of(*next(iter(loader))))
+        state = loader.state_dict()
+    assert rest == stopped.rest[0]
+    resumed_runs.set_program_states(stopped.program)
+    loader = case.make_loader(folder)
+    loader.load_state_dict(state)
+    assert [batch_of(*batch) for batch in loader] == stopped.rest[1]
+
+
+CHILD = """
+import hashlib, sys
+from pathlib import Path
+import repository_path, torchvision_shim
+sys.path.insert(0, {tests!r})
+from python_runs import *
+from resumed_runs import batch_of
+
+loader = PythonCase(num_workers=2, dataset={dataset!r}).make_loader(Path({folder!r}))
+loader.load_state_dict(torch.load("state.pt", weights_only=True))
+print(hashlib.sha256(repr([batch_of(*batch) for batch in loader]).encode()).hexdigest())
+"""
+
+
+@pytest.mark.parametrize("dataset", ["holds", "tail"])
+def test_another_process_goes_on(folder: Path, tmp_path: Path, run_child: RunChild, dataset: str) -> None:
+    case = PythonCase(num_workers=2, dataset=dataset)
+    stopped = run_through(case.make_loader(folder), case)
+    torch.save(stopped.state, tmp_path / "state.pt")
+    tests = str(Path(__file__).parent)
+    child = run_child(CHILD.format(tests=tests, dataset=dataset, folder=str(folder)), warm=True, timeout=120)
+    assert child.stdout.strip() == hashlib.sha256(repr(stopped.rest[0]).encode()).hexdigest()
+
+
+def test_the_iter_that_resumes_draws_nothing_from_the_programs_generators(folder: Path) -> None:
+    case = PythonCase(num_workers=2, dataset="holds")
+    stopped = run_through(case.make_loader(folder), case)
+    loader = case.make_loader(folder)
+    before = resumed_runs.program_bytes()
+    loader.load_state_dict(stopped.state)
+    iterator = iter(loader)
+    loader.state_dict()
+    assert resumed_runs.program_bytes() == before
+    assert [batch_of(*batch) for batch in iterator] == stopped.rest[0]
+    assert resumed_runs.program_bytes() == before
+
+
+class Fails(Holds):
+    """Three samples fail, having drawn."""
+
+    def __getitem__(self, index: int) -> Any:
+        sample = super().__getitem__(index)
+        if index in (4, 5, 13):
+            raise KeyError(index)
+        return sample
+
+
+@pytest.mark.parametrize("num_workers", [1, 2, 4])
+def test_a_batch_that_fails_counts_as_handed_out(num_workers: int) -> None:
+    def make() -> Any:
+        return fastload.DataLoader(Fails(), batch_size=2, num_workers=num_workers)
+
+    def rest_of(iterator: Any) -> list[Any]:
+        found: list[Any] = []
+        while True:
+            try:
+                found.append(batch_of(*next(iterator)))
+            except StopIteration:
+                return found
+            except KeyError:
+                found.append("failed")
+
+    torch.manual_seed(3)
+    whole = rest_of(iter(make()))
+    assert whole.count("failed") == 2
+    torch.manual_seed(3)
+    iterator = iter(make())
+    for stop in range(len(whole)):
+        loader = make()
+        loader.load_state_dict(iterator.state_dict())
+        assert rest_of(iter(loader)) == whole[stop:], stop
+        try:
+            next(iterator)
+        except KeyError:
+            assert whole[stop] == "failed"
+
+
+def test_a_loop_that_was_left_has_the_state_of_its_last_batch(folder: Path) -> None:
+    case = PythonCase(num_workers=3, dataset="holds")
+    loader = case.make_loader(folder)
+    states = []
+    for _ in range(2):
+        torch.manual_seed(3)
+        for step, _ in enumerate(loader):
+            if step == 0:
+                break
+        states.append(loader.state_dict())
+    assert states[0]["fastload"]["position"] == 1
+    assert states[0]["fastload"]["workers"] == states[1]["fastload"]["workers"]
+    loader.close()
+    assert loader.state_dict() == states[1]
+
+
+@pytest.mark.parametrize("num_workers", [1, 2])
+def test_a_batch_that_has_come_and_was_not_handed_out_is_the_next_one(folder: Path, num_workers: int) -> None:
+    case = PythonCase(num_workers=num_workers, dataset="holds")
+    loader = case.make_loader(folder)
+    iterator = iter(loader)
+    for _ in range(3):
+        next(iterator)
+        before = loader.state_dict()
+        iterator._prepare()  # all of next() but its last step, before which an interrupt may come
+        assert loader.state_dict() == before
+
+
+class SystemDraws(Draws):
+    def __init__(self) -> None:
+        self.unknown = random.SystemRandom()
+
+
+def test_a_generator_that_cannot_be_read_is_named_once(folder: Path) -> None:
+    loader = fastload.DataLoader(SystemDraws(), batch_size=3, num_workers=1)
+    assert "in an epoch state_dict() is not exact: dataset.unknown" in loader.explain()
+    next(iter(loader))
+    with pytest.warns(UserWarning, match="not exact: dataset.unknown, a generator whose state cannot be read"):
+        state = loader.state_dict()
+    assert state["fastload"]["workers"][0]["not_exact"] == ["dataset.unknown"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert loader.state_dict() == state
+    loader.load_state_dict(state)
+    assert len(list(loader)) == len(loader) - 1
+
+
+@pytest.mark.parametrize("arguments", [{"in_order": False}, {"copy": False}])
+def test_explain_says_where_a_state_does_not_tell_all(arguments: dict[str, Any]) -> None:
+    loader = fastload.DataLoader(Draws(), batch_size=3, num_workers=2, **arguments)
+    assert f"{next(iter(arguments))}=" in loader.explain().rpartition("in an epoch state_dict() ")[2]
+    assert "in an epoch" not in fastload.DataLoader(Draws(), batch_size=3, num_workers=2).explain()
+
+
+def test_batches_out_of_order_are_warned_of() -> None:
+    loader = fastload.DataLoader(Draws(), batch_size=3, num_workers=2, in_order=False)
+    next(iter(loader))
+    with pytest.warns(UserWarning, match="in_order=False"):
+        state = loader.state_dict()
+    assert state["fastload"]["position"] == 1
+
+
+# ---- wrong states ----------------------------------------------------------------------------------------------------
+
+
+def state_behind_first(case: PythonCase, folder: Path) -> dict[str, Any]:
+    loader = case.make_loader(folder)
+    iterator = iter(loader)
+    next(iterator)
+    state: dict[str, Any] = loader.state_dict()
+    return state
+
+
+def field_refused(loader: Any, state: dict[str, Any]) -> str:
+    """That load_state_dict() names, or iter() behind it."""
+    try:
+        loader.load_state_dict(state)
+        iter(loader)
+    except fastload.StateError as error:
+        return error.field
+    pytest.fail("the state was loaded")
+
+
+WRONG: dict[str, tuple[str, Any]] = {
+    "another number of workers": ("fastload.num_workers", {"num_workers": 3}),
+    "another batch size": ("fastload.fingerprint.batch_size", {"batch_size": 2}),
+    "dropping": ("fastload.fingerprint.drop_last", {"drop_last": True}),
+    "rng": ("fastload.rng", {"rng": "sample"}),
+    "shared objects": ("fastload.workers[0].held", {"copy": False}),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_loader_with_other_arguments_is_named(folder: Path, name: str) -> None:
+    field, changes = WRONG[name]
+    case = PythonCase(dataset="holds")
+    state = state_behind_first(case, folder)
+    loader = case.make_loader(folder, **changes)
+    assert field_refused(loader, state) == field
+
+
+def test_another_data_set_and_another_way_are_named(folder: Path) -> None:
+    state = state_behind_first(PythonCase(dataset="holds"), folder)
+    for dataset, field in (("draws", "fastload.workers[0].held.dataset."), ("tail", "fastload.way")):
+        loader = PythonCase(dataset=dataset).make_loader(folder)
+        before = resumed_runs.program_bytes()
+        assert field_refused(loader, state).startswith(field)
+        assert resumed_runs.program_bytes() == before
+    longer = fastload.DataLoader(list(range(23)), batch_size=3, shuffle=True, num_workers=2)
+    with pytest.raises(fastload.StateError, match="the state has 22, and this loader has 23"):
+        longer.load_state_dict(state)
+
+
+MUTATED = {
+    "holds": PythonCase(dataset="holds"),
+    "persistent": PythonCase(dataset="holds", persistent_workers=True, stop="finished"),
+    "tail": PythonCase(dataset="tail", num_workers=1, sampler="own batches"),
+}
+
+
+@pytest.mark.parametrize("name", MUTATED)
+def test_a_mutated_state_is_refused_by_name_or_loaded(folder: Path, name: str) -> None:
+    case, num_loaded = MUTATED[name], 0
+    state, loader = run_through(case.make_loader(folder), case).state, case.make_loader(folder)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for seed in range(150):
+            try:
+                loader.load_state_dict(mutant(state, seed), strict=seed % 2 == 0)
+                next(iter(loader), None)
+                num_loaded += 1
+            except fastload.StateError as error:
+                assert error.field  # noqa: PT017 - and no other error
+    assert 5 <= num_loaded <= 120
+
+
+@pytest.mark.parametrize("value", [10**6, 625])
+@pytest.mark.parametrize("name", ["random", "numpy"])
+def test_a_position_of_a_workers_generator_that_is_too_large_is_refused(folder: Path, name: str, value: int) -> None:
+    from test_wrong_states import text_with_counter
+
+    case = PythonCase()
+    state = state_behind_first(case, folder)
+    worker = state["fastload"]["workers"][1]
+    worker[name] = text_with_counter(worker[name], value)
+    with pytest.raises(fastload.StateError) as caught:
+        case.make_loader(folder).load_state_dict(state)
+    assert caught.value.field == f"fastload.workers[1].{name}"
+
+
+def test_a_state_is_as_large_as_what_it_has_to_keep(folder: Path) -> None:
+    assert len(json.dumps(state_behind_first(PythonCase(num_workers=8), folder))) <= 90_000
+    assert len(json.dumps(state_behind_first(PythonCase(num_workers=8, rng="sample"), folder))) <= 2_000
