@@ -88,9 +88,7 @@ class BatchRows:
         if self._rows:
             is_miss = not all(rows.is_used for rows in self._rows)
             self._num_misses = self._num_misses + 1 if is_miss else 0
-        elif self._made:
-            sizes = self._made[0]
-            self._sizes = sizes if all(made == sizes for made in self._made) else []
+        self._sizes = self._made[0] if self._made and all(made == self._made[0] for made in self._made) else []
         for rows in self._rows:
             if not rows.let_go():
                 self._num_misses = _MAX_MISSES

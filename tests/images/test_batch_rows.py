@@ -222,6 +222,29 @@ def test_a_capsule_that_nobody_has_read_yet(files: list[Path], used: _Used) -> N
     assert used.copied == 1
 
 
+def test_another_size_costs_one_batch(files: list[Path], used: _Used) -> None:
+    """As of programs that train on larger images later."""
+
+    class Growing(Files):
+        def image(self, index: int) -> torch.Tensor:
+            size = _SIZE if index < 12 else _SIZE + 10
+            return transforms.Compose([transforms.Resize((size, size)), transforms.ToTensor()])(
+                Image.open(self.files[index]).convert("RGB")
+            )
+
+    _assert_same(lambda: Growing(files, IN_ROWS["tuple"]))
+    assert used.in_rows == 8  # of 12: the first batch of each size in each epoch is not
+
+
+def test_a_size_of_its_own_for_each_image(files: list[Path], used: _Used) -> None:
+    class Whole(Files):
+        def image(self, index: int) -> torch.Tensor:
+            return transforms.Compose([transforms.ToTensor()])(Image.open(self.files[index]).convert("RGB"))
+
+    _assert_same(lambda: Whole(files, IN_ROWS["tuple"]), batch_size=1)
+    assert used.in_rows == 0
+
+
 def test_samples_by_two_workers_and_in_a_stream(files: list[Path], used: _Used) -> None:
     class Stream(IterableDataset[Any]):
         def __init__(self, files: Files) -> None:
