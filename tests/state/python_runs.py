@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 import recipes
 import torch
-from resumed_runs import NUM_IMAGES, SAMPLERS, Case
+from resumed_runs import NUM_IMAGES, Case
 from torch.utils.data import Dataset, default_collate, get_worker_info
 from torchvision.datasets import ImageFolder
 
@@ -121,16 +120,4 @@ class PythonCase(Case):
 
     def make_loader(self, folder: Path, **changes: Any) -> fastload.DataLoader[Any]:
         make_dataset, arguments = DATASETS[self.dataset]
-        dataset = make_dataset(folder)
-        arguments = {
-            "num_workers": self.num_workers,
-            "persistent_workers": self.persistent_workers and self.num_workers > 0,
-            "rng": self.rng,
-            "seed": self.seed,
-            **arguments,
-            **SAMPLERS[self.sampler](dataset),
-            **changes,
-        }
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message=".*worker threads, more than")
-            return fastload.DataLoader(dataset, **arguments)
+        return self.loader_of(make_dataset(folder), **arguments, **changes)

@@ -145,7 +145,11 @@ class Case:
     seed: int | None = None
 
     def make_loader(self, folder: Path, **changes: Any) -> fastload.DataLoader[Any]:
-        dataset = ImageFolder(str(folder), TRANSFORMS[self.transform]())
+        loader = self.loader_of(ImageFolder(str(folder), TRANSFORMS[self.transform]()), **changes)
+        assert loader.explain().is_native, loader.explain()
+        return loader
+
+    def loader_of(self, dataset: Any, **changes: Any) -> fastload.DataLoader[Any]:
         arguments = {
             "num_workers": self.num_workers,
             "persistent_workers": self.persistent_workers and self.num_workers > 0,
@@ -156,9 +160,7 @@ class Case:
         }
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".*worker threads, more than")
-            loader = fastload.DataLoader(dataset, **arguments)
-        assert loader.explain().is_native, loader.explain()
-        return loader
+            return fastload.DataLoader(dataset, **arguments)
 
     def num_steps(self, loader: Any) -> int:
         """Batches before the stop."""
@@ -177,6 +179,44 @@ def batch_of(images: torch.Tensor, labels: torch.Tensor) -> Batch:
 def set_epoch(loader: Any, epoch: int) -> None:
     if isinstance(loader.sampler, DistributedSampler):
         loader.sampler.set_epoch(epoch)
+
+
+def epochs_of(loader: Any, num_epochs: int = 3) -> list[list[tuple[Batch, Any]]]:
+    """(batch, report) of each batch of each epoch."""
+    epochs = []
+    for epoch in range(num_epochs):
+        set_epoch(loader, epoch)
+        iterator = iter(loader)
+        epochs.append([(batch_of(*batch), iterator.batch_report()) for batch in iterator])
+    return epochs
+
+
+def assert_failed_batches_count(make: Callable[[], Any], error: type[Exception]) -> None:
+    """A loader of which some batches raise `error` goes on behind any batch, failed or not, as it would have."""
+
+    def rest_of(iterator: Any) -> list[Any]:
+        found: list[Any] = []
+        while True:
+            try:
+                found.append(batch_of(*next(iterator)))
+            except StopIteration:
+                return found
+            except error:
+                found.append("failed")
+
+    torch.manual_seed(3)
+    whole = rest_of(iter(make()))
+    assert whole.count("failed") >= 2
+    torch.manual_seed(3)
+    iterator = iter(make())
+    for stop in range(len(whole)):
+        loader = make()
+        loader.load_state_dict(iterator.state_dict())
+        assert rest_of(iter(loader)) == whole[stop:], stop
+        try:
+            next(iterator)
+        except error:
+            assert whole[stop] == "failed"
 
 
 def seed_program(seed: int) -> None:

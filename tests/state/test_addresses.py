@@ -10,14 +10,13 @@ from typing import Any
 import pytest
 import recipes
 import torch
-from resumed_runs import NUM_IMAGES, batch_of, program_bytes, seed_program, seeded, set_epoch
+from resumed_runs import NUM_IMAGES, batch_of, epochs_of, program_bytes, seed_program, seeded, set_epoch
 from torch.utils.data import DistributedSampler, SequentialSampler
 from torchvision.datasets import ImageFolder
 
 import fastload
 
 BATCH_SIZE = 3
-NUM_EPOCHS = 3
 
 SAMPLERS: dict[str, Callable[[Any], Any]] = {
     "in order": lambda dataset: None,
@@ -36,16 +35,6 @@ def seeded_loader(root: Path, sampler: str = "sharded", transform: Any = None, *
     arguments = {"rng": "sample", "seed": 7, **arguments}
     order = {"shuffle": True} if sampler == "shuffle" else {"sampler": SAMPLERS[sampler](dataset)}
     return fastload.DataLoader(dataset, BATCH_SIZE, **order, **arguments)
-
-
-def epochs_of(loader: Any) -> list[list[tuple[Any, Any]]]:
-    """(batch, report) of each batch of each epoch."""
-    epochs = []
-    for epoch in range(NUM_EPOCHS):
-        set_epoch(loader, epoch)
-        iterator = iter(loader)
-        epochs.append([(batch_of(*batch), iterator.batch_report()) for batch in iterator])
-    return epochs
 
 
 def given(batches: Any) -> list[tuple[Any, Any]]:

@@ -18,7 +18,18 @@ import tiers
 import torch
 from children import RunChild
 from image_folders import make_clean_folder
-from resumed_runs import SAMPLERS, STOPS, TRANSFORMS, WORKERS, Case, assert_exact, batch_of, resume, run_through
+from resumed_runs import (
+    SAMPLERS,
+    STOPS,
+    TRANSFORMS,
+    WORKERS,
+    Case,
+    assert_exact,
+    assert_failed_batches_count,
+    batch_of,
+    resume,
+    run_through,
+)
 from torchvision.datasets import ImageFolder
 
 import fastload
@@ -162,29 +173,7 @@ def test_a_file_that_fails_before_at_and_behind_the_stop_changes_nothing(
     def make() -> Any:
         return fastload.DataLoader(dataset, batch_size=batch_size, num_workers=num_workers, prefetch_factor=3)
 
-    def rest_of(iterator: Any) -> list[Any]:
-        found: list[Any] = []
-        while True:
-            try:
-                found.append(batch_of(*next(iterator)))
-            except StopIteration:
-                return found
-            except fastload.SampleError as error:
-                found.append(error.index)
-
-    torch.manual_seed(3)
-    whole = rest_of(iter(make()))
-    assert len([batch for batch in whole if isinstance(batch, int)]) >= 2
-    torch.manual_seed(3)
-    iterator = iter(make())
-    for stop in range(len(whole)):
-        loader = make()
-        loader.load_state_dict(iterator.state_dict())
-        assert rest_of(iter(loader)) == whole[stop:], stop
-        try:
-            next(iterator)
-        except fastload.SampleError:
-            assert isinstance(whole[stop], int)
+    assert_failed_batches_count(make, fastload.SampleError)
 
 
 def test_persistent_workers_that_were_left_in_an_epoch_go_on_in_the_next(folder: Path) -> None:

@@ -16,7 +16,7 @@ import pytest
 import recipes
 import torch
 from children import RunChild
-from resumed_runs import BATCH_SIZE, Case, batch_of, program_bytes, set_epoch
+from resumed_runs import BATCH_SIZE, Case, batch_of, epochs_of, program_bytes
 from torchvision.datasets import ImageFolder
 
 import fastload
@@ -29,16 +29,6 @@ def noted_loader(root: Path, journal: Any, sampler: str = "random", rng: str = "
     return Case(sampler=sampler).make_loader(root, **arguments)
 
 
-def run(loader: Any) -> list[list[Any]]:
-    """(batch, report) of each batch of each epoch."""
-    epochs = []
-    for epoch in range(NUM_EPOCHS):
-        set_epoch(loader, epoch)
-        iterator = iter(loader)
-        epochs.append([(batch_of(*batch), iterator.batch_report()) for batch in iterator])
-    return epochs
-
-
 @pytest.mark.parametrize("persistent", [False, True])
 @pytest.mark.parametrize("rng", ["torch", "sample"])
 @pytest.mark.parametrize("sampler", ["random", "random with generator", "distributed", "sequential"])
@@ -47,7 +37,7 @@ def test_every_epoch_is_known_by_its_number(
 ) -> None:
     journal = tmp_path / "epochs.jsonl"
     loader = noted_loader(folder, journal, sampler, rng, persistent_workers=persistent)
-    epochs = run(loader)
+    epochs = epochs_of(loader, NUM_EPOCHS)
     contents, before, dice = journal.read_bytes(), program_bytes(), random.Random(2)
     assert len(contents.splitlines()) == NUM_EPOCHS
     for asked in (loader, noted_loader(folder, str(journal), sampler, rng)):
@@ -80,7 +70,7 @@ for epoch in range({num_epochs}):
 
 def test_another_process_makes_the_same_batches(folder: Path, tmp_path: Path, run_child: RunChild) -> None:
     journal = str(tmp_path / "epochs.jsonl")
-    epochs = run(noted_loader(folder, journal))
+    epochs = epochs_of(noted_loader(folder, journal), NUM_EPOCHS)
     lines = [
         f"{epoch} {hashlib.sha256(pixels).hexdigest()} {labels}"
         for epoch, batches in enumerate(epochs)
@@ -115,7 +105,7 @@ def test_a_run_that_is_killed_has_noted_its_last_epoch(folder: Path, tmp_path: P
 
 def test_a_torn_line_is_passed_over_and_the_next_one_is_whole(folder: Path, tmp_path: Path) -> None:
     journal = tmp_path / "epochs.jsonl"
-    epochs = run(noted_loader(folder, journal))
+    epochs = epochs_of(noted_loader(folder, journal), NUM_EPOCHS)
     whole = journal.read_bytes()
     begin = whole.index(b"\n", whole.index(b"\n") + 1) + 1  # of the third line
     for length in (begin + 1, begin + 500, len(whole) - 2):
@@ -145,7 +135,7 @@ def test_an_epoch_that_goes_on_is_not_noted_again(folder: Path, tmp_path: Path) 
 
 def test_a_line_is_a_state_that_can_be_loaded(folder: Path, tmp_path: Path) -> None:
     journal = tmp_path / "epochs.jsonl"
-    epochs = run(noted_loader(folder, journal))
+    epochs = epochs_of(noted_loader(folder, journal), NUM_EPOCHS)
     loader = noted_loader(folder, None)
     loader.load_state_dict(json.loads(journal.read_text().splitlines()[1]))
     assert [batch_of(*batch) for batch in loader] == [batch for batch, _ in epochs[1]]

@@ -17,7 +17,7 @@ import tiers
 import torch
 from children import RunChild
 from python_runs import DATASETS, MADE_LATER, WITHOUT_OWN, Draws, Holds, PythonCase, drawn
-from resumed_runs import SAMPLERS, STOPS, assert_exact, batch_of, run_through
+from resumed_runs import SAMPLERS, STOPS, assert_exact, assert_failed_batches_count, batch_of, run_through
 from state_mutants import mutant
 
 import fastload
@@ -195,29 +195,7 @@ def test_a_batch_that_fails_counts_as_handed_out(num_workers: int) -> None:
     def make() -> Any:
         return fastload.DataLoader(Fails(), batch_size=2, num_workers=num_workers)
 
-    def rest_of(iterator: Any) -> list[Any]:
-        found: list[Any] = []
-        while True:
-            try:
-                found.append(batch_of(*next(iterator)))
-            except StopIteration:
-                return found
-            except KeyError:
-                found.append("failed")
-
-    torch.manual_seed(3)
-    whole = rest_of(iter(make()))
-    assert whole.count("failed") == 2
-    torch.manual_seed(3)
-    iterator = iter(make())
-    for stop in range(len(whole)):
-        loader = make()
-        loader.load_state_dict(iterator.state_dict())
-        assert rest_of(iter(loader)) == whole[stop:], stop
-        try:
-            next(iterator)
-        except KeyError:
-            assert whole[stop] == "failed"
+    assert_failed_batches_count(make, KeyError)
 
 
 def test_a_loop_that_was_left_has_the_state_of_its_last_batch(folder: Path) -> None:
