@@ -127,7 +127,7 @@ class _Rows:
         if any(map(self.native.is_held, elsewhere)):
             return None
         storage = torch.frombuffer(self._buffer, dtype=torch.uint8).untyped_storage()
-        batch = torch.empty(0, dtype=dtype)
+        batch = torch.empty(0, dtype=dtype, device="cpu")
         batch.set_(storage, 0, (self._num_samples, *shape))  # type: ignore[call-overload]
         for row in elsewhere:
             batch[row] = tensors[row]
