@@ -241,6 +241,8 @@ def run_case(kind: Any, case: Case, root: Path) -> list[Any]:
             if case.is_interleaved and not case.arguments.get("persistent_workers"):
                 iterators.append(iter(loader))
         except _ERRORS as error:
+            if isinstance(error, OSError):  # no file is read yet: the system's, as of a process that cannot begin
+                raise
             note(type(error).__name__)
             continue
         iterate(iterators, steps)
