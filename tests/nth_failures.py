@@ -365,7 +365,7 @@ def run_native_calls() -> None:
         lambda: decoder.check_bytes(jpeg),
         lambda: decoder.read_open(opened.fileno()),
         lambda: _native.decode_jpeg(jpeg),
-        lambda: _native.read_plain_header({"info": {}}, jpeg, 0),
+        lambda: _native.read_plain_header({"info": {}}, jpeg),
         lambda: decoder.run_bytes(jpeg, plan, draws, _native.BatchRows(buffer, 2), 1),
         lambda: _native.Resize(height=5, width=7, interpolation="bilinear"),
         lambda: _native.Resize(height="5", width=7, interpolation="bilinear"),  # type: ignore[arg-type]

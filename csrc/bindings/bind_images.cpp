@@ -39,8 +39,7 @@ int big16(ByteSpan bytes, std::size_t at) { return bytes[at] * 256 + bytes[at + 
 // The attributes of Pillow's JpegImageFile that its parser sets, from the segments of a plain header.
 class PlainAttributes {
   public:
-    PlainAttributes(const py::dict& attributes, std::size_t begin)
-        : attributes_(attributes), info_(attributes["info"]), begin_(begin) {}
+    explicit PlainAttributes(const py::dict& attributes) : attributes_(attributes), info_(attributes["info"]) {}
 
     void set(const jpeg::PlainHeader& header) {
         for (int i = 0; i < header.segment_count; ++i) take(header.segments[i]);
@@ -73,7 +72,7 @@ class PlainAttributes {
             info_["exif"] = payload;
             constexpr std::size_t kBeforePayload = 4;
             constexpr std::size_t kExifPrefix = 6;
-            exif_offset_ = begin_ + segment.offset + kBeforePayload + kExifPrefix;
+            exif_offset_ = segment.offset + kBeforePayload + kExifPrefix;
         }
         if (jpeg::is_xmp(segment)) info_["xmp"] = behind(segment, 29);
         if (jpeg::is_icc_profile(segment)) profiles_.append(payload);
@@ -126,7 +125,6 @@ class PlainAttributes {
 
     py::dict attributes_;
     py::dict info_;
-    std::size_t begin_;
     std::size_t exif_offset_ = 0;
     py::list layers_;
     py::dict tables_;
@@ -135,12 +133,12 @@ class PlainAttributes {
     py::list profiles_;
 };
 
-// How many bytes of `contents`, which stand at `begin` of the file, the header takes; None where it is not plain, and
-// then nothing has changed.
-py::object read_plain_header(const py::dict& attributes, const py::bytes& contents, std::size_t begin) {
+// How many bytes of `contents`, the beginning of a file, the header takes; None where it is not plain, and then nothing
+// has changed.
+py::object read_plain_header(const py::dict& attributes, const py::bytes& contents) {
     jpeg::PlainHeader header;
     if (!jpeg::read_plain_header(span_of(contents), &header)) return py::none();
-    PlainAttributes(attributes, begin).set(header);
+    PlainAttributes(attributes).set(header);
     return py::int_(header.end);
 }
 
@@ -149,7 +147,7 @@ py::object read_plain_header(const py::dict& attributes, const py::bytes& conten
 void bind_images(py::module_& m) {
     m.def("exchange_item", &exchange_item, py::arg("items"), py::arg("key"), py::arg("before"), py::arg("after"),
           "Puts `after` at `key` of a dict where `before` stands, in one step; whether it did.");
-    m.def("read_plain_header", &read_plain_header, py::arg("attributes"), py::arg("contents"), py::arg("begin"),
+    m.def("read_plain_header", &read_plain_header, py::arg("attributes"), py::arg("contents"),
           "Sets what Pillow's parser would; the length of the header, or None where it is not plain.");
 }
 

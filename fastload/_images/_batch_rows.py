@@ -115,15 +115,16 @@ class _Rows:
 
     def batch(self, tensors: Any) -> torch.Tensor | None:
         """The batch of `tensors`, some of which are in their rows; None where they make none, or there is one."""
-        if self.is_used or len(tensors) != self._num_samples:
+        if self.is_used or len(tensors) != self._num_samples or not all(map(_is_plain, tensors)):
             return None
-        placed = next((tensor for row, tensor in enumerate(tensors) if self._has(tensor, row)), None)
-        if placed is None:
+        is_placed = [self._has(tensor, row) for row, tensor in enumerate(tensors)]
+        if not any(is_placed):
             return None
-        shape, dtype = placed.shape, placed.dtype
-        if not all(_is_plain(tensor) and tensor.shape == shape and tensor.dtype == dtype for tensor in tensors):
+        first = tensors[is_placed.index(True)]
+        shape, dtype = first.shape, first.dtype
+        elsewhere = [row for row, is_there in enumerate(is_placed) if not is_there]
+        if any(tensor.shape != shape or tensor.dtype != dtype for tensor in tensors):
             return None
-        elsewhere = [row for row, tensor in enumerate(tensors) if not self._has(tensor, row)]
         if any(map(self.native.is_held, elsewhere)):
             return None
         storage = torch.frombuffer(self._buffer, dtype=torch.uint8).untyped_storage()
@@ -134,11 +135,10 @@ class _Rows:
         self._batch = batch
         return batch
 
-    def _has(self, tensor: Any, row: int) -> bool:
-        """Whether `tensor` fills the row."""
+    def _has(self, tensor: torch.Tensor, row: int) -> bool:
+        """Whether a plain `tensor` fills the row."""
         return (
-            _is_plain(tensor)
-            and tensor.data_ptr() == self._buffer.address + row * self._row_size
+            tensor.data_ptr() == self._buffer.address + row * self._row_size
             and tensor.nbytes == self._row_size
             and tensor.is_contiguous()
         )

@@ -32,24 +32,19 @@ def _read_natively(image: JpegImageFile) -> bool:
     """False where Pillow has to: then nothing has changed."""
     file: Any = image.fp
     if type(file) is io.BufferedReader and type(file.raw) is io.FileIO:
-        # Image.open() has looked at its first bytes, so that it reads nothing.
-        position, contents = 0, file.peek()
-    elif type(file) is io.BytesIO:
-        position = file.tell()
+        contents = file.peek()  # Image.open() has looked at its first bytes, so that it reads nothing
+    elif type(file) is io.BytesIO and file.tell() == 0:
         contents = file.getvalue()
-        if position:
-            contents = contents[position:]
     else:
         return False
-    size = _native.read_plain_header(vars(image), contents, position)
+    size = _native.read_plain_header(vars(image), contents)
     if size is None:
         return False
     file.read(size)
     # As _open() of Pillow does at the first scan.
     image.tile = [ImageFile._Tile("jpeg", (0, 0, *image.size), 0, (image.mode, ""))]
     if "exif" in image.info:
-        if type(file) is io.BufferedReader:
-            vars(image)["_exif_offset"] += file.tell() - size
+        vars(image)["_exif_offset"] += file.tell() - size
         image._read_dpi_from_exif()
     return True
 

@@ -290,7 +290,7 @@ _BY_PILLOWS_ARITHMETIC: tuple[_Exchange, ...] = (
     (Image.Image, "filter", _filter),
     (Image.Image, "transform", _transform),
 )
-_HEADER: tuple[_Exchange, ...] = ((JpegImageFile, "_open", open_file),)
+_HEADER: _Exchange = (JpegImageFile, "_open", open_file)
 _AT_ONCE: tuple[_Exchange, ...] = ((ImageFile.ImageFile, "load", _load_file_at_once),)
 
 
@@ -309,7 +309,7 @@ class PillowMethods:
     def exchange(self) -> None:
         exchanges = _REMEMBERED if _pillow.pillow_info().is_simd else _REMEMBERED + _BY_PILLOWS_ARITHMETIC
         self.is_deferring = all(is_pillows(owner, name) for owner, name, _ in exchanges) and pillow_obeys()
-        header = _HEADER if all(is_pillows(owner, name) for owner, name, _ in _HEADER) else ()
+        header = (_HEADER,) if is_pillows(*_HEADER[:2]) else ()
         for owner, name, make in (*header, *(exchanges if self.is_deferring else _AT_ONCE)):
             pillows = original_of(vars(owner)[name])  # ours, where somebody had exchanged it and put it back late
             ours = functools.wraps(pillows)(make(pillows))

@@ -92,7 +92,7 @@ def _opened(data: bytes, position: int = 0) -> Any:
 
 
 def _is_native(data: bytes) -> bool:
-    return _native.read_plain_header({"info": {}}, data, 0) is not None
+    return _native.read_plain_header({"info": {}}, data) is not None
 
 
 def _assert_same(data: bytes, what: object, position: int = 0) -> None:

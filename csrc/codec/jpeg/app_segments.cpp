@@ -5,11 +5,6 @@
 namespace fastload::jpeg {
 namespace {
 
-template <std::size_t kSize>
-bool starts_with(ByteSpan payload, const char (&text)[kSize]) {
-    return payload.size() >= kSize - 1 && std::memcmp(payload.data(), text, kSize - 1) == 0;
-}
-
 std::uint32_t big16(const std::uint8_t* bytes) { return bytes[0] * 256U + bytes[1]; }
 
 Status read_app0(ByteSpan payload, std::uint64_t offset, AppFacts* facts) noexcept {

@@ -1,12 +1,20 @@
 // Judges application segments as the reference decoder's Python header parser would.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "base/span.h"
 #include "base/status.h"
 
 namespace fastload::jpeg {
+
+// Whether `payload` begins with a literal, zeros inside of it included.
+template <std::size_t size>
+bool starts_with(ByteSpan payload, const char (&text)[size]) noexcept {
+    return payload.size() >= size - 1 && std::memcmp(payload.data(), text, size - 1) == 0;
+}
 
 // What the application segments say that matters for decoding, and what decides whether EXIF data get parsed.
 struct AppFacts {

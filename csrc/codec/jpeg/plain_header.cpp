@@ -16,9 +16,7 @@ constexpr std::uint8_t kPerCentimetre = 2;
 
 template <std::size_t size>
 bool begins(const Segment& segment, std::uint8_t code, const char (&text)[size]) {
-    const std::size_t length = size - 1;
-    return segment.code == code && segment.payload.size() >= length &&
-           std::memcmp(segment.payload.data(), text, length) == 0;
+    return segment.code == code && starts_with(segment.payload, text);
 }
 
 bool is_plain_dqt(ByteSpan payload) {
