@@ -30,20 +30,21 @@ enum class DrawDomain : std::uint32_t {
 };
 
 // Note [counter layout]
-// The stream of one transform on one sample in one epoch. Its name (seed, epoch, sample index, transform position) has
-// 224 bits and Philox takes 192, so it is folded in two steps:
+// The stream of one transform on one sample in one epoch. Its name (seed, epoch, sample index, draw number, transform
+// position) has 256 bits and Philox takes 192, so it is folded in two steps:
 //   stream key = words 0 and 1 of philox(counter = {epoch low, epoch high, position, domain}, key = seed)
-//   draws 4b .. 4b + 3 = philox(counter = {sample low, sample high, b, 0}, key = stream key)
-// Within one (seed, epoch, position) different samples have disjoint counters; between them streams meet with
-// probability 2^-64. Nothing depends on threads or on the order of samples. Changing this layout changes what users see
-// for a given seed.
-// Draw number q of a sampler with weights is the uniform number of the stream of the domain kWeights at sample q and
-// position 0: with words w0, w1 of block 0, ((w1 * 2^32 + w0) >> 11) * 2^-53.
+//   draws 4b .. 4b + 3 = philox(counter = {sample low, sample high, b, draw number}, key = stream key)
+// Within one (seed, epoch, position) different samples, and different draws of one sample, have disjoint counters;
+// between them streams meet with probability 2^-64. Nothing depends on threads or on the order of samples. Changing
+// this layout changes what users see for a given seed. The draw number is 0 where an epoch has each sample once. Where
+// it may have one again, as drawn with replacement, it is the sample's place in the epoch mod 2^32, so that two draws
+// of one sample are two images. Draw number q of a sampler with weights is the uniform number of the stream of the
+// domain kWeights at sample q and position 0: with words w0, w1 of block 0, ((w1 * 2^32 + w0) >> 11) * 2^-53.
 class CounterRng {
   public:
     CounterRng(std::uint64_t seed, std::uint64_t epoch, std::uint64_t sample_index, std::uint32_t transform_position,
-               DrawDomain domain = DrawDomain::kTransforms) noexcept
-        : counter_{low(sample_index), high(sample_index), 0, 0} {
+               DrawDomain domain = DrawDomain::kTransforms, std::uint32_t draw_number = 0) noexcept
+        : counter_{low(sample_index), high(sample_index), 0, draw_number} {
         const auto key = philox4x32_10(
             {low(epoch), high(epoch), transform_position, static_cast<std::uint32_t>(domain)}, {low(seed), high(seed)});
         key_ = {key[0], key[1]};

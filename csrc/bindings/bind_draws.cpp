@@ -184,8 +184,8 @@ void bind_draws(py::module_& m) {
         .def("permutation", &draw_permutation, py::arg("n"));
 
     Class<CounterDraws, DrawSource>(m, "CounterDraws")
-        .def(py::init<std::uint64_t, std::uint64_t, std::uint64_t>(), py::arg("seed"), py::arg("epoch"),
-             py::arg("sample_index"));
+        .def(py::init<std::uint64_t, std::uint64_t, std::uint64_t, std::uint32_t>(), py::arg("seed"), py::arg("epoch"),
+             py::arg("sample_index"), py::arg("draw_number") = 0);
 
     m.def("weighted_draws", &weighted_draws, py::arg("seed"), py::arg("epoch"), py::arg("first"), py::arg("stride"),
           py::arg("count"), "Draws first, first + stride, ... of a sampler with weights, float64 [count] in [0, 1).");

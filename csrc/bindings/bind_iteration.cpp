@@ -18,6 +18,7 @@
 #include "base/checked_math.h"
 #include "bindings/bindings.h"
 #include "bindings/class.h"
+#include "bindings/draw_numbers.h"
 #include "bindings/without_gil.h"
 #include "engine/fork_guard.h"
 #include "engine/iteration.h"
@@ -198,12 +199,14 @@ class IterationHandle {
     // Empties `given`, if there is one, when the batch is queued: in one call, so that an interrupt falls before or
     // after both.
     void submit(const IndexArray& indices, const Memory& memory, const py::object& owner,
-                std::shared_ptr<BatchCopy> copy, const std::optional<py::list>& given) {
+                std::shared_ptr<BatchCopy> copy, const std::optional<py::list>& given,
+                const std::optional<NumberArray>& draw_numbers) {
         check_process(core());
         run_deferred_releases();
         check_submission(indices, memory);
         const std::vector<std::uint8_t*> images = pointers_of(memory);
-        iteration().submit(span_of(indices), {images.data(), images.size()}, make_token(owner), std::move(copy));
+        iteration().submit(span_of(indices), {images.data(), images.size()}, make_token(owner), std::move(copy),
+                           numbers_of(draw_numbers, static_cast<std::size_t>(indices.size())));
         if (given && PyList_SetSlice(given->ptr(), 0, PyList_GET_SIZE(given->ptr()), nullptr) != 0) {
             throw py::error_already_set();
         }
@@ -401,7 +404,7 @@ void bind_iteration(py::module_& m) {
 
     Class<IterationHandle>(m, "Iteration")
         .def("submit", &IterationHandle::submit, py::arg("indices"), py::arg("memory"), py::arg("owner"),
-             py::arg("copy") = py::none(), py::arg("given") = py::none())
+             py::arg("copy") = py::none(), py::arg("given") = py::none(), py::arg("draw_numbers") = py::none())
         .def("owners_in_flight", &IterationHandle::owners_in_flight, py::arg("count"))
         .def("next", &IterationHandle::next, py::arg("timeout_seconds"))
         .def("owners_behind", &IterationHandle::owners_behind, py::arg("batch"))

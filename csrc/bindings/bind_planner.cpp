@@ -13,6 +13,7 @@
 
 #include "bindings/bindings.h"
 #include "bindings/class.h"
+#include "bindings/draw_numbers.h"
 #include "bindings/without_gil.h"
 #include "engine/queues/draw_planner.h"
 #include "engine/sample/header_reader.h"
@@ -71,13 +72,14 @@ std::unique_ptr<DrawPlanner> make_planner(const std::vector<std::shared_ptr<Tran
     return std::make_unique<DrawPlanner>(SampleSource{nullptr, views_of(views), draws, seed, epoch, nullptr});
 }
 
-void plan(DrawPlanner& planner, const IndexArray& indices, const SizeArray& sizes) {
+void plan(DrawPlanner& planner, const IndexArray& indices, const SizeArray& sizes,
+          const std::optional<NumberArray>& draw_numbers) {
     if (sizes.ndim() != 2 || sizes.shape(0) != indices.size() || sizes.shape(1) != 2) {
         throw py::value_error("sizes must be an int32 array [samples, 2]: width and height");
     }
     std::vector<ImageSize> all;
     for (py::ssize_t i = 0; i < indices.size(); ++i) all.push_back({sizes.at(i, 0), sizes.at(i, 1)});
-    planner.plan(span_of(indices), {all.data(), all.size()});
+    planner.plan(span_of(indices), {all.data(), all.size()}, numbers_of(draw_numbers, all.size()));
 }
 
 // For each sample ((width, height), the steps of each view).
@@ -103,7 +105,7 @@ void bind_planner(py::module_& m) {
                        "The random choices of batches that are not loaded, one batch after the other.")
         .def(py::init(&make_planner), py::arg("views"), py::kw_only(), py::arg("seed") = 0, py::arg("epoch") = 0,
              py::arg("draws") = py::none())
-        .def("plan", &plan, py::arg("indices"), py::arg("sizes"))
+        .def("plan", &plan, py::arg("indices"), py::arg("sizes"), py::arg("draw_numbers") = py::none())
         .def("reports", &reports)
         .def("first_failed", &DrawPlanner::first_failed)
         .def("draws", &DrawPlanner::draws,

@@ -11,8 +11,8 @@ Iteration::Iteration(std::shared_ptr<EngineCore> core, std::vector<SampleSource>
 }
 
 void Iteration::submit(Span<const std::int64_t> indices, Span<std::uint8_t* const> images, std::shared_ptr<void> memory,
-                       std::shared_ptr<BatchCopy> copy) {
-    lanes_[num_submitted_ % lanes_.size()]->submit(indices, images, std::move(memory), std::move(copy));
+                       std::shared_ptr<BatchCopy> copy, Span<const std::uint32_t> draw_numbers) {
+    lanes_[num_submitted_ % lanes_.size()]->submit(indices, images, std::move(memory), std::move(copy), draw_numbers);
     ++num_submitted_;
 }
 

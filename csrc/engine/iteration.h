@@ -21,7 +21,7 @@ class Iteration {
 
     // Queues the next batch: Lane::submit.
     void submit(Span<const std::int64_t> indices, Span<std::uint8_t* const> images, std::shared_ptr<void> memory,
-                std::shared_ptr<BatchCopy> copy = nullptr);
+                std::shared_ptr<BatchCopy> copy = nullptr, Span<const std::uint32_t> draw_numbers = {});
 
     // The lane of the batch whose turn it is.
     const std::shared_ptr<Lane>& current() const noexcept { return lanes_[num_taken_ % lanes_.size()]; }

@@ -35,9 +35,8 @@ class Lane::Choices final : public SampleChoices {
 
     Status resolve(const SampleTask& task, ImageSize source_size) noexcept override {
         if (lane_.draw_order_.is_needed()) return lane_.resolve_in_order(sample_, source_size);
-        const SampleSource& source = lane_.source_;
-        CounterDraws draws(source.seed, source.epoch, static_cast<std::uint64_t>(task.sample_index));
-        return source.resolve(&draws, source_size, task.report);
+        CounterDraws draws = sample_.slot->counter_draws(lane_.source_, sample_.position);
+        return lane_.source_.resolve(&draws, source_size, task.report);
     }
 
   private:
@@ -66,9 +65,10 @@ std::vector<std::shared_ptr<void>> Lane::memory_in_flight() const {
 }
 
 void Lane::submit(Span<const std::int64_t> indices, Span<std::uint8_t* const> images, std::shared_ptr<void> memory,
-                  std::shared_ptr<BatchCopy> copy) {
+                  std::shared_ptr<BatchCopy> copy, Span<const std::uint32_t> draw_numbers) {
     std::shared_ptr<BatchSlot> slot = free_slot();
     slot->sample_indices.assign(indices.begin(), indices.end());
+    slot->draw_numbers.assign(draw_numbers.begin(), draw_numbers.end());
     slot->reports.resize(indices.size());
     for (SampleReport& report : slot->reports) report.reset(source_);
     slot->images.assign(images.begin(), images.end());

@@ -43,8 +43,9 @@ class Lane final : public EngineClient, public std::enable_shared_from_this<Lane
     // through `memory` until the batch is taken or no thread works on it any more. Every index lies in [0,
     // num_samples()). A closed lane queues nothing. May throw std::bad_alloc, and has queued nothing then. `copy`, if
     // there is one, is told when all samples are written, before the batch can be taken; not where one has failed.
+    // `draw_numbers` are as many as indices, or none: Note [counter layout].
     void submit(Span<const std::int64_t> indices, Span<std::uint8_t* const> images, std::shared_ptr<void> memory,
-                std::shared_ptr<BatchCopy> copy = nullptr);
+                std::shared_ptr<BatchCopy> copy = nullptr, Span<const std::uint32_t> draw_numbers = {});
 
     // Waits until the oldest batch is complete, at most about `budget`. Without threads it does the work itself, sample
     // by sample, and looks at the clock between two of them; a sample whose *needs_python was dropped is begun anew.

@@ -13,7 +13,7 @@ from torch.utils.data import BatchSampler, IterableDataset, SequentialSampler
 
 from fastload import _native
 from fastload._loader._arguments import arguments_of
-from fastload._loader._epoch_plan import EpochPlan, is_in_epoch
+from fastload._loader._epoch_plan import EpochPlan, is_in_epoch, only_batch, place_in
 from fastload._loader._journal import epoch_in_journal
 from fastload._native_batches._files import FoundFiles, find_files
 from fastload._native_batches._iterator import NativeIterator
@@ -21,6 +21,14 @@ from fastload._native_batches._planner import BatchPlanner
 from fastload._native_batches._report import SampleReport
 from fastload._planning._native_plans import NativePlan
 from fastload._process._interrupts import keep
+from fastload.samplers._draw_numbers import (
+    DrawNumbers,
+    NumberedBatches,
+    Numbers,
+    first_number_of,
+    numbers_of,
+    size_of,
+)
 from fastload.samplers._lowering import BadIndicesError, IndexBatch, lower_batch_sampler
 from fastload.samplers._resting import epoch_holder, kind_of, sharded_of
 from fastload.sources._lowering import NotLoweredError
@@ -88,7 +96,8 @@ def state_of_address(name: str, loader: Any, epoch: int | None, state: Any) -> A
     journal = loader._setting("journal")
     if epoch is None or journal is None or loader._native_plan_or_none() is None:
         return state
-    if _problem_of_draws(loader) is None and (name == "replay" or _problem_of_order(loader) is None):
+    needs_order = name != "replay" or numbers_of(loader._index_sampler) is not None
+    if _problem_of_draws(loader) is None and not (needs_order and _problem_of_order(loader)):
         return None
     _check_epoch(epoch)
     return epoch_in_journal(journal, epoch)
@@ -99,7 +108,7 @@ def batches_of_epoch(loader: Any, kind: Kind, epoch: int, step: int, stop: int |
     _check_seeded(loader, f"epoch {epoch}")
     index_sampler = _sampler_of_epoch(loader, epoch)
     step, stop = _range_of(step, stop, 0, len(index_sampler))
-    part = list(itertools.islice(index_sampler, step, stop))
+    part = _part_of(index_sampler, step, stop)
     return AddressedBatches(
         lambda: iter(_seeded_twin(loader, kind, epoch, **_NO_SAMPLER, batch_sampler=part)), stop - step
     )
@@ -144,10 +153,11 @@ def plan_of_epoch(loader: Any, epoch: int, step: int) -> list[SampleReport]:
         _check_seeded(loader, f"epoch {epoch}")
     index_sampler = _sampler_of_epoch(loader, epoch)
     _check_step(step, 0, len(index_sampler))
-    given = _lowered(list(itertools.islice(index_sampler, step, step + 1)))
+    part = _part_of(index_sampler, step, step + 1)
+    given = _lowered(part)
     if native is None:
         return _without_draws(loader, given)
-    found = _without_error(find_files(native.source, given))
+    found = _without_error(find_files(native.source, given, _numbers_of_first(part)))
     return BatchPlanner(native, [], step, (loader._settings.seed or 0, epoch)).report(found)
 
 
@@ -159,6 +169,21 @@ def plan_of_state(loader: Any, kind: Kind, state: dict[str, Any], step: int | No
     plan = EpochPlan(twin)
     plan.pass_over(step)
     return plan.report()
+
+
+def _part_of(index_sampler: Any, step: int, stop: int) -> list[Any]:
+    """Some batches of an epoch that has not begun."""
+    part = itertools.islice(index_sampler, step, stop)
+    numbers = numbers_of(index_sampler)
+    if numbers is None:
+        return list(part)
+    size = size_of(index_sampler)
+    return NumberedBatches(part, DrawNumbers(numbers.first + numbers.stride * size * step, numbers.stride), size)
+
+
+def _numbers_of_first(batches: list[Any]) -> Numbers | None:
+    numbers = numbers_of(batches)
+    return None if numbers is None else numbers.of(0, len(batches[0]))
 
 
 class _Sampled(NamedTuple):
@@ -196,22 +221,48 @@ def _without_error(found: FoundFiles) -> FoundFiles:
     return found
 
 
-def sample_of_epoch(loader: Any, kind: Kind, index: int, epoch: int) -> tuple[Any, SampleReport]:
+def sample_of_epoch(loader: Any, kind: Kind, index: int, epoch: int, step: int | None) -> tuple[Any, SampleReport]:
     """What replay() of a fastload.DataLoader gives."""
     _check_seeded(loader, f"sample {index} of epoch {epoch}")
     _check_epoch(epoch)
     _check_index(loader, index)
-    return _only_sample(_seeded_twin(loader, kind, epoch, **_NO_SAMPLER, batch_sampler=[[index]], **_NO_WORKERS))
+    alone = only_batch(index, _number_in_epoch(loader, index, epoch, step))
+    return _only_sample(_seeded_twin(loader, kind, epoch, **_NO_SAMPLER, batch_sampler=alone, **_NO_WORKERS))
 
 
-def sample_of_state(loader: Any, kind: Kind, index: int, state: dict[str, Any]) -> tuple[Any, SampleReport]:
+def _number_in_epoch(loader: Any, index: int, epoch: int, step: int | None) -> int | None:
+    """That of a sample's draw: the first of all ranks, or that of a batch; None: draws have none."""
+    if step is None and numbers_of(loader._index_sampler) is None:
+        return None
+    index_sampler = _sampler_of_epoch(loader, epoch)
+    if step is not None:
+        _check_step(step, 0, len(index_sampler))
+        part = _part_of(index_sampler, step, step + 1)
+        place = place_in(_lowered(part), index, len(loader.dataset))
+        if place is None:
+            raise ValueError(f"sample {index} is not in batch {step} of epoch {epoch}: plan() says which ones are")
+        numbers = _numbers_of_first(part)
+        return None if numbers is None else int(numbers[place])
+    sharded = sharded_of(index_sampler)
+    assert sharded is not None, "no other sampler that draws has an order that is known"
+    number = first_number_of(sharded, index, epoch)
+    if number is None:
+        raise ValueError(f"sample {index} is not in epoch {epoch}: none of its {sharded.total_size} draws gave it")
+    return number
+
+
+def sample_of_state(
+    loader: Any, kind: Kind, index: int, state: dict[str, Any], step: int | None
+) -> tuple[Any, SampleReport]:
     """The same for the epoch that a saved state is of."""
-    twin, _ = _known_twin_at(loader, kind, state)
+    twin, position = _known_twin_at(loader, kind, state)
     _check_index(loader, index)
-    alone = EpochPlan(twin).state_of_sample(index)
+    if step is not None:
+        _check_step(step, position, len(twin._index_sampler))
+    state_of_one, alone = EpochPlan(twin).sample_alone(index, step)
     of_one = {**_NO_SAMPLER, **_NO_WORKERS, "num_workers": 1, "worker_init_fn": None}  # whose draws are in the state
-    twin = _twin(loader, kind, generator=torch.Generator(), batch_sampler=[[index]], **of_one)
-    twin.load_state_dict(alone)
+    twin = _twin(loader, kind, generator=torch.Generator(), batch_sampler=alone, **of_one)
+    twin.load_state_dict(state_of_one)
     return _only_sample(twin)
 
 

@@ -20,6 +20,8 @@ from fastload._process._distributed import rank_and_world_size
 from fastload._resume._saved_sampler import SavedSampler
 from fastload._resume._saved_state import SavedState
 from fastload._threads._init_fn import init_native_workers
+from fastload.samplers._draw_numbers import DrawNumbers, NumberedBatches, numbers_of
+from fastload.samplers._lowering import BadIndicesError, IndexBatch
 
 
 class EpochPlan:
@@ -47,7 +49,8 @@ class EpochPlan:
         check_num_workers(plan, self._saved, loader.num_workers)
         self._plan = plan
         self._num_workers: int = loader.num_workers
-        self._order = order_of(loader._index_sampler, loader._max_batches_in_flight, self._saved)
+        self._index_sampler = loader._index_sampler
+        self._order = order_of(self._index_sampler, loader._max_batches_in_flight, self._saved)
         self._order.begin(None)
         assert self._saved.base_seed is not None, "it is in an epoch"
         key = loader._random_key(self._saved.base_seed, self._saved.resets)
@@ -89,14 +92,18 @@ class EpochPlan:
             self._planner.draws[0].store(state.numpy())
             torch.set_rng_state(state)
 
-    def state_of_sample(self, index: int) -> dict[str, Any]:
-        """Of an epoch of this sample alone, in one worker, which makes it as it is here: in its first place from the
-        state's position on.
+    def sample_alone(self, index: int, step: int | None) -> tuple[dict[str, Any], list[list[int]]]:
+        """The state and the batches of an epoch of this sample alone, in one worker, which makes it as it is here: in
+        batch `step`, or in its first place from the state's position on.
 
         Raises:
             ValueError: It is not there; or another one fails before it, so that it is not made at all.
         """
-        draws = self._draws_of_sample(index) if self.is_in_order else None
+        batches, draws = [[index]], None
+        if self.is_in_order or step is not None or numbers_of(self._index_sampler) is not None:
+            found, place = self._found(index, step)
+            batches = only_batch(index, None if found.numbers is None else int(found.numbers[place]))
+            draws = self._draws_within(found, place, index)
         alone = replace(
             self._saved,
             position=0,
@@ -106,29 +113,40 @@ class EpochPlan:
             world=rank_and_world_size(),
             generator=None,
             draws=None if draws is None else (draws.text(),),
-            fingerprint=fingerprint_of(self._plan, [[index]]),
+            fingerprint=fingerprint_of(self._plan, batches),
         )
-        return alone.as_dict()
+        return alone.as_dict(), batches
 
-    def _draws_of_sample(self, index: int) -> _native.TorchDraws | None:
-        number = len(self._plan.source)
+    def _found(self, index: int, step: int | None) -> tuple[FoundFiles, int]:
+        """The batch of a sample, which is the planner's next one then, and its place in that."""
         first = self._planner.position
+        if step is not None:
+            self.pass_over(step)
         while (found := self._files_or_none()) is not None:
-            places = np.flatnonzero(found.indices % number == index)
-            if not len(places):
-                self._planner.pass_over(found)
-                continue
-            failed = self._planner.pass_within(found, int(places[0]))
-            if failed is not None:
+            place = place_in(found.indices, index, len(self._plan.source))
+            if place is not None:
+                return found, place
+            if step is not None:
                 raise ValueError(
-                    f"sample {index} is not made in epoch {self._saved.epoch}: {failed!r}, which comes before it in "
-                    f"batch {self._planner.position}, cannot be loaded"
+                    f"sample {index} is not in batch {step} of epoch {self._saved.epoch}: plan() says which ones are"
                 )
-            return self._planner.next_draws
+            self._planner.pass_over(found)
         raise ValueError(
             f"sample {index} is not in epoch {self._saved.epoch} from batch {first} on, where the state is: pass a "
             "state of an earlier place in that epoch"
         )
+
+    def _draws_within(self, found: FoundFiles, place: int, index: int) -> _native.TorchDraws | None:
+        """What the sample at a place of the next batch draws from; None: nothing is drawn in order."""
+        if not self.is_in_order:
+            return None
+        failed = self._planner.pass_within(found, place)
+        if failed is not None:
+            raise ValueError(
+                f"sample {index} is not made in epoch {self._saved.epoch}: {failed!r}, which comes before it in "
+                f"batch {self._planner.position}, cannot be loaded"
+            )
+        return self._planner.next_draws
 
     def _next_files(self) -> FoundFiles:
         found = self._files_or_none()
@@ -139,7 +157,23 @@ class EpochPlan:
     def _files_or_none(self) -> FoundFiles | None:
         given: list[Any] = []
         self._order.give(given)
-        return find_files(self._plan.source, given[0]) if given else None
+        if not given:
+            return None
+        indices = given[0].before if isinstance(given[0], BadIndicesError) else given[0]
+        numbers = None if self.is_in_order else self._order.draw_numbers(len(indices))
+        return find_files(self._plan.source, given[0], numbers)
+
+
+def only_batch(index: int, number: int | None) -> list[list[int]]:
+    """The batches of a sample alone, which has a number where it is one of several draws."""
+    return [[index]] if number is None else NumberedBatches([[index]], DrawNumbers(number, 0), 1)
+
+
+def place_in(given: IndexBatch | BadIndicesError, index: int, num_samples: int) -> int | None:
+    """The first place of a sample in a batch; None: it is not there."""
+    indices = given.before if isinstance(given, BadIndicesError) else given
+    places = np.flatnonzero(indices % num_samples == index)
+    return int(places[0]) if len(places) else None
 
 
 def is_in_epoch(saved: SavedState) -> bool:

@@ -819,17 +819,25 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         return plan_of_epoch(self, epoch, 0 if step is None else step)
 
     def replay(
-        self, index: int, epoch: int | None = None, *, state: dict[str, Any] | None = None
+        self,
+        index: int,
+        epoch: int | None = None,
+        *,
+        step: int | None = None,
+        state: dict[str, Any] | None = None,
     ) -> tuple[Any, SampleReport]:
         """Makes one sample as it is in an epoch; no other is decoded.
 
         By `epoch` with ``rng="sample"`` and a seed, or where `journal` has noted it. By `state` as at(): where random
-        transforms draw torch's numbers, the headers of the files between are read, and of several places of the sample
-        in the epoch the first counts.
+        transforms draw torch's numbers, the headers of the files between are read.
+
+        An epoch may have the sample several times, each with draws of its own: then the first of them counts, of a
+        ShardedSampler's by `epoch` the first that any rank got. `step` names another.
 
         Args:
             index: of the sample in the data set.
             epoch: from 0.
+            step: number of the sample's batch in the epoch, from 0; None: the sample is looked for.
             state: of state_dict() behind the epoch's iter() and before the sample's batch, in the place of `epoch`.
 
         Returns:
@@ -849,9 +857,9 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         """
         state = state_of_address("replay", self, epoch, state)
         if state is not None:
-            return sample_of_state(self, DataLoader, index, state)
+            return sample_of_state(self, DataLoader, index, state, step)
         assert epoch is not None, "it was looked at"
-        return sample_of_epoch(self, DataLoader, index, epoch)
+        return sample_of_epoch(self, DataLoader, index, epoch, step)
 
     def _fitting(self, plan: LoaderPlan | None = None) -> Fitting:
         """What a state must fit, of `plan` or of the loader as it is now."""

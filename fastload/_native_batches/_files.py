@@ -11,6 +11,7 @@ from fastload import _native
 from fastload._pillow import _pillow
 from fastload._process import _config
 from fastload._process._interrupts import is_interrupt
+from fastload.samplers._draw_numbers import Numbers
 from fastload.samplers._lowering import BadIndicesError, IndexBatch
 from fastload.sources._lowering import LoweredSource
 
@@ -22,14 +23,23 @@ class FoundFiles(NamedTuple):
         indices: As the sampler gave them, up to the first that is none or out of range.
         files: Of these.
         error: What the batch ends in after these, or None.
+        numbers: Of these as draws, or None.
     """
 
     indices: NDArray[np.int64]
     files: NDArray[np.int64]
     error: Exception | None
+    numbers: Numbers | None = None
+
+    def up_to(self, count: int) -> FoundFiles:
+        """The first `count` of these."""
+        numbers = None if self.numbers is None else self.numbers[:count]
+        return FoundFiles(self.indices[:count], self.files[:count], None, numbers)
 
 
-def find_files(source: LoweredSource, given: IndexBatch | BadIndicesError) -> FoundFiles:
+def find_files(
+    source: LoweredSource, given: IndexBatch | BadIndicesError, numbers: Numbers | None = None
+) -> FoundFiles:
     """What a sampler's batch loads. Where an index is out of range, the samples before it are loaded and draw, as in
     torch."""
     error: Exception | None
@@ -45,7 +55,7 @@ def find_files(source: LoweredSource, given: IndexBatch | BadIndicesError) -> Fo
         files = source.files(indices)
         error.__context__ = None  # without its frames: they would keep whoever asks alive
         error = error.with_traceback(None)
-    return FoundFiles(indices, files, error)
+    return FoundFiles(indices, files, error, None if numbers is None else numbers[: len(files)])
 
 
 def image_sizes(source: LoweredSource, files: NDArray[np.int64]) -> NDArray[np.int32]:

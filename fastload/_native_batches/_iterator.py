@@ -31,6 +31,7 @@ from fastload._process._exit import exit_state
 from fastload._process._interrupts import is_interrupt, keep
 from fastload._resume._fields import decoded
 from fastload._resume._saved_state import DRAWS_BYTES, SavedState
+from fastload.samplers._draw_numbers import Numbers
 from fastload.samplers._epoch_order import EpochOrder
 from fastload.samplers._lowering import BadIndicesError, IndexBatch, sequential_key
 
@@ -45,6 +46,7 @@ class _PendingBatch:
         labels: of these.
         place: where the engine writes.
         error: what the batch ends in after these, or None.
+        numbers: of these as draws, or None.
     """
 
     indices: NDArray[np.int64]
@@ -52,6 +54,7 @@ class _PendingBatch:
     labels: torch.Tensor
     place: PlacedBatch
     error: Exception | None
+    numbers: Numbers | None
 
     def submission(self) -> tuple[NDArray[np.int64], list[tuple[int, int]], _PendingBatch, _native.BatchCopy | None]:
         """Files, address and bytes of their memory, its owner, and the copy to a device: what the engine takes."""
@@ -225,15 +228,20 @@ class NativeIterator(StatefulIterator):
             self._is_exhausted = not self._given
         if self._is_exhausted:
             return
-        pending = self._pending_batch(find_files(self._plan.source, self._given[0]))
+        pending = self._pending_batch(find_files(self._plan.source, self._given[0], self._numbers_of(self._given[0])))
         if self._num_workers == 0 and self._plan.has_ordered_draws:
             self._iteration.set_draws(self._default_draws())
         # The engine keeps what belongs to a batch, so that an interrupt loses a batch as a whole or not at all.
-        self._iteration.submit(*pending.submission(), self._given)
+        self._iteration.submit(*pending.submission(), self._given, pending.numbers)
+
+    def _numbers_of(self, given: IndexBatch | BadIndicesError) -> Numbers | None:
+        if self._plan.has_ordered_draws:
+            return None
+        return self._order.draw_numbers(len(given.before if isinstance(given, BadIndicesError) else given))
 
     def _pending_batch(self, found: FoundFiles) -> _PendingBatch:
         labels = torch.from_numpy(self._plan.source.table.labels_of(found.files))
-        return _PendingBatch(found.indices, found.files, labels, self._memory.place(labels), found.error)
+        return _PendingBatch(found.indices, found.files, labels, self._memory.place(labels), found.error, found.numbers)
 
     def _check(self) -> None:
         self._engine.check_process("this iterator")

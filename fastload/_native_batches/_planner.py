@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import os
 
-import numpy as np
-from numpy.typing import NDArray
-
 from fastload import _native
 from fastload._native_batches._files import FoundFiles, image_sizes
 from fastload._native_batches._report import SampleReport, views_of
@@ -47,12 +44,12 @@ class BatchPlanner:
     def pass_over(self, found: FoundFiles) -> None:
         """The next batch, of which nobody wants a report."""
         if self.next_draws is not None:  # else no header has to be read
-            self._plan(found.files)
+            self._plan(found)
         self.position += 1
 
     def report(self, found: FoundFiles) -> list[SampleReport]:
         """That of the next batch; it has no steps, and the size (0, 0), of a sample whose file cannot be opened."""
-        worker = self._plan(found.files)
+        worker = self._plan(found)
         self.position += 1
         paths = [os.fsdecode(self._source.table.path_bytes(file)) for file in found.files.tolist()]
         return [
@@ -66,10 +63,10 @@ class BatchPlanner:
         Returns:
             The path of the first of them that fails; None: none does, as far as headers say.
         """
-        failed = self._plan(found.files[:count]).first_failed()
+        failed = self._plan(found.up_to(count)).first_failed()
         return None if failed is None else os.fsdecode(self._source.table.path_bytes(int(found.files[failed])))
 
-    def _plan(self, files: NDArray[np.int64]) -> _native.DrawPlanner:
+    def _plan(self, found: FoundFiles) -> _native.DrawPlanner:
         worker = self._workers[self.position % len(self._workers)]
-        worker.plan(files, image_sizes(self._source, files))
+        worker.plan(found.files, image_sizes(self._source, found.files), found.numbers)
         return worker

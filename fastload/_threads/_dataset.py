@@ -86,6 +86,7 @@ class MapFetcher:
         self._guard = None if plan.make_guard is None else plan.make_guard()
         # Nobody else may have the list of samples.
         self._rows = None if self._takes_whole_batches else _rows_for(plan, code)
+        self._number: int | None = None  # that of the draw at hand, where draws have one
 
     def fetch(self, indices: Any, key: RandomKey, epoch: int, is_abandoned: Callable[[], bool]) -> Any:
         """See BatchFetcher. StopIteration of the dataset, which would end the epoch, is a RuntimeError."""
@@ -112,22 +113,32 @@ class MapFetcher:
         if self._guard is not None:
             return self._load_guarded(self._guard, indices, key, is_abandoned)
         if not self._plan.is_batched:
+            self._number = key.number(0)
             return self._load(self._code.dataset, indices, key)
         if self._takes_whole_batches:
             return self._load_all(indices, key)
         find_in_subsets(self._code.dataset, indices)
         dataset = self._code.dataset if self._array is None else self._array.natively()
         if self._plan.lock is not None or self._stream.begins_with_sample:
-            return [self._load(dataset, index, key) for index in wanted(indices, is_abandoned, self._rows)]
+            return [self._load(dataset, index, key) for index in self._numbered(indices, key, is_abandoned)]
         return self._load_each(dataset, indices, is_abandoned)
 
     def _load_guarded(self, guard: SampleGuard, indices: Any, key: RandomKey, is_abandoned: Callable[[], bool]) -> Any:
         """With others in the place of bad samples. A dataset's ``__getitems__`` is not asked: it fails as a whole."""
         load = functools.partial(self._load, self._code.dataset, key=key)
-        return guard.batch(wanted(indices, is_abandoned), load) if self._plan.is_batched else guard.one(indices, load)
+        if self._plan.is_batched:
+            return guard.batch(self._numbered(indices, key, is_abandoned), load)
+        self._number = key.number(0)
+        return guard.one(indices, load)
+
+    def _numbered(self, indices: Any, key: RandomKey, is_abandoned: Callable[[], bool]) -> Iterator[Any]:
+        """As wanted(). What stands in for a sample has its number."""
+        for position, index in enumerate(wanted(indices, is_abandoned, self._rows)):
+            self._number = key.number(position)
+            yield index
 
     def _load(self, dataset: Any, index: Any, key: RandomKey) -> Any:
-        self._stream.begin_sample(key, index)
+        self._stream.begin_sample(key, index, self._number)
         begin = time.perf_counter()
         try:
             with self._plan.lock or NO_LOCK, self._stream.mode():

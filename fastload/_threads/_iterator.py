@@ -236,9 +236,9 @@ class ThreadIterator(ResumableIterator):
 
     def _random_key(self, loader: Any) -> RandomKey:
         if self._rng == "torch":
-            return 0, 0
+            return RandomKey(0, 0)
         seed, epoch = loader._random_key(int(self._base_seed), self._resets)
-        return int(seed), int(epoch)
+        return RandomKey(int(seed), int(epoch))
 
     def _submit_up_to(self, count: int, group: WorkerGroup, done: Task | None = None) -> None:
         """Asks for batches until `count` are on their way. What an interrupt has left undone comes first."""
@@ -256,7 +256,7 @@ class ThreadIterator(ResumableIterator):
     def _submit_given(self, group: WorkerGroup, done: Task | None) -> bool:
         """Asks for the batch that the sampler gave last; False: no worker may be asked now. Steps can be repeated."""
         if self._given and self._request is None:
-            self._request = Request(self._order.item(self._given[0]), self._key)
+            self._request = self._request_of(self._given[0])
         if self._request is not None and group.has_active_worker:
             if not group.submit(self._request, done):
                 return False
@@ -264,6 +264,13 @@ class ThreadIterator(ResumableIterator):
             self._is_exhausted = True
         self._given, self._request = [], None
         return True
+
+    def _request_of(self, given: Any) -> Request:
+        indices = self._order.item(given)
+        if self._rng == "torch":
+            return Request(indices, self._key)
+        numbers = self._order.draw_numbers(len(indices) if isinstance(indices, list) else 1)
+        return Request(indices, self._key if numbers is None else self._key._replace(numbers=numbers.tolist()))
 
     def _check(self) -> None:
         self._check_process()
@@ -361,8 +368,9 @@ class ThreadIterator(ResumableIterator):
         if self._threads.num_closes != self._num_closes:
             raise closed_error()
         try:
+            request = self._request_of(self._given[0])
             with self._caller.draws():
-                batch = self._fetcher.fetch(self._order.item(self._given[0]), self._key, 0, lambda: False)
+                batch = self._fetcher.fetch(request.indices, request.key, 0, lambda: False)
             batch = batch if self._pin is None else self._pin(batch)
             self._sent.append(Sent(self._next_number, batch=batch, account=self._fetcher.take_account()))
         except EndOfStreamError:

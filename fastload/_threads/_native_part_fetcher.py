@@ -13,7 +13,7 @@ from fastload._errors import SampleError, sample_error
 from fastload._images._pipelines import PythonPart
 from fastload._planning._native_plans import NativePartPlan
 from fastload._process._interrupts import is_interrupt
-from fastload._threads._dataset import NO_LOCK, DatasetPlan, MapFetcher, wanted
+from fastload._threads._dataset import NO_LOCK, DatasetPlan, MapFetcher
 from fastload._threads._native_part import NativePart, NotApplicableError
 from fastload._threads._random_stream import RandomKey, RandomStream
 from fastload._threads._worker_objects import UserCode
@@ -56,7 +56,7 @@ class NativePartFetcher(MapFetcher):
     def _samples(self, indices: Any, key: RandomKey, is_abandoned: Callable[[], bool]) -> Any:
         """Raises SampleError: a sample cannot be read, decoded or transformed."""
         self._files = []
-        found = wanted(self._found(indices), is_abandoned)
+        found = self._numbered(self._found(indices), key, is_abandoned)
         if self._guard is None:
             samples = [self._counted(file, number, key) for number, file in found]
         else:
@@ -85,7 +85,7 @@ class NativePartFetcher(MapFetcher):
 
     def _sample(self, file: int, index: int, key: RandomKey) -> tuple[Any, Any]:
         python_part = self._python_part
-        self._stream.begin_sample(key, file)
+        self._stream.begin_sample(key, file, self._number)
         try:
             image = self._native.image(file, index)
         except NotApplicableError:  # torchvision finds out, from the beginning, what is to be said or done

@@ -7,7 +7,7 @@ import operator
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -18,8 +18,22 @@ from fastload._worker_state._generators import WorkerGenerators, drawing
 from fastload._worker_state._held_generators import seed_held
 from fastload._worker_state._torch_draws import TakeGenerator
 
-# (seed, epoch) of an iteration.
-RandomKey = tuple[int, int]
+
+class RandomKey(NamedTuple):
+    """What the random numbers of a batch depend on, beside its samples.
+
+    Attributes:
+        seed, epoch: Of its iteration.
+        numbers: Of its samples as draws; none where an epoch has each sample once.
+    """
+
+    seed: int
+    epoch: int
+    numbers: Sequence[int] = ()
+
+    def number(self, position: int) -> int | None:
+        """That of the sample at a position of the batch."""
+        return self.numbers[position] if self.numbers else None
 
 
 class RandomStream(ABC):
@@ -37,8 +51,8 @@ class RandomStream(ABC):
         """The generator that Python draws from."""
 
     @abstractmethod
-    def begin_sample(self, key: RandomKey, sample: Any) -> None:
-        """What is drawn next is for `sample`, as the sampler named it."""
+    def begin_sample(self, key: RandomKey, sample: Any, number: int | None = None) -> None:
+        """What is drawn next is for `sample`, as the sampler named it, and for its draw `number`, where it has one."""
 
     @abstractmethod
     def begin_batch(self, key: RandomKey, samples: Any) -> None:
@@ -74,7 +88,7 @@ class TorchStream(RandomStream):
     def take_generator(self) -> torch.Generator:
         return self._take_generator()
 
-    def begin_sample(self, key: RandomKey, sample: Any) -> None:
+    def begin_sample(self, key: RandomKey, sample: Any, number: int | None = None) -> None:
         pass
 
     def begin_batch(self, key: RandomKey, samples: Any) -> None:
@@ -92,7 +106,7 @@ class TorchStream(RandomStream):
 
 
 class SampleStream(RandomStream):
-    """Draws that depend on (seed, epoch, sample) only.
+    """Draws that depend on (seed, epoch, sample) only, and where that may come again on the number of its draw.
 
     Native code draws from its counter. The generators that Python draws from are seeded for each sample, and for each
     batch when it is collated.
@@ -108,7 +122,7 @@ class SampleStream(RandomStream):
         self._generators = generators
         self._held = held
         self._mode = drawing(lambda: generators.torch)  # no method of this: they would keep each other
-        self._counter = (0, 0, 0)
+        self._counter = (0, 0, 0, 0)
 
     def mode(self) -> AbstractContextManager[object]:
         return self._mode
@@ -116,14 +130,16 @@ class SampleStream(RandomStream):
     def take_generator(self) -> torch.Generator:
         return self._generators.torch
 
-    def begin_sample(self, key: RandomKey, sample: Any) -> None:
-        number = _as_number(sample)
-        if number is not None:
-            self._counter = (*key, number)
-        self._seed(key, "sample", _name([self._position, sample if number is None else number]))
+    def begin_sample(self, key: RandomKey, sample: Any, number: int | None = None) -> None:
+        index = _as_number(sample)
+        if index is not None:
+            self._counter = (key.seed, key.epoch, index, number or 0)
+        name = _name([self._position, sample if index is None else index])
+        self._seed(key, "sample", name + _text_of(() if number is None else (number,)))
 
     def begin_batch(self, key: RandomKey, samples: Any) -> None:
-        self._seed(key, "batch", _name(samples if isinstance(samples, Sequence) else [samples]))
+        name = _name(samples if isinstance(samples, Sequence) else [samples])
+        self._seed(key, "batch", name + _text_of(key.numbers))
 
     def native_draws(self) -> _native.DrawSource:
         return _native.CounterDraws(*self._counter)
@@ -133,11 +149,16 @@ class SampleStream(RandomStream):
 
     def _seed(self, key: RandomKey, what: str, name: bytes) -> None:
         # A hash and no sum: sums of neighbouring samples and epochs would meet.
-        digest = hashlib.blake2b(np.array([*key], np.uint64).tobytes() + name, digest_size=8, person=what.encode())
+        of_epoch = np.array([key.seed, key.epoch], np.uint64).tobytes()
+        digest = hashlib.blake2b(of_epoch + name, digest_size=8, person=what.encode())
         seed = int.from_bytes(digest.digest(), "little")
         self._generators.seed(seed)
         for number, generator in enumerate(self._held):
             seed_held(generator, seed, number)
+
+
+def _text_of(numbers: Sequence[int]) -> bytes:
+    return np.array(numbers, np.uint32).tobytes()
 
 
 def _as_number(sample: Any) -> int | None:

@@ -19,6 +19,7 @@ from typing import Any
 from fastload._process._interrupts import keep
 from fastload._resume._generators import ProgramReplay, ProgramStates
 from fastload._resume._saved_sampler import SavedSampler
+from fastload.samplers._draw_numbers import DrawNumbers, Numbers, numbers_of, size_of
 from fastload.samplers._lowering import IndexBatches, SampledLists, draws_order, lower_batch_sampler, sampled_keys
 from fastload.samplers._resting import (
     epoch_holder,
@@ -72,6 +73,7 @@ class EpochOrder:
         self._has_drawn = False
         self._is_empty = True  # nothing was given
         self._batches: IndexBatches | Sampled | SampledLists | None = None
+        self._numbers: tuple[DrawNumbers | None] | None = None  # once they were asked for
         # Of a stateful sampler: its states behind the batches that were given last, and the batch that is given next.
         self._own_states: deque[Any] = deque(maxlen=int(depth) + 2)
         self._num_noted = position
@@ -181,6 +183,22 @@ class EpochOrder:
         """What the sampler gave, of what give() appended where it takes keys."""
         assert isinstance(self._batches, (Sampled, SampledLists)), "it takes keys"
         return self._batches.item(given)
+
+    def draw_numbers(self, count: int) -> Numbers | None:
+        """Of the `count` samples of what give() has appended last, before it is called again; None: they have none."""
+        if self._numbers is None:
+            self._numbers = (numbers_of(self._batch_sampler),)
+        (numbers,) = self._numbers
+        return None if numbers is None else numbers.of(self._num_before(count), count)
+
+    def _num_before(self, count: int) -> int:
+        """Samples before these: of the epoch, or since a stateful sampler went on."""
+        assert self._batches is not None, "it has begun"
+        own = self._batches.own
+        if own is not None:
+            return own.num_given - count
+        num_items = self._batches.num_asked - 1 - (self._position if self.kind == "stateful" else 0)
+        return num_items * size_of(self._batch_sampler)
 
     def check_end(self) -> None:
         assert self._batches is not None, "it has begun"

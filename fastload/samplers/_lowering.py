@@ -377,6 +377,15 @@ class _Batches:
             self._reader = _Reader(self._make_source(self._begun))
         return self._reader
 
+    @property
+    def num_given(self) -> int:
+        """Indices of the pass that were given or passed over."""
+        reader, cut = self._reader, self._cut
+        if reader is None:
+            return 0
+        rest = reader.rest if cut is None or cut.batch else cut.rest
+        return min(reader.num_drawn, reader.source.num_samples) - len(rest)
+
     def give(self, given: list[IndexBatch | BadIndicesError]) -> None:
         reader = self._begun_reader()
         if self._cut is not None and not self._cut.batch:
@@ -406,11 +415,9 @@ class _ShardedBatches(_Batches):
         self._tell()
 
     def _tell(self) -> None:
-        reader, cut = self._reader, self._cut
-        if reader is not None:
-            assert isinstance(reader.source, _Sharded), "the sampler's own"
-            rest = reader.rest if cut is None or cut.batch else cut.rest
-            reader.source.passed.num_given = reader.num_drawn - len(rest)
+        if self._reader is not None:
+            assert isinstance(self._reader.source, _Sharded), "the sampler's own"
+            self._reader.source.passed.num_given = self.num_given
 
 
 class _Converted:

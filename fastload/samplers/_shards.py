@@ -63,6 +63,15 @@ class Shards:
         """How many of this rank's are no repeats. These come first."""
         return min(self.num_steps(position), len(range(position + self.rank, self.length, self.num_replicas)))
 
+    @property
+    def may_repeat(self) -> bool:
+        """Whether an epoch, or epochs without an end, may have a sample more than once, padding apart."""
+        return self.infinite or self.cumulative is not None
+
+    def number_at(self, place: Place) -> int:
+        """The number of the draw that this rank gets at a place: one for all worlds. Epochs without an end count on."""
+        return (place.epoch * self.length if self.infinite else 0) + place.position + self.rank
+
     def positions(self, position: int = 0) -> range:
         """This rank's, from `position` to the epoch's end; those from `length` on are repeats, or further draws."""
         first = position + self.rank

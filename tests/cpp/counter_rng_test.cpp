@@ -44,6 +44,14 @@ TEST_CASE(counter_rng_stream_is_pinned_by_its_documented_layout) {
     }
 }
 
+TEST_CASE(draw_number_is_the_last_word_of_the_counter) {
+    const Words key = philox4x32_10({2, 1, 3, 0x464C4431U}, {0x89ABCDEFU, 0x01234567U});
+    const Words block = philox4x32_10({5, 7, 1, 0xFEDCBA98U}, {key[0], key[1]});
+    CounterRng rng(0x0123456789ABCDEFU, 0x100000002U, 0x700000005U, 3, DrawDomain::kTransforms, 0xFEDCBA98U);
+    for (std::size_t i = 0; i < 4; ++i) rng.next_uint32();
+    for (std::size_t i = 0; i < 4; ++i) CHECK_EQUAL(rng.next_uint32(), block[i]);
+}
+
 TEST_CASE(draws_by_weights_are_pinned_by_their_documented_layout) {
     const Words key = philox4x32_10({2, 1, 0, 0x464C5731U}, {0x89ABCDEFU, 0x01234567U});
     const Words block = philox4x32_10({5, 7, 0, 0}, {key[0], key[1]});

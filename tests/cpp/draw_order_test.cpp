@@ -314,6 +314,13 @@ TEST_CASE(planned_batches_without_an_order_depend_on_the_sample_alone) {
     }
     CHECK_EQUAL(planner.reports()[1].views[0].operations.size(), 0U);
     CHECK_EQUAL(planner.first_failed().value_or(9), 1U);
+
+    const std::vector<std::uint32_t> numbers = {70, 71, 0xFFFFFFFFU};
+    planner.plan({batch.data(), batch.size()}, {sizes.data(), sizes.size()}, {numbers.data(), numbers.size()});
+    CounterDraws draws(5, 2, 4, 0xFFFFFFFFU);
+    ResolvedTransform expected;
+    CHECK(source.views[0].plan->resolve(&draws, sizes[2], &expected).is_ok());
+    CHECK(choices_of(planner.reports()[2].views[0]) == choices_of(expected));
 }
 
 TEST_CASE(an_iteration_that_begins_at_a_later_worker_has_the_same_choices) {

@@ -110,6 +110,9 @@ TEST_CASE(counter_draws_are_named_by_the_step) {
     CHECK(draws.uniform() != fourth);
     draws.begin_step(4);
     CHECK_EQUAL(draws.uniform(), fourth);
+    CounterDraws second(1, 2, 3, 1);
+    second.begin_step(4);
+    CHECK(second.uniform() != fourth);
     for (int i = 0; i < 1000; ++i) {
         const float value = draws.uniform(-2.0F, 3.0F);
         CHECK(value >= -2.0F && value <= 3.0F);

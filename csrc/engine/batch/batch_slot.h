@@ -39,9 +39,16 @@ struct SampleTurn {
 };
 
 struct BatchSlot {
+    // What the sample at a position draws from where its draws have no order.
+    CounterDraws counter_draws(const SampleSource& source, std::size_t position) const noexcept {
+        return {source.seed, source.epoch, static_cast<std::uint64_t>(sample_indices[position]),
+                draw_numbers.empty() ? 0 : draw_numbers[position]};
+    }
+
     // Set by submit(), then read-only until the slot is free again.
     std::vector<std::int64_t> sample_indices;
-    std::vector<std::uint8_t*> images;  // of each view
+    std::vector<std::uint32_t> draw_numbers;  // of each sample, or none: Note [counter layout]
+    std::vector<std::uint8_t*> images;        // of each view
     std::shared_ptr<void> memory;
     std::shared_ptr<BatchCopy> copy;  // to a device; null: the batch stays where it is written
 

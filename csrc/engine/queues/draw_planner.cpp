@@ -14,8 +14,10 @@ bool is_known(ImageSize size) noexcept { return size.width > 0 && size.height > 
 DrawPlanner::DrawPlanner(SampleSource source)
     : source_(std::move(source)), batches_{std::make_shared<BatchSlot>()}, order_(source_) {}
 
-void DrawPlanner::plan(Span<const std::int64_t> indices, Span<const ImageSize> sizes) {
+void DrawPlanner::plan(Span<const std::int64_t> indices, Span<const ImageSize> sizes,
+                       Span<const std::uint32_t> draw_numbers) {
     slot().sample_indices.assign(indices.begin(), indices.end());
+    slot().draw_numbers.assign(draw_numbers.begin(), draw_numbers.end());
     slot().reports.resize(indices.size());
     for (SampleReport& report : slot().reports) report.reset(source_);
     slot().first_error.reset();
@@ -34,8 +36,7 @@ void DrawPlanner::plan_each(Span<const ImageSize> sizes) {
     for (std::size_t position = 0; position < sizes.size(); ++position) {
         Status status = kFails;
         if (is_known(sizes[position])) {
-            CounterDraws draws(source_.seed, source_.epoch,
-                               static_cast<std::uint64_t>(slot().sample_indices[position]));
+            CounterDraws draws = slot().counter_draws(source_, position);
             status = source_.resolve(&draws, sizes[position], &slot().reports[position]);
         }
         note(position, status);

@@ -25,9 +25,10 @@ class DrawPlanner {
     DrawPlanner(const DrawPlanner&) = delete;  // the order looks into the source
     DrawPlanner& operator=(const DrawPlanner&) = delete;
 
-    // The next batch: samples and the sizes of their images, {0, 0} for one that fails before it draws. May throw
-    // std::bad_alloc, and the planner is of no use then.
-    void plan(Span<const std::int64_t> indices, Span<const ImageSize> sizes);
+    // The next batch: samples and the sizes of their images, {0, 0} for one that fails before it draws; draw numbers of
+    // the samples, or none. May throw std::bad_alloc, and the planner is of no use then.
+    void plan(Span<const std::int64_t> indices, Span<const ImageSize> sizes,
+              Span<const std::uint32_t> draw_numbers = {});
 
     // Of the batch that was planned last: what a lane's reports say. A sample that fails has no steps.
     const std::vector<SampleReport>& reports() const noexcept { return slot().reports; }

@@ -56,27 +56,32 @@ class DrawSource {
     UniformRule rule_;
 };
 
-// Draws named by (seed, epoch, sample, step): Note [counter layout].
+// Draws named by (seed, epoch, sample, draw number, step): Note [counter layout].
 class CounterDraws final : public DrawSource {
   public:
-    CounterDraws(std::uint64_t seed, std::uint64_t epoch, std::uint64_t sample_index) noexcept
+    CounterDraws(std::uint64_t seed, std::uint64_t epoch, std::uint64_t sample_index,
+                 std::uint32_t draw_number = 0) noexcept
         : DrawSource(UniformRule{}),
           seed_(seed),
           epoch_(epoch),
           sample_index_(sample_index),
-          rng_(seed, epoch, sample_index, 0) {}
+          draw_number_(draw_number),
+          rng_(stream_of(0)) {}
 
-    void begin_step(std::uint32_t position) noexcept override {
-        rng_ = CounterRng(seed_, epoch_, sample_index_, position);
-    }
+    void begin_step(std::uint32_t position) noexcept override { rng_ = stream_of(position); }
     std::uint32_t below(std::uint32_t n) noexcept override { return rng_.below(n); }
 
   private:
     std::uint32_t next_bits24() noexcept override { return rng_.next_uint32() >> 8; }
 
+    CounterRng stream_of(std::uint32_t position) const noexcept {
+        return CounterRng(seed_, epoch_, sample_index_, position, DrawDomain::kTransforms, draw_number_);
+    }
+
     std::uint64_t seed_;
     std::uint64_t epoch_;
     std::uint64_t sample_index_;
+    std::uint32_t draw_number_;
     CounterRng rng_;
 };
 

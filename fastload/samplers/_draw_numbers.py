@@ -1,0 +1,102 @@
+"""Numbers of an epoch's draws, where its sampler may give a sample more than once: with rng="sample" each draw is then
+an image of its own. The padding of a last round is no draw: it repeats the images, too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from torch.utils.data import BatchSampler, RandomSampler, WeightedRandomSampler
+
+from fastload.samplers._seeded_shuffle import sharded_in
+from fastload.samplers._sharded_sampler import ShardedSampler
+from fastload.samplers._shards import Place
+
+# Numbers of the samples of a batch, in its order: uint32 [samples].
+Numbers = NDArray[np.uint32]
+
+_PIECE = 2**16
+
+
+class DrawNumbers(NamedTuple):
+    """Those of an iteration's samples, each as far behind the one before.
+
+    Attributes:
+        first: Of its first sample: the place of that in the epoch, whoever gets the samples before it.
+        stride: From one sample to the next.
+    """
+
+    first: int
+    stride: int
+
+    def of(self, num_before: int, count: int) -> Numbers:
+        """Those of `count` samples, the first of them behind `num_before`: mod 2**32, as Note [counter layout] has
+        them."""
+        first = (self.first + self.stride * num_before) % 2**32
+        return ((first + self.stride % 2**32 * np.arange(count)) % 2**32).astype(np.uint32)
+
+
+class NumberedBatches(list[Any]):
+    """Index batches, taken out of an epoch, in the place of a batch sampler.
+
+    Args:
+        batches: Lists of indices.
+        numbers: Of their samples.
+        size: Of each batch but the last.
+    """
+
+    def __init__(self, batches: Iterable[list[int]], numbers: DrawNumbers, size: int) -> None:
+        super().__init__(batches)
+        self.numbers = numbers
+        self.size = size
+
+
+def numbers_of(index_sampler: Any) -> DrawNumbers | None:
+    """Those of the iteration that began last, or else the next one; None: no sample comes twice, as far as is known.
+
+    Args:
+        index_sampler: A loader's batch sampler, or its sampler where there are no batches.
+    """
+    if isinstance(index_sampler, NumberedBatches):
+        return index_sampler.numbers
+    sampler = index_sampler.sampler if type(index_sampler) is BatchSampler else index_sampler
+    sharded = sharded_in(sampler)
+    if sharded is not None:
+        return _numbers_of_rank(sharded)
+    return DrawNumbers(0, 1) if _draws_again(sampler) else None
+
+
+def size_of(index_sampler: Any) -> int:
+    """Samples that one item of it has; of a batch sampler that numbers_of() knows."""
+    if isinstance(index_sampler, NumberedBatches):
+        return index_sampler.size
+    return index_sampler.batch_size if type(index_sampler) is BatchSampler else 1
+
+
+def _numbers_of_rank(sampler: ShardedSampler) -> DrawNumbers | None:
+    shards = sampler._shards
+    return DrawNumbers(shards.number_at(sampler._begun()), shards.num_replicas) if shards.may_repeat else None
+
+
+def _draws_again(sampler: Any) -> bool:
+    if isinstance(sampler, WeightedRandomSampler):
+        return bool(sampler.replacement)
+    if isinstance(sampler, RandomSampler):
+        return sampler.replacement or sampler.num_samples > len(sampler.data_source)
+    return False
+
+
+def first_number_of(sampler: ShardedSampler, index: int, epoch: int) -> int | None:
+    """The place of a sample's first draw among those of all ranks in an epoch; None: it is not drawn."""
+    shards = sampler._shards
+    everybody = replace(shards, length=shards.num_steps() * shards.num_replicas, num_replicas=1, rank=0)
+    num_before = 0
+    while len(piece := everybody.piece(Place(epoch, 0), num_before, _PIECE)):
+        places = np.flatnonzero(piece == index)
+        if len(places):
+            return num_before + int(places[0])
+        num_before += len(piece)
+    return None
