@@ -29,6 +29,7 @@ from fastload.samplers._resting import (
     own_state,
     sampler_at_rest,
     set_generators,
+    sharded_of,
 )
 from fastload.samplers._sampled import Sampled
 
@@ -98,6 +99,8 @@ class EpochOrder:
             yield
 
     def _prepare(self) -> None:
+        if self._saved is not None:
+            self._warn_of_epoch(self._saved.epoch)
         for state in self._loaded:
             load_own_state(self._batch_sampler, state)
         if self.kind == "stateful":
@@ -111,16 +114,22 @@ class EpochOrder:
             self._program, self._generators = ProgramStates.now(), generators_of(self._batch_sampler)
             self._has_drawn = True
 
-    def _restore_epoch(self, epoch: int | None) -> None:
+    def _warn_of_epoch(self, epoch: int | None) -> None:
         sampler = epoch_holder(self._batch_sampler)
-        if sampler is None or epoch is None:
-            return
-        if sampler.epoch != epoch:
+        if sampler is not None and epoch is not None and sampler.epoch != epoch:
             warnings.warn(
                 f"{type(sampler).__name__}.set_epoch({sampler.epoch}) was called behind load_state_dict(), and the "
                 f"state is of epoch {epoch}, which goes on: call set_epoch() for the epochs behind it only",
                 stacklevel=2,
             )
+
+    def _restore_epoch(self, epoch: int | None) -> None:
+        sampler = epoch_holder(self._batch_sampler)
+        if sampler is None or epoch is None:
+            return
+        # A ShardedSampler has loaded its epoch, a later one than that in which its iteration began where they follow
+        # each other without an end.
+        if sampler.epoch != epoch and sharded_of(self._batch_sampler) is None:
             sampler.set_epoch(epoch)
         self._epoch = epoch
 

@@ -111,3 +111,32 @@ def test_a_loader_of_steps_has_no_state(folder: Path) -> None:
     for call in (loader.state_dict, lambda: loader.load_state_dict({})):
         with pytest.raises(fastload.StateError, match="Leave out steps"):
             call()
+
+
+def _stopped(folder: Path, num_batches: int, **arguments: Any) -> tuple[dict[str, Any], list[Any]]:
+    """The state behind so many batches, and the next three."""
+    (loader,) = _loaders(folder, 1, 4, 2, **arguments)
+    iterator = iter(loader)
+    for _ in range(num_batches):
+        next(iterator)
+    return loader.state_dict(), [next(iterator)[1].tolist() for _ in range(3)]
+
+
+def test_epochs_without_an_end_go_on_without_a_warning(folder: Path, recwarn: pytest.WarningsRecorder) -> None:
+    state, expected = _stopped(folder, NUM_IMAGES // 4 + 2, infinite=True)
+    assert state["fastload"]["sampler"]["state"]["epoch"] == 1
+    (again,) = _loaders(folder, 1, 4, 2, infinite=True)
+    again.load_state_dict(state)
+    iterator = iter(again)
+    assert [next(iterator)[1].tolist() for _ in range(3)] == expected
+    assert not recwarn.list
+
+
+def test_the_epoch_of_a_state_wins_over_another_one_and_says_so(folder: Path) -> None:
+    state, expected = _stopped(folder, 2)
+    (again,) = _loaders(folder, 1, 4, 2)
+    again.load_state_dict(state)
+    again.sampler.set_epoch(5)
+    with pytest.warns(UserWarning, match=r"ShardedSampler\.set_epoch\(5\) was called behind load.*is of epoch 0"):
+        iterator = iter(again)
+    assert [next(iterator)[1].tolist() for _ in range(3)] == expected
