@@ -12,6 +12,7 @@ import torch
 
 from fastload._delivery._base_iterator import BaseIterator
 from fastload._delivery._hand_over import Delivery
+from fastload._epochs._late_epoch import LateEpoch
 from fastload._epochs._state_maker import NO_DRAWS, Draws, StateMaker
 from fastload._resume._generators import ProgramReplay
 from fastload._resume._progress import Progress
@@ -34,6 +35,9 @@ class ResumableIterator(BaseIterator):
     _is_over: bool  # StopIteration has come
     _is_exhausted: bool
     _given: list[Any]
+    _late: LateEpoch
+    # Called with the iterator where its epoch has changed behind iter().
+    on_late_epoch: Callable[[Any], None] | None = None
 
     def __init__(self, loader: Any, delivery: Delivery, order: EpochOrder, going_on: SavedState | None) -> None:
         """torch's own part, which draws a base seed; workers that go on have theirs, and then nothing is drawn."""
@@ -65,8 +69,22 @@ class ResumableIterator(BaseIterator):
         is_inside_next = self._turn._is_owned()  # type: ignore[attr-defined]  # in the handler of a signal
         with self._turn:
             if not is_inside_next:
+                self._follow_epoch()
                 self._look_for_end()
             return self._state_later()().as_dict()
+
+    def _follow_epoch(self) -> None:
+        """Takes the epoch that was set behind iter(), while nothing was asked for. May be repeated."""
+        if not self._late.is_open:
+            return
+        before, sampler = self._epoch, self._order.look_again()
+        self._set_epoch(self._late.now(self, before))
+        if self.on_late_epoch is not None and (sampler or self._epoch != before):
+            self.on_late_epoch(self)
+
+    @abstractmethod
+    def _set_epoch(self, epoch: int) -> None:
+        """The iteration, of which nothing was asked for, is of that epoch."""
 
     def _look_for_end(self) -> None:
         """Asks a stateful sampler for what is behind the last batch, as next() will: its state is then that of the next

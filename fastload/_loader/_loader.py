@@ -432,7 +432,9 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             state.progress.begin(iterator)
             state.epoch += 1
             if journal is not None:
-                note_epoch(cast(NativeIterator, iterator), journal)
+                native = cast(NativeIterator, iterator)
+                note_epoch(native, journal)
+                native.on_late_epoch = functools.partial(note_epoch, path=journal)
             return iterator
 
     def _get_iterator(self) -> Any:
@@ -624,7 +626,8 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
     def set_epoch(self, epoch: int) -> None:
         """Sets the epoch of the next iteration's random key; it counts up by itself with each iter().
 
-        Has an effect on draws where `seed` is given.
+        Has an effect on draws where `seed` is given. Behind iter() and before the first batch the iteration that has
+        begun is of that epoch, too, unless a state was loaded for it.
 
         Args:
             epoch: from 0.
@@ -642,7 +645,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         """
         if isinstance(epoch, bool) or not isinstance(epoch, int) or epoch < 0:
             raise ValueError(f"epoch must be an int >= 0, got {epoch!r}")
-        self._fastload.epoch = epoch
+        self._fastload.epoch = self._fastload.progress.asked_epoch = epoch
 
     def real_in(self, step: int) -> int:
         """Says how many samples of one batch are no repeats, where a ShardedSampler deals them out.

@@ -28,7 +28,6 @@ class LoaderState:
 
     Attributes:
         settings: As given.
-        epoch: Of the next iteration.
         engine: The native one, while there is one.
         source: The dataset's compact form.
         threads: What iterations in threads of Python share.
@@ -44,7 +43,6 @@ class LoaderState:
 
     def __init__(self, settings: LoaderSettings, epoch: int = 0) -> None:
         self.settings = settings
-        self.epoch = epoch
         self.engine: LoaderEngine | None = None
         self.source: LoweredSource | None = None
         self.threads = LoaderThreads()
@@ -56,11 +54,20 @@ class LoaderState:
         self.staged: LiveObjects[StagedMemory] = LiveObjects()
         self.waits = WaitHistogram()
         self.quarantine: Quarantine | None = None
-        self.progress = Progress()
+        self.progress = Progress(epoch)
         self.has_warned_of_program_draws = False
         self.has_warned_of_beginning = False
         self.has_warned_of_inexact = False
         self._turn, self._pid = threading.RLock(), os.getpid()
+
+    @property
+    def epoch(self) -> int:
+        """Of the next iteration."""
+        return self.progress.epoch
+
+    @epoch.setter
+    def epoch(self, epoch: int) -> None:
+        self.progress.epoch = epoch
 
     def turn(self) -> AbstractContextManager[Any]:
         """Held by the thread that begins an iteration. Threads of a parent process, which are not here, hold none."""

@@ -16,6 +16,7 @@ from fastload import _native
 from fastload._delivery._batch_memory import BatchMemory, PlacedBatch
 from fastload._delivery._hand_over import Delivery
 from fastload._epochs._fingerprint import fingerprint_of
+from fastload._epochs._late_epoch import LateEpoch
 from fastload._epochs._state_maker import StateMaker, order_of
 from fastload._errors import LoaderClosedError
 from fastload._native_batches._engine import LoaderEngine
@@ -93,6 +94,7 @@ class NativeIterator(StatefulIterator):
         self._plan = make_plan()
         self._memory = make_memory(self._plan, bool(self._pin_memory))
         plan, batch_sampler = self._plan, loader.batch_sampler
+        self._late = LateEpoch(loader, saved)
         self._states = StateMaker(loader, "native", lambda: fingerprint_of(plan, batch_sampler))
         self._epoch: int = loader._fastload.epoch
         self._num_taken = self._num_yielded = 0 if saved is None else saved.position
@@ -139,6 +141,7 @@ class NativeIterator(StatefulIterator):
             super()._reset(loader, first_iter)
         self._resets += 1
         self._num_taken = 0
+        self._late = LateEpoch(loader, None)
         self._epoch, self._is_over = loader._fastload.epoch, False
         self._hand, self._arrived, self._owners = [], [], []
         begun_key = self._begun_key if self._has_begun_next else None
@@ -159,8 +162,7 @@ class NativeIterator(StatefulIterator):
             draws = worker_draws(int(self._base_seed), self._num_workers, self._generators, going_on)
             first_lane = 0 if going_on is None else going_on.position % len(draws)
             return engine.open_torch_iteration(plan.source.table.index, plan.views, draws, self._directory, first_lane)
-        seed, epoch = loader._random_key(int(self._base_seed), self._resets)
-        return engine.open_iteration(plan.source.table.index, plan.views, seed, epoch, self._directory)
+        return self._open_seeded(*loader._random_key(int(self._base_seed), self._resets))
 
     def _finish_epoch(self) -> None:
         """Lets the batches in flight end, as torch's workers do: they draw, and the next epoch goes on there."""
@@ -204,8 +206,16 @@ class NativeIterator(StatefulIterator):
         self._order = order
         self._given: list[IndexBatch | BadIndicesError] = []  # by the sampler, until the engine has it
         self._is_exhausted = False
-        if self._num_workers > 0 and self._new_init_error is None:
+        if self._num_workers > 0 and self._new_init_error is None and not self._late.is_open:
             self._submit_where_room()
+
+    def _ask_late(self) -> None:
+        """Asks for the first batches, where iter() has not."""
+        if self._late.is_open:
+            self._follow_epoch()
+            self._late.is_open = False
+            if self._num_workers > 0:
+                self._submit_where_room()
 
     def _submit_where_room(self) -> None:
         """Asks for batches until as many are in flight as may be, or there is no room for another one now."""
@@ -252,6 +262,7 @@ class NativeIterator(StatefulIterator):
             raise self._new_init_error()
         if self._begun_key is not None:  # what is in flight is the next epoch's
             raise StopIteration
+        self._ask_late()
         if not self._arrived:
             self._redo_behind_failed()  # what an interrupt has left
             if self._iteration.batches_in_flight == 0:

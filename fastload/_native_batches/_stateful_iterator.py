@@ -14,7 +14,7 @@ from fastload._planning._native_plans import NativePlan
 
 
 class StatefulIterator(ResumableIterator):
-    """The part of NativeIterator that says where the next batch comes from."""
+    """The part of NativeIterator that says where the next batch comes from, and of which epoch it is."""
 
     _engine: LoaderEngine
     _plan: NativePlan
@@ -23,6 +23,21 @@ class StatefulIterator(ResumableIterator):
     _arrived: list[Any]
     _failed: _native.Batch | None
     _last: tuple[Any, _native.Batch] | None
+    _directory: _native.WorkingDirectory | None  # of relative paths
+    _seed: int  # where draws depend on the sample
+
+    def _open_seeded(self, seed: int, epoch: int) -> _native.Iteration:
+        """What draws by seed, epoch and sample."""
+        self._seed, plan = seed, self._plan
+        return self._engine.native.open_iteration(plan.source.table.index, plan.views, seed, epoch, self._directory)
+
+    def _set_epoch(self, epoch: int) -> None:
+        """Nothing is in flight, but for batches that were begun early and draw nothing."""
+        if epoch != self._epoch and self._late.is_seeded and any(view.is_random for view in self._plan.views):
+            opened = self._open_seeded(self._seed, epoch)
+            self._iteration.cancel()
+            self._iteration = opened
+        self._epoch = epoch
 
     def _check_process(self) -> None:
         self._engine.check_process("this iterator")

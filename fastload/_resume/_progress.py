@@ -17,9 +17,13 @@ class Progress:
         beginning: Where the iteration begins that is being made; None: at the beginning of an epoch.
         left: Makes the state in which the iteration was let go of; None while it lives, and where there is none.
         has_begun: Whether there is or was an iteration, since the loader was made or a state was loaded.
+        epoch: Of the next iteration.
+        asked_epoch: What set_epoch() of the loader was given since an iteration began; None: nothing.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, epoch: int = 0) -> None:
+        self.epoch = epoch
+        self.asked_epoch: int | None = None
         self.loaded: tuple[dict[str, Any], SavedState] | None = None
         self.beginning: SavedState | None = None
         self.left: Callable[[], SavedState] | None = None
@@ -30,6 +34,7 @@ class Progress:
     def begin(self, iterator: Any) -> None:
         """Called when `iterator` has begun an epoch."""
         self.loaded, self.beginning, self.left, self.has_begun = None, None, None, True
+        self.asked_epoch = None
         self._iterator, self._identity = weakref.ref(iterator), id(iterator)
 
     def load(self, state: dict[str, Any] | None, saved: SavedState | None) -> None:

@@ -17,6 +17,7 @@ from torch.utils.data import IterableDataset
 from fastload._delivery._hand_over import Delivery
 from fastload._delivery._thread_order import DeviceOrder
 from fastload._epochs._fingerprint import fingerprint_of_loader
+from fastload._epochs._late_epoch import LateEpoch
 from fastload._epochs._resumable_iterator import ResumableIterator
 from fastload._epochs._state_maker import NO_DRAWS, Draws, StateMaker, order_of
 from fastload._errors import ForkedProcessError
@@ -107,6 +108,7 @@ class ThreadIterator(ResumableIterator):
         fingerprint = functools.partial(fingerprint_of_loader, loader.dataset, loader._index_sampler)
         self._states = StateMaker(loader, plan.way, fingerprint)
         self._is_over = False
+        self._late = LateEpoch(loader, saved)
         self._position_begun = 0 if saved is None else saved.position
         self._moments: list[collections.deque[tuple[int, Moment]]] = []
         exit_state.watch()
@@ -215,6 +217,7 @@ class ThreadIterator(ResumableIterator):
         """
         with self._enter():
             self._resets += 1
+            self._late = LateEpoch(loader, None)
             order = order_of(self._index_sampler, self._depth, None, takes_keys=True)
             self._begin(loader, order, 0, first_iter)
 
@@ -232,13 +235,19 @@ class ThreadIterator(ResumableIterator):
         # What each worker draws from behind its last batches, with their numbers: more than may be ahead.
         self._moments = [collections.deque(maxlen=self._delivery.prefetch + 3) for _ in range(num_workers)]
         self._request: Request | None = None
-        self._submit_up_to(self._max_batches, self._group)
+        if not self._late.is_open:
+            self._submit_up_to(self._max_batches, self._group)
 
     def _random_key(self, loader: Any) -> RandomKey:
         if self._rng == "torch":
             return RandomKey(0, 0)
         seed, epoch = loader._random_key(int(self._base_seed), self._resets)
         return RandomKey(int(seed), int(epoch))
+
+    def _set_epoch(self, epoch: int) -> None:
+        self._epoch = epoch
+        if self._late.is_seeded:
+            self._key = self._key._replace(epoch=epoch)
 
     def _submit_up_to(self, count: int, group: WorkerGroup, done: Task | None = None) -> None:
         """Asks for batches until `count` are on their way. What an interrupt has left undone comes first."""
@@ -284,6 +293,8 @@ class ThreadIterator(ResumableIterator):
     def _make(self) -> None:
         if self._quarantine is not None:
             self._quarantine.check()
+        self._follow_epoch()
+        self._late.is_open = False
         sent = self._next_of_caller() if self._group is None else self._next_sent(self._group)
         self._in_hand = sent
         self._hand_over(sent.batch)

@@ -147,6 +147,14 @@ class EpochOrder:
                 items = iter(self._batch_sampler) if begun is None else begun
                 self._batches = self._lowered(self._rest_of(items, self._saved), self._position)
 
+    def look_again(self) -> bool:
+        """Before anything is asked for: whether a stateful sampler says another thing than when the order began."""
+        if self.kind != "stateful":
+            return False
+        before, now = self._own_states[-1], own_state(self._batch_sampler)
+        self._own_states[-1] = now
+        return bool(before != now)
+
     def _lowered(self, begun: Iterator[Any] | None, num_passed: int = 0) -> IndexBatches | Sampled | SampledLists:
         if self._takes_keys:
             return sampled_keys(self._batch_sampler, begun, num_passed)

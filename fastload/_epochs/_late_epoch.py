@@ -1,0 +1,50 @@
+"""set_epoch() behind iter() and before the first batch: frameworks call it there in the first epoch of a run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch.utils.data import IterableDataset
+
+from fastload._resume._progress import Progress
+from fastload._resume._saved_state import SavedState
+from fastload.samplers._resting import epoch_holder, kind_of, sharded_of
+from fastload.samplers._seeded_shuffle import SeededShuffle
+
+
+class LateEpoch:
+    """What an iteration asks before it asks for its first batch, so that no thread has begun one of another epoch.
+
+    Args:
+        loader: It is not kept.
+        saved: Where the iteration begins. The epoch of a state that was loaded stays.
+
+    Attributes:
+        is_seeded: Whether random transforms depend on the epoch.
+        is_open: Whether nothing was asked for, and the epoch may change until then.
+    """
+
+    def __init__(self, loader: Any, saved: SavedState | None) -> None:
+        self._progress: Progress = loader._fastload.progress
+        self._index_sampler = loader._index_sampler
+        self.is_seeded: bool = loader._settings.is_seeded
+        self.is_open = saved is None and not isinstance(loader.dataset, IterableDataset) and self._depends_on_epoch()
+
+    def _depends_on_epoch(self) -> bool:
+        if sharded_of(self._index_sampler) is not None:
+            return True
+        return self.is_seeded and kind_of(self._index_sampler) in ("fixed", "distributed")
+
+    def now(self, iterator: Any, epoch: int) -> int:
+        """The loader's epoch that `iterator` is of, which was `epoch` when it was asked last. May be repeated."""
+        asked = self._progress.asked_epoch if self._progress.is_latest(iterator) else None
+        now = epoch if asked is None else asked
+        sampler = epoch_holder(self._index_sampler)
+        if sampler is not None and self.is_seeded:
+            is_ours = isinstance(sampler, SeededShuffle)
+            now = max(now, sampler.asked_epoch if is_ours else sampler.epoch)
+            if is_ours:
+                sampler.begin_epoch(now)
+        if now != epoch and self._progress.is_latest(iterator):
+            self._progress.epoch = now + 1
+        return now
