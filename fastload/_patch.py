@@ -76,6 +76,9 @@ def patch_torch() -> TorchPatch:
     it has no base but torch's class and such classes; it overrides nothing but __init__, with (self, *args, **kwargs),
     __iter__, __len__, __del__, close and reset; and the code of these names nothing but what those two name.
 
+    torchdata's ``StatefulDataLoader(...)`` returns a fastload.DataLoader, too, which has its ``state_dict()`` and
+    ``load_state_dict()``; ``isinstance(loader, StatefulDataLoader)`` is False of it.
+
     What stays torch's: loaders of every other class that derives from torch's (with a warning for each class: derive
     it from fastload.DataLoader instead), loaders that exist already, a call with an argument that only torch's class
     has (with a warning) or that neither has (torch's TypeError), and processes that are spawned: call it there, too.
@@ -103,6 +106,8 @@ def _install() -> None:
 
     def __new__(cls: Any, *args: Any, **kwargs: Any) -> Any:
         if _active and not issubclass(cls, DataLoader) and _is_for_fastload(cls, args, kwargs):
+            if _is_torchdatas(cls):  # it overrides all that fastload's has, so this is no object of it
+                return DataLoader(*args, **kwargs)
             # Python goes on with the __init__ of what is returned.
             cls = DataLoader if cls is TorchDataLoader else _fastload_class_of(cls)
         make = super(TorchDataLoader, cls).__new__
@@ -150,8 +155,16 @@ _NAMES = frozenset(
 )
 
 
+def _is_torchdatas(cls: type[Any]) -> bool:
+    """Whether it is the loader with a state of torchdata, which need not be installed."""
+    module, _, _ = cls.__module__.partition(".")
+    return (module, cls.__qualname__) == ("torchdata", "StatefulDataLoader")
+
+
 def _obstacle_of(cls: type[Any]) -> str | None:
     """Why objects of `cls` cannot be fastload's, as a clause; None where they can."""
+    if _is_torchdatas(cls):
+        return None
     for base in cls.__mro__:
         if base in TorchDataLoader.__mro__:
             continue

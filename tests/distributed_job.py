@@ -278,12 +278,36 @@ def of_trainer(model: Recording) -> dict[str, Any]:
     return {"model": model, "arguments": arguments, "collate": collate_as_dict}
 
 
+def resumed_by_lightning(folder: str) -> dict[str, Any]:
+    """The batches of a whole run of Lightning's, and of new ones that go on from its checkpoints."""
+    from lightning.pytorch.callbacks import ModelCheckpoint
+
+    shared = [tempfile.mkdtemp()]
+    torch.distributed.broadcast_object_list(shared)  # rank 0 writes the checkpoints
+    keep = {"dirpath": shared[0], "save_top_k": -1, "auto_insert_metric_name": False}
+
+    def seen(checkpoint: str | None) -> list[str]:
+        names = of_lightning(Recording())
+        if checkpoint is None:
+            names["options"]["enable_checkpointing"] = True
+            names["options"]["callbacks"] = [
+                ModelCheckpoint(filename="{step}", every_n_train_steps=1, **keep),
+                ModelCheckpoint(filename="end {epoch}", every_n_epochs=1, **keep),
+            ]
+        names["checkpoint"] = None if checkpoint is None else str(Path(shared[0], f"{checkpoint}.ckpt"))
+        run_recipe("Resuming Lightning", {"dataset": ImageFolder(folder, training(32)), **names})
+        return list(names["model"].inner.seen)
+
+    return {str(checkpoint): seen(checkpoint) for checkpoint in (None, "1", "2", "3", "end 0")}
+
+
 PARTS: dict[str, Callable[[str], Any]] = {
     "loaders": loaders,
     "processors": processors,
     "warned": warned,
     "elastic": elastic,
     "Lightning's treatment": left_alone_by_lightning,
+    "Lightning's checkpoints": resumed_by_lightning,
     "Accelerate's treatment": dealt_twice_by_accelerate,
     "DistributedDataParallel": recipe_of("DistributedDataParallel", with_optimizer, lambda names: names["loader"]),
     "Accelerate's ways": accelerates_ways,

@@ -24,14 +24,15 @@ _TORCH_INSTEAD = {
 
 def recipe(title: str) -> str:
     """The code under a heading of the document."""
-    found = re.search(rf"^## {re.escape(title)}\n+```python\n(.*?)^```", DOCUMENT.read_text(), re.MULTILINE | re.DOTALL)
+    pattern = rf"^##+ {re.escape(title)}\n+```python\n(.*?)^```"
+    found = re.search(pattern, DOCUMENT.read_text(), re.MULTILINE | re.DOTALL)
     assert found is not None, title
     return found[1]
 
 
-def run_recipe(title: str, names: dict[str, Any], *, with_torch: bool = False) -> dict[str, Any]:
+def run_recipe(title: str, names: dict[str, Any], *, with_torch: bool = False, num_workers: int = 2) -> dict[str, Any]:
     """Runs it with these names defined, and returns all names it has afterwards."""
-    code = recipe(title)
+    code = recipe(title).replace("num_workers=2", f"num_workers={num_workers}")
     if with_torch:
         assert "fastload." in code, title
         for mine, theirs in _TORCH_INSTEAD.items():

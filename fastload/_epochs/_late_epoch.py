@@ -17,7 +17,7 @@ class LateEpoch:
 
     Args:
         loader: It is not kept.
-        saved: Where the iteration begins. The epoch of a state that was loaded stays.
+        saved: Where the iteration begins. An epoch that goes on stays.
 
     Attributes:
         is_seeded: Whether random transforms depend on the epoch.
@@ -28,7 +28,8 @@ class LateEpoch:
         self._progress: Progress = loader._fastload.progress
         self._index_sampler = loader._index_sampler
         self.is_seeded: bool = loader._settings.is_seeded
-        self.is_open = saved is None and not isinstance(loader.dataset, IterableDataset) and self._depends_on_epoch()
+        goes_on = saved is not None and saved.moment == "in an epoch"
+        self.is_open = not goes_on and not isinstance(loader.dataset, IterableDataset) and self._depends_on_epoch()
 
     def _depends_on_epoch(self) -> bool:
         if sharded_of(self._index_sampler) is not None:

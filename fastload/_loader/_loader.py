@@ -627,7 +627,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         """Sets the epoch of the next iteration's random key; it counts up by itself with each iter().
 
         Has an effect on draws where `seed` is given. Behind iter() and before the first batch the iteration that has
-        begun is of that epoch, too, unless a state was loaded for it.
+        begun is of that epoch, too, unless it goes on with one.
 
         Args:
             epoch: from 0.

@@ -27,8 +27,9 @@ def test_the_code_of_a_page_runs(page: str, run_child: RunChild) -> None:
 
 def test_the_recipes_for_frameworks_are_those_that_are_run() -> None:
     folder = Path(__file__).resolve().parents[1]
-    tests = "".join(path.read_text() for path in [*folder.glob("frameworks/*.py"), folder / "distributed_job.py"])
-    titles = [line.removeprefix("## ") for line in prose(BY_FRAMEWORKS).splitlines() if line.startswith("## ")]
+    programs = [folder / "distributed_job.py", folder / "resumed_training.py"]
+    tests = "".join(path.read_text() for path in [*folder.glob("frameworks/*.py"), *programs])
+    titles = [line.lstrip("#").strip() for line in prose(BY_FRAMEWORKS).splitlines() if line.startswith("##")]
     run = [title for title in titles if f'"{title}"' in tests]
     assert [recipe(title) for title in run] == [block.code for block in blocks(BY_FRAMEWORKS)]
 

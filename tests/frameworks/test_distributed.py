@@ -26,7 +26,7 @@ from fastload._process import _distributed
 JOB = Path(__file__).resolve().parents[1] / "distributed_job.py"
 PLAIN_PARTS = ["loaders", "processors", "DistributedDataParallel", "elastic"]
 OF_TWO = ["Lightning", "Accelerate", "Accelerate's ways", "Hugging Face Trainer"]
-OF_TWO += ["Lightning's treatment", "Accelerate's treatment"]
+OF_TWO += ["Lightning's treatment", "Lightning's checkpoints", "Accelerate's treatment"]
 FRAMEWORKS = {"Lightning": "lightning", "Accelerate": "accelerate", "Hugging Face Trainer": "transformers"}
 
 
@@ -186,6 +186,17 @@ def test_lightning_leaves_the_samples_as_they_are_dealt(run_job: Any) -> None:
             expected += list(BatchSampler(sampler, 3, False))
         assert told["trainer"] == told["fabric"] == expected
         assert told["same"]
+
+
+def test_ranks_that_lightning_resumes_have_the_batches_of_a_whole_run(run_job: Any) -> None:
+    pytest.importorskip("lightning")
+    batches = -(-NUM_IMAGES // 2 // 4)  # of an epoch and rank
+    for rank in run_job(2):
+        told = rank["Lightning's checkpoints"]
+        whole = told.pop("None")
+        assert len(set(whole)) == len(whole) == 3 * batches
+        for name, resumed in told.items():
+            assert resumed == whole[batches if name == "end 0" else int(name) :], name
 
 
 def test_accelerate_deals_out_again_and_is_warned_of(run_job: Any) -> None:

@@ -48,6 +48,24 @@ def test_every_name_of_torchs_class_makes_fastloads_loader_until_the_block_ends(
     assert type(name()(SAMPLES, 4)) is torch.utils.data.DataLoader
 
 
+def test_torchdatas_loader_with_a_state_becomes_fastloads() -> None:
+    torchdata = pytest.importorskip("torchdata.stateful_dataloader")
+
+    class Deriving(torchdata.StatefulDataLoader):  # type: ignore[misc]
+        pass
+
+    with fastload.patch_torch():
+        loader = torchdata.StatefulDataLoader(SAMPLES, 4, num_workers=1, snapshot_every_n_steps=1)
+        with pytest.warns(UserWarning, match="Deriving stay torch's"):
+            assert not isinstance(Deriving(SAMPLES), fastload.DataLoader)
+    assert type(loader) is fastload.DataLoader
+    first = next(iter(loader))[0].tolist()
+    again = fastload.DataLoader(SAMPLES, 4, num_workers=1)
+    again.load_state_dict(loader.state_dict())
+    assert [first, *(batch[0].tolist() for batch in again)] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
+    assert type(torchdata.StatefulDataLoader(SAMPLES, 4)) is torchdata.StatefulDataLoader
+
+
 def test_a_patched_program_loads_the_bytes_of_the_one_that_is_not(folder: Any) -> None:
     dataset = ImageFolder(str(folder), recipes.training(32))
 

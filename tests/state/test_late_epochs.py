@@ -205,3 +205,25 @@ def test_a_journal_has_the_epoch_that_was_set(rng: str, folder: Path, tmp_path: 
     num_lines = len(path.read_text().splitlines())
     taken(iter(loader))
     assert len(path.read_text().splitlines()) == num_lines + 1, "an epoch that was not set is noted once"
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+@pytest.mark.parametrize("dataset", ["native", "python"])
+def test_behind_a_state_of_an_epochs_end_the_next_epoch_is_set_so_too(
+    dataset: str, num_workers: int, folder: Path
+) -> None:
+    def loader() -> Any:
+        sampler = DistributedSampler(range(NUM_IMAGES), 2, 1, seed=3)  # type: ignore[arg-type]
+        return loader_of(DATASETS[dataset](folder), sampler, num_workers)
+
+    whole = loader()
+    taken(whole)
+    state = whole.state_dict()
+    whole.sampler.set_epoch(1)
+    expected = taken(whole)
+    resumed = loader()
+    resumed.load_state_dict(state)
+    iterator = iter(resumed)
+    resumed.sampler.set_epoch(1)
+    assert taken(iterator) == expected
+    assert resumed.epoch == 2
