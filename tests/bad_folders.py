@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -28,6 +30,15 @@ def _empty(path: Path) -> None:
     path.write_bytes(b"")
 
 
+def _make_bomb(path: Path) -> None:
+    """A PNG of more pixels than Pillow takes; its name says JPEG."""
+    parts = [(b"IHDR", struct.pack(">IIBBBBB", 40000, 40000, 8, 2, 0, 0, 0)), (b"IDAT", zlib.compress(b""))]
+    chunks = [
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in parts
+    ]
+    path.write_bytes(b"\x89PNG\r\n\x1a\n" + b"".join(chunks))
+
+
 def _shrink(path: Path) -> None:
     """An image that a crop of 64 pixels does not fit into; by any other transform it can be loaded."""
     save_jpeg(path, 3, 40, 30)
@@ -38,6 +49,7 @@ SPOILS: dict[str, Callable[[Path], None]] = {
     "truncated": _truncate,
     "HTML": _replace_by_html,
     "empty": _empty,
+    "bomb": _make_bomb,
     "too small": _shrink,
 }
 

@@ -147,15 +147,26 @@ class Batch {
         return owner;
     }
 
+    // The first sample that failed, or None.
     py::object error() const {
-        if (!slot_->first_error) return py::none();
-        const SampleError& error = *slot_->first_error;
-        py::dict fields = describe_failure(error.status);
-        fields["position"] = error.position;
-        fields["path"] = path_of(lane(), error.sample_index);
-        if (error.python_error != nullptr) fields["exception"] = object_of(error.python_error);
-        return std::move(fields);
+        if (slot_->first_error() == nullptr) return py::none();
+        return describe(*slot_->first_error());
     }
+
+    // All of them, by position.
+    py::list errors() const {
+        py::list errors;
+        for (const SampleError& error : slot_->errors) errors.append(describe(error));
+        return errors;
+    }
+
+    // Of the lost draws it was submitted with the numbers of those that do not fail: BatchSlot::revived.
+    std::vector<std::size_t> revived() const { return slot_->revived; }
+
+    bool is_whole() const noexcept { return slot_->errors.empty() && slot_->revived.empty(); }
+
+    // What Iteration::take_back() gives for it.
+    std::shared_ptr<Lane> taken_back(Iteration& iteration) const { return iteration.take_back(lane(), *slot_); }
 
     // For each sample (path, is_by_fallback, (width, height), the steps of each view).
     py::list reports() const {
@@ -170,20 +181,57 @@ class Batch {
     }
 
   private:
+    py::dict describe(const SampleError& error) const {
+        py::dict fields = describe_failure(error.status);
+        fields["position"] = error.position;
+        fields["path"] = path_of(lane(), error.sample_index);
+        fields["drawn_size"] = py::none();
+        if (slot_->has_drawn_and_failed(error)) {
+            const ImageSize size = slot_->reports[error.position].source_size;
+            fields["drawn_size"] = py::make_tuple(size.width, size.height);
+        }
+        if (error.python_error != nullptr) fields["exception"] = object_of(error.python_error);
+        return fields;
+    }
+
     LeakedAfterFork<std::shared_ptr<Lane>> lane_;
     std::shared_ptr<BatchSlot> slot_;
     std::shared_ptr<void> owner_;
 };
 
+// Position, width and height of LostDraws.
+using LostDrawList = std::vector<std::tuple<std::size_t, std::int32_t, std::int32_t>>;
+
 // Address and bytes of the batch of each view; none for an empty batch.
 using Memory = std::vector<std::pair<std::uintptr_t, std::size_t>>;
 
 struct Submission {
+    explicit Submission(const py::handle& fields) {
+        std::tie(indices, memory, owner, copy, draw_numbers) = fields.cast<
+            std::tuple<IndexArray, Memory, py::object, std::shared_ptr<BatchCopy>, std::optional<NumberArray>>>();
+    }
+
+    Span<const std::uint32_t> numbers() const {
+        return numbers_of(draw_numbers, static_cast<std::size_t>(indices.size()));
+    }
+
     IndexArray indices;
     Memory memory;
     py::object owner;
     std::shared_ptr<BatchCopy> copy;
+    std::optional<NumberArray> draw_numbers;  // of each sample, or none: Note [counter layout]
 };
+
+std::vector<Submission> submissions_of(const py::list& items) {
+    std::vector<Submission> submissions;
+    for (const py::handle& item : items) submissions.emplace_back(item);
+    return submissions;
+}
+
+// Empties the list. Cannot be interrupted: no code of Python's runs.
+void empty(const py::list& list) {
+    if (PyList_SetSlice(list.ptr(), 0, PyList_GET_SIZE(list.ptr()), nullptr) != 0) throw py::error_already_set();
+}
 
 class IterationHandle {
   public:
@@ -199,17 +247,15 @@ class IterationHandle {
     // Empties `given`, if there is one, when the batch is queued: in one call, so that an interrupt falls before or
     // after both.
     void submit(const IndexArray& indices, const Memory& memory, const py::object& owner,
-                std::shared_ptr<BatchCopy> copy, const std::optional<py::list>& given,
-                const std::optional<NumberArray>& draw_numbers) {
+                std::shared_ptr<BatchCopy> copy, const std::optional<NumberArray>& draw_numbers,
+                const std::optional<py::list>& given) {
         check_process(core());
         run_deferred_releases();
         check_submission(indices, memory);
         const std::vector<std::uint8_t*> images = pointers_of(memory);
         iteration().submit(span_of(indices), {images.data(), images.size()}, make_token(owner), std::move(copy),
                            numbers_of(draw_numbers, static_cast<std::size_t>(indices.size())));
-        if (given && PyList_SetSlice(given->ptr(), 0, PyList_GET_SIZE(given->ptr()), nullptr) != 0) {
-            throw py::error_already_set();
-        }
+        if (given) empty(*given);
     }
 
     // The next batch in order, or a FallbackTask (only without threads), or None when `timeout_seconds` > 0 has passed,
@@ -273,12 +319,37 @@ class IterationHandle {
         for (const Submission& submission : again) check_submission(submission.indices, submission.memory);
         const std::shared_ptr<Lane> lane = iteration().restart(batch.lane(), *draws);
         if (lane == nullptr) return;
-        for (const Submission& submission : again) {
-            const std::vector<std::uint8_t*> images = pointers_of(submission.memory);
-            lane->submit(span_of(submission.indices), {images.data(), images.size()}, make_token(submission.owner),
-                         submission.copy);
-        }
+        submit_to(*lane, again);
         run_deferred_releases();
+    }
+
+    // Submits `again` in the place of `batch`, which was taken last and comes next then: Iteration::take_back. Lost
+    // draws are (position, width, height). Where draws have an order the batches behind it, owners_behind(), are
+    // dropped, and submitted again as `behind`. Empties `taken`, whose lists have what was taken: in one call, so that
+    // an interrupt falls before or after all of it. False where the engine was closed. Without memory the iteration
+    // ends: batches would come in another order.
+    bool submit_again(const Batch& batch, const Submission& again, const LostDrawList& lost_draws,
+                      const std::vector<Submission>& behind, const std::vector<py::list>& taken) {
+        check_process(core());
+        run_deferred_releases();
+        check_submission(again.indices, again.memory);
+        for (const Submission& submission : behind) check_submission(submission.indices, submission.memory);
+        const Span<const std::uint32_t> numbers = again.numbers();
+        std::vector<LostDraws> lost;
+        for (const auto& [position, width, height] : lost_draws) lost.push_back({position, {width, height}});
+        const std::shared_ptr<Lane> lane = batch.taken_back(iteration());
+        if (lane == nullptr) return false;
+        try {
+            const std::vector<std::uint8_t*> images = pointers_of(again.memory);
+            lane->submit_first(span_of(again.indices), {images.data(), images.size()}, make_token(again.owner),
+                               again.copy, {lost.data(), lost.size()}, numbers);
+            submit_to(*lane, behind);
+        } catch (const std::bad_alloc&) {
+            iteration().cancel();
+            throw;
+        }
+        for (const py::list& list : taken) empty(list);
+        return true;
     }
 
     // torch's generator of each worker before the first batch that was not taken; none where no draws are in order.
@@ -314,6 +385,14 @@ class IterationHandle {
   private:
     Iteration& iteration() const noexcept { return **iteration_; }
     const EngineCore& core() const noexcept { return iteration().front().core(); }
+
+    static void submit_to(Lane& lane, const std::vector<Submission>& batches) {
+        for (const Submission& batch : batches) {
+            const std::vector<std::uint8_t*> images = pointers_of(batch.memory);
+            lane.submit(span_of(batch.indices), {images.data(), images.size()}, make_token(batch.owner), batch.copy,
+                        batch.numbers());
+        }
+    }
 
     static Span<const std::int64_t> span_of(const IndexArray& indices) {
         return {indices.data(), static_cast<std::size_t>(indices.size())};
@@ -398,29 +477,32 @@ void bind_iteration(py::module_& m) {
     Class<Batch>(m, "Batch")
         .def("take_owner", &Batch::take_owner)
         .def_property_readonly("error", &Batch::error)
+        .def_property_readonly("errors", &Batch::errors)
+        .def_property_readonly("revived", &Batch::revived)
+        .def_property_readonly("is_whole", &Batch::is_whole)
         .def("draws_before", &Batch::draws_before)
         .def("draws_after", &Batch::draws_after)
         .def("reports", &Batch::reports);
 
     Class<IterationHandle>(m, "Iteration")
         .def("submit", &IterationHandle::submit, py::arg("indices"), py::arg("memory"), py::arg("owner"),
-             py::arg("copy") = py::none(), py::arg("given") = py::none(), py::arg("draw_numbers") = py::none())
+             py::arg("copy") = py::none(), py::arg("draw_numbers") = py::none(), py::arg("given") = py::none())
         .def("owners_in_flight", &IterationHandle::owners_in_flight, py::arg("count"))
         .def("next", &IterationHandle::next, py::arg("timeout_seconds"))
         .def("owners_behind", &IterationHandle::owners_behind, py::arg("batch"))
         .def(
             "restart",
             [](IterationHandle& iteration, const Batch& batch, const py::list& again) {
-                std::vector<Submission> submissions;
-                for (const py::handle& item : again) {
-                    const auto fields =
-                        item.cast<std::tuple<IndexArray, Memory, py::object, std::shared_ptr<BatchCopy>>>();
-                    submissions.push_back(
-                        {std::get<0>(fields), std::get<1>(fields), std::get<2>(fields), std::get<3>(fields)});
-                }
-                iteration.restart(batch, submissions);
+                iteration.restart(batch, submissions_of(again));
             },
             py::arg("batch"), py::arg("again"))
+        .def(
+            "submit_again",
+            [](IterationHandle& iteration, const Batch& batch, const py::tuple& again, const LostDrawList& lost_draws,
+               const py::list& behind, const std::vector<py::list>& taken) {
+                return iteration.submit_again(batch, Submission(again), lost_draws, submissions_of(behind), taken);
+            },
+            py::arg("batch"), py::arg("again"), py::arg("lost_draws"), py::arg("behind"), py::arg("taken"))
         .def("draws_untaken", &IterationHandle::draws_untaken)
         .def("begin_epoch", &IterationHandle::begin_epoch)
         .def("set_draws", &IterationHandle::set_draws, py::arg("draws"))

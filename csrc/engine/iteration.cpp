@@ -35,6 +35,17 @@ std::shared_ptr<Lane> Iteration::restart(const Lane& lane, const TorchDraws& dra
     return nullptr;
 }
 
+std::shared_ptr<Lane> Iteration::take_back(const Lane& lane, const BatchSlot& slot) {
+    std::shared_ptr<Lane> its_lane;
+    if (const std::optional<TorchDraws> draws = lane.draws_before(slot)) {
+        its_lane = restart(lane, *draws);
+    } else if (!lane.is_cancelled()) {
+        its_lane = lanes_[(num_taken_ - 1) % lanes_.size()];
+    }
+    if (its_lane != nullptr) --num_taken_;
+    return its_lane;
+}
+
 std::vector<TorchDraws> Iteration::draws_untaken() const {
     std::vector<TorchDraws> draws;
     for (const std::shared_ptr<Lane>& lane : lanes_) {

@@ -35,6 +35,11 @@ class Iteration {
     // then it stays, to say what was lost.
     std::shared_ptr<Lane> restart(const Lane& lane, const TorchDraws& draws);
 
+    // The batch that was taken last, `slot` of `lane`, comes again: its turn is the next. Gives the lane for it, to be
+    // submitted there by submit_first(). With draws in order that is a new one in the place of `lane`, which draws from
+    // before the batch on; batches in flight are dropped: submit them behind it. Null where `lane` is cancelled.
+    std::shared_ptr<Lane> take_back(const Lane& lane, const BatchSlot& slot);
+
     // Of each lane Lane::draws_untaken; nothing where no draws are in order.
     std::vector<TorchDraws> draws_untaken() const;
 

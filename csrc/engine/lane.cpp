@@ -66,6 +66,22 @@ std::vector<std::shared_ptr<void>> Lane::memory_in_flight() const {
 
 void Lane::submit(Span<const std::int64_t> indices, Span<std::uint8_t* const> images, std::shared_ptr<void> memory,
                   std::shared_ptr<BatchCopy> copy, Span<const std::uint32_t> draw_numbers) {
+    queue(slot_for(indices, images, std::move(memory), std::move(copy), draw_numbers), WorkQueue::End::kBack);
+}
+
+void Lane::submit_first(Span<const std::int64_t> indices, Span<std::uint8_t* const> images,
+                        std::shared_ptr<void> memory, std::shared_ptr<BatchCopy> copy, Span<const LostDraws> lost_draws,
+                        Span<const std::uint32_t> draw_numbers) {
+    std::shared_ptr<BatchSlot> slot = slot_for(indices, images, std::move(memory), std::move(copy), draw_numbers);
+    slot->lost_draws.assign(lost_draws.begin(), lost_draws.end());
+    slot->revived.reserve(lost_draws.size());
+    slot->lost_report.reset(source_);
+    queue(std::move(slot), WorkQueue::End::kFront);
+}
+
+std::shared_ptr<BatchSlot> Lane::slot_for(Span<const std::int64_t> indices, Span<std::uint8_t* const> images,
+                                          std::shared_ptr<void> memory, std::shared_ptr<BatchCopy> copy,
+                                          Span<const std::uint32_t> draw_numbers) {
     std::shared_ptr<BatchSlot> slot = free_slot();
     slot->sample_indices.assign(indices.begin(), indices.end());
     slot->draw_numbers.assign(draw_numbers.begin(), draw_numbers.end());
@@ -76,24 +92,36 @@ void Lane::submit(Span<const std::int64_t> indices, Span<std::uint8_t* const> im
     slot->copy = std::move(copy);
     slot->next_position = 0;
     slot->samples_left = indices.size();
-    slot->first_error.reset();
+    slot->errors.clear();
+    slot->errors.reserve(indices.size());
+    slot->lost_draws.clear();
+    slot->revived.clear();
     slot->files.clear();
     slot->files.resize(indices.size());
     slot->turns.assign(draw_order_.is_needed() ? indices.size() : 0, SampleTurn{});
-    slot->num_drawn = 0;
+    slot->has_begun_to_draw = false;
+    slot->num_drawn = slot->num_lost_drawn = 0;
+    return slot;
+}
+
+void Lane::queue(std::shared_ptr<BatchSlot> slot, WorkQueue::End end) {
+    const bool is_empty = slot->sample_indices.empty();
     std::list<WorkQueue::Entry> work;
-    if (core_->num_threads() > 0 && !indices.is_empty()) work.push_back({shared_from_this(), slot});
+    if (core_->num_threads() > 0 && !is_empty) work.push_back({shared_from_this(), slot});
     {
         std::list<std::shared_ptr<BatchSlot>> batch{slot};
+        std::list<PendingSample> none_waits;
         const std::lock_guard<std::mutex> lock(mutex_);
         if (is_cancelled_.load(std::memory_order_relaxed)) {
             is_cut_short_ = true;
             return;
         }
-        slot->state = indices.is_empty() ? SlotState::kReady : SlotState::kFilling;
-        in_flight_.splice(in_flight_.end(), batch);
+        slot->state = is_empty ? SlotState::kReady : SlotState::kFilling;
+        in_flight_.splice(end == WorkQueue::End::kBack ? in_flight_.end() : in_flight_.begin(), batch);
+        // Nobody else will, where it has no samples.
+        if (is_empty && draw_order_.is_needed()) draw_order_.advance(in_flight_, &none_waits);
     }
-    core_->work().push(std::move(work));
+    core_->work().push(std::move(work), end);
     // cancel() may have emptied the queue between the check above and the push.
     if (is_cancelled_.load(std::memory_order_relaxed)) core_->work().remove(this);
 }
@@ -182,7 +210,7 @@ std::shared_ptr<BatchSlot> Lane::take_ready(std::shared_ptr<void>* memory) {
 }
 
 void Lane::recycle(std::shared_ptr<BatchSlot> slot) noexcept {
-    slot->first_error.reset();
+    slot->errors.clear();
     const std::lock_guard<std::mutex> lock(mutex_);
     slot->state = SlotState::kFree;
     try {
@@ -398,16 +426,15 @@ void Lane::finish(const PendingSample& sample, Status status, std::shared_ptr<vo
         BatchSlot& slot = *sample.slot;
         const std::lock_guard<std::mutex> lock(mutex_);
         slot.reports[sample.position].is_by_fallback = is_by_fallback;
-        if (!status.is_ok() && (!slot.first_error || sample.position < slot.first_error->position)) {
-            slot.first_error =
-                SampleError{sample.position, slot.sample_indices[sample.position], status, std::move(python_error)};
+        if (!status.is_ok()) {
+            slot.add_error({sample.position, slot.sample_indices[sample.position], status, std::move(python_error)});
         }
         if (!status.is_ok() && draw_order_.is_needed() && !slot.turns[sample.position].has_drawn) {
             slot.turns[sample.position].is_lost = true;
             draw_order_.advance(in_flight_, &resumed);
         }
         is_batch_complete = --slot.samples_left == 0;
-        if (is_batch_complete && !slot.first_error) copy = slot.copy;
+        if (is_batch_complete && slot.errors.empty() && slot.revived.empty()) copy = slot.copy;
         if (is_batch_complete && copy == nullptr) slot.state = SlotState::kReady;
     }
     if (copy != nullptr) {

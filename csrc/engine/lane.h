@@ -47,6 +47,12 @@ class Lane final : public EngineClient, public std::enable_shared_from_this<Lane
     void submit(Span<const std::int64_t> indices, Span<std::uint8_t* const> images, std::shared_ptr<void> memory,
                 std::shared_ptr<BatchCopy> copy = nullptr, Span<const std::uint32_t> draw_numbers = {});
 
+    // The same for a batch that is the next one to be taken, in front of those in flight; with draws in order nothing
+    // may be in flight. `lost_draws` are by position: Note [draw order].
+    void submit_first(Span<const std::int64_t> indices, Span<std::uint8_t* const> images, std::shared_ptr<void> memory,
+                      std::shared_ptr<BatchCopy> copy, Span<const LostDraws> lost_draws,
+                      Span<const std::uint32_t> draw_numbers = {});
+
     // Waits until the oldest batch is complete, at most about `budget`. Without threads it does the work itself, sample
     // by sample, and looks at the clock between two of them; a sample whose *needs_python was dropped is begun anew.
     // May throw std::bad_alloc, only without threads, and may then be called again.
@@ -116,6 +122,10 @@ class Lane final : public EngineClient, public std::enable_shared_from_this<Lane
     WaitResult wait_for_threads(std::chrono::milliseconds budget);
     WaitResult run_in_caller(std::chrono::milliseconds budget, PendingSample* needs_python);
     std::shared_ptr<BatchSlot> free_slot();
+    std::shared_ptr<BatchSlot> slot_for(Span<const std::int64_t> indices, Span<std::uint8_t* const> images,
+                                        std::shared_ptr<void> memory, std::shared_ptr<BatchCopy> copy,
+                                        Span<const std::uint32_t> draw_numbers);
+    void queue(std::shared_ptr<BatchSlot> slot, WorkQueue::End end);
     bool is_front_ready() const;  // under mutex_
 
     const std::shared_ptr<EngineCore> core_;

@@ -22,30 +22,33 @@ LENIENT: Mapping[str, str] = {
     "paths": "names and labels of files",
     "batch_size": "samples of a batch",
     "transform": "native steps of the transform",
+    "on_error": "what becomes of bad samples",
 }
 
 
-def fingerprint_of(plan: NativePlan, batch_sampler: Any) -> dict[str, Any]:
-    """Takes the same time for any number of samples.
+def fingerprint_of(plan: NativePlan, batch_sampler: Any, on_error: str) -> dict[str, Any]:
+    """Takes the same time for any number of samples. `on_error` says what becomes of bad ones: describe_errors().
 
     Returns:
         "samples": their number; "paths": a digest of 64 (path, label) pairs that lie evenly among them; "batch_size",
         of all ranks of a ShardedSampler, None where the batch sampler has none; "drop_last"; "sampler": its kind and
-        settings; "transform": the native steps with their numbers, of which long ones are cut and end in a digest.
+        settings; "transform": the native steps with their numbers, of which long ones are cut and end in a digest;
+        "on_error": what was passed.
     """
     return {
         "samples": len(plan.source),
         "paths": _digest_of_paths(plan.source),
         **_of_sampler(batch_sampler),
         "transform": _text_of(plan.lowered),
+        "on_error": on_error,
     }
 
 
-def fingerprint_of_loader(dataset: Any, index_sampler: Any) -> dict[str, Any]:
+def fingerprint_of_loader(dataset: Any, index_sampler: Any, on_error: str) -> dict[str, Any]:
     """The same of a loader whose batches Python makes, of which neither files nor transforms are known.
 
     Returns:
-        "samples": None where the data set does not say; "batch_size", "drop_last" and "sampler".
+        "samples": None where the data set does not say; "batch_size", "drop_last", "sampler" and "on_error".
     """
     try:
         samples: int | None = len(dataset)
@@ -53,7 +56,7 @@ def fingerprint_of_loader(dataset: Any, index_sampler: Any) -> dict[str, Any]:
         if is_interrupt(error):
             raise
         samples = None
-    return {"samples": samples, **_of_sampler(index_sampler)}
+    return {"samples": samples, **_of_sampler(index_sampler), "on_error": on_error}
 
 
 def _of_sampler(index_sampler: Any) -> dict[str, Any]:

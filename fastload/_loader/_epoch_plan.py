@@ -48,6 +48,7 @@ class EpochPlan:
         plan = loader._native_plan_or_none()
         check_num_workers(plan, self._saved, loader.num_workers)
         self._plan = plan
+        self._errors: str = loader._describe_errors()
         self._num_workers: int = loader.num_workers
         self._index_sampler = loader._index_sampler
         self._order = order_of(self._index_sampler, loader._max_batches_in_flight, self._saved)
@@ -113,7 +114,7 @@ class EpochPlan:
             world=rank_and_world_size(),
             generator=None,
             draws=None if draws is None else (draws.text(),),
-            fingerprint=fingerprint_of(self._plan, batches),
+            fingerprint=fingerprint_of(self._plan, batches, self._errors),
         )
         return alone.as_dict(), batches
 

@@ -49,6 +49,7 @@ from fastload._loader._state import LoaderState, NextEpoch
 from fastload._loader._steps import StepsIterator
 from fastload._native_batches._engine import EngineSettings, LoaderEngine
 from fastload._native_batches._iterator import NativeIterator
+from fastload._native_batches._repairs import BatchRepairs
 from fastload._native_batches._report import SampleReport
 from fastload._pillow import _pillow
 from fastload._pillow._decode_image import pil_loader
@@ -62,7 +63,7 @@ from fastload._process._processors import num_auto_workers, num_available
 from fastload._quarantine._guard import SampleGuard
 from fastload._quarantine._policy import check_policy
 from fastload._quarantine._quarantine import Quarantine
-from fastload._quarantine._substitutes import candidates_of
+from fastload._quarantine._substitutes import candidates_of, describe_errors
 from fastload._resume._obstacles import OF_PROCESSES, OF_TORCHS
 from fastload._resume._saved_state import Way
 from fastload._stats import LoaderStats
@@ -484,7 +485,14 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         beginning = check_beginning(self, functools.partial(self._fitting, plan))
         try:
             return NativeIterator(
-                self, engine, make_plan, init_workers, self._batch_memory, self._delivery(), beginning
+                self,
+                engine,
+                make_plan,
+                init_workers,
+                self._batch_memory,
+                self._delivery(),
+                self._make_repairs(),
+                beginning,
             )
         except BaseException:
             if engine is not before:
@@ -563,8 +571,20 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         policy = self._settings.error_policy
         if not policy.is_active:
             return None
-        candidates = candidates_of(self, policy.substitutes) if policy.on_error == "replace" else 0
-        return functools.partial(SampleGuard, policy, candidates)
+        return functools.partial(SampleGuard, policy, self._candidates())
+
+    def _make_repairs(self) -> Callable[[LoweredSource, int | None], BatchRepairs] | None:
+        """Of what does so with native batches."""
+        quarantine = self._quarantine()
+        return None if quarantine is None else functools.partial(BatchRepairs, quarantine, self._candidates())
+
+    def _candidates(self) -> int | Sequence[int]:
+        policy = self._settings.error_policy
+        return candidates_of(self, policy.substitutes) if policy.on_error == "replace" else 0
+
+    def _describe_errors(self) -> str:
+        """For the fingerprint of states."""
+        return describe_errors(self._settings.error_policy, self._candidates())
 
     def _quarantine(self) -> Quarantine | None:
         """The account of this process, which goes on from one iteration to the next."""

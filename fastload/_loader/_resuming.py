@@ -239,10 +239,14 @@ def fitting_of(loader: Any, plan: LoaderPlan, make_native: Callable[[LoaderPlan]
     """What a state must fit to go on with `loader`. Raises StateError: of such a loader no epoch has a state."""
     if plan.mode is Mode.NATIVE:
         native = make_native(plan)
-        return Fitting("native", fingerprint_of(native, loader.batch_sampler), native.has_ordered_draws)
+        return Fitting(
+            "native",
+            fingerprint_of(native, loader.batch_sampler, loader._describe_errors()),
+            native.has_ordered_draws,
+        )
     if plan.mode is Mode.TORCH or isinstance(loader.dataset, IterableDataset):
         raise obstacle("this loader", OF_TORCHS if plan.mode is Mode.TORCH else NOT_OF_STREAMS)
-    fingerprint = fingerprint_of_loader(loader.dataset, loader._index_sampler)
+    fingerprint = fingerprint_of_loader(loader.dataset, loader._index_sampler, loader._describe_errors())
     way: Way = "tail" if plan.mode is Mode.PARTLY_NATIVE else "python"
     return Fitting(way, fingerprint, loader._setting("rng") == "torch")
 

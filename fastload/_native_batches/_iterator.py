@@ -5,64 +5,37 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from fastload import _native
-from fastload._delivery._batch_memory import BatchMemory, PlacedBatch
+from fastload._delivery._batch_memory import BatchMemory
 from fastload._delivery._hand_over import Delivery
 from fastload._epochs._fingerprint import fingerprint_of
 from fastload._epochs._late_epoch import LateEpoch
 from fastload._epochs._state_maker import StateMaker, order_of
-from fastload._errors import LoaderClosedError
 from fastload._native_batches._engine import LoaderEngine
-from fastload._native_batches._files import FoundFiles, find_files
+from fastload._native_batches._files import find_files
+from fastload._native_batches._pending_batch import PendingBatch, SampleNames
+from fastload._native_batches._reloading_iterator import ReloadingIterator
+from fastload._native_batches._repairs import BatchRepairs
 from fastload._native_batches._report import SampleReport, views_of
 from fastload._native_batches._state import worker_draws
-from fastload._native_batches._stateful_iterator import StatefulIterator
-from fastload._pillow._failures import exception_of
-from fastload._pillow._pillow import serve
 from fastload._planning._native_plans import NativePlan
 from fastload._planning._torch_draws import uniform_rule
 from fastload._process._exit import exit_state
-from fastload._process._interrupts import is_interrupt, keep
+from fastload._process._interrupts import is_interrupt
+from fastload._quarantine._failure import Account
 from fastload._resume._fields import decoded
 from fastload._resume._saved_state import DRAWS_BYTES, SavedState
 from fastload.samplers._draw_numbers import Numbers
 from fastload.samplers._epoch_order import EpochOrder
 from fastload.samplers._lowering import BadIndicesError, IndexBatch, sequential_key
+from fastload.sources._lowering import LoweredSource
 
 
-@dataclass(frozen=True)
-class _PendingBatch:
-    """A batch in flight. The engine keeps it while threads may write to its images.
-
-    Attributes:
-        indices: as the sampler gave them, up to the first that is none.
-        files: of these.
-        labels: of these.
-        place: where the engine writes.
-        error: what the batch ends in after these, or None.
-        numbers: of these as draws, or None.
-    """
-
-    indices: NDArray[np.int64]
-    files: NDArray[np.int64]
-    labels: torch.Tensor
-    place: PlacedBatch
-    error: Exception | None
-    numbers: Numbers | None
-
-    def submission(self) -> tuple[NDArray[np.int64], list[tuple[int, int]], _PendingBatch, _native.BatchCopy | None]:
-        """Files, address and bytes of their memory, its owner, and the copy to a device: what the engine takes."""
-        return self.files, self.place.parts, self, self.place.copy
-
-
-class NativeIterator(StatefulIterator):
+class NativeIterator(ReloadingIterator):
     """Yields [images, labels] as torch's default_collate makes them; images lie where the engine wrote them.
 
     Of a MultiView: [[images of the first view, ...], labels].
@@ -76,12 +49,14 @@ class NativeIterator(StatefulIterator):
         init_workers: Callable[[int], list[torch.Generator] | Callable[[], BaseException]] | None,
         make_memory: Callable[[NativePlan, bool], BatchMemory],
         delivery: Delivery,
+        make_repairs: Callable[[LoweredSource, int | None], BatchRepairs] | None,
         saved: SavedState | None = None,
     ) -> None:
         """`loader` is a fastload.DataLoader; the iterator does not keep it.
 
         `init_workers` gets the base seed and gives the workers' generators, where they are not those that torch seeds,
-        or what makes the error that comes in the place of every batch; the plan is made after it. `saved` is where the
+        or what makes the error that comes in the place of every batch; the plan is made after it. `make_repairs` gets
+        the data set and the directory of relative paths; without it bad samples are errors. `saved` is where the
         iterator begins.
         """
         going_on = saved if saved is not None and saved.goes_on else None
@@ -93,9 +68,9 @@ class NativeIterator(StatefulIterator):
         self._generators = None if callable(found) else found
         self._plan = make_plan()
         self._memory = make_memory(self._plan, bool(self._pin_memory))
-        plan, batch_sampler = self._plan, loader.batch_sampler
+        plan, batch_sampler, errors = self._plan, loader.batch_sampler, loader._describe_errors()
         self._late = LateEpoch(loader, saved)
-        self._states = StateMaker(loader, "native", lambda: fingerprint_of(plan, batch_sampler))
+        self._states = StateMaker(loader, "native", lambda: fingerprint_of(plan, batch_sampler, errors))
         self._epoch: int = loader._fastload.epoch
         self._num_taken = self._num_yielded = 0 if saved is None else saved.position
         self._is_over = False  # StopIteration has come
@@ -105,16 +80,18 @@ class NativeIterator(StatefulIterator):
         )
         # The batch that is handed out next, until it is; or what else the engine has answered.
         self._arrived: list[Any] = []
-        self._owners: list[_PendingBatch] = []  # of it
+        self._owners: list[PendingBatch] = []  # of it
         self._resets = 0 if going_on is None else going_on.resets
         self._failed: _native.Batch | None = None  # with its like behind it still to be loaded again
-        self._last: tuple[NDArray[np.int64], _native.Batch] | None = None  # the batch handed out last
+        self._last: tuple[SampleNames, _native.Batch] | None = None  # the batch handed out last
         self._begun_key: tuple[int, int, bool] | None = (
             None  # of the next epoch, where this one is over and that begins
         )
         self._has_begun_next = False  # with all of its first batches
         # As a worker process, which begins in the directory of this moment and stays there.
         self._directory = _native.WorkingDirectory() if self._num_workers > 0 else None
+        directory = None if self._directory is None else self._directory.fileno()
+        self._repairs = None if make_repairs is None else make_repairs(self._plan.source, directory)
         self._iteration = self._open_iteration(loader, going_on)
         try:
             # With workers torch asks the sampler for an iterator twice, and uses the second; samplers may count on it.
@@ -170,7 +147,7 @@ class NativeIterator(StatefulIterator):
         while self._iteration.batches_in_flight:
             self._wait()
             self._note_failed(self._arrived[0])
-            self._arrived = []
+            self._arrived, self._owners = [], []
             self._redo_behind_failed()
         self._iteration.begin_epoch()
 
@@ -227,11 +204,6 @@ class NativeIterator(StatefulIterator):
             self._submit_next()
         self._look_ahead()
 
-    def _look_ahead(self) -> None:
-        if self._delivery.prefetch:
-            owners = self._iteration.owners_in_flight(self._delivery.prefetch)
-            self._memory.look_ahead([pending.place for pending in owners])
-
     def _submit_next(self) -> None:
         if not self._given and not self._is_exhausted:
             self._order.give(self._given)
@@ -242,16 +214,12 @@ class NativeIterator(StatefulIterator):
         if self._num_workers == 0 and self._plan.has_ordered_draws:
             self._iteration.set_draws(self._default_draws())
         # The engine keeps what belongs to a batch, so that an interrupt loses a batch as a whole or not at all.
-        self._iteration.submit(*pending.submission(), self._given, pending.numbers)
+        self._iteration.submit(*pending.submission(), self._given)
 
     def _numbers_of(self, given: IndexBatch | BadIndicesError) -> Numbers | None:
         if self._plan.has_ordered_draws:
             return None
         return self._order.draw_numbers(len(given.before if isinstance(given, BadIndicesError) else given))
-
-    def _pending_batch(self, found: FoundFiles) -> _PendingBatch:
-        labels = torch.from_numpy(self._plan.source.table.labels_of(found.files))
-        return _PendingBatch(found.indices, found.files, labels, self._memory.place(labels), found.error, found.numbers)
 
     def _check(self) -> None:
         self._engine.check_process("this iterator")
@@ -260,6 +228,8 @@ class NativeIterator(StatefulIterator):
     def _make(self) -> None:
         if self._new_init_error is not None:
             raise self._new_init_error()
+        if self._repairs is not None:
+            self._repairs.quarantine.check()
         if self._begun_key is not None:  # what is in flight is the next epoch's
             raise StopIteration
         self._ask_late()
@@ -271,13 +241,11 @@ class NativeIterator(StatefulIterator):
         self._wait()
         if not self._arrived:
             self._end_epoch()
-        batch = self._arrived[0]
-        if not self._owners:
-            keep(self._owners, batch.take_owner)
+        batch, pending = self._arrived[0], self._take_owner()
         try:
-            self._submit_behind(batch, self._owners[0])
-            if batch.error is None and self._owners[0].error is None:
-                self._hand_over(self._delivered(self._owners[0]))
+            self._submit_behind(batch, pending)
+            if batch.is_whole and pending.final_error is None:
+                self._hand_over(self._delivered(pending))
                 return
         except BaseException as error:
             if not self._hand and not is_interrupt(error):
@@ -285,34 +253,28 @@ class NativeIterator(StatefulIterator):
             raise
         self._raise_error()
 
-    def _submit_behind(self, batch: _native.Batch, pending: _PendingBatch) -> None:
+    def _submit_behind(self, batch: _native.Batch, pending: PendingBatch) -> None:
         """What there is to do when a batch has come, before the user gets it."""
         self._note_failed(batch)
         if self._plan.has_ordered_draws:
-            self._settle_draws(batch, pending)
+            self._settle_draws(batch)
         if self._num_workers > 0:
             self._submit_where_room()
         if pending.error is None:  # else no batch is reported: its indices ended in the middle
-            self._last = pending.indices, batch
+            self._last = pending.names, batch
 
-    def _delivered(self, pending: _PendingBatch) -> list[Any]:
+    def _delivered(self, pending: PendingBatch) -> list[Any]:
         views, labels = self._memory.deliver(pending.place, self._num_taken)
         return [views if self._plan.is_multi_view else views[0], labels]
 
     def _raise_error(self) -> NoReturn:
         """Raises what comes in the place of the batch that has come."""
-        batch, pending = self._arrived[0], self._owners[0]
-        failure = batch.error
-        error: BaseException | None = pending.error
-        if failure is not None:
-            directory = None if self._directory is None else self._directory.fileno()
-            error = exception_of(failure, int(pending.indices[failure["position"]]), directory)
-        assert error is not None, "there is one"
+        error, account = self._error_of(self._arrived[0], self._owners[0])
         try:
-            self._let_go()
+            self._let_go(account)
             raise error
         finally:
-            del error, pending  # the error's traceback has this frame
+            del error  # its traceback has this frame
 
     def _end_epoch(self) -> NoReturn:
         self._order.check_end()
@@ -324,32 +286,23 @@ class NativeIterator(StatefulIterator):
     def _number(self) -> int:
         return self._num_taken
 
-    def _let_go(self) -> None:
+    def _let_go(self, account: Account | None = None) -> None:
+        """`account` is that of an error."""
         if self._arrived:
             for pending in self._owners:
                 self._memory.let_go(pending.place)
+                if self._repairs is not None and pending.repair is not None:
+                    self._repairs.quarantine.count(account or pending.repair.account, self._epoch, self._num_taken)
             self._arrived, self._owners, self._num_taken = [], [], self._num_taken + 1
 
-    def _settle_draws(self, batch: _native.Batch, pending: _PendingBatch) -> None:
+    def _settle_draws(self, batch: _native.Batch) -> None:
         """Brings torch's generator to where it is after `batch`."""
         if self._num_workers > 0:
             self._redo_behind_failed()
-        elif len(pending.files) and (draws := batch.draws_after()) is not None:
+        elif (draws := batch.draws_after()) is not None:
             state = torch.get_rng_state()
             draws.store(state.numpy())
             torch.set_rng_state(state)
-
-    def _redo_behind_failed(self) -> None:
-        """Loads the batches again that share draws with a failed one: a sample that fails draws nothing, nor do those
-        behind it, which could not be known when the later batches began. After an interrupt it may be called again."""
-        if self._failed is None:
-            return
-        behind = self._iteration.owners_behind(self._failed)
-        places = self._memory.place_again([pending.labels for pending in behind])
-        again = [replace(pending, place=place) for pending, place in zip(behind, places, strict=True)]
-        self._iteration.restart(self._failed, [pending.submission() for pending in again])
-        self._failed = None
-        self._look_ahead()
 
     def _default_draws(self) -> _native.TorchDraws:
         draws = _native.TorchDraws(0, uniform_rule())
@@ -358,26 +311,6 @@ class NativeIterator(StatefulIterator):
         else:
             draws.load(torch.get_rng_state().numpy())
         return draws
-
-    def _wait(self) -> None:
-        """Lets the oldest batch in flight arrive, if there is one and none has arrived."""
-        while not (self._arrived and isinstance(self._arrived[0], _native.Batch)):
-            if not self._arrived:
-                keep(self._arrived, self._iteration.next, float(self._timeout))
-                exit_state.sleep_if_begun()
-                if not self._arrived:
-                    return
-                continue
-            result, self._arrived = self._arrived[0], []
-            if result is None:
-                raise RuntimeError(f"DataLoader timed out after {self._timeout} seconds")
-            if isinstance(result, str):
-                raise LoaderClosedError(result)
-            serve(result)
-
-    def _note_failed(self, batch: _native.Batch) -> None:
-        if self._num_workers > 0 and self._plan.has_ordered_draws and batch.error is not None:
-            self._failed = batch
 
     def batch_report(self) -> list[SampleReport]:
         """What was done to each sample of the batch returned last.
@@ -395,8 +328,17 @@ class NativeIterator(StatefulIterator):
         """
         if self._last is None:
             return []
-        indices, batch = self._last
+        (indices, replaced), batch = self._last
         return [
-            SampleReport(index, os.fsdecode(path), "fallback" if is_by_fallback else "native", size, views_of(views))
-            for index, (path, is_by_fallback, size, views) in zip(indices.tolist(), batch.reports(), strict=True)
+            SampleReport(
+                index,
+                os.fsdecode(path),
+                "fallback" if is_by_fallback else "native",
+                size,
+                views_of(views),
+                replaced.get(position),
+            )
+            for position, (index, (path, is_by_fallback, size, views)) in enumerate(
+                zip(indices.tolist(), batch.reports(), strict=True)
+            )
         ]

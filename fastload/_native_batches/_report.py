@@ -106,6 +106,7 @@ class SampleReport:
         source_size: (width, height) of the decoded image in pixels; (0, 0) where it is not known.
         views: the steps of each view of a MultiView, else those of the one result; in the order in which they were
             done. A step that changes nothing is left out.
+        replaced: index of the bad sample that this one stands in for, with on_error="replace"; else None.
 
     Example:
         >>> iterator = iter(fastload.DataLoader(dataset, batch_size=2))
@@ -122,6 +123,7 @@ class SampleReport:
     source: str
     source_size: tuple[int, int]
     views: tuple[tuple[TransformStep, ...], ...]
+    replaced: int | None = None
 
     @property
     def steps(self) -> tuple[TransformStep, ...]:

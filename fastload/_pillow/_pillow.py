@@ -19,7 +19,7 @@ from typing import IO, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, UnidentifiedImageError, __version__, features
+from PIL import Image, ImageFile, UnidentifiedImageError, __version__, features
 
 from fastload._errors import Stage
 from fastload._process._exit import EXIT_JOIN_SECONDS, DaemonThread, join_threads, start_threads
@@ -235,6 +235,11 @@ def max_pixels() -> int:
     if limit is None or not limit < _NO_PIXEL_LIMIT:
         return _NO_PIXEL_LIMIT
     return max(0, int(limit))
+
+
+def accepted_files() -> object:
+    """What of Pillow's settings decides which files it takes; equal while none has changed."""
+    return max_pixels(), bool(ImageFile.LOAD_TRUNCATED_IMAGES), len(Image.OPEN)
 
 
 class Exactness(NamedTuple):

@@ -151,8 +151,10 @@ def plan_loader(
 
 def guarded(plan: LoaderPlan, on_error: str) -> LoaderPlan:
     """`plan` where bad samples shall not end in an error."""
-    reason = "bad samples are found one by one, and Python puts the others together"
-    verdict = StageVerdict("errors", f"on_error={on_error!r}", reason, Mode.PARTLY_NATIVE)
+    short = ", batches may be short" if on_error == "skip" else ""
+    reason = None if plan.mode is Mode.NATIVE else "bad samples are found one by one"
+    mode = Mode.NATIVE if plan.mode is Mode.NATIVE else Mode.PARTLY_NATIVE
+    verdict = StageVerdict("errors", f"on_error={on_error!r}{short}", reason, mode)
     return replace(plan, verdicts=(*plan.verdicts, verdict))
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from fastload._errors import TooManyErrors
 from fastload._quarantine._failure import Account, Failure
+from fastload._quarantine._known_failures import KnownFailures
 from fastload._quarantine._ledger import Ledger
 from fastload._quarantine._policy import ErrorPolicy
 
@@ -25,6 +26,9 @@ class Quarantine:
         rank: Of this process among those that train together.
         world_size: How many these are.
         add: Called with counters to add, by the names of LoaderStats.
+
+    Attributes:
+        known: Samples that are known to fail.
     """
 
     def __init__(self, policy: ErrorPolicy, rank: int, world_size: int, add: Callable[[dict[str, Any]], None]) -> None:
@@ -34,6 +38,7 @@ class Quarantine:
         self._add = add
         self._num_samples = self._num_failed = 0
         self._kinds: collections.Counter[str] = collections.Counter()
+        self.known = KnownFailures()
 
     def count(self, account: Account, epoch: int, step: int) -> None:
         """Of a batch that is handed out, the one with number `step` in its epoch."""

@@ -13,6 +13,7 @@ import operator
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
+import numpy as np
 from torch.utils.data import (
     BatchSampler,
     DataLoader,
@@ -23,6 +24,7 @@ from torch.utils.data import (
     WeightedRandomSampler,
 )
 
+from fastload._quarantine._policy import ErrorPolicy
 from fastload.samplers._seeded_shuffle import SeededShuffle
 from fastload.samplers._sharded_sampler import ShardedSampler, given_by
 
@@ -72,6 +74,16 @@ def choices(index: int, candidates: int | Sequence[int]) -> Iterator[int]:
         if choice not in tried:
             tried.add(choice)
             yield choice
+
+
+def describe_errors(policy: ErrorPolicy, candidates: int | Sequence[int]) -> str:
+    """What becomes of bad samples, in a line: equal where the same others stand in for them."""
+    if policy.on_error != "replace":
+        return policy.on_error
+    if isinstance(candidates, int):
+        return f"replace by {candidates}"
+    digest = hashlib.sha256(np.asarray(candidates, dtype=np.int64).tobytes()).hexdigest()[:32]
+    return f"replace by {len(candidates)}: {digest}"
 
 
 def candidates_of(loader: DataLoader[Any], substitutes: Sequence[int] | Literal["all"] | None) -> int | Sequence[int]:

@@ -302,4 +302,4 @@ def _fingerprint_of(fields: Fields, way: Way) -> dict[str, Any]:
     fields.flag("drop_last")
     for name in set(names) - {"samples", "batch_size", "drop_last"}:
         fields.text(name)
-    return found
+    return {**found, "on_error": fields.text("on_error") if "on_error" in fields else "raise"}

@@ -105,7 +105,8 @@ class ThreadIterator(ResumableIterator):
             self._pin = functools.partial(pinned.pin, device=self._pin_memory_device or None)
         self._resets = 0 if going_on is None else going_on.resets
         self._obstacle = NOT_OF_STREAMS if isinstance(plan.code.dataset, IterableDataset) else None
-        fingerprint = functools.partial(fingerprint_of_loader, loader.dataset, loader._index_sampler)
+        errors = loader._describe_errors()
+        fingerprint = functools.partial(fingerprint_of_loader, loader.dataset, loader._index_sampler, errors)
         self._states = StateMaker(loader, plan.way, fingerprint)
         self._is_over = False
         self._late = LateEpoch(loader, saved)

@@ -77,7 +77,7 @@ class NativePart:
             if result["stage"] == "transform":
                 self.fallback_reason = result["detail"]
                 raise NotApplicableError
-            raise exception_of({**result, "position": 0, "path": path}, index)
+            raise exception_of({**result, "position": 0, "path": path, "drawn_size": None}, index)
         if plan.transform.is_random:
             self._stream.end_native_draws()
         return self._handed_over(result, file, index, info)

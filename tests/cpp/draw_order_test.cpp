@@ -160,7 +160,7 @@ class Consumer {
             CHECK(result == WaitResult::kReady);
             std::shared_ptr<void> memory;
             std::shared_ptr<BatchSlot> slot = lane_->take_ready(&memory);
-            if (slot->first_error) {
+            if (slot->first_error()) {
                 source_.torch_draws = lane_->draws_after(*slot);
                 lane_->cancel();
                 open(number + 1);
@@ -226,8 +226,8 @@ void check_equals_torch(const Script& script, std::size_t num_threads, unsigned 
         CHECK(packed(consumer.lane().draws_untaken()) == before);
         const auto expected = draw_as_torch(script, *source.views[0].plan, batches[number], &expected_draws, &failed);
         const std::shared_ptr<BatchSlot> slot = consumer.next(number);
-        CHECK_EQUAL(slot->first_error.has_value(), failed.has_value());
-        if (failed && slot->first_error) CHECK_EQUAL(slot->first_error->position, *failed);
+        CHECK_EQUAL(slot->first_error() != nullptr, failed.has_value());
+        if (failed && slot->first_error()) CHECK_EQUAL(slot->first_error()->position, *failed);
         for (std::size_t position = 0; position < expected.size(); ++position) {
             CHECK(choices_of(slot->reports[position].views[0]) == expected[position]);
         }
@@ -491,7 +491,7 @@ TEST_CASE(an_image_that_changes_its_size_meanwhile_fails) {
     source.views = {random_view()};
     source.torch_draws = TorchDraws(Mt19937Stream(1), {true, true});
     Consumer consumer(engine, source, {{0}, {1}});
-    CHECK(consumer.next(0)->first_error->status.code == StatusCode::kInvalidGeometry);
+    CHECK(consumer.next(0)->first_error()->status.code == StatusCode::kInvalidGeometry);
 }
 
 }  // namespace fastload

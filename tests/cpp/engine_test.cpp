@@ -228,12 +228,12 @@ TEST_CASE(engine_reports_the_first_error_by_position_and_goes_on) {
     submit(*lane, {1, 105, 2, 103, 101});
     const BatchBytes good = submit(*lane, {4, 5});
     const std::shared_ptr<BatchSlot> failed = next(*lane);
-    CHECK(failed->first_error.has_value());
-    CHECK_EQUAL(failed->first_error->position, 1U);
-    CHECK_EQUAL(failed->first_error->sample_index, 105);
-    CHECK_EQUAL(failed->first_error->status.system_errno, 5);
+    CHECK(failed->first_error() != nullptr);
+    CHECK_EQUAL(failed->first_error()->position, 1U);
+    CHECK_EQUAL(failed->first_error()->sample_index, 105);
+    CHECK_EQUAL(failed->first_error()->status.system_errno, 5);
     const std::shared_ptr<BatchSlot> following = next(*lane);
-    CHECK(!following->first_error.has_value());
+    CHECK(following->first_error() == nullptr);
     CHECK(is_filled_with(*good, {4, 5}));
     CHECK(engine.close(milliseconds(5000)));
 }
@@ -256,9 +256,9 @@ TEST_CASE(engine_passes_samples_to_the_reference_decoder_and_takes_its_pixels) {
     });
     const BatchBytes first = submit(*lane, {1, 2, 3, 4});
     submit(*lane, {5, 6});
-    CHECK(!next(*lane)->first_error.has_value());
+    CHECK(next(*lane)->first_error() == nullptr);
     CHECK(is_filled_with(*first, {1, 2, 3, 4}));
-    CHECK_EQUAL(next(*lane)->first_error->sample_index, 6);
+    CHECK_EQUAL(next(*lane)->first_error()->sample_index, 6);
     const EngineCounters counters = engine.core().stats().snapshot();
     CHECK_EQUAL(counters.samples_native, 3U);
     CHECK_EQUAL(counters.samples_fallback, 2U);
@@ -510,8 +510,8 @@ int use_engine(std::size_t num_threads, Script& script) {
             num_wrong += result != WaitResult::kReady;
             std::shared_ptr<void> memory;
             std::shared_ptr<BatchSlot> slot = lane->take_ready(&memory);
-            num_wrong +=
-                slot == nullptr || (!slot->first_error && !is_filled_with(*pending.front().second, {1, 2, 3, 4, 5, 6}));
+            num_wrong += slot == nullptr ||
+                         (!slot->first_error() && !is_filled_with(*pending.front().second, {1, 2, 3, 4, 5, 6}));
             pending.pop_front();
             lane->recycle(std::move(slot));
             submit_next();
@@ -588,7 +588,7 @@ TEST_CASE(a_sample_the_reference_decoder_dropped_fails) {
     submit(*lane, {1, 2});
     const std::optional<PendingSample> sample = engine.core().fallback().wait();
     lane->drop(*sample);
-    CHECK_EQUAL(next(*lane)->first_error->position, 1U);
+    CHECK_EQUAL(next(*lane)->first_error()->position, 1U);
     CHECK(engine.close(milliseconds(5000)));
 }
 

@@ -64,8 +64,12 @@ def test_explain_says_who_makes_the_samples(tmp_path: Path) -> None:
     folder = make_bad_folder(tmp_path, 4, [])
     folder.transform = training(32)
     explanation = fastload.DataLoader(folder, on_error="skip", num_workers=1).explain()
+    assert explanation.is_native
+    assert "errors     on_error='skip', batches may be short: native" in explanation
+    folder.target_transform = str
+    explanation = fastload.DataLoader(folder, on_error="replace", num_workers=1).explain()
     assert explanation.startswith("partly native")
-    assert "errors     on_error='skip': bad samples are found one by one" in explanation
+    assert "errors     on_error='replace': bad samples are found one by one" in explanation
 
 
 def test_a_copy_of_a_loader_has_its_arguments_and_counts_anew() -> None:

@@ -1,10 +1,11 @@
 // The place of one batch in flight.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
+#include <utility>
 #include <vector>
 
 #include "base/mt19937_stream.h"
@@ -38,6 +39,14 @@ struct SampleTurn {
     Status status;  // of its choices, once drawn
 };
 
+// A sample that is not in its batch, since others stand in for it or it is left out, and has drawn all the same: its
+// transform could not be applied to it, and random numbers were drawn until that showed.
+struct LostDraws {
+    std::size_t position =
+        0;  // of the batch's next sample, which draws behind it; the batch's size behind the last one
+    ImageSize source_size;
+};
+
 struct BatchSlot {
     // What the sample at a position draws from where its draws have no order.
     CounterDraws counter_draws(const SampleSource& source, std::size_t position) const noexcept {
@@ -48,6 +57,7 @@ struct BatchSlot {
     // Set by submit(), then read-only until the slot is free again.
     std::vector<std::int64_t> sample_indices;
     std::vector<std::uint32_t> draw_numbers;  // of each sample, or none: Note [counter layout]
+    std::vector<LostDraws> lost_draws;        // by position
     std::vector<std::uint8_t*> images;        // of each view
     std::shared_ptr<void> memory;
     std::shared_ptr<BatchCopy> copy;  // to a device; null: the batch stays where it is written
@@ -62,11 +72,27 @@ struct BatchSlot {
     // Guarded by the lane's mutex.
     SlotState state = SlotState::kFree;
     std::size_t samples_left = 0;
-    std::optional<SampleError> first_error;  // the lowest position wins, whatever the order of events
+    std::vector<SampleError> errors;  // by position, whatever the order of events; with room for all samples
     // Where the draws of a lane have an order.
     std::vector<SampleTurn> turns;
-    std::size_t num_drawn = 0;   // of the samples from the first one on
-    Mt19937Stream draws_before;  // torch's generator before the first sample, once that has drawn
+    bool has_begun_to_draw = false;    // it is its turn
+    std::size_t num_drawn = 0;         // of the samples from the first one on
+    std::size_t num_lost_drawn = 0;    // of lost_draws
+    std::vector<std::size_t> revived;  // of lost_draws: numbers of those that do not fail with what they draw now
+    SampleReport lost_report;          // scratch of these
+    Mt19937Stream draws_before;        // torch's generator before the first sample, once the batch has begun to draw
+
+    const SampleError* first_error() const noexcept { return errors.empty() ? nullptr : &errors.front(); }
+    // Keeps the order. There is room for it.
+    void add_error(SampleError error) noexcept {
+        const auto behind = [&](const SampleError& other) { return other.position > error.position; };
+        errors.insert(std::find_if(errors.begin(), errors.end(), behind), std::move(error));
+    }
+    // Whether that sample has failed in its random choices, and has drawn until then.
+    bool has_drawn_and_failed(const SampleError& error) const noexcept {
+        return !turns.empty() && turns[error.position].has_drawn &&
+               turns[error.position].status.code == error.status.code;
+    }
 };
 
 }  // namespace fastload

@@ -13,17 +13,29 @@ void DrawOrder::advance(const std::list<std::shared_ptr<BatchSlot>>& batches,
 
 // True when all samples of the batch have drawn.
 bool DrawOrder::advance(BatchSlot& slot, std::list<PendingSample>* resumed) noexcept {
-    if (slot.num_drawn == 0) slot.draws_before = draws_->stream();
+    if (!slot.has_begun_to_draw) slot.draws_before = draws_->stream();
+    slot.has_begun_to_draw = true;
     for (; slot.num_drawn < slot.turns.size(); ++slot.num_drawn) {
         SampleTurn& turn = slot.turns[slot.num_drawn];
         if (turn.is_lost) continue;
         if (!turn.has_size) return false;
+        draw_lost(slot);
         SampleReport& report = slot.reports[slot.num_drawn];
         turn.status = source_.resolve(&*draws_, report.source_size, &report);
         turn.has_drawn = true;
         if (turn.is_parked) resume(slot, slot.num_drawn, resumed);
     }
+    draw_lost(slot);
     return true;
+}
+
+// Draws as those samples did that are not in the batch and come before its next one.
+void DrawOrder::draw_lost(BatchSlot& slot) noexcept {
+    for (std::size_t& number = slot.num_lost_drawn; number < slot.lost_draws.size(); ++number) {
+        const LostDraws& lost = slot.lost_draws[number];
+        if (lost.position > slot.num_drawn) return;
+        if (source_.resolve(&*draws_, lost.source_size, &slot.lost_report).is_ok()) slot.revived.push_back(number);
+    }
 }
 
 void DrawOrder::resume(const BatchSlot& slot, std::size_t position, std::list<PendingSample>* resumed) noexcept {
@@ -36,22 +48,30 @@ void DrawOrder::resume(const BatchSlot& slot, std::size_t position, std::list<Pe
 TorchDraws DrawOrder::draws_after(const BatchSlot& slot) const {
     TorchDraws draws = *draws_;
     draws.stream() = slot.draws_before;
-    const std::size_t end = slot.first_error ? slot.first_error->position : slot.turns.size();
+    const SampleError* const error = slot.first_error();
+    const std::size_t end = error != nullptr ? error->position : slot.turns.size();
     SampleReport again;
     again.reset(source_);
-    const auto draw = [&](std::size_t position) {
+    const auto draw = [&](ImageSize source_size) {
         // The result is known; only the draws matter.
-        static_cast<void>(source_.resolve(&draws, slot.reports[position].source_size, &again).is_ok());
+        static_cast<void>(source_.resolve(&draws, source_size, &again).is_ok());
     };
-    for (std::size_t position = 0; position < end; ++position) draw(position);
-    // A sample that failed in its own choices, and not before, has drawn until then.
-    if (slot.first_error && slot.first_error->status.code == slot.turns[end].status.code) draw(end);
+    auto lost = slot.lost_draws.begin();
+    const auto draw_lost_before = [&](std::size_t position) {
+        for (; lost != slot.lost_draws.end() && lost->position <= position; ++lost) draw(lost->source_size);
+    };
+    for (std::size_t position = 0; position < end; ++position) {
+        draw_lost_before(position);
+        draw(slot.reports[position].source_size);
+    }
+    draw_lost_before(end);
+    if (error != nullptr && slot.has_drawn_and_failed(*error)) draw(slot.reports[end].source_size);
     return draws;
 }
 
 std::optional<TorchDraws> DrawOrder::draws_before(const std::list<std::shared_ptr<BatchSlot>>& batches) const noexcept {
     if (!is_needed()) return std::nullopt;
-    // Batches draw in order, and those without samples draw nothing: the first that has begun to is the one.
+    // Batches draw in order: the first that has begun to is the one.
     for (const std::shared_ptr<BatchSlot>& slot : batches) {
         if (std::optional<TorchDraws> draws = draws_before(*slot)) return draws;
     }
@@ -63,7 +83,7 @@ void DrawOrder::rewind(const std::list<std::shared_ptr<BatchSlot>>& batches) noe
 }
 
 std::optional<TorchDraws> DrawOrder::draws_before(const BatchSlot& slot) const noexcept {
-    if (!is_needed() || slot.num_drawn == 0) return std::nullopt;
+    if (!is_needed() || !slot.has_begun_to_draw) return std::nullopt;
     TorchDraws draws = *draws_;
     draws.stream() = slot.draws_before;
     return draws;

@@ -21,6 +21,12 @@ namespace fastload {
 // Here those have drawn by the time a failure may show. So whoever is handed a batch with an error cancels the lane
 // and opens another one with draws_after() that batch, for the batches behind it.
 //
+// Where others stand in for samples that fail, or these are left out, torch goes on behind them, and draws for the
+// others. So whoever is handed a batch with errors opens another lane with draws_before() it, and submits to that the
+// batch without these samples, in front of those behind it. A sample that failed in its own choices has drawn until
+// then, which the batch's lost_draws do again. It failed with what it drew behind another one that should not have
+// drawn: where it does not fail now it is one of the slot's `revived`, and belongs into the batch again.
+//
 // Not thread-safe: the lane's mutex guards it, with the slots.
 class DrawOrder {
   public:
@@ -50,7 +56,7 @@ class DrawOrder {
     // no draws are in order.
     std::optional<TorchDraws> draws_before(const std::list<std::shared_ptr<BatchSlot>>& batches) const noexcept;
 
-    // The same for a batch that was delivered; nothing for one without samples.
+    // The same for a batch that was delivered.
     std::optional<TorchDraws> draws_before(const BatchSlot& slot) const noexcept;
 
     // Those batches are dropped: the samples that have not drawn are theirs as well.
@@ -58,6 +64,7 @@ class DrawOrder {
 
   private:
     bool advance(BatchSlot& slot, std::list<PendingSample>* resumed) noexcept;
+    void draw_lost(BatchSlot& slot) noexcept;
     void resume(const BatchSlot& slot, std::size_t position, std::list<PendingSample>* resumed) noexcept;
 
     const SampleSource& source_;

@@ -20,7 +20,8 @@ void DrawPlanner::plan(Span<const std::int64_t> indices, Span<const ImageSize> s
     slot().draw_numbers.assign(draw_numbers.begin(), draw_numbers.end());
     slot().reports.resize(indices.size());
     for (SampleReport& report : slot().reports) report.reset(source_);
-    slot().first_error.reset();
+    slot().errors.clear();
+    slot().errors.reserve(1);
     if (order_.is_needed()) {
         plan_in_order(sizes);
     } else {
@@ -29,7 +30,8 @@ void DrawPlanner::plan(Span<const std::int64_t> indices, Span<const ImageSize> s
 }
 
 std::optional<std::size_t> DrawPlanner::first_failed() const noexcept {
-    return slot().first_error ? std::optional<std::size_t>(slot().first_error->position) : std::nullopt;
+    const SampleError* const error = slot().first_error();
+    return error != nullptr ? std::optional<std::size_t>(error->position) : std::nullopt;
 }
 
 void DrawPlanner::plan_each(Span<const ImageSize> sizes) {
@@ -45,6 +47,7 @@ void DrawPlanner::plan_each(Span<const ImageSize> sizes) {
 
 void DrawPlanner::plan_in_order(Span<const ImageSize> sizes) {
     slot().turns.assign(sizes.size(), SampleTurn{});
+    slot().has_begun_to_draw = false;
     slot().num_drawn = 0;
     for (std::size_t position = 0; position < sizes.size(); ++position) {
         SampleTurn& turn = slot().turns[position];
@@ -58,12 +61,12 @@ void DrawPlanner::plan_in_order(Span<const ImageSize> sizes) {
         const SampleTurn& turn = slot().turns[position];
         note(position, turn.is_lost ? kFails : turn.status);
     }
-    if (slot().first_error) order_.set_draws(order_.draws_after(slot()));
+    if (slot().first_error() != nullptr) order_.set_draws(order_.draws_after(slot()));
 }
 
 void DrawPlanner::note(std::size_t position, Status status) noexcept {
-    if (status.is_ok() || slot().first_error) return;
-    slot().first_error = SampleError{position, slot().sample_indices[position], status, nullptr};
+    if (status.is_ok() || slot().first_error() != nullptr) return;
+    slot().add_error({position, slot().sample_indices[position], status, nullptr});
 }
 
 }  // namespace fastload

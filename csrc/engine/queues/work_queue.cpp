@@ -15,11 +15,11 @@ constexpr std::uint64_t kReadsRemembered = 16;
 
 }  // namespace
 
-void WorkQueue::push(std::list<Entry> batches) noexcept {
+void WorkQueue::push(std::list<Entry> batches, End end) noexcept {
     {
         const std::lock_guard<std::mutex> lock(mutex_);
         if (is_closed_) return;
-        entries_.splice(entries_.end(), batches);
+        entries_.splice(end == End::kBack ? entries_.end() : entries_.begin(), batches);
         if (should_read_ahead()) may_read_ahead_.notify_one();
     }
     work_arrived_.notify_all();

@@ -40,6 +40,8 @@ struct PendingSample {
 // nodes are made before anything is queued: afterwards nothing can fail.
 class WorkQueue {
   public:
+    enum class End : std::uint8_t { kBack, kFront };
+
     struct Entry {
         std::shared_ptr<Lane> lane;
         std::shared_ptr<BatchSlot> slot;
@@ -47,8 +49,8 @@ class WorkQueue {
 
     explicit WorkQueue(const SampleFiles& files) noexcept : files_(files) {}
 
-    // Takes the entries out of `batches`. After close() they are dropped.
-    void push(std::list<Entry> batches) noexcept;
+    // Takes the entries out of `batches`. After close() they are dropped. At the front are those that are waited for.
+    void push(std::list<Entry> batches, End end = End::kBack) noexcept;
 
     // A list of this sample, for push_again() or push_read(); its node is one that take() has emptied, where there is
     // one. May throw std::bad_alloc.

@@ -1,0 +1,61 @@
+"""Bad samples of native batches: what the engine tells of them, and what a batch is loaded as instead."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastload import _native
+from fastload._errors import SampleError
+from fastload._pillow._failures import exception_of
+from fastload._quarantine._failure import Failure
+from fastload._quarantine._quarantine import Quarantine
+from fastload._quarantine._repair import BatchRepair, FailedPlace, Repair
+from fastload.sources._lowering import LoweredSource
+
+
+@dataclass(frozen=True)
+class BatchRepairs:
+    """Repairs the batches of one iteration: Note [repaired batches].
+
+    Attributes:
+        quarantine: Of the loader.
+        candidates: What may stand in: a number of samples, or their indices.
+        source: The data set.
+        directory: Of relative paths, a descriptor; None: the current one.
+    """
+
+    quarantine: Quarantine
+    candidates: int | Sequence[int]
+    source: LoweredSource
+    directory: int | None
+
+    def planned(self, indices: NDArray[np.int64]) -> BatchRepair:
+        """Of a batch that is to be loaded."""
+        repair = BatchRepair(self.quarantine.policy, self.candidates, indices, {})
+        known = self.quarantine.known.among(indices, self.source)
+        return repair.planned(known, self._find_known) if known else repair
+
+    def after(self, repair: BatchRepair, batch: _native.Batch, begun_ns: int) -> Repair:
+        """What to do about a batch that is not whole, whose load began at `begun_ns` of time.time_ns()."""
+        loaded = repair.loaded
+        failed = [
+            FailedPlace(
+                failure["position"],
+                exception_of(failure, int(loaded[failure["position"]]), self.directory),
+                failure["drawn_size"],
+            )
+            for failure in batch.errors
+        ]
+        found = repair.after(failed, batch.revived, self._find_known)
+        for each in failed:
+            if isinstance(each.error, SampleError):
+                failure = Failure.of(each.error, each.error.index, each.position)
+                self.quarantine.known.note(each.error, failure, begun_ns, self.directory)
+        return found
+
+    def _find_known(self, index: int) -> Failure | None:
+        return self.quarantine.known.find(index, self.directory)
