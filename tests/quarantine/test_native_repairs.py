@@ -220,3 +220,35 @@ def test_an_epoch_is_resumed_behind_any_batch_without_memory_of_failures(
         begun = iter(again)
         torch.set_rng_state(program)
         assert [_bytes(*batch) for batch in begun] == whole[step + 1 :], step
+
+
+def _times_one(image: torch.Tensor) -> torch.Tensor:
+    """What only Python can call, so that samples are made one by one."""
+    return image * 1
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+@pytest.mark.parametrize("on_error", ["replace", "skip"])
+def test_samples_that_are_drawn_several_times_keep_their_draws(root: Path, on_error: str, num_workers: int) -> None:
+    def batches(*last: Any) -> list[Batch]:
+        dataset = _dataset(root, "all", 0.1, "crop by chance")
+        dataset.transform = transforms.Compose([*dataset.transform.transforms, *last])
+        sampler = torch.utils.data.WeightedRandomSampler(
+            [1.0] * NUM_IMAGES, 2 * NUM_IMAGES, generator=torch.Generator().manual_seed(5)
+        )
+        loader = fastload.DataLoader(
+            dataset,
+            BATCH_SIZE,
+            sampler=sampler,
+            num_workers=num_workers,
+            rng="sample",
+            seed=3,
+            on_error=on_error,  # type: ignore[arg-type]
+            max_errors=1,
+        )
+        assert loader.explain().is_native == (not last)
+        return [_bytes(*batch) for batch in loader]
+
+    found = batches()
+    assert found == batches(_times_one)
+    assert len({images for images, _ in found}) == len(found)
