@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
+import functools
 import json
 import os
 import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -95,11 +97,12 @@ def warned(folder: str) -> list[list[str]]:
 
 # Where four ranks are that have taken one batch of two in epoch 1.
 STOPPED = {"epoch": 1, "position": 8, "length": 14, "seed": 5}
+BLOCKS = {"block_size": 3, "window_blocks": 2, "canonical_nodes": 4}
 
 
-def elastic(folder: str) -> dict[str, Any]:
+def elastic(folder: str, blocks: Mapping[str, int] = MappingProxyType({})) -> dict[str, Any]:
     """What a rank takes before it is stopped with 8 samples dealt to all, and what it takes when it goes on from
-    STOPPED, whoever was stopped there: samples as (index, digest), and the states."""
+    STOPPED, whoever was stopped there: samples as (index, digest), and the states. Two ranks are as many nodes."""
     dataset = numbered_images(folder, training(32))
 
     def samples(batches: Any) -> list[Any]:
@@ -111,17 +114,19 @@ def elastic(folder: str) -> dict[str, Any]:
         loader.set_epoch(1)
         return loader
 
-    stopped, resumed = (fastload.ShardedSampler(dataset, seed=5) for _ in range(2))
+    nodes: Any = {"nodes": 2} if blocks and os.environ["WORLD_SIZE"] == "2" else {}  # else as torchrun tells
+    stopped, resumed = (fastload.ShardedSampler(dataset, seed=5, **blocks, **nodes) for _ in range(2))
     stopped.set_epoch(1)
     iterator = iter(loader_of(stopped))
     before = samples([next(iterator)])
     state = stopped.state_at(1, 8 // stopped.num_replicas)
     del iterator
-    resumed.load_state_dict(STOPPED)
+    resumed.load_state_dict({**STOPPED, **blocks})
     loader = loader_of(resumed)
     after = samples(loader)
     real = [loader.real_in(step) for step in range(1, len(loader))]
-    return {"before": before, "state": state, "after": after, "num_real": resumed.num_real, "real": real}
+    told = {"before": before, "state": state, "after": after, "num_real": resumed.num_real, "real": real}
+    return {**told, "node": resumed.node}
 
 
 def left_alone_by_lightning(folder: str) -> dict[str, Any]:
@@ -306,6 +311,7 @@ PARTS: dict[str, Callable[[str], Any]] = {
     "processors": processors,
     "warned": warned,
     "elastic": elastic,
+    "elastic in blocks": functools.partial(elastic, blocks=BLOCKS),
     "Lightning's treatment": left_alone_by_lightning,
     "Lightning's checkpoints": resumed_by_lightning,
     "Accelerate's treatment": dealt_twice_by_accelerate,

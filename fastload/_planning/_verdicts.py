@@ -15,7 +15,7 @@ from fastload._pillow import _pillow
 from fastload._planning._torch_draws import UnknownDrawsError, uniform_rule
 from fastload._stats import LoaderStats
 from fastload._worker_state._user_functions import uses_dataset
-from fastload.samplers._sharded_sampler import ShardedSampler
+from fastload.samplers._sharded_sampler import ShardedSampler, blocks_text
 from fastload.transforms._lowering import LoweredTransform
 
 
@@ -116,7 +116,10 @@ def batching_verdicts(loader: DataLoader[Any]) -> list[StageVerdict]:
 
 def _sampler_name(sampler: object) -> str:
     name = type(sampler).__qualname__
-    return f"{name}, rank {sampler.rank} of {sampler.num_replicas}" if isinstance(sampler, ShardedSampler) else name
+    if not isinstance(sampler, ShardedSampler):
+        return name
+    blocks = blocks_text(sampler)
+    return f"{name}, rank {sampler.rank} of {sampler.num_replicas}{f'; {blocks}' if blocks else ''}"
 
 
 def _init_fn_verdict(loader: DataLoader[Any]) -> StageVerdict:

@@ -23,10 +23,15 @@ def torch_loader_has(argument: str) -> bool:
     return argument in inspect.signature(TorchDataLoader.__init__).parameters
 
 
-def num_local_ranks() -> int:
-    """Processes of this program on this machine, as torchrun tells each in LOCAL_WORLD_SIZE; 1 without it."""
+def told_local_ranks() -> int | None:
+    """Processes of this program on this machine, as torchrun tells each in LOCAL_WORLD_SIZE; None without it."""
     told = os.environ.get("LOCAL_WORLD_SIZE", "")
-    return max(1, int(told)) if told.isdigit() else 1
+    return max(1, int(told)) if told.isdigit() else None
+
+
+def num_local_ranks() -> int:
+    """The same; 1 where it is not told."""
+    return told_local_ranks() or 1
 
 
 def has_opencv_limits() -> bool:

@@ -51,6 +51,8 @@ def describe_sampler(batch_sampler: Any) -> str:
         "DistributedSampler": ("num_replicas", "shuffle", "seed", "drop_last"),
     }.get(type(sampler).__name__, ())
     settings = [f"{name}={getattr(sampler, name, None)!r}" for name in names]
+    if isinstance(sampler, ShardedSampler):
+        settings = [f"{name}={value}" for name, value in sampler._block_settings.items()]
     return f"{type(sampler).__qualname__}({', '.join(settings)})"
 
 

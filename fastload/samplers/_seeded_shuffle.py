@@ -7,7 +7,8 @@ from typing import Any
 
 from torch.utils.data import RandomSampler
 
-from fastload.samplers._sharded_sampler import NUM_SEEDS, ShardedSampler
+from fastload.samplers._sharded_sampler import ShardedSampler
+from fastload.samplers._sharding_arguments import NUM_SEEDS
 
 
 class SeededShuffle(RandomSampler):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import sys
 import warnings
 from collections.abc import Iterator, Sequence, Sized
@@ -14,12 +13,22 @@ import torch
 from numpy.typing import NDArray
 from torch.utils.data import DistributedSampler
 
+from fastload.samplers._blocks import Blocks
+from fastload.samplers._sharding_arguments import (
+    CANONICAL_NODES,
+    NUM_SEEDS,
+    WINDOW_BLOCKS,
+    blocks_of,
+    check_no_blocks,
+    cumulative_of,
+    dataset_of,
+    num_nodes_of,
+    whole,
+)
 from fastload.samplers._shards import Place, Shards
 
 # Indices become ints so many at a time.
 _PIECE = 4096
-# torch takes a seed below 2**64, and gets the sum of two of these.
-NUM_SEEDS = 2**63
 
 
 @dataclass
@@ -53,6 +62,12 @@ class ShardedSampler(DistributedSampler[int]):
         num_samples: draws of all ranks in an epoch, with `weights` alone; None: as many as there are samples.
         infinite: whether the epochs follow each other without an end, not padded and not cut. A batch may have samples
             of two epochs. There is no len(); DataLoader(steps=) gives one.
+        block_size: samples of a block, a range of indices, for data that a node cannot keep: each node gets the same
+            part of the data in every epoch, and reads a few blocks at a time. With shuffle=False each part is in order.
+            None: there are no blocks, and any node gets any sample.
+        window_blocks: blocks of a part whose samples are shuffled together.
+        canonical_nodes: equal parts of the data. Any number of nodes that divides it gets the same global batches.
+        nodes: machines, each with equally many ranks, one behind the other; None: LOCAL_WORLD_SIZE tells.
 
     Attributes:
         num_samples: samples of this rank in an epoch, as of a DistributedSampler.
@@ -84,28 +99,39 @@ class ShardedSampler(DistributedSampler[int]):
         weights: Sequence[float] | NDArray[Any] | torch.Tensor | None = None,
         num_samples: int | None = None,
         infinite: bool = False,
+        block_size: int | None = None,
+        window_blocks: int = WINDOW_BLOCKS,
+        canonical_nodes: int = CANONICAL_NODES,
+        nodes: int | None = None,
     ) -> None:
-        dataset = _dataset_of(dataset_or_length)
+        dataset = dataset_of(dataset_or_length)
         for name, value in (("shuffle", shuffle), ("drop_last", drop_last), ("infinite", infinite)):
             if not isinstance(value, bool):
                 raise TypeError(f"{name} must be True or False, got {value!r}")
         if num_replicas is not None:
-            num_replicas = _whole("num_replicas", num_replicas, 1, sys.maxsize)
+            num_replicas = whole("num_replicas", num_replicas, 1, sys.maxsize)
         if rank is not None:
-            rank = _whole("rank", rank, 0, sys.maxsize)
+            rank = whole("rank", rank, 0, sys.maxsize)
         super().__init__(
             dataset,  # type: ignore[arg-type]  # torch asks no more of it than a length
             num_replicas,
             rank,
             shuffle,
-            _whole("seed", seed, 0, NUM_SEEDS),
+            whole("seed", seed, 0, NUM_SEEDS),
             drop_last,
         )
         self._infinite = infinite
         self._num_samples = len(dataset)
-        self._cumulative = None if weights is None else _cumulative(weights, len(dataset))
-        self._length = len(dataset) if num_samples is None else _whole("num_samples", num_samples, 1, sys.maxsize)
+        self._blocks: Blocks | None = None
+        self._nodes = 1
+        self._cumulative = None if weights is None else cumulative_of(weights, len(dataset))
+        self._length = len(dataset) if num_samples is None else whole("num_samples", num_samples, 1, sys.maxsize)
         self._check_together(num_samples)
+        if block_size is None:
+            check_no_blocks(window_blocks=window_blocks, canonical_nodes=canonical_nodes, nodes=nodes)
+        else:
+            self._blocks = blocks_of(self._shards, block_size, window_blocks, canonical_nodes)
+            self._nodes = num_nodes_of(nodes, self.num_replicas, self._blocks)
         self.num_samples = self._shards.num_steps()
         self.total_size = self.num_samples * self.num_replicas
         for each in (0, self.num_replicas - 1):
@@ -141,6 +167,8 @@ class ShardedSampler(DistributedSampler[int]):
             self.drop_last,
             self._infinite,
             self._cumulative,
+            self._nodes,
+            None if self._blocks is None else replace(self._blocks, shuffle=self.shuffle, seed=self.seed),
         )
 
     def __iter__(self) -> Iterator[int]:
@@ -238,7 +266,7 @@ class ShardedSampler(DistributedSampler[int]):
             >>> list(sampler) == first
             False
         """
-        epoch = _whole("epoch", epoch, 0, NUM_SEEDS)
+        epoch = whole("epoch", epoch, 0, NUM_SEEDS)
         if epoch == self.epoch:
             return
         if self._loaded is not None and self._shards.num_steps(self._loaded.position) > 0:
@@ -258,7 +286,8 @@ class ShardedSampler(DistributedSampler[int]):
 
         Returns:
             A new dict of ints, the same on all ranks that have taken equally many: "epoch"; "position", the samples of
-            it that all ranks together were dealt; "length" of an epoch, and "seed".
+            it that all ranks together were dealt; "length" of an epoch, and "seed". With blocks also "block_size",
+            "window_blocks" and "canonical_nodes".
 
         Example:
             >>> sampler = fastload.ShardedSampler(100, num_replicas=4, rank=1)
@@ -287,13 +316,17 @@ class ShardedSampler(DistributedSampler[int]):
             >>> sampler.state_at(5, batch_size=2)["position"]
             40
         """
-        num_batches = _whole("num_batches", num_batches, 0, sys.maxsize)
-        return self._state_behind(num_batches * _whole("batch_size", batch_size, 1, sys.maxsize))
+        num_batches = whole("num_batches", num_batches, 0, sys.maxsize)
+        return self._state_behind(num_batches * whole("batch_size", batch_size, 1, sys.maxsize))
 
     def _state_behind(self, num_given: int) -> dict[str, int]:
         begun = self._begun()
         place = self._shards.behind(begun, num_given) if num_given else begun
-        return {**place._asdict(), "length": self._length, "seed": self.seed}
+        return {**place._asdict(), "length": self._length, "seed": self.seed, **self._block_settings}
+
+    @property
+    def _block_settings(self) -> dict[str, int]:
+        return {} if self._blocks is None else self._blocks.settings()
 
     def _begun(self) -> Place:
         """Where the iteration began that is the last one, or where the next one will."""
@@ -303,8 +336,8 @@ class ShardedSampler(DistributedSampler[int]):
         """Lets the next iteration begin where a state says; the one after it begins at the start of an epoch again.
 
         Args:
-            state: of state_dict() or state_at() of a sampler with the same data set, seed, weights and `infinite`, and
-                any number of ranks.
+            state: of state_dict() or state_at() of a sampler with the same data set, seed, weights, blocks and
+                `infinite`, and any number of ranks.
 
         Raises:
             TypeError: it is no dict of ints.
@@ -323,16 +356,28 @@ class ShardedSampler(DistributedSampler[int]):
         for name in ("epoch", "position", "length", "seed"):
             if name not in state:
                 raise ValueError(f"the state has no {name!r}: it must be one that ShardedSampler.state_dict() gave")
-        epoch = _whole("epoch of the state", state["epoch"], 0, NUM_SEEDS)
+        epoch = whole("epoch of the state", state["epoch"], 0, NUM_SEEDS)
         for name, own in (("length", self._length), ("seed", self.seed)):
-            if _whole(f"{name} of the state", state[name], 0, NUM_SEEDS) != own:
+            if whole(f"{name} of the state", state[name], 0, NUM_SEEDS) != own:
                 raise ValueError(
                     f"{name} of the state is {state[name]}, and this sampler's is {own}: load it into a sampler of the "
                     "same data set, seed and weights"
                 )
+        for name in ("block_size", "window_blocks", "canonical_nodes"):
+            theirs, mine = state.get(name), self._block_settings.get(name)
+            if theirs != mine:
+                raise ValueError(
+                    f"{name} of the state is {theirs!r}, and this sampler's is {mine!r}: pass the same, as it decides "
+                    "the order"
+                )
         last = self._length - 1 if self._infinite else self._length
-        position = _whole("position of the state", state["position"], 0, last + 1)
+        position = whole("position of the state", state["position"], 0, last + 1)
         self._loaded, self._last, self.epoch = Place(epoch, position), None, epoch
+
+    @property
+    def node(self) -> int:
+        """The machine of this rank, from 0; 0 where there are no blocks."""
+        return self.rank // (self.num_replicas // self._nodes)
 
     def __repr__(self) -> str:
         parts = [f"rank {self.rank} of {self.num_replicas}", f"epochs of {self._length}", f"seed={self.seed}"]
@@ -340,8 +385,21 @@ class ShardedSampler(DistributedSampler[int]):
             parts.append("with weights")
         elif not self.shuffle:
             parts.append("in order")
+        if self._blocks is not None:
+            parts += [f"{name}={value}" for name, value in self._block_settings.items()]
+            parts.append(f"node {self.node} of {self._nodes}")
         parts += [name for name, is_set in (("drop_last", self.drop_last), ("infinite", self._infinite)) if is_set]
         return f"<fastload.ShardedSampler: {', '.join(parts)}>"
+
+
+def blocks_text(sampler: ShardedSampler) -> str | None:
+    """What the sampler's node reads at a time, as a loader's explain() says it; None where there are no blocks."""
+    blocks, num_nodes = sampler._blocks, sampler._nodes
+    if blocks is None:
+        return None
+    num_blocks, num_samples = blocks.at_once(num_nodes)
+    read = f"{num_blocks} blocks of {blocks.block_size} at once, {num_samples} samples"
+    return f"node {sampler.node} of {num_nodes} works on {read}"
 
 
 def given_by(sampler: ShardedSampler) -> int | list[int]:
@@ -350,45 +408,3 @@ def given_by(sampler: ShardedSampler) -> int | list[int]:
         return sampler._num_samples
     odds = np.diff(sampler._cumulative, prepend=0.0)
     return [int(index) for index in np.flatnonzero(odds > 0)]
-
-
-def _dataset_of(dataset_or_length: Sized | int) -> Sized:
-    if isinstance(dataset_or_length, Sized):
-        return dataset_or_length
-    try:
-        return range(_whole("dataset_or_length", dataset_or_length, 0, sys.maxsize))
-    except TypeError:
-        raise TypeError(
-            "dataset_or_length must be a data set with a length or an int, got "
-            f"{type(dataset_or_length).__name__}; of an IterableDataset each rank reads its own part"
-        ) from None
-
-
-def _whole(name: str, value: Any, least: int, end: int) -> int:
-    """`value` as an int in [least, end)."""
-    if isinstance(value, bool):
-        raise TypeError(f"{name} must be an int, got {value!r}")
-    try:
-        number = operator.index(value)
-    except TypeError:
-        raise TypeError(f"{name} must be an int, got {value!r} of type {type(value).__name__}") from None
-    if not least <= number < end:
-        raise ValueError(f"{name} must be from {least} to {end - 1}, got {number}")
-    return number
-
-
-def _cumulative(weights: Any, num_samples: int) -> NDArray[np.float64]:
-    """Their sums, float64 [num_samples]."""
-    array = np.asarray(weights.detach().cpu() if isinstance(weights, torch.Tensor) else weights, np.float64)
-    if array.shape != (num_samples,):
-        raise ValueError(f"weights must be one number for each of {num_samples} samples, got shape {array.shape}")
-    wrong = np.flatnonzero(~((array >= 0) & np.isfinite(array)))
-    if len(wrong):
-        raise ValueError(f"weights must be finite and not negative, got {array[wrong[0]]} for sample {wrong[0]}")
-    with np.errstate(over="ignore"):
-        cumulative = np.cumsum(array)
-    # Below the least normal number a product with a draw could be rounded up to the sum itself.
-    if not (num_samples and np.finfo(np.float64).tiny <= cumulative[-1] < np.inf):
-        total = cumulative[-1] if num_samples else 0.0
-        raise ValueError(f"weights must have a positive, finite sum, got {total} of {num_samples} samples")
-    return cumulative

@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from fastload import _native
+from fastload.samplers._blocks import Blocks
 
 
 class Place(NamedTuple):
@@ -42,6 +43,9 @@ class Shards:
         drop_last: What becomes of a last round that does not suffice for all ranks: it is left out, or filled up.
         infinite: Whether the lines of the epochs follow each other without an end.
         cumulative: Sums of the weights that samples are drawn by, float64 [num_samples]; None where none are.
+        num_nodes: Machines that the ranks are on, equally many on each, one behind the other.
+        blocks: The line, where each node gets its own part of the samples: Note [blocks]. None: it is a permutation of
+            all, and the nodes do not matter.
     """
 
     num_samples: int
@@ -53,6 +57,8 @@ class Shards:
     drop_last: bool
     infinite: bool
     cumulative: NDArray[np.float64] | None = field(default=None, repr=False, compare=False)
+    num_nodes: int = 1
+    blocks: Blocks | None = None
 
     def num_steps(self, position: int = 0) -> int:
         """How many samples each rank gets from `position` to the end of the epoch: one number for all ranks."""
@@ -61,7 +67,7 @@ class Shards:
 
     def num_real(self, position: int = 0) -> int:
         """How many of this rank's are no repeats. These come first."""
-        return min(self.num_steps(position), len(range(position + self.rank, self.length, self.num_replicas)))
+        return min(self.num_steps(position), len(range(self._first(position), self.length, self.num_replicas)))
 
     @property
     def may_repeat(self) -> bool:
@@ -70,12 +76,18 @@ class Shards:
 
     def number_at(self, place: Place) -> int:
         """The number of the draw that this rank gets at a place: one for all worlds. Epochs without an end count on."""
-        return (place.epoch * self.length if self.infinite else 0) + place.position + self.rank
+        return (place.epoch * self.length if self.infinite else 0) + self._first(place.position)
 
     def positions(self, position: int = 0) -> range:
         """This rank's, from `position` to the epoch's end; those from `length` on are repeats, or further draws."""
-        first = position + self.rank
+        first = self._first(position)
         return range(first, first + self.num_steps(position) * self.num_replicas, self.num_replicas)
+
+    def _first(self, position: int) -> int:
+        """This rank's first place from `position` on. Node m of M gets the places q with q mod M = m, its ranks in
+        turn, so that each round of all ranks is as many places in a row; with one node rank r gets the r-th of them."""
+        node, local = divmod(self.rank, self.num_replicas // self.num_nodes)
+        return position + (node - position) % self.num_nodes + local * self.num_nodes
 
     def behind(self, place: Place, num_given: int) -> Place:
         """Where all ranks are when each has got so many samples from `place` on; a finished epoch ends at `length`."""
@@ -105,6 +117,8 @@ class Shards:
             return np.empty(0, np.int64)
         if self.cumulative is not None:
             return self._drawn(epoch, positions[:most], self.cumulative)
+        if self.blocks is not None:
+            return self.blocks.dealt(epoch, positions)
         if not self.shuffle:
             return _array(positions[:most]) % self.num_samples
         generator = torch.Generator().manual_seed(self.seed + epoch)

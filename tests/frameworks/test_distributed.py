@@ -24,7 +24,7 @@ import fastload
 from fastload._process import _distributed
 
 JOB = Path(__file__).resolve().parents[1] / "distributed_job.py"
-PLAIN_PARTS = ["loaders", "processors", "DistributedDataParallel", "elastic"]
+PLAIN_PARTS = ["loaders", "processors", "DistributedDataParallel", "elastic", "elastic in blocks"]
 OF_TWO = ["Lightning", "Accelerate", "Accelerate's ways", "Hugging Face Trainer"]
 OF_TWO += ["Lightning's treatment", "Lightning's checkpoints", "Accelerate's treatment"]
 FRAMEWORKS = {"Lightning": "lightning", "Accelerate": "accelerate", "Hugging Face Trainer": "transformers"}
@@ -173,6 +173,24 @@ def test_two_ranks_go_on_where_four_were_stopped(run_job: Any) -> None:
     assert whole == uninterrupted  # digests of the images, too
     # Six samples are left to four ranks: two of them get a repeat, in their last step.
     assert [rank["real"] for rank in stopped] == [[2], [2], [1], [1]]
+
+
+def test_with_blocks_two_nodes_go_on_where_four_ranks_of_one_were_stopped(run_job: Any) -> None:
+    stopped, resumed = ([rank["elastic in blocks"] for rank in run_job(world_size)] for world_size in (4, 2))
+    blocks = {"block_size": 3, "window_blocks": 2, "canonical_nodes": 4}
+    state = {"epoch": 1, "position": 8, "length": NUM_IMAGES, "seed": 5, **blocks}
+    assert [rank["state"] for rank in stopped] == [state] * 4
+    assert ([rank["node"] for rank in stopped], [rank["node"] for rank in resumed]) == ([0] * 4, [0, 1])
+
+    def samples(ranks: list[Any], name: str) -> list[Any]:
+        return sorted(
+            sample for rank in ranks for sample in rank[name][: rank["num_real"] if name == "after" else None]
+        )
+
+    assert samples(stopped, "before") == samples(resumed, "before")  # digests of the images, too
+    assert samples(stopped, "after") == samples(resumed, "after")
+    whole = samples(stopped, "before") + samples(resumed, "after")
+    assert sorted(index for index, _ in whole) == list(range(NUM_IMAGES))
 
 
 def test_lightning_leaves_the_samples_as_they_are_dealt(run_job: Any) -> None:

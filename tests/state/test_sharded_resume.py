@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import shutil
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -140,3 +143,100 @@ def test_the_epoch_of_a_state_wins_over_another_one_and_says_so(folder: Path) ->
     with pytest.warns(UserWarning, match=r"ShardedSampler\.set_epoch\(5\) was called behind load.*is of epoch 0"):
         iterator = iter(again)
     assert [next(iterator)[1].tolist() for _ in range(3)] == expected
+
+
+BLOCKS = {"block_size": 3, "window_blocks": 2, "canonical_nodes": 12}
+
+
+def _real(loaders: list[Any]) -> list[list[tuple[int, bytes]]]:
+    """(index, bytes) of what each rank gives but for the repeats."""
+    found = []
+    for loader in loaders:
+        samples = [
+            (int(label), image.numpy().tobytes())
+            for images, labels in loader
+            for image, label in zip(images, labels, strict=True)
+        ]
+        found.append(samples[: loader.sampler.num_real])
+    return found
+
+
+def _global_batches(by_rank: list[list[tuple[int, bytes]]], batch_size: int) -> list[set[tuple[int, bytes]]]:
+    longest = max(map(len, by_rank))
+    return [
+        {sample for samples in by_rank for sample in samples[first : first + batch_size]}
+        for first in range(0, longest, batch_size)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("num_ranks", "num_nodes", "batch_size"), [(2, 1, 4), (2, 2, 4), (3, 3, 2), (8, 4, 1), (8, 2, 1), (4, 4, 2)]
+)
+def test_with_blocks_other_nodes_go_on_with_the_same_images(
+    num_ranks: int, num_nodes: int, batch_size: int, folder: Path
+) -> None:
+    before = _loaders(folder, 4, 2, 2, nodes=2, **BLOCKS)
+    iterators = [iter(loader) for loader in before]
+    for iterator in iterators:
+        next(iterator)
+    state = before[3].state_dict()
+    whole = _real(_loaders(folder, 4, 2, 2, nodes=2, **BLOCKS))
+    expected = [samples[2:] for samples in whole]
+    after = _loaders(folder, num_ranks, batch_size, 1, nodes=num_nodes, **BLOCKS)
+    is_same_batch = num_ranks * batch_size == 8
+    for loader in after:
+        with contextlib.nullcontext() if is_same_batch else pytest.warns(UserWarning, match="samples of a batch"):
+            loader.load_state_dict(state, strict=is_same_batch)
+    found = _real(after)
+    samples = sorted(chain(*found))
+    assert samples == sorted(chain(*expected))
+    assert len(samples) == NUM_IMAGES - 8
+    if is_same_batch:
+        assert _global_batches(found, batch_size) == _global_batches(expected, 2)
+
+
+def test_with_blocks_a_node_opens_the_files_of_its_own_part_alone(folder: Path, tmp_path: Path) -> None:
+    root = tmp_path / "part"
+    shutil.copytree(folder, root)
+    loaders = _loaders(root, 4, 2, 1, nodes=2, **BLOCKS)
+    paths = [path for path, _ in loaders[0].dataset.samples]
+    for node in range(2):
+        own = loaders[2 * node : 2 * node + 2]
+        kept = {index for loader in own for index in loader.sampler}
+        assert len(kept) == NUM_IMAGES // 2
+        for number, path in enumerate(paths):
+            if number not in kept:
+                Path(path).rename(f"{path}.gone")
+        for epoch in range(3):
+            for loader in own:
+                loader.sampler.set_epoch(epoch)
+                assert {int(label) for _, labels in loader for label in labels} <= kept
+        for path in paths:
+            if not Path(path).exists():
+                Path(f"{path}.gone").rename(path)
+
+
+def test_with_blocks_batches_have_addresses(folder: Path) -> None:
+    loader = _loaders(folder, 4, 2, 1, nodes=2, **BLOCKS)[3]
+    loader.sampler.set_epoch(1)
+    batches = [(images.numpy().tobytes(), labels.tolist()) for images, labels in loader]
+    part = [(images.numpy().tobytes(), labels.tolist()) for images, labels in loader.at(1, 1)]
+    assert part == batches[1:]
+    assert [report.index for report in loader.plan(1, 2)] == batches[2][1]
+
+
+def test_explain_says_what_a_node_reads_at_once(folder: Path) -> None:
+    loader = _loaders(folder, 4, 2, 1, nodes=2, **BLOCKS)[3]
+    assert (
+        "BatchSampler over ShardedSampler, rank 3 of 4; node 1 of 2 works on 12 blocks of 3 at once, 11 samples"
+        in loader.explain()
+    )
+
+
+def test_a_state_of_other_blocks_is_refused_by_the_loader(folder: Path) -> None:
+    (loader,) = _loaders(folder, 1, 4, 2, **BLOCKS)
+    next(iter(loader))
+    state = loader.state_dict()
+    (other,) = _loaders(folder, 1, 4, 2, **{**BLOCKS, "block_size": 4})
+    with pytest.raises(fastload.StateError, match=r"fastload\.fingerprint\.sampler: .*block_size=3.*block_size=4"):
+        other.load_state_dict(state)
