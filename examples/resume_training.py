@@ -8,6 +8,7 @@ cluster asks the job to end (SIGTERM). After `kill -9` the steps since the last 
 images, in the same crops, and so with the same losses on the same machine. Each line shows a step's checksum of its
 images to compare. The order is a function of the seed and of the epoch (ShardedSampler), and a crop of the seed, the
 epoch and the image alone (rng="sample"); so one state serves all ranks, and another number of them can go on from it.
+With --on-error=replace the same other images stand in for those that cannot be loaded.
 """
 
 from __future__ import annotations
@@ -36,9 +37,8 @@ class Training:
         self.rank = rank
         dataset = datasets.ImageFolder(options.root, TRAINING)
         self.sampler = fastload.ShardedSampler(dataset, num_replicas=num_ranks, rank=rank, seed=options.seed)
-        self.loader = fastload.DataLoader(
-            dataset, 8, sampler=self.sampler, num_workers=options.workers, rng="sample", seed=options.seed
-        )
+        seeded = {"rng": "sample", "seed": options.seed, "on_error": options.on_error}
+        self.loader = fastload.DataLoader(dataset, 8, sampler=self.sampler, num_workers=options.workers, **seeded)
         torch.manual_seed(options.seed)
         self.model = torch.nn.Sequential(torch.nn.AdaptiveAvgPool2d(8), torch.nn.Flatten(), torch.nn.Linear(192, 100))
         self.network = torch.nn.parallel.DistributedDataParallel(self.model) if num_ranks > 1 else self.model
@@ -102,6 +102,7 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--save-every", type=int, default=100, help="steps")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--on-error", choices=["raise", "replace"], default="raise", help="what a bad file does")
     options = parser.parse_args()
 
     rank, num_ranks = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))  # torchrun sets them

@@ -185,11 +185,7 @@ class Batch {
         py::dict fields = describe_failure(error.status);
         fields["position"] = error.position;
         fields["path"] = path_of(lane(), error.sample_index);
-        fields["drawn_size"] = py::none();
-        if (slot_->has_drawn_and_failed(error)) {
-            const ImageSize size = slot_->reports[error.position].source_size;
-            fields["drawn_size"] = py::make_tuple(size.width, size.height);
-        }
+        fields["drawn_size"] = drawn_size_of(*slot_, error);
         if (error.python_error != nullptr) fields["exception"] = object_of(error.python_error);
         return fields;
     }
@@ -198,9 +194,6 @@ class Batch {
     std::shared_ptr<BatchSlot> slot_;
     std::shared_ptr<void> owner_;
 };
-
-// Position, width and height of LostDraws.
-using LostDrawList = std::vector<std::tuple<std::size_t, std::int32_t, std::int32_t>>;
 
 // Address and bytes of the batch of each view; none for an empty batch.
 using Memory = std::vector<std::pair<std::uintptr_t, std::size_t>>;
@@ -335,8 +328,7 @@ class IterationHandle {
         check_submission(again.indices, again.memory);
         for (const Submission& submission : behind) check_submission(submission.indices, submission.memory);
         const Span<const std::uint32_t> numbers = again.numbers();
-        std::vector<LostDraws> lost;
-        for (const auto& [position, width, height] : lost_draws) lost.push_back({position, {width, height}});
+        const std::vector<LostDraws> lost = lost_draws_of(lost_draws);
         const std::shared_ptr<Lane> lane = batch.taken_back(iteration());
         if (lane == nullptr) return false;
         try {
@@ -437,6 +429,18 @@ py::list list_views(const SampleReport& report) {
     py::list views;
     for (const ResolvedTransform& view : report.views) views.append(list_reports(view.operations));
     return views;
+}
+
+std::vector<LostDraws> lost_draws_of(const LostDrawList& list) {
+    std::vector<LostDraws> lost;
+    for (const auto& [position, width, height] : list) lost.push_back({position, {width, height}});
+    return lost;
+}
+
+py::object drawn_size_of(const BatchSlot& batch, const SampleError& error) {
+    if (!batch.has_drawn_and_failed(error)) return py::none();
+    const ImageSize size = batch.reports[error.position].source_size;
+    return py::make_tuple(size.width, size.height);
 }
 
 void check_process(const EngineCore& core) {

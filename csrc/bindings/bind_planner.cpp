@@ -72,14 +72,25 @@ std::unique_ptr<DrawPlanner> make_planner(const std::vector<std::shared_ptr<Tran
     return std::make_unique<DrawPlanner>(SampleSource{nullptr, views_of(views), draws, seed, epoch, nullptr});
 }
 
-void plan(DrawPlanner& planner, const IndexArray& indices, const SizeArray& sizes,
+void plan(DrawPlanner& planner, const IndexArray& indices, const SizeArray& sizes, const LostDrawList& lost_draws,
           const std::optional<NumberArray>& draw_numbers) {
     if (sizes.ndim() != 2 || sizes.shape(0) != indices.size() || sizes.shape(1) != 2) {
         throw py::value_error("sizes must be an int32 array [samples, 2]: width and height");
     }
     std::vector<ImageSize> all;
     for (py::ssize_t i = 0; i < indices.size(); ++i) all.push_back({sizes.at(i, 0), sizes.at(i, 1)});
-    planner.plan(span_of(indices), {all.data(), all.size()}, numbers_of(draw_numbers, all.size()));
+    const std::vector<LostDraws> lost = lost_draws_of(lost_draws);
+    planner.plan(span_of(indices), {all.data(), all.size()}, {lost.data(), lost.size()},
+                 numbers_of(draw_numbers, all.size()));
+}
+
+// For each sample that fails its position, and the size of its image where it has drawn.
+py::list failed(const DrawPlanner& planner) {
+    py::list failed;
+    for (const SampleError& error : planner.batch().errors) {
+        failed.append(py::make_tuple(error.position, drawn_size_of(planner.batch(), error)));
+    }
+    return failed;
 }
 
 // For each sample ((width, height), the steps of each view).
@@ -105,9 +116,12 @@ void bind_planner(py::module_& m) {
                        "The random choices of batches that are not loaded, one batch after the other.")
         .def(py::init(&make_planner), py::arg("views"), py::kw_only(), py::arg("seed") = 0, py::arg("epoch") = 0,
              py::arg("draws") = py::none())
-        .def("plan", &plan, py::arg("indices"), py::arg("sizes"), py::arg("draw_numbers") = py::none())
+        .def("plan", &plan, py::arg("indices"), py::arg("sizes"), py::arg("lost_draws") = LostDrawList(),
+             py::arg("draw_numbers") = py::none())
+        .def("take_back", &DrawPlanner::take_back)
         .def("reports", &reports)
-        .def("first_failed", &DrawPlanner::first_failed)
+        .def("failed", &failed)
+        .def("revived", [](const DrawPlanner& planner) { return planner.batch().revived; })
         .def("draws", &DrawPlanner::draws,
              "Torch's generator before the next batch; None where no draws are in order.");
 }

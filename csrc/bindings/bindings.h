@@ -1,8 +1,10 @@
 // The parts that make up the extension module, and what they share.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <tuple>
 #include <vector>
 
 #include "base/image_view.h"
@@ -17,7 +19,10 @@ class EngineCore;
 class Iteration;
 class OperationList;
 class TransformPlan;
+struct BatchSlot;
+struct LostDraws;
 struct NativeWorkerOptions;
+struct SampleError;
 struct SampleReport;
 struct View;
 
@@ -63,6 +68,11 @@ PackedImageView view_packed(const pybind11::buffer& pixels, std::int32_t width, 
 // What was done to a sample, of one view and of all, as SampleReport.views tells it.
 pybind11::list list_reports(const OperationList& operations);
 pybind11::list list_views(const SampleReport& report);
+// Position, width and height of LostDraws; and of a sample that failed the size of its image where it has drawn, else
+// None.
+using LostDrawList = std::vector<std::tuple<std::size_t, std::int32_t, std::int32_t>>;
+std::vector<LostDraws> lost_draws_of(const LostDrawList& list);
+pybind11::object drawn_size_of(const BatchSlot& batch, const SampleError& error);
 // Why a sample could not be made, as SampleFailure in fastload/_core.pyi, still without position and path.
 pybind11::dict describe_failure(const Status& status);
 

@@ -158,7 +158,8 @@ def plan_of_epoch(loader: Any, epoch: int, step: int) -> list[SampleReport]:
     if native is None:
         return _without_draws(loader, given)
     found = _without_error(find_files(native.source, given, _numbers_of_first(part)))
-    return BatchPlanner(native, [], step, (loader._settings.seed or 0, epoch)).report(found)
+    key = loader._settings.seed or 0, epoch
+    return BatchPlanner(native, [], step, key, loader._handling()).report(found)
 
 
 def plan_of_state(loader: Any, kind: Kind, state: dict[str, Any], step: int | None) -> list[SampleReport]:
@@ -375,9 +376,20 @@ def _twin(loader: Any, kind: Kind, **changes: Any) -> Any:
         "persistent_workers": False,
         "steps": None,
         "journal": None,
+        **_errors_of(loader),
         **changes,
     }
     return kind(**arguments)
+
+
+def _errors_of(loader: Any) -> dict[str, Any]:
+    """Arguments with which the same samples stand in for bad ones, whatever the sampler; they are not noted again."""
+    handling = loader._handling()
+    if handling is None:
+        return {}
+    policy, candidates = handling
+    substitutes = "all" if isinstance(candidates, int) else candidates
+    return {"ledger": None, "substitutes": substitutes if policy.on_error == "replace" else None}
 
 
 def _seeded_twin(loader: Any, kind: Kind, epoch: int, **changes: Any) -> Any:

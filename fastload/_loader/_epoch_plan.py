@@ -56,7 +56,7 @@ class EpochPlan:
         assert self._saved.base_seed is not None, "it is in an epoch"
         key = loader._random_key(self._saved.base_seed, self._saved.resets)
         draws = _draws_of(loader, self._saved) if plan.has_ordered_draws else []
-        self._planner = BatchPlanner(plan, draws, self._saved.position, key)
+        self._planner = BatchPlanner(plan, draws, self._saved.position, key, loader._handling())
 
     @property
     def is_in_order(self) -> bool:

@@ -63,6 +63,7 @@ from fastload._process._processors import num_auto_workers, num_available
 from fastload._quarantine._guard import SampleGuard
 from fastload._quarantine._policy import check_policy
 from fastload._quarantine._quarantine import Quarantine
+from fastload._quarantine._repair import Handling
 from fastload._quarantine._substitutes import candidates_of, describe_errors
 from fastload._resume._obstacles import OF_PROCESSES, OF_TORCHS
 from fastload._resume._saved_state import Way
@@ -581,6 +582,11 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
     def _candidates(self) -> int | Sequence[int]:
         policy = self._settings.error_policy
         return candidates_of(self, policy.substitutes) if policy.on_error == "replace" else 0
+
+    def _handling(self) -> Handling | None:
+        """Of bad samples; None: they are errors."""
+        policy = self._settings.error_policy
+        return Handling(policy, self._candidates()) if policy.is_active else None
 
     def _describe_errors(self) -> str:
         """For the fingerprint of states."""

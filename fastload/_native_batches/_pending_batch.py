@@ -56,9 +56,7 @@ class PendingBatch:
     ) -> tuple[NDArray[np.int64], list[tuple[int, int]], PendingBatch, _native.BatchCopy | None, Numbers | None]:
         """Files, address and bytes of their memory, its owner, the copy to a device, and numbers of the draws: what the
         engine takes."""
-        numbers = self.numbers
-        if numbers is not None and self.repair is not None:
-            numbers = numbers[self.repair.positions]
+        numbers = self.numbers if self.repair is None else self.repair.numbers_of_loaded(self.numbers)
         return self.files, self.place.parts, self, self.place.copy, numbers
 
     @property

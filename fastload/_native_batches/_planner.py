@@ -3,11 +3,30 @@
 from __future__ import annotations
 
 import os
+from typing import NamedTuple
 
 from fastload import _native
+from fastload._errors import SampleError, sample_error
 from fastload._native_batches._files import FoundFiles, image_sizes
+from fastload._native_batches._pending_batch import SampleNames
 from fastload._native_batches._report import SampleReport, views_of
 from fastload._planning._native_plans import NativePlan
+from fastload._quarantine._failure import Failure
+from fastload._quarantine._repair import BatchRepair, FailedPlace, Handling, Unrepairable
+
+
+class _Planned(NamedTuple):
+    """A batch whose choices are made.
+
+    Attributes:
+        worker: That has made them.
+        names: Of its samples.
+        failed: Path of the one whose error ends it; None: there is none, as far as headers say.
+    """
+
+    worker: _native.DrawPlanner
+    names: SampleNames
+    failed: str | None
 
 
 class BatchPlanner:
@@ -20,13 +39,20 @@ class BatchPlanner:
         draws: What each worker draws from in its next batch; empty where draws depend on the sample alone.
         position: Number of the next batch in its epoch.
         key: Seed and epoch, where draws depend on the sample alone.
+        handling: Of bad samples; None: they are errors.
     """
 
     def __init__(
-        self, plan: NativePlan, draws: list[_native.TorchDraws], position: int, key: tuple[int, int] = (0, 0)
+        self,
+        plan: NativePlan,
+        draws: list[_native.TorchDraws],
+        position: int,
+        key: tuple[int, int] = (0, 0),
+        handling: Handling | None = None,
     ) -> None:
         seed, epoch = key
         self._source = plan.source
+        self._handling = handling
         by_worker: list[_native.TorchDraws | None] = [*draws] or [None]
         self._workers = [_native.DrawPlanner(plan.views, seed=seed, epoch=epoch, draws=each) for each in by_worker]
         self.position = position
@@ -49,24 +75,68 @@ class BatchPlanner:
 
     def report(self, found: FoundFiles) -> list[SampleReport]:
         """That of the next batch; it has no steps, and the size (0, 0), of a sample whose file cannot be opened."""
-        worker = self._plan(found)
+        worker, names, _ = self._plan(found)
         self.position += 1
-        paths = [os.fsdecode(self._source.table.path_bytes(file)) for file in found.files.tolist()]
         return [
-            SampleReport(index, path, "planned", size, views_of(views))
-            for index, path, (size, views) in zip(found.indices.tolist(), paths, worker.reports(), strict=True)
+            SampleReport(index, path, "planned", size, views_of(views), names.replaced.get(position))
+            for position, (index, path, (size, views)) in enumerate(
+                zip(names.indices.tolist(), self._paths(names), worker.reports(), strict=True)
+            )
         ]
 
     def pass_within(self, found: FoundFiles, count: int) -> str | None:
         """The first `count` samples of the next batch.
 
         Returns:
-            The path of the first of them that fails; None: none does, as far as headers say.
+            The path of the one among them whose error ends the batch; None: there is none, as far as headers say.
         """
-        failed = self._plan(found.up_to(count)).first_failed()
-        return None if failed is None else os.fsdecode(self._source.table.path_bytes(int(found.files[failed])))
+        return self._plan(found.up_to(count)).failed
 
-    def _plan(self, found: FoundFiles) -> _native.DrawPlanner:
+    def _paths(self, names: SampleNames) -> list[str]:
+        table = self._source.table
+        return [os.fsdecode(table.path_bytes(file)) for file in self._source.files(names.indices).tolist()]
+
+    def _plan(self, found: FoundFiles) -> _Planned:
         worker = self._workers[self.position % len(self._workers)]
-        worker.plan(found.files, image_sizes(self._source, found.files), found.numbers)
-        return worker
+        worker.plan(found.files, image_sizes(self._source, found.files), draw_numbers=found.numbers)
+        if self._handling is None:
+            names = SampleNames(found.indices, {})
+            failed = self._failed(worker, names)
+            return _Planned(worker, names, _path_of(failed[0].error) if failed else None)
+        repair = BatchRepair(*self._handling, found.indices, {})
+        while True:
+            names = SampleNames(repair.loaded, repair.replaced)
+            failed, revived = self._failed(worker, names), worker.revived()
+            if not failed and not revived:
+                return _Planned(worker, names, None)
+            next_repair = repair.after(failed, revived, _nothing_known)
+            if isinstance(next_repair, Unrepairable):
+                return _Planned(worker, names, _path_of(next_repair.error))
+            repair = next_repair
+            files = self._source.files(repair.loaded)
+            lost_draws = [] if worker.draws() is None else repair.lost_draws
+            worker.take_back()
+            worker.plan(files, image_sizes(self._source, files), lost_draws, repair.numbers_of_loaded(found.numbers))
+
+    def _failed(self, worker: _native.DrawPlanner, names: SampleNames) -> list[FailedPlace]:
+        failed = worker.failed()
+        if not failed:
+            return []
+        paths = self._paths(names)
+        return [
+            FailedPlace(
+                position,
+                sample_error(int(names.indices[position]), paths[position], "header", "as its header says"),
+                drawn_size,
+            )
+            for position, drawn_size in failed
+        ]
+
+
+def _path_of(error: BaseException) -> str:
+    assert isinstance(error, SampleError), "of a header"
+    return error.path
+
+
+def _nothing_known(index: int) -> Failure | None:
+    return None

@@ -26,11 +26,24 @@ from fastload._quarantine._failure import Account, Failure, is_of_sample
 from fastload._quarantine._guard import RETRIED
 from fastload._quarantine._policy import ErrorPolicy
 from fastload._quarantine._substitutes import choices
+from fastload.samplers._draw_numbers import Numbers
 
 # Width and height of an image.
 Size = tuple[int, int]
 # Gives how the sample of an index fails, where that is known; position and role are those of another batch.
 FindKnown = Callable[[int], "Failure | None"]
+
+
+class Handling(NamedTuple):
+    """What is done about bad samples.
+
+    Attributes:
+        policy: With on_error "replace" or "skip".
+        candidates: What may stand in: a number of samples, or their indices.
+    """
+
+    policy: ErrorPolicy
+    candidates: int | Sequence[int]
 
 
 class FailedPlace(NamedTuple):
@@ -135,6 +148,10 @@ class BatchRepair:
                 indices[position] = place.index
         loaded: NDArray[np.int64] = indices[self.positions]
         return loaded
+
+    def numbers_of_loaded(self, numbers: Numbers | None) -> Numbers | None:
+        """Those of what is loaded, of the draws of the sampler's samples."""
+        return None if numbers is None else numbers[self.positions]
 
     @property
     def replaced(self) -> dict[int, int]:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import example_runner
 import pytest
+from bad_folders import make_bad_folder
 from process_tree import descendants, kill_tree
 
 EPOCHS = 3
@@ -23,16 +24,16 @@ Steps = dict[tuple[int, int], tuple[str, str]]
 
 
 @contextmanager
-def started(num_ranks: int, root: Path, checkpoint: Path) -> Iterator[subprocess.Popen[str]]:
+def started(num_ranks: int, root: Path, checkpoint: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
     """The example with as many ranks, its lines in one pipe."""
     launch = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={num_ranks}"] if num_ranks > 1 else []
     words = [*launch, example_runner.__file__, "resume_training.py", root, "--checkpoint", checkpoint]
-    options = ["--save-every=2", f"--epochs={EPOCHS}", "--workers=1"]
+    settings = ["--save-every=2", f"--epochs={EPOCHS}", "--workers=1", *options]
     tests = str(Path(__file__).parents[1])
     paths = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), tests]))
     environment = {**os.environ, "PYTHONPATH": paths, "PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "1"}
     with subprocess.Popen(
-        [sys.executable, *map(str, words), *options],
+        [sys.executable, *map(str, words), *settings],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
@@ -52,30 +53,28 @@ def steps_of(lines: list[str]) -> Steps:
     return {(int(rank), int(step)): (epoch, rest) for rank, epoch, step, rest in found}
 
 
-def to_the_end(num_ranks: int, root: Path, checkpoint: Path) -> tuple[list[str], int]:
-    with started(num_ranks, root, checkpoint) as process:
+def to_the_end(num_ranks: int, root: Path, checkpoint: Path, *options: str) -> tuple[list[str], int]:
+    with started(num_ranks, root, checkpoint, *options) as process:
         output, _ = process.communicate(timeout=100)
         return output.splitlines(), process.returncode
 
 
-@pytest.mark.parametrize("num_ranks", [1, 2])
-def test_killed_at_random_steps_it_ends_with_the_steps_of_one_run(
-    num_ranks: int, image_folder: Path, tmp_path: Path
-) -> None:
-    lines, status = to_the_end(num_ranks, image_folder, tmp_path / "whole.pt")
+def check_killed_at_random(num_ranks: int, root: Path, tmp_path: Path, num_steps: list[int], *options: str) -> None:
+    """Kills a run behind one of so many steps of each start, until one ends: all of them are those of one run."""
+    lines, status = to_the_end(num_ranks, root, tmp_path / "whole.pt", *options)
     expected = steps_of(lines)
     assert status == 0
     assert len(expected) >= 6
 
     choose, seen, num_kills, is_finished = random.Random(num_ranks), {}, 0, False
     while not is_finished:
-        num_steps = choose.choice([3, 4, 5]) * num_ranks
-        with started(num_ranks, image_folder, tmp_path / "killed.pt") as process:
+        most = choose.choice(num_steps) * num_ranks
+        with started(num_ranks, root, tmp_path / "killed.pt", *options) as process:
             assert process.stdout is not None
             lines = []
             for line in process.stdout:
                 lines.append(line)
-                if len(steps_of(lines)) >= num_steps:
+                if len(steps_of(lines)) >= most:
                     kill_tree(process.pid)  # what it has printed before is read all the same
                     num_kills += 1
                     break
@@ -87,6 +86,22 @@ def test_killed_at_random_steps_it_ends_with_the_steps_of_one_run(
         assert num_kills < 20, "every start gets to a checkpoint"
     assert num_kills >= 1
     assert seen == expected
+
+
+@pytest.mark.parametrize("num_ranks", [1, 2])
+def test_killed_at_random_steps_it_ends_with_the_steps_of_one_run(
+    num_ranks: int, image_folder: Path, tmp_path: Path
+) -> None:
+    check_killed_at_random(num_ranks, image_folder, tmp_path, [3, 4, 5])
+
+
+@pytest.mark.parametrize("num_ranks", [1, 2])
+def test_killed_at_random_steps_it_ends_so_where_one_file_in_a_hundred_is_bad(num_ranks: int, tmp_path: Path) -> None:
+    root = tmp_path / "images"
+    make_bad_folder(root, 100, [(41, "truncated")])
+    _, status = to_the_end(num_ranks, root, tmp_path / "raising.pt")
+    assert status != 0, "the file is bad"
+    check_killed_at_random(num_ranks, root, tmp_path, [5, 8, 11], "--on-error=replace")
 
 
 def test_asked_to_end_it_saves_the_step_it_is_at(image_folder: Path, tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ def save_where_interrupted(case: Case, stride: int) -> int:
     torch.set_num_threads(1)
     seed_program(3)
     whole = [batch_of(*batch) for batch in case.make_loader(folder)]
-    for number in range(1, 2000, stride):
+    for number in range(1, 4000, stride):
         seed_program(3)
         loader = case.make_loader(folder)
         iterator = iter(loader)

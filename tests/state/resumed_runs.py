@@ -143,6 +143,7 @@ class Case:
     stop: int | str = 3
     rng: str = "torch"
     seed: int | None = None
+    on_error: str = "raise"
 
     def make_loader(self, folder: Path, **changes: Any) -> fastload.DataLoader[Any]:
         loader = self.loader_of(ImageFolder(str(folder), TRANSFORMS[self.transform]()), **changes)
@@ -155,6 +156,7 @@ class Case:
             "persistent_workers": self.persistent_workers and self.num_workers > 0,
             "rng": self.rng,
             "seed": self.seed,
+            "on_error": self.on_error,
             **SAMPLERS[self.sampler](dataset),
             **changes,
         }

@@ -41,6 +41,31 @@ def test_an_interrupt_in_front_of_any_line_of_next_leaves_an_exact_state(
     assert int(run(run_child, folder, f"save_where_interrupted(Case({case}), stride=1)")) > 30
 
 
+REPAIRED = [
+    "num_workers=0, on_error='replace'",
+    "num_workers=2, on_error='replace'",
+    "num_workers=1, on_error='skip'",
+    "num_workers=2, on_error='replace', rng='sample'",
+]
+
+
+@pytest.mark.parametrize("case", REPAIRED)
+def test_an_interrupt_while_bad_samples_are_replaced_leaves_an_exact_state(
+    faulty_folder: Path, run_child: RunChild, case: str
+) -> None:
+    call = f"save_where_interrupted(Case({case}, sampler='sequential'), stride=13)"
+    assert int(run(run_child, faulty_folder, call)) > 60
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", REPAIRED)
+def test_an_interrupt_in_front_of_any_third_line_leaves_an_exact_state_while_bad_samples_are_replaced(
+    faulty_folder: Path, run_child: RunChild, case: str
+) -> None:
+    call = f"save_where_interrupted(Case({case}, sampler='sequential'), stride=3)"
+    assert int(run(run_child, faulty_folder, call)) > 60
+
+
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGUSR1"])
 def test_a_handler_that_raises_leaves_an_exact_state(folder: Path, run_child: RunChild, name: str) -> None:
     run(run_child, folder, f"save_in_handlers_exception(Case(num_workers=2), signal.{name})")

@@ -14,14 +14,18 @@ bool is_known(ImageSize size) noexcept { return size.width > 0 && size.height > 
 DrawPlanner::DrawPlanner(SampleSource source)
     : source_(std::move(source)), batches_{std::make_shared<BatchSlot>()}, order_(source_) {}
 
-void DrawPlanner::plan(Span<const std::int64_t> indices, Span<const ImageSize> sizes,
+void DrawPlanner::plan(Span<const std::int64_t> indices, Span<const ImageSize> sizes, Span<const LostDraws> lost_draws,
                        Span<const std::uint32_t> draw_numbers) {
     slot().sample_indices.assign(indices.begin(), indices.end());
     slot().draw_numbers.assign(draw_numbers.begin(), draw_numbers.end());
     slot().reports.resize(indices.size());
     for (SampleReport& report : slot().reports) report.reset(source_);
     slot().errors.clear();
-    slot().errors.reserve(1);
+    slot().errors.reserve(indices.size());
+    slot().lost_draws.assign(lost_draws.begin(), lost_draws.end());
+    slot().lost_report.reset(source_);
+    slot().revived.clear();
+    slot().revived.reserve(lost_draws.size());
     if (order_.is_needed()) {
         plan_in_order(sizes);
     } else {
@@ -29,9 +33,8 @@ void DrawPlanner::plan(Span<const std::int64_t> indices, Span<const ImageSize> s
     }
 }
 
-std::optional<std::size_t> DrawPlanner::first_failed() const noexcept {
-    const SampleError* const error = slot().first_error();
-    return error != nullptr ? std::optional<std::size_t>(error->position) : std::nullopt;
+void DrawPlanner::take_back() noexcept {
+    if (const std::optional<TorchDraws> draws = order_.draws_before(slot())) order_.set_draws(*draws);
 }
 
 void DrawPlanner::plan_each(Span<const ImageSize> sizes) {
@@ -48,7 +51,7 @@ void DrawPlanner::plan_each(Span<const ImageSize> sizes) {
 void DrawPlanner::plan_in_order(Span<const ImageSize> sizes) {
     slot().turns.assign(sizes.size(), SampleTurn{});
     slot().has_begun_to_draw = false;
-    slot().num_drawn = 0;
+    slot().num_drawn = slot().num_lost_drawn = 0;
     for (std::size_t position = 0; position < sizes.size(); ++position) {
         SampleTurn& turn = slot().turns[position];
         turn.has_size = is_known(sizes[position]);
@@ -65,7 +68,7 @@ void DrawPlanner::plan_in_order(Span<const ImageSize> sizes) {
 }
 
 void DrawPlanner::note(std::size_t position, Status status) noexcept {
-    if (status.is_ok() || slot().first_error() != nullptr) return;
+    if (status.is_ok()) return;
     slot().add_error({position, slot().sample_indices[position], status, nullptr});
 }
 

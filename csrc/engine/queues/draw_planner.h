@@ -26,15 +26,19 @@ class DrawPlanner {
     DrawPlanner& operator=(const DrawPlanner&) = delete;
 
     // The next batch: samples and the sizes of their images, {0, 0} for one that fails before it draws; draw numbers of
-    // the samples, or none. May throw std::bad_alloc, and the planner is of no use then.
-    void plan(Span<const std::int64_t> indices, Span<const ImageSize> sizes,
+    // the samples, or none. May throw std::bad_alloc, and the planner is of no use then. Without an order of draws
+    // `lost_draws` are none.
+    void plan(Span<const std::int64_t> indices, Span<const ImageSize> sizes, Span<const LostDraws> lost_draws = {},
               Span<const std::uint32_t> draw_numbers = {});
+
+    // The batch that was planned last is the next one again.
+    void take_back() noexcept;
 
     // Of the batch that was planned last: what a lane's reports say. A sample that fails has no steps.
     const std::vector<SampleReport>& reports() const noexcept { return slot().reports; }
 
-    // Of that batch the position of the first sample that fails, as far as sizes tell.
-    std::optional<std::size_t> first_failed() const noexcept;
+    // Of that batch, too: its errors, as far as sizes tell, and what is revived.
+    const BatchSlot& batch() const noexcept { return slot(); }
 
     // Torch's generator before the next batch; nothing where no draws are in order.
     std::optional<TorchDraws> draws() const noexcept {
