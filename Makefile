@@ -17,6 +17,7 @@
 # make format rewrites sources in the layout that make lint asks for
 # make test-torch TORCH=2.4.1  tests one wheel, built with the torch below, on another torch (downloads it)
 # make test-wheel WHEELS=folder  tests the wheel for PYTHON among those of a folder
+# make test-ray  installs Ray in build/ray and runs its test, which takes minutes
 # make fresh  makes Debian systems that have nothing but what the documents name, and runs the README's commands in them;
 #             tests/fresh.py. ARGS="trixie --bench=--quick", ARGS="--image cpu". Needs root and mmdebstrap
 # make clean  removes what was built, not .venv
@@ -36,7 +37,7 @@ torchvision_of = 0.$(shell expr $(word 2,$(subst ., ,$(1))) + 15).*
 CPP := $(shell find csrc tests/cpp tests/fake_cuda fuzz benchmarks -name '*.h' -o -name '*.cpp' -o -name '*.cu' 2>/dev/null)
 NATIVE := $(shell find csrc -name '*.h' -o -name '*.cpp' -o -name '*.cu' -o -name '*.map')
 
-.PHONY: test test-all test-rest campaign fuzz soak check unit cpp bench test-gpu bench-gpu build docs lint format clean test-torch test-wheel fresh
+.PHONY: test test-all test-rest campaign fuzz soak check unit cpp bench test-gpu bench-gpu build docs lint format clean test-torch test-wheel test-ray fresh
 .DELETE_ON_ERROR:
 
 # Two processes at least: some tests wait.
@@ -144,6 +145,10 @@ $(VENV)/.built: $(VENV)/.tools setup.py setup_cuda.py pyproject.toml $(NATIVE)
 	# Not an editable install, which compiles everything each time.
 	echo "$(CURDIR)" > "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/fastload-source.pth"
 	@touch $@
+
+test-ray: $(VENV)/.built
+	$(PIP) --upgrade --target build/ray -r tests/requirements-ray.txt
+	PYTHONPATH=build/ray $(BIN)/python -m pytest tests/frameworks/test_ray_train.py $(ARGS)
 
 OTHER := .venv-torch-$(TORCH)
 test-torch: $(VENV)/.built
