@@ -140,6 +140,8 @@ CAMPAIGNS = {
     # Loaders in several threads at once: made, iterated over, dropped, closed, forked, while the program draws.
     "workers": cases_of("loader_stress"),
     "state": check_states,
+    # The same of streams, whether they tell where they stand or not.
+    "streams": cases_of("test_stream_states"),
     # What tests/worker_state has, with more arguments of the loader than its tests: each 5 times as many cases.
     "programs": cases_of("test_worker_programs"),
     "recipes": cases_of("test_training_recipes"),
@@ -160,6 +162,7 @@ TURN = {
     "images": 50,
     "workers": 2,
     "state": 5,
+    "streams": 5,
     "programs": 5,
     "recipes": 1,
     "boxes": 1,

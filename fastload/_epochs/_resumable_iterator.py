@@ -13,7 +13,7 @@ import torch
 from fastload._delivery._base_iterator import BaseIterator
 from fastload._delivery._hand_over import Delivery
 from fastload._epochs._late_epoch import LateEpoch
-from fastload._epochs._state_maker import NO_DRAWS, Draws, StateMaker
+from fastload._epochs._state_maker import Draws, StateMaker
 from fastload._resume._generators import ProgramReplay
 from fastload._resume._progress import Progress
 from fastload._resume._saved_state import SavedState
@@ -59,10 +59,14 @@ class ResumableIterator(BaseIterator):
     def state_dict(self) -> dict[str, Any]:
         """Tells where the next batch comes from, for DataLoader.load_state_dict().
 
+        Waits for workers that run Python and have not begun, at most as long as for a batch.
+
         Returns:
             A new dict, as DataLoader.state_dict() gives it.
 
         Raises:
+            StateError: such a worker was ended before it began; or the state_dict() of the data set, or of its
+                iterator, has raised.
             ForkedProcessError: the iterator is of another process.
         """
         self._check_process()
@@ -112,12 +116,11 @@ class ResumableIterator(BaseIterator):
         position, base_seed = self.position, int(self._base_seed)
         is_behind_last = self._is_behind_last()
         states, epoch, resets = self._states, self._epoch, self._resets  # the iterator itself is not kept
-        goes_on = not is_behind_last or self._persistent_workers
-        draws = self._draws_later(position) if goes_on else _no_draws
+        draws = self._draws_later(position, is_behind_last=is_behind_last)
         if is_behind_last:
             rest = self._order.saved_behind(is_exhausted=self._is_exhausted or self._is_over)
             return lambda: states.between_epochs(epoch, position, rest(), base_seed, resets, draws())
-        sampler = self._order.saved_at(position)
+        sampler = self._order.saved_at(self._sampler_position(position))
         return lambda: states.in_epoch(epoch, position, sampler, base_seed, resets, draws())
 
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
@@ -137,9 +140,14 @@ class ResumableIterator(BaseIterator):
     def _has_batches_ahead(self) -> bool:
         """Whether there are batches that were asked for and not handed out."""
 
+    def _sampler_position(self, position: int) -> int:
+        """From which batch on the sampler is asked where a state of that position is loaded."""
+        return position
+
     @abstractmethod
-    def _draws_later(self, position: int) -> Callable[[], Draws]:
-        """What gives what each worker draws from in its first batch that was not handed out."""
+    def _draws_later(self, position: int, *, is_behind_last: bool) -> Callable[[], Draws]:
+        """What gives where each worker stands before its first batch that was not handed out; `is_behind_last`: that is
+        one of the next epoch."""
 
     @abstractmethod
     def _shutdown_workers(self) -> None:
@@ -153,7 +161,3 @@ class ResumableIterator(BaseIterator):
     @abstractmethod
     def _is_forked(self) -> bool:
         """Whether the iterator is of another process."""
-
-
-def _no_draws() -> Draws:
-    return NO_DRAWS

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -14,9 +14,24 @@ from fastload._resume._saved_worker import SavedWorker
 from fastload.samplers._epoch_order import EpochOrder
 from fastload.samplers._resting import holds_generator, loaded_at_rest
 
-# What native workers draw from next, as text, and what those do that run Python; each None where there is nothing.
-Draws = tuple["tuple[str, ...] | None", "tuple[SavedWorker, ...] | None"]
-NO_DRAWS: Draws = (None, None)
+
+class Draws(NamedTuple):
+    """Where the workers stand; the same as the attributes of SavedState.
+
+    Attributes:
+        native: What native workers draw from next, as text.
+        workers: Of those that run Python.
+        replayed: So many of the batches that were handed out come behind that.
+        next_worker: Of a stream.
+    """
+
+    native: tuple[str, ...] | None = None
+    workers: tuple[SavedWorker, ...] | None = None
+    replayed: int = 0
+    next_worker: int | None = None
+
+
+NO_DRAWS = Draws()
 
 
 class StateMaker:
@@ -30,7 +45,7 @@ class StateMaker:
 
     def __init__(self, loader: Any, way: Way, make_fingerprint: Callable[[], dict[str, Any]]) -> None:
         self._rng, self._seed = loader._setting("rng"), loader._setting("seed")
-        self._num_workers: int = loader.num_workers
+        self._num_workers: int = loader._num_threads
         self._is_persistent = bool(loader.persistent_workers) and loader.num_workers > 0
         self._generator: torch.Generator | None = loader.generator
         self._index_sampler = loader._index_sampler
@@ -55,10 +70,12 @@ class StateMaker:
             self._state_of_generator(sampler),
             base_seed,
             resets,
-            draws[0],
+            draws.native,
             self._of_loader(),
             way=self._way,
-            workers=draws[1],
+            workers=draws.workers,
+            replayed=draws.replayed,
+            next_worker=draws.next_worker,
         )
 
     def between_epochs(
@@ -66,7 +83,6 @@ class StateMaker:
     ) -> SavedState:
         """Behind `num_yielded` batches, which were all; `epoch` and `resets` are of the epoch that is over."""
         goes_on = self._is_persistent
-        native, python = draws if goes_on else NO_DRAWS
         return SavedState(
             "between epochs",
             self._rng,
@@ -80,10 +96,11 @@ class StateMaker:
             self._state_of_generator(sampler),
             base_seed if goes_on else None,
             resets + 1 if goes_on else 0,
-            native,
+            draws.native,
             self._of_loader(),
             way=self._way,
-            workers=python,
+            workers=draws.workers,
+            next_worker=draws.next_worker,
         )
 
     def _of_loader(self) -> dict[str, Any]:
@@ -114,4 +131,5 @@ def order_of(index_sampler: Any, depth: int, saved: SavedState | None, *, takes_
         loaded = loaded_at_rest(index_sampler, saved.sampler)
         return EpochOrder(index_sampler, depth, loaded=loaded, takes_keys=takes_keys)
     loaded = (saved.sampler.state,) if saved.sampler.kind == "stateful" else ()
-    return EpochOrder(index_sampler, depth, saved.sampler, saved.position, loaded, takes_keys=takes_keys)
+    position = saved.begins_at if saved.next_worker is None else 0  # of a stream any order is the same
+    return EpochOrder(index_sampler, depth, saved.sampler, position, loaded, takes_keys=takes_keys)

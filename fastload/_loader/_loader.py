@@ -42,6 +42,7 @@ from fastload._loader._resuming import (
     prepare_iteration,
     state_of,
     state_rows,
+    take_begun,
 )
 from fastload._loader._saved_checks import Fitting
 from fastload._loader._settings import LoaderSettings, check_epoch, check_settings, check_workers
@@ -72,8 +73,9 @@ from fastload._threads._counters import add_counters
 from fastload._threads._dataset import DatasetPlan, make_dataset_fetcher
 from fastload._threads._fetcher import FetcherFactory
 from fastload._threads._init_fn import init_native_workers
-from fastload._threads._iterator import ThreadIterator, ThreadPlan
+from fastload._threads._iterator import ThreadIterator
 from fastload._threads._native_part_fetcher import NativePartFetcher
+from fastload._threads._thread_plan import ThreadPlan
 from fastload._threads._worker_objects import UserCode, sharing_rows
 from fastload.samplers._seeded_shuffle import SeededShuffle
 from fastload.samplers._sharded_sampler import ShardedSampler
@@ -425,6 +427,8 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
                     state.device = state.opened = None
             if isinstance(self._iterator, ThreadIterator) and not self._iterator.is_running:
                 self._iterator = None
+            if (begun := take_begun(self)) is not None:
+                return begun
             journal = self._setting("journal")
             if journal is not None:
                 check_journal(self, journal)
@@ -609,15 +613,21 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             settings.copy,
             settings.rng,
             position,
-            min(self.num_workers, settings.num_streams or self.num_workers),
+            self._num_threads,
             self._max_batches_in_flight,
             self._delivery(),
             settings.native_images,
             self._quarantine(),
             way,
             check_beginning(self, self._fitting),
+            settings.snapshot_every_n_steps,
         )
         return ThreadIterator(self, self._fastload.threads, plan)
+
+    @property
+    def _num_threads(self) -> int:
+        """Workers, of which a stream may have fewer."""
+        return min(self.num_workers, self._setting("num_streams") or self.num_workers)
 
     def _running_engine(self) -> LoaderEngine:
         """The engine with today's settings; a new one where there is none or it has ended."""
@@ -708,18 +718,19 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
 
         After load_state_dict() every remaining batch of the epoch is the same, byte for byte, and of later epochs where
         the program restores its own generators: docs/state.md. Before the first iter() nothing is begun for it, and
-        nothing drawn. Behind an epoch's last batch the state is that of the next epoch's beginning.
+        nothing drawn, but for a data set with state_dict() and load_state_dict(), which only workers can ask. Behind an
+        epoch's last batch the state is that of the next epoch's beginning; a stream's is that behind StopIteration.
 
         Where Python makes the batches it waits, at most as long as for one, for workers that have not begun.
 
         Returns:
             A new dict of dicts, lists, str, int, float, bool and None, at most 35 kB with 8 workers, 90 kB where they
-            run Python, and more where the data set holds generators; what a sampler's own state_dict() gives is put in
-            as it is. The keys at the top are those of torchdata's StatefulDataLoader.
+            run Python, and more where the data set holds generators; what state_dict() of sampler, data set or stream
+            gives is put in as it is. The keys at the top are those of torchdata's StatefulDataLoader.
 
         Raises:
-            StateError: processes make the batches, or there is a number of `steps`: explain() says so. Of a stream it
-                warns, and gives the beginning of the epoch.
+            StateError: processes make the batches, or there is a number of `steps`: explain() says so. Or the data
+                set's state_dict() has raised. Of a data pipe it warns, and gives the beginning of the epoch.
 
         Example:
             >>> loader = fastload.DataLoader(dataset, batch_size=4, shuffle=True, num_workers=2)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from torch.utils.data import IterableDataset, IterDataPipe
+from torch.utils.data import IterableDataset
 
 from fastload._epochs._fingerprint import fingerprint_of, fingerprint_of_loader
 from fastload._epochs._resumable_iterator import ResumableIterator
@@ -25,8 +25,9 @@ from fastload._planning._native_plans import NativePlan
 from fastload._planning._plan import LoaderPlan
 from fastload._planning._verdicts import Mode
 from fastload._process._distributed import rank_and_world_size
-from fastload._resume._obstacles import NOT_OF_STREAMS, OF_PROCESSES, OF_STEPS, OF_TORCHS, obstacle
+from fastload._resume._obstacles import OF_PROCESSES, OF_STEPS, OF_TORCHS, obstacle
 from fastload._resume._saved_state import SavedState, Way
+from fastload._resume._user_state import is_stateful
 from fastload._threads._worker_objects import NAMES
 from fastload._worker_state._places import unread_generators
 from fastload.samplers._resting import (
@@ -47,7 +48,7 @@ def state_of(loader: Any) -> dict[str, Any]:
     progress = loader._fastload.progress
     if progress.loaded is not None:
         return copied(progress.loaded[0])
-    if not progress.has_begun:
+    if not progress.has_begun and not _begin_to_ask(loader):
         return _not_begun(loader).as_dict()
     iterator = progress.iterator
     if (why := _obstacle_of(loader, iterator)) is not None:
@@ -58,10 +59,34 @@ def state_of(loader: Any) -> dict[str, Any]:
     return state
 
 
+def _begin_to_ask(loader: Any) -> bool:
+    """Begins the epoch that the next iter() gives, where only the workers' own data sets can say where they stand."""
+    if not is_stateful(loader.dataset) or loader._mode() not in (Mode.PYTHON, Mode.PARTLY_NATIVE):
+        return False
+    state, holder = loader._fastload, epoch_holder(loader._index_sampler)
+    iterator = loader._begin_epoch()
+    state.epoch -= 1  # it was not asked for yet
+    state.progress.begun = iterator, state.epoch, None if holder is None else holder.epoch
+    return True
+
+
+def take_begun(loader: Any) -> Any:
+    """The iteration that state_dict() has begun, where it is still the one that would begin now; else None."""
+    state, begun = loader._fastload, loader._fastload.progress.begun
+    state.progress.begun = None
+    if begun is None:
+        return None
+    iterator, *epochs = begun
+    holder = epoch_holder(loader._index_sampler)
+    if iterator.is_running and epochs == [state.epoch, None if holder is None else holder.epoch]:
+        state.epoch += 1
+        return iterator
+    _end_iteration(loader)
+    return None
+
+
 def _obstacle_of(loader: Any, iterator: Any) -> str | None:
     """Why an epoch that has begun has no state but that of its beginning; None: it has."""
-    if isinstance(loader.dataset, IterableDataset):
-        return OF_TORCHS if isinstance(loader.dataset, IterDataPipe) else NOT_OF_STREAMS
     is_ours = isinstance(iterator, ResumableIterator) or loader._fastload.progress.left is not None
     return None if is_ours else OF_TORCHS
 
@@ -117,7 +142,7 @@ def _not_begun(loader: Any) -> SavedState:
         loader._fastload.epoch,
         0,
         0,
-        loader.num_workers,
+        loader._num_threads,
         sampler,
         rank_and_world_size(),
         state_of_generator(loader.generator, index_sampler, sampler),
@@ -161,7 +186,8 @@ def _end_iteration(loader: Any) -> None:
 def _warn_of_program_draws(loader: Any, fitting: Fitting, saved: SavedState) -> None:
     """Once: without workers random transforms draw from the program's generators, which no state has."""
     state = loader._fastload
-    is_concerned = fitting.has_ordered_draws and loader.num_workers == 0 and saved.moment == "in an epoch"
+    is_concerned = fitting.has_ordered_draws and loader.num_workers == 0 and loader._setting("rng") == "torch"
+    is_concerned = is_concerned and saved.moment == "in an epoch"
     if is_concerned and not state.has_warned_of_program_draws:
         state.has_warned_of_program_draws = True
         others = (
@@ -231,7 +257,7 @@ def check_beginning(loader: Any, make_fitting: Callable[[], Fitting]) -> SavedSt
     if saved is not None and saved.fingerprint is not None:
         fitting = make_fitting()
         check_way(fitting, saved)
-        check_num_workers(fitting, saved, loader.num_workers)
+        check_num_workers(fitting, saved, loader._num_threads)
     return saved
 
 
@@ -244,11 +270,13 @@ def fitting_of(loader: Any, plan: LoaderPlan, make_native: Callable[[LoaderPlan]
             fingerprint_of(native, loader.batch_sampler, loader._describe_errors()),
             native.has_ordered_draws,
         )
-    if plan.mode is Mode.TORCH or isinstance(loader.dataset, IterableDataset):
-        raise obstacle("this loader", OF_TORCHS if plan.mode is Mode.TORCH else NOT_OF_STREAMS)
+    if plan.mode is Mode.TORCH:
+        raise obstacle("this loader", OF_TORCHS)
     fingerprint = fingerprint_of_loader(loader.dataset, loader._index_sampler, loader._describe_errors())
     way: Way = "tail" if plan.mode is Mode.PARTLY_NATIVE else "python"
-    return Fitting(way, fingerprint, loader._setting("rng") == "torch")
+    is_of_stream = isinstance(loader.dataset, IterableDataset)
+    has_states = is_of_stream or is_stateful(loader.dataset)
+    return Fitting(way, fingerprint, loader._setting("rng") == "torch" or has_states, is_of_stream)
 
 
 def state_rows(loader: Any, mode: Mode) -> list[str]:
@@ -261,18 +289,25 @@ def state_rows(loader: Any, mode: Mode) -> list[str]:
         return []
     if mode is Mode.TORCH:
         return [_row(f"gives the epoch's beginning: {OF_TORCHS}")]
-    if isinstance(loader.dataset, IterableDataset):
-        return [_row(f"gives the epoch's beginning: {NOT_OF_STREAMS}")]
-    return list(map(_row, _losses(loader))) if loader.num_workers > 0 else []
+    return list(map(_row, _losses(loader)))
 
 
 def _losses(loader: Any) -> Iterator[str]:
-    """What a state of an epoch lacks whose batches threads make in Python."""
+    """What a state of an epoch lacks whose batches Python makes."""
+    if isinstance(loader.dataset, IterableDataset) and not is_stateful(loader.dataset):
+        yield (
+            "tells how many batches to ask for again: data set or iterator need state_dict() and load_state_dict() to "
+            "go on at once"
+        )
+    if loader.num_workers == 0:
+        return
     if not loader.in_order:
         yield "counts the batches handed out, which with in_order=False may be others than the first so many"
     if loader._setting("rng") != "torch":
         return
     if not loader._setting("copy"):
+        if is_stateful(loader.dataset):
+            yield "has the data set's own state as all workers have left it: with copy=False they share it"
         yield "is without the generators that the data set and transforms hold: with copy=False all workers share them"
         return
     for path in unread_generators(tuple(loader._user_code()), NAMES):

@@ -49,12 +49,14 @@ class Fitting:
     Attributes:
         way: Who makes the loader's batches.
         fingerprint: What they depend on.
-        has_ordered_draws: Whether what a worker draws depends on what it has drawn before.
+        has_ordered_draws: Whether a worker's batch depends on those that it has made before.
+        is_of_stream: Whether the samples are a stream's.
     """
 
     way: Way
     fingerprint: Mapping[str, Any]
     has_ordered_draws: bool
+    is_of_stream: bool = False
 
 
 _IN_WORDS: Mapping[Way, str] = {
@@ -78,6 +80,7 @@ def checked_against(fitting: Fitting, saved: SavedState, loader: Any, *, strict:
     """`saved` where it fits what the loader's batches depend on. Raises StateError, or warns of what may differ."""
     assert saved.fingerprint is not None, "something has begun"
     check_way(fitting, saved)
+    _check_kind(fitting, saved)
     for name, value in fitting.fingerprint.items():
         theirs = saved.fingerprint[name]
         if type(theirs) is type(value) and theirs == value:
@@ -93,6 +96,22 @@ def checked_against(fitting: Fitting, saved: SavedState, loader: Any, *, strict:
     return _with_draws(fitting, saved, loader, strict=strict)
 
 
+def _check_kind(fitting: Fitting, saved: SavedState) -> None:
+    """Raises StateError where one of the two is of a stream."""
+    if fitting.is_of_stream and saved.next_worker is None:
+        raise StateError(
+            "fastload.next_worker",
+            "is missing: the state is of a data set with __getitem__, and this loader's is an IterableDataset",
+            "take the data set that the loader had when the state was saved",
+        )
+    if not fitting.is_of_stream and saved.next_worker is not None:
+        raise StateError(
+            "fastload.next_worker",
+            "is of the samples of a stream, and this loader's data set is no IterableDataset",
+            "take the data set that the loader had when the state was saved",
+        )
+
+
 def _next_step(name: str) -> str:
     if name in LENIENT:
         return "pass strict=False to load it all the same"
@@ -103,6 +122,12 @@ def _with_batch_size(saved: SavedState, theirs: Any, ours: Any, *, is_elastic: b
     """The same samples have been handed out, in batches of another size."""
     if saved.position == 0:
         return saved
+    if saved.next_worker is not None or (is_elastic and saved.replayed):
+        raise StateError(
+            "fastload.fingerprint.batch_size",
+            f"the data set is asked for the batches of {theirs} again that were handed out, got {ours}",
+            f"take batch_size={theirs}",
+        )
     if (
         is_elastic and type(theirs) is int
     ):  # the sampler's own state says how many samples were; it needs no whole batch
@@ -126,7 +151,11 @@ def _with_batch_size(saved: SavedState, theirs: Any, ours: Any, *, is_elastic: b
 
 def _with_draws(fitting: Fitting, saved: SavedState, loader: Any, *, strict: bool) -> SavedState:
     """`saved` with the draws that count: those of another rank, and those of another position, do not."""
-    if not fitting.has_ordered_draws or not saved.goes_on or loader.num_workers == 0:
+    if not fitting.has_ordered_draws or not saved.goes_on:
+        return saved
+    if loader.num_workers == 0:
+        if fitting.is_of_stream and saved.workers is None:
+            raise StateError("fastload.workers", "is missing, and a stream goes on where it was")
         return saved
     rank, size = rank_and_world_size()
     if saved.has_draws and saved.world[1] != size and strict:
@@ -144,7 +173,7 @@ def _with_draws(fitting: Fitting, saved: SavedState, loader: Any, *, strict: boo
         return saved.without_draws()
     if saved.draws_anew:
         _warn_of_new_draws("its position, batch size or transform is not that of the draws that were saved")
-    elif not saved.has_draws and saved.num_workers == loader.num_workers:
+    elif not saved.has_draws and saved.num_workers == loader._num_threads:
         name = "draws" if fitting.way == "native" else "workers"
         raise StateError(f"fastload.{name}", "is missing, and workers draw in order with rng='torch'")
     return saved
@@ -160,13 +189,22 @@ def _warn_of_new_draws(why: str) -> None:
 
 def check_num_workers(fitting: Fitting, saved: SavedState, num_workers: int) -> None:
     """Raises StateError where draws go on that depend on the number of workers, and that is another one."""
-    if fitting.has_ordered_draws and saved.goes_on and not saved.draws_anew and saved.num_workers != num_workers:
+    goes_on = (saved.goes_on and not saved.draws_anew) or saved.workers is not None
+    if not fitting.has_ordered_draws or not goes_on or saved.num_workers == num_workers:
+        return
+    if saved.rng == "torch" and saved.next_worker is None:
         raise StateError(
             "fastload.num_workers",
             f"is {saved.num_workers}, and this loader has {num_workers}: with rng='torch' random transforms draw other "
             "numbers then",
             f"take num_workers={saved.num_workers}; states of rng='sample' go on with any number",
         )
+    raise StateError(
+        "fastload.num_workers",
+        f"is {saved.num_workers}, and this loader has {num_workers}: each worker's part of a stream, or its copy of "
+        "the data set, goes on where it was",
+        f"take num_workers={saved.num_workers}, or as many num_streams",
+    )
 
 
 def copied(state: Mapping[str, Any]) -> dict[str, Any]:

@@ -100,8 +100,8 @@ def check_settings(settings: LoaderSettings, dataset: object) -> None:
     if settings.device_transform is not None and not callable(settings.device_transform):
         raise TypeError(f"device_transform must be callable, got {settings.device_transform!r}")
     steps = settings.snapshot_every_n_steps
-    if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
-        raise ValueError(f"snapshot_every_n_steps must be an int >= 1, got {steps!r}")
+    if isinstance(steps, bool) or not isinstance(steps, int) or not 0 <= steps < 2**31:
+        raise ValueError(f"snapshot_every_n_steps must be an int from 0 to {2**31 - 1}, got {steps!r}")
     if settings.journal is not None and not isinstance(settings.journal, (str, os.PathLike)):
         raise TypeError(f"journal must be None or the path of a file, got {settings.journal!r}")
     if settings.journal is not None and settings.steps is not None:

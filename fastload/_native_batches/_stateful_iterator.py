@@ -62,10 +62,10 @@ class StatefulIterator(ResumableIterator):
             return self._arrived[0] if isinstance(self._arrived[0], _native.Batch) else None
         return self._last[1] if self._hand and self._last is not None else None
 
-    def _draws_later(self, position: int) -> Callable[[], Draws]:
+    def _draws_later(self, position: int, *, is_behind_last: bool) -> Callable[[], Draws]:
         draws = NO_DRAWS
-        if self._plan.has_ordered_draws:
+        if self._plan.has_ordered_draws and (not is_behind_last or self._persistent_workers):
             taken = self._batch_not_handed_out
             texts = untaken_draws(self._iteration, self._num_workers, position, self._failed, taken)
-            draws = None if texts is None else tuple(texts), None
+            draws = Draws(None if texts is None else tuple(texts))
         return lambda: draws

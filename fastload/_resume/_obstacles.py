@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from fastload._errors import StateError
 
-NOT_OF_STREAMS = (
-    "the samples are a stream's, whose place is not kept yet. Save the number of batches, and pass over as many after "
-    "a restart"
-)
 OF_TORCHS = (
     "torch's own iterator makes the batches, and it has no state. Take a Dataset or an IterableDataset in the place of "
     "the data pipe, or save the number of batches and pass over as many after a restart"

@@ -19,6 +19,7 @@ class Progress:
         has_begun: Whether there is or was an iteration, since the loader was made or a state was loaded.
         epoch: Of the next iteration.
         asked_epoch: What set_epoch() of the loader was given since an iteration began; None: nothing.
+        begun: An iteration that state_dict() has begun, and that the next iter() gives.
     """
 
     def __init__(self, epoch: int = 0) -> None:
@@ -28,6 +29,7 @@ class Progress:
         self.beginning: SavedState | None = None
         self.left: Callable[[], SavedState] | None = None
         self.has_begun = False
+        self.begun: Any = None
         self._iterator: weakref.ref[Any] | None = None
         self._identity = 0
 
@@ -40,7 +42,7 @@ class Progress:
     def load(self, state: dict[str, Any] | None, saved: SavedState | None) -> None:
         """Called where the next iteration begins there; with None as if there had been none."""
         self.loaded = None if state is None or saved is None else (state, saved)
-        self.left, self.has_begun, self._iterator, self._identity = None, False, None, 0
+        self.left, self.has_begun, self.begun, self._iterator, self._identity = None, False, None, None, 0
 
     @property
     def iterator(self) -> Any:

@@ -3,13 +3,17 @@
 Note [layout of a state]
 The keys at the top are those of torchdata's StatefulDataLoader, with its meaning, because frameworks read and write
 them; what fastload needs is in one more, "fastload". All of it is dict, list, str, int, float, bool and None, but for
-what a sampler's own state_dict() gave, which is put in as it is. A state is of one of three moments:
+what a sampler's, a data set's or a stream's own state_dict() gave, which is put in as it is. A state is of one of three
+moments:
 
 | moment | position | what comes next |
 |---|---|---|
 | nothing was asked for yet | 0 | an epoch that draws its seeds, as always |
 | in an epoch | batches handed out in it | the rest of it, which draws nothing from the program's generators |
 | an epoch is over | 0, of the next one | as the first; but persistent workers go on, with what they draw from |
+
+What samples leave on a stream, or on a data set that is stateful, is not known behind every batch. Such a state begins
+at the last batch behind which it is, and says how many batches behind that were handed out: they are asked for again.
 """
 
 from __future__ import annotations
@@ -26,6 +30,7 @@ from fastload._resume._fields import Fields, decoded
 from fastload._resume._generators import torch_state, torch_text
 from fastload._resume._saved_sampler import SavedSampler
 from fastload._resume._saved_worker import SavedWorker
+from fastload._resume._torchdata_keys import TorchdataKeys, parsed_user, user_fields
 
 VERSION = 1
 # Of torch's generator as the engine packs it: 624 words and two counters.
@@ -62,7 +67,10 @@ class SavedState:
         fingerprint: Of data set, sampler and transform; None where nothing has begun.
         draws_anew: Whether the position is not that of the draws, so that workers draw as at the beginning of an epoch.
         way: Who makes the batches; None where nothing has begun.
-        workers: What each worker that runs Python draws from next; None where none does, or nothing is drawn in order.
+        workers: Where each worker that runs Python stands; without workers the program, where samples leave something
+            on it. None where none does, or nothing depends on what came before.
+        replayed: So many of the batches that were handed out are asked for again.
+        next_worker: Whose turn it is then, of a stream's workers; None: the samples are not a stream's.
     """
 
     moment: Moment
@@ -82,6 +90,13 @@ class SavedState:
     draws_anew: bool = False
     way: Way | None = None
     workers: tuple[SavedWorker, ...] | None = None
+    replayed: int = 0
+    next_worker: int | None = None
+
+    @property
+    def begins_at(self) -> int:
+        """Of the batch that is asked for first."""
+        return self.position - self.replayed
 
     @property
     def has_draws(self) -> bool:
@@ -90,7 +105,9 @@ class SavedState:
 
     def without_draws(self) -> SavedState:
         """The same place in the epoch, from which workers draw anew."""
-        return replace(self, draws=None, workers=None, draws_anew=True)
+        if self.next_worker is None:
+            return replace(self, draws=None, workers=None, draws_anew=True, replayed=0)
+        return replace(self, workers=None, draws_anew=True, replayed=self.position, next_worker=0)
 
     @property
     def goes_on(self) -> bool:
@@ -118,38 +135,28 @@ class SavedState:
             ours["draws"] = list(self.draws)
         if self.workers is not None:
             ours["workers"] = [worker.as_dict() for worker in self.workers]
+        if self.replayed:
+            ours["replayed"] = self.replayed
+        if self.next_worker is not None:
+            ours["next_worker"] = self.next_worker
         if self.generator is not None:
             ours["generator"] = torch_text(self.generator)
         return {**self._torchdatas(), "fastload": ours}
 
     def _torchdatas(self) -> dict[str, Any]:
-        yielded = self.num_yielded
-        sampled = {
-            "_index_sampler_state": None,
-            "_sampler_iter_state": None,
-            "_sampler_iter_yielded": yielded,
-            "_IterableDataset_len_called": None,
-            "_shared_seed": None,
-        }
-        top: dict[str, Any] = {
-            **sampled,
-            "_num_yielded": yielded,
-            "fetcher_state": None,
-            "dataset_state": None,
-            "_iterator_finished": self.moment == "between epochs",
-        }
-        if self.num_workers > 0:
-            workers = range(self.num_workers)
-            top["_snapshot"] = {
-                "_snapshot_step": yielded,
-                "_last_yielded_worker_id": (yielded - 1) % self.num_workers,
-                "_main_snapshot": {"_num_workers": self.num_workers, "_base_seed": self.base_seed, **sampled},
-                "_worker_snapshots": {
-                    f"worker_{worker}": {"dataset_state": None, "fetcher_state": None} for worker in workers
-                },
-            }
-            top["_steps_since_snapshot"] = 0
-        return top
+        users = None if self.workers is None else tuple(worker.user for worker in self.workers)
+        is_asked = users is not None and any(user.is_known for user in users)
+        turn = self.num_yielded if self.next_worker is None else self.next_worker
+        return TorchdataKeys(
+            self.num_yielded,
+            self.replayed if is_asked else 0,
+            self.moment == "between epochs",
+            self.num_workers,
+            self.base_seed,
+            (turn - 1) % max(1, self.num_workers),
+            self.next_worker is not None,
+            users,
+        ).as_dict()
 
     @classmethod
     def parse(cls, state: Any) -> SavedState:
@@ -166,11 +173,11 @@ class SavedState:
             raise ours.error(
                 "version", f"must be {VERSION}, got {ours.shown('version')}", "load it with the fastload that saved it"
             )
-        saved = _parse_ours(ours)
+        saved = _parse_ours(ours, top)
         return _with_changes(saved, top)
 
 
-def _parse_ours(ours: Fields) -> SavedState:
+def _parse_ours(ours: Fields, top: Fields) -> SavedState:
     moment = cast(Moment, ours.choice("moment", _MOMENTS))
     num_workers = ours.whole("num_workers", _MAX_WORKERS + 1)
     way = cast("Way | None", ours.choice("way", (None, *_WAYS)))
@@ -190,7 +197,9 @@ def _parse_ours(ours: Fields) -> SavedState:
         _draws_of(ours, num_workers) if "draws" in ours else None,
         None if way is None else _fingerprint_of(ours.dict("fingerprint"), way),
         way=way,
-        workers=_workers_of(ours, num_workers) if "workers" in ours else None,
+        workers=_workers_of(ours, top, num_workers) if "workers" in ours else None,
+        replayed=ours.whole("replayed", ours.whole("position", 2**63) + 1) if "replayed" in ours else 0,
+        next_worker=ours.whole("next_worker", max(1, num_workers)) if "next_worker" in ours else None,
     )
     if way is None and ours.any("fingerprint") is not None:
         raise ours.error("fingerprint", "must be None where nothing has begun, as way says")
@@ -201,8 +210,11 @@ def _parse_ours(ours: Fields) -> SavedState:
         raise ours.error("position", f"must be 0 for a state that is {moment!r}, got {saved.position}")
     if saved.goes_on not in {"not begun": (False,), "in an epoch": (True,), "between epochs": (False, True)}[moment]:
         raise ours.error("base_seed", f"does not fit to a state that is {moment!r}, got {saved.base_seed}")
-    for name, others in (("draws", ("tail", "python")), ("workers", ("native",))):
-        if name in ours and (not saved.goes_on or way in others):
+    if saved.replayed and saved.workers is None:
+        raise ours.error("workers", f"is missing, and {saved.replayed} batches behind it are to be asked for again")
+    for name, others in (("draws", ("tail", "python")), ("workers", ("native", None))):
+        is_of_program = name == "workers" and num_workers == 0
+        if name in ours and (way in others or not (saved.goes_on or is_of_program)):
             why = f"way is {way!r}" if saved.goes_on else "base_seed is None"
             raise ours.error(name, f"are of workers that go on, and there are none: {why}")
     return saved
@@ -228,10 +240,13 @@ def _with_changes(saved: SavedState, top: Fields) -> SavedState:
             resets=0,
             draws=None,
             workers=None,
+            replayed=0,
             sampler=SavedSampler(saved.sampler.kind, saved.sampler.epoch, generators=saved.sampler.generators),
         )
     if num_yielded == saved.position:
         return saved
+    if saved.workers is not None and saved.next_worker is not None and num_yielded >= saved.begins_at:
+        return replace(saved, position=num_yielded, replayed=num_yielded - saved.begins_at)
     sampler = _moved(saved, num_yielded, top) if saved.sampler.kind == "stateful" else saved.sampler
     return replace(saved, position=num_yielded, sampler=sampler).without_draws()
 
@@ -246,10 +261,10 @@ def _moved(saved: SavedState, num_yielded: int, top: Fields) -> SavedSampler:
     if saved.fingerprint["sampler"].startswith(_COUNTED) and type(state) is dict and type(batch_size) is int:
         place, length = state.get("position"), state.get("length")
         if type(place) is int and type(length) is int:
-            place += (num_yielded - saved.position) * batch_size
+            place += (num_yielded - saved.begins_at) * batch_size
             if 0 <= place <= length:
                 return replace(saved.sampler, state={**state, "position": place})
-    raise top.error("_num_yielded", f"is {num_yielded}, and the sampler's state is of position {saved.position}")
+    raise top.error("_num_yielded", f"is {num_yielded}, and the sampler's state is of position {saved.begins_at}")
 
 
 def _world_of(ours: Fields) -> tuple[int, int]:
@@ -281,13 +296,16 @@ def _draws_of(ours: Fields, num_workers: int) -> tuple[str, ...]:
     return tuple(texts)
 
 
-def _workers_of(ours: Fields, num_workers: int) -> tuple[SavedWorker, ...]:
-    values = ours.any("workers")
-    if type(values) is not list or len(values) != num_workers:
+def _workers_of(ours: Fields, top: Fields, num_workers: int) -> tuple[SavedWorker, ...]:
+    values, number = ours.any("workers"), max(1, num_workers)
+    if type(values) is not list or len(values) != number:
         found = len(values) if type(values) is list else ours.shown("workers")
-        raise ours.error("workers", f"must be a list of {num_workers} dicts, as num_workers says, got {found}")
-    path = ours.path_of("workers")
-    return tuple(SavedWorker.parse(Fields(value, f"{path}[{worker}]")) for worker, value in enumerate(values))
+        raise ours.error("workers", f"must be a list of {number} dicts, as num_workers says, got {found}")
+    path, users = ours.path_of("workers"), map(parsed_user, user_fields(top, num_workers))
+    return tuple(
+        SavedWorker.parse(Fields(value, f"{path}[{worker}]"), user)
+        for worker, (value, user) in enumerate(zip(values, users, strict=True))
+    )
 
 
 _FINGERPRINT = ("samples", "batch_size", "drop_last", "sampler")

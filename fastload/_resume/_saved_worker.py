@@ -9,21 +9,24 @@ from typing import Any
 from fastload._resume._fields import Fields
 from fastload._resume._generators import ProgramStates
 from fastload._resume._held import as_saved, parsed
+from fastload._resume._user_state import UserState
 
 
 @dataclass(frozen=True)
 class SavedWorker:
-    """Where a worker stands before its first batch that was not handed out.
+    """Where a worker stands before its first batch that is asked for where the state is loaded.
 
     Attributes:
         generators: Those that it has in the place of the program's three.
         held: States of the generators that its objects hold, by the path to each, as "dataset.rng".
         not_exact: Paths of generators that are not in the state.
+        user: What data set and stream say of themselves. In a state it has the place that torchdata gives it.
     """
 
     generators: ProgramStates
     held: Mapping[str, Any] = field(default_factory=dict)
     not_exact: tuple[str, ...] = ()
+    user: UserState = field(default_factory=UserState)
 
     def as_dict(self) -> dict[str, Any]:
         saved: dict[str, Any] = self.generators.as_dict()
@@ -34,11 +37,11 @@ class SavedWorker:
         return saved
 
     @classmethod
-    def parse(cls, fields: Fields) -> SavedWorker:
-        """What as_dict() gave. Raises StateError."""
+    def parse(cls, fields: Fields, user: UserState) -> SavedWorker:
+        """What as_dict() gave, with what is known from elsewhere. Raises StateError."""
         held = {}
         if "held" in fields:
             inner = fields.dict("held")
             held = {path: parsed(inner, path) for path in inner.names()}
         not_exact = tuple(fields.texts("not_exact")) if "not_exact" in fields else ()
-        return cls(ProgramStates.parse(fields), held, not_exact)
+        return cls(ProgramStates.parse(fields), held, not_exact, user)

@@ -12,10 +12,12 @@ from typing import Any
 
 from torch.utils.data import IterableDataset, Subset, default_collate
 
+from fastload._errors import StateError
 from fastload._images._array_dataset import ArrayDataset, holds_array, innermost
 from fastload._images._batch_rows import BatchRows, rows_of_thread
 from fastload._quarantine._failure import Account
 from fastload._quarantine._guard import SampleGuard
+from fastload._resume._user_state import UserState, asked, is_stateful, loaded
 from fastload._threads._counters import ThreadCounters
 from fastload._threads._fetcher import BatchFetcher, EndOfStreamError
 from fastload._threads._random_stream import RandomKey, RandomStream
@@ -71,22 +73,57 @@ class _Tally:
         self._num_samples, self._seconds = 0, 0.0
 
 
-class MapFetcher:
-    """Batches of a dataset with ``__getitem__``, in one thread."""
+class _DatasetFetcher:
+    """What the two have in common: how the data set is asked where it stands."""
 
     def __init__(self, plan: DatasetPlan, stream: RandomStream, code: UserCode) -> None:
         self._plan = plan
         self._stream = stream
         self._code = code
+        self._tally = _Tally(plan.counters)
+
+    @contextlib.contextmanager
+    def _asking(self) -> Iterator[None]:
+        """Held while code of the data set runs."""
+        with self._plan.lock or NO_LOCK, self._stream.mode():
+            yield
+
+    def load_dataset(self, state: Any, field: str) -> None:
+        """See BatchFetcher."""
+        with self._asking():
+            loaded(self._code.dataset, state, f"{field}dataset_state")
+
+
+class MapFetcher(_DatasetFetcher):
+    """Batches of a dataset with ``__getitem__``, in one thread."""
+
+    is_of_stream = False
+
+    def __init__(self, plan: DatasetPlan, stream: RandomStream, code: UserCode) -> None:
+        super().__init__(plan, stream, code)
+        self.is_stateful = is_stateful(code.dataset)
         # A dataset with __getitems__ is asked for the samples of a batch all at once. torch's own Subset only passes
         # that on, so it counts as what is in it.
         self._takes_whole_batches = bool(getattr(innermost(code.dataset), "__getitems__", None))
         self._array = ArrayDataset(code.dataset) if holds_array(code.dataset) else None
-        self._tally = _Tally(plan.counters)
         self._guard = None if plan.make_guard is None else plan.make_guard()
         # Nobody else may have the list of samples.
         self._rows = None if self._takes_whole_batches else _rows_for(plan, code)
         self._number: int | None = None  # that of the draw at hand, where draws have one
+
+    def begin_epoch(self, key: RandomKey, epoch: int) -> None:
+        """See BatchFetcher."""
+
+    def user_state(self) -> UserState:
+        """See BatchFetcher."""
+        try:
+            with self._asking():
+                return UserState(asked(self._code.dataset, "dataset_state"))
+        except StateError as error:
+            return UserState(problem=error)
+
+    def load_iterator(self, user: UserState, field: str) -> None:
+        """See BatchFetcher."""
 
     def fetch(self, indices: Any, key: RandomKey, epoch: int, is_abandoned: Callable[[], bool]) -> Any:
         """See BatchFetcher. StopIteration of the dataset, which would end the epoch, is a RuntimeError."""
@@ -181,18 +218,18 @@ def find_in_subsets(dataset: Any, indices: Any) -> None:
         dataset = dataset.dataset
 
 
-class IterableFetcher:
+class IterableFetcher(_DatasetFetcher):
     """Batches of one worker's part of an iterable dataset."""
 
+    is_of_stream = True
+
     def __init__(self, plan: DatasetPlan, stream: RandomStream, worker_id: int, code: UserCode) -> None:
-        self._plan = plan
-        self._stream = stream
+        super().__init__(plan, stream, code)
         self._worker_id = worker_id
-        self._code = code
-        self._tally = _Tally(plan.counters)
         self._epoch: int | None = None
         self._items: Iterator[Any] = iter(())
         self._has_ended = False
+        self._problem: BaseException | None = None  # that the data set has raised in the place of an iterator
         self._rows = _rows_for(plan, code)
 
     def take_account(self) -> None:
@@ -200,6 +237,7 @@ class IterableFetcher:
 
     def fetch(self, indices: Any, key: RandomKey, epoch: int, is_abandoned: Callable[[], bool]) -> Any:
         """See BatchFetcher; of `indices` only the number counts."""
+        self.check_begun()
         if epoch != self._epoch:
             self.begin(key, epoch)
         try:
@@ -218,6 +256,45 @@ class IterableFetcher:
             raise _silent_end("iter(dataset)") from error
         self._epoch = epoch
         self._has_ended = False
+
+    def begin_epoch(self, key: RandomKey, epoch: int) -> None:
+        """See BatchFetcher."""
+        self._epoch = self._problem = None
+        try:
+            self.begin(key, epoch)
+        except BaseException as error:  # noqa: BLE001 - who asks for the first batch gets it
+            self._problem = error
+
+    def check_begun(self) -> None:
+        """Raises, once, what the data set has raised in the place of an iterator."""
+        problem, self._problem = self._problem, None
+        try:
+            if problem is not None:
+                raise problem
+        finally:
+            del problem  # its traceback has this frame
+
+    @property
+    def is_stateful(self) -> bool:
+        """See BatchFetcher."""
+        return is_stateful(self._code.dataset) or is_stateful(self._items)
+
+    def user_state(self) -> UserState:
+        """See BatchFetcher. A data set that is its own iterator is asked once."""
+        dataset, items = self._code.dataset, self._items
+        try:
+            with self._asking():
+                of_dataset = None if items is dataset else asked(dataset, "dataset_state")
+                return UserState(of_dataset, asked(items, "fetcher_state.dataset_iter_state"), self._has_ended)
+        except StateError as error:
+            return UserState(problem=error)
+
+    def load_iterator(self, user: UserState, field: str) -> None:
+        """See BatchFetcher."""
+        if self._problem is None:
+            with self._asking():
+                loaded(self._items, user.iterator, f"{field}fetcher_state.dataset_iter_state")
+        self._has_ended = user.has_ended
 
     def _samples(self, indices: Any, is_abandoned: Callable[[], bool]) -> Any:
         if self._has_ended:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from fastload._quarantine._failure import Account
+from fastload._resume._user_state import UserState
 from fastload._threads._random_stream import RandomKey, RandomStream
 from fastload._threads._worker_objects import UserCode
 
@@ -16,6 +17,26 @@ class EndOfStreamError(Exception):
 
 class BatchFetcher(Protocol):
     """Makes batches, drawing from one stream. Not thread-safe."""
+
+    @property
+    def is_of_stream(self) -> bool:
+        """Whether the samples are those of an iterator."""
+
+    @property
+    def is_stateful(self) -> bool:
+        """Whether the data set, or its iterator, itself tells where it stands."""
+
+    def user_state(self) -> UserState:
+        """What they say of themselves; what they raise is in it."""
+
+    def load_dataset(self, state: Any, field: str) -> None:
+        """Lets the data set load what it said; `field` is what is before the state's keys. Raises StateError."""
+
+    def load_iterator(self, user: UserState, field: str) -> None:
+        """The same of the iterator that begin_epoch() has made."""
+
+    def begin_epoch(self, key: RandomKey, epoch: int) -> None:
+        """Asks the data set of a stream for an iterator; what that raises comes in the place of the first batch."""
 
     def fetch(self, indices: Any, key: RandomKey, epoch: int, is_abandoned: Callable[[], bool]) -> Any:
         """A whole batch, or one sample where there are no batches.

@@ -6,15 +6,13 @@ import collections
 import contextlib
 import functools
 import os
+import sys
 import threading
+import warnings
 import weakref
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from torch.utils.data import IterableDataset
-
-from fastload._delivery._hand_over import Delivery
 from fastload._delivery._thread_order import DeviceOrder
 from fastload._epochs._fingerprint import fingerprint_of_loader
 from fastload._epochs._late_epoch import LateEpoch
@@ -23,57 +21,26 @@ from fastload._epochs._state_maker import NO_DRAWS, Draws, StateMaker, order_of
 from fastload._errors import ForkedProcessError
 from fastload._process._exit import exit_state
 from fastload._process._interrupts import is_interrupt
-from fastload._quarantine._quarantine import Quarantine
-from fastload._resume._obstacles import NOT_OF_STREAMS, obstacle
-from fastload._resume._saved_state import SavedState, Way
+from fastload._resume._saved_state import SavedState
+from fastload._resume._torchdata_keys import user_path
+from fastload._threads._caller import Caller
 from fastload._threads._collate_memory import CollateMemory
-from fastload._threads._dataset import IterableFetcher
-from fastload._threads._fetcher import EndOfStreamError, FetcherFactory
+from fastload._threads._fetcher import EndOfStreamError
 from fastload._threads._loader_threads import LoaderThreads
-from fastload._threads._random_stream import RandomKey, RandomStream, SampleStream, TorchStream
+from fastload._threads._moments import MomentLog
+from fastload._threads._random_stream import RandomKey
+from fastload._threads._saved_places import Span, places_later
 from fastload._threads._sent import Sent
 from fastload._threads._task import Request, Task
-from fastload._threads._torch_globals import generator_of_thread
+from fastload._threads._thread_plan import ThreadPlan
 from fastload._threads._worker import WorkerPlan, setter_of_current_device
-from fastload._threads._worker_draws import Beginning, Moment
 from fastload._threads._worker_group import WorkerGroup, closed_error
-from fastload._threads._worker_objects import UserCode, make_worker_objects
-from fastload._worker_state._generators import WorkerGenerators, exchanged
-from fastload._worker_state._objects import held_generators
+from fastload._threads._worker_objects import make_worker_objects
+from fastload._threads._worker_places import GoingOn
 from fastload.samplers._epoch_order import EpochOrder
 
-
-@dataclass(frozen=True)
-class ThreadPlan:
-    """How an iteration makes its batches.
-
-    Attributes:
-        make_fetcher: Gives each thread what it makes batches with.
-        code: The user's.
-        copied: Whether each worker has a copy of that.
-        rng: "torch" or "sample", as of the loader.
-        position: Of the first transform that runs in Python, in the user's pipeline.
-        num_threads: 0: the caller makes the batches.
-        max_batches: The most that are asked for ahead, where there are threads.
-        delivery: To a device, or none.
-        native_images: Whether workers decode JPEG files natively that the user's code opens with Pillow.
-        quarantine: Counts bad samples, where they are replaced or left out.
-        way: Who makes the batches, as states say it.
-        saved: Where the iteration begins; None: at the beginning of an epoch.
-    """
-
-    make_fetcher: FetcherFactory
-    code: UserCode
-    copied: bool
-    rng: str
-    position: int
-    num_threads: int
-    max_batches: int
-    delivery: Delivery
-    native_images: bool
-    quarantine: Quarantine | None
-    way: Way
-    saved: SavedState | None
+# So many sampler's states are kept at most.
+_MOST_BATCHES = 2**20
 
 
 class ThreadIterator(ResumableIterator):
@@ -88,7 +55,8 @@ class ThreadIterator(ResumableIterator):
         going_on = saved if saved is not None and saved.goes_on else None
         # One more than the batches that may be ahead is being handed over.
         self._depth = plan.max_batches + plan.delivery.prefetch + 2
-        order = order_of(loader._index_sampler, self._depth, saved, takes_keys=True)
+        order = self._order_of(loader._index_sampler, plan.every, saved)
+        caller = Caller(plan, (_going_on_of(saved, 0) or (None,))[0]) if plan.num_threads == 0 else None
         super().__init__(loader, plan.delivery, order, going_on)
         self._owner_pid = os.getpid()
         self._threads = threads
@@ -104,35 +72,45 @@ class ThreadIterator(ResumableIterator):
         elif self._pin_memory:
             self._pin = functools.partial(pinned.pin, device=self._pin_memory_device or None)
         self._resets = 0 if going_on is None else going_on.resets
-        self._obstacle = NOT_OF_STREAMS if isinstance(plan.code.dataset, IterableDataset) else None
         errors = loader._describe_errors()
         fingerprint = functools.partial(fingerprint_of_loader, loader.dataset, loader._index_sampler, errors)
         self._states = StateMaker(loader, plan.way, fingerprint)
         self._is_over = False
         self._late = LateEpoch(loader, saved)
-        self._position_begun = 0 if saved is None else saved.position
-        self._moments: list[collections.deque[tuple[int, Moment]]] = []
+        first, self._position_begun = (0, 0) if saved is None else (saved.begins_at, saved.position)
+        self._first_worker = 0 if saved is None or saved.next_worker is None else saved.next_worker
+        self._num_threads = plan.num_threads
+        self._numbers_are_known = loader.in_order and not plan.is_of_stream
+        self._is_of_stream, self._is_in_order, self._every = plan.is_of_stream, plan.is_in_order, plan.every
         exit_state.watch()
-        if plan.num_threads == 0:
+        if caller is not None:
             self._epoch = loader._fastload.epoch
-            self._begin_with(order, self._sampler_iter, self._position_begun)
-            self._caller = _Caller(plan)
-            self._fetcher = plan.make_fetcher(self._caller.stream, None, plan.code)
+            self._begin_with(order, self._sampler_iter, first)
             self._key = self._random_key(loader)
             self._group = None
-            if isinstance(self._fetcher, IterableFetcher):  # torch asks the dataset now, not with the first batch
-                with self._caller.draws():
-                    self._fetcher.begin(self._key, 0)
+            # torch asks the data set of a stream for an iterator now, not with the first batch.
+            self._caller = caller
+            caller.begin_epoch(self._key)
+            self._pass_over(self._position_begun - first)
             self._progress = loader._fastload.progress
             return
         self._max_batches = plan.max_batches
         self._group = self._start_threads(loader, plan, going_on)
         try:
-            self._begin(loader, order, self._position_begun, first_iter=True)
+            self._begin(loader, order, first, first_iter=True)
+            if going_on is not None and going_on.workers is not None:
+                for beginning in self._group.beginnings:
+                    beginning.check(self._timeout)  # or raises what does not fit
+            self._pass_over(self._position_begun - first)
         except BaseException:
             self._group.close()  # whoever keeps the error keeps this iterator
             raise
         self._progress = loader._fastload.progress
+
+    def _order_of(self, index_sampler: Any, every: int, saved: SavedState | None) -> EpochOrder:
+        # Of a stateful sampler the states are kept to where a state begins.
+        depth = self._depth + (every - 1 if every else _MOST_BATCHES)
+        return order_of(index_sampler, depth, saved, takes_keys=True)
 
     def _begin_with(self, order: EpochOrder, sampler_iter: Iterator[Any], position: int) -> None:
         """Nothing has been asked for yet behind that position."""
@@ -145,7 +123,9 @@ class ThreadIterator(ResumableIterator):
         self._sent: collections.deque[Sent] = collections.deque()
         self._error_behind_sent: Exception | None = None
         self._in_hand: Sent | None = None  # what the batch in hand is made of
-        self._next_number = position
+        self._next_number = self._first = position
+        # Where the workers, or the caller, stand behind their last batches: more than may be ahead.
+        self._log = MomentLog(max(1, self._num_threads), self._every, self._delivery.prefetch)
 
     def _start_threads(self, loader: Any, plan: ThreadPlan, going_on: SavedState | None) -> WorkerGroup:
         worker_plan = WorkerPlan(
@@ -160,7 +140,8 @@ class ThreadIterator(ResumableIterator):
             None if self._pin is None else setter_of_current_device(),
             plan.native_images,
             CollateMemory(plan.max_batches),
-            None if going_on is None else going_on.workers,
+            plan.is_in_order,
+            _going_on_of(going_on, plan.num_threads),
         )
         if plan.copied:
             self._threads.look_at_globals(plan.code)
@@ -170,32 +151,12 @@ class ThreadIterator(ResumableIterator):
         weakref.finalize(self, group.ender.signal_end).atexit = False
         self._threads.add(group)
         group.start()
-        if worker_plan.saved is not None:
-            try:
-                for beginning in group.beginnings:
-                    beginning.wait(self._timeout)  # or raises what does not fit
-            except BaseException:
-                group.close()
-                raise
         return group
 
     @property
     def is_running(self) -> bool:
         """Whether more batches can come: its threads are of this process and have not been told to end."""
         return os.getpid() == self._owner_pid if self._group is None else self._group.is_running
-
-    def state_dict(self) -> dict[str, Any]:
-        """Tells where the next batch comes from, for DataLoader.load_state_dict().
-
-        Waits for workers that have not begun, at most as long as for a batch.
-
-        Raises:
-            StateError: a stream's batches are not resumed yet.
-            ForkedProcessError: the iterator is of another process.
-        """
-        if self._obstacle is not None:
-            raise obstacle("this iterator", self._obstacle)
-        return super().state_dict()
 
     def _shutdown_workers(self) -> None:
         """Ends the threads. Classes derived from torch's loader that keep an iterator call it, as torch's has it."""
@@ -219,7 +180,8 @@ class ThreadIterator(ResumableIterator):
         with self._enter():
             self._resets += 1
             self._late = LateEpoch(loader, None)
-            order = order_of(self._index_sampler, self._depth, None, takes_keys=True)
+            self._first_worker = self._position_begun = 0
+            order = self._order_of(self._index_sampler, self._every, None)
             self._begin(loader, order, 0, first_iter)
 
     def _begin(self, loader: Any, order: EpochOrder, position: int, first_iter: bool) -> None:
@@ -231,10 +193,11 @@ class ThreadIterator(ResumableIterator):
         self._epoch = loader._fastload.epoch
         self._hand = []
         self._begin_with(order, self._sampler_iter, position)
-        num_workers = len(self._workers)
-        self._group.restart_order(position % num_workers)
-        # What each worker draws from behind its last batches, with their numbers: more than may be ahead.
-        self._moments = [collections.deque(maxlen=self._delivery.prefetch + 3) for _ in range(num_workers)]
+        self._last_number = 0
+        with contextlib.suppress(TypeError):  # it has no length, so that any batch may be the last
+            self._last_number = sys.maxsize if self._is_of_stream else len(self._index_sampler)
+        first_worker = self._first_worker if self._is_of_stream else position % self._num_threads
+        self._group.restart_order(self._key, first_worker)
         self._request: Request | None = None
         if not self._late.is_open:
             self._submit_up_to(self._max_batches, self._group)
@@ -266,7 +229,7 @@ class ThreadIterator(ResumableIterator):
     def _submit_given(self, group: WorkerGroup, done: Task | None) -> bool:
         """Asks for the batch that the sampler gave last; False: no worker may be asked now. Steps can be repeated."""
         if self._given and self._request is None:
-            self._request = self._request_of(self._given[0])
+            self._request = self._request_of(self._given[0], is_asked=self._is_asked_behind(group))
         if self._request is not None and group.has_active_worker:
             if not group.submit(self._request, done):
                 return False
@@ -275,12 +238,75 @@ class ThreadIterator(ResumableIterator):
         self._given, self._request = [], None
         return True
 
-    def _request_of(self, given: Any) -> Request:
+    def _request_of(self, given: Any, *, is_asked: bool) -> Request:
         indices = self._order.item(given)
         if self._rng == "torch":
-            return Request(indices, self._key)
+            return Request(indices, self._key, is_asked)
         numbers = self._order.draw_numbers(len(indices) if isinstance(indices, list) else 1)
-        return Request(indices, self._key if numbers is None else self._key._replace(numbers=numbers.tolist()))
+        key = self._key if numbers is None else self._key._replace(numbers=numbers.tolist())
+        return Request(indices, key, is_asked)
+
+    def _pass_over(self, count: int) -> None:
+        """Asks for batches that were handed out before the state that was loaded, failed ones too, and drops them."""
+        if count > 0 and self._is_of_stream and not self._is_stateful():
+            warnings.warn(
+                f"{count} batches are asked for again and dropped: neither the data set nor its iterator has both "
+                "state_dict() and load_state_dict(), with which a stream goes on at once",
+                stacklevel=2,
+            )
+        for _ in range(count):
+            if not self._pass_over_one(self._group):
+                break
+        self._num_yielded = self._next_number
+
+    def _is_stateful(self) -> bool:
+        """Whether data set or stream themselves tell where they stand; known once all workers have begun."""
+        if self._group is None:
+            return self._caller.is_stateful
+        for beginning in self._group.beginnings:
+            beginning.check(self._timeout)
+        return all(beginning.is_stateful for beginning in self._group.beginnings)
+
+    def _pass_over_one(self, group: WorkerGroup | None) -> bool:
+        """Returns whether there was one."""
+        if group is None:
+            self._order.give(self._given)
+            is_there = bool(self._given) and self._caller.pass_over(self._request_of(self._given.pop(), is_asked=False))
+            self._next_number += is_there
+            return is_there
+        try:
+            self._take_next(group)
+        except StopIteration:
+            return False
+        sent = self._sent.pop()
+        assert sent.task is not None, "a worker has made it"
+        self._log.note(sent.number, sent.task.worker_id, sent.task.behind)
+        group.pending.remove(sent.task)
+        self._next_number += 1
+        return True
+
+    def _end_epoch(self) -> None:
+        """Nothing comes any more. Raises where that is an interrupt's doing."""
+        self._order.check_end()
+        self._is_over = True
+        if self._is_of_stream and 0 < self._next_number <= self._position_begun:
+            self._position_begun = 0  # once is enough
+            warnings.warn(
+                "the state is of an epoch that was over: the stream gives no batch behind position "
+                f"{self._next_number}. Its last batch is not known to be the last before it is asked for another",
+                stacklevel=2,
+            )
+
+    def _is_asked_behind(self, group: WorkerGroup) -> bool:
+        """Whether a state may begin between the batch that is asked for now and the next one of its worker."""
+        number = self._next_number + len(group.pending)
+        if self._every == 1 or (self._persistent_workers and number + self._num_threads >= self._last_number):
+            return True  # the next epoch may go on from there
+        if self._every == 0:
+            return False
+        # A stream that ends moves the numbers of all batches behind it.
+        earliest = number if self._numbers_are_known else self._next_number
+        return (number + self._num_threads) // self._every > earliest // self._every
 
     def _check(self) -> None:
         self._check_process()
@@ -314,23 +340,41 @@ class ThreadIterator(ResumableIterator):
         is_ahead = bool(self._hand or self._sent or self._error_behind_sent)
         return is_ahead or (self._group is not None and bool(self._group.pending))
 
-    def _draws_later(self, position: int) -> Callable[[], Draws]:
-        if self._group is None or self._rng == "sample":
+    def _sampler_position(self, position: int) -> int:
+        if self._every == 1:
+            return position
+        return max(self._first, position - position % self._every) if self._every else self._first
+
+    def _draws_later(self, position: int, *, is_behind_last: bool) -> Callable[[], Draws]:
+        if self._group is None:
+            return self._draws_of_caller(position, is_behind_last)
+        if not self._is_in_order or (is_behind_last and not self._persistent_workers):
+            draws = Draws(next_worker=0) if self._is_of_stream else NO_DRAWS
+            return lambda: draws
+        begins_at = position if is_behind_last else self._sampler_position(position)
+        return places_later(
+            self._log,
+            self._group.beginnings,
+            Span(self._first, self._first_worker, begins_at, position, is_behind_last),
+            is_of_stream=self._is_of_stream,
+            timeout_seconds=self._timeout,
+        )
+
+    def _draws_of_caller(self, position: int, is_behind_last: bool) -> Callable[[], Draws]:
+        caller, beginning = self._caller, self._caller.beginning
+        if beginning is None:
             return lambda: NO_DRAWS
-        found = [self._moment_at(position, number) for number in range(len(self._workers))]
-        timeout = self._timeout
-        return lambda: (None, tuple(_moment_of(each, timeout).saved() for each in found))
-
-    def _moment_at(self, position: int, worker: int) -> Moment | Beginning:
-        assert self._group is not None, "it has workers"
-        behind = [moment for number, moment in self._moments[worker] if number < position]
-        return behind[-1] if behind else self._group.beginnings[worker]
-
-    def _note_moment(self, number: int, task: Task) -> None:
-        """What is drawn behind a batch that has come; may be called again for the same one."""
-        moments = self._moments[task.worker_id]
-        if task.behind is not None and not (moments and moments[-1][0] == number):
-            moments.append((number, task.behind))
+        next_worker, replayed = 0 if self._is_of_stream else None, 0
+        if is_behind_last:
+            moment = caller.behind_end()
+        elif not caller.is_stateful:
+            moment, replayed = beginning, position
+        elif self._log.is_known(position, 0):
+            moment = self._log.at(position, 0)
+        else:
+            moment = beginning if position == self._first else caller.moment()
+        assert moment is not None, "there is a beginning"
+        return lambda: Draws(None, (moment.saved(),), replayed, next_worker)
 
     def _check_process(self) -> None:
         if os.getpid() != self._owner_pid:
@@ -374,23 +418,26 @@ class ThreadIterator(ResumableIterator):
         if not self._given:
             self._order.give(self._given)
         if not self._given:
-            self._order.check_end()
-            self._is_exhausted = self._is_over = True
+            self._end_epoch()
+            self._is_exhausted = True
             raise StopIteration
         if self._threads.num_closes != self._num_closes:
             raise closed_error()
+        is_first = self._next_number == self._first
+        if self._caller.is_stateful and not is_first and not self._log.is_known(self._next_number, 0):
+            # Once it has begun with the batch, the place before that cannot be had.
+            self._log.note(self._next_number - 1, 0, self._caller.moment())
         try:
-            request = self._request_of(self._given[0])
-            with self._caller.draws():
-                batch = self._fetcher.fetch(request.indices, request.key, 0, lambda: False)
+            batch = self._caller.fetch(self._request_of(self._given[0], is_asked=False))
             batch = batch if self._pin is None else self._pin(batch)
-            self._sent.append(Sent(self._next_number, batch=batch, account=self._fetcher.take_account()))
+            self._sent.append(Sent(self._next_number, batch=batch, account=self._caller.take_account()))
         except EndOfStreamError:
-            self._given, self._is_over = [], True
+            self._given = []
+            self._end_epoch()
             raise StopIteration from None
         except BaseException as error:
-            account = self._fetcher.take_account()
-            if isinstance(self._fetcher, IterableFetcher) or not is_interrupt(error):
+            account = self._caller.take_account()
+            if self._caller.is_of_stream or not is_interrupt(error):
                 self._count(Sent(self._next_number, account=account))
                 self._given, self._next_number = [], self._next_number + 1
             raise
@@ -430,11 +477,11 @@ class ThreadIterator(ResumableIterator):
             if not task.is_end_of_stream:
                 self._sent.append(Sent(self._next_number, task=task))
                 return
+            self._log.note(self._next_number - 1, task.worker_id, task.behind, is_end=True)
             group.pending.remove(task)
         if not self._persistent_workers:
             group.signal_end()
-        self._order.check_end()
-        self._is_over = True
+        self._end_epoch()
         raise StopIteration
 
     def _send_last(self, group: WorkerGroup) -> None:
@@ -442,7 +489,7 @@ class ThreadIterator(ResumableIterator):
         sent = self._sent[-1]
         self._next_number = max(self._next_number, sent.number + 1)  # one behind it may have failed
         if sent.task is not None:
-            self._note_moment(sent.number, sent.task)
+            self._log.note(sent.number, sent.task.worker_id, sent.task.behind)
             if sent.task in group.pending:
                 group.pending.remove(sent.task)
         try:
@@ -458,26 +505,12 @@ class ThreadIterator(ResumableIterator):
             del sent  # the traceback of a task's error has this frame
 
 
-class _Caller:
-    """What the thread that iterates draws from where it makes the batches."""
-
-    def __init__(self, plan: ThreadPlan) -> None:
-        self._generators = WorkerGenerators(0, 0) if plan.rng == "sample" else None
-        self.stream: RandomStream
-        if self._generators is None:
-            self.stream = TorchStream(generator_of_thread, is_of_process=True)
-        else:
-            self.stream = SampleStream(plan.position, self._generators, held_generators(tuple(plan.code)))
-
-    @contextlib.contextmanager
-    def draws(self) -> Iterator[None]:
-        """In it Python draws from the stream: with rng="torch" that is what the program draws from."""
-        if self._generators is None:
-            yield
-            return
-        with exchanged(), self._generators.entered():
-            yield
-
-
-def _moment_of(found: Moment | Beginning, timeout_seconds: float) -> Moment:
-    return found.wait(timeout_seconds) if isinstance(found, Beginning) else found
+def _going_on_of(saved: SavedState | None, num_workers: int) -> tuple[GoingOn, ...] | None:
+    """Where each worker goes on, or the caller where there is none; None: they begin."""
+    if saved is None or saved.workers is None:
+        return None
+    is_in_epoch = saved.moment == "in an epoch"
+    return tuple(
+        GoingOn(worker, is_in_epoch, f"fastload.workers[{number}]", user_path(num_workers, number))
+        for number, worker in enumerate(saved.workers)
+    )

@@ -23,10 +23,12 @@ class Request:
     Attributes:
         indices: As the sampler gave them.
         key: Of this iteration's random numbers, where they depend on one.
+        is_asked: Whether a state may begin behind the batch, so that the worker notes where it stands then.
     """
 
     indices: Any
     key: RandomKey
+    is_asked: bool
 
 
 class Task:
@@ -48,7 +50,7 @@ class Task:
         self.is_end_of_stream = False
         self.mark: Mark | None = None  # of what was given to a device for the batch
         self.account: Account | None = None  # of its samples, where bad ones are replaced or left out
-        self.behind: Moment | None = None  # what its worker draws from behind it
+        self.behind: Moment | None = None  # where its worker stands behind it
         self._wake = wake
         self._batch: Any = None
         self._error: BaseException | None = None

@@ -26,7 +26,6 @@ from fastload._images._hand_over import make_pixels
 from fastload._images._opener import native_images
 from fastload._images._tally import ImageTally
 from fastload._process._exit import DaemonThread
-from fastload._resume._saved_worker import SavedWorker
 from fastload._threads._collate_memory import CollateMemory, WorkerMemory
 from fastload._threads._counters import ThreadCounters
 from fastload._threads._fetcher import BatchFetcher, EndOfStreamError, FetcherFactory
@@ -38,6 +37,7 @@ from fastload._threads._torch_globals import WorkerGlobals, set_worker_globals, 
 from fastload._threads._worker_draws import Beginning, Moment, WorkerDraws
 from fastload._threads._worker_error import WorkerProblem, as_worker_raises
 from fastload._threads._worker_objects import WorkerObjects
+from fastload._threads._worker_places import GoingOn, WorkerPlaces
 from fastload._threads._working_directory import keep_working_directory
 from fastload._worker_state._generators import WorkerGenerators, exchanged
 
@@ -46,8 +46,9 @@ from fastload._worker_state._generators import WorkerGenerators, exchanged
 # whose iterator is persistent. What lives as long as the threads do (they themselves, the iterator's finalizer, the
 # handler at exit) must not lead to that code, or the iterator would never be collected and the threads would never end.
 # So a group keeps its threads, and apart from them its workers; a thread keeps its worker only while that makes a
-# batch, and else what the finalizer keeps, the Ender. Copies of the user's objects are kept by the thread as well: they
-# do not lead to the iterator, and they end in the thread that has used them, as an sqlite connection must.
+# batch, or was told to begin an epoch, and else what the finalizer keeps, the Ender. Copies of the user's objects are
+# kept by the thread as well: they do not lead to the iterator, and they end in the thread that has used them, as an
+# sqlite connection must.
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,8 @@ class WorkerPlan:
         counters: To add to.
         native_images: Whether JPEG files that the user's code opens with Pillow are decoded natively.
         memory: Of batches.
-        saved: Where each worker goes on; None: it begins.
+        is_in_order: Whether a batch depends on those that its worker has made before.
+        going_on: Where each worker goes on; None: it begins.
     """
 
     make_fetcher: FetcherFactory
@@ -79,7 +81,8 @@ class WorkerPlan:
     set_device: Callable[[], Any] | None
     native_images: bool
     memory: CollateMemory
-    saved: tuple[SavedWorker, ...] | None = None
+    is_in_order: bool
+    going_on: tuple[GoingOn, ...] | None = None
 
 
 class Ender:
@@ -124,14 +127,13 @@ class Worker:
         self._is_group_ending = is_abandoned
         self._images = ImageTally()
         self._problem: WorkerProblem | None = None  # why no batch can be made
-        # With rng="sample" nothing depends on what was drawn before.
-        self._draws = WorkerDraws(self.generators, own) if plan.rng == "torch" else None
-        self.beginning = Beginning()  # of its first epoch
+        self._draws = WorkerDraws(self.generators, own, keeps_held=own.is_copied) if plan.is_in_order else None
+        self._places: WorkerPlaces | None = None
+        self._state_error: StateError | None = None
 
     def prepare(self, until_end: contextlib.ExitStack) -> None:
         """Called first, in the thread. What is to be undone when that ends goes to `until_end`."""
         plan = self._plan
-        state_error: StateError | None = None
         try:
             if plan.set_device is not None:
                 plan.set_device()
@@ -146,23 +148,41 @@ class Worker:
             if code.init_fn is not None:
                 with self.generators.entered(), stream.mode():
                     code.init_fn(self.number)
+            fetcher = self._own.fetcher = plan.make_fetcher(stream, self.number, code)
             if self._draws is not None:
-                saved = None if plan.saved is None else plan.saved[self.number]
-                self._draws.begin(saved, f"fastload.workers[{self.number}]")
-            self._own.fetcher = plan.make_fetcher(stream, self.number, code)
+                if (going_on := self._going_on) is None:
+                    self._draws.begin(None, "")
+                else:
+                    self._draws.begin(going_on.saved, going_on.field)
+                self._places = WorkerPlaces(self._draws, fetcher)
         except BaseException as error:  # noqa: BLE001 - a thread has no caller
-            self._problem = WorkerProblem(error, self.number)
-            state_error = error if isinstance(error, StateError) else None
-        finally:
-            self.beginning.finish(self._moment(is_behind_batch=False), state_error)
-            del state_error  # it has this frame
+            self._fail(error)
+
+    @property
+    def _going_on(self) -> GoingOn | None:
+        return None if self._plan.going_on is None else self._plan.going_on[self.number]
+
+    def _fail(self, error: BaseException) -> None:
+        """It can make no batch."""
+        self._problem = WorkerProblem(error, self.number)
+        if isinstance(error, StateError):
+            self._state_error = StateError(error.field, error.problem, error.next_step)
 
     def begin_epoch(self, beginning: Beginning) -> None:
-        """Notes where it begins another epoch."""
-        beginning.finish(self._moment(is_behind_batch=False))
-
-    def _moment(self, *, is_behind_batch: bool) -> Moment | None:
-        return None if self._draws is None else self._draws.copy(is_behind_batch=is_behind_batch)
+        """Begins it, and notes where it stands then."""
+        moment, is_stateful = None, False
+        try:
+            if self._problem is not None or self._places is None:  # no batch, or none that depends on others
+                moment = None if self._draws is None else self._draws.copy(is_behind_batch=False)
+            else:
+                with self.generators.entered():
+                    going_on = self._going_on if beginning.epoch == 1 else None
+                    moment = self._places.begin_epoch(beginning.key, beginning.epoch, going_on)
+                is_stateful = self._own.fetcher.is_stateful
+        except BaseException as error:  # noqa: BLE001 - a thread has no caller
+            self._fail(error)
+        finally:
+            beginning.finish(moment, self._state_error, is_stateful=is_stateful)
 
     def _make_stream(self) -> RandomStream:
         if self._plan.rng == "sample":
@@ -187,22 +207,30 @@ class Worker:
                 if self._images.is_counting:  # also of an image that was opened for an earlier batch
                     self._plan.counters.add(self._images.take())
             batch = batch if self._plan.pin is None else self._plan.pin(batch)
-            mark, behind = self._plan.order.mark(batch), self._moment(is_behind_batch=True)
+            mark, behind = self._plan.order.mark(batch), self._behind(task)
             task.finish(batch, mark=mark, account=fetcher.take_account(), behind=behind)
         except AbandonedError:
             pass
         except EndOfStreamError:
-            task.finish(is_end_of_stream=True)
+            task.finish(behind=self._behind(task, is_end=True), is_end_of_stream=True)
         except BaseException as error:  # noqa: BLE001 - a thread has no caller; who waits for the batch gets it
             words, account = as_worker_raises(error, task.worker_id), self._own.fetcher.take_account()
-            task.finish(error=words, account=account, behind=self._moment(is_behind_batch=True))
+            task.finish(error=words, account=account, behind=self._behind(task))
             del words
         finally:
             del task  # its error has this frame
 
+    def _behind(self, task: Task, *, is_end: bool = False) -> Moment | None:
+        """Where it stands behind the task, where a state may begin there."""
+        if self._places is None:
+            return None
+        with self.generators.entered():
+            return self._places.behind_end() if is_end else self._places.behind_batch(is_asked=task.request.is_asked)
+
     def let_go(self) -> None:
         """Called last: what it works with ends in the thread."""
         self._own.end()
+        self._places = None
         del self.globals  # get_worker_info() has the dataset
 
     @property
@@ -245,7 +273,6 @@ class WorkerThread(DaemonThread):
         self._state = state
         self._counters = counters
         self._gil_watch = worker.gil_watch
-        self._beginning = worker.beginning
         self._report_ready = report_ready
 
     @property
@@ -275,7 +302,11 @@ class WorkerThread(DaemonThread):
                 self._report_ready()
                 self._call(Worker.prepare, until_end)
                 while (task := self._next_task()) is not None:
-                    self._call(Worker.begin_epoch if isinstance(task, Beginning) else Worker.make, task)
+                    if isinstance(task, Beginning):
+                        self._call(Worker.begin_epoch, task)
+                        task.finish(None)
+                    else:
+                        self._call(Worker.make, task)
                     del task
                 self._call(Worker.let_go)
         finally:
@@ -297,7 +328,6 @@ class WorkerThread(DaemonThread):
 
     def _lose_beginnings(self) -> None:
         """Tells who waits for them that the thread has ended before."""
-        self._beginning.finish(None)
         with contextlib.suppress(queue.Empty):
             while True:
                 if isinstance(item := self._tasks.get_nowait(), Beginning):
@@ -311,7 +341,8 @@ class WorkerThread(DaemonThread):
         if task is not None:
             task.is_taken = True
         self._counters.add({"worker_wait_seconds": time.monotonic() - begin})
-        if not self._ender.is_ending:
+        # Who lets go of an iterator may ask for its state, and that needs where each worker has begun.
+        if not self._ender.is_ending or (isinstance(task, Beginning) and task.epoch == 1):
             return task
         if isinstance(task, Beginning):
             task.finish(None)

@@ -13,6 +13,7 @@ import torch
 from fastload._errors import LoaderClosedError
 from fastload._process._exit import EXIT_JOIN_SECONDS, exit_state, join_threads, start_threads
 from fastload._threads._inherited import ThreadState
+from fastload._threads._random_stream import RandomKey
 from fastload._threads._task import Request, Task
 from fastload._threads._worker import Ender, Worker, WorkerPlan, WorkerThread, num_threads_is_of_thread
 from fastload._threads._worker_draws import Beginning
@@ -57,7 +58,7 @@ class WorkerGroup:
         self._ready: queue.SimpleQueue[None] = queue.SimpleQueue()
         report_ready = functools.partial(self._ready.put, None)
         self._workers = [Worker(plan, number, own, lambda: ender.is_ending) for number, own in enumerate(objects)]
-        self.beginnings = [worker.beginning for worker in self._workers]  # of the epoch
+        self.beginnings: list[Beginning] = []  # of the epoch, one for each worker
         self.threads = [
             WorkerThread(ender, worker, self.thread_state, plan.counters, report_ready) for worker in self._workers
         ]
@@ -81,21 +82,20 @@ class WorkerGroup:
                 # Threads of other code begin with what was set last anywhere: not with the 1 of ours.
                 torch.set_num_threads(num_torch_threads)
 
-    def restart_order(self, first_worker: int = 0) -> None:
-        """The next batch is that worker's; what was asked for before is made, but not delivered."""
+    def restart_order(self, key: RandomKey, first_worker: int = 0) -> None:
+        """Begins an epoch. The next batch is that worker's; what was asked for before is made, but not delivered."""
         self.pending.clear()
         self._submission = None
         self._next_worker = first_worker
         self._epoch += 1
-        if self._epoch > 1:
-            self._begin_epoch()
+        self._begin_epoch(key)
         self.order.begin()
         for worker in self._workers:
             worker.is_active = True
 
-    def _begin_epoch(self) -> None:
-        """Has each thread say what it draws from when it comes there."""
-        self.beginnings = [Beginning() for _ in self._workers]
+    def _begin_epoch(self, key: RandomKey) -> None:
+        """Has each thread say where it stands when it comes there."""
+        self.beginnings = [Beginning(key, self._epoch, worker) for worker in self._workers]
         for tasks, beginning in zip(self.ender.tasks, self.beginnings, strict=True):
             tasks.put(beginning)
         if self.is_ending:  # the threads may have ended before that

@@ -12,12 +12,13 @@ from typing import Any
 import torch
 from line_interrupts import InterruptAt
 from resumed_runs import Case, batch_of, program_states, seed_program, set_program_states
+from stream_runs import StreamCase
 
 # A checkpoint has to be written before a cluster kills the job.
 MOST_SECONDS = 1.0
 
 
-def save_where_interrupted(case: Case, stride: int) -> int:
+def save_where_interrupted(case: Case | StreamCase, stride: int) -> int:
     """Interrupts the second next() in front of every stride-th of its lines in turn. Returns about how many it has."""
     folder = Path(os.environ["FASTLOAD_TEST_FOLDER"])
     torch.set_num_threads(1)

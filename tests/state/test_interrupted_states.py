@@ -8,12 +8,15 @@ import pytest
 from children import RunChild
 
 CASES = [
-    "num_workers=0, transform='evaluation'",
-    "num_workers=0, sampler='stateful'",
-    "num_workers=2",
-    "num_workers=2, sampler='stateful'",
-    "num_workers=1, sampler='draws when asked'",
-    "num_workers=1, sampler='distributed', rng='sample'",
+    "Case(num_workers=0, transform='evaluation')",
+    "Case(num_workers=0, sampler='stateful')",
+    "Case(num_workers=2)",
+    "Case(num_workers=2, sampler='stateful')",
+    "Case(num_workers=1, sampler='draws when asked')",
+    "Case(num_workers=1, sampler='distributed', rng='sample')",
+    "StreamCase('shuffle buffer', 2)",
+    "StreamCase('stateful iterator', 1, rng='sample')",
+    "StreamCase('stateful data set', 2, every=3)",
 ]
 
 
@@ -30,7 +33,7 @@ def run(run_child: RunChild, folder: Path, call: str) -> str:
 def test_an_interrupt_in_front_of_a_line_of_next_leaves_an_exact_state(
     folder: Path, run_child: RunChild, case: str
 ) -> None:
-    assert int(run(run_child, folder, f"save_where_interrupted(Case({case}), stride=11)")) > 30
+    assert int(run(run_child, folder, f"save_where_interrupted({case}, stride=11)")) > 30
 
 
 @pytest.mark.slow
@@ -38,7 +41,7 @@ def test_an_interrupt_in_front_of_a_line_of_next_leaves_an_exact_state(
 def test_an_interrupt_in_front_of_any_line_of_next_leaves_an_exact_state(
     folder: Path, run_child: RunChild, case: str
 ) -> None:
-    assert int(run(run_child, folder, f"save_where_interrupted(Case({case}), stride=1)")) > 30
+    assert int(run(run_child, folder, f"save_where_interrupted({case}, stride=1)")) > 30
 
 
 REPAIRED = [

@@ -1,0 +1,527 @@
+"""Loaders of streams go on where they were stopped, byte for byte, whether the streams tell where they stand or not."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import random
+import threading
+import warnings
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+import resumed_runs
+import tiers
+import torch
+from children import RunChild
+from python_runs import drawn
+from state_mutants import mutant
+from stream_runs import (
+    BATCHES,
+    STATEFUL,
+    STOPS,
+    STREAMS,
+    OwnIterator,
+    Plain,
+    Raises,
+    StatefulDataset,
+    StatefulItems,
+    StreamCase,
+    assert_stream_exact,
+    next_of,
+    rest_of,
+    resume_stream,
+    run_stream,
+)
+from torch.utils.data import Dataset, IterableDataset
+
+import fastload
+
+AXES: tuple[tuple[Any, ...], ...] = (
+    tuple(STREAMS),
+    (0, 1, 2, 3),
+    (False, True),
+    STOPS,
+    ("torch", "sample"),
+    tuple(BATCHES),
+    (1, 3, 0),
+)
+
+
+def numbered_case(number: int) -> StreamCase:
+    """Each of the whole product, in an order in which neighbours differ."""
+    sizes = [len(axis) for axis in AXES]
+    number = number * 1_000_003 % int(np.prod(sizes))
+    chosen: Any = [axis[at] for axis, at in zip(AXES, np.unravel_index(number, sizes), strict=True)]
+    stream, num_workers, persistent, stop, rng, batches, every = chosen
+    return StreamCase(stream, num_workers, persistent, stop, rng, batches, every)
+
+
+def assert_case(seed: int) -> None:
+    """For campaigns."""
+    assert_stream_exact(numbered_case(seed))
+
+
+def pairwise_cases() -> list[StreamCase]:
+    product = [tuple(positions) for positions in itertools.product(*(range(len(axis)) for axis in AXES))]
+    some = random.Random(4).sample(product, 400)
+    chosen = [some[position] for position in tiers.choose_pairwise(some, 70)]
+    return [StreamCase(*(axis[at] for axis, at in zip(AXES, positions, strict=True))) for positions in chosen]
+
+
+@pytest.mark.parametrize("stream", STREAMS)
+def test_a_stream_goes_on(stream: str) -> None:
+    for case in pairwise_cases():
+        if case.stream == stream:
+            assert_stream_exact(case)
+
+
+@pytest.mark.parametrize("stream", STREAMS)
+@pytest.mark.parametrize("persistent_workers", [False, True])
+def test_workers_whose_parts_end_at_different_times_go_on(stream: str, persistent_workers: bool) -> None:
+    for stop in range(1, 14):
+        assert_stream_exact(StreamCase(stream, 3, persistent_workers, stop))
+
+
+@pytest.mark.parametrize("stream", STREAMS)
+@pytest.mark.parametrize("num_workers", [0, 2])
+@pytest.mark.parametrize("persistent_workers", [False, True])
+def test_a_state_of_a_resumed_epoch_is_as_good_and_json_keeps_it(
+    stream: str, num_workers: int, persistent_workers: bool
+) -> None:
+    case = StreamCase(stream, num_workers, persistent_workers, 2, every=2)
+    stopped = run_stream(case.make_loader(), case)
+    rest, state, program = [], stopped.state, stopped.program
+    for _ in range(len(stopped.rest[0])):
+        loader = case.make_loader()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            loader.load_state_dict(json.loads(json.dumps(state)))
+            resumed_runs.seed_program(999)
+            iterator = iter(loader)
+        assert loader.state_dict() == state
+        resumed_runs.set_program_states(program)
+        rest.append(next_of(iterator))
+        state, program = loader.state_dict(), resumed_runs.program_states()
+    assert rest == stopped.rest[0]
+
+
+CHILD = """
+import hashlib, sys, warnings
+import repository_path, torchvision_shim
+sys.path.insert(0, {tests!r})
+import torch
+from stream_runs import StreamCase, rest_of
+
+warnings.simplefilter("ignore")
+loader = StreamCase({stream!r}, 2).make_loader()
+loader.load_state_dict(torch.load("state.pt", weights_only=True))
+print(hashlib.sha256(repr(rest_of(iter(loader))).encode()).hexdigest())
+"""
+
+
+@pytest.mark.parametrize("stream", ["holds", "both stateful"])
+def test_another_process_goes_on(tmp_path: Path, run_child: RunChild, stream: str) -> None:
+    case = StreamCase(stream, 2)
+    stopped = run_stream(case.make_loader(), case)
+    torch.save(stopped.state, tmp_path / "state.pt")
+    tests = str(Path(__file__).parent)
+    child = run_child(CHILD.format(tests=tests, stream=stream), warm=True, timeout=120)
+    assert child.stdout.strip() == hashlib.sha256(repr(stopped.rest[0]).encode()).hexdigest()
+
+
+@pytest.mark.parametrize("stream", STREAMS)
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_the_iter_that_resumes_draws_nothing_from_the_programs_generators(stream: str, num_workers: int) -> None:
+    case = StreamCase(stream, num_workers)
+    stopped = run_stream(case.make_loader(), case)
+    loader = case.make_loader()
+    resumed_runs.seed_program(7)
+    before = resumed_runs.program_bytes()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        loader.load_state_dict(stopped.state)
+        iterator = iter(loader)
+    loader.state_dict()
+    assert resumed_runs.program_bytes() == before
+    del iterator
+
+
+@pytest.mark.parametrize("stream", STREAMS)
+@pytest.mark.parametrize("num_workers", [0, 1, 2])
+def test_a_batch_that_has_come_and_was_not_handed_out_is_the_next_one(stream: str, num_workers: int) -> None:
+    case = StreamCase(stream, num_workers, rng="sample")
+    whole = rest_of(iter(case.make_loader(generator=resumed_runs.seeded())))
+    iterator = iter(loader := case.make_loader(generator=resumed_runs.seeded()))
+    for step in range(4):
+        state = loader.state_dict()
+        try:
+            iterator._prepare()  # all of next() but its last step, before which an interrupt may come
+        except KeyError:
+            continue
+        assert loader.state_dict() == state, step
+        again = case.make_loader(generator=resumed_runs.seeded())
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            again.load_state_dict(loader.state_dict())
+            assert rest_of(iter(again)) == whole[step:], step
+        next_of(iterator)
+
+
+def test_a_handler_inside_of_next_gets_the_state_of_the_batch_before() -> None:
+    states: list[Any] = []
+
+    class Asks(StatefulDataset):
+        def __iter__(self) -> Any:
+            for sample in super().__iter__():
+                if states is not None and self.number == 5:
+                    states.append(loader.state_dict())
+                yield sample
+
+    loader = fastload.DataLoader(Asks(), batch_size=2)
+    iterator = iter(loader)
+    taken = [next(iterator) for _ in range(2)]
+    expected = loader.state_dict()
+    next(iterator)
+    assert states == [expected]
+    assert expected["dataset_state"] == {"number": 4, "epoch": 0}
+    assert len(taken) == 2
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_a_stream_without_a_state_is_asked_again_with_a_warning(num_workers: int) -> None:
+    case = StreamCase("plain", num_workers)
+    assert "data set or iterator need state_dict() and load_state_dict()" in case.make_loader().explain()
+    assert "in an epoch" not in StreamCase("stateful data set", num_workers).make_loader().explain()
+    stopped = run_stream(case.make_loader(), case)
+    loader = case.make_loader()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="num_workers=0")
+        loader.load_state_dict(stopped.state)
+    with pytest.warns(UserWarning, match="3 batches are asked for again and dropped: neither the data set nor"):
+        iter(loader)
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_behind_the_last_batch_nothing_is_left_with_a_warning(num_workers: int) -> None:
+    case = StreamCase("own iterator", num_workers, stop="last")
+    stopped = run_stream(case.make_loader(), case)
+    assert stopped.state["fastload"]["moment"] == "in an epoch"
+    assert stopped.rest[0] == []
+    loader = case.make_loader()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="num_workers=0")
+        loader.load_state_dict(stopped.state)
+    with pytest.warns(UserWarning, match="of an epoch that was over: the stream gives no batch behind position"):
+        assert rest_of(iter(loader)) == []
+
+
+def test_a_stream_that_tells_is_not_asked_for_what_came_before() -> None:
+    asked: list[int] = []
+
+    class Counts(StatefulDataset):
+        def __iter__(self) -> Any:
+            for sample in super().__iter__():
+                asked.append(int(sample[1]))
+                yield sample
+
+    loader = fastload.DataLoader(Counts(), batch_size=2, num_workers=1, prefetch_factor=1)
+    iterator = iter(loader)
+    for _ in range(4):
+        next(iterator)
+    state = loader.state_dict()
+    del iterator
+    loader.close()
+    asked.clear()
+    again = fastload.DataLoader(Counts(), batch_size=2, num_workers=1)
+    again.load_state_dict(state)
+    assert len(list(again)) == 9
+    assert min(asked) == 8
+
+
+class Recorded(StatefulDataset):
+    """Notes when it is asked for its state."""
+
+    asked: ClassVar[list[int]] = []
+
+    def state_dict(self) -> dict[str, Any]:
+        Recorded.asked.append(self.number)
+        return super().state_dict()
+
+
+@pytest.mark.parametrize(("every", "least", "most"), [(1, 15, 16), (12, 4, 8), (0, 2, 3)])
+def test_a_stream_is_asked_where_a_state_may_begin(every: int, least: int, most: int) -> None:
+    Recorded.asked.clear()
+    list(fastload.DataLoader(Recorded(), batch_size=2, num_workers=1, snapshot_every_n_steps=every))
+    assert least <= len(Recorded.asked) <= most  # and at the beginning, and at the end, perhaps twice
+
+
+def test_only_what_has_both_methods_tells() -> None:
+    class Half(Plain):
+        def state_dict(self) -> Any:
+            raise AssertionError("one method is of no use")
+
+    loader = fastload.DataLoader(Half(), batch_size=2, num_workers=1)
+    iterator = iter(loader)
+    next(iterator)
+    state = loader.state_dict()
+    assert state["fastload"]["replayed"] == 1
+    assert state["_snapshot"]["_worker_snapshots"]["worker_0"]["dataset_state"] is None
+
+
+def test_before_the_first_iter_a_state_begins_only_data_sets_that_tell() -> None:
+    before = threading.active_count()
+    plain = fastload.DataLoader(Plain(), batch_size=2, num_workers=2)
+    assert plain.state_dict()["fastload"]["moment"] == "not begun"
+    assert threading.active_count() == before
+    loader = fastload.DataLoader(StatefulDataset(), batch_size=2, num_workers=2)
+    state = loader.state_dict()
+    assert loader.epoch == 0
+    assert state["fastload"]["position"] == 0
+    assert state["_snapshot"]["_worker_snapshots"]["worker_1"]["dataset_state"] == {"number": 0, "epoch": 0}
+    assert loader.state_dict() == state
+    iterator = iter(loader)
+    assert loader.epoch == 1
+    assert loader.state_dict() == state
+    whole = rest_of(iterator)
+    loader.load_state_dict(state)
+    assert rest_of(iter(loader)) == whole
+
+
+# ---- data sets with __getitem__ that tell ----------------------------------------------------------------------------
+
+
+class Remembers(Dataset[Any]):
+    """A sample depends on those that its worker has made before; its state is live."""
+
+    def __init__(self) -> None:
+        self.seen: list[int] = []
+
+    def __len__(self) -> int:
+        return 25
+
+    def __getitem__(self, index: int) -> Any:
+        self.seen.append(index)
+        if index % 11 == 5:
+            raise KeyError(index)
+        numbers = torch.tensor([len(self.seen), sum(self.seen[-5:])], dtype=torch.float64)
+        return torch.cat([drawn(), numbers]), index
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"seen": self.seen}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.seen = state["seen"]
+
+
+def remembering(num_workers: int, persistent_workers: bool, every: int, rng: str, sampler: str) -> Any:
+    dataset = Remembers()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return fastload.DataLoader(
+            dataset,
+            num_workers=num_workers,
+            persistent_workers=persistent_workers,
+            snapshot_every_n_steps=every,
+            rng=rng,
+            **resumed_runs.SAMPLERS[sampler](dataset),
+        )
+
+
+MAP_AXES: tuple[tuple[Any, ...], ...] = (
+    (1, 2, 3),
+    (False, True),
+    (1, 2, 5, 0),
+    ("torch", "sample"),
+    ("sequential", "random", "random with generator", "own batches", "draws when asked", "stateful"),
+    STOPS,
+)
+
+
+@pytest.mark.parametrize("num_workers", [1, 2, 3])
+def test_a_data_set_that_tells_goes_on(num_workers: int) -> None:
+    product = [case for case in itertools.product(*MAP_AXES) if case[0] == num_workers]
+    for *settings, stop in random.Random(num_workers).sample(product, 40):
+        assert_remembered(settings, stop)
+
+
+def assert_remembered(settings: list[Any], stop: Any) -> None:
+    def make() -> Any:
+        return remembering(*settings)
+
+    case = StreamCase(stop=stop)
+    stopped = run_stream(make(), case)
+    found = resume_stream(make(), stopped)
+    assert found == stopped.rest, (settings, stop)
+
+
+def test_without_workers_a_data_set_that_tells_goes_on() -> None:
+    for sampler, stop in itertools.product(("sequential", "random", "own batches"), STOPS):
+        assert_remembered([0, False, 1, "torch", sampler], stop)
+
+
+def test_a_data_set_is_asked_behind_the_batches_where_a_state_begins() -> None:
+    numbers: list[int] = []
+
+    class Noted(Remembers):
+        def __getitem__(self, index: int) -> Any:
+            self.seen.append(index)
+            return index
+
+        def state_dict(self) -> dict[str, Any]:
+            numbers.append(len(self.seen))
+            return super().state_dict()
+
+    loader = fastload.DataLoader(Noted(), batch_size=1, num_workers=1, snapshot_every_n_steps=10)
+    list(loader)
+    assert numbers == [0, 10, 20]
+    iterator = iter(loader)
+    for _ in range(13):
+        next(iterator)
+    state = loader.state_dict()
+    assert (state["_snapshot"]["_snapshot_step"], state["_steps_since_snapshot"]) == (10, 3)
+    assert state["_snapshot"]["_worker_snapshots"]["worker_0"]["dataset_state"] == {"seen": list(range(10))}
+
+
+# ---- states that are wrong -------------------------------------------------------------------------------------------
+
+
+def state_of(case: StreamCase) -> dict[str, Any]:
+    return run_stream(case.make_loader(), case).state
+
+
+def field_refused(loader: Any, state: dict[str, Any]) -> str:
+    """That load_state_dict() names, or iter() behind it."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            loader.load_state_dict(state)
+            iter(loader)
+    except fastload.StateError as error:
+        return error.field
+    pytest.fail("the state was loaded")
+
+
+def test_what_does_not_fit_is_named() -> None:
+    case = StreamCase("stateful data set", 2)
+    state = state_of(case)
+    user = "_snapshot._worker_snapshots.worker_0."
+    assert field_refused(StreamCase("plain", 2).make_loader(), state) == user + "dataset_state"
+    assert field_refused(StreamCase("stateful data set", 3).make_loader(), state) == "fastload.num_workers"
+    assert field_refused(StreamCase("stateful data set", 0).make_loader(), state) == "fastload.num_workers"
+    assert field_refused(case.make_loader(batch_size=3), state) == "fastload.fingerprint.batch_size"
+    assert field_refused(fastload.DataLoader(list(range(25)), batch_size=2, num_workers=2), state) == (
+        "fastload.next_worker"
+    )
+    by_iterator = state_of(StreamCase("stateful iterator", 2))
+    field = user + "fetcher_state.dataset_iter_state"
+    assert field_refused(StreamCase("plain", 2).make_loader(), by_iterator) == field
+    with pytest.raises(fastload.StateError, match="is asked for the batches of 2 again"):
+        case.make_loader(batch_size=3).load_state_dict(state, strict=False)
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_what_the_users_methods_raise_is_named(num_workers: int) -> None:
+    class Broken(StatefulDataset):
+        def state_dict(self) -> Any:
+            raise ValueError("no state today")
+
+        def load_state_dict(self, state: Any) -> None:
+            raise ValueError("cannot load")
+
+    loader = fastload.DataLoader(Broken(), batch_size=2, num_workers=num_workers)
+    iterator = iter(loader)
+    next(iterator)
+    prefix = "_snapshot._worker_snapshots.worker_0." if num_workers else ""
+    with pytest.raises(fastload.StateError, match=r"Broken.state_dict\(\) has raised ValueError\('no state") as caught:
+        loader.state_dict()
+    assert caught.value.field == prefix + "dataset_state"
+    assert next(iterator) is not None
+    state = state_of(StreamCase("stateful data set", num_workers))
+    again = fastload.DataLoader(Broken(), batch_size=2, num_workers=num_workers)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        again.load_state_dict(state)
+    with pytest.raises(fastload.StateError, match=r"load_state_dict\(\) has raised ValueError\('cannot load'\)"):
+        iter(again)
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+@pytest.mark.parametrize("stream", ["holds", *STATEFUL])
+def test_a_mutated_state_is_refused_by_name_or_loaded(stream: str, num_workers: int) -> None:
+    case = StreamCase(stream, num_workers)
+    state, loader, num_loaded = state_of(case), case.make_loader(), 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for seed in range(100):
+            mutated = mutant(state, seed)
+            if mutated.get("_num_yielded") not in range(100):
+                continue  # as many batches would be asked for again
+            try:
+                loader.load_state_dict(mutated, strict=seed % 2 == 0)
+                next_of(iter(loader))
+                num_loaded += 1
+            except fastload.StateError as error:
+                assert error.field  # noqa: PT017 - and no other error
+    assert 5 <= num_loaded <= 90
+
+
+def test_a_state_keeps_what_it_says_when_the_stream_goes_on() -> None:
+    class Live(IterableDataset[Any]):
+        def __iter__(self) -> Any:
+            return StatefulItems()
+
+    loader = fastload.DataLoader(Live(), batch_size=2, num_workers=1)
+    iterator = iter(loader)
+    next(iterator)
+    state = loader.state_dict()
+    text = json.dumps(state)
+    again = fastload.DataLoader(Live(), batch_size=2, num_workers=1)
+    again.load_state_dict(state)
+    list(again)
+    list(iterator)
+    assert json.dumps(state) == text
+
+
+def test_num_streams_are_the_workers() -> None:
+    def make() -> Any:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return fastload.DataLoader(OwnIterator(), batch_size=2, num_workers=3, num_streams=2)
+
+    stopped = run_stream(make(), StreamCase())
+    assert stopped.state["fastload"]["num_workers"] == 2
+    assert resume_stream(make(), stopped) == stopped.rest
+    assert resume_stream(StreamCase("own iterator", 2).make_loader(collate_fn=None), stopped) == stopped.rest
+
+
+def test_a_length_is_counted_on_where_an_epoch_goes_on() -> None:
+    class Short(StatefulDataset):
+        def __len__(self) -> int:
+            return 10
+
+    loader = fastload.DataLoader(Short(), batch_size=None)
+    iterator = iter(loader)
+    for _ in range(9):
+        next(iterator)
+    again = fastload.DataLoader(Short(), batch_size=None)
+    assert len(again) == 10
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        again.load_state_dict(loader.state_dict())
+    resumed = iter(again)
+    next(resumed)
+    with pytest.warns(UserWarning, match="11 samples have been fetched"):
+        next(resumed)
+
+
+def test_a_state_is_as_large_as_what_it_has_to_keep() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        loader = fastload.DataLoader(Raises(), batch_size=2, num_workers=1)
+        next(iter(loader))
+        one = len(json.dumps(loader.state_dict()))
+    assert 8 * one <= 180_000
