@@ -165,8 +165,8 @@ class SavedState:
         if "fastload" not in top:
             raise top.error(
                 "fastload",
-                "is missing: the state is none of fastload.DataLoader's",
-                "a state of torchdata's StatefulDataLoader or of a framework does not say what fastload draws next",
+                "is missing: the state is none of fastload.DataLoader's, nor of torchdata's StatefulDataLoader",
+                "load what state_dict() of a loader has given",
             )
         ours = top.dict("fastload")
         if ours.any("version") != VERSION or type(ours.any("version")) is not int:
