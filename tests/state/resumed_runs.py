@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -143,7 +143,7 @@ class Case:
     stop: int | str = 3
     rng: str = "torch"
     seed: int | None = None
-    on_error: str = "raise"
+    on_error: str = field(default="raise", kw_only=True)
 
     def make_loader(self, folder: Path, **changes: Any) -> fastload.DataLoader[Any]:
         loader = self.loader_of(ImageFolder(str(folder), TRANSFORMS[self.transform]()), **changes)

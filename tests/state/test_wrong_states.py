@@ -318,7 +318,9 @@ def error_of(loader: Any, state: Any, *, strict: bool, is_begun: bool) -> Except
     return None
 
 
-KEYS = {"_num_yielded", "_iterator_finished", "_sampler_iter_yielded"}
+# Fields of fastload, and those that torchdata's own states have in their place.
+KEYS = {"_num_yielded", "_iterator_finished", "_sampler_iter_yielded", "_snapshot"}
+KEYS |= {"_sampler_iter_state", "_index_sampler_state"}
 
 
 def same(one: Any, other: Any) -> bool:
