@@ -175,6 +175,7 @@ class Worker:
             if self._problem is not None or self._places is None:  # no batch, or none that depends on others
                 moment = None if self._draws is None else self._draws.copy(is_behind_batch=False)
             else:
+                self._plan.order.enter()
                 with self.generators.entered():
                     going_on = self._going_on if beginning.epoch == 1 else None
                     moment = self._places.begin_epoch(beginning.key, beginning.epoch, going_on)

@@ -88,8 +88,8 @@ class WorkerGroup:
         self._submission = None
         self._next_worker = first_worker
         self._epoch += 1
+        self.order.begin()  # what a data set does when it is asked for an iterator comes behind that
         self._begin_epoch(key)
-        self.order.begin()
         for worker in self._workers:
             worker.is_active = True
 

@@ -39,6 +39,7 @@ from stream_runs import (
 from torch.utils.data import Dataset, IterableDataset
 
 import fastload
+from fastload._delivery._thread_order import DeviceOrder
 
 AXES: tuple[tuple[Any, ...], ...] = (
     tuple(STREAMS),
@@ -296,6 +297,22 @@ def test_before_the_first_iter_a_state_begins_only_data_sets_that_tell() -> None
     whole = rest_of(iterator)
     loader.load_state_dict(state)
     assert rest_of(iter(loader)) == whole
+
+
+def test_a_stream_is_asked_for_an_iterator_behind_what_the_program_gave_to_the_device(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    calls: list[str] = []
+    monkeypatch.setattr(DeviceOrder, "begin", lambda _: calls.append("program"))
+    monkeypatch.setattr(DeviceOrder, "enter", lambda _: calls.append("worker"))
+
+    class Noted(Plain):
+        def __iter__(self) -> Any:
+            calls.append("iter")
+            return super().__iter__()
+
+    list(fastload.DataLoader(Noted(), batch_size=2, num_workers=1))
+    assert calls[:3] == ["program", "worker", "iter"]
 
 
 # ---- data sets with __getitem__ that tell ----------------------------------------------------------------------------
