@@ -22,6 +22,7 @@ from typing import Any
 import torch
 import torch.distributed
 import torchvision_shim  # noqa: F401
+from bad_folders import ByHand
 from framework_recipes import Drawing, Recording, collate_as_dict, digest, lightning_module, run_recipe
 from recipes import evaluation, training
 from torch.utils.data import DistributedSampler
@@ -30,6 +31,35 @@ from torchvision.datasets import ImageFolder
 import fastload
 
 EPOCHS = 3
+
+
+def bad_samples(folder: str) -> dict[str, Any]:
+    """The same where some files are gone or no images and others stand in for them; and what the ledger says."""
+    dataset = numbered_images(folder, training(32))
+    for index, (path, _) in enumerate(dataset.samples):
+        if index % 5 == 1:
+            dataset.samples[index] = (f"{path}.gone" if index % 2 else __file__, index)
+    result: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as ledgers:
+        arguments = {"batch_size": 3, "num_workers": 2}
+        for name in ("torch", "fastload"):
+            torch.manual_seed(torch.distributed.get_rank())
+            sampler = DistributedSampler(dataset, seed=5)
+            if name == "torch":
+                loader = torch.utils.data.DataLoader(ByHand(dataset, None), sampler=sampler, **arguments)
+            else:
+                bad: dict[str, Any] = {"on_error": "replace", "max_errors": 1, "ledger": f"{ledgers}/bad.jsonl"}
+                loader = fastload.DataLoader(dataset, sampler=sampler, **arguments, **bad)
+            epochs = []
+            for epoch in range(EPOCHS):
+                sampler.set_epoch(epoch)
+                epochs.append([[digest(images), labels.tolist()] for images, labels in loader])
+            result[name] = epochs
+        (ledger,) = Path(ledgers).iterdir()
+        result["ledger"] = [json.loads(line) for line in ledger.read_text().splitlines()]
+        result["ledger's name"] = ledger.name
+    result["bad"] = list(range(1, len(dataset), 5))
+    return result
 
 
 class RankStrided(torch.utils.data.Sampler[int]):
@@ -308,6 +338,7 @@ def resumed_by_lightning(folder: str) -> dict[str, Any]:
 
 PARTS: dict[str, Callable[[str], Any]] = {
     "loaders": loaders,
+    "bad samples": bad_samples,
     "processors": processors,
     "warned": warned,
     "elastic": elastic,

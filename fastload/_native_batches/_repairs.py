@@ -45,7 +45,7 @@ class BatchRepairs:
         failed = [
             FailedPlace(
                 failure["position"],
-                exception_of(failure, int(loaded[failure["position"]]), self.directory),
+                _without_frames(exception_of(failure, int(loaded[failure["position"]]), self.directory)),
                 failure["drawn_size"],
             )
             for failure in batch.errors
@@ -59,3 +59,16 @@ class BatchRepairs:
 
     def _find_known(self, index: int) -> Failure | None:
         return self.quarantine.known.find(index, self.directory)
+
+
+def _without_frames(error: BaseException) -> BaseException:
+    """`error`, which the batch keeps: the frames in which Pillow raised lead back to the batch and its memory."""
+    left: list[BaseException | None] = [error]
+    seen: set[int] = set()
+    while left:
+        each = left.pop()
+        if each is not None and id(each) not in seen:
+            seen.add(id(each))
+            each.__traceback__ = None
+            left += [each.__cause__, each.__context__]
+    return error

@@ -316,3 +316,42 @@ def test_a_path_longer_than_the_system_takes_is_named(run_with_faults: FaultChil
             else:
                 raise AssertionError(f"{len(path)} bytes were taken")
     """)
+
+
+@pytest.mark.parametrize("rng", ["torch", "sample"])
+def test_a_read_that_fails_once_costs_a_new_try_or_the_sample_for_this_time(
+    run_with_faults: FaultChild, rng: str
+) -> None:
+    """Of one that fails the draws are those of a missing file, which cannot be opened."""
+    run_with_faults(f"""
+        RNG, SEED = {rng!r}, {3 if rng == "sample" else None}
+        from bad_folders import ByHand
+
+        def loaded(files, times=0, **arguments):
+            dataset = fastload.ImageFiles(files, range(12), recipes.training(24))
+            loader = fastload.DataLoader(
+                dataset, 4, num_workers=NUM_WORKERS, rng=RNG, seed=SEED, on_error="replace", max_errors=1, **arguments
+            )
+            assert loader.explain().is_native
+            torch.manual_seed(1)
+            with fault("pread", JPEG, FAIL, errno.EIO, times=times) if times else contextlib.nullcontext():
+                first = [(images.numpy().tobytes(), labels.tolist()) for images, labels in loader]
+            second = [label for _, labels in loader for label in labels.tolist()]
+            return first, second, loader.stats().samples_replaced
+
+        good, labels, num_replaced = loaded(paths)
+        assert (labels, num_replaced) == (list(range(12)), 0)
+        gone = [*paths]
+        gone[5] = Path("gone.jpg")
+        missing, _, _ = loaded(gone)
+        instead = fastload.substitute(5, 1, 12)
+        assert missing[1][1] == [4, instead, 6, 7]
+        assert loaded(paths, times=1) == (missing, labels, 1), "tried anew in the next epoch"
+        assert loaded(paths, times=1, retries=1) == (good, labels, 0)
+        assert loaded(paths, times=2, retries=1) == (missing, labels, 1)
+        if RNG == "torch":
+            by_hand = ByHand(fastload.ImageFiles(gone, range(12), recipes.training(24)), None)
+            torch.manual_seed(1)
+            torchs = torch.utils.data.DataLoader(by_hand, 4, num_workers=NUM_WORKERS)
+            assert missing == [(images.numpy().tobytes(), labels.tolist()) for images, labels in torchs]
+    """)

@@ -24,7 +24,7 @@ import fastload
 from fastload._process import _distributed
 
 JOB = Path(__file__).resolve().parents[1] / "distributed_job.py"
-PLAIN_PARTS = ["loaders", "processors", "DistributedDataParallel", "elastic", "elastic in blocks"]
+PLAIN_PARTS = ["loaders", "bad samples", "processors", "DistributedDataParallel", "elastic", "elastic in blocks"]
 OF_TWO = ["Lightning", "Accelerate", "Accelerate's ways", "Hugging Face Trainer"]
 OF_TWO += ["Lightning's treatment", "Lightning's checkpoints", "Accelerate's treatment"]
 FRAMEWORKS = {"Lightning": "lightning", "Accelerate": "accelerate", "Hugging Face Trainer": "transformers"}
@@ -69,6 +69,19 @@ def run_job(jobs: dict[int, list[dict[str, Any]]], run_child: RunChild, folder: 
 def ranks(request: pytest.FixtureRequest, run_job: Any) -> list[dict[str, Any]]:
     """What each rank of a torchrun of 2, or of 4, has told."""
     return run_job(request.param)
+
+
+def test_every_rank_replaces_its_bad_samples_and_has_as_many_batches(ranks: list[Any]) -> None:
+    told = [rank["bad samples"] for rank in ranks]
+    noted: list[tuple[int, int]] = []
+    for number, rank in enumerate(told):
+        assert rank["fastload"] == rank["torch"]
+        assert rank["ledger's name"] == f"bad.rank{number:04}.jsonl"
+        assert {line["rank"] for line in rank["ledger"]} <= {number}
+        noted += [(line["epoch"], line["index"]) for line in rank["ledger"]]
+    assert len({str([len(epoch) for epoch in rank["fastload"]]) for rank in told}) == 1
+    # Each is dealt to a rank in each epoch; repeats and substitutes may come besides.
+    assert set(noted) == {(epoch, index) for epoch in range(3) for index in told[0]["bad"]}
 
 
 @pytest.mark.parametrize("drop_last", [False, True])
