@@ -25,6 +25,7 @@ def add_to(commands: Any) -> argparse.ArgumentParser:
     parser.add_argument("loader", help="script.py:name or package.module:name, a fastload.DataLoader or a function")
     parser.add_argument("index", type=int, help="number of the sample in the data set")
     parser.add_argument("--epoch", type=int, required=True, metavar="N", help="from 0")
+    parser.add_argument("--step", type=int, metavar="K", help="its batch, from 0, where it is drawn several times")
     parser.add_argument("--journal", metavar="FILE", help="that the loader's journal= wrote; default: the loader's own")
     parser.add_argument("--image", type=Path, metavar="FILE", help="write it as PNG, views side by side")
     parser.set_defaults(run=_run)
@@ -39,10 +40,10 @@ def _run(options: argparse.Namespace) -> int:
     try:
         with Progress("making the sample"):
             if options.journal is None:
-                (image, label), report = loader.replay(options.index, options.epoch)
+                (image, label), report = loader.replay(options.index, options.epoch, step=options.step)
             else:
                 state = epoch_in_journal(options.journal, options.epoch)
-                (image, label), report = loader.replay(options.index, state=state)
+                (image, label), report = loader.replay(options.index, step=options.step, state=state)
     except ValueError as error:
         raise UsageError(one_line(error)) from error
     except Exception as error:

@@ -26,6 +26,8 @@ views = fastload.DataLoader(
 )
 drawn = fastload.DataLoader(dataset, 4, shuffle=True, num_workers=1)
 noted = fastload.DataLoader(dataset, 4, shuffle=True, num_workers=1, journal="epochs.jsonl")
+sampler = fastload.ShardedSampler(dataset, num_replicas=1, rank=0, weights=[0, 0, 1, 0, 0, 0])
+weighted = fastload.DataLoader(dataset, 4, sampler=sampler, rng="sample", seed=3, journal="weighted.jsonl")
 torchs = torch.utils.data.DataLoader(dataset, 4)
 """
 
@@ -61,6 +63,21 @@ def test_a_journal_makes_an_epoch_known(script: Path, capsys: pytest.CaptureFixt
     for name, options in (("noted", []), ("drawn", ["--journal", "epochs.jsonl"])):
         assert main(["replay", f"{script}:{name}", str(report.index), "--epoch", "0", *options]) == 0
         assert ", ".join(map(str, report.steps)) in capsys.readouterr().out
+
+
+def test_a_step_says_which_draw_is_meant(script: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    weighted = runpy.run_path(str(script))["weighted"]
+    iterator = iter(weighted)
+    reports = [iterator.batch_report()[0] for _ in iterator]
+    assert [report.index for report in reports] == [2, 2]
+    for options in ([], ["--journal", "weighted.jsonl"]):
+        for step, report in enumerate(reports):
+            call = ["replay", f"{script}:weighted", "2", "--epoch", "0", "--step", str(step), *options]
+            assert main(call) == 0
+            assert ", ".join(map(str, report.steps)) in capsys.readouterr().out
+    assert reports[0].steps != reports[1].steps
+    assert main(["replay", f"{script}:weighted", "2", "--epoch", "0", "--step", "2"]) == 2
+    assert "step must be an int in [0, 2)" in capsys.readouterr().err
 
 
 def test_views_stand_side_by_side(script: Path, capsys: pytest.CaptureFixture[str]) -> None:
