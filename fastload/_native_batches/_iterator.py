@@ -251,6 +251,7 @@ class NativeIterator(ReloadingIterator):
             if not self._hand and not is_interrupt(error):
                 self._let_go()  # in torch, too, a sampler that fails costs the batch at hand
             raise
+        del pending  # the traceback of its error has this frame
         self._raise_error()
 
     def _submit_behind(self, batch: _native.Batch, pending: PendingBatch) -> None:
