@@ -65,7 +65,7 @@ from fastload._quarantine._guard import SampleGuard
 from fastload._quarantine._policy import check_policy
 from fastload._quarantine._quarantine import Quarantine
 from fastload._quarantine._repair import Handling
-from fastload._quarantine._substitutes import candidates_of, describe_errors
+from fastload._quarantine._substitutes import Candidates, candidates_of, describe_errors
 from fastload._resume._obstacles import OF_PROCESSES, OF_TORCHS
 from fastload._resume._saved_state import Way
 from fastload._stats import LoaderStats
@@ -583,7 +583,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         quarantine = self._quarantine()
         return None if quarantine is None else functools.partial(BatchRepairs, quarantine, self._candidates())
 
-    def _candidates(self) -> int | Sequence[int]:
+    def _candidates(self) -> Candidates:
         policy = self._settings.error_policy
         return candidates_of(self, policy.substitutes) if policy.on_error == "replace" else 0
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +13,7 @@ from fastload._pillow._failures import exception_of
 from fastload._quarantine._failure import Failure
 from fastload._quarantine._quarantine import Quarantine
 from fastload._quarantine._repair import BatchRepair, FailedPlace, Repair
+from fastload._quarantine._substitutes import Candidates
 from fastload.sources._lowering import LoweredSource
 
 
@@ -23,13 +23,13 @@ class BatchRepairs:
 
     Attributes:
         quarantine: Of the loader.
-        candidates: What may stand in: a number of samples, or their indices.
+        candidates: What may stand in.
         source: The data set.
         directory: Of relative paths, a descriptor; None: the current one.
     """
 
     quarantine: Quarantine
-    candidates: int | Sequence[int]
+    candidates: Candidates
     source: LoweredSource
     directory: int | None
 

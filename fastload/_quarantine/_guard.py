@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import errno
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from fastload._quarantine._failure import Account, Failure, is_of_sample
 from fastload._quarantine._policy import ErrorPolicy
-from fastload._quarantine._substitutes import choices
+from fastload._quarantine._substitutes import Candidates, choices
 
 # Errors of a storage that may answer the next time.
 RETRIED = frozenset({errno.EIO, errno.ESTALE, errno.ETIMEDOUT})
@@ -26,10 +26,10 @@ class SampleGuard:
 
     Args:
         policy: With on_error "replace" or "skip".
-        candidates: What may stand in: a number of samples, or their indices.
+        candidates: What may stand in.
     """
 
-    def __init__(self, policy: ErrorPolicy, candidates: int | Sequence[int]) -> None:
+    def __init__(self, policy: ErrorPolicy, candidates: Candidates) -> None:
         self._policy = policy
         self._candidates = candidates
         self._num_samples = 0

@@ -25,7 +25,7 @@ from fastload._errors import SampleError
 from fastload._quarantine._failure import Account, Failure, is_of_sample
 from fastload._quarantine._guard import RETRIED
 from fastload._quarantine._policy import ErrorPolicy
-from fastload._quarantine._substitutes import choices
+from fastload._quarantine._substitutes import Candidates, choices
 from fastload.samplers._draw_numbers import Numbers
 
 # Width and height of an image.
@@ -39,11 +39,11 @@ class Handling(NamedTuple):
 
     Attributes:
         policy: With on_error "replace" or "skip".
-        candidates: What may stand in: a number of samples, or their indices.
+        candidates: What may stand in.
     """
 
     policy: ErrorPolicy
-    candidates: int | Sequence[int]
+    candidates: Candidates
 
 
 class FailedPlace(NamedTuple):
@@ -115,7 +115,7 @@ class BatchRepair:
 
     Attributes:
         policy: With on_error "replace" or "skip".
-        candidates: What may stand in: a number of samples, or their indices.
+        candidates: What may stand in.
         indices: Of the sampler.
         places: Those whose own sample cannot be loaded, by position.
         pause: How often the storage has been asked in vain, where it is to be left in peace for a while; None: it is
@@ -123,7 +123,7 @@ class BatchRepair:
     """
 
     policy: ErrorPolicy
-    candidates: int | Sequence[int]
+    candidates: Candidates
     indices: NDArray[np.int64]
     places: Mapping[int, Place]
     pause: int | None = None

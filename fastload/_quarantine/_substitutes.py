@@ -25,10 +25,13 @@ from torch.utils.data import (
 )
 
 from fastload._quarantine._policy import ErrorPolicy
+from fastload.samplers._blocks import Blocks
 from fastload.samplers._seeded_shuffle import SeededShuffle
 from fastload.samplers._sharded_sampler import ShardedSampler, given_by
 
 MAX_ATTEMPTS = 16
+# What may stand in for a sample: a number of samples, or their indices; or blocks, of which a sample's own group may.
+Candidates = int | Sequence[int] | Blocks
 # Samplers that give every index of the data set; of classes derived from them those that leave the giving to them.
 _GIVE_ALL = (SequentialSampler, RandomSampler, DistributedSampler)
 
@@ -66,27 +69,30 @@ def substitute(index: int, attempt: int, candidates: int | Sequence[int]) -> int
     return number if isinstance(candidates, int) else int(candidates[number])
 
 
-def choices(index: int, candidates: int | Sequence[int]) -> Iterator[int]:
+def choices(index: int, candidates: Candidates) -> Iterator[int]:
     """The samples that are tried in the place of `index`, each once."""
+    given = candidates.group_of(index).tolist() if isinstance(candidates, Blocks) else candidates
     tried = {index}
     for attempt in range(1, MAX_ATTEMPTS + 1):
-        choice = substitute(index, attempt, candidates)
+        choice = substitute(index, attempt, given)
         if choice not in tried:
             tried.add(choice)
             yield choice
 
 
-def describe_errors(policy: ErrorPolicy, candidates: int | Sequence[int]) -> str:
+def describe_errors(policy: ErrorPolicy, candidates: Candidates) -> str:
     """What becomes of bad samples, in a line: equal where the same others stand in for them."""
     if policy.on_error != "replace":
         return policy.on_error
     if isinstance(candidates, int):
         return f"replace by {candidates}"
+    if isinstance(candidates, Blocks):
+        return f"replace by the group of {candidates.num_groups}"
     digest = hashlib.sha256(np.asarray(candidates, dtype=np.int64).tobytes()).hexdigest()[:32]
     return f"replace by {len(candidates)}: {digest}"
 
 
-def candidates_of(loader: DataLoader[Any], substitutes: Sequence[int] | Literal["all"] | None) -> int | Sequence[int]:
+def candidates_of(loader: DataLoader[Any], substitutes: Sequence[int] | Literal["all"] | Blocks | None) -> Candidates:
     """Which samples may stand in for others in `loader`: those that its sampler can give, or `substitutes`.
 
     Raises:
@@ -95,6 +101,8 @@ def candidates_of(loader: DataLoader[Any], substitutes: Sequence[int] | Literal[
     count = len(loader.dataset)  # type: ignore[arg-type]
     if isinstance(substitutes, str):
         return count
+    if isinstance(substitutes, Blocks):  # of a loader that this one repeats a part of
+        return substitutes
     if substitutes is not None:
         found = sorted({operator.index(index) for index in substitutes})
         if found[0] < 0 or found[-1] >= count:

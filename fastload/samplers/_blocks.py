@@ -60,6 +60,19 @@ class Blocks:
         num_blocks = self.num_groups // num_nodes * self.window_blocks
         return num_blocks, min(num_blocks * self.block_size, -(-self.num_samples // num_nodes))
 
+    def __len__(self) -> int:
+        return self.num_samples
+
+    def group_of(self, index: int) -> Indices:
+        """The samples of the group that has this one, in ascending order: its node reads them in every epoch."""
+        line = blocks, edges = self._line()
+        block, inside = divmod(index, self.block_size)
+        place = int(edges[np.flatnonzero(blocks == block)[0]]) + inside
+        least, num_longer = divmod(self.num_samples, self.num_groups)
+        behind_longer = place - num_longer * (least + 1)
+        group = place // (least + 1) if behind_longer < 0 else num_longer + behind_longer // least
+        return np.sort(_ranges(*self._pieces(line, group)))
+
     def dealt(self, epoch: int, positions: range) -> Indices:
         """The samples at some positions of an epoch's line. Beside the result it takes the memory of one group's part
         and of the list of blocks."""

@@ -402,8 +402,11 @@ def blocks_text(sampler: ShardedSampler) -> str | None:
     return f"node {sampler.node} of {num_nodes} works on {read}"
 
 
-def given_by(sampler: ShardedSampler) -> int | list[int]:
-    """The indices that all ranks together can be given: a number of samples, or those that have a weight."""
+def given_by(sampler: ShardedSampler) -> int | list[int] | Blocks:
+    """The indices that all ranks together can be given: a number of samples, or those that have a weight; or blocks, of
+    which a node is given its groups alone."""
+    if (blocks := sampler._shards.blocks) is not None:
+        return blocks
     if sampler._cumulative is None:
         return sampler._num_samples
     odds = np.diff(sampler._cumulative, prepend=0.0)

@@ -101,7 +101,7 @@ LEVELS = {
         "_gil_watch": 1,
         "_torch_globals": 1,
         "_init_fn": 3,
-        "_random_stream": 3,
+        "_random_stream": 2,
         "_worker_draws": 3,
         "_fetcher": 4,
         "_native_part": 4,

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from bad_folders import make_bad_folder
 from torch.utils.data import (
     BatchSampler,
     DistributedSampler,
@@ -18,6 +20,7 @@ from torch.utils.data import (
     TensorDataset,
     WeightedRandomSampler,
 )
+from torchvision import transforms
 
 import fastload
 from fastload._quarantine._substitutes import MAX_ATTEMPTS, candidates_of, choices
@@ -115,3 +118,42 @@ def test_named_ones_must_be_in_the_data_set(named: list[int]) -> None:
     loader = fastload.DataLoader(DATASET, on_error="replace", substitutes=named)
     with pytest.raises(ValueError, match=r"substitutes must lie in \[0, 10\), got (10|-1)"):
         iter(loader)
+
+
+def test_in_blocks_a_sample_of_the_same_group_stands_in() -> None:
+    """So that a node which has its own part of the files alone finds it there."""
+    dataset = TensorDataset(torch.arange(1003))
+    samplers = [
+        fastload.ShardedSampler(
+            1003, num_replicas=4, rank=rank, seed=5, block_size=10, canonical_nodes=4, nodes=4, window_blocks=2
+        )
+        for rank in range(4)
+    ]
+    found = [
+        candidates_of(fastload.DataLoader(dataset, sampler=sampler, on_error="replace"), None) for sampler in samplers
+    ]
+    assert all(candidates == found[0] for candidates in found)
+    # What is repeated to fill up the last round is of the rank's own group, too.
+    parts = [set(sampler) for sampler in samplers]
+    assert set().union(*parts) == set(range(1003))
+    for index in range(1003):
+        (part,) = [part for part in parts if index in part]
+        tried = list(choices(index, found[0]))
+        assert len(tried) > 10
+        assert set(tried) <= part
+
+
+def test_a_batch_in_blocks_is_loaded_with_samples_of_its_own_group(tmp_path: Path) -> None:
+    folder = make_bad_folder(tmp_path, 40, [(index, "missing") for index in range(3, 40, 7)])
+    folder.transform = transforms.Compose([transforms.RandomResizedCrop(24), transforms.ToTensor()])
+    folder.samples = [(path, index) for index, (path, _) in enumerate(folder.samples)]
+    for rank in range(2):
+        sampler = fastload.ShardedSampler(
+            40, num_replicas=2, rank=rank, seed=1, block_size=4, canonical_nodes=2, nodes=2, window_blocks=2
+        )
+        loader = fastload.DataLoader(
+            folder, 4, sampler=sampler, num_workers=1, on_error="replace", max_errors=1, rng="sample", seed=1
+        )
+        labels = [labels.tolist() for _, labels in loader]
+        assert {index for batch in labels for index in batch} <= set(sampler) - set(range(3, 40, 7))
+        assert [labels.tolist() for _, labels in loader.at(epoch=0, step=2)] == labels[2:]
