@@ -41,6 +41,15 @@ class Plain(IterableDataset[Any]):
             yield sample_of(index, offset)
 
 
+class Shuffled(IterableDataset[Any]):
+    """In an order that iter() draws."""
+
+    def __iter__(self) -> Iterator[Any]:
+        indices = list(part_of_worker())
+        random.shuffle(indices)
+        return map(sample_of, indices)
+
+
 class ShuffleBuffer(Plain):
     def __iter__(self) -> Iterator[Any]:
         buffer: list[int] = []
@@ -179,6 +188,7 @@ class OwnIterator(IterableDataset[Any]):
 
 STREAMS: dict[str, Callable[[], Any]] = {
     "plain": Plain,
+    "shuffled": Shuffled,
     "shuffle buffer": ShuffleBuffer,
     "holds": Holds,
     "raises": Raises,
