@@ -50,6 +50,9 @@ class KnownFailures:
         is_of_contents = failure.stage in ("header", "decode", "limit") and failure.errno in (None, errno.EFBIG)
         if not is_of_contents or isinstance(error.cause, Warning):  # the program says which warnings are errors
             return
+        if self._accepted != (accepted := _pillow.accepted_files()):  # the first file that is no image loads formats
+            self._accepted = accepted
+            self._known.clear()
         found = _status(error.path, directory)
         if found is None or max(found.st_mtime_ns, found.st_ctime_ns) > begun_ns - _CLOCK_NS:
             return

@@ -202,15 +202,26 @@ def test_a_file_that_failed_by_its_contents_is_not_opened_again_and_still_counts
     assert num_loaded[1] == num_loaded[2] < num_loaded[0]
     # Only what may be good the next time is tried: a missing file, and what does not fit a crop.
     stay = sum(kind in ("missing", "too small") for _, kind in BAD)
-    assert loader._fastload.quarantine is not None
-    assert len(loader._fastload.quarantine.known) == len(BAD) - stay
+    assert num_known(loader) == len(BAD) - stay
 
 
+@pytest.fixture
+def known_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files that were made just now are remembered, too."""
+    monkeypatch.setattr("fastload._quarantine._known_failures._CLOCK_NS", -(10**9))
+
+
+def num_known(loader: Any) -> int:
+    return len(loader._fastload.quarantine.known)
+
+
+@pytest.mark.usefixtures("known_at_once")
 def test_a_file_that_is_repaired_meanwhile_is_loaded(tmp_path: Path) -> None:
     folder = make_bad_folder(tmp_path, 6, [(2, "HTML"), (4, "missing")])
     folder.transform = evaluation(72, 64)
     loader = native(folder, 3, num_workers=1)
     list(loader)
+    assert num_known(loader) == 1
     good = Path(folder.samples[0][0]).read_bytes()
     for index in (2, 4):
         Path(folder.samples[index][0]).write_bytes(good)
@@ -219,6 +230,7 @@ def test_a_file_that_is_repaired_meanwhile_is_loaded(tmp_path: Path) -> None:
     assert [(report.index, report.replaced) for report in reports] == [(index, None) for index in range(6)]
 
 
+@pytest.mark.usefixtures("known_at_once")
 def test_a_limit_that_is_lifted_is_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = make_bad_folder(tmp_path, 4, [])
     folder.transform = evaluation(72, 64)
@@ -227,6 +239,7 @@ def test_a_limit_that_is_lifted_is_forgotten(tmp_path: Path, monkeypatch: pytest
         patch.setattr(Image, "MAX_IMAGE_PIXELS", 90 * 80 // 2)
         num_loaded = sum(len(labels) for _, labels in loader)
     assert 0 < num_loaded < 4
+    assert num_known(loader) == 4 - num_loaded
     assert sum(len(labels) for _, labels in loader) == 4
 
 
@@ -261,3 +274,46 @@ def test_too_many_bad_samples_end_a_native_run(tmp_path: Path) -> None:
         assert len(list(itertools.islice(iterators, 11))) == 11
         with pytest.raises(fastload.TooManyErrors, match=r"110 of 220 samples .*header: UnidentifiedImageError"):
             next(iterators)
+
+
+# By which batches of two of the first six samples come to nothing.
+UNREPAIRABLE: dict[str, dict[str, Any]] = {
+    "nothing can stand in": {"on_error": "replace", "substitutes": [1, 2, 5]},
+    "nothing is left": {"on_error": "skip"},
+}
+
+
+@pytest.mark.usefixtures("known_at_once")
+@pytest.mark.parametrize("num_workers", [0, 2])
+@pytest.mark.parametrize("name", UNREPAIRABLE)
+def test_ledger_and_errors_are_those_of_samples_that_are_loaded_one_by_one(
+    name: str, num_workers: int, tmp_path: Path
+) -> None:
+    bad = [(1, "HTML"), (2, "truncated"), (3, "missing"), (5, "empty"), (7, "bomb"), (8, "HTML")]
+    folder = make_bad_folder(tmp_path / "images", 10, bad)
+    folder.transform = evaluation(72, 64)
+
+    def told(target_transform: Any, ledger: Path) -> tuple[list[Any], list[Any]]:
+        folder.target_transform = target_transform
+        loader = fastload.DataLoader(
+            folder, 2, num_workers=num_workers, max_errors=1, ledger=ledger, **UNREPAIRABLE[name]
+        )
+        assert loader.explain().is_native == (target_transform is None)
+        outcomes: list[Any] = []
+        for _ in range(3):
+            iterator = iter(loader)
+            while True:
+                try:
+                    outcomes.append(next(iterator)[1].tolist())
+                except StopIteration:
+                    break
+                except fastload.SampleError as error:
+                    outcomes.append(str(error))
+        lines = [json.loads(line) for line in ledger.read_text().splitlines()]
+        for line in lines:
+            del line["time"]
+        return outcomes, lines
+
+    one_by_one = told(abs, tmp_path / "one.jsonl")
+    assert any(isinstance(outcome, str) for outcome in one_by_one[0])
+    assert told(None, tmp_path / "native.jsonl") == one_by_one
