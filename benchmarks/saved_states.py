@@ -136,34 +136,38 @@ def saving_share(data: Path, rounds: int) -> float:
     Raises:
         BatchesDiffer: Their batches do.
     """
-    ratios = []
-    for _ in range(rounds):
-        (plain, expected), (saving, found) = (_epoch(data, asks=asks) for asks in (False, True))
-        _check("the epochs", expected, found)
-        ratios.append(plain / saving)
-    return median(ratios)
-
-
-def _epoch(data: Path, *, asks: bool) -> tuple[float, str]:
-    """Seconds of it, and a sum of its batches."""
-    import torch
-
     import fastload
 
-    torch.manual_seed(1)
     dataset = _images(data, is_training=True, length=1024)
     loader: Any = fastload.DataLoader(dataset, batch_size=32, shuffle=True, num_workers=1)
-    digest, seconds = hashlib.sha256(), 0.0
-    batches = iter(loader)
-    while True:
-        begin = time.perf_counter()
+    expected, found = (_digest(loader, asks=asks) for asks in (False, True))
+    _check("the epochs", expected, found)
+    seconds: dict[bool, list[float]] = {False: [], True: []}
+    for number in range(rounds):
+        for asks in (False, True) if number % 2 else (True, False):
+            begin = time.perf_counter()
+            for _ in _batches(loader, asks=asks):
+                pass
+            seconds[asks].append(time.perf_counter() - begin)
+    return median(seconds[False]) / median(seconds[True])
+
+
+def _digest(loader: Any, *, asks: bool) -> str:
+    digest = hashlib.sha256()
+    for batch in _batches(loader, asks=asks):
+        add_batch(digest, batch)
+    return digest.hexdigest()
+
+
+def _batches(loader: Any, *, asks: bool) -> Iterator[Any]:
+    """Those of an epoch, always the same one."""
+    import torch
+
+    torch.manual_seed(1)
+    for batch in loader:
         if asks:
             loader.state_dict()
-        batch = next(batches, None)
-        seconds += time.perf_counter() - begin
-        if batch is None:
-            return seconds, digest.hexdigest()
-        add_batch(digest, batch)
+        yield batch
 
 
 def first_batches(data: Path, num_samples: int, rounds: int) -> tuple[float, float]:
