@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import marshal
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from torch.utils.data import IterableDataset
+from torch.utils.data import BatchSampler, IterableDataset, RandomSampler, SequentialSampler
 
 from fastload._epochs._fingerprint import fingerprint_of, fingerprint_of_loader
 from fastload._epochs._resumable_iterator import ResumableIterator
@@ -51,7 +52,7 @@ def state_of(loader: Any) -> dict[str, Any]:
     if progress.loaded is not None:
         return copied(progress.loaded[0])
     if not progress.has_begun and not _begin_to_ask(loader):
-        return _not_begun(loader).as_dict()
+        return _not_begun_dict(loader)
     iterator = progress.iterator
     if (why := _obstacle_of(loader, iterator)) is not None:
         return _begun(loader, why).as_dict()
@@ -131,6 +132,22 @@ def _warn_of_inexact(loader: Any, state: dict[str, Any]) -> None:
     if reasons:
         loader._fastload.has_warned_of_inexact = True
         warnings.warn(f"the state does not tell all that later batches depend on: {'; '.join(reasons)}", stacklevel=4)
+
+
+def _not_begun_dict(loader: Any) -> dict[str, Any]:
+    """A new dict for each call. Frameworks ask before there is anything to tell; so what tells nothing but the epoch is
+    made once, and read again."""
+    index_sampler = loader._index_sampler
+    sampler: Any = index_sampler.sampler if type(index_sampler) is BatchSampler else None
+    is_plain = type(sampler) is SequentialSampler or (type(sampler) is RandomSampler and sampler.generator is None)
+    if not is_plain or loader.generator is not None:
+        return _not_begun(loader).as_dict()
+    state = loader._fastload
+    key = state.epoch, rank_and_world_size()
+    if state.rest is None or state.rest[0] != key:
+        state.rest = key, marshal.dumps(_not_begun(loader).as_dict())
+    told: dict[str, Any] = marshal.loads(state.rest[1])
+    return told
 
 
 def _not_begun(loader: Any) -> SavedState:

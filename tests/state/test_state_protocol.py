@@ -44,6 +44,18 @@ def next_state(loader: Any) -> dict[str, Any]:
 # ---- before the first iter() -----------------------------------------------------------------------------------------
 
 
+def test_a_state_before_the_first_iteration_follows_what_changes(folder: Path) -> None:
+    loader = Case(num_workers=2).make_loader(folder)
+    assert loader.state_dict()["fastload"]["epoch"] == 0
+    loader.set_epoch(3)
+    assert loader.state_dict()["fastload"]["epoch"] == 3
+    generator = loader.sampler.generator = torch.Generator().manual_seed(5)  # type: ignore[attr-defined]
+    drawn = loader.state_dict()
+    assert drawn["fastload"]["sampler"]["generators"]
+    torch.rand(1, generator=generator)
+    assert loader.state_dict()["fastload"]["sampler"] != drawn["fastload"]["sampler"]
+
+
 @pytest.mark.parametrize("sampler", SAMPLERS)
 def test_nothing_is_begun_and_nothing_drawn_for_a_state_before_the_first_iteration(folder: Path, sampler: str) -> None:
     loader = Case(num_workers=2, sampler=sampler).make_loader(folder)
