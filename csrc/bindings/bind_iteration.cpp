@@ -305,6 +305,7 @@ class IterationHandle {
 
     // Drops these and submits `again` in their place, whose draws begin where those of `batch` ended. In one call, so
     // that an interrupt falls before or after it. Does nothing where that was done before, or the engine was closed.
+    // Without memory the iteration ends: batches would be missing.
     void restart(const Batch& batch, const std::vector<Submission>& again) {
         check_process(core());
         const std::optional<TorchDraws> draws = batch.draws_after();
@@ -312,7 +313,7 @@ class IterationHandle {
         for (const Submission& submission : again) check_submission(submission.indices, submission.memory);
         const std::shared_ptr<Lane> lane = iteration().restart(batch.lane(), *draws);
         if (lane == nullptr) return;
-        submit_to(*lane, again);
+        whole_or_cancelled([&] { submit_to(*lane, again); });
         run_deferred_releases();
     }
 
@@ -331,15 +332,12 @@ class IterationHandle {
         const std::vector<LostDraws> lost = lost_draws_of(lost_draws);
         const std::shared_ptr<Lane> lane = batch.taken_back(iteration());
         if (lane == nullptr) return false;
-        try {
+        whole_or_cancelled([&] {
             const std::vector<std::uint8_t*> images = pointers_of(again.memory);
             lane->submit_first(span_of(again.indices), {images.data(), images.size()}, make_token(again.owner),
                                again.copy, {lost.data(), lost.size()}, numbers);
             submit_to(*lane, behind);
-        } catch (const std::bad_alloc&) {
-            iteration().cancel();
-            throw;
-        }
+        });
         for (const py::list& list : taken) empty(list);
         return true;
     }
@@ -377,6 +375,16 @@ class IterationHandle {
   private:
     Iteration& iteration() const noexcept { return **iteration_; }
     const EngineCore& core() const noexcept { return iteration().front().core(); }
+
+    template <typename Submit>
+    void whole_or_cancelled(Submit&& submit) {
+        try {
+            submit();
+        } catch (const std::bad_alloc&) {
+            iteration().cancel();
+            throw;
+        }
+    }
 
     static void submit_to(Lane& lane, const std::vector<Submission>& batches) {
         for (const Submission& batch : batches) {
