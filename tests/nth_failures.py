@@ -20,7 +20,7 @@ import tempfile
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -201,15 +201,20 @@ def make_settings(folder: Path) -> dict[str, Callable[[], Any]]:
     os.environ["FASTLOAD_CACHE"] = str(cache)
     _folder_scan.SETTLED_AFTER_NS = 0  # what was just made would be listed again
 
-    def files(transform: Any, **arguments: Any) -> fastload.DataLoader[Any]:
+    def files(transform: Any, paths: Sequence[Path] = paths, **arguments: Any) -> fastload.DataLoader[Any]:
         data = fastload.ImageFiles(paths, range(NUM_IMAGES), transform)
         return fastload.DataLoader(data, batch_size=BATCH_SIZE, num_workers=2, **arguments)
 
+    some_missing = [*paths[:3], root / "missing.jpg", *paths[4:]]
+    replacing = {"on_error": "replace", "max_errors": 1}
     python_part = transforms.Compose([*evaluation.transforms, add_one])
     opening = OpensImages(paths, evaluation)
     return {
         "native": lambda: LoaderSetting(lambda: files(evaluation), "native"),
         "drawing": lambda: LoaderSetting(lambda: files(recipes.training(32)), "native", is_drawing=True),
+        "replacing": lambda: LoaderSetting(
+            lambda: files(recipes.training(32), some_missing, **replacing), "native", is_drawing=True
+        ),
         "mixed": lambda: LoaderSetting(lambda: files(python_part), "partly native"),
         "python": lambda: LoaderSetting(
             lambda: fastload.DataLoader(opening, batch_size=BATCH_SIZE, num_workers=2), "not native"

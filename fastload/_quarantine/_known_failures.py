@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fastload._errors import SampleError
 from fastload._pillow import _pillow
-from fastload._quarantine._failure import Failure
+from fastload._quarantine._failure import Failure, is_of_sample
 from fastload.sources._lowering import LoweredSource
 
 # A file may have been another one when it was read, where it was written less than this before it was asked for: the
@@ -48,7 +48,8 @@ class KnownFailures:
         A relative path is one in `directory`, a descriptor; None: in the current one.
         """
         is_of_contents = failure.stage in ("header", "decode", "limit") and failure.errno in (None, errno.EFBIG)
-        if not is_of_contents or isinstance(error.cause, Warning):  # the program says which warnings are errors
+        # Memory may be there the next time, and the program says which warnings are errors.
+        if not is_of_contents or not is_of_sample(error) or isinstance(error.cause, Warning):
             return
         if self._accepted != (accepted := _pillow.accepted_files()):  # the first file that is no image loads formats
             self._accepted = accepted

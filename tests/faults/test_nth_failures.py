@@ -24,6 +24,7 @@ OF_SCANS = ("malloc", "open", "opendir", "readdir", *OF_THREADS)
 CALLS = {
     "native": OF_NATIVE,
     "drawing": OF_NATIVE,
+    "replacing": ("malloc", "mmap", *OF_THREADS),  # what fails to be read is replaced
     "mixed": OF_PYTHON,
     "python": OF_PYTHON,
     "scan": OF_SCANS,

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 from bad_folders import ByHand, collate_of_loaded, make_bad_folder
-from PIL import Image
+from PIL import Image, PngImagePlugin
 from recipes import evaluation, training
 from torch.utils.data import (
     BatchSampler,
@@ -228,6 +228,29 @@ def test_a_file_that_is_repaired_meanwhile_is_loaded(tmp_path: Path) -> None:
     iterator = iter(loader)
     reports = [report for _ in iterator for report in iterator.batch_report()]
     assert [(report.index, report.replaced) for report in reports] == [(index, None) for index in range(6)]
+
+
+@pytest.mark.usefixtures("known_at_once")
+def test_a_sample_that_found_no_memory_is_loaded_the_next_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = make_bad_folder(tmp_path, 6, [])
+    path = Path(folder.samples[2][0]).with_suffix(".png")
+    Image.new("RGB", (90, 80)).save(path)
+    folder.samples[2] = str(path), folder.samples[2][1]
+    folder.transform = evaluation(72, 64)
+    loader = native(folder, 3, num_workers=1)
+    expected = [images.clone() for images, _ in loader]
+
+    def fail(image: Any) -> None:
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(PngImagePlugin.PngImageFile, "load_prepare", fail)
+        iterator = iter(loader)
+        with pytest.raises(MemoryError):
+            next(iterator)
+        assert torch.equal(next(iterator)[0], expected[1])
+    assert num_known(loader) == 0
+    assert all(torch.equal(images, before) for (images, _), before in zip(loader, expected, strict=True))
 
 
 @pytest.mark.usefixtures("known_at_once")
