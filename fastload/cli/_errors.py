@@ -38,7 +38,7 @@ class LoaderFailedError(CommandError):
 def one_line(error: BaseException) -> str:
     """Type and text of an exception without line breaks; of one that a worker reports, without the traceback."""
     text = str(error)
-    head, is_reported, traceback = text.partition("\nOriginal Traceback")
+    head, is_reported, traceback = text.partition("\nOriginal ")
     if is_reported:
         text = f"{head} {traceback.rstrip().rpartition(chr(10))[2]}"
     return " ".join(f"{type(error).__name__}: {text}".split())

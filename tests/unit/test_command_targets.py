@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -125,15 +126,20 @@ def test_without_a_command_all_are_listed(capsys: pytest.CaptureFixture[str]) ->
     assert "say why training waits, and what to change" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("context", [None, "StopIteration()"])
 def test_an_error_of_a_worker_process_is_one_line_without_its_traceback(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    context: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    lines = ["import torch.utils.data", "class Files(list):", "    def __getitem__(self, index):"]
-    lines += [
-        "        raise OSError('the disk is gone')",
-        "loader = torch.utils.data.DataLoader(Files([1]), num_workers=1)",
-    ]
-    (tmp_path / "inside.py").write_text("\n".join(lines))
+    program = f"""\
+        import torch.utils.data
+        class Files(list):
+            def __getitem__(self, index):
+                error = OSError('the disk is gone')
+                error.__context__ = {context}
+                raise error
+        loader = torch.utils.data.DataLoader(Files([1]), num_workers=1)
+        """
+    (tmp_path / "inside.py").write_text(textwrap.dedent(program))
     assert main(["bench", "inside.py:loader", "--seconds", "0.1"]) == 3
     assert capsys.readouterr().err == (
         "fastload bench: error: torch's loader: OSError: Caught OSError in DataLoader worker process 0. "
