@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from contextlib import AbstractContextManager
+from types import CodeType
 from typing import Any
 
 from fastload._delivery._batch_memory import StagedMemory
@@ -39,7 +40,7 @@ class LoaderState:
         waits: How long each batch took to come.
         quarantine: The account of bad samples, where they are replaced or left out.
         progress: Of the iteration that began last, and a state that was loaded for the next one.
-        rest: A state before the first iteration, as bytes, and the epoch and ranks that it is of.
+        rest: What makes a state before the first iteration, and the epoch and ranks that it is of.
     """
 
     def __init__(self, settings: LoaderSettings, epoch: int = 0) -> None:
@@ -56,7 +57,7 @@ class LoaderState:
         self.waits = WaitHistogram()
         self.quarantine: Quarantine | None = None
         self.progress = Progress(epoch)
-        self.rest: tuple[Any, bytes] | None = None
+        self.rest: tuple[Any, CodeType] | None = None
         self.has_warned_of_program_draws = False
         self.has_warned_of_beginning = False
         self.has_warned_of_inexact = False
