@@ -34,5 +34,6 @@ void add_resize_cases(KernelCases* cases);
 void add_convert_cases(KernelCases* cases);
 void add_blur_cases(KernelCases* cases);
 void add_affine_cases(KernelCases* cases);
+void add_hash_cases(KernelCases* cases);  // of contents
 
 }  // namespace fastload::benchmarks

@@ -1,0 +1,395 @@
+#include "base/content_hash.h"
+
+#include <sys/random.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "check.h"
+
+namespace {
+
+// What the next calls of getrandom() do, in this order, before they work again.
+struct ScriptedCall {
+    std::size_t most_bytes;
+    int error;
+};
+std::vector<ScriptedCall>& scripted_calls() {
+    static std::vector<ScriptedCall> calls;
+    return calls;
+}
+
+}  // namespace
+
+// In the place of the C library's, for the whole test program.
+extern "C" ssize_t getrandom(void* buffer, std::size_t size, unsigned flags) {
+    if (!scripted_calls().empty()) {
+        const ScriptedCall call = scripted_calls().front();
+        scripted_calls().erase(scripted_calls().begin());
+        errno = call.error;
+        if (call.error != 0) return -1;
+        size = std::min(size, call.most_bytes);
+    }
+    return ::syscall(SYS_getrandom, buffer, size, flags);
+}
+
+namespace fastload {
+namespace {
+
+using Bytes = std::vector<std::uint8_t>;
+
+// Numbers of splitmix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", 2014) from a seed on.
+HashKey key_of(std::uint64_t seed) {
+    HashKey key;
+    for (std::uint64_t& word : key.words) {
+        std::uint64_t z = seed += 0x9E3779B97F4A7C15U;
+        z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9U;
+        z = (z ^ z >> 27) * 0x94D049BB133111EBU;
+        word = z ^ z >> 31;
+    }
+    return key;
+}
+
+ContentHash hash_of(const HashKey& key, const Bytes& bytes) { return content_hash(key, {bytes.data(), bytes.size()}); }
+
+Bytes random_bytes(std::size_t size, std::mt19937_64* random) {
+    Bytes bytes(size);
+    for (std::uint8_t& byte : bytes) byte = static_cast<std::uint8_t>((*random)());
+    return bytes;
+}
+
+void put_word(std::uint64_t word, std::size_t offset, Bytes* bytes) {
+    for (std::size_t i = 0; i < 8; ++i) (*bytes)[offset + i] = static_cast<std::uint8_t>(word >> 8 * i);
+}
+
+// Collects hashes of different contents, and counts equal ones.
+class Hashes {
+  public:
+    explicit Hashes(const HashKey& key) : key_(key) {}
+
+    void add(const Bytes& bytes) {
+        const ContentHash hash = hash_of(key_, bytes);
+        const std::uint64_t halves[] = {hash.low, hash.high};
+        for (std::size_t i = 0; i < 2; ++i) {
+            halves_[i].push_back(halves[i]);
+            words_[2 * i].push_back(halves[i] & 0xffffffffU);
+            words_[2 * i + 1].push_back(halves[i] >> 32);
+        }
+    }
+
+    std::size_t size() const { return halves_[0].size(); }
+
+    // No half is there twice, and 32 bits of it hardly more often than those of random numbers.
+    void check() {
+        for (auto& half : halves_) CHECK_EQUAL(num_equal(&half), std::size_t{0});
+        const double n = static_cast<double>(size());
+        const double expected = n * (n - 1) / 0x1p33;
+        for (auto& words : words_) CHECK(static_cast<double>(num_equal(&words)) <= 2 * expected + 12);
+    }
+
+  private:
+    static std::size_t num_equal(std::vector<std::uint64_t>* values) {
+        std::sort(values->begin(), values->end());
+        const auto end = std::unique(values->begin(), values->end());
+        return static_cast<std::size_t>(values->end() - end);
+    }
+
+    const HashKey key_;
+    std::vector<std::uint64_t> halves_[2];
+    std::vector<std::uint64_t> words_[4];
+};
+
+struct Vector {
+    std::uint64_t seed;  // of key_of()
+    std::size_t length;
+    std::uint64_t low, high;
+};
+
+// Of the first bytes of a sequence; made by the definition in Note [content hash], in whole numbers of any size.
+constexpr Vector kVectors[] = {
+    {1, 0, 0x47b6995249fb19beU, 0x4c46690a642b757dU},      {1, 1, 0x5d05ad412216a5f7U, 0x7465ef31aa3be5deU},
+    {1, 7, 0xc7fb9793be920458U, 0x23899c1399712a00U},      {1, 8, 0x3091647f1126407dU, 0x8f43931f9f8aa41fU},
+    {1, 15, 0x9390c581cf186f04U, 0xdfec05fb90fd7784U},     {1, 16, 0x7fb1949d755bcac7U, 0x6900afad94c9d805U},
+    {1, 17, 0x8bce5f89e2ed9650U, 0xf067e1987124e718U},     {1, 127, 0xed86435d3d21da7fU, 0x1256daa03e5d920aU},
+    {1, 128, 0x783139771bc09281U, 0xd19ced80fe9693b9U},    {1, 129, 0x2e8546459cc7c352U, 0x850ffc04256c3b1bU},
+    {1, 2047, 0x52c83e3520b5ba1fU, 0xe3a795383478e642U},   {1, 2048, 0x1e76d61618ef940aU, 0x47ab7a5f712f6ed6U},
+    {1, 2049, 0x0403cb2a26f0936aU, 0x380d0f3c8f0d0e76U},   {1, 6149, 0x97d16e8ce525ae0fU, 0x1257e1130ff0955cU},
+    {1, 110000, 0x0a4d47d8b25ec20aU, 0x00717b1657bd4814U}, {2, 0, 0xc6ac77574b7893b0U, 0x555a3712d9889562U},
+    {2, 1, 0x358b98a2d0aad9adU, 0x9cdc87b90d61579dU},      {2, 7, 0x9b3c81c96c81508dU, 0xf57f569e147087ddU},
+    {2, 8, 0xe3c5052184dd952dU, 0x1089110edafcad87U},      {2, 15, 0xf1a0e3ff2f1725dcU, 0x2cd70901ee495d56U},
+    {2, 16, 0x8454672ee1e9d59cU, 0x318cf27933ca0d7cU},     {2, 17, 0x59080865f5dc3d93U, 0x73d7e4545c774009U},
+    {2, 127, 0xa16250a44ab4a688U, 0x905e1d23b39f1e6eU},    {2, 128, 0x84771b35fbab11f1U, 0xa3a0a9700411b37bU},
+    {2, 129, 0x894c9371ab86051bU, 0x6902703c92c92f63U},    {2, 2047, 0xef863c5a05aed891U, 0x0d5296fd50626434U},
+    {2, 2048, 0x2c3247205212ba38U, 0x2709888b28d1defaU},   {2, 2049, 0x5c6c80bbbc40584cU, 0xa7b05a46fd605f90U},
+    {2, 6149, 0xcb7d9ffa579a4065U, 0x4676492f24fe5554U},   {2, 110000, 0x7630f1b0874eaa1cU, 0x65fbec3e9de2e158U},
+};
+
+}  // namespace
+
+TEST_CASE(content_hash_has_the_values_of_its_definition) {
+    Bytes bytes(110000);
+    for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::uint8_t>(i * i + (i >> 8) * 37 + i / 3);
+    for (const Vector& vector : kVectors) {
+        const ContentHash hash = content_hash(key_of(vector.seed), {bytes.data(), vector.length});
+        CHECK_EQUAL(hash.low, vector.low);
+        CHECK_EQUAL(hash.high, vector.high);
+    }
+    CHECK(content_hash(key_of(1), {}) == (ContentHash{kVectors[0].low, kVectors[0].high}));
+}
+
+TEST_CASE(content_hash_changes_in_both_halves_with_every_bit) {
+    std::mt19937_64 random(1);
+    const HashKey key = key_of(3);
+    std::size_t num_equal_halves = 0;
+    for (std::size_t size = 1; size <= 300; ++size) {
+        Bytes bytes = random_bytes(size, &random);
+        const ContentHash hash = hash_of(key, bytes);
+        for (std::size_t bit = 0; bit < 8 * size; ++bit) {
+            const auto flip = [&] { bytes[bit / 8] = static_cast<std::uint8_t>(bytes[bit / 8] ^ 1U << bit % 8); };
+            flip();
+            const ContentHash changed = hash_of(key, bytes);
+            flip();
+            num_equal_halves += (changed.low == hash.low ? 1U : 0U) + (changed.high == hash.high ? 1U : 0U);
+        }
+    }
+    CHECK_EQUAL(num_equal_halves, std::size_t{0});
+}
+
+// For each bit of the contents and each of the hash, over many contents: that one changes with the other is as likely
+// as not. 700 trials: a deviation of 0.1 is one of 5.3 standard deviations, and there are up to 55,296 pairs.
+TEST_CASE(content_hash_bits_change_with_each_bit_of_the_contents_in_half_of_the_cases) {
+    constexpr int kTrials = 700;
+    std::mt19937_64 random(2);
+    const HashKey key = key_of(4);
+    for (const std::size_t size : {8U, 16U, 37U, 54U}) {
+        std::vector<int> changes(8 * size * 128);
+        for (int trial = 0; trial < kTrials; ++trial) {
+            Bytes bytes = random_bytes(size, &random);
+            const ContentHash hash = hash_of(key, bytes);
+            for (std::size_t bit = 0; bit < 8 * size; ++bit) {
+                Bytes other = bytes;
+                other[bit / 8] = static_cast<std::uint8_t>(other[bit / 8] ^ 1U << bit % 8);
+                const ContentHash changed = hash_of(key, other);
+                const std::uint64_t halves[] = {changed.low ^ hash.low, changed.high ^ hash.high};
+                for (std::size_t i = 0; i < 128; ++i)
+                    changes[128 * bit + i] += static_cast<int>(halves[i / 64] >> i % 64 & 1);
+            }
+        }
+        const auto [least, most] = std::minmax_element(changes.begin(), changes.end());
+        CHECK(*least > 0.4 * kTrials);
+        CHECK(*most < 0.6 * kTrials);
+    }
+}
+
+TEST_CASE(content_hash_of_zeros_depends_on_their_number) {
+    Hashes hashes(key_of(5));
+    for (std::size_t size = 0; size <= 10000; ++size) hashes.add(Bytes(size));
+    hashes.check();
+}
+
+TEST_CASE(content_hash_sees_zeros_at_the_end) {
+    std::mt19937_64 random(3);
+    Hashes hashes(key_of(6));
+    for (const std::size_t size : {1U, 5U, 16U, 100U, 2040U, 2048U, 4096U, 5000U}) {
+        Bytes bytes = random_bytes(size, &random);
+        for (int i = 0; i < 2100; ++i, bytes.push_back(0)) hashes.add(bytes);
+    }
+    hashes.check();
+}
+
+TEST_CASE(content_hash_has_no_equal_values_for_sparse_contents) {
+    Hashes hashes(key_of(7));
+    Bytes bytes(4500);
+    hashes.add(bytes);
+    for (std::size_t bit = 0; bit < 8 * bytes.size(); ++bit) {
+        bytes[bit / 8] = static_cast<std::uint8_t>(1U << bit % 8);
+        hashes.add(bytes);
+        bytes[bit / 8] = 0;
+    }
+    // Two bits in 64 bytes.
+    bytes.resize(64);
+    for (std::size_t first = 0; first < 512; ++first) {
+        for (std::size_t second = 0; second < first; ++second) {
+            bytes[first / 8] = static_cast<std::uint8_t>(1U << first % 8);
+            bytes[second / 8] = static_cast<std::uint8_t>(bytes[second / 8] | 1U << second % 8);
+            hashes.add(bytes);
+            bytes[first / 8] = bytes[second / 8] = 0;
+        }
+    }
+    hashes.check();
+}
+
+TEST_CASE(content_hash_has_no_equal_values_for_counters_and_repeated_words) {
+    Hashes hashes(key_of(8));
+    for (const std::size_t offset : {0U, 8U, 24U, 2040U, 2048U}) {
+        Bytes bytes(offset + 8, 0xFF);
+        for (std::uint64_t count = 0; count < 20000; ++count) {
+            put_word(count, offset, &bytes);
+            hashes.add(bytes);
+            put_word(count << 40 | 1U << 30, offset, &bytes);
+            hashes.add(bytes);
+        }
+    }
+    for (std::uint64_t word = 1; word < 3000; ++word) {
+        Bytes bytes(256);
+        for (std::size_t offset = 0; offset < bytes.size(); offset += 8) put_word(word, offset, &bytes);
+        hashes.add(bytes);
+    }
+    hashes.check();
+}
+
+// Parts of a word's, a pair's, a lane's or a block's size, and all their orders.
+TEST_CASE(content_hash_depends_on_the_order_of_parts) {
+    std::mt19937_64 random(4);
+    Hashes hashes(key_of(9));
+    for (const std::size_t size : {1U, 8U, 16U, 32U, 64U, 128U, 256U, 1024U, 2048U, 4096U}) {
+        std::vector<Bytes> parts;
+        for (std::size_t i = 0; i < 6; ++i) {
+            parts.push_back(random_bytes(size, &random));
+            parts.back()[0] = static_cast<std::uint8_t>(i);
+        }
+        std::sort(parts.begin(), parts.end());
+        do {
+            Bytes bytes;
+            for (const Bytes& part : parts) bytes.insert(bytes.end(), part.begin(), part.end());
+            hashes.add(bytes);
+        } while (std::next_permutation(parts.begin(), parts.end()));
+    }
+    CHECK_EQUAL(hashes.size(), std::size_t{7200});
+    hashes.check();
+}
+
+// Changes that compensate each other in a sum, an exclusive or and a plain product.
+TEST_CASE(content_hash_sees_two_changes_that_could_cancel) {
+    std::mt19937_64 random(5);
+    const Bytes bytes = random_bytes(4096 + 64, &random);
+    Hashes hashes(key_of(10));
+    hashes.add(bytes);
+    for (const std::size_t distance : {8U, 16U, 32U, 64U, 128U, 2048U, 4096U}) {
+        for (std::uint64_t change = 1; change != 0; change <<= 1) {
+            std::uint64_t words[2];
+            std::memcpy(&words[0], bytes.data() + 8, 8);
+            std::memcpy(&words[1], bytes.data() + 8 + distance, 8);
+            Bytes other = bytes;
+            put_word(words[0] + change, 8, &other);
+            put_word(words[1] - change, 8 + distance, &other);
+            hashes.add(other);
+            Bytes exclusive = bytes;
+            put_word(words[0] ^ change, 8, &exclusive);
+            put_word(words[1] ^ change, 8 + distance, &exclusive);
+            if (exclusive != other) hashes.add(exclusive);
+        }
+    }
+    hashes.check();
+}
+
+// A factor of zero absorbs the other one. It takes the key to make one, and then the other chain still sees the change.
+TEST_CASE(content_hash_with_a_zero_factor_still_sees_the_other_word) {
+    const HashKey key = key_of(11);
+    std::mt19937_64 random(6);
+    for (std::size_t word = 0; word < HashKey::kBlockWords; ++word) {
+        for (const std::size_t chain : {0U, 1U}) {
+            Bytes bytes = random_bytes(2048, &random);
+            put_word(0 - key.words[word + 2 * chain], 8 * word, &bytes);
+            const ContentHash hash = hash_of(key, bytes);
+            put_word(random(), 8 * (word ^ 1), &bytes);
+            const ContentHash changed = hash_of(key, bytes);
+            CHECK_EQUAL(changed.low == hash.low, chain == 0);
+            CHECK_EQUAL(changed.high == hash.high, chain == 1);
+        }
+    }
+}
+
+// At point 1 the polynomial of these 32 bytes is the prime itself, 2^63 (2^64 - 1) + (2^63 - 33) + 32: zero, as that of
+// no bytes.
+TEST_CASE(content_hash_takes_the_polynomial_modulo_the_prime) {
+    HashKey key = key_of(15);
+    key.words[HashKey::kBlockKeyWords] = 1;
+    key.words[HashKey::kBlockKeyWords + 1] = 0;
+    const std::uint64_t factors[] = {std::uint64_t{1} << 63, ~std::uint64_t{0}, 1, (std::uint64_t{1} << 63) - 33};
+    Bytes bytes(32);
+    for (std::size_t i = 0; i < 4; ++i) put_word(factors[i] - key.words[i], 8 * i, &bytes);
+    CHECK_EQUAL(hash_of(key, bytes).low, hash_of(key, {}).low);
+}
+
+// In its own chain only, but for the words of blocks that both chains have.
+TEST_CASE(content_hash_depends_on_every_word_of_its_key) {
+    std::mt19937_64 random(7);
+    HashKey key = key_of(12);
+    constexpr std::size_t kChainsBegin = HashKey::kBlockKeyWords;
+    constexpr std::size_t kSecondBegins = kChainsBegin + HashKey::kChainKeyWords;
+    std::vector<int> first_changes(HashKey::kWords);
+    std::vector<int> second_changes(HashKey::kWords);
+    // More than one: some words reach the upper half of the linear map by a carry or a few bits alone.
+    for (int i = 0; i < 50; ++i) {
+        const Bytes bytes = random_bytes(2100, &random);
+        const ContentHash hash = hash_of(key, bytes);
+        for (std::size_t word = 0; word < HashKey::kWords; ++word) {
+            key.words[word] ^= std::uint64_t{1} << 62;
+            const ContentHash other = hash_of(key, bytes);
+            key.words[word] ^= std::uint64_t{1} << 62;
+            first_changes[word] += other.low != hash.low ? 1 : 0;
+            second_changes[word] += other.high != hash.high ? 1 : 0;
+        }
+    }
+    for (std::size_t word = 0; word < HashKey::kWords; ++word) {
+        const bool is_of_first = word < kChainsBegin - 2 || (word >= kChainsBegin && word < kSecondBegins);
+        const bool is_of_second = (word >= 2 && word < kChainsBegin) || word >= kSecondBegins;
+        CHECK_EQUAL(first_changes[word] > 0, is_of_first);
+        CHECK_EQUAL(second_changes[word] > 0, is_of_second);
+    }
+}
+
+TEST_CASE(content_hash_does_not_depend_on_where_bytes_lie) {
+    std::mt19937_64 random(8);
+    const HashKey key = key_of(13);
+    for (const std::size_t size : {0U, 1U, 7U, 16U, 130U, 2047U, 2049U, 5003U}) {
+        const Bytes bytes = random_bytes(size, &random);
+        const ContentHash hash = hash_of(key, bytes);
+        for (std::size_t offset = 0; offset < 64; ++offset) {
+            // No byte more than there are, for the address sanitizer.
+            const std::unique_ptr<std::uint8_t[]> moved(new std::uint8_t[offset + size]);
+            std::copy(bytes.begin(), bytes.end(), moved.get() + offset);
+            CHECK(content_hash(key, {moved.get() + offset, size}) == hash);
+        }
+    }
+}
+
+TEST_CASE(random_hash_keys_have_no_word_in_common) {
+    std::vector<std::uint64_t> words;
+    for (int i = 0; i < 20; ++i) {
+        HashKey key = {};
+        CHECK(HashKey::random(&key).is_ok());
+        words.insert(words.end(), key.words.begin(), key.words.end());
+    }
+    std::sort(words.begin(), words.end());
+    CHECK(std::adjacent_find(words.begin(), words.end()) == words.end());
+}
+
+TEST_CASE(random_hash_key_is_whole_when_the_system_interrupts_and_gives_little) {
+    HashKey key = {};
+    scripted_calls() = {{0, EINTR}, {256, 0}, {0, EINTR}, {1, 0}, {0, 0}, {300, 0}, {0, EINTR}};
+    CHECK(HashKey::random(&key).is_ok());
+    CHECK(scripted_calls().empty());
+    CHECK_EQUAL(std::count(key.words.begin(), key.words.end(), 0U), 0);
+}
+
+TEST_CASE(hash_key_stays_as_it_was_where_the_system_gives_no_random_numbers) {
+    for (const std::size_t given : {0U, 100U}) {
+        HashKey key = key_of(14);
+        scripted_calls() = {{given, 0}, {0, ENOSYS}};
+        const Status status = HashKey::random(&key);
+        CHECK_EQUAL(static_cast<int>(status.code), static_cast<int>(StatusCode::kReadFailed));
+        CHECK_EQUAL(status.system_errno, ENOSYS);
+        CHECK(std::strcmp(status.detail, "the system gives no random numbers") == 0);
+        CHECK(key.words == key_of(14).words);
+    }
+}
+
+}  // namespace fastload
