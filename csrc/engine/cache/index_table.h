@@ -1,0 +1,108 @@
+// Small records by the contents they are about, in the memory of one process.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+
+#include "base/content_hash.h"
+#include "base/span.h"
+#include "engine/cache/record_arenas.h"
+
+namespace fastload {
+
+// Thread-safe; not to be used in a process forked since (Note [after fork]). Of a key only 48 bits of the hash are
+// kept. So find() may give the record of other contents, and put() and remove() may meet that instead of their own,
+// with a chance of 2^-48 for each record there is (2^-27 with two million): the caller's records carry a check over
+// key and bytes.
+//
+// A record costs its bytes rounded up to 4, and 4 bytes. A slot has 8, and of slots that have grown at least 7/12 are
+// in use: at most 21 bytes a record beside its own, and the arena that is not yet full. Up to an eighth of all arenas
+// may be what replaced and removed records have left and others do not fit; before more becomes of it, a put() moves
+// all records together, for which everyone waits (under 1 us a record).
+class IndexTable {
+  public:
+    static constexpr std::size_t kMaxRecordBytes = 65535;
+
+    struct Counts {
+        std::size_t records = 0;
+        std::size_t record_bytes = 0;  // of their contents
+        std::size_t memory_bytes = 0;  // of all arenas and slots; what `max_bytes` bounds
+    };
+
+    // Takes memory as it needs it, at most `max_bytes`. While it grows, the slots before and after exist together.
+    explicit IndexTable(std::size_t max_bytes) noexcept : max_bytes_(max_bytes) {}
+    IndexTable(const IndexTable&) = delete;  // others hold its address
+    IndexTable& operator=(const IndexTable&) = delete;
+
+    // The size of a key's record; 0 where there is none. Copies it to the front of `buffer` where that is large enough.
+    std::size_t find(const ContentKey& key, Span<std::uint8_t> buffer) const noexcept;
+
+    // Keeps a copy of `record` (1 to kMaxRecordBytes) in the place of what the key had. False where it is too long or
+    // empty, or where there is no room or no memory; then every record is as it was. A full table still replaces a
+    // record by one that needs no more, or for which there is a free place.
+    bool put(const ContentKey& key, ByteSpan record) noexcept;
+
+    void remove(const ContentKey& key) noexcept;
+
+    // Removes all records and gives all memory back.
+    void clear() noexcept;
+
+    Counts counts() const noexcept;
+
+  private:
+    using Place = RecordArenas::Place;
+
+    struct Slot {
+        std::uint32_t tag = 0;
+        Place place = RecordArenas::kNone;
+    };
+    // What a place begins with.
+    struct Head {
+        std::uint16_t size;
+        std::uint16_t tag;
+    };
+    // The 48 bits. Those of a slot also say where it is looked for, so that the slots can be dealt out anew without
+    // a key. The length of the contents is in their hash.
+    struct Tags {
+        explicit Tags(const ContentKey& key) noexcept
+            : slot(static_cast<std::uint32_t>(key.hash.low >> 32)), head(static_cast<std::uint16_t>(key.hash.low)) {}
+        std::uint32_t slot;
+        std::uint16_t head;
+    };
+    struct Slots {
+        std::unique_ptr<Slot[]> slots;
+        std::size_t size = 0;
+
+        std::size_t bytes() const noexcept { return size * sizeof(Slot); }
+        std::size_t home(std::uint32_t tag) const noexcept { return std::uint64_t{tag} * size >> 32; }
+        std::size_t next(std::size_t index) const noexcept { return index + 1 == size ? 0 : index + 1; }
+        void add(Slot slot) noexcept;
+        void remove(std::size_t index) noexcept;
+    };
+
+    static std::size_t units_of(std::size_t record_bytes) noexcept;
+    Head head_at(Place place) const noexcept;
+    void write(Place place, std::uint16_t tag, ByteSpan record) noexcept;
+    Slot* slot_of(const Tags& tags) const noexcept;
+    // A place for a record, kNone where there is none. May move records, but no slot.
+    Place take(std::size_t units, std::size_t slot_bytes) noexcept;
+    // Packs the records closely, where there is memory to sort them.
+    void compact() noexcept;
+    bool insert(const Tags& tags, ByteSpan record) noexcept;
+    bool replace(Slot* slot, const Tags& tags, ByteSpan record) noexcept;
+    std::size_t num_slots_with_one_more() const noexcept;
+    // What slots of this size leave to arenas.
+    std::size_t max_arena_bytes(std::size_t slot_bytes) const noexcept;
+
+    const std::size_t max_bytes_;
+    mutable std::mutex mutex_;
+    RecordArenas arenas_;
+    Slots slots_;
+    std::size_t num_records_ = 0;
+    std::size_t record_bytes_ = 0;
+    std::size_t free_bytes_when_compact_ = 0;
+};
+
+}  // namespace fastload

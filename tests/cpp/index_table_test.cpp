@@ -1,0 +1,408 @@
+#include "engine/cache/index_table.h"
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "check.h"
+#include "failing_allocation.h"
+#include "table_records.h"
+
+namespace fastload {
+namespace {
+
+using testing::Bytes;
+using testing::found;
+using testing::kArenaBytes;
+using testing::key_of;
+using testing::kNoBound;
+using testing::put;
+using testing::random_keys;
+using testing::record_of;
+
+// The same table, slowly.
+class Model {
+  public:
+    explicit Model(std::vector<ContentKey> keys) : keys_(std::move(keys)) {}
+
+    void put(std::size_t key, Bytes record) { records_[key] = std::move(record); }
+    void remove(std::size_t key) { records_.erase(key); }
+    void clear() { records_.clear(); }
+    const ContentKey& key(std::size_t index) const { return keys_[index]; }
+    std::size_t num_keys() const { return keys_.size(); }
+
+    Bytes record(std::size_t key) const {
+        const auto it = records_.find(key);
+        return it == records_.end() ? Bytes() : it->second;
+    }
+
+    bool is_that_of(const IndexTable& table) const {
+        std::size_t bytes = 0;
+        for (std::size_t key = 0; key < keys_.size(); ++key) {
+            if (found(table, keys_[key]) != record(key)) return false;
+            bytes += record(key).size();
+        }
+        return table.counts().records == records_.size() && table.counts().record_bytes == bytes;
+    }
+
+  private:
+    std::vector<ContentKey> keys_;
+    std::map<std::size_t, Bytes> records_;
+};
+
+void run_random_operations(Model* model, IndexTable* table, int count, std::size_t max_record_bytes,
+                           std::mt19937_64* random) {
+    for (int i = 0; i < count; ++i) {
+        const std::size_t key = (*random)() % model->num_keys();
+        const std::size_t kind = (*random)() % 16;
+        if (kind < 9) {
+            const Bytes record = record_of(1 + (*random)() % max_record_bytes, (*random)());
+            if (put(table, model->key(key), record)) model->put(key, record);
+        } else if (kind < 12) {
+            table->remove(model->key(key));
+            model->remove(key);
+        } else {
+            CHECK(found(*table, model->key(key)) == model->record(key));
+        }
+    }
+    CHECK(model->is_that_of(*table));
+}
+
+// What the table needs beside its records' bytes, for each of them; with what no bound counts.
+double overhead(const IndexTable::Counts& counts) {
+    const std::size_t fixed = sizeof(IndexTable) + counts.memory_bytes / kArenaBytes * sizeof(void*);
+    return static_cast<double>(counts.memory_bytes + fixed - counts.record_bytes) / static_cast<double>(counts.records);
+}
+
+}  // namespace
+
+TEST_CASE(index_table_finds_what_was_put) {
+    IndexTable table(kNoBound);
+    CHECK(found(table, key_of(1)).empty());
+    const Bytes record = record_of(100, 1);
+    CHECK(put(&table, key_of(1), record));
+    CHECK(found(table, key_of(1)) == record);
+    CHECK(found(table, key_of(2)).empty());
+    const Bytes other = record_of(300, 2);
+    CHECK(put(&table, key_of(1), other));
+    CHECK(found(table, key_of(1)) == other);
+    CHECK_EQUAL(table.counts().records, 1U);
+    CHECK_EQUAL(table.counts().record_bytes, 300U);
+    table.remove(key_of(1));
+    table.remove(key_of(1));
+    CHECK(found(table, key_of(1)).empty());
+    CHECK_EQUAL(table.counts().records, 0U);
+    CHECK_EQUAL(table.counts().record_bytes, 0U);
+}
+
+TEST_CASE(index_table_says_the_size_of_a_record_that_is_too_long_for_the_buffer) {
+    IndexTable table(kNoBound);
+    const Bytes record = record_of(40, 1);
+    CHECK(put(&table, key_of(1), record));
+    Bytes buffer(39, 7);
+    CHECK_EQUAL(table.find(key_of(1), {buffer.data(), buffer.size()}), 40U);
+    CHECK(buffer == Bytes(39, 7));
+    CHECK_EQUAL(table.find(key_of(1), {}), 40U);
+    buffer.resize(40);
+    CHECK_EQUAL(table.find(key_of(1), {buffer.data(), buffer.size()}), 40U);
+    CHECK(buffer == record);
+}
+
+TEST_CASE(index_table_takes_records_of_every_size_and_no_other) {
+    IndexTable table(kNoBound);
+    std::uint64_t key = 0;
+    const std::vector<std::size_t> sizes = {1,    2,    3,     4,     5,     6,     7,     8,    9,
+                                            1000, 1023, 65000, 65531, 65532, 65533, 65534, 65535};
+    for (int round = 0; round < 8; ++round) {
+        for (const std::size_t size : sizes) {
+            ++key;
+            CHECK(put(&table, key_of(key << 40), record_of(size, key)));
+        }
+    }
+    key = 0;
+    for (int round = 0; round < 8; ++round) {
+        for (const std::size_t size : sizes) {
+            ++key;
+            CHECK(found(table, key_of(key << 40)) == record_of(size, key));
+        }
+    }
+    CHECK_EQUAL(IndexTable::kMaxRecordBytes, 65535U);
+    CHECK(!put(&table, key_of(1), {}));
+    CHECK(!put(&table, key_of(1), Bytes(65536)));
+    CHECK(found(table, key_of(1)).empty());
+    CHECK(!put(&table, key_of(1 << 30), Bytes(65536)));
+}
+
+// Keys whose places are the same, those that wrap around, and those of one slot's tag: only the last 16 bits differ.
+TEST_CASE(index_table_tells_apart_keys_of_which_32_bits_are_equal) {
+    for (const std::uint64_t base : {std::uint64_t{0}, std::uint64_t{0x12345678} << 32, ~std::uint64_t{0xffff}}) {
+        std::vector<ContentKey> keys;
+        for (std::uint64_t i = 0; i < 50; ++i) keys.push_back(key_of(base | i));
+        Model model(keys);
+        IndexTable table(kNoBound);
+        std::mt19937_64 random(1);
+        run_random_operations(&model, &table, 3000, 100, &random);
+    }
+}
+
+// As its contract says: the other bits are the caller's to compare.
+TEST_CASE(index_table_knows_48_bits_of_a_key) {
+    for (int bit = 0; bit < 64; ++bit) {
+        IndexTable table(kNoBound);
+        CHECK(put(&table, key_of(0), {1}));
+        const bool is_known = bit < 16 || bit >= 32;
+        CHECK_EQUAL(found(table, key_of(std::uint64_t{1} << bit)).empty(), is_known);
+        // A search never ends at a slot of the same place.
+        CHECK(put(&table, key_of(std::uint64_t{1} << bit), {2}));
+        CHECK_EQUAL(table.counts().records, is_known ? 2U : 1U);
+    }
+}
+
+TEST_CASE(index_table_does_what_a_map_does) {
+    for (const std::uint64_t seed : {1U, 2U, 3U, 4U}) {
+        testing::current_variant() = "seed " + std::to_string(seed);
+        std::mt19937_64 random(seed);
+        for (const std::size_t num_keys : {3U, 60U, 900U}) {
+            Model model(random_keys(num_keys, &random));
+            IndexTable table(kNoBound);
+            run_random_operations(&model, &table, 6000, seed % 2 == 0 ? 60 : 900, &random);
+            table.clear();
+            model.clear();
+            CHECK_EQUAL(table.counts().memory_bytes, 0U);
+            run_random_operations(&model, &table, 2000, 2000, &random);
+        }
+    }
+    testing::current_variant() = "";
+}
+
+// Places are exchanged all the time, and records are packed: 400 keys in little more than they need, or in less.
+TEST_CASE(index_table_at_its_bound_does_what_a_map_does) {
+    for (const std::uint64_t seed : {1U, 2U, 3U, 4U}) {
+        testing::current_variant() = "seed " + std::to_string(seed);
+        std::mt19937_64 random(seed);
+        Model model(random_keys(400, &random));
+        IndexTable table(3 * kArenaBytes + 8192);
+        for (int round = 0; round < 8; ++round) {
+            run_random_operations(&model, &table, 1000, seed < 3 ? 3000 : 65535, &random);
+            CHECK(table.counts().memory_bytes <= 3 * kArenaBytes + 8192);
+        }
+        CHECK(table.counts().memory_bytes > 2 * kArenaBytes);
+    }
+    testing::current_variant() = "";
+}
+
+TEST_CASE(index_table_that_is_full_keeps_what_it_has_and_replaces_it) {
+    std::mt19937_64 random(1);
+    constexpr std::size_t kBound = 2 * kArenaBytes + 14000;  // enough for the slots
+    IndexTable table(kBound);
+    Model model(random_keys(5000, &random));
+    std::size_t first_refused = 0;
+    while (put(&table, model.key(first_refused), record_of(500, first_refused))) {
+        model.put(first_refused, record_of(500, first_refused));
+        ++first_refused;
+    }
+    // 504 bytes with their head.
+    CHECK_EQUAL(first_refused, 2 * ((kArenaBytes - 64) / 504));
+    CHECK(table.counts().memory_bytes <= kBound);
+    const IndexTable::Counts full = table.counts();
+    for (std::size_t key = first_refused; key < 5000; ++key) CHECK(!put(&table, model.key(key), record_of(500, key)));
+    CHECK(model.is_that_of(table));
+    CHECK_EQUAL(table.counts().memory_bytes, full.memory_bytes);
+
+    CHECK(!put(&table, model.key(7), record_of(501, 8)));  // no place has one byte more
+    CHECK(found(table, model.key(7)) == record_of(500, 7));
+    CHECK(put(&table, model.key(7), record_of(499, 8)));
+    CHECK(put(&table, model.key(7), record_of(500, 9)));
+    CHECK(found(table, model.key(7)) == record_of(500, 9));
+
+    table.remove(model.key(8));
+    CHECK(put(&table, model.key(first_refused), record_of(498, 10)));
+    CHECK(found(table, model.key(first_refused)) == record_of(498, 10));
+    CHECK(!put(&table, model.key(8), record_of(498, 11)));
+    model.put(7, record_of(500, 9));
+    model.remove(8);
+    model.put(first_refused, record_of(498, 10));
+    CHECK(model.is_that_of(table));
+}
+
+TEST_CASE(index_table_without_room_for_slots_or_an_arena_takes_nothing) {
+    for (const std::size_t bound : {std::size_t{0}, std::size_t{511}, kArenaBytes, kArenaBytes + 511}) {
+        IndexTable table(bound);
+        CHECK(!put(&table, key_of(1), {1}));
+        CHECK_EQUAL(table.counts().memory_bytes, 0U);
+        table.remove(key_of(1));
+    }
+    IndexTable table(kArenaBytes + 512);
+    for (std::uint64_t key = 0; key < 56; ++key) CHECK(put(&table, key_of(key << 50), {1}));
+    CHECK(!put(&table, key_of(std::uint64_t{56} << 50), {1}));  // seven eighths of 64 slots
+    CHECK_EQUAL(table.counts().records, 56U);
+    CHECK_EQUAL(table.counts().memory_bytes, kArenaBytes + 512);
+}
+
+TEST_CASE(index_table_uses_the_place_of_what_is_gone_again) {
+    std::mt19937_64 random(2);
+    const std::vector<ContentKey> keys = random_keys(40000, &random);
+    IndexTable table(kNoBound);
+    for (std::size_t i = 0; i < 2000; ++i) CHECK(put(&table, keys[i], record_of(300 + i % 50, i)));
+    const std::size_t memory = table.counts().memory_bytes;
+    for (std::size_t begin = 2000; begin < keys.size(); begin += 500) {
+        for (std::size_t i = begin; i < begin + 500; ++i) table.remove(keys[i - 2000]);
+        for (std::size_t i = begin; i < begin + 500; ++i) CHECK(put(&table, keys[i], record_of(300 + i % 50, i)));
+    }
+    CHECK_EQUAL(table.counts().memory_bytes, memory);
+    for (std::size_t i = keys.size() - 2000; i < keys.size(); ++i) {
+        CHECK(found(table, keys[i]) == record_of(300 + i % 50, i));
+    }
+}
+
+// In 1.3 million records of 150 to 900 bytes, from 200,000 on where one open arena counts little.
+TEST_CASE(index_table_needs_24_bytes_a_record_beside_it_at_most) {
+    constexpr std::size_t kRecords = 1300000;
+    std::mt19937_64 random(3);
+    const std::vector<ContentKey> keys = random_keys(kRecords, &random);
+    const Bytes bytes = record_of(900, 1);
+    IndexTable table(kNoBound);
+    double largest = 0;
+    for (std::size_t i = 0; i < kRecords; ++i) {
+        CHECK(table.put(keys[i], {bytes.data(), 150 + random() % 751}));
+        if (i % 64 == 0 && i > 200000) largest = std::max(largest, overhead(table.counts()));
+    }
+    CHECK_EQUAL(table.counts().records, kRecords);
+    CHECK(largest <= 22);
+    CHECK(overhead(table.counts()) <= 18);
+}
+
+// Each record comes in four lengths, the longest ones being much alike, as records of photographs are: what is left by
+// one is too short for all.
+TEST_CASE(index_table_packs_what_longer_records_leave) {
+    constexpr std::size_t kRecords = 30000;
+    std::mt19937_64 random(4);
+    const std::vector<ContentKey> keys = random_keys(kRecords, &random);
+    std::vector<std::size_t> sizes(kRecords, 0);
+    IndexTable table(kNoBound);
+    // What arenas of the longest records have free is forgotten with them.
+    const Bytes longest(IndexTable::kMaxRecordBytes);
+    for (std::size_t i = 0; i < 300; ++i) CHECK(put(&table, keys[i], longest));
+    table.clear();
+    std::size_t largest_fall = 0;
+    std::size_t memory = 0;
+    for (const std::size_t size : {500U, 650U, 760U, 820U}) {
+        for (std::size_t i = 0; i < kRecords; ++i) {
+            const std::size_t key = random() % kRecords;
+            sizes[key] = std::max(sizes[key], size + random() % 60);
+            CHECK(put(&table, keys[key], record_of(sizes[key], key)));
+            if (i % 16 != 0) continue;
+            const IndexTable::Counts counts = table.counts();
+            if (counts.memory_bytes < memory) largest_fall = std::max(largest_fall, memory - counts.memory_bytes);
+            memory = counts.memory_bytes;
+            const std::size_t slots = counts.memory_bytes % kArenaBytes;
+            const std::size_t packed = counts.record_bytes + 6 * counts.records + slots;
+            // A seventh of what is packed is an eighth of all.
+            CHECK(counts.memory_bytes <= packed + packed / 7 + 2 * kArenaBytes + counts.memory_bytes / 64);
+        }
+    }
+    CHECK(largest_fall > memory / 10);
+    for (std::size_t key = 0; key < kRecords; ++key) {
+        CHECK(found(table, keys[key]) == (sizes[key] == 0 ? Bytes() : record_of(sizes[key], key)));
+    }
+}
+
+// Each of the allocations of a series of calls fails once, then from one on all do.
+TEST_CASE(index_table_without_memory_is_as_it_was) {
+    std::mt19937_64 random(5);
+    const std::vector<ContentKey> keys = random_keys(3000, &random);
+    std::vector<Bytes> records;
+    for (std::size_t i = 0; i < keys.size(); ++i) records.push_back(record_of(200 + i % 300, i));
+    for (const bool for_good : {false, true}) {
+        bool has_failed = true;
+        for (std::int64_t n = 1; has_failed; ++n) {
+            IndexTable table(kNoBound);
+            std::vector<bool> is_there(keys.size());
+            bool is_unchanged = true;
+            {
+                const testing::FailingAllocation failing(n, for_good);
+                for (std::size_t i = 0; i < keys.size(); ++i) {
+                    const IndexTable::Counts before = table.counts();
+                    is_there[i] = table.put(keys[i], {records[i].data(), records[i].size()});
+                    const IndexTable::Counts after = table.counts();
+                    if (!is_there[i]) {
+                        is_unchanged = is_unchanged && after.records == before.records &&
+                                       after.record_bytes == before.record_bytes &&
+                                       after.memory_bytes == before.memory_bytes;
+                    }
+                }
+                has_failed = testing::FailingAllocation::has_failed();
+            }
+            CHECK(is_unchanged);
+            CHECK_EQUAL(std::count(is_there.begin(), is_there.end(), false) > 0, has_failed);
+            for (std::size_t i = 0; i < keys.size(); ++i) {
+                CHECK(found(table, keys[i]) == (is_there[i] ? records[i] : Bytes()));
+                if (!is_there[i]) CHECK(put(&table, keys[i], records[i]));
+            }
+            CHECK_EQUAL(table.counts().records, keys.size());
+        }
+    }
+}
+
+TEST_CASE(index_table_without_memory_to_pack_records_goes_on) {
+    std::mt19937_64 random(6);
+    const std::vector<ContentKey> keys = random_keys(3000, &random);
+    const auto fill = [&](IndexTable* table, std::size_t size) {
+        for (std::size_t i = 0; i < keys.size(); ++i) CHECK(put(table, keys[i], record_of(size + i % 5, i)));
+    };
+    for (std::int64_t n = 1; n <= 6; ++n) {
+        IndexTable table(kNoBound);
+        fill(&table, 500);
+        {
+            const Bytes record(700);
+            const testing::FailingAllocation failing(n, false);
+            for (const ContentKey& key : keys) static_cast<void>(table.put(key, {record.data(), record.size()}));
+        }
+        fill(&table, 800);
+        for (std::size_t i = 0; i < keys.size(); ++i) CHECK(found(table, keys[i]) == record_of(800 + i % 5, i));
+    }
+}
+
+// Records say whose they are and how often they were written. Threads put, replace, remove and find the same keys.
+TEST_CASE(index_table_is_whole_for_threads_that_change_it_at_once) {
+    constexpr std::size_t kKeys = 500;
+    std::mt19937_64 random(7);
+    const std::vector<ContentKey> keys = random_keys(kKeys, &random);
+    IndexTable table(2 * kArenaBytes + 16384);
+    std::atomic<int> num_wrong{0};
+    std::atomic<int> num_found{0};
+    const auto work = [&](std::uint64_t seed) {
+        std::mt19937_64 own(seed);
+        Bytes buffer(2000);
+        for (int i = 0; i < 8000; ++i) {
+            const std::size_t key = own() % kKeys;
+            const std::size_t kind = own() % 8;
+            if (kind < 3) {
+                const Bytes record = record_of(1 + own() % 1500, key);
+                static_cast<void>(table.put(keys[key], {record.data(), record.size()}));
+            } else if (kind == 3) {
+                table.remove(keys[key]);
+            } else if (kind == 4 && i % 500 == 0) {
+                static_cast<void>(table.counts());
+                if (seed == 1) table.clear();
+            } else {
+                const std::size_t size = table.find(keys[key], {buffer.data(), buffer.size()});
+                const Bytes expected = record_of(size, key);
+                num_found += size > 0 ? 1 : 0;
+                if (size > 1500 || !std::equal(expected.begin(), expected.end(), buffer.begin())) ++num_wrong;
+            }
+        }
+    };
+    std::vector<std::thread> threads;
+    for (std::uint64_t seed = 1; seed <= 4; ++seed) threads.emplace_back(work, seed);
+    for (std::thread& thread : threads) thread.join();
+    CHECK_EQUAL(num_wrong.load(), 0);
+    CHECK(num_found > 2000);
+    CHECK(table.counts().records <= kKeys);
+}
+
+}  // namespace fastload
