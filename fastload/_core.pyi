@@ -451,6 +451,23 @@ class Iteration:
     @property
     def batches_in_flight(self) -> int: ...
 
+class IndexMemory(TypedDict):
+    records: int
+    record_bytes: int
+    memory_bytes: int
+
+class DecodeCache:
+    def __init__(self, *, expected_samples: int) -> None: ...
+    def counters(self) -> dict[str, int]: ...
+    @property
+    def is_worth_it(self) -> bool: ...
+    @property
+    def is_dense(self) -> bool: ...
+
+def set_index_memory(max_bytes: int) -> bool: ...
+def index_memory() -> IndexMemory: ...
+def clear_index_memory() -> None: ...
+
 class Engine:
     def __init__(
         self,
@@ -460,6 +477,7 @@ class Engine:
         max_file_bytes: int,
         max_pixels: int,
         native_jpeg: bool,
+        cache: DecodeCache | None = None,
     ) -> None: ...
     def allocate(self, nbytes: int) -> HostBuffer: ...
     def open_iteration(
@@ -531,7 +549,9 @@ class SampleCounters(TypedDict):
     stage_seconds: dict[str, float]
 
 class SampleDecoder:
-    def __init__(self, *, max_file_bytes: int, max_pixels: int, native_jpeg: bool) -> None: ...
+    def __init__(
+        self, *, max_file_bytes: int, max_pixels: int, native_jpeg: bool, cache: DecodeCache | None = None
+    ) -> None: ...
     def run_file(
         self, path: bytes, plan: TransformPlan, draws: DrawSource, directory: WorkingDirectory | None = None
     ) -> NDArray[np.uint8] | StatusFailure | None: ...
@@ -596,6 +616,9 @@ class ProbeResult(TypedDict):
     height: int
 
 def probe(data: bytes) -> ProbeResult: ...
+def decode_jpeg_indexed(
+    data: bytes, region: tuple[int, int, int, int], record: bytes, is_dense: bool
+) -> tuple[NDArray[np.uint8] | None, str, str, bytes | None, bool]: ...
 def decode_jpeg(
     data: bytes,
     region: tuple[int, int, int, int] | None = None,

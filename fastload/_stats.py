@@ -22,6 +22,8 @@ _OF_A_MOMENT = frozenset(
         "fallback_queue_depth",
         "staging_bytes",
         "device_bytes",
+        "cache_records",
+        "cache_memory_bytes",
     }
 )
 
@@ -48,7 +50,7 @@ class LoaderStats(Shown):
         images_native: Those among them whose pixels native code has made.
         image_fallback_reasons: Those that Pillow has decoded, per reason; of worker processes they are not counted. One
             whose pixels nobody asked for is neither.
-        stage_seconds: Thread time per stage: "read", "header", "decode", "transform"; "fallback" is Pillow's;
+        stage_seconds: Thread time per stage: "read", "header", "cache", "decode", "transform"; "fallback" is Pillow's;
             "tail", "dataset" and "collate" are the user's own Python's. What torch's own
             iterator does, with worker processes or without, is not timed.
         consumer_wait_seconds: Time that next() took to give the batches delivered; without workers it makes them. High:
@@ -70,6 +72,12 @@ class LoaderStats(Shown):
         gil_checks: How often a thread that runs Python looked whether another one held the GIL.
         gil_held: How often one did.
         gil_wait_seconds: How long it waited for the GIL then, in all.
+        cache_hits: Images of which something was known from an earlier time.
+        cache_misses: Those of which nothing was known, among those that would have gained.
+        cache_mismatches: Hits whose record was of other contents: dropped, and the image decoded without it.
+        cache_dropped: Records for which there was no room.
+        cache_records: Records in the memory of this process at this moment, of all its loaders.
+        cache_memory_bytes: Memory that they take at this moment.
 
     Example:
         >>> loader = fastload.DataLoader(list(range(100)), batch_size=10)
@@ -109,6 +117,12 @@ class LoaderStats(Shown):
     gil_checks: int = 0
     gil_held: int = 0
     gil_wait_seconds: float = 0.0
+    cache_hits: int = 0
+    cache_misses: int = 0
+    cache_mismatches: int = 0
+    cache_dropped: int = 0
+    cache_records: int = 0
+    cache_memory_bytes: int = 0
 
     def __post_init__(self) -> None:
         for name in ("fallback_reasons", "image_fallback_reasons", "stage_seconds"):

@@ -10,7 +10,7 @@ from fastload._display._units import counted, in_bytes, in_percent, in_seconds
 _Row = tuple[str, ...]
 # Where one side waited so many times as long as the other, the other is what limits.
 _CLEARLY = 2.0
-_MOST_STAGES = 6  # with all other rows 25 lines
+_MOST_STAGES = 5  # with all other rows 25 lines
 
 
 def rows_of_stats(stats: Any) -> list[_Row]:
@@ -22,6 +22,7 @@ def rows_of_stats(stats: Any) -> list[_Row]:
         *_images(stats),
         *_gil(stats),
         *_memory(stats),
+        *_cache(stats),
         *_device(stats),
     ]
 
@@ -109,6 +110,12 @@ def _memory(stats: Any) -> Iterator[_Row]:
         yield "memory", "batches", in_bytes(stats.bytes_held), "", note if stats.batches_in_flight else ""
     if stats.scratch_bytes:
         yield "memory", "threads", in_bytes(stats.scratch_bytes), "", ""
+
+
+def _cache(stats: Any) -> Iterator[_Row]:
+    if looked_for := stats.cache_hits + stats.cache_misses:
+        note = f"{counted(stats.cache_records, 'record')} in {in_bytes(stats.cache_memory_bytes)}"
+        yield "cache", "known before", f"{stats.cache_hits:,}", in_percent(stats.cache_hits, looked_for), note
 
 
 def _device(stats: Any) -> Iterator[_Row]:

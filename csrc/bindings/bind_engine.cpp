@@ -60,6 +60,7 @@ py::dict describe_stages(const SampleTimings& timings) {
     py::dict stages;
     stages["read"] = seconds(timings.read_ns);
     stages["header"] = seconds(timings.header_ns);
+    stages["cache"] = seconds(timings.cache_ns);
     stages["decode"] = seconds(timings.decode_ns);
     stages["transform"] = seconds(timings.transform_ns);
     return stages;
@@ -68,9 +69,10 @@ py::dict describe_stages(const SampleTimings& timings) {
 class EngineHandle {
   public:
     EngineHandle(std::size_t num_threads, std::size_t max_free_buffers, std::uint64_t max_file_bytes,
-                 std::uint64_t max_pixels, bool is_native_jpeg_allowed)
+                 std::uint64_t max_pixels, bool is_native_jpeg_allowed, std::shared_ptr<DecodeCache> cache)
         : pool_(max_free_buffers),
-          engine_(num_threads, worker_factory(options_of(max_file_bytes, max_pixels, is_native_jpeg_allowed))) {}
+          engine_(num_threads,
+                  worker_factory(options_of(max_file_bytes, max_pixels, is_native_jpeg_allowed, std::move(cache)))) {}
     EngineHandle(const EngineHandle&) = delete;  // one owner of the threads
     EngineHandle& operator=(const EngineHandle&) = delete;
 
@@ -195,8 +197,10 @@ class SampleDecoderHandle {
     using Plan = std::shared_ptr<TransformPlan>;
     using OrientedPlans = std::array<Plan, 8>;
 
-    SampleDecoderHandle(std::uint64_t max_file_bytes, std::uint64_t max_pixels, bool is_native_jpeg_allowed)
-        : decoder_(active_kernel_table(), options_of(max_file_bytes, max_pixels, is_native_jpeg_allowed)),
+    SampleDecoderHandle(std::uint64_t max_file_bytes, std::uint64_t max_pixels, bool is_native_jpeg_allowed,
+                        std::shared_ptr<DecodeCache> cache)
+        : decoder_(active_kernel_table(),
+                   options_of(max_file_bytes, max_pixels, is_native_jpeg_allowed, std::move(cache))),
           max_file_bytes_(max_file_bytes) {}
     SampleDecoderHandle(const SampleDecoderHandle&) = delete;  // scratch memory has one owner
     SampleDecoderHandle& operator=(const SampleDecoderHandle&) = delete;
@@ -393,13 +397,47 @@ py::tuple decode_jpeg(const py::bytes& data, const std::optional<std::array<std:
     return py::make_tuple(pixels, status_name(status.code), status.detail, status.byte_offset);
 }
 
+// With an index that knows what `record` says (nothing where that is empty). Gives the record of what is known then,
+// None where the file has no index, and whether the one given was of other data.
+py::tuple decode_jpeg_indexed(const py::bytes& data, const std::array<std::int32_t, 4>& region, const py::bytes& record,
+                              bool is_dense) {
+    const auto decoder = std::make_unique<JpegDecoder>(active_kernel_table(), DecodeLimits{});
+    ImageInfo info;
+    StripImageView view;
+    jpeg::ScanShape shape;
+    jpeg::EntropyIndex index;
+    Status status = decoder->read_header(span_of(data), &info);
+    const bool has_index = status.is_ok() && decoder->scan_shape(&shape);
+    if (has_index) {
+        const jpeg::IndexLevel level = is_dense ? jpeg::IndexLevel::kDense : jpeg::IndexLevel::kRows;
+        if (!index.begin(shape, level).is_ok()) throw std::bad_alloc();
+        const ByteSpan packed = span_of(record);
+        if (!packed.is_empty() && !index.unpack(shape, packed)) throw py::value_error("no record of such a scan");
+    }
+    if (status.is_ok()) {
+        const Region wanted = {region[0], region[1], region[2], region[3]};
+        status = decoder->decode(wanted, has_index ? &index : nullptr, &view);
+    }
+    py::object pixels = py::none();
+    if (status.is_ok()) pixels = array_of(view);
+    py::object known = py::none();
+    if (has_index) {
+        std::vector<std::uint8_t> packed(std::size_t{1} << 20);
+        const std::size_t size = index.pack({packed.data(), packed.size()});
+        known = py::bytes(reinterpret_cast<const char*>(packed.data()), size);
+    }
+    return py::make_tuple(pixels, status_name(status.code), status.detail, known, decoder->was_index_wrong());
+}
+
 }  // namespace
 
-NativeWorkerOptions options_of(std::uint64_t max_file_bytes, std::uint64_t max_pixels, bool is_native_jpeg_allowed) {
+NativeWorkerOptions options_of(std::uint64_t max_file_bytes, std::uint64_t max_pixels, bool is_native_jpeg_allowed,
+                               std::shared_ptr<DecodeCache> cache) {
     NativeWorkerOptions options;
     options.max_file_bytes = max_file_bytes;
     options.decode_limits.max_pixels = max_pixels;
     options.is_native_jpeg_allowed = is_native_jpeg_allowed;
+    options.cache = std::move(cache);
     return options;
 }
 
@@ -441,9 +479,9 @@ void bind_engine(py::module_& m) {
         .def_property_readonly("bytes_held", &BufferPool::bytes_held);
 
     Class<EngineHandle>(m, "Engine")
-        .def(py::init<std::size_t, std::size_t, std::uint64_t, std::uint64_t, bool>(), py::kw_only(),
-             py::arg("num_threads"), py::arg("max_free_buffers"), py::arg("max_file_bytes"), py::arg("max_pixels"),
-             py::arg("native_jpeg"))
+        .def(py::init<std::size_t, std::size_t, std::uint64_t, std::uint64_t, bool, std::shared_ptr<DecodeCache>>(),
+             py::kw_only(), py::arg("num_threads"), py::arg("max_free_buffers"), py::arg("max_file_bytes"),
+             py::arg("max_pixels"), py::arg("native_jpeg"), py::arg("cache") = py::none())
         .def("allocate", &EngineHandle::allocate, py::arg("nbytes"))
         .def("open_iteration", &EngineHandle::open_iteration, py::arg("index"), py::arg("views"), py::arg("seed"),
              py::arg("epoch"), py::arg("directory") = py::none())
@@ -463,8 +501,8 @@ void bind_decoders(py::module_& m) {
                                "They come in an array of bytes of their own: [height, width, 3 * element size] "
                                "where the plan is channels_last, else [3, height, width * element size]. None "
                                "where Pillow has to decode: call run_pixels. A dict that says why there is none.")
-        .def(py::init<std::uint64_t, std::uint64_t, bool>(), py::kw_only(), py::arg("max_file_bytes"),
-             py::arg("max_pixels"), py::arg("native_jpeg"))
+        .def(py::init<std::uint64_t, std::uint64_t, bool, std::shared_ptr<DecodeCache>>(), py::kw_only(),
+             py::arg("max_file_bytes"), py::arg("max_pixels"), py::arg("native_jpeg"), py::arg("cache") = py::none())
         .def("run_file", &SampleDecoderHandle::run_file, py::arg("path"), py::arg("plan"), py::arg("draws"),
              py::arg("directory") = py::none())
         .def("run_bytes", &SampleDecoderHandle::run_bytes, py::arg("contents"), py::arg("plan"), py::arg("draws"),
@@ -492,6 +530,8 @@ void bind_decoders(py::module_& m) {
     const DecodeLimits defaults;
     m.def("probe", &probe_bytes, py::arg("data"),
           "Format and size from the first bytes of an image, without decoding: a dict of format, width, height.");
+    m.def("decode_jpeg_indexed", &decode_jpeg_indexed, py::arg("data"), py::arg("region"), py::arg("record"),
+          py::arg("is_dense"));
     m.def("decode_jpeg", &decode_jpeg, py::arg("data"), py::arg("region") = py::none(),
           py::arg("max_pixels") = defaults.max_pixels, py::arg("max_scans") = defaults.max_scans,
           "Decodes a JPEG or a region (left, top, width, height) of it natively.\n\n"

@@ -15,6 +15,7 @@
 
 namespace fastload {
 
+class DecodeCache;
 class EngineCore;
 class Iteration;
 class OperationList;
@@ -37,7 +38,8 @@ void bind_transform_plan(pybind11::module_& m);  // bind_steps.cpp
 void bind_sources(pybind11::module_& m);
 void bind_iteration(pybind11::module_& m);
 void bind_next(pybind11::module_& m);
-void bind_engine(pybind11::module_& m);
+void bind_cache(pybind11::module_& m);
+void bind_engine(pybind11::module_& m);    // after bind_cache()
 void bind_decoders(pybind11::module_& m);  // bind_engine.cpp
 void bind_planner(pybind11::module_& m);   // after bind_sources()
 void bind_copier(pybind11::module_& m);
@@ -77,7 +79,8 @@ pybind11::object drawn_size_of(const BatchSlot& batch, const SampleError& error)
 pybind11::dict describe_failure(const Status& status);
 
 // What a worker is made for.
-NativeWorkerOptions options_of(std::uint64_t max_file_bytes, std::uint64_t max_pixels, bool is_native_jpeg_allowed);
+NativeWorkerOptions options_of(std::uint64_t max_file_bytes, std::uint64_t max_pixels, bool is_native_jpeg_allowed,
+                               std::shared_ptr<DecodeCache> cache = nullptr);
 // Views of these plans. Throws pybind11::value_error where there are none, or one gives samples of several sizes.
 std::vector<View> views_of(const std::vector<std::shared_ptr<TransformPlan>>& plans);
 

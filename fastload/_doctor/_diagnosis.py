@@ -14,6 +14,7 @@ from fastload._doctor._measure import Measured
 _STAGES = {
     "read": "reading files",
     "header": "reading headers",
+    "cache": "looking for what is known of images",
     "decode": "decoding",
     "transform": "the transform",
     "fallback": "decoding with Pillow",

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from fastload._display._units import in_bytes
+from fastload._process._memory import read_text, total_memory
 from fastload._process._processors import num_available, processor_quota
 
 
@@ -43,34 +43,23 @@ def examine_machine(root: Path = Path("/")) -> Machine:
     Args:
         root: Of the file system; tests have one of their own.
     """
-    memory = dict(_lines(root / "proc/meminfo", ":"))
-    total, free = _kilobytes(memory.get("MemTotal")), _kilobytes(memory.get("MemAvailable"))
-    for group in ("sys/fs/cgroup/memory.max", "sys/fs/cgroup/memory/memory.limit_in_bytes"):
-        limit = _read(root / group).strip()
-        if limit.isdigit() and 0 < int(limit) < total:
-            total, free = int(limit), min(free, int(limit))
+    total = total_memory(root)
+    free = _kilobytes(dict(_lines(root / "proc/meminfo", ":")).get("MemAvailable"))
     frequencies = [float(value) for name, value in _lines(root / "proc/cpuinfo", ":") if name == "cpu MHz"]
     return Machine(
         available=num_available(),
         processors=processor_quota(root),
         megahertz=sum(frequencies) / len(frequencies) if frequencies else None,
-        memory_bytes=total or os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
-        free_bytes=free,
+        memory_bytes=total,
+        free_bytes=min(free, total),
     )
 
 
 def _lines(path: Path, separator: str) -> Iterator[tuple[str, str]]:
-    for line in _read(path).splitlines():
+    for line in read_text(path).splitlines():
         name, _, value = line.partition(separator)
         yield name.strip(), value.strip()
 
 
 def _kilobytes(value: str | None) -> int:
     return int(value.split()[0]) * 1024 if value else 0
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text()
-    except OSError:
-        return ""

@@ -13,6 +13,8 @@ import torch
 import torch.utils.data
 from torch.utils.data import BatchSampler, Dataset, IterableDataset, Sampler
 
+from fastload import _native
+from fastload._decode_cache import CacheSetting
 from fastload._delivery._batch_memory import BatchMemory, HostMemory, StagedMemory
 from fastload._delivery._device import PinnedMemory, is_host, open_device
 from fastload._delivery._hand_over import Delivery
@@ -110,9 +112,9 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         pin_memory_device: ignored, as in torch.
         in_order: as in torch; native batches always are.
         worker_method: as in torch.
-        workers: "threads", or "processes": torch's own, where Python code holds the GIL.
+        workers: "threads", or "processes": torch's own.
         thread_safe: False: one thread at a time asks the data set.
-        copy: whether each thread copies the data set, as a fork does.
+        copy: whether each thread has its own data set.
         native_images: decode JPEG files that your code opens natively.
         num_streams: threads of an IterableDataset; None: num_workers.
         steps: batches of every epoch.
@@ -129,6 +131,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         ledger: file that notes them.
         snapshot_every_n_steps: as in torchdata.
         journal: file that notes how epochs begin.
+        cache: "auto": later epochs decode less; None: nothing is kept.
 
     Attributes:
         epoch: of the next iter(), from 0.
@@ -168,6 +171,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
     ledger: str | os.PathLike[str] | None
     snapshot_every_n_steps: int
     journal: str | os.PathLike[str] | None
+    cache: CacheSetting
     epoch = NextEpoch()
 
     def __init__(
@@ -210,6 +214,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         ledger: str | os.PathLike[str] | None = None,
         snapshot_every_n_steps: int = 1,
         journal: str | os.PathLike[str] | None = None,
+        cache: Literal["auto"] | None = "auto",
     ) -> None:
         settings = LoaderSettings(
             workers,
@@ -231,6 +236,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             ledger,
             snapshot_every_n_steps,
             journal,
+            cache,
         )
         check_settings(settings, dataset)
         self._fastload = LoaderState(settings)
@@ -342,6 +348,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             verdict,
             *plan.verdicts,
             *self._image_rows(plan.mode),
+            *self._cache_rows(plan.mode),
             *self._sharing_rows(plan.mode),
             *self._device_rows(plan.mode),
             *state_rows(self, plan.mode),
@@ -360,6 +367,13 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         reason = self._images_obstacle()
         what = f"decoded by Pillow ({reason})" if reason else "decoded natively as your code asks for them"
         return [f"{'images':<10} JPEG files that Pillow opens: {what}"]
+
+    def _cache_rows(self, mode: Mode) -> list[StageVerdict]:
+        is_native = mode in (Mode.NATIVE, Mode.PARTLY_NATIVE)
+        opens_natively = mode is Mode.PYTHON and self.num_workers > 0 and self._images_obstacle() is None
+        if self._setting("cache") is None or not (is_native or opens_natively):
+            return []
+        return [StageVerdict("cache", *self._fastload.cache.describe())]
 
     def _sharing_rows(self, mode: Mode) -> list[str]:
         if self.num_workers == 0 or mode not in (Mode.PYTHON, Mode.PARTLY_NATIVE):
@@ -569,6 +583,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             threads.counters,
             None if self._settings.thread_safe else threads.dataset_lock(self.dataset),
             self._make_guard(),
+            self._native_cache(),
         )
 
     def _make_guard(self) -> Callable[[], SampleGuard] | None:
@@ -621,6 +636,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             way,
             check_beginning(self, self._fitting),
             settings.snapshot_every_n_steps,
+            self._native_cache() if settings.native_images else None,
         )
         return ThreadIterator(self, self._fastload.threads, plan)
 
@@ -636,11 +652,17 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             max_batches=self._max_batches_in_flight,
             max_pixels=_pillow.pillow_info().max_pixels,
             is_native_jpeg_exact=_pillow.native_jpeg_is_exact().is_exact,
+            cache=self._native_cache(),
         )
         state = self._fastload
         if state.engine is None or not state.engine.can_run(settings):
             state.engine = LoaderEngine(settings)
         return state.engine
+
+    def _native_cache(self) -> _native.DecodeCache | None:
+        dataset = self.dataset
+        num_images = len(dataset) if isinstance(dataset, Sized) else None
+        return self._fastload.cache.native(self._setting("cache"), num_images)
 
     @property
     def _max_batches_in_flight(self) -> int:
@@ -936,6 +958,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             **state.torch.stats(),
             **state.process_images.stats(),
             **state.waits.stats(),
+            **state.cache.stats(),
             "pageable_allocations": self._pinned_memory.num_pageable,
         }
         counters = functools.reduce(add_counters, (memory.stats() for memory in state.staged.all()), others)

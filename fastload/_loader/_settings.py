@@ -11,6 +11,7 @@ from typing import Any, Literal
 import torch
 from torch.utils.data import DataLoader, IterableDataset
 
+from fastload._decode_cache import CacheSetting
 from fastload._delivery._device import check_device
 from fastload._quarantine._policy import ErrorPolicy
 
@@ -46,6 +47,7 @@ class LoaderSettings:
     ledger: str | os.PathLike[str] | None
     snapshot_every_n_steps: int
     journal: str | os.PathLike[str] | None
+    cache: CacheSetting
 
     @property
     def error_policy(self) -> ErrorPolicy:
@@ -109,6 +111,8 @@ def check_settings(settings: LoaderSettings, dataset: object) -> None:
             f"journal={os.fspath(settings.journal)!r} notes epochs as the sampler gives them, and steps="
             f"{settings.steps} makes others of them: leave out one of the two"
         )
+    if settings.cache not in ("auto", None):
+        raise ValueError(f"cache must be 'auto' or None, got {settings.cache!r}")
     check_device(settings.device)
     settings.error_policy  # noqa: B018 - which checks them
 

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager
 from types import CodeType
 from typing import Any
 
+from fastload._decode_cache import LoaderCache
 from fastload._delivery._batch_memory import StagedMemory
 from fastload._delivery._device import Device, PinnedMemory
 from fastload._delivery._torch_iterator import TorchCounters
@@ -39,6 +40,7 @@ class LoaderState:
         staged: Memory of those that go to a device.
         waits: How long each batch took to come.
         quarantine: The account of bad samples, where they are replaced or left out.
+        cache: What is kept of decoded images.
         progress: Of the iteration that began last, and a state that was loaded for the next one.
         rest: What makes a state before the first iteration, and the epoch and ranks that it is of.
     """
@@ -56,6 +58,7 @@ class LoaderState:
         self.staged: LiveObjects[StagedMemory] = LiveObjects()
         self.waits = WaitHistogram()
         self.quarantine: Quarantine | None = None
+        self.cache = LoaderCache()
         self.progress = Progress(epoch)
         self.rest: tuple[Any, CodeType] | None = None
         self.has_warned_of_program_draws = False

@@ -25,12 +25,14 @@ class EngineSettings:
         max_batches: the most batches in flight; as many unused buffers are kept.
         max_pixels: larger images are left to Pillow.
         is_native_jpeg_exact: False leaves every file to Pillow.
+        cache: what is kept of decoded images; None: nothing.
     """
 
     num_threads: int
     max_batches: int
     max_pixels: int
     is_native_jpeg_exact: bool
+    cache: _native.DecodeCache | None
 
 
 class LoaderEngine:
@@ -52,6 +54,7 @@ class LoaderEngine:
             max_file_bytes=_config.MAX_FILE_BYTES,
             max_pixels=settings.max_pixels,
             native_jpeg=settings.is_native_jpeg_exact,
+            cache=settings.cache,
         )
         weakref.finalize(self, _signal_end, self.native).atexit = False
         self._fallback_threads = FallbackThreads(self.native, settings.num_threads)

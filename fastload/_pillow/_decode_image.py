@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import io
 import os
 import threading
+from collections.abc import Iterator
 from typing import Any, Literal, overload
 
 import numpy as np
@@ -111,15 +113,21 @@ class _ThreadDecoder(threading.local):
     """This thread's decoder; a new one where Pillow's limit, which users change, is not its any more."""
 
     max_pixels = -1
+    cache: _native.DecodeCache | None = None
     decoder: _native.SampleDecoder
 
     def get(self, max_pixels: int) -> _native.SampleDecoder:
         if self.max_pixels != max_pixels:
             self.decoder = _native.SampleDecoder(
-                max_file_bytes=_config.MAX_FILE_BYTES, max_pixels=max_pixels, native_jpeg=True
+                max_file_bytes=_config.MAX_FILE_BYTES, max_pixels=max_pixels, native_jpeg=True, cache=self.cache
             )
             self.max_pixels = max_pixels
         return self.decoder
+
+    def exchange_cache(self, cache: _native.DecodeCache | None) -> _native.DecodeCache | None:
+        before, self.cache = self.cache, cache
+        self.max_pixels = -1
+        return before
 
 
 _thread_decoder = _ThreadDecoder()
@@ -129,6 +137,16 @@ def thread_decoder(max_pixels: int | None = None) -> _native.SampleDecoder:
     """That of the calling thread, with Pillow's limit of pixels as it is now, or `max_pixels` where that is less."""
     limit = _pillow.max_pixels()
     return _thread_decoder.get(limit if max_pixels is None else min(limit, max_pixels))
+
+
+@contextlib.contextmanager
+def keeping(cache: _native.DecodeCache | None) -> Iterator[None]:
+    """In it the calling thread's decoder keeps in `cache` what it learns of images; nothing where it is None."""
+    before = _thread_decoder.exchange_cache(cache)
+    try:
+        yield
+    finally:
+        _thread_decoder.exchange_cache(before)
 
 
 @functools.cache

@@ -12,6 +12,7 @@ from typing import Any
 
 from torch.utils.data import IterableDataset, Subset, default_collate
 
+from fastload import _native
 from fastload._errors import StateError
 from fastload._images._array_dataset import ArrayDataset, holds_array, innermost
 from fastload._images._batch_rows import BatchRows, rows_of_thread
@@ -37,6 +38,7 @@ class DatasetPlan:
         counters: To add to.
         lock: Held while the dataset is asked, where one thread at a time may.
         make_guard: Of what loads the samples of a thread where bad ones are replaced or left out.
+        cache: What is kept of images that native code decodes; None: nothing.
     """
 
     is_batched: bool
@@ -44,6 +46,7 @@ class DatasetPlan:
     counters: ThreadCounters
     lock: contextlib.AbstractContextManager[Any] | None = None
     make_guard: Callable[[], SampleGuard] | None = None
+    cache: _native.DecodeCache | None = None
 
 
 def make_dataset_fetcher(

@@ -139,6 +139,7 @@ class ThreadIterator(ResumableIterator):
             self._counters,
             None if self._pin is None else setter_of_current_device(),
             plan.native_images,
+            plan.cache,
             CollateMemory(plan.max_batches),
             plan.is_in_order,
             _going_on_of(going_on, plan.num_threads),

@@ -32,11 +32,20 @@ class NotApplicableError(Exception):
 class NativePart:
     """Makes the images of samples in one thread. Not thread-safe."""
 
-    def __init__(self, plan: NativePartPlan, stream: RandomStream, python_part: tuple[Any, ...]) -> None:
+    def __init__(
+        self,
+        plan: NativePartPlan,
+        stream: RandomStream,
+        python_part: tuple[Any, ...],
+        cache: _native.DecodeCache | None,
+    ) -> None:
         self._plan = plan
         self._stream = stream
         self._native = _native.SampleDecoder(
-            max_file_bytes=_config.MAX_FILE_BYTES, max_pixels=plan.max_pixels, native_jpeg=plan.is_native_jpeg_exact
+            max_file_bytes=_config.MAX_FILE_BYTES,
+            max_pixels=plan.max_pixels,
+            native_jpeg=plan.is_native_jpeg_exact,
+            cache=cache,
         )
         self._has_info = not python_part or not all(map(_ignores_info, python_part))
         # Where nothing is done natively to an image first, what Python does to it says what is decoded.

@@ -39,7 +39,7 @@ class NativePartFetcher(MapFetcher):
         super().__init__(plan, stream, code)
         self._part = part
         self._worker_id = worker_id
-        self._native = NativePart(part, stream, code.python_part)
+        self._native = NativePart(part, stream, code.python_part, plan.cache)
         self._python_part = PythonPart(code.python_part)
         self._has_python_part = bool(code.python_part) or code.target_transform is not None
         self._counts = _Counts()

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from torch.utils.data import IterableDataset
 
+from fastload import _native
 from fastload._delivery._hand_over import Delivery
 from fastload._quarantine._quarantine import Quarantine
 from fastload._resume._saved_state import SavedState, Way
@@ -33,6 +34,7 @@ class ThreadPlan:
         saved: Where the iteration begins; None: at the beginning of an epoch.
         snapshot_every: A state of a stream, or of a data set that tells its own, begins at the multiples of it; 0: at
             the epoch's beginning.
+        cache: What is kept of the images that they decode natively; None: nothing.
     """
 
     make_fetcher: FetcherFactory
@@ -48,6 +50,7 @@ class ThreadPlan:
     way: Way
     saved: SavedState | None
     snapshot_every: int
+    cache: _native.DecodeCache | None
 
     @property
     def is_of_stream(self) -> bool:

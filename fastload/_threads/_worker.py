@@ -18,6 +18,7 @@ from typing import Any
 
 import torch
 
+from fastload import _native
 from fastload._delivery._device import leave_captures_alone
 from fastload._delivery._thread_order import DeviceOrder
 from fastload._errors import StateError
@@ -25,6 +26,7 @@ from fastload._images._batch_rows import BatchRows, batch_rows
 from fastload._images._hand_over import make_pixels
 from fastload._images._opener import native_images
 from fastload._images._tally import ImageTally
+from fastload._pillow._decode_image import keeping
 from fastload._process._exit import DaemonThread
 from fastload._threads._collate_memory import CollateMemory, WorkerMemory
 from fastload._threads._counters import ThreadCounters
@@ -65,6 +67,7 @@ class WorkerPlan:
         order: Of what is given to a device.
         counters: To add to.
         native_images: Whether JPEG files that the user's code opens with Pillow are decoded natively.
+        cache: What is kept of them; None: nothing.
         memory: Of batches.
         is_in_order: Whether a batch depends on those that its worker has made before.
         going_on: Where each worker goes on; None: it begins.
@@ -80,6 +83,7 @@ class WorkerPlan:
     counters: ThreadCounters
     set_device: Callable[[], Any] | None
     native_images: bool
+    cache: _native.DecodeCache | None
     memory: CollateMemory
     is_in_order: bool
     going_on: tuple[GoingOn, ...] | None = None
@@ -141,6 +145,7 @@ class Worker:
             until_end.enter_context(exchanged())
             if plan.native_images:
                 until_end.enter_context(native_images(self._images))
+                until_end.enter_context(keeping(plan.cache))
                 until_end.enter_context(batch_rows(BatchRows(self._memory.buffer)))
             self._own.enter()
             stream = self._make_stream()

@@ -35,6 +35,7 @@ PYTHON_LEVELS = {
     "_errors": 0,
     "_native": 0,
     "_process": 0,
+    "_decode_cache": 1,
     "_delivery": 1,
     "_pillow": 1,
     "_resume": 1,

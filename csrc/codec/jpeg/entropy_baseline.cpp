@@ -166,6 +166,7 @@ void EntropyScan::begin(const ScanData& data, std::uint32_t mcu_count, std::uint
     inverse_dct_ = kernels.inverse_dct;
     has_bmi2_ = kernels.has_bmi2;
     file_offset_ = file_offset;
+    mcu_count_ = mcu_count;
     mcus_left_ = mcu_count;
     mcus_left_in_segment_ = 0;
     restart_interval_ = restart_interval == 0 ? mcu_count : restart_interval;
@@ -173,6 +174,7 @@ void EntropyScan::begin(const ScanData& data, std::uint32_t mcu_count, std::uint
     segment_end_ = 0;
     is_in_segment_ = false;
     reader_ = BitReader(data.bytes);
+    track_ = nullptr;
     block_count_ = 0;
     std::memset(buffers_, 0, sizeof(buffers_));
 }
@@ -187,6 +189,20 @@ Status EntropyScan::finish() const noexcept {
     const std::uint64_t used = reader_.position_bits(data_.bytes);
     const char* const fault = segment_end_fault(used, segment_end_, mcus_left_in_segment_ == 0);
     return fault == nullptr ? Status::ok() : irregular(fault);
+}
+
+bool EntropyScan::resume(const Checkpoint& checkpoint, std::uint32_t mcu) noexcept {
+    if (!is_in_segment_ && !start_segment().is_ok()) return false;
+    if (reader_.position_bits(data_.bytes) > checkpoint.position_bits) return false;
+    reader_ = BitReader(data_.bytes + checkpoint.position_bits / 8);
+    reader_.refill();
+    reader_.skip(static_cast<int>(checkpoint.position_bits % 8));
+    for (int i = 0; i < kMaxComponents; ++i) {
+        predictions_[i] = static_cast<std::uint32_t>(std::int32_t{checkpoint.predictions[i]});
+    }
+    mcus_left_ = mcu_count_ - mcu;
+    mcus_left_in_segment_ = mcus_left_;
+    return true;
 }
 
 // Leaves the current segment, which is read completely.
@@ -227,11 +243,12 @@ Status EntropyScan::run(std::uint32_t count) noexcept {
             if (status.is_ok()) status = start_segment();
             if (!status.is_ok()) return status;
         }
-        const std::uint32_t part = std::min(count - first, mcus_left_in_segment_);
+        const std::uint32_t part = std::min({count - first, mcus_left_in_segment_, mcus_to_stop()});
         if (!run_mcus<kIsKept>(first, part)) return irregular("a code that no table has, or a block too long");
         first += part;
         mcus_left_ -= part;
         mcus_left_in_segment_ -= part;
+        if (mcus_to_stop() == 0) track_->pass(reader_.position_bits(data_.bytes), predictions_);
     }
     return Status::ok();
 }

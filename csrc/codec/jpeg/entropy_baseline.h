@@ -3,9 +3,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 
 #include "base/status.h"
 #include "codec/jpeg/bit_reader.h"
+#include "codec/jpeg/checkpoint_track.h"
+#include "codec/jpeg/entropy_index.h"
 #include "codec/jpeg/huffman_table.h"
 #include "codec/jpeg/scan_data.h"
 #include "kernels/kernel_table.h"
@@ -45,6 +48,14 @@ class EntropyScan {
     // the segment was read completely, that less than a byte of it is left.
     Status finish() const noexcept;
 
+    std::size_t data_bytes() const noexcept { return data_.size; }
+    // The number of the MCU that comes next.
+    std::uint32_t next_mcu() const noexcept { return mcu_count_ - mcus_left_; }
+    // Calls track->pass() at its stops from here on; it outlives the last walk() or decode() before the next begin().
+    void follow(CheckpointTrack* track) noexcept { track_ = track; }
+    // Goes on from a checkpoint in front of MCU `mcu`, which lies in the data. False where the scan is past it already.
+    bool resume(const Checkpoint& checkpoint, std::uint32_t mcu) noexcept;
+
   private:
     // Zeros where the next block is decoded.
     struct alignas(64) BlockBuffer {
@@ -59,6 +70,9 @@ class EntropyScan {
     bool run_mcus_inline(std::uint32_t first, std::uint32_t count) noexcept;
     bool decode_mcus_bmi2(std::uint32_t first, std::uint32_t count) noexcept;
     bool walk_mcus_bmi2(std::uint32_t count) noexcept;
+    std::uint32_t mcus_to_stop() const noexcept {
+        return track_ == nullptr ? std::numeric_limits<std::uint32_t>::max() : track_->next_stop() - next_mcu();
+    }
     Status start_segment() noexcept;
     Status skip_segments(std::uint32_t count, std::uint32_t* skipped) noexcept;
     Status irregular(const char* detail) const noexcept;
@@ -67,13 +81,15 @@ class EntropyScan {
     InverseDctFunction inverse_dct_ = nullptr;
     bool has_bmi2_ = false;
     std::uint64_t file_offset_ = 0;
-    std::uint32_t mcus_left_ = 0;             // in the scan
+    std::uint32_t mcu_count_ = 0;             // in the scan
+    std::uint32_t mcus_left_ = 0;             // of them
     std::uint32_t mcus_left_in_segment_ = 0;  // until the next restart
     std::uint32_t restart_interval_ = 0;
     std::size_t next_segment_ = 0;
     std::size_t segment_end_ = 0;  // in clean bytes
     bool is_in_segment_ = false;   // reader_ stands in segment next_segment_ - 1, or at its end
     BitReader reader_;
+    CheckpointTrack* track_ = nullptr;  // or null
     ScanBlock blocks_[kMaxScanBlocks];
     int block_count_ = 0;
     std::uint32_t predictions_[kMaxScanBlocks] = {};

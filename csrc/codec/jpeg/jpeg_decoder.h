@@ -10,6 +10,7 @@
 #include "codec/decoder.h"
 #include "codec/jpeg/decoding_tables.h"
 #include "codec/jpeg/entropy_baseline.h"
+#include "codec/jpeg/entropy_index.h"
 #include "codec/jpeg/markers.h"
 #include "codec/jpeg/progressive_frame.h"
 #include "codec/jpeg/reconstruct.h"
@@ -49,7 +50,19 @@ class JpegDecoder {
     // Decodes `region`, which must lie inside the image, of the file that read_header() accepted last. *rgb shows
     // exactly the region (its left and top inside of the strips are arbitrary) in the decoder's memory, valid
     // until the next call of a member function that is not const. May be called again for another region.
-    Status decode(const Region& region, StripImageView* rgb) noexcept;
+    Status decode(const Region& region, StripImageView* rgb) noexcept { return decode(region, nullptr, rgb); }
+
+    // The same with an index of the file's scan_shape(): what it knows is not decoded again, and what is read behind
+    // that is added where it is worth a new record. Pixels and status are those without it, but for the offset of a
+    // fault. An index that turns out to be of other data is emptied and the region decoded without it.
+    Status decode(const Region& region, jpeg::EntropyIndex* index, StripImageView* rgb) noexcept;
+
+    // Whether files like the one that read_header() accepted last can have an index. With the shape of its scan, then.
+    bool scan_shape(jpeg::ScanShape* shape) const noexcept;
+    // Whether an index that knows all of such a file leaves a good part of the work for this region away.
+    bool gains_from_index(const Region& region) const noexcept;
+    // True where the last decode() found its index to be of other data.
+    bool was_index_wrong() const noexcept { return was_index_wrong_; }
 
     std::size_t scratch_bytes() const noexcept;
     // What decode() has shown is gone then.
@@ -59,11 +72,12 @@ class JpegDecoder {
     bool stopped_early() const noexcept { return stopped_early_; }
 
   private:
-    Status decode_scans(const Region& region) noexcept;
+    Status decode_sequential(const Region& region, jpeg::EntropyIndex* index) noexcept;
+    Status decode_scans(const Region& region, jpeg::EntropyIndex* index) noexcept;
     Status decode_progressive(const Region& region) noexcept;
     Status read_scan_data(const jpeg::Scan& scan, std::size_t* end_offset) noexcept;
     void plan_blocks(const jpeg::Scan& scan, const jpeg::ScanData& data, std::uint32_t mcu_count) noexcept;
-    Status decode_rows(const jpeg::Scan& scan) noexcept;
+    Status decode_rows(const jpeg::Scan& scan, jpeg::EntropyIndex* index) noexcept;
     void set_outputs(const jpeg::Scan& scan, std::int32_t mcu_row) noexcept;
     bool is_single_pass() const noexcept;
     void complete_all_rows() noexcept;
@@ -82,6 +96,8 @@ class JpegDecoder {
     jpeg::ProgressiveFrame progressive_;
     bool is_ready_ = false;
     bool stopped_early_ = false;
+    bool has_relied_ = false;  // on the index, in the last scan
+    bool was_index_wrong_ = false;
 };
 
 }  // namespace fastload

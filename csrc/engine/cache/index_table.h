@@ -50,6 +50,7 @@ class IndexTable {
     void clear() noexcept;
 
     Counts counts() const noexcept;
+    std::size_t max_bytes() const noexcept { return max_bytes_; }
 
   private:
     using Place = RecordArenas::Place;

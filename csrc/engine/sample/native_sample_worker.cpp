@@ -15,7 +15,7 @@ bool is_cancelled(const SampleTask& task) noexcept {
 }  // namespace
 
 NativeSampleWorker::NativeSampleWorker(const KernelTable& kernels, const NativeWorkerOptions& options)
-    : options_(options), decoder_(kernels, options.decode_limits), executor_(kernels) {}
+    : options_(options), decoder_(kernels, options.decode_limits), indexed_decode_(options.cache), executor_(kernels) {}
 
 void NativeSampleWorker::read(const SampleTask& task, SampleTimings* timings) noexcept {
     const SampleSource& source = *task.source;
@@ -78,10 +78,9 @@ Status NativeSampleWorker::decode(const SampleTask& task, LoadedPixels* pixels, 
     const Status choices = task.choices->resolve(task, size);
     if (!choices.is_ok() && choices.code != StatusCode::kInvalidGeometry) return choices;
     pixels->region = choices.is_ok() ? task.report->source_region() : Region{0, 0, size.width, size.height};
-    {
-        const StageTimer timer(&timings->decode_ns);
-        if (const Status status = decoder_.decode(pixels->region, &pixels->view); !status.is_ok()) return status;
-    }
+    const Status decoded =
+        indexed_decode_.decode(decoder_, task.file->contents(), pixels->region, &pixels->view, timings);
+    if (!decoded.is_ok()) return decoded;
     if (!choices.is_ok()) return choices;
     return is_cancelled(task) ? kCancelledStatus : Status::ok();
 }
@@ -122,11 +121,12 @@ void NativeSampleWorker::release_large_scratch() noexcept { release_scratch(Scra
 
 void NativeSampleWorker::release_scratch(ScratchRule rule) noexcept {
     decoder_.release_scratch(rule);
+    indexed_decode_.release_scratch(rule);
     executor_.release_scratch(rule);
 }
 
 std::size_t NativeSampleWorker::scratch_bytes() const noexcept {
-    return decoder_.scratch_bytes() + executor_.scratch_bytes();
+    return decoder_.scratch_bytes() + indexed_decode_.scratch_bytes() + executor_.scratch_bytes();
 }
 
 }  // namespace fastload

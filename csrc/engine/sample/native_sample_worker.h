@@ -3,9 +3,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 #include "codec/decoder.h"
 #include "codec/jpeg/jpeg_decoder.h"
+#include "engine/cache/decode_cache.h"
+#include "engine/sample/indexed_decode.h"
 #include "engine/sample/sample_task.h"
 #include "image/plan/transform_executor.h"
 #include "io/sample_index.h"
@@ -18,6 +21,7 @@ struct NativeWorkerOptions {
     std::uint64_t max_file_bytes = std::uint64_t{1} << 30;
     // False where the installed Pillow does not decode with libjpeg-turbo: then every file is left to Pillow.
     bool is_native_jpeg_allowed = true;
+    std::shared_ptr<DecodeCache> cache;  // null: nothing is kept
 };
 
 // Pixels in the scratch memory of a worker, until that loads the next ones.
@@ -77,6 +81,7 @@ class NativeSampleWorker final : public SampleWorker {
     const NativeWorkerOptions options_;
     PathBuffer path_buffer_;
     JpegDecoder decoder_;
+    IndexedDecode indexed_decode_;
     TransformExecutor executor_;
 };
 

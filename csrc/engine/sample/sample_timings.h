@@ -10,6 +10,7 @@ namespace fastload {
 struct SampleTimings {
     std::uint64_t read_ns = 0;
     std::uint64_t header_ns = 0;
+    std::uint64_t cache_ns = 0;  // looking for what is known of the file, and keeping what was found out
     std::uint64_t decode_ns = 0;
     std::uint64_t transform_ns = 0;
     std::uint64_t fallback_ns = 0;  // in the reference decoder
@@ -18,6 +19,7 @@ struct SampleTimings {
     void add(const SampleTimings& sample) noexcept {
         read_ns += sample.read_ns;
         header_ns += sample.header_ns;
+        cache_ns += sample.cache_ns;
         decode_ns += sample.decode_ns;
         transform_ns += sample.transform_ns;
         fallback_ns += sample.fallback_ns;

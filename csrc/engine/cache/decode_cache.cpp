@@ -1,0 +1,80 @@
+#include "engine/cache/decode_cache.h"
+
+#include <cstring>
+
+namespace fastload {
+namespace {
+
+// What a record takes beside its bytes, at most.
+constexpr std::size_t kRecordOverheadBytes = 24;
+// Below this share of the images the look-ups of the others cost what these give.
+constexpr std::uint64_t kMinWorthwhileShare = 20;  // 1 / 20
+
+}  // namespace
+
+jpeg::IndexLevel DecodeCache::level_for(const jpeg::ScanShape& shape) const noexcept {
+    const bool is_small = jpeg::CheckpointRule(shape, jpeg::IndexLevel::kDense).count() <= kMaxDenseCheckpoints;
+    return is_small ? level_.load(std::memory_order_relaxed) : jpeg::IndexLevel::kRows;
+}
+
+std::uint64_t DecodeCache::check_of(const ContentKey& key, ByteSpan packed) const noexcept {
+    return content_hash(key_, packed).low ^ key.hash.high;
+}
+
+Status DecodeCache::find(const ContentKey& key, const jpeg::ScanShape& shape, Span<std::uint8_t> buffer,
+                         jpeg::EntropyIndex* index) noexcept {
+    if (const Status status = index->begin(shape, level_for(shape)); !status.is_ok()) return status;
+    const std::size_t size = table_.find(key, buffer);
+    bool is_found = false;
+    if (size > kCheckBytes) {
+        const ByteSpan packed(buffer.data(), size - kCheckBytes);
+        const std::uint64_t check = check_of(key, packed);
+        is_found = std::memcmp(packed.end(), &check, kCheckBytes) == 0 && index->unpack(shape, packed);
+    }
+    (is_found ? hits_ : misses_).fetch_add(1, std::memory_order_relaxed);
+    return Status::ok();
+}
+
+void DecodeCache::keep(const ContentKey& key, const jpeg::EntropyIndex& index, Span<std::uint8_t> buffer) noexcept {
+    const std::size_t size = index.pack(buffer.subspan(0, buffer.size() - kCheckBytes));
+    const ByteSpan packed(buffer.data(), size);
+    const std::uint64_t check = check_of(key, packed);
+    std::memcpy(buffer.data() + size, &check, kCheckBytes);
+    if (size == 0 || !table_.put(key, {buffer.data(), size + kCheckBytes})) {
+        dropped_.fetch_add(1, std::memory_order_relaxed);
+    } else if (index.level() == level_.load(std::memory_order_relaxed)) {
+        choose_level(size + kCheckBytes);
+    }
+}
+
+void DecodeCache::drop(const ContentKey& key) noexcept {
+    mismatches_.fetch_add(1, std::memory_order_relaxed);
+    table_.remove(key);
+}
+
+// Goes down a level where the records of all samples would not fit at the one that is tried. Threads may do it at once:
+// then the figures of the new level begin with a few of the old one.
+void DecodeCache::choose_level(std::size_t record_bytes) noexcept {
+    const std::uint64_t records = level_records_.fetch_add(1, std::memory_order_relaxed) + 1;
+    const std::uint64_t bytes = level_bytes_.fetch_add(record_bytes, std::memory_order_relaxed) + record_bytes;
+    if (records % kSampledRecords != 0) return;
+    const std::uint64_t mean = bytes / records + kRecordOverheadBytes;
+    const std::uint64_t max_bytes = table_.max_bytes();
+    // Of an unknown number the first half of the room is for dense ones.
+    const bool fits =
+        expected_samples_ == 0 ? table_.counts().memory_bytes <= max_bytes / 2 : mean <= max_bytes / expected_samples_;
+    if (is_dense() && !fits) {
+        level_.store(jpeg::IndexLevel::kRows, std::memory_order_relaxed);
+        level_records_.store(0, std::memory_order_relaxed);
+        level_bytes_.store(0, std::memory_order_relaxed);
+    } else if (!is_dense() && expected_samples_ != 0 && mean / kMinWorthwhileShare > max_bytes / expected_samples_) {
+        is_worth_it_.store(false, std::memory_order_relaxed);
+    }
+}
+
+CacheCounters DecodeCache::counters() const noexcept {
+    return {hits_.load(std::memory_order_relaxed), misses_.load(std::memory_order_relaxed),
+            mismatches_.load(std::memory_order_relaxed), dropped_.load(std::memory_order_relaxed)};
+}
+
+}  // namespace fastload

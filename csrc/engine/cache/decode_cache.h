@@ -1,0 +1,83 @@
+// What a loader keeps of the images it decodes, so that they cost less the next time: entropy indexes, in memory.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/content_hash.h"
+#include "base/span.h"
+#include "codec/jpeg/entropy_index.h"
+#include "engine/cache/index_table.h"
+#include "engine/fork_guard.h"
+
+namespace fastload {
+
+// What became of the images for which an index was looked for.
+struct CacheCounters {
+    std::uint64_t hits = 0;
+    std::uint64_t misses = 0;
+    std::uint64_t mismatches = 0;  // hits whose index was of other data: dropped, and the image decoded without it
+    std::uint64_t dropped = 0;     // what was found out and is not kept: the table is full
+};
+
+// Note [index records]
+// A record is what EntropyIndex::pack() has written and, behind it, 8 bytes that depend on all of these and on the key.
+// The key is the hash of the whole file, under a secret of the process, and its length. So an index is of exactly these
+// bytes, whatever name they have, and a file that was written anew is simply another one.
+
+// Thread-safe. Several caches may use one table: they differ in how many samples they make room for.
+class DecodeCache {
+  public:
+    static constexpr std::size_t kMaxRecordBytes = IndexTable::kMaxRecordBytes;
+
+    // For the records of about `expected_samples` images; 0: of a number that nobody knows. `key` and `table` outlive
+    // it.
+    DecodeCache(const HashKey& key, IndexTable& table, std::uint64_t expected_samples) noexcept
+        : key_(key), table_(table), expected_samples_(expected_samples) {}
+
+    // False where so little would fit that looking for it costs more than it gives, and in a process forked since.
+    bool is_worth_it() const noexcept {
+        return is_worth_it_.load(std::memory_order_relaxed) && generation_ == fork_generation();
+    }
+
+    bool is_dense() const noexcept { return level_.load(std::memory_order_relaxed) == jpeg::IndexLevel::kDense; }
+
+    ContentKey key_of(ByteSpan contents) const noexcept { return {content_hash(key_, contents), contents.size()}; }
+
+    // Fills `index`, begun anew for `shape`, with what is known. `buffer` has kMaxRecordBytes of the caller's scratch.
+    // kOutOfMemory: leave the index alone.
+    Status find(const ContentKey& key, const jpeg::ScanShape& shape, Span<std::uint8_t> buffer,
+                jpeg::EntropyIndex* index) noexcept;
+    void keep(const ContentKey& key, const jpeg::EntropyIndex& index, Span<std::uint8_t> buffer) noexcept;
+    // Of an index that was of other data.
+    void drop(const ContentKey& key) noexcept;
+
+    CacheCounters counters() const noexcept;
+
+  private:
+    static constexpr std::size_t kCheckBytes = 8;
+    // So many records tell how large those of a level are.
+    static constexpr std::uint64_t kSampledRecords = 256;
+    // Of more, a level with a checkpoint a row is enough: a record must not outgrow its bytes' worth.
+    static constexpr std::size_t kMaxDenseCheckpoints = 8192;
+
+    jpeg::IndexLevel level_for(const jpeg::ScanShape& shape) const noexcept;
+    std::uint64_t check_of(const ContentKey& key, ByteSpan packed) const noexcept;
+    void choose_level(std::size_t record_bytes) noexcept;
+
+    const HashKey& key_;
+    IndexTable& table_;
+    const std::uint64_t expected_samples_;
+    const std::uint32_t generation_ = fork_generation();
+    std::atomic<jpeg::IndexLevel> level_{jpeg::IndexLevel::kDense};
+    std::atomic<bool> is_worth_it_{true};
+    std::atomic<std::uint64_t> level_records_{0};  // kept at the level as it is
+    std::atomic<std::uint64_t> level_bytes_{0};
+    std::atomic<std::uint64_t> hits_{0};
+    std::atomic<std::uint64_t> misses_{0};
+    std::atomic<std::uint64_t> mismatches_{0};
+    std::atomic<std::uint64_t> dropped_{0};
+};
+
+}  // namespace fastload

@@ -1,0 +1,30 @@
+"""How much memory this machine lets the process use."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+_GROUP_LIMITS = ("sys/fs/cgroup/memory.max", "sys/fs/cgroup/memory/memory.limit_in_bytes")
+
+
+def total_memory(root: Path = Path("/")) -> int:
+    """Bytes of the machine's memory, or what a control group leaves of it.
+
+    Args:
+        root: Of the file system; tests have one of their own.
+    """
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    for line in read_text(root / "proc/meminfo").splitlines():
+        if line.startswith("MemTotal:"):
+            total = int(line.split()[1]) * 1024
+    limits = (read_text(root / group).strip() for group in _GROUP_LIMITS)
+    return min([total, *(int(limit) for limit in limits if limit.isdigit() and int(limit) > 0)])
+
+
+def read_text(path: Path) -> str:
+    """Contents of a file of the system's; empty where there is none."""
+    try:
+        return path.read_text()
+    except OSError:
+        return ""

@@ -1,0 +1,276 @@
+"""Decoding with an index of the file: pixels, status and fault are those without it, whatever the index says."""
+
+from __future__ import annotations
+
+import io
+import random
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from PIL import Image
+
+sys.path.insert(0, str(Path(__file__).parent))
+import jpeg_writer
+from corpora_files import corpora_root, manifest_rows
+from jpeg_mutants import mutated
+from jpeg_oracle import ODD_SAMPLINGS, SAMPLINGS, Pixels, crop, random_region, written_by_pillow
+
+_core = pytest.importorskip("fastload._core")
+
+Region = tuple[int, int, int, int]
+HEAD_BYTES = 15
+IN_ONE_SCAN = {
+    name: factors
+    for name, factors in (SAMPLINGS | ODD_SAMPLINGS).items()
+    if len(factors) == 1 or sum(h * v for h, v in factors) <= 10
+}
+
+
+def picture(seed: int, width: int, height: int) -> Pixels:
+    """Of smooth areas and noise, so that blocks of all lengths follow each other."""
+    numbers = np.random.default_rng(seed)
+    small = numbers.integers(0, 256, (height // 12 + 2, width // 12 + 2, 3), dtype=np.uint8)
+    smooth = np.asarray(Image.fromarray(small).resize((width, height), Image.Resampling.BICUBIC)).astype(int)
+    noise = numbers.integers(-40, 41, (height, width, 3)) * (numbers.random((height, width, 1)) < 0.3)
+    return np.clip(smooth + noise, 0, 255).astype(np.uint8)
+
+
+def compare(data: bytes, region: Region, record: bytes, is_dense: bool) -> tuple[bytes | None, bool, bool]:
+    """What is known then, whether the index was wrong, and whether the region was decoded; as without an index."""
+    pixels, status, detail, _ = _core.decode_jpeg(data, region)
+    indexed, indexed_status, indexed_detail, known, was_wrong = _core.decode_jpeg_indexed(
+        data, region, record, is_dense
+    )
+    assert (indexed_status, indexed_detail) == (status, detail), region
+    if status == "ok":
+        np.testing.assert_array_equal(indexed, pixels, err_msg=str(region))
+    return known, was_wrong, status == "ok"
+
+
+def walk_windows(data: bytes, size: tuple[int, int], rng: random.Random, windows: int, is_dense: bool) -> bytes:
+    """Decodes random regions one after the other, with what the ones before have left."""
+    record = b""
+    for _ in range(windows):
+        known, was_wrong, is_ok = compare(data, random_region(rng, *size), record, is_dense)
+        assert not was_wrong
+        if known is not None and is_ok and len(known) > HEAD_BYTES:
+            record = known
+    return record
+
+
+def complete_record(data: bytes, size: tuple[int, int], is_dense: bool) -> bytes:
+    return bytes(_core.decode_jpeg_indexed(data, (0, 0, *size), b"", is_dense)[3])
+
+
+@pytest.mark.parametrize("is_dense", [True, False])
+@pytest.mark.parametrize("name", IN_ONE_SCAN)
+def test_any_sequence_of_windows_has_the_pixels_without_an_index(name: str, is_dense: bool) -> None:
+    rng = random.Random(name)
+    factors = IN_ONE_SCAN[name]
+    for round_number in range(3):
+        width, height = rng.randint(130, 420), rng.randint(130, 300)
+        numbers = np.random.default_rng(round_number)
+        data = jpeg_writer.encode(jpeg_writer.random_file(numbers, (width, height), factors))
+        assert len(walk_windows(data, (width, height), rng, 25, is_dense)) > HEAD_BYTES
+
+
+@pytest.mark.parametrize("is_dense", [True, False])
+@pytest.mark.parametrize("subsampling", [0, 1, 2])
+@pytest.mark.parametrize("quality", [30, 92])
+def test_photographs_have_the_pixels_without_an_index(quality: int, subsampling: int, is_dense: bool) -> None:
+    rng = random.Random(quality)
+    for seed in range(2):
+        data = written_by_pillow(picture(seed, 500, 375), quality=quality, subsampling=subsampling)
+        assert len(walk_windows(data, (500, 375), rng, 40, is_dense)) > HEAD_BYTES
+
+
+@pytest.mark.skipif(corpora_root() is None, reason="no corpora: set FASTLOAD_CORPORA")
+@pytest.mark.parametrize("is_dense", [True, False])
+def test_every_corpus_file_has_the_verdict_without_an_index(is_dense: bool) -> None:
+    rng = random.Random(5)
+    indexed = 0
+    for row in manifest_rows():
+        data = row.path.read_bytes()
+        info = _core.probe(data)
+        if info["format"] != "JPEG" or not 0 < info["width"] * info["height"] < 10_000_000:
+            continue
+        try:
+            record = walk_windows(data, (info["width"], info["height"]), rng, 6, is_dense)
+        except ValueError:
+            continue  # another frame header counted
+        indexed += len(record) > HEAD_BYTES
+    assert indexed > 50
+
+
+def test_damaged_files_have_the_fault_without_an_index() -> None:
+    """One fault at a random place: of the file itself, and of one whose index was made before, or behind, it."""
+    rng = random.Random(7)
+    whole = written_by_pillow(picture(1, 300, 260), quality=85)
+    faults = taken = 0
+    for _ in range(400):
+        data = mutated(whole, rng)
+        if _core.probe(data)["format"] != "JPEG":
+            continue
+        record = b""
+        for _ in range(4):
+            region = random_region(rng, 300, 260)
+            try:
+                known, was_wrong, is_ok = compare(data, region, record, True)
+            except ValueError:
+                break  # another frame header counted
+            assert not was_wrong
+            faults += not is_ok
+            taken += is_ok
+            if known is not None and is_ok and len(known) > HEAD_BYTES:
+                record = known
+    assert faults > 200
+    assert taken > 200
+
+
+@pytest.mark.parametrize("is_dense", [True, False])
+def test_an_index_of_another_file_of_the_same_grid_is_noticed(is_dense: bool) -> None:
+    rng = random.Random(11)
+    files = [written_by_pillow(picture(seed, 400, 300), quality=90) for seed in range(6)]
+    records = [complete_record(data, (400, 300), is_dense) for data in files]
+    wrong = 0
+    for data in files:
+        for record in records:
+            for _ in range(10):
+                region = random_region(rng, 400, 300)
+                _, was_wrong, is_ok = compare(data, region, record, is_dense)
+                assert is_ok
+                wrong += was_wrong
+    assert wrong > 200
+
+
+class Record:
+    """The checkpoints of a record, to be changed: those of each row of the array are a position and predictions."""
+
+    def __init__(self, record: bytes) -> None:
+        self.head = record[:HEAD_BYTES]
+        fields = 1 + record[2]
+        self.parameters = list(record[HEAD_BYTES : HEAD_BYTES + fields])
+        self._bits = "".join(f"{byte:08b}" for byte in record[HEAD_BYTES + fields :])
+        self._at = 0
+        steps = []
+        while "1" in self._bits[self._at :]:
+            steps.append([self._take(parameter) for parameter in self.parameters])
+        signed = np.array(steps, dtype=np.int64)
+        signed[:, 1:] = (signed[:, 1:] >> 1) ^ -(signed[:, 1:] & 1)
+        self.checkpoints = np.cumsum(signed, axis=0)
+
+    def _take(self, parameter: int) -> int:
+        zeros = self._bits.index("1", self._at) - self._at
+        if zeros >= 20:
+            self._at += 56
+            return int(self._bits[self._at - 36 : self._at], 2)
+        self._at += zeros + 1 + parameter
+        return zeros << parameter | int("0" + self._bits[self._at - parameter : self._at], 2)
+
+    def packed(self, checkpoints: NDArray[np.int64]) -> bytes:
+        steps = np.diff(checkpoints, axis=0, prepend=0)
+        steps[:, 1:] = (steps[:, 1:] << 1) ^ (steps[:, 1:] >> 63)
+        bits = "".join(
+            _rice(int(value), parameter)
+            for step in steps
+            for value, parameter in zip(step, self.parameters, strict=True)
+        )
+        bits += "0" * (-len(bits) % 8)
+        body = bytes(int(bits[at : at + 8], 2) for at in range(0, len(bits), 8))
+        return self.head + bytes(self.parameters) + body
+
+
+def _rice(value: int, parameter: int) -> str:
+    if value >> parameter >= 20:
+        return "0" * 20 + f"{value % 2**36:036b}"
+    low = f"{value % (1 << parameter):0{parameter}b}" if parameter else ""
+    return "0" * (value >> parameter) + "1" + low
+
+
+def test_no_changed_bit_of_a_dense_checkpoint_changes_a_pixel() -> None:
+    """Whoever may write records has the sums right: only what decoding passes shows that one is wrong."""
+    rng = random.Random(13)
+    size = (260, 180)
+    data = written_by_pillow(picture(3, *size), quality=80)
+    whole = complete_record(data, size, True)
+    record = Record(whole)
+    assert record.packed(record.checkpoints) == whole
+    refused = wrong = 0
+    for _ in range(3000):
+        changed = record.checkpoints.copy()
+        field = rng.randrange(4)
+        changed[rng.randrange(len(changed)), field] ^= 1 << rng.randrange(17 if field == 0 else 11)
+        try:
+            _, was_wrong, is_ok = compare(data, random_region(rng, *size), record.packed(changed), True)
+        except ValueError:
+            refused += 1  # positions that do not rise
+            continue
+        assert is_ok
+        wrong += was_wrong
+    assert refused > 100
+    assert wrong > 300
+
+
+@pytest.mark.parametrize("is_dense", [True, False])
+def test_records_of_any_bytes_lead_to_no_other_verdict(is_dense: bool) -> None:
+    """What they say is decoded or refused; only pixels could be wrong, and of such a record the sum is, too."""
+    rng = random.Random(19)
+    size = (260, 180)
+    data = written_by_pillow(picture(3, *size), quality=80)
+    record = complete_record(data, size, is_dense)
+    taken = refused = 0
+    for _ in range(3000):
+        changed = bytearray(record)
+        for _ in range(rng.choice([1, 1, 2, 8])):
+            changed[rng.randrange(len(changed))] = rng.randrange(256)
+        if rng.random() < 0.2:
+            del changed[rng.randrange(len(changed)) :]
+        try:
+            status = _core.decode_jpeg_indexed(data, random_region(rng, *size), bytes(changed), is_dense)[1]
+        except ValueError:
+            refused += 1
+            continue
+        assert status == "ok"
+        taken += 1
+    assert taken > 100
+    assert refused > 100
+
+
+def test_what_has_no_index() -> None:
+    pixels = picture(2, 200, 160)
+    whole = (0, 0, 200, 160)
+    buffer = io.BytesIO()
+    Image.fromarray(pixels).save(buffer, "JPEG", progressive=True)
+    assert _core.decode_jpeg_indexed(buffer.getvalue(), whole, b"", True)[3] is None
+    restarts = written_by_pillow(pixels, restart_marker_rows=2)
+    assert _core.decode_jpeg_indexed(restarts, whole, b"", True)[3] is None
+    low = written_by_pillow(pixels[:40], subsampling=2)
+    assert _core.decode_jpeg_indexed(low, (0, 0, 200, 40), b"", True)[3] is None
+    assert _core.decode_jpeg_indexed(written_by_pillow(pixels), whole, b"", True)[3] is not None
+
+
+def test_the_size_of_records() -> None:
+    """Of photographs of ImageNet's kind less than a hundredth of the file, and a third of that with rows alone."""
+    sizes = {True: 0, False: 0}
+    files = 0
+    for seed in range(4):
+        data = written_by_pillow(picture(seed, 500, 375), quality=96, subsampling=2)
+        files += len(data)
+        for is_dense in sizes:
+            sizes[is_dense] += len(complete_record(data, (500, 375), is_dense))
+    assert sizes[True] < files / 100
+    assert sizes[False] < sizes[True] / 2
+
+
+def test_an_index_grows_only_where_it_gains_an_eighth_of_the_rows() -> None:
+    data = written_by_pillow(picture(5, 320, 320), quality=90, subsampling=0)  # 40 rows of MCUs
+    first = _core.decode_jpeg_indexed(data, (0, 0, 320, 80), b"", True)[3]
+    assert int.from_bytes(first[11:15], "little") == 10
+    little_more = _core.decode_jpeg_indexed(data, (0, 0, 320, 8 * 14), first, True)[3]
+    assert little_more == first
+    more = _core.decode_jpeg_indexed(data, (0, 0, 320, 8 * 15), first, True)[3]
+    assert int.from_bytes(more[11:15], "little") == 15
+    assert crop(_core.decode_jpeg(data)[0], (0, 0, 9, 9)).shape == (9, 9, 3)
