@@ -660,8 +660,9 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         return state.engine
 
     def _native_cache(self) -> _native.DecodeCache | None:
-        dataset = self.dataset
-        num_images = len(dataset) if isinstance(dataset, Sized) else None
+        # A data set of the user's is not asked for its length: torch's workers would not ask, either.
+        source = self._fastload.source
+        num_images = None if source is None else len(source)
         return self._fastload.cache.native(self._setting("cache"), num_images)
 
     @property

@@ -1,0 +1,252 @@
+"""What is kept of decoded images changes no byte, error, draw or order, whatever happens to the files meanwhile."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import recipes
+import torch
+from flat_values import flat
+from image_folders import SUBSAMPLINGS, save_jpeg, synthetic_image
+from PIL import Image
+from torch.utils.data import Dataset
+from torchvision import transforms
+from torchvision.datasets import ImageFolder
+
+import fastload
+from fastload import _native
+
+SIZE = 48
+RECIPES = {
+    "training": lambda: recipes.training(SIZE),
+    "evaluation": lambda: recipes.evaluation(64, 32),
+    "python tail": lambda: transforms.Compose([*recipes.training(SIZE).transforms, lambda image: image * 2]),
+}
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_known() -> Iterator[None]:
+    _native.clear_index_memory()
+    yield
+    _native.clear_index_memory()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """24 photographs in two classes, of all subsamplings; one is progressive and one a PNG."""
+    for seed in range(24):
+        place = tmp_path / "images" / f"class{seed % 2}" / f"{seed:02}.jpg"
+        save_jpeg(place, seed, 300, 220, subsampling=SUBSAMPLINGS[seed % 3], quality=70 + seed)
+    synthetic_image(5, 300, 220).save(tmp_path / "images" / "class1" / "05.jpg", progressive=True)
+    synthetic_image(8, 300, 220).save(tmp_path / "images" / "class0" / "08.jpg", "PNG")
+    return tmp_path / "images"
+
+
+class Opened(Dataset[Any]):
+    """Opens its files by itself."""
+
+    def __init__(self, root: Path, transform: Any) -> None:
+        self.samples = ImageFolder(str(root)).samples
+        self.transform = transform
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+    def __getitem__(self, index: int) -> Any:
+        path, label = self.samples[index]
+        return self.transform(Image.open(path).convert("RGB")), label
+
+
+def loaders(dataset: Dataset[Any], **arguments: Any) -> list[fastload.DataLoader[Any]]:
+    """The same one without a cache and with it."""
+    return [
+        fastload.DataLoader(
+            dataset, batch_size=5, shuffle=True, generator=torch.Generator().manual_seed(1), cache=cache, **arguments
+        )
+        for cache in (None, "auto")
+    ]
+
+
+def epochs(loader: fastload.DataLoader[Any], count: int) -> list[Any]:
+    batches = []
+    for epoch in range(count):
+        torch.manual_seed(epoch)
+        batches.append(list(loader))
+    return batches
+
+
+@pytest.mark.parametrize("num_workers", [0, 3])
+@pytest.mark.parametrize("rng", ["torch", "sample"])
+@pytest.mark.parametrize("dataset_class", [ImageFolder, Opened])
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_three_epochs_have_the_bytes_without_a_cache(
+    folder: Path, recipe: str, dataset_class: Any, rng: str, num_workers: int
+) -> None:
+    dataset = dataset_class(folder, RECIPES[recipe]())
+    plain, cached = loaders(dataset, num_workers=num_workers, rng=rng, seed=3 if rng == "sample" else None)
+    assert flat(epochs(cached, 3)) == flat(epochs(plain, 3))
+    assert plain.stats().cache_misses == plain.stats().cache_hits == 0
+    stats = cached.stats()
+    assert stats.cache_mismatches == stats.cache_dropped == 0
+    if dataset_class is ImageFolder or num_workers > 0:
+        assert stats.cache_hits >= 22
+        assert 15 <= stats.cache_records <= 22  # not the progressive one, nor the PNG
+        assert stats.cache_memory_bytes > 0
+
+
+def test_a_file_that_changes_in_place_with_its_old_times_is_another_file(folder: Path) -> None:
+    dataset = ImageFolder(str(folder), recipes.training(SIZE))
+    plain, cached = loaders(dataset, num_workers=2)
+    epochs(cached, 2), epochs(plain, 2)
+    for seed, (path, _) in enumerate(dataset.samples):
+        file = Path(path)
+        before = file.stat()
+        save_jpeg(file, 100 + seed, 300, 220, quality=30)
+        contents = file.read_bytes()
+        assert len(contents) <= before.st_size
+        file.write_bytes(contents + bytes(before.st_size - len(contents)))  # behind the end of the image
+        os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+        assert file.stat().st_size == before.st_size
+    assert flat(epochs(cached, 2)) == flat(epochs(plain, 2))
+    assert cached.stats().cache_mismatches == 0
+
+
+def test_copies_are_known_by_their_contents(folder: Path, tmp_path: Path) -> None:
+    first = fastload.DataLoader(ImageFolder(str(folder), recipes.evaluation(64, 32)), batch_size=5)
+    list(first)
+    copy = tmp_path / "copy"
+    shutil.copytree(folder, copy)
+    second = fastload.DataLoader(ImageFolder(str(copy), recipes.evaluation(64, 32)), batch_size=5)
+    list(second)
+    stats = second.stats()
+    assert (stats.cache_misses, stats.cache_hits) == (0, first.stats().cache_misses)
+
+
+def test_bad_files_have_their_errors_and_places(folder: Path) -> None:
+    victim = folder / "class0" / "02.jpg"
+    victim.write_bytes(victim.read_bytes()[:2000])
+    dataset = ImageFolder(str(folder), recipes.training(SIZE))
+    told: list[list[str]] = []
+    for cache in (None, "auto"):
+        loader = fastload.DataLoader(dataset, batch_size=4, num_workers=2, cache=cache)
+        told.append([])
+        for epoch in range(2):
+            torch.manual_seed(epoch)
+            iterator = iter(loader)
+            while True:
+                try:
+                    images, _ = next(iterator)
+                    told[-1].append(str(images.sum().item()))
+                except StopIteration:
+                    break
+                except fastload.SampleError as error:
+                    told[-1].append(str(error))
+    assert told[0] == told[1]
+    assert any("02.jpg" in line for line in told[0])
+
+
+def test_explain_and_stats_say_what_is_kept(folder: Path) -> None:
+    dataset = ImageFolder(str(folder), recipes.evaluation(64, 32))
+    loader = fastload.DataLoader(dataset, batch_size=5, num_workers=1)
+    assert "cache      an index of each JPEG file in memory, at most" in loader.explain()
+    list(loader)
+    assert "cache      an index of each JPEG file in memory, 2" in loader.explain()
+    assert "known before" in str(loader.stats())
+    silent = fastload.DataLoader(dataset, batch_size=5, num_workers=1, cache=None)
+    list(silent)
+    assert "cache" not in silent.explain()
+    assert "known before" not in str(silent.stats())
+    in_processes = fastload.DataLoader(dataset, batch_size=5, num_workers=1, workers="processes")
+    assert "cache" not in in_processes.explain()
+
+
+def test_other_values_are_refused(folder: Path) -> None:
+    with pytest.raises(ValueError, match="cache must be 'auto' or None, got 'index'"):
+        fastload.DataLoader(ImageFolder(str(folder)), cache="index")  # type: ignore[arg-type]
+
+
+def test_a_loader_that_is_told_to_keep_nothing_from_now_on(folder: Path) -> None:
+    loader = fastload.DataLoader(ImageFolder(str(folder), recipes.evaluation(64, 32)), batch_size=5, num_workers=1)
+    list(loader)
+    before = loader.stats().cache_misses
+    assert before > 0
+    loader.cache = None
+    list(loader)
+    stats = loader.stats()
+    assert (stats.cache_misses, stats.cache_hits) == (before, 0)
+
+
+PROGRAM = """
+import os
+import recipes
+import torch
+from torchvision.datasets import ImageFolder
+
+import fastload
+from fastload import _native
+
+dataset = ImageFolder(os.environ["FOLDER"], recipes.training(48))
+
+
+def epoch(cache):
+    torch.manual_seed(1)
+    loader = fastload.DataLoader(dataset, batch_size=5, num_workers=2, cache=cache)
+    return [images.numpy().tobytes() for images, _ in loader], loader.stats()
+
+
+expected, _ = epoch(None)
+epoch("auto")
+known = _native.index_memory()["records"]
+assert known > 0
+child = os.fork()
+if child == 0:
+    assert _native.index_memory()["records"] == 0
+    found, stats = epoch("auto")
+    assert found == expected and stats.cache_hits == 0
+    assert _native.index_memory()["records"] > 0
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+found, stats = epoch("auto")
+assert found == expected and stats.cache_hits >= known
+print("done")
+"""
+
+
+def test_a_forked_process_begins_with_nothing(folder: Path, run_child: Callable[..., Any]) -> None:
+    assert run_child(PROGRAM, env={"FOLDER": str(folder)}).stdout.split() == ["done"]
+
+
+LARGE = """
+import os
+import recipes
+import torch
+from torchvision.datasets import ImageFolder
+
+import fastload
+from fastload import _native
+
+assert _native.set_index_memory(1000)
+_native.index_memory()  # which fixes the limit
+dataset = ImageFolder(os.environ["FOLDER"], recipes.training(48))
+cached = fastload.DataLoader(dataset, batch_size=5, num_workers=2)
+plain = fastload.DataLoader(dataset, batch_size=5, num_workers=2, cache=None)
+for _ in range(3):
+    for loader in (cached, plain):
+        torch.manual_seed(1)
+        loader.images = [images for images, _ in loader]
+    assert all(map(torch.equal, cached.images, plain.images))
+print(cached.stats().cache_dropped, cached.stats().cache_hits, cached.stats().cache_memory_bytes)
+"""
+
+
+def test_what_does_not_fit_is_counted(folder: Path, run_child: Callable[..., Any]) -> None:
+    printed = run_child(LARGE, env={"FOLDER": str(folder)}).stdout
+    dropped, hits, memory = map(int, printed.split())
+    assert dropped > 0
+    assert hits == 0
+    assert memory <= 1000
