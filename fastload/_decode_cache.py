@@ -39,7 +39,7 @@ class LoaderCache:
             return None
         if self._native is None or self._owner_pid != os.getpid():
             _native.set_index_memory(index_limit())
-            self._native = _native.DecodeCache(expected_samples=num_images or 0)
+            self._native = _native.make_decode_cache(num_images or 0)
             self._owner_pid = os.getpid()
         return self._native
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <new>
-#include <stdexcept>
+#include <utility>
 
 #include "base/content_hash.h"
 #include "bindings/bindings.h"
@@ -17,13 +17,12 @@ namespace fastload {
 namespace {
 
 // Of this process and those forked from it; whoever knows it could make files that have each other's records.
-const HashKey& process_hash_key() {
+const HashKey* process_hash_key() {
     static const std::unique_ptr<const HashKey> key = [] {
         auto made = std::make_unique<HashKey>();
-        if (!HashKey::random(made.get()).is_ok()) throw std::runtime_error("the system gives no random bytes");
-        return made;
+        return HashKey::random(made.get()).is_ok() ? std::move(made) : nullptr;
     }();
-    return *key;
+    return key.get();
 }
 
 IndexTable& process_table() {
@@ -32,8 +31,10 @@ IndexTable& process_table() {
     return *table;
 }
 
+// None where the system gives no random bytes for the key.
 std::shared_ptr<DecodeCache> make_cache(std::uint64_t expected_samples) {
-    return std::make_shared<DecodeCache>(process_hash_key(), process_table(), expected_samples);
+    const HashKey* const key = process_hash_key();
+    return key == nullptr ? nullptr : std::make_shared<DecodeCache>(*key, process_table(), expected_samples);
 }
 
 py::dict counters_of(const DecodeCache& cache) {
@@ -59,10 +60,10 @@ py::dict index_memory() {
 
 void bind_cache(py::module_& m) {
     Class<DecodeCache, std::shared_ptr<DecodeCache>>(m, "DecodeCache")
-        .def(py::init(&make_cache), py::kw_only(), py::arg("expected_samples"))
         .def("counters", &counters_of)
         .def_property_readonly("is_worth_it", &DecodeCache::is_worth_it)
         .def_property_readonly("is_dense", &DecodeCache::is_dense);
+    m.def("make_decode_cache", &make_cache, py::arg("expected_samples"));
     m.def("set_index_memory", &set_process_index_bytes, py::arg("max_bytes"),
           "How large the indexes of this process may become. False, and nothing is changed, where there are some "
           "already.");

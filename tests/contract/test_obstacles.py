@@ -157,7 +157,8 @@ def test_a_loader_without_obstacles_says_native_in_every_row(images: ImageFolder
     loader = fastload.DataLoader(Subset(images, [1, 2]), num_workers=num_workers, shuffle=True)
     first, *rows = loader.explain().splitlines()
     assert first == f"native: batches are read, {head}"
-    assert [row.split()[0] for row in rows] == ["source", *["transform"] * 4, "random", "decode", "batches", "collate"]
+    names = ["source", *["transform"] * 4, "random", "decode", "batches", "collate", "cache"]
+    assert [row.split()[0] for row in rows] == names
     assert all(row.endswith(": native") for row in rows)
     assert isinstance(iter(loader), NativeIterator)
 

@@ -139,7 +139,7 @@ def test_the_counters_tell_who_did_what(mixed_folder: Path) -> None:
         assert stats.batches_delivered == 4
         assert sum(stats.fallback_reasons.values()) == 6
         assert stats.bytes_read == sum(Path(path).stat().st_size for path, _ in dataset.samples)
-        stages = {"read", "header", "decode", "transform", "fallback", "tail", "collate"}
+        stages = {"read", "header", "cache", "decode", "transform", "fallback", "tail", "collate"}
         assert stages == {name for name, seconds in stats.stage_seconds.items() if seconds > 0}
         assert (stats.batches_in_flight, stats.queue_depth) == (0, 0)
 
