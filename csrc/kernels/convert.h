@@ -9,21 +9,26 @@
 namespace fastload {
 
 // How the float32 entries of one channel's table come about: (value / 255 - mean) / std, as torchvision's ToTensor and
-// Normalize compute it, with three roundings. A reciprocal is a float32 and the rest that it leaves out, which makes a
-// quotient by two multiplications that is nearly always the rounded one: whether it always is, is for whoever fills
-// this in to find out, by comparing all 256 entries.
+// Normalize compute it, with three roundings. Note [fractions of 255]: a byte that is repeated three times is value /
+// 255 * (2^24 - 1), so that value / 255 in units of 2^-24 is `repeated` and its 2^24th part, and the 2^24th part of
+// that, which is too little to change how the sum is rounded. A reciprocal is a float32 and the rest that it leaves
+// out, which makes a quotient by two multiplications that is nearly always the rounded one: whether it always is, is
+// for whoever fills this in to find out, by comparing all 256 entries. All three are so far from the ends of float32
+// that another unit changes nothing but their exponents: means below kLargest, and `std` between 1 / kLargest and
+// kLargest.
 struct Normalization {
-    float mean = 0.0F;
-    float inverse_std = 1.0F;
+    float mean = 0.0F;          // in units of 2^-24
+    float inverse_std = kUnit;  // by which a number in these units is multiplied
     float inverse_std_rest = 0.0F;
 
-    static constexpr float kInverse255 = 1.0F / 255.0F;
-    static constexpr float kInverse255Rest = static_cast<float>(1.0 / 255.0 - static_cast<double>(kInverse255));
+    static constexpr float kUnit = 1.0F / (1 << 24);
+    static constexpr float kLargest = 1e6F;
+    static constexpr std::int32_t kRepeat = 0x010101;
 
     // The order of operations of every kernel. Fused operations round once on every processor.
     float apply(std::uint8_t value) const noexcept {
-        const float number = value;
-        const float centered = std::fma(number, kInverse255, number * kInverse255Rest) - mean;
+        const auto repeated = static_cast<float>(kRepeat * value);
+        const float centered = std::fma(repeated, kUnit, repeated) - mean;
         return std::fma(centered, inverse_std, centered * inverse_std_rest);
     }
 };

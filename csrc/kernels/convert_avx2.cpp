@@ -1,5 +1,7 @@
 #include "kernels/convert.h"
 #include "kernels/convert_frame.h"
+#include "kernels/float_planes.h"
+#include "kernels/float_rows_avx2.h"
 #include "kernels/target_region.h"
 #include "kernels/transpose_avx2.h"
 
@@ -112,74 +114,54 @@ class Arranger {
     Interleaving interleaving_;
 };
 
-// Values to float32. Vector v of the elements takes the constants at v % 3: those of one channel, or of the channels in
-// turn.
-class Normalizer {
+// Values of the channels in turn to float32: vector v of the elements takes the constants at v % 3.
+class InterleavedNormalizer {
   public:
-    // All of one channel.
-    explicit Normalizer(const Normalization& formula) noexcept {
-        for (int i = 0; i < 3 * static_cast<int>(kFloats); ++i) set(i, formula);
-    }
-
-    // Channel after channel.
-    static Normalizer interleaved(const Normalization* formulas) noexcept {
-        Normalizer normalizer(formulas[0]);
-        for (int i = 0; i < 3 * static_cast<int>(kFloats); ++i) normalizer.set(i, formulas[i % 3]);
-        return normalizer;
+    explicit InterleavedNormalizer(const Normalization* formulas) noexcept {
+        for (int i = 0; i < 3 * static_cast<int>(kFloats); ++i) {
+            const Normalization& formula = formulas[i % 3];
+            mean_[i] = formula.mean;
+            inverse_std_[i] = formula.inverse_std;
+            inverse_std_rest_[i] = formula.inverse_std_rest;
+        }
     }
 
     void write(const std::uint8_t* values, std::size_t count, float* output) const noexcept {
-        const Constants constants[3] = {load(0), load(1), load(2)};
+        const NormalizationVectors constants[3] = {load(0), load(1), load(2)};
         std::size_t i = 0;
         for (; i + 3 * kFloats <= count; i += 3 * kFloats) {
             for (std::size_t v = 0; v < 3; ++v) {
-                const auto* eight = reinterpret_cast<const __m128i*>(values + i + kFloats * v);
-                _mm256_storeu_ps(output + i + kFloats * v, normalize(_mm_loadl_epi64(eight), constants[v]));
+                _mm256_storeu_ps(output + i + kFloats * v, normalize_eight(values + i + kFloats * v, constants[v]));
             }
         }
         std::size_t v = 0;
         for (; i + kFloats <= count; i += kFloats, ++v) {
-            const auto* eight = reinterpret_cast<const __m128i*>(values + i);
-            _mm256_storeu_ps(output + i, normalize(_mm_loadl_epi64(eight), load(v)));
+            _mm256_storeu_ps(output + i, normalize_eight(values + i, load(v)));
         }
         if (i < count) write_last(values + i, count - i, load(v), output + i);
     }
 
   private:
-    struct Constants {
-        __m256 mean;
-        __m256 inverse_std;
-        __m256 inverse_std_rest;
-    };
-
-    void set(int i, const Normalization& formula) noexcept {
-        mean_[i] = formula.mean;
-        inverse_std_[i] = formula.inverse_std;
-        inverse_std_rest_[i] = formula.inverse_std_rest;
-    }
-
-    Constants load(std::size_t v) const noexcept {
+    NormalizationVectors load(std::size_t v) const noexcept {
         return {_mm256_load_ps(mean_ + kFloats * v), _mm256_load_ps(inverse_std_ + kFloats * v),
                 _mm256_load_ps(inverse_std_rest_ + kFloats * v)};
     }
 
-    static void write_last(const std::uint8_t* values, std::size_t count, const Constants& constants,
+    static void write_last(const std::uint8_t* values, std::size_t count, const NormalizationVectors& constants,
                            float* output) noexcept {
-        std::uint64_t eight = 0;
-        std::memcpy(&eight, values, count);
+        std::uint8_t eight[kFloats] = {};
+        std::memcpy(eight, values, count);
         alignas(32) float elements[kFloats];
-        _mm256_store_ps(elements, normalize(_mm_cvtsi64_si128(static_cast<long long>(eight)), constants));
+        _mm256_store_ps(elements, normalize_eight(eight, constants));
         std::memcpy(output, elements, count * sizeof(float));
     }
 
-    // As Normalization::apply.
-    static __m256 normalize(__m128i eight, const Constants& constants) noexcept {
-        const __m256 numbers = _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(eight));
-        const __m256 fractions =
-            _mm256_fmadd_ps(numbers, _mm256_set1_ps(Normalization::kInverse255),
-                            _mm256_mul_ps(numbers, _mm256_set1_ps(Normalization::kInverse255Rest)));
-        const __m256 centered = _mm256_sub_ps(fractions, constants.mean);
-        return _mm256_fmadd_ps(centered, constants.inverse_std, _mm256_mul_ps(centered, constants.inverse_std_rest));
+    static __m256 normalize_eight(const std::uint8_t* values, const NormalizationVectors& constants) noexcept {
+        const __m256i repeat = _mm256_setr_epi8(0, 0, 0, -1, 1, 1, 1, -1, 2, 2, 2, -1, 3, 3, 3, -1,  //
+                                                4, 4, 4, -1, 5, 5, 5, -1, 6, 6, 6, -1, 7, 7, 7, -1);
+        long long eight = 0;
+        std::memcpy(&eight, values, sizeof eight);
+        return normalize(_mm256_shuffle_epi8(_mm256_set1_epi64x(eight), repeat), constants);
     }
 
     alignas(32) float mean_[3 * kFloats];
@@ -224,14 +206,13 @@ class ByteWriter {
     std::uint8_t* destination_;
 };
 
-class FloatWriter {
+// Pixel after pixel.
+class FloatPixelWriter {
   public:
-    FloatWriter(const ConvertJob& job, void* destination) noexcept
+    FloatPixelWriter(const ConvertJob& job, void* destination) noexcept
         : arranger_(job.is_mirrored),
           layout_(job),
-          channels_{Normalizer(job.normalizations[0]), Normalizer(job.normalizations[1]),
-                    Normalizer(job.normalizations[2])},
-          interleaved_(Normalizer::interleaved(job.normalizations)),
+          normalizer_(job.normalizations),
           destination_(static_cast<float*>(destination)) {}
 
     void write_run(const std::uint8_t* const pixels[3], std::size_t count, std::size_t x,
@@ -240,34 +221,18 @@ class FloatWriter {
             const std::size_t piece = count - i < kPiece ? count - i : kPiece;
             const std::size_t first = arranger_.is_mirrored() ? count - i - piece : i;
             const std::uint8_t* at[3] = {pixels[0] + first, pixels[1] + first, pixels[2] + first};
-            write_piece(at, piece, x + i, y);
+            std::uint8_t arranged[3 * kPiece];
+            arranger_.interleave(at, piece, arranged);
+            normalizer_.write(arranged, 3 * piece, destination_ + layout_.element(0, x + i, y));
         }
     }
 
   private:
     static constexpr std::size_t kPiece = 256;  // pixels that are arranged before they become elements
 
-    void write_piece(const std::uint8_t* const pixels[3], std::size_t count, std::size_t x,
-                     std::size_t y) const noexcept {
-        std::uint8_t arranged[3 * kPiece];
-        if (layout_.is_channels_last) {
-            arranger_.interleave(pixels, count, arranged);
-            return interleaved_.write(arranged, 3 * count, destination_ + layout_.element(0, x, y));
-        }
-        for (int channel = 0; channel < 3; ++channel) {
-            const std::uint8_t* values = pixels[channel];
-            if (arranger_.is_mirrored()) {
-                arranger_.arrange_channel(values, count, arranged);
-                values = arranged;
-            }
-            channels_[channel].write(values, count, destination_ + layout_.element(channel, x, y));
-        }
-    }
-
     Arranger arranger_;
     Layout layout_;
-    Normalizer channels_[3];
-    Normalizer interleaved_;
+    InterleavedNormalizer normalizer_;
     float* destination_;
 };
 
@@ -288,8 +253,10 @@ bool convert(const Source& source, const ConvertJob& job, void* destination) noe
     convert_padding_scalar({source.width, source.height}, job, destination);
     if (job.table == nullptr) {
         write_all(ByteWriter(job, destination), source, job);
+    } else if (are_float_planes(job)) {
+        write_all(FloatPlanes<ChannelWriter>(job, destination), source, job);
     } else {
-        write_all(FloatWriter(job, destination), source, job);
+        write_all(FloatPixelWriter(job, destination), source, job);
     }
     return true;
 }

@@ -1,5 +1,7 @@
 #include "kernels/convert.h"
 #include "kernels/convert_frame.h"
+#include "kernels/float_planes.h"
+#include "kernels/float_rows_avx512.h"
 #include "kernels/target_region.h"
 #include "kernels/transpose_avx2.h"
 
@@ -215,7 +217,10 @@ void convert_with(const Elements& elements, const Source& source, const ConvertJ
 // Elements of up to 4 bytes.
 template <typename Source>
 void convert(const Source& source, const ConvertJob& job, void* destination) noexcept {
-    if (job.table == nullptr) {
+    if (are_float_planes(job)) {
+        convert_padding_scalar({source.width, source.height}, job, destination);
+        write_all(FloatPlanes<ChannelWriter>(job, destination), source, job);
+    } else if (job.table == nullptr) {
         convert_with<1>(SameBytes{}, source, job, destination);
     } else if (job.element_size_bytes == 1) {
         convert_with<1>(ElementTables<1>(job.table), source, job, destination);
@@ -228,7 +233,7 @@ void convert(const Source& source, const ConvertJob& job, void* destination) noe
 
 // Where there is a formula, it is faster than four tables.
 bool is_left_to_avx2(const ConvertJob& job) noexcept {
-    return job.normalizations != nullptr || job.element_size_bytes > 4;
+    return job.element_size_bytes > 4 || (job.normalizations != nullptr && job.is_channels_last);
 }
 
 }  // namespace

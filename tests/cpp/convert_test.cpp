@@ -112,6 +112,18 @@ std::vector<float> normalized_table(const float (&means)[3], const float (&stds)
     return table;
 }
 
+// 256 columns of 8 rows: in each plane and row every byte.
+class EveryByte {
+  public:
+    EveryByte() {
+        for (int i = 0; i < 256 * 8; ++i) bytes_.push_back(static_cast<std::uint8_t>(i / 8 + 31 * (i % 8)));
+    }
+    StripImageView view() const { return {{bytes_.data(), bytes_.data(), bytes_.data()}, 256 * 8, 0, 0, 256, 8}; }
+
+  private:
+    std::vector<std::uint8_t> bytes_;
+};
+
 void check_normalized(const StripImageView& source, const ConvertJob& job) {
     const std::vector<float> table = normalized_table({0.485F, 0.456F, 0.406F}, {0.229F, 0.224F, 0.225F});
     const auto found = find_normalizations(table.data());
@@ -203,6 +215,34 @@ TEST_CASE(normalizations_are_found_with_the_bits_of_every_entry) {
             const float result = found->channels[entry / 256].apply(static_cast<std::uint8_t>(entry % 256));
             CHECK(std::memcmp(&result, &table[entry], sizeof result) == 0);
         }
+    }
+}
+
+// Every kernel's way to a fraction of 255, for every byte, at the scales where its numbers are largest and smallest.
+TEST_CASE(normalizations_give_every_entry_in_every_kernel) {
+    const EveryByte image;
+    const float means[][3] = {{0.485F, 0.456F, 0.406F}, {0.0F, 0.0F, 0.0F}, {-3.5F, 0.25F, 9.0F}};
+    const float stds[][3] = {{0.229F, 0.224F, 0.225F}, {1.0F, 2e-6F, 9e5F}, {-0.25F, 4.0F, 0.5F}};
+    for (std::size_t i = 0; i < std::size(means); ++i) {
+        const std::vector<float> table = normalized_table(means[i], stds[i]);
+        const auto found = find_normalizations(table.data());
+        CHECK(found.has_value());
+        if (!found.has_value()) continue;
+        for (const bool is_mirrored : {false, true}) {
+            ConvertJob job;
+            job.width = 256;
+            job.height = 8;
+            job.is_mirrored = is_mirrored;
+            check_convert(image.view(), job, table, found->channels);
+        }
+    }
+}
+
+// Numbers near the ends of float32 would not be the same in other units.
+TEST_CASE(normalizations_are_not_found_for_extreme_deviations_and_means) {
+    for (const float extreme : {1e-7F, 1e7F}) {
+        const std::vector<float> table = normalized_table({0.5F, 0.5F, 0.5F}, {1.0F, 1.0F, extreme});
+        CHECK(!find_normalizations(table.data()).has_value());
     }
 }
 

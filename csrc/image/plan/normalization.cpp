@@ -59,14 +59,19 @@ bool find_normalization(const float* table, Normalization* found) noexcept {
     const Line line(table);
     if (!std::isnormal(line.slope) || !std::isfinite(line.offset)) return false;
     const double std_estimate = 1.0 / (255.0 * line.slope);
+    const double mean_estimate = -line.offset * std_estimate;
+    constexpr auto kLargest = static_cast<double>(Normalization::kLargest);
+    const bool is_ordinary = std::fabs(std_estimate) > 1.0 / kLargest && std::fabs(std_estimate) < kLargest &&
+                             std::fabs(mean_estimate) < kLargest;
+    if (!is_ordinary) return false;
     const Candidates stds(std_estimate);
-    const Candidates means(-line.offset * std_estimate);
+    const Candidates means(mean_estimate);
     for (int i = 0; i < stds.count; ++i) {
-        const double inverse = 1.0 / static_cast<double>(stds.values[i]);
+        const double inverse = static_cast<double>(Normalization::kUnit) / static_cast<double>(stds.values[i]);
         found->inverse_std = static_cast<float>(inverse);
         found->inverse_std_rest = static_cast<float>(inverse - static_cast<double>(found->inverse_std));
         for (int j = 0; j < means.count; ++j) {
-            found->mean = means.values[j];
+            found->mean = means.values[j] / Normalization::kUnit;
             if (gives_all_entries(*found, table)) return true;
         }
     }

@@ -1,0 +1,58 @@
+// The last write to planes of float32 whose entries a formula gives: what its vector forms share.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/convert.h"
+
+namespace fastload {
+
+inline bool are_float_planes(const ConvertJob& job) noexcept {
+    return job.normalizations != nullptr && !job.is_channels_last;
+}
+
+// Whether rows of `width` pixels are whole cache lines in such planes. A line of which only a part is written past the
+// caches costs more than the others save.
+inline bool are_rows_whole_lines(const ConvertJob& job, std::int32_t width, const void* destination) noexcept {
+    constexpr std::uintptr_t kLineBytes = 64;
+    constexpr std::int32_t kLineFloats = 16;
+    return job.width % kLineFloats == 0 && job.left % kLineFloats == 0 && width % kLineFloats == 0 &&
+           reinterpret_cast<std::uintptr_t>(destination) % kLineBytes == 0;
+}
+
+// A ChannelWriter(normalization, is_mirrored) converts rows of one channel: write<false>(pixels, count, output), or
+// with true whole cache lines past the caches, for which there has to be a fence in the end.
+template <typename ChannelWriter>
+class FloatPlanes {
+  public:
+    FloatPlanes(const ConvertJob& job, void* destination) noexcept
+        : channels_{ChannelWriter(job.normalizations[0], job.is_mirrored),
+                    ChannelWriter(job.normalizations[1], job.is_mirrored),
+                    ChannelWriter(job.normalizations[2], job.is_mirrored)},
+          width_(static_cast<std::size_t>(job.width)),
+          plane_(width_ * static_cast<std::size_t>(job.height)),
+          destination_(static_cast<float*>(destination)) {}
+
+    // As convert_frame.h asks for.
+    void write_run(const std::uint8_t* const pixels[3], std::size_t count, std::size_t x,
+                   std::size_t y) const noexcept {
+        for (int channel = 0; channel < 3; ++channel) write<false>(channel, pixels[channel], count, x, y);
+    }
+
+    // `count` pixels to columns [x, x + count) of row y.
+    template <bool kIsStreamed>
+    void write(int channel, const std::uint8_t* pixels, std::size_t count, std::size_t x,
+               std::size_t y) const noexcept {
+        float* output = destination_ + static_cast<std::size_t>(channel) * plane_ + y * width_ + x;
+        channels_[channel].template write<kIsStreamed>(pixels, count, output);
+    }
+
+  private:
+    ChannelWriter channels_[3];
+    std::size_t width_;
+    std::size_t plane_;
+    float* destination_;
+};
+
+}  // namespace fastload
