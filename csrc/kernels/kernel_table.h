@@ -8,6 +8,7 @@
 #include "kernels/convert.h"
 #include "kernels/idct.h"
 #include "kernels/resize.h"
+#include "kernels/resize_convert.h"
 #include "kernels/unstuff.h"
 #include "kernels/upsample.h"
 
@@ -27,6 +28,7 @@ struct KernelTable {
     YccToRgbFunction ycc_to_rgb;
     ResizeScratchFunction resize_scratch_bytes;
     ResizeFunction resize;
+    ResizeConvertFunction resize_convert;
     ConvertRowsFunction convert_rows;
     ConvertStripsFunction convert_strips;
     BlurFunction blur;

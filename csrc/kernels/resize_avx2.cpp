@@ -1,3 +1,5 @@
+#include "kernels/float_rows_avx2.h"
+#include "kernels/resize_convert.h"
 #include "kernels/resize_frame.h"
 #include "kernels/target_region.h"
 #include "kernels/transpose_avx2.h"
@@ -226,8 +228,10 @@ struct Workspace {
     std::uint8_t* eight_rows = nullptr;  // what the vertical filter makes of them where it comes first
     std::uint8_t* strip = nullptr;       // the same as a strip; or one that is too narrow for whole pairs
     std::uint8_t* unused_row = nullptr;  // takes what is computed but not part of the result
+    std::uint8_t* finished_rows = nullptr;
 
     Workspace(ImageSize source, const ResizeJob& job, ScratchCutter* scratch) noexcept {
+        finished_rows = scratch->take(kFinishedRows, padded_width(job.width));
         const bool is_vertical_first = runs_vertical_first(job);
         if (job.horizontal != nullptr) {
             horizontal = take_taps(*job.horizontal, job.width, scratch);
@@ -257,11 +261,12 @@ struct Workspace {
 };
 
 // A resize of one plane: what the passes share.
+template <typename Output>
 struct PlaneResize {
     const StripImageView& source;
     const ResizeJob& job;
     const Workspace& workspace;
-    const PlanarImageView& destination;
+    const Output& output;
     StripRange range;
     std::ptrdiff_t first_row;  // of the first needed strip, in rows of the window
     int plane;
@@ -282,31 +287,28 @@ struct PlaneResize {
         return workspace.strip;
     }
 
-    std::ptrdiff_t first_row_of(std::size_t index) const noexcept {
-        return first_row + static_cast<std::ptrdiff_t>(kStripRows * index);
-    }
-
     Rows middle() const noexcept { return {workspace.rows, workspace.row_stride_bytes, first_row}; }
 
-    // Eight result rows from row `first` on.
-    StripRows result_rows(std::ptrdiff_t first) const noexcept {
-        StripRows output;
+    // A strip through the horizontal filter to the rows from `first` on, as far as there are such.
+    void finish_strip(const std::uint8_t* strip, std::ptrdiff_t first) const noexcept {
+        const std::ptrdiff_t begin = first < 0 ? 0 : first;
+        const std::ptrdiff_t behind = first + static_cast<std::ptrdiff_t>(kStripRows);
+        const std::ptrdiff_t end = behind < job.height ? behind : job.height;
+        StripRows rows;
         for (std::size_t r = 0; r < kStripRows; ++r) {
             const std::ptrdiff_t y = first + static_cast<std::ptrdiff_t>(r);
-            const bool is_part = y >= 0 && y < job.height;
-            output.rows[r] =
-                is_part ? destination.planes[plane] + static_cast<std::size_t>(y) * destination.row_stride_bytes
-                        : workspace.unused_row;
+            rows.rows[r] = y >= begin && y < end ? output.row(plane, y) : workspace.unused_row;
         }
-        return output;
+        filter_strip(strip, workspace.horizontal, static_cast<std::size_t>(job.width), rows);
+        output.finish(plane, begin, end);
     }
 
     StripRows middle_rows(std::size_t index) const noexcept {
-        StripRows output;
+        StripRows rows;
         for (std::size_t r = 0; r < kStripRows; ++r) {
-            output.rows[r] = workspace.rows + (kStripRows * index + r) * workspace.row_stride_bytes;
+            rows.rows[r] = workspace.rows + (kStripRows * index + r) * workspace.row_stride_bytes;
         }
-        return output;
+        return rows;
     }
 
     void fill_middle() const noexcept {
@@ -323,16 +325,15 @@ struct PlaneResize {
 
     void filter_horizontally() const noexcept {
         for (std::size_t i = 0; i < range.strip_count; ++i) {
-            filter_strip(wide_strip(i), workspace.horizontal, static_cast<std::size_t>(job.width),
-                         result_rows(first_row_of(i)));
+            finish_strip(wide_strip(i), first_row + static_cast<std::ptrdiff_t>(kStripRows * i));
         }
     }
 
     void filter_vertically() const noexcept {
-        std::uint8_t* output = destination.planes[plane];
-        for (std::size_t y = 0; y < static_cast<std::size_t>(job.height); ++y) {
-            filter_row(middle(), workspace.vertical, y, static_cast<std::size_t>(job.width), output);
-            output += destination.row_stride_bytes;
+        for (std::int32_t y = 0; y < job.height; ++y) {
+            filter_row(middle(), workspace.vertical, static_cast<std::size_t>(y), static_cast<std::size_t>(job.width),
+                       output.row(plane, y));
+            output.finish(plane, y, y + 1);
         }
     }
 
@@ -346,8 +347,7 @@ struct PlaneResize {
             for (std::size_t x = 0; x < static_cast<std::size_t>(source.width); x += kTransposedColumns) {
                 rows_to_columns(workspace.eight_rows + x, stride, workspace.strip + kStripRows * x);
             }
-            filter_strip(workspace.strip, workspace.horizontal, static_cast<std::size_t>(job.width),
-                         result_rows(static_cast<std::ptrdiff_t>(y)));
+            finish_strip(workspace.strip, static_cast<std::ptrdiff_t>(y));
         }
     }
 
@@ -367,7 +367,15 @@ bool resize_scratch_bytes_avx2(ImageSize source, const ResizeJob& job, std::size
 
 void resize_avx2(const StripImageView& source, const ResizeJob& job, std::uint8_t* scratch,
                  const PlanarImageView& destination) noexcept {
-    resize_planes<Workspace, PlaneResize>(source, job, scratch, destination);
+    resize_planes<PlaneResize>(source, job, prepare_workspace<Workspace>(source, job, scratch), PlainRows{destination});
+}
+
+bool resize_convert_avx2(const StripImageView& source, const ResizeJob& job, std::uint8_t* scratch,
+                         const ConvertJob& convert, void* destination) noexcept {
+    if (!are_float_planes(convert) || !are_rows_whole_lines(convert, job.width, destination)) return false;
+    resize_to_floats<PlaneResize, Workspace, ChannelWriter>(source, job, scratch, convert, destination);
+    _mm_sfence();
+    return true;
 }
 
 }  // namespace fastload

@@ -1,3 +1,5 @@
+#include "kernels/float_rows_avx512.h"
+#include "kernels/resize_convert.h"
 #include "kernels/resize_frame.h"
 #include "kernels/target_region.h"
 
@@ -259,24 +261,18 @@ inline void filter_row_block(const RowWindow& window, const std::uint8_t* digits
 }
 
 template <int kQuads>
-void filter_rows(const Groups& groups, const PackedTaps& taps, std::int32_t width, std::int32_t height,
-                 std::uint8_t* output, std::size_t output_stride_bytes) noexcept {
-    const auto columns = static_cast<std::size_t>(width);
-    const std::uint8_t* digits = taps.digits;
-    for (std::int32_t y = 0; y < height; ++y) {
-        const RowWindow window(groups, taps.first[y]);
-        std::size_t x = 0;
-        for (; x + 32 < columns; x += 64) filter_row_block<kQuads, 4>(window, digits, taps.quad_count, x, output);
-        if (x < columns) filter_row_block<kQuads, 2>(window, digits, taps.quad_count, x, output);
-        digits += taps.output_bytes();
-        output += output_stride_bytes;
-    }
+void filter_row(const RowWindow& window, const std::uint8_t* digits, std::int32_t quad_count, std::size_t columns,
+                std::uint8_t* output) noexcept {
+    std::size_t x = 0;
+    for (; x + 32 < columns; x += 64) filter_row_block<kQuads, 4>(window, digits, quad_count, x, output);
+    if (x < columns) filter_row_block<kQuads, 2>(window, digits, quad_count, x, output);
 }
 
-void filter_rows(const Groups& groups, const PackedTaps& taps, std::int32_t width, std::int32_t height,
-                 std::uint8_t* output, std::size_t output_stride_bytes) noexcept {
-    constexpr decltype(&filter_rows<0>) kFilters[] = {filter_rows<0>, filter_rows<1>, filter_rows<2>, filter_rows<3>};
-    kFilters[unrolled(taps.quad_count)](groups, taps, width, height, output, output_stride_bytes);
+void filter_row(const Groups& groups, const PackedTaps& taps, std::size_t y, std::size_t columns,
+                std::uint8_t* output) noexcept {
+    constexpr decltype(&filter_row<0>) kFilters[] = {filter_row<0>, filter_row<1>, filter_row<2>, filter_row<3>};
+    kFilters[unrolled(taps.quad_count)]({groups, taps.first[y]}, taps.digits + y * taps.output_bytes(), taps.quad_count,
+                                        columns, output);
 }
 
 // Four output rows of 16 columns; in lane k, four rows of column 4k, then of column 4k + 1 and so on.
@@ -345,8 +341,10 @@ struct Workspace {
         {};  // of a window that is too narrow for whole quads, or that is filtered vertically first
     std::size_t strip_columns = 0;
     std::uint8_t* unused_row = nullptr;  // takes what is computed but not part of the result
+    std::uint8_t* finished_rows = nullptr;
 
     Workspace(ImageSize source, const ResizeJob& job, ScratchCutter* scratch) noexcept {
+        finished_rows = scratch->take(kFinishedRows, padded_width(job.width));
         const bool is_vertical_first = runs_vertical_first(job);
         const std::size_t source_columns = padded_to(static_cast<std::size_t>(source.width), kBlock);
         if (job.horizontal != nullptr) {
@@ -406,25 +404,13 @@ class SourceStrips {
     const Workspace& workspace_;
 };
 
-RowWriter rows_of_pair(const PlanarImageView& destination, int plane, std::ptrdiff_t first_row,
-                       std::uint8_t* unused_row) noexcept {
-    RowWriter writer;
-    for (std::size_t r = 0; r < kPairRows; ++r) {
-        const std::ptrdiff_t row = first_row + static_cast<std::ptrdiff_t>(r);
-        const bool is_part = row >= 0 && row < destination.height;
-        writer.rows[r] = is_part
-                             ? destination.planes[plane] + static_cast<std::size_t>(row) * destination.row_stride_bytes
-                             : unused_row;
-    }
-    return writer;
-}
-
 // A resize of one plane: what the passes share.
+template <typename Output>
 struct PlaneResize {
     const StripImageView& source;
     const ResizeJob& job;
     const Workspace& workspace;
-    const PlanarImageView& destination;
+    const Output& output;
     StripRange range;
     std::ptrdiff_t first_row;  // of the first needed strip, in rows of the window
     int plane;
@@ -439,11 +425,23 @@ struct PlaneResize {
         }
     }
 
+    // Two strips through the horizontal filter to the rows from `first` on, as far as there are such.
+    void finish_pair(const std::uint8_t* upper, const std::uint8_t* lower, std::ptrdiff_t first) const noexcept {
+        const std::ptrdiff_t begin = first < 0 ? 0 : first;
+        const std::ptrdiff_t behind = first + static_cast<std::ptrdiff_t>(kPairRows);
+        const std::ptrdiff_t end = behind < job.height ? behind : job.height;
+        RowWriter writer;
+        for (std::size_t r = 0; r < kPairRows; ++r) {
+            const std::ptrdiff_t y = first + static_cast<std::ptrdiff_t>(r);
+            writer.rows[r] = y >= begin && y < end ? output.row(plane, y) : workspace.unused_row;
+        }
+        filter_strip_pair(upper, lower, workspace.horizontal, static_cast<std::size_t>(job.width), writer);
+        output.finish(plane, begin, end);
+    }
+
     void filter_horizontally() const noexcept {
         for_each_pair([&](const std::uint8_t* upper, const std::uint8_t* lower, std::size_t i) noexcept {
-            const RowWriter writer = rows_of_pair(
-                destination, plane, first_row + static_cast<std::ptrdiff_t>(kStripRows * i), workspace.unused_row);
-            filter_strip_pair(upper, lower, workspace.horizontal, static_cast<std::size_t>(job.width), writer);
+            finish_pair(upper, lower, first_row + static_cast<std::ptrdiff_t>(kStripRows * i));
         });
     }
 
@@ -467,8 +465,11 @@ struct PlaneResize {
     }
 
     void filter_vertically() const noexcept {
-        filter_rows(groups(), workspace.vertical, job.width, job.height, destination.planes[plane],
-                    destination.row_stride_bytes);
+        for (std::int32_t y = 0; y < job.height; ++y) {
+            filter_row(groups(), workspace.vertical, static_cast<std::size_t>(y), static_cast<std::size_t>(job.width),
+                       output.row(plane, y));
+            output.finish(plane, y, y + 1);
+        }
     }
 
     void filter_vertically_then_horizontally() const noexcept {
@@ -478,9 +479,7 @@ struct PlaneResize {
                 filter_rows_to_strip(groups(), workspace.vertical, static_cast<std::size_t>(y) + 8 * half, columns,
                                      workspace.strips[half]);
             }
-            filter_strip_pair(workspace.strips[0], workspace.strips[1], workspace.horizontal,
-                              static_cast<std::size_t>(job.width),
-                              rows_of_pair(destination, plane, y, workspace.unused_row));
+            finish_pair(workspace.strips[0], workspace.strips[1], y);
         }
     }
 
@@ -504,7 +503,15 @@ bool resize_scratch_bytes_avx512(ImageSize source, const ResizeJob& job, std::si
 
 void resize_avx512(const StripImageView& source, const ResizeJob& job, std::uint8_t* scratch,
                    const PlanarImageView& destination) noexcept {
-    resize_planes<Workspace, PlaneResize>(source, job, scratch, destination);
+    resize_planes<PlaneResize>(source, job, prepare_workspace<Workspace>(source, job, scratch), PlainRows{destination});
+}
+
+bool resize_convert_avx512(const StripImageView& source, const ResizeJob& job, std::uint8_t* scratch,
+                           const ConvertJob& convert, void* destination) noexcept {
+    if (!are_float_planes(convert) || !are_rows_whole_lines(convert, job.width, destination)) return false;
+    resize_to_floats<PlaneResize, Workspace, ChannelWriter>(source, job, scratch, convert, destination);
+    _mm_sfence();
+    return true;
 }
 
 }  // namespace fastload

@@ -1,5 +1,6 @@
 #include <cstring>
 
+#include "kernels/resize_convert.h"
 #include "kernels/resize_frame.h"
 #include "kernels/transpose.h"
 
@@ -180,6 +181,11 @@ void resize_scalar(const StripImageView& source, const ResizeJob& job, std::uint
             finish_rows(rows, job, output, destination.row_stride_bytes);
         }
     }
+}
+
+bool resize_convert_scalar(const StripImageView& /*source*/, const ResizeJob& /*job*/, std::uint8_t* /*scratch*/,
+                           const ConvertJob& /*convert*/, void* /*destination*/) noexcept {
+    return false;
 }
 
 }  // namespace fastload

@@ -5,8 +5,11 @@
 #include <string>
 #include <vector>
 
+#include "base/aligned_buffer.h"
 #include "check.h"
+#include "image/plan/normalization.h"
 #include "image/plan/transform_executor.h"
+#include "image/plan/working_image.h"
 #include "image/steps/center_crop.h"
 #include "image/steps/random_resized_crop.h"
 #include "image/steps/resize.h"
@@ -53,9 +56,10 @@ std::vector<std::uint8_t> run(TransformExecutor& executor, const TransformPlan& 
     ResolvedTransform resolved;
     CHECK(resolve(plan, {1, 0, sample}, {image.width, image.height}, &resolved).is_ok());
     CHECK(resolved.source_region.lies_inside(image.width, image.height));
-    std::vector<std::uint8_t> sample_bytes(plan.sample_bytes());
-    CHECK(executor.run(plan, resolved, image.crop(resolved.source_region), sample_bytes.data()).is_ok());
-    return sample_bytes;
+    AlignedBuffer destination;  // on a cache line, as in batches
+    CHECK(destination.reserve(plan.sample_bytes()).is_ok());
+    CHECK(executor.run(plan, resolved, image.crop(resolved.source_region), destination.data()).is_ok());
+    return {destination.data(), destination.data() + plan.sample_bytes()};
 }
 
 // Planar uint8 with the result of `plan` on `image`, as an image again.
@@ -233,6 +237,90 @@ TEST_CASE(executor_sequences_equal_their_steps_one_by_one) {
         const StripImageView window = image.view().crop({3, 5, 52, 38});
         CHECK(run(executor, *make_plan(steps), window) == run_one_by_one(steps, window));
     }
+}
+
+// Resizes whose rows become elements at once, and those that other steps need first: their float32 are the entries of
+// the bytes that the same steps give.
+TEST_CASE(executor_writes_the_entries_of_the_bytes_of_every_sequence) {
+    const std::vector<Steps> sequences = {
+        {resize(128, 101)},
+        {resize(144, 100), flip(1.0)},
+        {shorter_side(128), crop(112, 112)},
+        {shorter_side(110), flip(1.0), crop(112, 110)},
+        {flip(1.0), resize(112, 100)},
+        {resize(112, 100), crop(144, 90), flip(1.0)},
+        {resize(112, 100), flip(1.0), crop(112, 120)},
+        {resize(130, 120), flip(1.0), resize(112, 100)},
+        {resize(130, 120), crop(110, 100), resize(144, 99), flip(1.0)},
+        {resize(20, 20), resize(96, 110)},
+        {resize(130, 120), resize(16, 20)},
+        {resize(57, 120)},
+        {resize(208, 45)},
+        {random_crop(112, 112, 3), flip(0.5)},
+        {resize(112, 112), crop(500, 500), random_crop(112, 100, 1)},
+    };
+    const float means[] = {0.5F, 0.25F, 0.125F};
+    std::vector<float> table;
+    for (int i = 0; i < 768; ++i) table.push_back((static_cast<float>(i % 256) / 255.0F - means[i / 256]) / 0.25F);
+    OutputLayout floats = {4, false, std::vector<std::uint8_t>(table.size() * sizeof(float))};
+    std::memcpy(floats.table.data(), table.data(), floats.table.size());
+    const StripImage image(57, 45, 4);
+    for (const bool is_bgr : {false, true}) {
+        floats.is_bgr = is_bgr;
+        for (const Steps& steps : sequences) {
+            const auto plan = make_plan(steps, floats);
+            CHECK(plan->normalizations() != nullptr);
+            for_each_kernel_table([&](const KernelTable& kernels) {
+                TransformExecutor executor(kernels);
+                for (std::uint64_t sample = 0; sample < 3; ++sample) {
+                    std::vector<float> expected;
+                    const std::vector<std::uint8_t> bytes =
+                        run(executor, *make_plan(steps, {1, false, {}, is_bgr}), image.view(), sample);
+                    for (const std::uint8_t value : bytes) {
+                        expected.push_back(table[256 * (expected.size() / (bytes.size() / 3)) + value]);
+                    }
+                    const std::vector<std::uint8_t> elements = run(executor, *plan, image.view(), sample);
+                    CHECK_EQUAL(elements.size(), expected.size() * sizeof(float));
+                    CHECK(std::memcmp(elements.data(), expected.data(), elements.size()) == 0);
+                }
+            });
+        }
+    }
+}
+
+// As no plan asks for it: the resize makes more than a crop behind it shows.
+TEST_CASE(working_image_writes_what_a_crop_shows_of_a_resize) {
+    std::vector<float> table;
+    for (int i = 0; i < 768; ++i) table.push_back(static_cast<float>(i % 256) / 255.0F);
+    const auto normalizations = find_normalizations(table.data());
+    CHECK(normalizations.has_value());
+    if (!normalizations.has_value()) return;
+    const StripImage image(57, 45, 4);
+    constexpr ImageSize kTo = {160, 140};
+    constexpr Region kShown = {7, 5, 128, 110};
+    const auto write = [&](const KernelTable& kernels, const ConvertJob& job, void* destination) {
+        Workspace workspace(kernels);
+        WorkingImage working(image.view(), Placement::of_whole({57, 45}), ResizeOrder::kPillow13, &workspace);
+        const Region all = {0, 0, kTo.width, kTo.height};
+        CHECK(working.resize(image.view(), {{57, 45}, kTo}, all, Interpolation::kBilinear).is_ok());
+        working.crop({kShown});
+        CHECK(working.write(job, false, destination).is_ok());
+    };
+    std::vector<std::uint8_t> bytes(3 * kShown.width * kShown.height);
+    write(*select_kernel_table(), {}, bytes.data());
+    ConvertJob job;
+    job.element_size_bytes = 4;
+    job.table = table.data();
+    job.normalizations = normalizations->channels;
+    for_each_kernel_table([&](const KernelTable& kernels) {
+        AlignedBuffer memory;
+        CHECK(memory.reserve(bytes.size() * sizeof(float)).is_ok());
+        write(kernels, job, memory.data());
+        const auto* elements = reinterpret_cast<const float*>(memory.data());
+        for (std::size_t i = 0; i < bytes.size(); ++i) {
+            if (elements[i] != table[bytes[i]]) return CHECK_EQUAL(elements[i], table[bytes[i]]);
+        }
+    });
 }
 
 TEST_CASE(executor_pads_where_a_random_crop_sees_no_pixel) {

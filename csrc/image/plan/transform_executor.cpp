@@ -24,7 +24,7 @@ Status TransformExecutor::run(const TransformPlan& plan, const ResolvedTransform
     job.element_size_bytes = layout.element_size_bytes;
     job.table = layout.table.empty() ? nullptr : layout.table.data();
     job.normalizations = plan.normalizations();
-    image.write(job, layout.is_bgr, destination);
+    if (Status status = image.write(job, layout.is_bgr, destination); !status.is_ok()) return status;
     for (std::size_t i = 0; i < operations.size(); ++i) {
         operations[i].run_on_elements(layout, resolved.output_size, destination);
     }

@@ -26,8 +26,44 @@ void Workspace::release(ScratchRule rule) noexcept {
     }
 }
 
+Status WorkingImage::resize(const StripImageView& source, const ResizeShape& shape, const Region& window,
+                            Interpolation interpolation) noexcept {
+    ResizePlan& plan = workspace_.resize_plan;
+    if (Status status = plan.prepare(shape, window, interpolation, resize_order_); !status.is_ok()) return status;
+    std::size_t scratch_size = 0;
+    if (!workspace_.kernels.resize_scratch_bytes({source.width, source.height}, plan.job(), &scratch_size)) {
+        return image_too_large();
+    }
+    if (Status status = workspace_.kernel_scratch.reserve(scratch_size); !status.is_ok()) return status;
+    strips_ = source;
+    placement_ = {shape.to, {0, 0, window.width, window.height}, window.left, window.top, false};
+    is_resize_due_ = true;
+    return Status::ok();
+}
+
+Status WorkingImage::make_due_resize() noexcept {
+    if (!is_resize_due_) return Status::ok();
+    is_resize_due_ = false;
+    const ResizeJob& job = workspace_.resize_plan.job();
+    return replace(placement_, {job.width, job.height}, [&](const PlanarImageView& rows) {
+        workspace_.kernels.resize(strips_, job, workspace_.kernel_scratch.data(), rows);
+        return Status::ok();
+    });
+}
+
+// Of small results a batch may still be in the caches when somebody reads it.
+bool WorkingImage::write_due_resize(const ConvertJob& job, bool is_bgr, void* destination) const noexcept {
+    constexpr std::int64_t kFewPixels = 96 * 96;
+    const ResizeJob& resize = workspace_.resize_plan.job();
+    const Region& shown = placement_.source;
+    if (shown.width != resize.width || shown.height != resize.height) return false;
+    if (std::int64_t{resize.width} * resize.height < kFewPixels) return false;
+    return workspace_.kernels.resize_convert(in_order(strips_, is_bgr), resize, workspace_.kernel_scratch.data(), job,
+                                             destination);
+}
+
 // An empty window is written from nowhere.
-void WorkingImage::write(ConvertJob job, bool is_bgr, void* destination) const noexcept {
+Status WorkingImage::write(ConvertJob job, bool is_bgr, void* destination) noexcept {
     const bool is_empty = placement_.source.width == 0 || placement_.source.height == 0;
     const Region source = is_empty ? Region{} : placement_.source;
     job.width = placement_.size.width;
@@ -35,11 +71,14 @@ void WorkingImage::write(ConvertJob job, bool is_bgr, void* destination) const n
     job.left = is_empty ? 0 : placement_.left;
     job.top = is_empty ? 0 : placement_.top;
     job.is_mirrored = placement_.is_mirrored;
+    if (is_resize_due_ && write_due_resize(job, is_bgr, destination)) return Status::ok();
+    if (Status status = make_due_resize(); !status.is_ok()) return status;
     if (is_in_strips_) {
         workspace_.kernels.convert_strips(in_order(strips_.crop(source), is_bgr), job, destination);
     } else {
         workspace_.kernels.convert_rows(in_order(crop_rows(rows_, source), is_bgr), job, destination);
     }
+    return Status::ok();
 }
 
 void WorkingImage::set_rows(const Placement& placement, const PlanarImageView& rows, std::size_t buffer) noexcept {
@@ -50,6 +89,7 @@ void WorkingImage::set_rows(const Placement& placement, const PlanarImageView& r
 }
 
 Status WorkingImage::gather(PlanarImageView* rows) noexcept {
+    if (Status status = make_due_resize(); !status.is_ok()) return status;
     if (!is_in_strips_ && placement_.is_plain()) {
         set_rows(Placement::of_whole(size()), crop_rows(rows_, placement_.source), buffer_);
     } else {
@@ -58,7 +98,7 @@ Status WorkingImage::gather(PlanarImageView* rows) noexcept {
         const auto width = static_cast<std::size_t>(size().width);
         const std::size_t plane_bytes = width * static_cast<std::size_t>(size().height);  // at most 2^40
         if (Status status = memory.reserve(3 * plane_bytes); !status.is_ok()) return status;
-        write({}, false, memory.data());
+        if (Status status = write({}, false, memory.data()); !status.is_ok()) return status;
         const PlanarImageView written = {{memory.data(), memory.data() + plane_bytes, memory.data() + 2 * plane_bytes},
                                          width,
                                          size().width,
@@ -82,6 +122,7 @@ Status WorkingImage::gather_into_strips() noexcept {
 
 // Pillow's weights are not symmetric (positions are rounded up at halves), so a flip cannot move behind a resize.
 Status WorkingImage::find_in_strips(const Region& region, StripImageView* strips) noexcept {
+    if (Status status = make_due_resize(); !status.is_ok()) return status;
     Region stored;
     if (!is_in_strips_ || !placement_.find(region, &stored)) {
         if (Status status = gather_into_strips(); !status.is_ok()) return status;

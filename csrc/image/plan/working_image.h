@@ -32,7 +32,8 @@ struct Workspace {
     AlignedBuffer packed_strips;
 };
 
-// Pixels in one of the two layouts, and where they are on the image.
+// Pixels in one of the two layouts, and where they are on the image. Those of a resize are not made before they are
+// needed: Note [due resize]. Where the last write comes next, it is done together with the resize.
 class WorkingImage {
   public:
     // `pixels` show what `placement` says.
@@ -41,7 +42,6 @@ class WorkingImage {
         : placement_(placement), strips_(pixels), resize_order_(resize_order), workspace_(*workspace) {}
 
     ImageSize size() const noexcept { return placement_.size; }
-    ResizeOrder resize_order() const noexcept { return resize_order_; }
     Workspace& workspace() noexcept { return workspace_; }
 
     // No pixel moves.
@@ -54,6 +54,11 @@ class WorkingImage {
     // Finds `region` of the image in strips, for which the whole image may have to move there.
     Status find_in_strips(const Region& region, StripImageView* strips) noexcept;
 
+    // Makes the image what `shape` and `interpolation` make of it, as far as `window` of that goes. `source` shows what
+    // this reads, as find_in_strips() gave it.
+    Status resize(const StripImageView& source, const ResizeShape& shape, const Region& window,
+                  Interpolation interpolation) noexcept;
+
     // Lets `make(source, destination)`, which returns a Status, write a new image of `size` from plain rows.
     template <typename Make>
     Status remake(ImageSize size, Make make) noexcept {
@@ -63,6 +68,10 @@ class WorkingImage {
                        [&](const PlanarImageView& destination) { return make(source, destination); });
     }
 
+    // The last write of the image, in the form that `job` asks for, with red or with blue as the first channel.
+    Status write(ConvertJob job, bool is_bgr, void* destination) noexcept;
+
+  private:
     // Lets `make(destination)` write new rows of `stored` size, which are where `placement` says. The rows of the image
     // as it was are still there meanwhile.
     template <typename Make>
@@ -75,13 +84,15 @@ class WorkingImage {
         return Status::ok();
     }
 
-    // The last write of the image, in the form that `job` asks for, with red or with blue as the first channel.
-    void write(ConvertJob job, bool is_bgr, void* destination) const noexcept;
-
-  private:
+    Status make_due_resize() noexcept;
+    bool write_due_resize(const ConvertJob& job, bool is_bgr, void* destination) const noexcept;
     std::size_t free_buffer() const noexcept { return !is_in_strips_ && buffer_ == 0 ? 1 : 0; }
     void set_rows(const Placement& placement, const PlanarImageView& rows, std::size_t buffer) noexcept;
     Status gather_into_strips() noexcept;
+
+    // Note [due resize]: until its rows are made, a resize is `strips_` and the job of the workspace's plan, whose
+    // result is what `placement_` places. Crops and flips only move that.
+    bool is_resize_due_ = false;
 
     Placement placement_;
     bool is_in_strips_ = true;

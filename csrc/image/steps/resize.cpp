@@ -39,23 +39,9 @@ class FilteredResize final : public PartialOperation {
 
     // See Note [windows].
     Status run(WorkingImage* image) const noexcept override {
-        Workspace& workspace = image->workspace();
         StripImageView strips;
         if (Status status = image->find_in_strips(source(), &strips); !status.is_ok()) return status;
-        Status status = workspace.resize_plan.prepare(shape_, window_, interpolation_, image->resize_order());
-        if (!status.is_ok()) return status;
-        const ResizeJob& job = workspace.resize_plan.job();
-        std::size_t scratch_size = 0;
-        if (!workspace.kernels.resize_scratch_bytes({strips.width, strips.height}, job, &scratch_size)) {
-            return image_too_large();
-        }
-        if (status = workspace.kernel_scratch.reserve(scratch_size); !status.is_ok()) return status;
-        const Placement placement = {
-            shape_.to, {0, 0, window_.width, window_.height}, window_.left, window_.top, false};
-        return image->replace(placement, {window_.width, window_.height}, [&](const PlanarImageView& rows) {
-            workspace.kernels.resize(strips, job, workspace.kernel_scratch.data(), rows);
-            return Status::ok();
-        });
+        return image->resize(strips, shape_, window_, interpolation_);
     }
     OperationReport report() const override {
         OperationReport report = report_resize(shape_.to, interpolation_);
