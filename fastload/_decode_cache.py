@@ -56,13 +56,13 @@ class LoaderCache:
 
     def describe(self) -> tuple[str, str | None]:
         """What is kept, and why it is not, if so."""
-        most = f"at most {in_bytes(index_limit())} in all"
+        most = f"at most {in_bytes(index_limit())}"
         if self._native is None or self._owner_pid != os.getpid():
-            return f"an index of each JPEG file in memory, {most}", None
+            return f"JPEG indexes in memory, {most}", None
         if not self._native.is_worth_it:
-            return "an index of each JPEG file in memory", f"of fewer than one in 20 it would fit: {most}"
+            return "JPEG indexes in memory", f"those of fewer than one file in 20 would fit: {most}"
         so_far = counted(_native.index_memory()["records"], "file")
-        return f"an index of each JPEG file in memory, {so_far} so far", None
+        return f"JPEG indexes in memory, of {so_far} so far", None
 
 
 def index_limit() -> int:

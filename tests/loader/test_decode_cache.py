@@ -153,9 +153,9 @@ def test_bad_files_have_their_errors_and_places(folder: Path) -> None:
 def test_explain_and_stats_say_what_is_kept(folder: Path) -> None:
     dataset = ImageFolder(str(folder), recipes.evaluation(64, 32))
     loader = fastload.DataLoader(dataset, batch_size=5, num_workers=1)
-    assert "cache      an index of each JPEG file in memory, at most" in loader.explain()
+    assert "cache      JPEG indexes in memory, at most" in loader.explain()
     list(loader)
-    assert "cache      an index of each JPEG file in memory, 2" in loader.explain()
+    assert "cache      JPEG indexes in memory, of 2" in loader.explain()
     assert "known before" in str(loader.stats())
     silent = fastload.DataLoader(dataset, batch_size=5, num_workers=1, cache=None)
     list(silent)
