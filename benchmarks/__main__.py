@@ -21,7 +21,16 @@ from benchmarks._harness import Plan, run
 from benchmarks._machine import describe_machine
 from benchmarks._pillow_simd import ensure_pillow_simd
 from benchmarks._protocol import LoaderSettings
-from benchmarks._rows import DEFAULT_ROWS, OWN_TABLES, ROW_KINDS, TRAINER_DELAY, Row, RowKind
+from benchmarks._rows import (
+    DEFAULT_ROWS,
+    OWN_TABLES,
+    ROW_KINDS,
+    SECOND_EPOCH,
+    TRAINER_DELAY,
+    USER_DATASETS,
+    Row,
+    RowKind,
+)
 from benchmarks._sample_set import RECIPES, ensure_sample_set
 
 SIMD = "torch_pillow_simd"
@@ -97,7 +106,7 @@ def _compare_contenders(options: argparse.Namespace, arguments: Sequence[str]) -
 
 def _make_own_table(options: argparse.Namespace, row: str) -> int:
     """A row that has no contenders but torch's loader and fastload's."""
-    from benchmarks import trainer_delay, user_datasets  # they need torchvision, which an interpreter may lack
+    from benchmarks import second_epoch, trainer_delay, user_datasets  # they need torchvision: one may do without it
 
     folder, _ = _find_data(options, "imagenet")
     rest = ["--data", str(folder), *(["--rounds", "1", "--samples", "32"] if options.quick else [])]
@@ -105,8 +114,9 @@ def _make_own_table(options: argparse.Namespace, row: str) -> int:
     for name, value in given.items():
         rest += [] if value is None else [f"--{name}", str(value)]
     rest += [] if options.cores is None else ["--cores", *map(str, options.cores)]
-    if row == TRAINER_DELAY:
-        return trainer_delay.main([*rest, "--json", str(options.out / f"{options.name}-{row}.json")])
+    if row != USER_DATASETS:
+        run_row = {TRAINER_DELAY: trainer_delay.main, SECOND_EPOCH: second_epoch.main}[row]
+        return run_row([*rest, "--json", str(options.out / f"{options.name}-{row}.json")])
     status = 0
     for number in options.workers or (1,):
         path = options.out / f"{options.name}-{row}-{number}.json"

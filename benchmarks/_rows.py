@@ -58,6 +58,7 @@ ROW_KINDS = {
 # Beside them, and not among "all": each a table of its own, by the module of its name, without contenders.
 USER_DATASETS = "user_datasets"
 TRAINER_DELAY = "trainer_delay"
-OWN_TABLES = (USER_DATASETS, TRAINER_DELAY)
+SECOND_EPOCH = "second_epoch"
+OWN_TABLES = (USER_DATASETS, TRAINER_DELAY, SECOND_EPOCH)
 
 DEFAULT_ROWS = ("train", "eval")
