@@ -17,6 +17,8 @@ from benchmarks import _turns, second_epoch
 from benchmarks.second_epoch import CASES
 from fastload import _native
 
+ROOT = Path(__file__).resolve().parents[2]
+
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
@@ -129,3 +131,8 @@ def test_ratios_are_of_the_same_epochs_and_medians_of_the_rounds() -> None:
     assert second_epoch.speed_up(rounds, (2, 3), "cpu_ms") == 2
     without = {**report, "index": {"records": 0, "record_bytes": 0, "memory_bytes": 0}}
     assert second_epoch._index_size(without) == "none"
+
+
+def test_the_table_of_the_page_is_that_of_the_record() -> None:
+    record = json.loads((ROOT / "benchmarks" / "results" / "second-epoch.json").read_text())
+    assert second_epoch.format_page(record["rounds"]) in (ROOT / "docs" / "second-epoch.md").read_text()
