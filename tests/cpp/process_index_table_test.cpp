@@ -1,8 +1,5 @@
 #include "engine/cache/process_index_table.h"
 
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <atomic>
 #include <thread>
 #include <vector>
@@ -10,6 +7,7 @@
 #include "check.h"
 #include "engine/fork_guard.h"
 #include "failing_allocation.h"
+#include "forked_child.h"
 #include "table_records.h"
 
 namespace fastload {
@@ -17,22 +15,11 @@ namespace {
 
 using testing::Bytes;
 using testing::found;
+using testing::in_forked_child;
 using testing::kArenaBytes;
 using testing::key_of;
 using testing::kNoBound;
 using testing::put;
-
-// 0 where `child` says true in a forked process within 20 s; 1 where it says false.
-template <typename Child>
-int in_forked_child(const Child& child) {
-    const pid_t pid = fork();
-    if (pid == 0) {
-        alarm(20);  // a lock of the parent's would be waited for without end
-        _exit(child() ? 0 : 1);
-    }
-    int status = -1;
-    return waitpid(pid, &status, 0) == pid && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
 
 bool two_threads_see_one_table() {
     IndexTable* seen[2] = {};
