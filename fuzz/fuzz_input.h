@@ -33,6 +33,9 @@ class Input {
     // One of [0, count), 0 < count <= 256.
     int choose(int count) noexcept { return raw<std::uint8_t>() % count; }
 
+    // What nothing has been made of yet.
+    ByteSpan rest() const noexcept { return rest_; }
+
     // At most `count` values of any bits.
     template <typename Value>
     std::vector<Value> raw_array(std::size_t count) {
