@@ -21,7 +21,7 @@ using jpeg::Checkpoint;
 using jpeg::EntropyIndex;
 using jpeg::IndexLevel;
 
-constexpr ByteSpan kFile = {fuzzing::kSmallPicture, sizeof(fuzzing::kSmallPicture)};
+constexpr ByteSpan kFile = {testing::kSmallPicture, sizeof(testing::kSmallPicture)};
 
 // The decoder of one set of kernels, which has accepted the file's header.
 class FileDecoder {

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-namespace fastload::fuzzing {
+namespace fastload::testing {
 
 // clang-format off
 constexpr std::uint8_t kSmallPicture[] = {
@@ -88,4 +88,4 @@ constexpr std::uint8_t kSmallPicture[] = {
 };
 // clang-format on
 
-}  // namespace fastload::fuzzing
+}  // namespace fastload::testing
