@@ -47,6 +47,11 @@ py::dict counters_of(const DecodeCache& cache) {
     return result;
 }
 
+py::tuple key_of(const DecodeCache& cache, const py::bytes& contents) {
+    const ContentKey key = cache.key_of(span_of(contents));
+    return py::make_tuple(key.hash.low, key.hash.high, key.length);
+}
+
 py::dict index_memory() {
     const IndexTable::Counts counts = process_table().counts();
     py::dict result;
@@ -61,6 +66,7 @@ py::dict index_memory() {
 void bind_cache(py::module_& m) {
     Class<DecodeCache, std::shared_ptr<DecodeCache>>(m, "DecodeCache")
         .def("counters", &counters_of)
+        .def("key_of", &key_of, py::arg("contents"))
         .def_property_readonly("is_worth_it", &DecodeCache::is_worth_it)
         .def_property_readonly("is_dense", &DecodeCache::is_dense);
     m.def("make_decode_cache", &make_cache, py::arg("expected_samples"));

@@ -263,6 +263,24 @@ TEST_CASE(full_table_keeps_what_it_has_and_the_rest_is_counted) {
     CHECK_EQUAL(cache.find(spread_key(records - 1)).size(), 0U);
 }
 
+// Others have filled the table.
+TEST_CASE(cache_that_has_no_room_and_knows_nothing_of_use_gives_up) {
+    const EntropyIndex index = complete_index(IndexLevel::kRows, 1);
+    for (const std::uint64_t hits : {0U, 300U}) {
+        IndexTable table(kArenaBytes + 4096);
+        Cache other(&table, 0);
+        std::uint64_t records = 0;
+        while (other->counters().dropped == 0) other.keep(spread_key(records++), index);
+        Cache cache(&table, 0);
+        for (std::uint64_t i = 0; i < hits; ++i) CHECK_EQUAL(cache.find(spread_key(0)).size(), index.size());
+        keep_many(&cache, index, records, 4095);
+        CHECK(cache->is_worth_it());
+        keep_many(&cache, index, records + 4095, 1);
+        CHECK_EQUAL(cache->is_worth_it(), hits != 0);
+        CHECK_EQUAL(cache->counters().dropped, 4096U);
+    }
+}
+
 TEST_CASE(record_that_is_too_long_is_not_kept) {
     IndexTable table(kNoBound);
     Cache cache(&table, 1000);

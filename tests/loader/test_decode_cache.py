@@ -250,3 +250,12 @@ def test_what_does_not_fit_is_counted(folder: Path, run_child: Callable[..., Any
     assert dropped > 0
     assert hits == 0
     assert memory <= 1000
+
+
+def test_each_process_has_a_secret_of_its_own_for_its_keys(run_child: Callable[..., Any]) -> None:
+    """With one that is known, files could be made that have each other's indexes."""
+    code = "from fastload import _native; print(*_native.make_decode_cache(0).key_of(b'the same contents'))"
+    keys = [tuple(map(int, run_child(code).stdout.split())) for _ in range(2)]
+    assert keys[0][2] == keys[1][2] == len(b"the same contents")
+    assert keys[0][0] != keys[1][0]
+    assert keys[0][1] != keys[1][1]

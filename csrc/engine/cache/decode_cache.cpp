@@ -9,6 +9,8 @@ namespace {
 constexpr std::size_t kRecordOverheadBytes = 24;
 // Below this share of the images the look-ups of the others cost what these give.
 constexpr std::uint64_t kMinWorthwhileShare = 20;  // 1 / 20
+// So many tell whether there is room.
+constexpr std::uint64_t kManyRecords = 4096;
 
 }  // namespace
 
@@ -40,11 +42,12 @@ void DecodeCache::keep(const ContentKey& key, const jpeg::EntropyIndex& index, S
     const ByteSpan packed(buffer.data(), size);
     const std::uint64_t check = check_of(key, packed);
     std::memcpy(buffer.data() + size, &check, kCheckBytes);
-    if (size == 0 || !table_.put(key, {buffer.data(), size + kCheckBytes})) {
-        dropped_.fetch_add(1, std::memory_order_relaxed);
-    } else if (index.level() == level_.load(std::memory_order_relaxed)) {
-        choose_level(size + kCheckBytes);
+    if (size != 0 && table_.put(key, {buffer.data(), size + kCheckBytes})) {
+        kept_.fetch_add(1, std::memory_order_relaxed);
+    } else {
+        give_up_if_full(dropped_.fetch_add(1, std::memory_order_relaxed) + 1);
     }
+    if (size != 0 && index.level() == level_.load(std::memory_order_relaxed)) choose_level(size + kCheckBytes);
 }
 
 void DecodeCache::drop(const ContentKey& key) noexcept {
@@ -68,6 +71,14 @@ void DecodeCache::choose_level(std::size_t record_bytes) noexcept {
         level_records_.store(0, std::memory_order_relaxed);
         level_bytes_.store(0, std::memory_order_relaxed);
     } else if (!is_dense() && expected_samples_ != 0 && mean / kMinWorthwhileShare > max_bytes / expected_samples_) {
+        is_worth_it_.store(false, std::memory_order_relaxed);
+    }
+}
+
+// Where others have filled the table, what these images would need never comes in.
+void DecodeCache::give_up_if_full(std::uint64_t dropped) noexcept {
+    const std::uint64_t useful = kept_.load(std::memory_order_relaxed) + hits_.load(std::memory_order_relaxed);
+    if (dropped >= kManyRecords && useful < dropped / kMinWorthwhileShare) {
         is_worth_it_.store(false, std::memory_order_relaxed);
     }
 }

@@ -65,6 +65,7 @@ class DecodeCache {
     jpeg::IndexLevel level_for(const jpeg::ScanShape& shape) const noexcept;
     std::uint64_t check_of(const ContentKey& key, ByteSpan packed) const noexcept;
     void choose_level(std::size_t record_bytes) noexcept;
+    void give_up_if_full(std::uint64_t dropped) noexcept;
 
     const HashKey& key_;
     IndexTable& table_;
@@ -72,11 +73,12 @@ class DecodeCache {
     const std::uint32_t generation_ = fork_generation();
     std::atomic<jpeg::IndexLevel> level_{jpeg::IndexLevel::kDense};
     std::atomic<bool> is_worth_it_{true};
-    std::atomic<std::uint64_t> level_records_{0};  // kept at the level as it is
+    std::atomic<std::uint64_t> level_records_{0};  // made at the level as it is, whether there was room or not
     std::atomic<std::uint64_t> level_bytes_{0};
     std::atomic<std::uint64_t> hits_{0};
     std::atomic<std::uint64_t> misses_{0};
     std::atomic<std::uint64_t> mismatches_{0};
+    std::atomic<std::uint64_t> kept_{0};
     std::atomic<std::uint64_t> dropped_{0};
 };
 
