@@ -102,7 +102,7 @@ void add_conversion_case(KernelCases* cases, const char* name, ImageSize to) {
 void add_resize_cases(KernelCases* cases) {
     add_resize_case(cases, "resize 500x375 to 224x224", {224, 224});
     add_resize_case(cases, "resize 500x375 to 341x256", {341, 256});
-    add_conversion_case(cases, "resize 500x375 to 224x224 and to float32", {224, 224});
+    add_conversion_case(cases, "resize_convert 500x375 to 224x224, float32", {224, 224});
 }
 
 }  // namespace fastload::benchmarks
