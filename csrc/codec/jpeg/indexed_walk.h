@@ -17,10 +17,11 @@ namespace fastload::jpeg {
 //
 // Note [landing]
 // An index of other data, or a damaged one, shows itself: where decoding passes a checkpoint, position and predictions
-// must equal it, and a jump never leads back. At the level kDense each row of a window passes at least one checkpoint
-// behind its jump: a row that ends without one is walked to the next, so that no row's pixels are only on the record's
-// word. At the level kRows that holds for the window's last row. Behind the last checkpoint that is known all is
-// decoded, and that one is landed on, too.
+// must equal it, and a jump never leads back. Only one whose predictions are all shifted alike does not, that of a file
+// that differs in a few bytes above the window: against it stand the key and the check of a record. At the level kDense
+// each row of a window passes at least one checkpoint behind its jump: a row that ends without one is walked to the
+// next, so that no row's pixels are only on the record's word. At the level kRows that holds for the window's last row.
+// Behind the last checkpoint that is known all is decoded, and that one is landed on, too.
 
 class IndexedWalk {
   public:
