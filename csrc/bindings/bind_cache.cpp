@@ -67,8 +67,7 @@ void bind_cache(py::module_& m) {
     Class<DecodeCache, std::shared_ptr<DecodeCache>>(m, "DecodeCache")
         .def("counters", &counters_of)
         .def("key_of", &key_of, py::arg("contents"))
-        .def_property_readonly("is_worth_it", &DecodeCache::is_worth_it)
-        .def_property_readonly("is_dense", &DecodeCache::is_dense);
+        .def_property_readonly("is_worth_it", &DecodeCache::is_worth_it);
     m.def("make_decode_cache", &make_cache, py::arg("expected_samples"));
     m.def("set_index_memory", &set_process_index_bytes, py::arg("max_bytes"),
           "How large the indexes of this process may become. False, and nothing is changed, where there are some "

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 import recipes
 import torch
+from bad_folders import ListOfFiles
 from flat_values import flat
 from image_folders import SUBSAMPLINGS, save_jpeg, synthetic_image
-from PIL import Image
 from torch.utils.data import Dataset
 from torchvision import transforms
 from torchvision.datasets import ImageFolder
@@ -47,21 +47,6 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "images"
 
 
-class Opened(Dataset[Any]):
-    """Opens its files by itself."""
-
-    def __init__(self, root: Path, transform: Any) -> None:
-        self.samples = ImageFolder(str(root)).samples
-        self.transform = transform
-
-    def __len__(self) -> int:
-        return len(self.samples)
-
-    def __getitem__(self, index: int) -> Any:
-        path, label = self.samples[index]
-        return self.transform(Image.open(path).convert("RGB")), label
-
-
 def loaders(dataset: Dataset[Any], **arguments: Any) -> list[fastload.DataLoader[Any]]:
     """The same one without a cache and with it."""
     return [
@@ -82,18 +67,19 @@ def epochs(loader: fastload.DataLoader[Any], count: int) -> list[Any]:
 
 @pytest.mark.parametrize("num_workers", [0, 3])
 @pytest.mark.parametrize("rng", ["torch", "sample"])
-@pytest.mark.parametrize("dataset_class", [ImageFolder, Opened])
+@pytest.mark.parametrize("is_own", [False, True])
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_three_epochs_have_the_bytes_without_a_cache(
-    folder: Path, recipe: str, dataset_class: Any, rng: str, num_workers: int
+    folder: Path, recipe: str, is_own: bool, rng: str, num_workers: int
 ) -> None:
-    dataset = dataset_class(folder, RECIPES[recipe]())
+    images = ImageFolder(str(folder), RECIPES[recipe]())
+    dataset = ListOfFiles(images, images.transform) if is_own else images
     plain, cached = loaders(dataset, num_workers=num_workers, rng=rng, seed=3 if rng == "sample" else None)
     assert flat(epochs(cached, 3)) == flat(epochs(plain, 3))
     assert plain.stats().cache_misses == plain.stats().cache_hits == 0
     stats = cached.stats()
     assert stats.cache_mismatches == stats.cache_dropped == 0
-    if dataset_class is ImageFolder or num_workers > 0:
+    if not is_own or num_workers > 0:
         assert stats.cache_hits >= 22
         assert 15 <= stats.cache_records <= 22  # not the progressive one, nor the PNG
         assert stats.cache_memory_bytes > 0
