@@ -251,7 +251,7 @@ TEST_CASE(any_bits_behind_a_right_head_are_read_as_they_say) {
     std::mt19937_64 random(7);
     int num_taken = 0;
     const ScanShape shape = {30, 2, 1, 1};
-    for (int i = 0; i < 20'000; ++i) {
+    for (int i = 0; i < 5'000; ++i) {
         Bytes record = packed(any_index(shape, IndexLevel::kDense, 1 + random() % 2, kLargestData, &random));
         record[testing::kPackedHeadBytes] = static_cast<std::uint8_t>(random() % 40);
         for (std::size_t at = testing::kPackedHeadBytes + 1; at < record.size(); ++at) {
@@ -261,7 +261,7 @@ TEST_CASE(any_bits_behind_a_right_head_are_read_as_they_say) {
         record.resize(testing::kPackedHeadBytes + 2 + random() % (record.size() + 8));
         check_as_the_model(shape, record, &num_taken);
     }
-    CHECK(num_taken > 50);
+    CHECK(num_taken > 20);
 }
 
 TEST_CASE(record_of_a_scan_of_another_shape_is_refused) {
