@@ -295,6 +295,17 @@ def test_set_epoch_of_a_distributed_sampler_is_followed(dataset: Any, num_worker
     assert mine[0] == mine[2] != mine[1]
 
 
+def iterator_that_timed_out(loader: Any) -> Any:
+    for _ in range(10):  # on a busy machine this thread may sleep so long that a batch is there
+        iterator = iter(loader)
+        try:
+            next(iterator)
+        except RuntimeError as error:
+            assert str(error) == "DataLoader timed out after 0.002 seconds"  # noqa: PT017 - others were none
+            return iterator
+    return pytest.fail("no batch took 2 ms")
+
+
 @pytest.mark.parametrize("python_part", [[], [torch.neg]])
 def test_a_timeout_is_torchs_error_and_the_batch_comes_later(tmp_path: Path, python_part: list[Any]) -> None:
     save_jpeg(tmp_path / "large" / "0.jpg", 1, 1200, 1200)
@@ -302,9 +313,7 @@ def test_a_timeout_is_torchs_error_and_the_batch_comes_later(tmp_path: Path, pyt
     dataset.samples = dataset.samples * 40
     expected = recipes.bytes_of(torch.utils.data.DataLoader(dataset, batch_size=20))
     loader = fastload.DataLoader(dataset, batch_size=20, num_workers=1, timeout=0.002)
-    iterator = iter(loader)
-    with pytest.raises(RuntimeError, match=r"^DataLoader timed out after 0\.002 seconds$"):
-        next(iterator)
+    iterator = iterator_that_timed_out(loader)
     found: list[Any] = []
     while (step := outcome(lambda: next(iterator))) != ("raised", StopIteration):
         assert step[0] == "returned" or step[1] is RuntimeError
