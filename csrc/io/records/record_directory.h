@@ -1,0 +1,51 @@
+// What lies in a file of records: the .dir beside a .dat, see Note [record files].
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/content_hash.h"
+#include "base/span.h"
+#include "io/records/record_file.h"
+
+namespace fastload {
+
+// As it lies in the file.
+struct DirectoryEntry {
+    ContentHash hash;  // of the record's key
+    std::uint64_t offset = 0;
+    std::uint32_t size = 0;
+    std::uint32_t rank = 0;
+
+    RecordPlace place() const noexcept { return {offset, size}; }
+};
+
+// By hash.low, then hash.high.
+bool comes_before(const DirectoryEntry& a, const DirectoryEntry& b) noexcept;
+
+struct RecordDirectory {
+    RecordFileId id;                      // of the .dat it is about
+    std::uint64_t generation = 0;         // one more each time it is written anew
+    std::uint64_t covered_bytes = 0;      // of the .dat: all records end there or before
+    std::vector<DirectoryEntry> entries;  // in order
+};
+
+// Puts `directory` in the place of `<name>.dir` in the folder: a temporary file (0600, O_EXCL), fsync, rename, fsync of
+// the folder. Nothing stays behind where that fails. The caller holds the lock on the .dat, and has synced it. `key`
+// is the store's; the checksums in the file depend on it.
+int write_record_directory(int folder, const std::string& name, RecordKind kind, std::uint32_t decoder_revision,
+                           const HashKey& key, const RecordDirectory& directory);
+
+// kGood: all that a .dir can say was found right: checksums, order, every place inside of what is covered and behind
+// the .dat's head, at multiples of 8. kFailed with EBADMSG: damaged. ENOENT: the store changed meanwhile, list it
+// again. May throw std::bad_alloc.
+RecordFileVerdict read_record_directory(int folder, const std::string& name, RecordKind kind,
+                                        std::uint32_t decoder_revision, const HashKey& key, bool is_shared,
+                                        RecordDirectory* directory, int* error);
+
+// The generation alone, from the file's head; for a file that is looked at again and again.
+RecordFileVerdict read_record_generation(int folder, const std::string& name, std::uint64_t* generation,
+                                         int* error) noexcept;
+
+}  // namespace fastload

@@ -1,0 +1,141 @@
+// One file of records, one behind the other: written by one process, read by any.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "base/content_hash.h"
+#include "base/span.h"
+#include "base/unique_fd.h"
+
+namespace fastload {
+
+// Note [record files]
+// A store is a folder with pairs of files `<kind>-<16 hex digits>.dat` and `.dir`. A .dat begins with a RecordFileHead;
+// each record behind it begins at a multiple of 8 bytes with a RecordHead. Whoever made a .dat holds a lock (flock) on
+// it as long as it may append to it. Which records there are is said by the .dir alone (record_directory.h), so what
+// stands in a .dat behind what that covers does not exist, and no reader meets a record that is not complete on disk.
+// Files are read with pread, never mapped: one that is cut by somebody gives a short read. Numbers lie in the order
+// of the machine's bytes; a file of another order is a foreign one.
+
+enum class RecordKind : std::uint32_t { kIndex = 1 };
+
+// "index": what file names begin with.
+const char* record_kind_name(RecordKind kind) noexcept;
+
+// What two files differ in whose names are equal.
+struct RecordFileId {
+    std::uint64_t low = 0;
+    std::uint64_t high = 0;
+
+    friend constexpr bool operator==(const RecordFileId& a, const RecordFileId& b) noexcept {
+        return a.low == b.low && a.high == b.high;
+    }
+};
+
+struct RecordFileHead {
+    static constexpr std::array<char, 8> kMagic = {'f', 'l', 'r', 'e', 'c', 'o', 'r', 'd'};
+    static constexpr std::uint32_t kByteOrderMark = 0x01020304;
+    static constexpr std::uint32_t kFormatVersion = 1;
+
+    std::array<char, 8> magic = kMagic;
+    std::uint32_t byte_order = kByteOrderMark;
+    std::uint32_t format_version = kFormatVersion;
+    RecordKind kind = RecordKind::kIndex;
+    std::uint32_t decoder_revision = 0;
+    RecordFileId id;
+};
+
+struct RecordHead {
+    ContentKey key;
+    std::uint32_t size = 0;  // of the record's own bytes
+    // Of two records of one key the one with the higher rank says more. The rest is the kind's business.
+    std::uint32_t rank = 0;
+};
+
+// What a record takes in a file, its head and what fills it up to a multiple of 8 bytes included.
+constexpr std::uint64_t record_file_bytes(std::uint64_t record_bytes) noexcept {
+    return (sizeof(RecordHead) + record_bytes + 7) / 8 * 8;
+}
+
+// Where a record lies: its head's first byte, and the size of what follows the head.
+struct RecordPlace {
+    std::uint64_t offset = 0;
+    std::uint32_t size = 0;
+};
+
+// Errors here and below are the system's numbers; 0: none.
+
+enum class RecordFileVerdict {
+    kGood,
+    kForeign,    // of another format, kind, byte order or decoder: left alone
+    kUntrusted,  // no regular file, or of an owner that is neither this user nor root, or others may write to it
+    kFailed      // the system's error is told
+};
+
+// Reads records of one file. Thread-safe.
+class RecordFile {
+  public:
+    // `name` without ".dat", in the folder with the descriptor `folder`. Never waits (a FIFO of that name), never
+    // follows a link. With `is_shared` files of any owner are trusted.
+    static RecordFileVerdict open(int folder, const std::string& name, RecordKind kind, std::uint32_t decoder_revision,
+                                  bool is_shared, RecordFile* file, int* error) noexcept;
+
+    const RecordFileId& id() const noexcept { return id_; }
+    // Behind the last byte, as the file is now.
+    int find_size(std::uint64_t* size) const noexcept;
+
+    // Reads a record with its head into `buffer`, which has room for both. False where it is not all there; `error` is
+    // 0 then unless the system refused (EINTR is retried).
+    bool read(const RecordPlace& place, Span<std::uint8_t> buffer, RecordHead* head, ByteSpan* record,
+              int* error) const noexcept;
+
+    // True where nobody holds the writer's lock; then this object holds it from now on.
+    bool try_lock() const noexcept;
+
+  private:
+    UniqueFd file_;
+    RecordFileId id_;
+};
+
+// Appends records to a file of its own. Not thread-safe. Never unlocks: a forked child that closed its copy by LOCK_UN
+// would free the parent's lock.
+class RecordFileWriter {
+  public:
+    // Makes a file of a name that nobody has (0600, getrandom, O_EXCL), locked, with its head.
+    static int create(int folder, RecordKind kind, std::uint32_t decoder_revision, RecordFileWriter* writer) noexcept;
+
+    bool is_open() const noexcept { return file_.is_open(); }
+    const std::string& name() const noexcept { return name_; }  // without ".dat"
+    const RecordFileId& id() const noexcept { return id_; }
+    // Where the next record begins.
+    std::uint64_t end() const noexcept { return end_; }
+    // Up to there space has been reserved.
+    std::uint64_t reserved_end() const noexcept { return reserved_end_; }
+
+    // Asks the file system for `bytes` more than reserved_end(), without changing the size. On a file system that
+    // cannot (EOPNOTSUPP) nothing is reserved, and 0 is returned: append() finds out.
+    int reserve(std::uint64_t bytes) noexcept;
+
+    // On an error the next record is written over what came of this one.
+    int append(const RecordHead& head, ByteSpan record, RecordPlace* place) noexcept;
+
+    // Has the system begin to write what it has not been told to write yet.
+    void push_out() noexcept;
+    // Returns when all is on disk (fdatasync).
+    int sync() noexcept;
+    // Cuts off what was reserved and not used.
+    int trim() noexcept;
+
+  private:
+    UniqueFd file_;
+    std::string name_;
+    RecordFileId id_;
+    std::uint64_t end_ = 0;
+    std::uint64_t reserved_end_ = 0;
+    std::uint64_t pushed_end_ = 0;
+};
+
+}  // namespace fastload
