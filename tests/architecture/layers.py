@@ -66,6 +66,16 @@ LEVELS = {
     "csrc": CPP_LEVELS,
     "csrc/codec": {"decoder": 0, "jpeg": 1, "probe": 1},
     "csrc/image": {"pixels": 0, "random": 0, "resize": 0, "blur": 1, "plan": 1, "steps": 2},
+    "csrc/io": {
+        "directory_scan": 0,
+        "records": 0,
+        "sample_index": 0,
+        "working_directory": 0,
+        "arena_index": 1,
+        "file_reader": 1,
+        "folder_index": 1,
+        "joined_index": 1,
+    },
     "csrc/python": {
         "ref": 0,
         "stored_hashes": 1,

@@ -21,7 +21,7 @@ struct DirectoryEntry {
     RecordPlace place() const noexcept { return {offset, size}; }
 };
 
-// By hash.low, then hash.high.
+// By hash.low, then hash.high. Entries of one hash may stand in any order.
 bool comes_before(const DirectoryEntry& a, const DirectoryEntry& b) noexcept;
 
 struct RecordDirectory {
@@ -31,9 +31,10 @@ struct RecordDirectory {
     std::vector<DirectoryEntry> entries;  // in order
 };
 
-// Puts `directory` in the place of `<name>.dir` in the folder: a temporary file (0600, O_EXCL), fsync, rename, fsync of
-// the folder. Nothing stays behind where that fails. The caller holds the lock on the .dat, and has synced it. `key`
-// is the store's; the checksums in the file depend on it.
+// Puts `directory` in the place of `<name>.dir` in the folder: a temporary file (`<name>.tmp`, 0600, O_EXCL), fsync,
+// rename, fsync of the folder. Nothing stays behind where that fails; where it is the last step, the new file is in its
+// place already. The caller holds the lock on the .dat, and has synced it. `key` is the store's; the checksums in the
+// file depend on it.
 int write_record_directory(int folder, const std::string& name, RecordKind kind, std::uint32_t decoder_revision,
                            const HashKey& key, const RecordDirectory& directory);
 
@@ -44,8 +45,13 @@ RecordFileVerdict read_record_directory(int folder, const std::string& name, Rec
                                         std::uint32_t decoder_revision, const HashKey& key, bool is_shared,
                                         RecordDirectory* directory, int* error);
 
-// The generation alone, from the file's head; for a file that is looked at again and again.
+// The generation alone, from the file's head; for a file that is looked at again and again. Of a regular file of any
+// owner, kind and decoder, and no checksum is looked at.
 RecordFileVerdict read_record_generation(int folder, const std::string& name, std::uint64_t* generation,
                                          int* error) noexcept;
+
+// The covered bytes alone, likewise.
+RecordFileVerdict read_covered_bytes(int folder, const std::string& name, std::uint64_t* covered_bytes,
+                                     int* error) noexcept;
 
 }  // namespace fastload

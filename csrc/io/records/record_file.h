@@ -9,6 +9,7 @@
 #include "base/content_hash.h"
 #include "base/span.h"
 #include "base/unique_fd.h"
+#include "io/records/trusted_file.h"
 
 namespace fastload {
 
@@ -55,9 +56,11 @@ struct RecordHead {
     std::uint32_t rank = 0;
 };
 
+constexpr std::size_t kRecordAlignment = 8;
+
 // What a record takes in a file, its head and what fills it up to a multiple of 8 bytes included.
 constexpr std::uint64_t record_file_bytes(std::uint64_t record_bytes) noexcept {
-    return (sizeof(RecordHead) + record_bytes + 7) / 8 * 8;
+    return (sizeof(RecordHead) + record_bytes + kRecordAlignment - 1) / kRecordAlignment * kRecordAlignment;
 }
 
 // Where a record lies: its head's first byte, and the size of what follows the head.
@@ -68,18 +71,20 @@ struct RecordPlace {
 
 // Errors here and below are the system's numbers; 0: none.
 
-enum class RecordFileVerdict {
-    kGood,
-    kForeign,    // of another format, kind, byte order or decoder: left alone
-    kUntrusted,  // no regular file, or of an owner that is neither this user nor root, or others may write to it
-    kFailed      // the system's error is told
-};
+// What begins every file of a store, of whatever version; the head of a .dir begins likewise.
+constexpr std::size_t kVersionedHeadBytes = offsetof(RecordFileHead, id);
+
+// Judges the first `size` bytes that a file has of a head. kForeign where what every version has is not as in
+// `expected`; kFailed with EBADMSG where the file is too short.
+RecordFileVerdict judge_head(const RecordFileHead& head, std::size_t size, const RecordFileHead& expected,
+                             int* error) noexcept;
 
 // Reads records of one file. Thread-safe.
 class RecordFile {
   public:
     // `name` without ".dat", in the folder with the descriptor `folder`. Never waits (a FIFO of that name), never
-    // follows a link. With `is_shared` files of any owner are trusted.
+    // follows a link. With `is_shared` regular files are trusted whoever owns them and may write to them. kFailed with
+    // EBADMSG: shorter than its head.
     static RecordFileVerdict open(int folder, const std::string& name, RecordKind kind, std::uint32_t decoder_revision,
                                   bool is_shared, RecordFile* file, int* error) noexcept;
 
@@ -87,8 +92,9 @@ class RecordFile {
     // Behind the last byte, as the file is now.
     int find_size(std::uint64_t* size) const noexcept;
 
-    // Reads a record with its head into `buffer`, which has room for both. False where it is not all there; `error` is
-    // 0 then unless the system refused (EINTR is retried).
+    // Reads a record with its head into `buffer`, which has room for both. False where it is not all there, or its head
+    // says another size; `error` is 0 then unless the system refused (EINTR is retried). Whether the record is the one
+    // that was looked for says `head->key`, whether it is whole its own bytes.
     bool read(const RecordPlace& place, Span<std::uint8_t> buffer, RecordHead* head, ByteSpan* record,
               int* error) const noexcept;
 
@@ -104,7 +110,8 @@ class RecordFile {
 // would free the parent's lock.
 class RecordFileWriter {
   public:
-    // Makes a file of a name that nobody has (0600, getrandom, O_EXCL), locked, with its head.
+    // Makes a file of a name that nobody has (0600, getrandom, O_EXCL), locked, with its head. Call it with the lock of
+    // the folder: else somebody may take the file for what a dead writer has left. After an error there is none.
     static int create(int folder, RecordKind kind, std::uint32_t decoder_revision, RecordFileWriter* writer) noexcept;
 
     bool is_open() const noexcept { return file_.is_open(); }
@@ -112,19 +119,22 @@ class RecordFileWriter {
     const RecordFileId& id() const noexcept { return id_; }
     // Where the next record begins.
     std::uint64_t end() const noexcept { return end_; }
-    // Up to there space has been reserved.
+    // Up to there space has been reserved, or written to.
     std::uint64_t reserved_end() const noexcept { return reserved_end_; }
 
     // Asks the file system for `bytes` more than reserved_end(), without changing the size. On a file system that
-    // cannot (EOPNOTSUPP) nothing is reserved, and 0 is returned: append() finds out.
+    // cannot (EOPNOTSUPP) nothing is reserved, and 0 is returned: append() finds out. After an error a part may take
+    // space on disk, until trim().
     int reserve(std::uint64_t bytes) noexcept;
 
-    // On an error the next record is written over what came of this one.
+    // Writes `record` behind `head`, whose size is set to the record's. On an error the next record is written over
+    // what came of this one.
     int append(const RecordHead& head, ByteSpan record, RecordPlace* place) noexcept;
 
     // Has the system begin to write what it has not been told to write yet.
     void push_out() noexcept;
-    // Returns when all is on disk (fdatasync).
+    // Returns when all is on disk (fdatasync). An error is for good, for append() too: the system may have dropped what
+    // it could not write, and says so only once. What was synced before stays good; begin another file.
     int sync() noexcept;
     // Cuts off what was reserved and not used.
     int trim() noexcept;
@@ -136,6 +146,7 @@ class RecordFileWriter {
     std::uint64_t end_ = 0;
     std::uint64_t reserved_end_ = 0;
     std::uint64_t pushed_end_ = 0;
+    int sync_error_ = 0;
 };
 
 }  // namespace fastload

@@ -1,0 +1,114 @@
+#include "io/records/file_calls.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+namespace fastload {
+namespace {
+
+constexpr std::size_t kMaxParts = 4;
+
+// Whether the system can say where `size` bytes from `offset` on end.
+bool has_place(std::uint64_t offset, std::size_t size) noexcept {
+    constexpr auto kEnd = static_cast<std::uint64_t>(std::numeric_limits<off_t>::max());
+    return offset <= kEnd && size <= kEnd - offset;
+}
+
+// Takes `size` bytes away from the front.
+void advance(Span<iovec>* parts, std::size_t size) noexcept {
+    while (!parts->is_empty() && size >= (*parts)[0].iov_len) {
+        size -= (*parts)[0].iov_len;
+        *parts = parts->subspan(1, parts->size() - 1);
+    }
+    if (parts->is_empty()) return;
+    (*parts)[0].iov_base = static_cast<std::uint8_t*>((*parts)[0].iov_base) + size;
+    (*parts)[0].iov_len -= size;
+}
+
+}  // namespace
+
+FileName::FileName(std::string_view stem, std::string_view ending) noexcept {
+    if (stem.size() > NAME_MAX || ending.size() > NAME_MAX - stem.size()) return;
+    std::copy(stem.begin(), stem.end(), text_.begin());
+    std::copy(ending.begin(), ending.end(), text_.begin() + static_cast<std::ptrdiff_t>(stem.size()));
+}
+
+int open_in_folder(int folder, const char* name, int flags, UniqueFd* file) noexcept {
+    int descriptor = -1;
+    const int error = error_of([&] {
+        return descriptor = ::openat(folder, name, flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0600);
+    });
+    if (error == 0) *file = UniqueFd(descriptor);
+    return error;
+}
+
+int find_facts(int file, struct stat* facts) noexcept {
+    return error_of([&] { return ::fstat(file, facts); });
+}
+
+int find_facts_in_folder(int folder, const char* name, struct stat* facts) noexcept {
+    return error_of([&] { return ::fstatat(folder, name, facts, AT_SYMLINK_NOFOLLOW); });
+}
+
+bool is_missing(int folder, const char* name) noexcept {
+    struct stat facts = {};
+    return find_facts_in_folder(folder, name, &facts) == ENOENT;
+}
+
+int read_at(int file, std::uint64_t offset, Span<std::uint8_t> buffer, std::size_t* size) noexcept {
+    *size = 0;
+    if (!has_place(offset, buffer.size())) return 0;  // behind the end of any file
+    while (*size < buffer.size()) {
+        ssize_t count = 0;
+        const int error = error_of([&] {
+            return count =
+                       ::pread(file, buffer.data() + *size, buffer.size() - *size, static_cast<off_t>(offset + *size));
+        });
+        if (error != 0) return error;
+        if (count == 0) return 0;
+        *size += static_cast<std::size_t>(count);
+    }
+    return 0;
+}
+
+int write_at(int file, std::uint64_t offset, Span<const ByteSpan> parts) noexcept {
+    std::array<iovec, kMaxParts> all = {};
+    if (parts.size() > kMaxParts) return EINVAL;
+    std::size_t size = 0;
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+        all[i] = {const_cast<std::uint8_t*>(parts[i].data()), parts[i].size()};  // writev only reads
+        size += parts[i].size();
+    }
+    if (!has_place(offset, size)) return EFBIG;
+    Span<iovec> rest(all.data(), parts.size());
+    for (advance(&rest, 0); !rest.is_empty();) {
+        ssize_t count = 0;
+        const int error = error_of([&] {
+            return count = ::pwritev(file, rest.data(), static_cast<int>(rest.size()), static_cast<off_t>(offset));
+        });
+        if (error != 0) return error;
+        if (count == 0) return EIO;  // no file system does, and waiting for it has no end
+        offset += static_cast<std::uint64_t>(count);
+        advance(&rest, static_cast<std::size_t>(count));
+    }
+    return 0;
+}
+
+int try_lock_file(int file) noexcept {
+    return error_of([&] { return ::flock(file, LOCK_EX | LOCK_NB); });
+}
+
+int truncate_file(int file, std::uint64_t size) noexcept {
+    return error_of([&] { return ::ftruncate(file, static_cast<off_t>(size)); });
+}
+
+int unlink_in_folder(int folder, const char* name) noexcept {
+    return error_of([&] { return ::unlinkat(folder, name, 0); });
+}
+
+}  // namespace fastload

@@ -1,0 +1,197 @@
+#include "io/records/record_file.h"
+
+#include <fcntl.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <limits>
+#include <new>
+#include <type_traits>
+#include <utility>
+
+#include "io/records/file_calls.h"
+
+namespace fastload {
+namespace {
+
+// They are written as they lie in memory: nothing between the members, which would be somebody's secret.
+static_assert(sizeof(RecordFileHead) == 40 && std::is_trivially_copyable_v<RecordFileHead>);
+static_assert(sizeof(RecordHead) == 32 && std::is_trivially_copyable_v<RecordHead>);
+static_assert(sizeof(RecordFileHead) % kRecordAlignment == 0);
+
+constexpr int kMaxNames = 16;  // tried one after the other; the second is not needed in the life of a machine
+
+int fill_randomly(Span<std::uint8_t> bytes) noexcept {
+    // Up to 256 bytes are given at once.
+    return error_of([&] { return ::getrandom(bytes.data(), bytes.size(), 0); });
+}
+
+void append_hex(std::uint64_t number, std::string* text) {
+    for (int shift = 60; shift >= 0; shift -= 4) text->push_back("0123456789abcdef"[number >> shift & 15]);
+}
+
+// A name that probably nobody has. ENOMEM where there is no memory for it.
+int make_name(RecordKind kind, std::string* name) noexcept try {
+    std::uint64_t number = 0;
+    if (const int error = fill_randomly(bytes_of_value(&number)); error != 0) return error;
+    std::string made = record_kind_name(kind);
+    made.push_back('-');
+    append_hex(number, &made);
+    *name = std::move(made);
+    return 0;
+} catch (const std::bad_alloc&) {
+    return ENOMEM;
+}
+
+int create_file(int folder, RecordKind kind, std::string* name, UniqueFd* file) noexcept {
+    int error = EEXIST;
+    for (int i = 0; i < kMaxNames && error == EEXIST; ++i) {
+        error = make_name(kind, name);
+        if (error != 0) return error;
+        error = open_in_folder(folder, FileName(*name, ".dat").c_str(), O_RDWR | O_CREAT | O_EXCL, file);
+    }
+    return error;
+}
+
+int write_head(int file, const RecordFileHead& head) noexcept {
+    const ByteSpan part = bytes_of_value(head);
+    return write_at(file, 0, {&part, 1});
+}
+
+}  // namespace
+
+const char* record_kind_name(RecordKind kind) noexcept {
+    switch (kind) {
+        case RecordKind::kIndex:
+            return "index";
+    }
+    return "";
+}
+
+RecordFileVerdict judge_head(const RecordFileHead& head, std::size_t size, const RecordFileHead& expected,
+                             int* error) noexcept {
+    *error = 0;
+    const bool is_known = size >= kVersionedHeadBytes && head.magic == expected.magic &&
+                          head.byte_order == expected.byte_order && head.format_version == expected.format_version &&
+                          head.kind == expected.kind && head.decoder_revision == expected.decoder_revision;
+    if (size >= kVersionedHeadBytes && !is_known) return RecordFileVerdict::kForeign;
+    if (size >= sizeof head) return RecordFileVerdict::kGood;
+    *error = EBADMSG;
+    return RecordFileVerdict::kFailed;
+}
+
+RecordFileVerdict RecordFile::open(int folder, const std::string& name, RecordKind kind, std::uint32_t decoder_revision,
+                                   bool is_shared, RecordFile* file, int* error) noexcept {
+    TrustedFile opened;
+    RecordFileVerdict verdict =
+        open_trusted_file(folder, FileName(name, ".dat").c_str(), O_RDONLY, is_shared, &opened, error);
+    if (verdict != RecordFileVerdict::kGood) return verdict;
+    RecordFileHead head;
+    std::size_t size = 0;
+    *error = read_at(opened.descriptor.get(), 0, bytes_of_value(&head), &size);
+    if (*error != 0) return RecordFileVerdict::kFailed;
+    RecordFileHead expected;
+    expected.kind = kind;
+    expected.decoder_revision = decoder_revision;
+    verdict = judge_head(head, size, expected, error);
+    if (verdict != RecordFileVerdict::kGood) return verdict;
+    file->file_ = std::move(opened.descriptor);
+    file->id_ = head.id;
+    return verdict;
+}
+
+int RecordFile::find_size(std::uint64_t* size) const noexcept {
+    struct stat facts = {};
+    const int error = find_facts(file_.get(), &facts);
+    if (error == 0) *size = static_cast<std::uint64_t>(facts.st_size);
+    return error;
+}
+
+bool RecordFile::read(const RecordPlace& place, Span<std::uint8_t> buffer, RecordHead* head, ByteSpan* record,
+                      int* error) const noexcept {
+    *error = 0;
+    const std::size_t wanted = sizeof(RecordHead) + place.size;
+    if (buffer.size() < wanted) return false;
+    std::size_t size = 0;
+    *error = read_at(file_.get(), place.offset, buffer.subspan(0, wanted), &size);
+    if (*error != 0 || size < wanted) return false;
+    RecordHead found;
+    std::memcpy(&found, buffer.data(), sizeof found);
+    if (found.size != place.size) return false;
+    *head = found;
+    *record = ByteSpan(buffer.data() + sizeof found, place.size);
+    return true;
+}
+
+bool RecordFile::try_lock() const noexcept { return try_lock_file(file_.get()) == 0; }
+
+int RecordFileWriter::create(int folder, RecordKind kind, std::uint32_t decoder_revision,
+                             RecordFileWriter* writer) noexcept {
+    RecordFileWriter made;
+    RecordFileHead head;
+    head.kind = kind;
+    head.decoder_revision = decoder_revision;
+    if (const int error = fill_randomly(bytes_of_value(&head.id)); error != 0) return error;
+    if (const int error = create_file(folder, kind, &made.name_, &made.file_); error != 0) return error;
+    int error = try_lock_file(made.file_.get());
+    if (error == 0) error = write_head(made.file_.get(), head);
+    if (error != 0) {
+        // What stays where that fails, too, is a .dat without .dir, which anybody removes.
+        static_cast<void>(unlink_in_folder(folder, FileName(made.name_, ".dat").c_str()));
+        return error;
+    }
+    made.id_ = head.id;
+    made.end_ = made.reserved_end_ = sizeof head;
+    *writer = std::move(made);
+    return 0;
+}
+
+int RecordFileWriter::reserve(std::uint64_t bytes) noexcept {
+    if (bytes == 0) return 0;
+    const int error = error_of([&] {
+        return ::fallocate(file_.get(), FALLOC_FL_KEEP_SIZE, static_cast<off_t>(reserved_end_),
+                           static_cast<off_t>(bytes));
+    });
+    if (error == EOPNOTSUPP) return 0;
+    if (error == 0) reserved_end_ += bytes;
+    return error;
+}
+
+int RecordFileWriter::append(const RecordHead& head, ByteSpan record, RecordPlace* place) noexcept {
+    if (sync_error_ != 0) return sync_error_;
+    if (record.size() > std::numeric_limits<std::uint32_t>::max()) return EFBIG;
+    RecordHead written = head;
+    written.size = static_cast<std::uint32_t>(record.size());
+    const std::uint64_t next = end_ + record_file_bytes(record.size());
+    constexpr std::array<std::uint8_t, kRecordAlignment> kZeros = {};
+    const std::size_t num_zeros = next - end_ - sizeof written - record.size();
+    const std::array<ByteSpan, 3> parts = {bytes_of_value(written), record, ByteSpan(kZeros.data(), num_zeros)};
+    if (const int error = write_at(file_.get(), end_, {parts.data(), parts.size()}); error != 0) return error;
+    *place = {end_, written.size};
+    end_ = next;
+    reserved_end_ = std::max(reserved_end_, end_);
+    return 0;
+}
+
+void RecordFileWriter::push_out() noexcept {
+    // Advice: of what fails sync() tells.
+    static_cast<void>(::sync_file_range(file_.get(), static_cast<off_t>(pushed_end_),
+                                        static_cast<off_t>(end_ - pushed_end_), SYNC_FILE_RANGE_WRITE));
+    pushed_end_ = end_;
+}
+
+int RecordFileWriter::sync() noexcept {
+    if (sync_error_ == 0) sync_error_ = error_of([&] { return ::fdatasync(file_.get()); });
+    return sync_error_;
+}
+
+int RecordFileWriter::trim() noexcept {
+    const int error = truncate_file(file_.get(), end_);
+    if (error == 0) reserved_end_ = end_;
+    return error;
+}
+
+}  // namespace fastload

@@ -1,0 +1,239 @@
+#include "io/records/record_folder.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <memory>
+#include <string_view>
+#include <utility>
+
+#include "io/records/file_calls.h"
+#include "io/records/record_directory.h"
+
+namespace fastload {
+namespace {
+
+constexpr std::string_view kData = ".dat";
+constexpr std::string_view kDirectory = ".dir";
+constexpr std::string_view kTemporary = ".tmp";
+constexpr std::size_t kEndingSize = 4;
+constexpr std::size_t kDigits = 16;
+constexpr std::uint64_t kBytesOfBlock = 512;  // in st_blocks, whatever the file system's are
+
+// A lock file is exchanged only by who removes it; who finds that again and again gives up.
+constexpr int kMaxExchanges = 16;
+
+struct CloseDirectory {
+    void operator()(DIR* directory) const noexcept { ::closedir(directory); }
+};
+using DirectoryHandle = std::unique_ptr<DIR, CloseDirectory>;
+
+std::string_view stem_of(std::string_view name) noexcept { return name.substr(0, name.size() - kEndingSize); }
+std::string_view ending_of(std::string_view name) noexcept { return name.substr(name.size() - kEndingSize); }
+
+bool is_digit(char letter) noexcept { return ('0' <= letter && letter <= '9') || ('a' <= letter && letter <= 'f'); }
+
+// Whether `name` is that of a file of records of the kind.
+bool has_form_of(std::string_view name, RecordKind kind) noexcept {
+    const std::string_view begin = record_kind_name(kind);
+    if (name.size() != begin.size() + 1 + kDigits + kEndingSize) return false;
+    if (name.substr(0, begin.size()) != begin || name[begin.size()] != '-') return false;
+    const std::string_view digits = name.substr(begin.size() + 1, kDigits);
+    const std::string_view ending = ending_of(name);
+    return std::all_of(digits.begin(), digits.end(), is_digit) &&
+           (ending == kData || ending == kDirectory || ending == kTemporary);
+}
+
+// A descriptor of its own: others' would share the place where a listing stands.
+int open_listing(int folder, DirectoryHandle* directory) noexcept {
+    UniqueFd file;
+    if (const int error = open_in_folder(folder, ".", O_RDONLY | O_DIRECTORY, &file); error != 0) return error;
+    directory->reset(::fdopendir(file.get()));
+    if (*directory == nullptr) return errno;
+    file.release();
+    return 0;
+}
+
+// Takes up what one file takes on disk. One that is gone meanwhile takes nothing.
+int add_used_bytes(int folder, const char* name, std::uint64_t* used_bytes) noexcept {
+    struct stat facts = {};
+    const int error = find_facts_in_folder(folder, name, &facts);
+    if (error == 0) *used_bytes += static_cast<std::uint64_t>(facts.st_blocks) * kBytesOfBlock;
+    return error == ENOENT ? 0 : error;
+}
+
+// The names of the form of the kind, in no order, and the space that all files take.
+int read_listing(int folder, RecordKind kind, std::vector<std::string>* names, std::uint64_t* used_bytes) {
+    DirectoryHandle directory;
+    if (const int error = open_listing(folder, &directory); error != 0) return error;
+    for (;;) {
+        errno = 0;
+        const dirent* const entry = ::readdir(directory.get());
+        if (entry == nullptr) return errno;
+        const std::string_view name = entry->d_name;
+        if (name == "." || name == "..") continue;
+        if (const int error = add_used_bytes(folder, entry->d_name, used_bytes); error != 0) return error;
+        if (has_form_of(name, kind)) names->emplace_back(name);
+    }
+}
+
+// Sorts out the sorted names of one stem, [begin, end): .dat comes before .dir, .tmp last.
+void sort_out(const std::string* begin, const std::string* end, FolderFiles* files) {
+    const bool is_complete = end - begin >= 2 && ending_of(begin[0]) == kData && ending_of(begin[1]) == kDirectory;
+    if (is_complete) files->complete.emplace_back(stem_of(*begin));
+    files->remains.insert(files->remains.end(), is_complete ? begin + 2 : begin, end);
+}
+
+// Whether the file is a .dat of another format than this one, about whose remains nothing is known.
+bool is_foreign(int file) noexcept {
+    RecordFileHead head;
+    std::size_t size = 0;
+    int error = read_at(file, 0, bytes_of_value(&head), &size);
+    if (error != 0) return true;
+    RecordFileHead expected;
+    expected.kind = head.kind;
+    expected.decoder_revision = head.decoder_revision;
+    return judge_head(head, size, expected, &error) == RecordFileVerdict::kForeign;
+}
+
+// Locks a .dat for as long as `file` is open. False where somebody writes to it, or nobody may know who does.
+bool lock_data(int folder, std::string_view stem, UniqueFd* file) noexcept {
+    TrustedFile opened;
+    int error = 0;
+    const RecordFileVerdict verdict =
+        open_trusted_file(folder, FileName(stem, kData).c_str(), O_RDONLY, true, &opened, &error);
+    if (verdict != RecordFileVerdict::kGood || try_lock_file(opened.descriptor.get()) != 0) return false;
+    *file = std::move(opened.descriptor);
+    return true;
+}
+
+// Whether a .dat, a .dir without one, or a temporary file is what a dead writer has left. A listing is no snapshot:
+// what was published and let go of while it was read may be missing in it, so all is asked for again. `data` then holds
+// the lock of the .dat, where there is one.
+bool is_abandoned(int folder, std::string_view name, UniqueFd* data) noexcept {
+    const std::string_view stem = stem_of(name);
+    if (is_missing(folder, FileName(stem, kData).c_str())) return true;
+    if (ending_of(name) == kDirectory || !lock_data(folder, stem, data)) return false;
+    if (ending_of(name) == kTemporary) return true;
+    return !is_foreign(data->get()) && is_missing(folder, FileName(stem, kDirectory).c_str());
+}
+
+int remove_abandoned(int folder, std::string_view name) noexcept {
+    const FileName file_name(name, "");
+    struct stat facts = {};
+    UniqueFd data;
+    int error = find_facts_in_folder(folder, file_name.c_str(), &facts);
+    if (error == 0 && S_ISREG(facts.st_mode) && is_abandoned(folder, name, &data)) {
+        error = unlink_in_folder(folder, file_name.c_str());
+    }
+    return error == ENOENT ? 0 : error;
+}
+
+// Whether the descriptor is of what the folder has under that name now.
+bool is_still(int folder, const char* name, int file) noexcept {
+    struct stat opened = {};
+    struct stat named = {};
+    return find_facts(file, &opened) == 0 && find_facts_in_folder(folder, name, &named) == 0 &&
+           opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
+}
+
+int open_lock(int folder, const char* name, UniqueFd* file) noexcept {
+    UniqueFd opened;
+    if (const int error = open_in_folder(folder, name, O_RDWR | O_CREAT, &opened); error != 0) return error;
+    struct stat facts = {};
+    if (const int error = find_facts(opened.get(), &facts); error != 0) return error;
+    if (!S_ISREG(facts.st_mode)) return EINVAL;
+    *file = std::move(opened);
+    return 0;
+}
+
+}  // namespace
+
+int FolderLock::take(int folder, const char* name, bool waits, FolderLock* lock) noexcept {
+    for (int i = 0; i < kMaxExchanges; ++i) {
+        FolderLock taken;
+        if (const int error = open_lock(folder, name, &taken.file_); error != 0) return error;
+        const int operation = waits ? LOCK_EX : LOCK_EX | LOCK_NB;
+        const int error = error_of([&] { return ::flock(taken.file_.get(), operation); });
+        if (error != 0) return error;
+        taken.process_ = ::getpid();
+        if (!is_still(folder, name, taken.file_.get())) continue;  // removed meanwhile, so others may hold a new one
+        *lock = std::move(taken);
+        return 0;
+    }
+    return ESTALE;
+}
+
+FolderLock& FolderLock::operator=(FolderLock&& other) noexcept {
+    std::swap(file_, other.file_);
+    std::swap(process_, other.process_);
+    return *this;
+}
+
+FolderLock::~FolderLock() {
+    // A child that was forked meanwhile has the descriptor, too, and closing this one does not unlock then.
+    if (file_.is_open() && process_ == ::getpid()) static_cast<void>(::flock(file_.get(), LOCK_UN));
+}
+
+int list_record_files(int folder, RecordKind kind, FolderFiles* files) {
+    FolderFiles found;
+    std::vector<std::string> names;
+    if (const int error = read_listing(folder, kind, &names, &found.used_bytes); error != 0) return error;
+    std::sort(names.begin(), names.end());
+    names.erase(std::unique(names.begin(), names.end()), names.end());  // a listing may tell of a renamed one twice
+    const std::string* const end = names.data() + names.size();
+    for (const std::string* begin = names.data(); begin != end;) {
+        const auto is_other = [begin](const std::string& name) { return stem_of(name) != stem_of(*begin); };
+        const std::string* const next = std::find_if(begin, end, is_other);
+        sort_out(begin, next, &found);
+        begin = next;
+    }
+    *files = std::move(found);
+    return 0;
+}
+
+int find_folder_time(int folder, std::int64_t* mtime_ns) noexcept {
+    struct stat facts = {};
+    const int error = find_facts(folder, &facts);
+    if (error != 0) return error;
+    // Unsigned: it wraps in the year 2262, and only equality counts.
+    const std::uint64_t seconds = static_cast<std::uint64_t>(facts.st_mtim.tv_sec) * 1'000'000'000;
+    *mtime_ns = static_cast<std::int64_t>(seconds + static_cast<std::uint64_t>(facts.st_mtim.tv_nsec));
+    return 0;
+}
+
+int remove_remains(int folder, RecordKind kind) {
+    FolderFiles files;
+    if (const int error = list_record_files(folder, kind, &files); error != 0) return error;
+    int first_error = 0;
+    for (const std::string& name : files.remains) {
+        const int error = remove_abandoned(folder, name);
+        if (first_error == 0) first_error = error;
+    }
+    return first_error;
+}
+
+int trim_record_file(int folder, const std::string& name, std::uint64_t covered_bytes) noexcept {
+    TrustedFile file;
+    int error = 0;
+    RecordFileVerdict verdict = open_trusted_file(folder, FileName(name, kData).c_str(), O_RDWR, true, &file, &error);
+    if (verdict != RecordFileVerdict::kGood) return error;
+    error = try_lock_file(file.descriptor.get());
+    if (error != 0) return error == EWOULDBLOCK ? 0 : error;
+    // Its writer may have published more, and let go of it, since the caller has read that.
+    std::uint64_t covered_now = 0;
+    verdict = read_covered_bytes(folder, name, &covered_now, &error);
+    if (verdict != RecordFileVerdict::kGood || covered_now != covered_bytes) return error;
+    struct stat facts = {};
+    error = find_facts(file.descriptor.get(), &facts);
+    const auto size = static_cast<std::uint64_t>(facts.st_size);
+    // One that somebody has cut is not made longer.
+    return error != 0 || size < covered_bytes ? error : truncate_file(file.descriptor.get(), covered_bytes);
+}
+
+}  // namespace fastload

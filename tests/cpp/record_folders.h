@@ -1,0 +1,185 @@
+// Folders of record files for tests.
+#pragma once
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "base/content_hash.h"
+#include "base/unique_fd.h"
+#include "check.h"
+#include "io/records/record_directory.h"
+#include "io/records/record_file.h"
+#include "io/records/record_folder.h"
+
+namespace fastload::testing {
+
+constexpr std::uint32_t kDecoderRevision = 3;
+
+// Removed at the end of the test with all that is in it.
+class RecordFolder {
+  public:
+    RecordFolder() {
+        char name[] = "/tmp/fastload_records_XXXXXX";
+        path_ = mkdtemp(name);
+        descriptor_ = UniqueFd(::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    }
+    RecordFolder(const RecordFolder&) = delete;  // a place, not a value
+    RecordFolder& operator=(const RecordFolder&) = delete;
+    ~RecordFolder() {
+        for (const std::string& name : names()) {
+            if (::unlink(path(name).c_str()) != 0) ::rmdir(path(name).c_str());
+        }
+        ::rmdir(path_.c_str());
+    }
+
+    int descriptor() const { return descriptor_.get(); }
+    std::string path(const std::string& name) const { return path_ + "/" + name; }
+    const std::string& path() const { return path_; }
+    bool has(const std::string& name) const { return ::access(path(name).c_str(), F_OK) == 0; }
+
+    // Sorted.
+    std::vector<std::string> names() const {
+        std::vector<std::string> found;
+        DIR* const directory = ::opendir(path_.c_str());
+        while (directory != nullptr) {
+            const dirent* const entry = ::readdir(directory);
+            if (entry == nullptr) break;
+            if (std::strcmp(entry->d_name, ".") != 0 && std::strcmp(entry->d_name, "..") != 0) {
+                found.emplace_back(entry->d_name);
+            }
+        }
+        if (directory != nullptr) ::closedir(directory);
+        std::sort(found.begin(), found.end());
+        return found;
+    }
+    std::string read(const std::string& name) const {
+        std::ifstream file(path(name), std::ios::binary);
+        return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+    }
+    // Anew, in the same file where there is one.
+    void write(const std::string& name, const std::string& contents, int mode = 0600) const {
+        const int file = ::open(path(name).c_str(), O_CREAT | O_WRONLY | O_TRUNC, mode);
+        CHECK(::write(file, contents.data(), contents.size()) == static_cast<ssize_t>(contents.size()));
+        ::close(file);
+    }
+
+  private:
+    std::string path_;
+    UniqueFd descriptor_;
+};
+
+using RecordBytes = std::vector<std::uint8_t>;
+
+inline HashKey store_key(std::uint64_t seed = 1) {
+    std::mt19937_64 random(seed);
+    HashKey key;
+    for (std::uint64_t& word : key.words) word = random();
+    return key;
+}
+
+inline ContentKey content_key(std::uint64_t number) {
+    std::mt19937_64 random(number);
+    return {{random(), random()}, 1000 + number};
+}
+
+inline RecordBytes record_bytes(std::uint64_t number, std::size_t size) {
+    std::mt19937_64 random(~number);
+    RecordBytes bytes(size);
+    for (std::uint8_t& byte : bytes) byte = static_cast<std::uint8_t>(random());
+    return bytes;
+}
+
+inline ByteSpan span_of(const RecordBytes& bytes) { return {bytes.data(), bytes.size()}; }
+
+// A file that is being written, and what its .dir is to say.
+struct Written {
+    RecordFileWriter writer;
+    RecordDirectory directory;
+
+    int create(const RecordFolder& folder) {
+        const int error = RecordFileWriter::create(folder.descriptor(), RecordKind::kIndex, kDecoderRevision, &writer);
+        directory.id = writer.id();
+        directory.covered_bytes = writer.end();
+        return error;
+    }
+    int append(std::uint64_t number, std::size_t size, std::uint32_t rank = 0) {
+        const RecordBytes bytes = record_bytes(number, size);
+        RecordPlace place;
+        const ContentKey key = content_key(number);
+        const int error = writer.append({key, static_cast<std::uint32_t>(size), rank}, span_of(bytes), &place);
+        if (error == 0) directory.entries.push_back({key.hash, place.offset, place.size, rank});
+        return error;
+    }
+    int publish(const RecordFolder& folder) {
+        if (const int error = writer.sync(); error != 0) return error;
+        std::sort(directory.entries.begin(), directory.entries.end(), comes_before);
+        directory.covered_bytes = writer.end();
+        ++directory.generation;
+        return write_record_directory(folder.descriptor(), writer.name(), RecordKind::kIndex, kDecoderRevision,
+                                      store_key(), directory);
+    }
+};
+
+struct ReadDirectory {
+    RecordFileVerdict verdict = RecordFileVerdict::kFailed;
+    int error = 0;
+    RecordDirectory directory;
+
+    bool is_damaged() const { return verdict == RecordFileVerdict::kFailed && error == EBADMSG; }
+};
+
+inline ReadDirectory read_directory(const RecordFolder& folder, const std::string& name, bool is_shared = false) {
+    ReadDirectory read;
+    read.verdict = read_record_directory(folder.descriptor(), name, RecordKind::kIndex, kDecoderRevision, store_key(),
+                                         is_shared, &read.directory, &read.error);
+    return read;
+}
+
+struct OpenedFile {
+    RecordFileVerdict verdict = RecordFileVerdict::kFailed;
+    int error = 0;
+    RecordFile file;
+};
+
+inline OpenedFile open_file(const RecordFolder& folder, const std::string& name, bool is_shared = false) {
+    OpenedFile opened;
+    opened.verdict = RecordFile::open(folder.descriptor(), name, RecordKind::kIndex, kDecoderRevision, is_shared,
+                                      &opened.file, &opened.error);
+    return opened;
+}
+
+struct ReadRecord {
+    bool is_there = false;
+    int error = 0;
+    RecordHead head;
+    RecordBytes bytes;
+};
+
+inline ReadRecord read_record(const RecordFile& file, const RecordPlace& place) {
+    ReadRecord read;
+    RecordBytes buffer(sizeof(RecordHead) + place.size);
+    ByteSpan record;
+    read.is_there = file.read(place, {buffer.data(), buffer.size()}, &read.head, &record, &read.error);
+    if (read.is_there) read.bytes.assign(record.begin(), record.end());
+    return read;
+}
+
+inline bool are_same(const RecordDirectory& a, const RecordDirectory& b) {
+    return a.id == b.id && a.generation == b.generation && a.covered_bytes == b.covered_bytes &&
+           a.entries.size() == b.entries.size() &&
+           std::memcmp(a.entries.data(), b.entries.data(), a.entries.size() * sizeof(DirectoryEntry)) == 0;
+}
+
+}  // namespace fastload::testing
