@@ -1,6 +1,7 @@
 """A drop-in for torch.utils.data.DataLoader that reads, decodes and transforms in native threads."""
 
 from fastload._benchmark import BenchmarkResult, benchmark
+from fastload._decode_cache._cache import Cache
 from fastload._doctor import DoctorReport, doctor
 from fastload._errors import (
     DeviceError,
@@ -30,6 +31,7 @@ from fastload.transforms import MultiView
 __all__ = [
     "BenchmarkResult",
     "BuildInfo",
+    "Cache",
     "DataLoader",
     "DeviceError",
     "DoctorReport",

@@ -76,8 +76,11 @@ class LoaderStats(Shown):
         cache_misses: Those of which nothing was known, among those that would have gained.
         cache_mismatches: Hits whose record was of other contents: dropped, and the image decoded without it.
         cache_dropped: Records for which there was no room.
-        cache_records: Records in the memory of this process at this moment, of all its loaders.
-        cache_memory_bytes: Memory that they take at this moment.
+        cache_damaged: Records on disk that could not be read, or were not of the file that they were found for.
+        cache_records: Records at this moment: in the memory of this process, of all its loaders, or in the store.
+        cache_memory_bytes: Memory that they, or the places of those on disk, take at this moment.
+        cache_bytes_read: From the store, by this process.
+        cache_bytes_written: To the store, by this process.
 
     Example:
         >>> loader = fastload.DataLoader(list(range(100)), batch_size=10)
@@ -121,8 +124,11 @@ class LoaderStats(Shown):
     cache_misses: int = 0
     cache_mismatches: int = 0
     cache_dropped: int = 0
+    cache_damaged: int = 0
     cache_records: int = 0
     cache_memory_bytes: int = 0
+    cache_bytes_read: int = 0
+    cache_bytes_written: int = 0
 
     def __post_init__(self) -> None:
         for name in ("fallback_reasons", "image_fallback_reasons", "stage_seconds"):

@@ -1,6 +1,11 @@
-// What is kept of decoded images in the memory of the process.
+// What is kept of decoded images: in the memory of the process, or in a store on disk.
+#include <fcntl.h>
+
+#include <cerrno>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <new>
 #include <utility>
@@ -8,8 +13,11 @@
 #include "base/content_hash.h"
 #include "bindings/bindings.h"
 #include "bindings/class.h"
+#include "bindings/without_gil.h"
 #include "engine/cache/decode_cache.h"
 #include "engine/cache/process_index_table.h"
+#include "engine/cache/record_store.h"
+#include "engine/fork_guard.h"
 
 namespace py = pybind11;
 
@@ -34,7 +42,81 @@ IndexTable& process_table() {
 // None where the system gives no random bytes for the key.
 std::shared_ptr<DecodeCache> make_cache(std::uint64_t expected_samples) {
     const HashKey* const key = process_hash_key();
-    return key == nullptr ? nullptr : std::make_shared<DecodeCache>(*key, process_table(), expected_samples);
+    if (key == nullptr) return nullptr;
+    // The table is there until the process ends.
+    const std::shared_ptr<IndexRecords> table(&process_table(), [](IndexRecords*) {});
+    return std::make_shared<DecodeCache>(*key, table, expected_samples);
+}
+
+[[noreturn]] void throw_os_error(int error) {
+    errno = error;
+    PyErr_SetFromErrno(PyExc_OSError);
+    throw py::error_already_set();
+}
+
+py::bytes random_store_key() {
+    HashKey key;
+    if (const Status status = HashKey::random(&key); !status.is_ok()) throw_os_error(status.system_errno);
+    return {reinterpret_cast<const char*>(key.words.data()), sizeof key.words};
+}
+
+// In a process forked since it is leaked, see Note [after fork].
+struct StoreDelete {
+    std::uint32_t generation = fork_generation();
+
+    void operator()(RecordStore* store) const noexcept {
+        if (generation == fork_generation()) {
+            delete store;
+        } else {
+            store->close_after_fork();
+        }
+    }
+};
+
+std::shared_ptr<RecordStore> open_store(int folder, const py::bytes& key, std::uint64_t max_bytes, bool is_shared,
+                                        bool may_write, std::uint64_t max_file_bytes) {
+    auto words = std::make_unique<HashKey>();
+    const ByteSpan given = span_of(key);
+    if (given.size() != sizeof words->words) throw std::invalid_argument("a store's key has another length");
+    std::memcpy(words->words.data(), given.data(), given.size());
+    UniqueFd own(::fcntl(folder, F_DUPFD_CLOEXEC, 0));
+    if (!own.is_open()) throw_os_error(errno);
+    const std::shared_ptr<RecordStore> store(
+        new RecordStore(std::move(own), std::move(words), max_bytes, is_shared, may_write, max_file_bytes),
+        StoreDelete());
+    if (const int error = without_gil([&store] { return store->open(); }); error != 0) throw_os_error(error);
+    return store;
+}
+
+void run_store(const std::shared_ptr<RecordStore>& store) {
+    without_gil([&store] {
+        store->run();
+        return 0;
+    });
+}
+
+bool flush_store(const std::shared_ptr<RecordStore>& store, double timeout_seconds) {
+    const std::chrono::milliseconds timeout(static_cast<std::int64_t>(timeout_seconds * 1000));
+    return without_gil([&] { return store->flush(timeout); });
+}
+
+std::shared_ptr<DecodeCache> make_store_cache(const std::shared_ptr<RecordStore>& store,
+                                              std::uint64_t expected_samples) {
+    return std::make_shared<DecodeCache>(store->key(), store, expected_samples);
+}
+
+py::dict counters_of_store(const RecordStore& store) {
+    const StoreCounters counters = store.counters();
+    py::dict result;
+    result["records"] = counters.records;
+    result["memory_bytes"] = counters.memory_bytes;
+    result["used_bytes"] = store.used_bytes();
+    result["bytes_read"] = counters.bytes_read;
+    result["bytes_written"] = counters.bytes_written;
+    result["damaged"] = counters.damaged;
+    result["write_error"] = counters.write_error;
+    result["read_error"] = counters.read_error;
+    return result;
 }
 
 py::dict counters_of(const DecodeCache& cache) {
@@ -68,6 +150,18 @@ void bind_cache(py::module_& m) {
         .def("counters", &counters_of)
         .def("key_of", &key_of, py::arg("contents"))
         .def_property_readonly("is_worth_it", &DecodeCache::is_worth_it);
+    Class<RecordStore, std::shared_ptr<RecordStore>>(m, "RecordStore")
+        .def("run", &run_store)
+        .def("close", &RecordStore::close)
+        .def("begin_epoch", &RecordStore::begin_epoch)
+        .def("end_epoch", &RecordStore::end_epoch)
+        .def("flush", &flush_store, py::arg("timeout_seconds"))
+        .def("counters", &counters_of_store)
+        .def("make_decode_cache", &make_store_cache, py::arg("expected_samples"));
+    m.def("open_record_store", &open_store, py::arg("folder"), py::arg("key"), py::arg("max_bytes"),
+          py::arg("is_shared"), py::arg("may_write"), py::arg("max_file_bytes") = RecordStore::kMaxFileBytes);
+    m.def("random_store_key", &random_store_key);
+    m.attr("STORE_KEY_BYTES") = sizeof HashKey::words;
     m.def("make_decode_cache", &make_cache, py::arg("expected_samples"));
     m.def("set_index_memory", &set_process_index_bytes, py::arg("max_bytes"),
           "How large the indexes of this process may become. False, and nothing is changed, where there are some "

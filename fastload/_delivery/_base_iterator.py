@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 import threading
 from abc import abstractmethod
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -37,6 +38,7 @@ class BaseIterator(_BaseDataLoaderIter):
         super().__init__(loader)
         self._delivery = delivery
         self._clock = ConsumerClock(loader._fastload.waits)
+        self._tell_end: Callable[[], None] = loader._fastload.cache.end_epoch
         self._hand: list[Any] = []  # the batch that is handed out next, once it is all that the user gets
         self._num_before = 0  # so many were handed out before it
         # Two threads may share an iterator: each batch goes to one of them. Re-entrant, to know its owner.
@@ -58,7 +60,11 @@ class BaseIterator(_BaseDataLoaderIter):
         Called again after an interrupt, it goes on.
         """
         self._clock.ask()
-        self._bring_next()
+        try:
+            self._bring_next()
+        except StopIteration:
+            self._tell_end()
+            raise
         self._clock.give()
 
     def _reset(self, loader: Any, first_iter: bool = False) -> None:

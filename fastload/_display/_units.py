@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
+from decimal import Decimal
+
 _BYTES = ("bytes", "kB", "MB", "GB", "TB")
+_SIZE = re.compile(r"(?P<number>[0-9]+(\.[0-9]+)?) ?(((?P<unit>[kmgt])(?P<binary>i)?)?b?)", re.IGNORECASE)
 
 
 def in_seconds(seconds: float) -> str:
@@ -38,3 +42,17 @@ def counted(number: int, noun: str, plural: str | None = None) -> str:
 def _three_digits(number: float) -> str:
     digits = 2 if number < 9.995 else 1 if number < 99.95 else 0
     return f"{number:,.{digits}f}"
+
+
+def parse_bytes(text: str) -> int:
+    """A size such as "512", "200G", "200 GB" or "1.5TiB", in bytes. G and GB are powers of 1,000, GiB of 1,024.
+
+    Raises:
+        ValueError: It is none.
+    """
+    found = _SIZE.fullmatch(text.strip())
+    if found is None:
+        raise ValueError(f"a size is a number and K, M, G, T, KiB, MiB, GiB or TiB, such as '200G'; got {text!r}")
+    base = 1024 if found["binary"] else 1000
+    power = " kmgt".index(found["unit"].lower()) if found["unit"] else 0
+    return int(Decimal(found["number"]) * base**power)

@@ -14,7 +14,8 @@ import torch.utils.data
 from torch.utils.data import BatchSampler, Dataset, IterableDataset, Sampler
 
 from fastload import _native
-from fastload._decode_cache import CacheSetting
+from fastload._decode_cache._cache import Cache
+from fastload._decode_cache._loader_cache import CacheSetting
 from fastload._delivery._batch_memory import BatchMemory, HostMemory, StagedMemory
 from fastload._delivery._device import PinnedMemory, is_host, open_device
 from fastload._delivery._hand_over import Delivery
@@ -131,7 +132,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         ledger: file that notes them.
         snapshot_every_n_steps: as in torchdata.
         journal: file that notes how epochs begin.
-        cache: "auto": later epochs decode less; None: nothing is kept.
+        cache: "auto", or a Cache on disk: later epochs decode less.
 
     Attributes:
         epoch: of the next iter(), from 0.
@@ -214,7 +215,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         ledger: str | os.PathLike[str] | None = None,
         snapshot_every_n_steps: int = 1,
         journal: str | os.PathLike[str] | None = None,
-        cache: Literal["auto"] | None = "auto",
+        cache: Literal["auto"] | Cache | None = "auto",
     ) -> None:
         settings = LoaderSettings(
             workers,
@@ -373,7 +374,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         opens_natively = mode is Mode.PYTHON and self.num_workers > 0 and self._images_obstacle() is None
         if self._setting("cache") is None or not (is_native or opens_natively):
             return []
-        return [StageVerdict("cache", *self._fastload.cache.describe())]
+        return [StageVerdict("cache", *self._fastload.cache.describe(self._setting("cache")))]
 
     def _sharing_rows(self, mode: Mode) -> list[str]:
         if self.num_workers == 0 or mode not in (Mode.PYTHON, Mode.PARTLY_NATIVE):

@@ -11,7 +11,8 @@ from typing import Any, Literal
 import torch
 from torch.utils.data import DataLoader, IterableDataset
 
-from fastload._decode_cache import CacheSetting
+from fastload._decode_cache._cache import Cache
+from fastload._decode_cache._loader_cache import CacheSetting
 from fastload._delivery._device import check_device
 from fastload._quarantine._policy import ErrorPolicy
 
@@ -111,8 +112,8 @@ def check_settings(settings: LoaderSettings, dataset: object) -> None:
             f"journal={os.fspath(settings.journal)!r} notes epochs as the sampler gives them, and steps="
             f"{settings.steps} makes others of them: leave out one of the two"
         )
-    if settings.cache not in ("auto", None):
-        raise ValueError(f"cache must be 'auto' or None, got {settings.cache!r}")
+    if settings.cache not in ("auto", None) and not isinstance(settings.cache, Cache):
+        raise ValueError(f"cache must be 'auto', a fastload.Cache or None, got {settings.cache!r}")
     check_device(settings.device)
     settings.error_policy  # noqa: B018 - which checks them
 

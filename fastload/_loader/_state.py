@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from types import CodeType
 from typing import Any
 
-from fastload._decode_cache import LoaderCache
+from fastload._decode_cache._loader_cache import LoaderCache
 from fastload._delivery._batch_memory import StagedMemory
 from fastload._delivery._device import Device, PinnedMemory
 from fastload._delivery._torch_iterator import TorchCounters

@@ -23,10 +23,14 @@ def torch_loader_has(argument: str) -> bool:
     return argument in inspect.signature(TorchDataLoader.__init__).parameters
 
 
+# Of torchrun, Open MPI and Slurm.
+_LOCAL_RANKS = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "SLURM_NTASKS_PER_NODE")
+
+
 def told_local_ranks() -> int | None:
-    """Processes of this program on this machine, as torchrun tells each in LOCAL_WORLD_SIZE; None without it."""
-    told = os.environ.get("LOCAL_WORLD_SIZE", "")
-    return max(1, int(told)) if told.isdigit() else None
+    """Processes of this program on this machine, as who has started them tells each; None where nobody does."""
+    told = (os.environ.get(name, "") for name in _LOCAL_RANKS)
+    return next((max(1, int(number)) for number in told if number.isdigit()), None)
 
 
 def num_local_ranks() -> int:

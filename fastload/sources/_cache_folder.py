@@ -1,16 +1,13 @@
-"""The cache folder: whose files in it are believed, and how a file gets there.
+"""The cache folder: how a file gets there.
 
-Others may write to a folder that was named by the user or made by hand, and a file in it leads a program to the files
-that it loads. So a file is believed only where its owner could have changed the program as well, and it is opened
-before it is looked at, by a name below the folder that was looked at: nothing can be exchanged in between.
+A file in it leads a program to the files that it loads, so it is believed only where its owner could have changed the
+program as well.
 """
 
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
-import pwd
 import re
 import secrets
 import stat
@@ -18,19 +15,13 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from fastload._process._trust import check_owner
+
 _INDEX_NAME = re.compile(r"[0-9a-f]{32}\.index(\..*\.tmp)?", re.DOTALL)
 _WRITER = re.compile(r"\.(?P<machine>[0-9a-f]+-[0-9]+)-(?P<pid>[0-9]+)-(?P<start>[0-9]+)\.[0-9a-f]+\.tmp$")
 # Of a writer that cannot be looked for here. Writing takes seconds, and who has to wait a week for the end of it loses
 # the file that would have been kept, and no more.
 _ABANDONED_AFTER_SECONDS = 7 * 24 * 3600
-
-
-class UntrustedFolderError(OSError):
-    """A folder of another user."""
-
-
-class UntrustedFileError(OSError):
-    """A file that is not a regular one, or that another user owns or can write to."""
 
 
 @contextlib.contextmanager
@@ -44,34 +35,9 @@ def open_folder(folder: Path) -> Iterator[int]:
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         status = os.fstat(fd)
-        if status.st_uid not in _believed_owners():
-            raise UntrustedFolderError(errno.EPERM, f"it belongs to {_user(status.st_uid)}")
+        check_owner(status)
         if status.st_uid == os.geteuid() and status.st_mode & 0o077:
             _close_to_others(fd, status.st_mode)
-        yield fd
-    finally:
-        os.close(fd)
-
-
-@contextlib.contextmanager
-def open_file(folder: int, name: str) -> Iterator[int]:
-    """A descriptor of the file `name` in the folder with the descriptor `folder`.
-
-    Raises:
-        UntrustedFileError: Somebody else may decide what is in it.
-        OSError: It cannot be opened.
-    """
-    # O_NONBLOCK: a FIFO without a writer must not wait.
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-    try:
-        fd = os.open(name, flags, dir_fd=folder)
-    except OSError as error:
-        if error.errno in (errno.ELOOP, errno.ENXIO):  # a link; a socket
-            raise UntrustedFileError(errno.EPERM, "it is not a regular file") from None
-        raise
-    try:
-        if (reason := _distrust(os.fstat(fd))) is not None:
-            raise UntrustedFileError(errno.EPERM, reason)
         yield fd
     finally:
         os.close(fd)
@@ -102,34 +68,12 @@ def replace_file(file: Path, blob: bytes) -> None:
             raise
 
 
-def _believed_owners() -> tuple[int, int]:
-    return os.geteuid(), 0
-
-
-def _distrust(status: os.stat_result) -> str | None:
-    """Why a file is not believed; None: it is."""
-    if not stat.S_ISREG(status.st_mode):
-        return "it is not a regular file"
-    if status.st_uid not in _believed_owners():
-        return f"it belongs to {_user(status.st_uid)}"
-    if status.st_mode & 0o022:
-        return "other users can write to it"
-    return None
-
-
-def _user(number: int) -> str:
-    try:
-        return f"{pwd.getpwuid(number).pw_name} (user {number})"
-    except KeyError:
-        return f"user {number}"
-
-
 def _close_to_others(folder: int, mode: int) -> None:
     """Only of a folder that has nothing else in it: the user may have named one that others need, such as /tmp."""
     if mode & stat.S_ISVTX:
         return
     with os.scandir(folder) as entries:
-        is_for_indexes = all(_INDEX_NAME.fullmatch(entry.name) for entry in entries)
+        is_for_indexes = all(_INDEX_NAME.fullmatch(entry.name) or entry.name == "decode" for entry in entries)
     if is_for_indexes:
         with contextlib.suppress(OSError):  # each file is looked at anyway
             os.fchmod(folder, 0o700)

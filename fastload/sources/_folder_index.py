@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Literal
 
 from fastload._process import _config
-from fastload.sources._cache_folder import UntrustedFileError, open_file, open_folder, replace_file
+from fastload._process._trust import UntrustedFileError, open_file
+from fastload.sources._cache_folder import open_folder, replace_file
 from fastload.sources._folder_scan import NUM_THREADS, FolderScan
 from fastload.sources._folder_table import (
     IS_ON_FUSE,

@@ -76,6 +76,18 @@ LEVELS = {
         "folder_index": 1,
         "joined_index": 1,
     },
+    "csrc/engine/cache": {
+        "index_records": 0,
+        "opened_records": 0,
+        "record_arenas": 0,
+        "unpublished_records": 0,
+        "index_table": 1,
+        "record_appender": 1,
+        "decode_cache": 2,
+        "process_index_table": 2,
+        "record_merge": 2,
+        "record_store": 3,
+    },
     "csrc/python": {
         "ref": 0,
         "stored_hashes": 1,
@@ -102,6 +114,13 @@ LEVELS = {
         "engine": 8,
     },
     "fastload": PYTHON_LEVELS,
+    "fastload/_decode_cache": {
+        "_folder": 0,
+        "_store": 1,
+        "_cache": 2,
+        "_shared_place": 3,
+        "_loader_cache": 4,
+    },
     "fastload/_threads": {
         "_collate_memory": 0,
         "_counters": 0,

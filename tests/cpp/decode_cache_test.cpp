@@ -50,7 +50,7 @@ ContentKey spread_key(std::uint64_t number) { return key_of(number * 0x9E3779B97
 class Cache {
   public:
     Cache(IndexTable* table, std::uint64_t expected_samples, std::uint64_t secret = 1)
-        : key_(hash_key_of(secret)), cache_(key_, *table, expected_samples) {}
+        : key_(hash_key_of(secret)), cache_(key_, testing::borrowed(table), expected_samples) {}
 
     DecodeCache& operator*() noexcept { return cache_; }
     DecodeCache* operator->() noexcept { return &cache_; }

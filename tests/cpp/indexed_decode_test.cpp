@@ -33,7 +33,7 @@ class Decoding {
     explicit Decoding(bool has_cache = true) {
         std::mt19937_64 random(1);
         for (std::uint64_t& word : key_.words) word = random();
-        if (has_cache) cache_ = std::make_shared<DecodeCache>(key_, table_, 10);
+        if (has_cache) cache_ = std::make_shared<DecodeCache>(key_, testing::borrowed(&table_), 10);
         indexed_ = std::make_unique<IndexedDecode>(cache_);
     }
     Seen decode(const Bytes& file, const Region& region) {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <random>
 #include <vector>
 
@@ -33,6 +34,11 @@ inline Bytes record_of(std::size_t size, std::uint64_t number) {
         byte = static_cast<std::uint8_t>(state >> 56);
     }
     return record;
+}
+
+// A table that outlives whoever is given it.
+inline std::shared_ptr<IndexRecords> borrowed(IndexTable* table) {
+    return {table, [](IndexRecords*) {}};
 }
 
 inline bool put(IndexTable* table, const ContentKey& key, const Bytes& record) {

@@ -152,7 +152,7 @@ def test_explain_and_stats_say_what_is_kept(folder: Path) -> None:
 
 
 def test_other_values_are_refused(folder: Path) -> None:
-    with pytest.raises(ValueError, match="cache must be 'auto' or None, got 'index'"):
+    with pytest.raises(ValueError, match=r"cache must be 'auto', a fastload\.Cache or None, got 'index'"):
         fastload.DataLoader(ImageFolder(str(folder)), cache="index")  # type: ignore[arg-type]
 
 

@@ -5,12 +5,15 @@
 namespace fastload {
 namespace {
 
-// What a record takes beside its bytes, at most.
-constexpr std::size_t kRecordOverheadBytes = 24;
 // Below this share of the images the look-ups of the others cost what these give.
 constexpr std::uint64_t kMinWorthwhileShare = 20;  // 1 / 20
 // So many tell whether there is room.
 constexpr std::uint64_t kManyRecords = 4096;
+
+// More rows are worth more than more places in a row.
+std::uint32_t rank_of(const jpeg::EntropyIndex& index) noexcept {
+    return 2 * index.rows_known() + (index.level() == jpeg::IndexLevel::kDense ? 1 : 0);
+}
 
 }  // namespace
 
@@ -26,7 +29,7 @@ std::uint64_t DecodeCache::check_of(const ContentKey& key, ByteSpan packed) cons
 Status DecodeCache::find(const ContentKey& key, const jpeg::ScanShape& shape, Span<std::uint8_t> buffer,
                          jpeg::EntropyIndex* index) noexcept {
     if (const Status status = index->begin(shape, level_for(shape)); !status.is_ok()) return status;
-    const std::size_t size = table_.find(key, buffer);
+    const std::size_t size = records_->find(key, buffer);
     bool is_found = false;
     if (size > kCheckBytes) {
         const ByteSpan packed(buffer.data(), size - kCheckBytes);
@@ -42,7 +45,7 @@ void DecodeCache::keep(const ContentKey& key, const jpeg::EntropyIndex& index, S
     const ByteSpan packed(buffer.data(), size);
     const std::uint64_t check = check_of(key, packed);
     std::memcpy(buffer.data() + size, &check, kCheckBytes);
-    if (size != 0 && table_.put(key, {buffer.data(), size + kCheckBytes})) {
+    if (size != 0 && records_->put(key, rank_of(index), {buffer.data(), size + kCheckBytes})) {
         kept_.fetch_add(1, std::memory_order_relaxed);
     } else {
         give_up_if_full(dropped_.fetch_add(1, std::memory_order_relaxed) + 1);
@@ -52,7 +55,7 @@ void DecodeCache::keep(const ContentKey& key, const jpeg::EntropyIndex& index, S
 
 void DecodeCache::drop(const ContentKey& key) noexcept {
     mismatches_.fetch_add(1, std::memory_order_relaxed);
-    table_.remove(key);
+    records_->remove(key);
 }
 
 // Goes down a level where the records of all samples would not fit at the one that is tried. Threads may do it at once:
@@ -61,11 +64,11 @@ void DecodeCache::choose_level(std::size_t record_bytes) noexcept {
     const std::uint64_t records = level_records_.fetch_add(1, std::memory_order_relaxed) + 1;
     const std::uint64_t bytes = level_bytes_.fetch_add(record_bytes, std::memory_order_relaxed) + record_bytes;
     if (records % kSampledRecords != 0) return;
-    const std::uint64_t mean = bytes / records + kRecordOverheadBytes;
-    const std::uint64_t max_bytes = table_.max_bytes();
+    const std::uint64_t mean = bytes / records + records_->overhead_bytes();
+    const std::uint64_t max_bytes = records_->max_bytes();
     // Of an unknown number the first half of the room is for dense ones.
     const bool fits =
-        expected_samples_ == 0 ? table_.counts().memory_bytes <= max_bytes / 2 : mean <= max_bytes / expected_samples_;
+        expected_samples_ == 0 ? records_->used_bytes() <= max_bytes / 2 : mean <= max_bytes / expected_samples_;
     if (is_dense() && !fits) {
         level_.store(jpeg::IndexLevel::kRows, std::memory_order_relaxed);
         level_records_.store(0, std::memory_order_relaxed);

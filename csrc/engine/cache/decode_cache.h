@@ -1,14 +1,16 @@
-// What a loader keeps of the images it decodes, so that they cost less the next time: entropy indexes, in memory.
+// What a loader keeps of the images it decodes, so that they cost less the next time: entropy indexes.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <utility>
 
 #include "base/content_hash.h"
 #include "base/span.h"
 #include "codec/jpeg/entropy_index.h"
-#include "engine/cache/index_table.h"
+#include "engine/cache/index_records.h"
 #include "engine/fork_guard.h"
 
 namespace fastload {
@@ -18,23 +20,23 @@ struct CacheCounters {
     std::uint64_t hits = 0;
     std::uint64_t misses = 0;
     std::uint64_t mismatches = 0;  // hits whose index was of other data: dropped, and the image decoded without it
-    std::uint64_t dropped = 0;     // what was found out and is not kept: the table is full
+    std::uint64_t dropped = 0;     // what was found out and is not kept: there is no room
 };
 
 // Note [index records]
 // A record is what EntropyIndex::pack() has written and, behind it, 8 bytes that depend on all of these and on the key.
-// The key is the hash of the whole file, under a secret of the process, and its length. So an index is of exactly these
-// bytes, whatever name they have, and a file that was written anew is simply another one.
+// The key is the hash of the whole file, under a secret of the process or of the store, and its length. So an index is
+// of exactly these bytes, whatever name they have, and a file that was written anew is simply another one.
 
-// Thread-safe. Several caches may use one table: they differ in how many samples they make room for.
+// Thread-safe. Several caches may use the same records: they differ in how many samples they make room for.
 class DecodeCache {
   public:
-    static constexpr std::size_t kMaxRecordBytes = IndexTable::kMaxRecordBytes;
+    static constexpr std::size_t kMaxRecordBytes = IndexRecords::kMaxRecordBytes;
 
-    // For the records of about `expected_samples` images; 0: of a number that nobody knows. `key` and `table` outlive
-    // it.
-    DecodeCache(const HashKey& key, IndexTable& table, std::uint64_t expected_samples) noexcept
-        : key_(key), table_(table), expected_samples_(expected_samples) {}
+    // For the records of about `expected_samples` images; 0: of a number that nobody knows. `key` lives as long as
+    // `records`.
+    DecodeCache(const HashKey& key, std::shared_ptr<IndexRecords> records, std::uint64_t expected_samples) noexcept
+        : key_(key), records_(std::move(records)), expected_samples_(expected_samples) {}
 
     // False where so little would fit that looking for it costs more than it gives, and in a process forked since.
     bool is_worth_it() const noexcept {
@@ -68,7 +70,7 @@ class DecodeCache {
     void give_up_if_full(std::uint64_t dropped) noexcept;
 
     const HashKey& key_;
-    IndexTable& table_;
+    const std::shared_ptr<IndexRecords> records_;
     const std::uint64_t expected_samples_;
     const std::uint32_t generation_ = fork_generation();
     std::atomic<jpeg::IndexLevel> level_{jpeg::IndexLevel::kDense};

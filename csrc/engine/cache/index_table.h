@@ -8,6 +8,7 @@
 
 #include "base/content_hash.h"
 #include "base/span.h"
+#include "engine/cache/index_records.h"
 #include "engine/cache/record_arenas.h"
 
 namespace fastload {
@@ -21,10 +22,8 @@ namespace fastload {
 // in use: at most 21 bytes a record beside its own, and the arena that is not yet full. Up to an eighth of all arenas
 // may be what replaced and removed records have left and others do not fit; before more becomes of it, a put() moves
 // all records together, for which everyone waits (under 1 us a record).
-class IndexTable {
+class IndexTable final : public IndexRecords {
   public:
-    static constexpr std::size_t kMaxRecordBytes = 65535;
-
     struct Counts {
         std::size_t records = 0;
         std::size_t record_bytes = 0;  // of their contents
@@ -36,21 +35,24 @@ class IndexTable {
     IndexTable(const IndexTable&) = delete;  // others hold its address
     IndexTable& operator=(const IndexTable&) = delete;
 
-    // The size of a key's record; 0 where there is none. Copies it to the front of `buffer` where that is large enough.
-    std::size_t find(const ContentKey& key, Span<std::uint8_t> buffer) const noexcept;
+    std::size_t find(const ContentKey& key, Span<std::uint8_t> buffer) const noexcept override;
 
-    // Keeps a copy of `record` (1 to kMaxRecordBytes) in the place of what the key had. False where it is too long or
-    // empty, or where there is no room or no memory; then every record is as it was. A full table still replaces a
-    // record by one that needs no more, or for which there is a free place.
+    // False where the record is too long or empty, or where there is no room or no memory; then every record is as it
+    // was. A full table still replaces a record by one that needs no more, or for which there is a free place.
     bool put(const ContentKey& key, ByteSpan record) noexcept;
+    bool put(const ContentKey& key, std::uint32_t /*rank*/, ByteSpan record) noexcept override {
+        return put(key, record);
+    }
 
-    void remove(const ContentKey& key) noexcept;
+    void remove(const ContentKey& key) noexcept override;
 
     // Removes all records and gives all memory back.
     void clear() noexcept;
 
     Counts counts() const noexcept;
-    std::size_t max_bytes() const noexcept { return max_bytes_; }
+    std::uint64_t max_bytes() const noexcept override { return max_bytes_; }
+    std::uint64_t used_bytes() const noexcept override { return counts().memory_bytes; }
+    std::uint64_t overhead_bytes() const noexcept override { return 24; }
 
   private:
     using Place = RecordArenas::Place;

@@ -138,6 +138,9 @@ class RecordFileWriter {
     int sync() noexcept;
     // Cuts off what was reserved and not used.
     int trim() noexcept;
+    // For a process forked since, in which the lock must not outlive the writer's process. The object is of no other
+    // use behind it.
+    void close_descriptor() noexcept { file_ = UniqueFd(); }
 
   private:
     UniqueFd file_;

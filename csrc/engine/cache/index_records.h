@@ -1,0 +1,37 @@
+// Where entropy indexes are kept: the memory of the process, or a store on disk.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/content_hash.h"
+#include "base/span.h"
+
+namespace fastload {
+
+// Thread-safe; not to be used in a process forked since.
+class IndexRecords {
+  public:
+    static constexpr std::size_t kMaxRecordBytes = 65535;
+
+    virtual ~IndexRecords() = default;
+
+    // The size of a key's record; 0 where there is none. Copies it to the front of `buffer` where that is large enough.
+    // It may be another key's, or damaged: records carry a check over key and bytes.
+    virtual std::size_t find(const ContentKey& key, Span<std::uint8_t> buffer) const noexcept = 0;
+
+    // Keeps a copy of `record` (1 to kMaxRecordBytes) instead of what the key had. `rank`: of two records of one key
+    // the one with the higher rank says more. False where there is no room.
+    virtual bool put(const ContentKey& key, std::uint32_t rank, ByteSpan record) noexcept = 0;
+
+    // Of a record that was wrong.
+    virtual void remove(const ContentKey& key) noexcept = 0;
+
+    // How much they may take, and how much they do.
+    virtual std::uint64_t max_bytes() const noexcept = 0;
+    virtual std::uint64_t used_bytes() const noexcept = 0;
+    // What a record takes beside its bytes, at most.
+    virtual std::uint64_t overhead_bytes() const noexcept = 0;
+};
+
+}  // namespace fastload

@@ -1,0 +1,141 @@
+#include "engine/cache/record_appender.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "io/records/record_folder.h"
+
+namespace fastload {
+namespace {
+
+constexpr std::uint64_t kMinStep = std::uint64_t{1} << 20;
+constexpr std::uint64_t kMaxStep = std::uint64_t{64} << 20;
+constexpr std::uint64_t kPageBytes = 4096;
+// Of an index what a .dir takes for it is not much less. While one is written the one before is still there.
+constexpr std::uint64_t kLeastRecordBytes = 256;
+constexpr std::uint64_t kDirectoriesAtOnce = 2;
+
+std::uint64_t directory_bytes(std::uint64_t records) noexcept {
+    return kDirectoriesAtOnce * (kPageBytes + records * sizeof(DirectoryEntry));
+}
+
+bool is_same_key(const DirectoryEntry& a, const DirectoryEntry& b) noexcept { return a.hash == b.hash; }
+
+}  // namespace
+
+int RecordAppender::begin_file() {
+    FolderLock lock;
+    if (const int error = FolderLock::take(place_.folder, "lock", true, &lock); error != 0) return error;
+    RecordFileWriter writer;
+    if (const int error = RecordFileWriter::create(place_.folder, place_.kind, place_.decoder_revision, &writer);
+        error != 0) {
+        return error;
+    }
+    auto file = std::make_shared<RecordFile>();
+    int error = 0;
+    const RecordFileVerdict verdict = RecordFile::open(place_.folder, writer.name(), place_.kind,
+                                                       place_.decoder_revision, place_.is_shared, file.get(), &error);
+    if (verdict != RecordFileVerdict::kGood) return error != 0 ? error : EIO;
+    writer_ = std::move(writer);
+    file_ = std::move(file);
+    granted_end_ = writer_.end();
+    generation_ = 0;
+    return 0;
+}
+
+// Reserved under the store's lock, so that several processes together stay within its bytes.
+int RecordAppender::make_room(std::uint64_t bytes) {
+    const std::uint64_t needed_end = writer_.end() + bytes;
+    if (needed_end <= granted_end_) return 0;
+    FolderLock lock;
+    if (const int error = FolderLock::take(place_.folder, "lock", true, &lock); error != 0) return error;
+    FolderFiles files;
+    if (const int error = list_record_files(place_.folder, place_.kind, &files); error != 0) return error;
+    const std::uint64_t asked = std::clamp(place_.max_bytes / 64, kMinStep, kMaxStep);
+    const std::uint64_t known_directory = directory_bytes(entries_.size());
+    const std::uint64_t taken = files.used_bytes + known_directory;
+    const std::uint64_t free = place_.max_bytes > taken ? place_.max_bytes - taken : 0;
+    // Each record takes its part of a directory as well.
+    const std::uint64_t least = needed_end - granted_end_;
+    std::uint64_t step = std::max(asked, least);
+    const auto with_directory = [](std::uint64_t record_bytes) {
+        return record_bytes + kDirectoriesAtOnce * sizeof(DirectoryEntry) * (record_bytes / kLeastRecordBytes + 1);
+    };
+    while (step > least && with_directory(step) > free) step = std::max(least, step / 2);
+    if (with_directory(step) > free) return kStoreIsFull;
+    const std::uint64_t new_end = (granted_end_ + step + kPageBytes - 1) / kPageBytes * kPageBytes;
+    if (new_end > writer_.reserved_end()) {
+        if (const int error = writer_.reserve(new_end - writer_.reserved_end()); error != 0) {
+            return error;
+        }
+    }
+    granted_end_ = new_end;
+    return 0;
+}
+
+int RecordAppender::append(const ContentKey& key, std::uint32_t rank, ByteSpan record, RecordPlace* written) {
+    const std::uint64_t bytes = record_file_bytes(record.size());
+    if (!writer_.is_open()) {
+        if (const int error = begin_file(); error != 0) return error;
+    } else if (writer_.end() + bytes > max_file_bytes_) {
+        return EFBIG;
+    }
+    if (const int error = make_room(bytes); error != 0) return error;
+    if (entries_.size() == entries_.capacity()) entries_.reserve(2 * entries_.size() + 1024);
+    const RecordHead head = {key, static_cast<std::uint32_t>(record.size()), rank};
+    if (const int error = writer_.append(head, record, written); error != 0) return error;
+    entries_.push_back({key.hash, written->offset, written->size, rank});
+    bytes_written_ += bytes;
+    unpushed_bytes_ += bytes;
+    if (unpushed_bytes_ >= kPushedBytes) {
+        writer_.push_out();
+        unpushed_bytes_ = 0;
+    }
+    return 0;
+}
+
+int RecordAppender::publish(std::shared_ptr<const OpenedRecords>* opened) {
+    opened->reset();
+    if (!has_unpublished()) return 0;
+    RecordDirectory directory;
+    directory.id = writer_.id();
+    directory.generation = ++generation_;
+    directory.covered_bytes = writer_.end();
+    directory.entries = entries_;
+    // Of a key the best one stays, of equal ones the first.
+    std::stable_sort(directory.entries.begin(), directory.entries.end(),
+                     [](const DirectoryEntry& a, const DirectoryEntry& b) {
+                         if (!is_same_key(a, b)) return comes_before(a, b);
+                         return a.rank > b.rank;
+                     });
+    directory.entries.erase(std::unique(directory.entries.begin(), directory.entries.end(), is_same_key),
+                            directory.entries.end());
+    // Before the directory: it must name nothing that is not on disk.
+    if (const int error = writer_.sync(); error != 0) return error;
+    if (const int error = write_record_directory(place_.folder, writer_.name(), place_.kind, place_.decoder_revision,
+                                                 *place_.key, directory);
+        error != 0) {
+        return error;
+    }
+    *opened = std::make_shared<const OpenedRecords>(writer_.name(), file_, directory);
+    entries_ = std::move(directory.entries);
+    num_published_ = entries_.size();
+    return 0;
+}
+
+void RecordAppender::close() noexcept {
+    if (!writer_.is_open()) return;
+    FolderLock lock;
+    // Without the lock what was reserved stays until somebody opens the store.
+    if (FolderLock::take(place_.folder, "lock", true, &lock) == 0) static_cast<void>(writer_.trim());
+    writer_ = RecordFileWriter();
+    file_.reset();
+    entries_.clear();
+    entries_.shrink_to_fit();
+    num_published_ = 0;
+    granted_end_ = 0;
+    unpushed_bytes_ = 0;
+}
+
+}  // namespace fastload

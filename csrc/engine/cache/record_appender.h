@@ -1,0 +1,73 @@
+// Writes new records into files of a store, one after the other, within the store's bytes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/content_hash.h"
+#include "base/span.h"
+#include "engine/cache/opened_records.h"
+#include "io/records/record_directory.h"
+#include "io/records/record_file.h"
+
+namespace fastload {
+
+// Where and how a store keeps records of one kind.
+struct StorePlace {
+    int folder = -1;  // its descriptor, of whoever owns the store
+    RecordKind kind = RecordKind::kIndex;
+    std::uint32_t decoder_revision = 0;
+    const HashKey* key = nullptr;
+    std::uint64_t max_bytes = 0;  // of all files in the folder
+    bool is_shared = false;       // files of any owner are trusted
+};
+
+// Not one of the system's errors: the store's own bytes are used up.
+constexpr int kStoreIsFull = -1;
+
+// Not thread-safe. A file is made with the first record, and nobody else sees a record before publish().
+class RecordAppender {
+  public:
+    RecordAppender(const StorePlace& place, std::uint64_t max_file_bytes) noexcept
+        : place_(place), max_file_bytes_(max_file_bytes) {}
+
+    // EFBIG: the file is full; publish it, close() it, and come
+    // again. Else kStoreIsFull, or the system's error. May throw std::bad_alloc, with nothing changed.
+    int append(const ContentKey& key, std::uint32_t rank, ByteSpan record, RecordPlace* written);
+
+    // What the system holds of it is on disk, and the directory names it. *opened knows all records of the file then.
+    // Nothing new: 0, and *opened is null. May throw std::bad_alloc, as if it had failed.
+    int publish(std::shared_ptr<const OpenedRecords>* opened);
+
+    // Gives back what was reserved. The next record begins another file. What was not published is lost.
+    void close() noexcept;
+    // In a process forked since: closes the file, and no more.
+    void close_descriptor() noexcept { writer_.close_descriptor(); }
+
+    bool has_file() const noexcept { return writer_.is_open(); }
+    bool has_unpublished() const noexcept { return num_published_ < entries_.size(); }
+    const std::string& name() const noexcept { return writer_.name(); }
+    std::shared_ptr<const RecordFile> file() const noexcept { return file_; }
+    std::uint64_t bytes_written() const noexcept { return bytes_written_; }
+
+  private:
+    static constexpr std::uint64_t kPushedBytes = std::uint64_t{8} << 20;
+
+    int begin_file();
+    int make_room(std::uint64_t bytes);
+
+    const StorePlace place_;
+    const std::uint64_t max_file_bytes_;
+    RecordFileWriter writer_;
+    std::shared_ptr<const RecordFile> file_;
+    std::vector<DirectoryEntry> entries_;  // those published in order, then the others as they came
+    std::size_t num_published_ = 0;
+    std::uint64_t generation_ = 0;
+    std::uint64_t granted_end_ = 0;  // so far the store's bytes allow it
+    std::uint64_t unpushed_bytes_ = 0;
+    std::uint64_t bytes_written_ = 0;
+};
+
+}  // namespace fastload

@@ -1,0 +1,109 @@
+#include "engine/cache/record_merge.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/span.h"
+#include "io/records/record_folder.h"
+
+namespace fastload {
+namespace {
+
+// A file whose writer lives no more, and which stays locked as long as this object is there.
+struct ClosedFile {
+    std::string name;
+    RecordFile file;
+    RecordDirectory directory;
+};
+
+struct MergedEntry {
+    DirectoryEntry entry;
+    const RecordFile* file;
+};
+
+std::vector<ClosedFile> closed_files(const StorePlace& place) {
+    FolderFiles files;
+    std::vector<ClosedFile> closed;
+    if (list_record_files(place.folder, place.kind, &files) != 0) return closed;
+    for (std::string& name : files.complete) {
+        ClosedFile file;
+        int error = 0;
+        if (RecordFile::open(place.folder, name, place.kind, place.decoder_revision, place.is_shared, &file.file,
+                             &error) == RecordFileVerdict::kGood &&
+            file.file.try_lock() &&
+            // Behind the lock: its writer may have written a last one before it ended.
+            read_record_directory(place.folder, name, place.kind, place.decoder_revision, *place.key, place.is_shared,
+                                  &file.directory, &error) == RecordFileVerdict::kGood &&
+            file.directory.id == file.file.id()) {
+            file.name = std::move(name);
+            closed.push_back(std::move(file));
+        }
+    }
+    return closed;
+}
+
+// Of each key the best, of equal ones the first file's.
+std::vector<MergedEntry> best_entries(const std::vector<ClosedFile>& files) {
+    std::vector<MergedEntry> entries;
+    for (const ClosedFile& file : files) {
+        for (const DirectoryEntry& entry : file.directory.entries) entries.push_back({entry, &file.file});
+    }
+    std::stable_sort(entries.begin(), entries.end(), [](const MergedEntry& a, const MergedEntry& b) {
+        if (!(a.entry.hash == b.entry.hash)) return comes_before(a.entry, b.entry);
+        return a.entry.rank > b.entry.rank;
+    });
+    const auto has_same_key = [](const MergedEntry& a, const MergedEntry& b) { return a.entry.hash == b.entry.hash; };
+    entries.erase(std::unique(entries.begin(), entries.end(), has_same_key), entries.end());
+    return entries;
+}
+
+int copy_records(const std::vector<MergedEntry>& entries, RecordAppender* merged) {
+    std::vector<std::uint8_t> buffer;
+    for (const MergedEntry& from : entries) {
+        buffer.resize(sizeof(RecordHead) + from.entry.size);
+        RecordHead head;
+        ByteSpan record;
+        int error = 0;
+        // What cannot be read is no record any more.
+        if (!from.file->read(from.entry.place(), {buffer.data(), buffer.size()}, &head, &record, &error) ||
+            !(head.key.hash == from.entry.hash)) {
+            continue;
+        }
+        RecordPlace place;
+        if (error = merged->append(head.key, from.entry.rank, record, &place); error != 0) return error;
+    }
+    std::shared_ptr<const OpenedRecords> opened;
+    return merged->publish(&opened);
+}
+
+}  // namespace
+
+int merge_records(const StorePlace& place, std::size_t max_files) {
+    FolderLock merging;
+    if (FolderLock::take(place.folder, "merge", false, &merging) != 0) return 0;
+    std::vector<ClosedFile> files = closed_files(place);
+    if (files.size() <= max_files) return 0;
+    std::stable_sort(files.begin(), files.end(), [](const ClosedFile& a, const ClosedFile& b) {
+        return a.directory.covered_bytes < b.directory.covered_bytes;
+    });
+    files.resize(files.size() - max_files + 1);
+    RecordAppender merged(place, std::numeric_limits<std::uint64_t>::max());
+    const int error = copy_records(best_entries(files), &merged);
+    merged.close();
+    if (error == 0) {
+        // A .dat without its .dir is nothing, a .dir without its .dat a name in vain.
+        for (const ClosedFile& file : files) ::unlinkat(place.folder, (file.name + ".dir").c_str(), 0);
+        for (const ClosedFile& file : files) ::unlinkat(place.folder, (file.name + ".dat").c_str(), 0);
+    }
+    return error;
+}
+
+}  // namespace fastload

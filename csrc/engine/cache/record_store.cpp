@@ -1,0 +1,331 @@
+#include "engine/cache/record_store.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <new>
+#include <utility>
+
+#include "engine/cache/record_merge.h"
+#include "io/records/record_folder.h"
+
+namespace fastload {
+namespace {
+
+// Raised whenever what a decoder takes or what an index means changes.
+constexpr std::uint32_t kDecoderRevision = 1;
+constexpr std::size_t kMaxClosedFiles = 8;
+// What the other eighth of the bytes is for: merging needs room for what it copies.
+constexpr std::uint64_t kBytesForMerging = 8;
+// Then a writer need not be waited for.
+constexpr std::size_t kManyWaitingBytes = std::size_t{1} << 20;
+constexpr std::chrono::milliseconds kWritingInterval{500};
+constexpr std::chrono::seconds kRefreshInterval{2};
+constexpr std::chrono::seconds kMaxPublishingInterval{60};
+constexpr std::uint32_t kManyFailedReads = 100;
+// Files come and go while they are listed.
+constexpr int kListings = 3;
+
+StorePlace place_of(int folder, const HashKey& key, std::uint64_t max_bytes, bool is_shared) noexcept {
+    return {folder, RecordKind::kIndex, kDecoderRevision, &key, max_bytes, is_shared};
+}
+
+bool is_for_now(int error) noexcept { return error == kStoreIsFull || error == ENOSPC || error == EDQUOT; }
+
+}  // namespace
+
+RecordStore::RecordStore(UniqueFd folder, std::unique_ptr<const HashKey> key, std::uint64_t max_bytes, bool is_shared,
+                         bool may_write, std::uint64_t max_file_bytes)
+    : folder_(std::move(folder)),
+      key_(std::move(key)),
+      place_(place_of(folder_.get(), *key_, max_bytes - max_bytes / kBytesForMerging, is_shared)),
+      merge_place_(place_of(folder_.get(), *key_, max_bytes, is_shared)),
+      may_write_(may_write),
+      snapshot_(std::make_shared<const RecordSnapshot>()),
+      appender_(place_, max_file_bytes),
+      keeps_(may_write) {}
+
+int RecordStore::open() {
+    std::int64_t time = 0;
+    const int error = find_folder_time(folder_.get(), &time);
+    if (error == 0) refresh();
+    return error;
+}
+
+void RecordStore::run() noexcept {
+    bool is_tidy = !may_write_;
+    for (bool is_open = true; is_open;) {
+        Tasks tasks;
+        try {
+            if (!std::exchange(is_tidy, true)) tidy();
+            tasks = wait_for_tasks();
+            do_tasks(tasks);
+        } catch (const std::bad_alloc&) {
+            stop_keeping(ENOMEM);
+        }
+        is_open = !tasks.closes;
+        const std::lock_guard<std::mutex> lock(tasks_mutex_);
+        rounds_done_ = std::max(rounds_done_, tasks.round);
+        done_.notify_all();
+    }
+    appender_.close();
+}
+
+void RecordStore::close() noexcept {
+    const std::lock_guard<std::mutex> lock(tasks_mutex_);
+    tasks_.closes = true;
+    ++tasks_.round;
+    asked_.notify_one();
+}
+
+void RecordStore::begin_epoch() noexcept {
+    if (is_for_now(write_error_.load(std::memory_order_relaxed)) && may_write_) keeps_.store(true);
+    const std::lock_guard<std::mutex> lock(tasks_mutex_);
+    tasks_.refreshes = true;
+    asked_.notify_one();
+}
+
+void RecordStore::end_epoch() noexcept {
+    const std::lock_guard<std::mutex> lock(tasks_mutex_);
+    tasks_.publishes = true;
+    asked_.notify_one();
+}
+
+bool RecordStore::flush(std::chrono::milliseconds timeout) noexcept {
+    std::unique_lock<std::mutex> lock(tasks_mutex_);
+    tasks_.publishes = true;
+    tasks_.refreshes = true;
+    const std::uint64_t round = ++tasks_.round;
+    asked_.notify_one();
+    return done_.wait_for(lock, timeout, [&] { return rounds_done_ >= round; });
+}
+
+RecordStore::Tasks RecordStore::wait_for_tasks() {
+    std::unique_lock<std::mutex> lock(tasks_mutex_);
+    asked_.wait_for(lock, kWritingInterval, [this] {
+        return tasks_.closes || tasks_.refreshes || tasks_.publishes ||
+               unpublished_.waiting_bytes() >= kManyWaitingBytes;
+    });
+    const Tasks tasks = tasks_;
+    tasks_.refreshes = false;
+    tasks_.publishes = false;
+    return tasks;
+}
+
+void RecordStore::do_tasks(const Tasks& tasks) {
+    write_waiting();
+    const bool is_due = appender_.has_unpublished() && Clock::now() >= next_publishing_;
+    if (is_due || tasks.publishes || tasks.closes) publish();
+    if (is_due) publishing_interval_ = std::min(2 * publishing_interval_, kMaxPublishingInterval);
+    if (tasks.refreshes || Clock::now() >= next_refresh_) refresh();
+}
+
+void RecordStore::write_waiting() {
+    std::vector<UnpublishedRecords::Waiting> waiting = unpublished_.take();
+    std::size_t written = 0;
+    try {
+        for (; written < waiting.size(); ++written) write(waiting[written]);
+    } catch (const std::bad_alloc&) {
+        for (; written < waiting.size(); ++written) unpublished_.drop(waiting[written]);
+        throw;
+    }
+    bytes_written_.store(appender_.bytes_written(), std::memory_order_relaxed);
+}
+
+void RecordStore::write(const UnpublishedRecords::Waiting& record) {
+    if (!keeps_.load(std::memory_order_relaxed)) return unpublished_.drop(record);
+    const ByteSpan bytes(record.bytes->data(), record.bytes->size());
+    RecordPlace place;
+    int error = appender_.append(record.key, record.rank, bytes, &place);
+    if (error == EFBIG) {
+        publish();
+        appender_.close();
+        error = appender_.append(record.key, record.rank, bytes, &place);
+    }
+    if (error != 0) {
+        unpublished_.drop(record);
+        return stop_keeping(error);
+    }
+    // The first one that is not published.
+    if (next_publishing_ == Clock::time_point()) next_publishing_ = Clock::now() + publishing_interval_;
+    unpublished_.set_written(record, {appender_.file(), place});
+}
+
+void RecordStore::publish() {
+    next_publishing_ = Clock::time_point();
+    std::shared_ptr<const OpenedRecords> opened;
+    if (const int error = appender_.publish(&opened); error != 0) {
+        stop_keeping(error);
+        // What was written is found by this process until it ends. For others it does not exist: it only takes space.
+        appender_.close();
+        remove_what_is_left();
+        return;
+    }
+    if (opened == nullptr) return;
+    replace_in_snapshot(std::move(opened));
+    unpublished_.forget_written();
+}
+
+void RecordStore::replace_in_snapshot(std::shared_ptr<const OpenedRecords> file) {
+    auto changed = std::make_shared<RecordSnapshot>(*snapshot());
+    const auto known = std::find_if(changed->files.begin(), changed->files.end(),
+                                    [&file](const auto& other) { return other->name() == file->name(); });
+    if (known != changed->files.end()) {
+        *known = std::move(file);
+    } else {
+        changed->files.push_back(std::move(file));
+    }
+    std::atomic_store(&snapshot_, std::shared_ptr<const RecordSnapshot>(std::move(changed)));
+}
+
+// nullptr where the file cannot be used; *error is ENOENT where it is not there any more.
+std::shared_ptr<const OpenedRecords> RecordStore::opened_anew(const std::string& name, int* error) const {
+    const StorePlace& at = place_;
+    auto file = std::make_shared<RecordFile>();
+    if (RecordFile::open(at.folder, name, at.kind, at.decoder_revision, at.is_shared, file.get(), error) !=
+        RecordFileVerdict::kGood) {
+        return nullptr;
+    }
+    RecordDirectory directory;
+    if (read_record_directory(at.folder, name, at.kind, at.decoder_revision, *at.key, at.is_shared, &directory,
+                              error) != RecordFileVerdict::kGood) {
+        return nullptr;
+    }
+    if (!(directory.id == file->id())) return nullptr;
+    return std::make_shared<const OpenedRecords>(name, std::move(file), directory);
+}
+
+// Looks for what others have published, if anything in the folder has changed.
+void RecordStore::refresh() {
+    next_refresh_ = Clock::now() + kRefreshInterval;
+    std::int64_t time = 0;
+    // From before the listing: what comes during it is seen the next time.
+    if (find_folder_time(folder_.get(), &time) != 0) return stop_keeping(ENOENT);
+    if (time == folder_time_) return;
+    const std::shared_ptr<const RecordSnapshot> before = snapshot();
+    for (int listing = 0; listing < kListings; ++listing) {
+        FolderFiles files;
+        if (list_record_files(folder_.get(), place_.kind, &files) != 0) return;
+        used_bytes_.store(files.used_bytes, std::memory_order_relaxed);
+        auto after = std::make_shared<RecordSnapshot>();
+        bool is_whole = true;
+        for (const std::string& name : files.complete) {
+            const auto known = std::find_if(before->files.begin(), before->files.end(),
+                                            [&name](const auto& file) { return file->name() == name; });
+            int error = 0;
+            std::uint64_t generation = 0;
+            if (known != before->files.end() &&
+                (name == appender_.name() ||
+                 (read_record_generation(folder_.get(), name, &generation, &error) == RecordFileVerdict::kGood &&
+                  generation == (*known)->generation()))) {
+                after->files.push_back(*known);
+                continue;
+            }
+            if (auto opened = opened_anew(name, &error); opened != nullptr) {
+                after->files.push_back(std::move(opened));
+            } else if (error == ENOENT) {
+                is_whole = false;
+            }
+        }
+        std::atomic_store(&snapshot_, std::shared_ptr<const RecordSnapshot>(std::move(after)));
+        if (is_whole) break;
+    }
+    // A change within the same tick of the file system's clock would not show itself.
+    const bool is_settled =
+        std::chrono::system_clock::now().time_since_epoch() - std::chrono::nanoseconds(time) > kRefreshInterval;
+    folder_time_ = is_settled ? time : kUnknownTime;
+}
+
+// What processes that were killed have left, and many small files.
+void RecordStore::tidy() {
+    remove_what_is_left();
+    merge_records(merge_place_, kMaxClosedFiles);
+    refresh();
+}
+
+void RecordStore::remove_what_is_left() {
+    FolderLock lock;
+    if (FolderLock::take(folder_.get(), "lock", true, &lock) != 0) return;
+    remove_remains(folder_.get(), place_.kind);
+    for (const auto& file : snapshot()->files) trim_record_file(folder_.get(), file->name(), file->covered_bytes());
+}
+
+void RecordStore::stop_keeping(int error) noexcept {
+    keeps_.store(false, std::memory_order_relaxed);
+    write_error_.store(error, std::memory_order_relaxed);
+}
+
+std::size_t RecordStore::read(const RecordFile& file, const RecordPlace& place, const ContentKey& key,
+                              Span<std::uint8_t> buffer) const noexcept {
+    if (sizeof(RecordHead) + place.size > buffer.size()) return 0;
+    RecordHead head;
+    ByteSpan record;
+    int error = 0;
+    if (!file.read(place, buffer, &head, &record, &error) || !(head.key == key)) {
+        damaged_.fetch_add(1, std::memory_order_relaxed);
+        if (error != 0 && failed_reads_in_a_row_.fetch_add(1, std::memory_order_relaxed) + 1 == kManyFailedReads) {
+            read_error_.store(error, std::memory_order_relaxed);
+        }
+        return 0;
+    }
+    failed_reads_in_a_row_.store(0, std::memory_order_relaxed);
+    bytes_read_.fetch_add(record_file_bytes(record.size()), std::memory_order_relaxed);
+    std::memmove(buffer.data(), record.data(), record.size());
+    return record.size();
+}
+
+std::size_t RecordStore::find(const ContentKey& key, Span<std::uint8_t> buffer) const noexcept {
+    if (read_error_.load(std::memory_order_relaxed) != 0 || is_removed(key)) return 0;
+    UnpublishedRecords::Written written;
+    if (const std::size_t size = unpublished_.find(key, buffer, &written); size != 0) {
+        return written.file == nullptr ? size : read(*written.file, written.place, key, buffer);
+    }
+    const std::shared_ptr<const RecordSnapshot> now = snapshot();
+    FoundRecord found;
+    const OpenedRecords* const file = now->find(key.hash, &found);
+    return file == nullptr ? 0 : read(file->file(), found.place, key, buffer);
+}
+
+bool RecordStore::put(const ContentKey& key, std::uint32_t rank, ByteSpan record) noexcept {
+    if (!keeps_.load(std::memory_order_relaxed)) return false;
+    FoundRecord found;
+    if (!is_removed(key) && snapshot()->find(key.hash, &found) != nullptr && found.rank >= rank) return true;
+    return unpublished_.offer(key, rank, record);
+}
+
+// What is on disk stays there, and is not looked at again by this process.
+void RecordStore::remove(const ContentKey& key) noexcept {
+    const std::lock_guard<std::mutex> lock(removed_mutex_);
+    try {
+        removed_.insert(key.hash.low);
+    } catch (const std::bad_alloc&) {
+        return;  // it is found wrong again
+    }
+    has_removed_.store(true, std::memory_order_relaxed);
+}
+
+bool RecordStore::is_removed(const ContentKey& key) const noexcept {
+    if (!has_removed_.load(std::memory_order_relaxed)) return false;
+    const std::lock_guard<std::mutex> lock(removed_mutex_);
+    return removed_.count(key.hash.low) != 0;
+}
+
+std::uint64_t RecordStore::overhead_bytes() const noexcept {
+    // Its head and what fills it up, and twice its place in a directory.
+    return record_file_bytes(0) + 8 + 2 * sizeof(DirectoryEntry);
+}
+
+StoreCounters RecordStore::counters() const noexcept {
+    StoreCounters counters;
+    const std::shared_ptr<const RecordSnapshot> now = snapshot();
+    counters.records = now->num_records();
+    counters.memory_bytes = now->memory_bytes();
+    counters.bytes_read = bytes_read_.load(std::memory_order_relaxed);
+    counters.bytes_written = bytes_written_.load(std::memory_order_relaxed);
+    counters.damaged = damaged_.load(std::memory_order_relaxed);
+    counters.write_error = write_error_.load(std::memory_order_relaxed);
+    counters.read_error = read_error_.load(std::memory_order_relaxed);
+    return counters;
+}
+
+}  // namespace fastload

@@ -1,0 +1,144 @@
+// A store on disk that several processes use, as one of them sees it.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_set>
+
+#include "base/content_hash.h"
+#include "base/unique_fd.h"
+#include "engine/cache/index_records.h"
+#include "engine/cache/opened_records.h"
+#include "engine/cache/record_appender.h"
+#include "engine/cache/unpublished_records.h"
+
+namespace fastload {
+
+struct StoreCounters {
+    std::uint64_t records = 0;       // that can be found, those of several files more than once
+    std::uint64_t memory_bytes = 0;  // of where they lie
+    std::uint64_t bytes_read = 0;
+    std::uint64_t bytes_written = 0;  // by this process
+    std::uint64_t damaged = 0;        // records that could not be read, or were not of the key their directory says
+    int write_error = 0;              // why nothing is kept any more: of the system, or kStoreIsFull
+    int read_error = 0;               // why nothing is looked for any more
+};
+
+// Note [record store]
+// Look-ups go through a snapshot of the directories on disk, which no lock guards, and through the records of this
+// process that are not published yet. Whoever keeps a record only leaves it: one thread, which the owner gives by
+// run(), writes it, publishes what is written (1, 2, 4, ... and then each 60 s, at an epoch's end, at the end of all)
+// and looks for what others have published. Nothing is ever evicted: once the store's bytes are used up nothing more
+// is kept. A process that dies loses what it has not published; its files are cut, merged and removed by who comes
+// after.
+
+// Thread-safe, but not to be used in a process forked since, see close_after_fork().
+class RecordStore final : public IndexRecords {
+  public:
+    // A file of indexes is closed then, so that its directory stays small while it is written again and again.
+    static constexpr std::uint64_t kMaxFileBytes = std::uint64_t{64} << 20;
+
+    // `folder` has been looked at: whose it is, and that it may be written to if `may_write`. May throw std::bad_alloc.
+    RecordStore(UniqueFd folder, std::unique_ptr<const HashKey> key, std::uint64_t max_bytes, bool is_shared,
+                bool may_write, std::uint64_t max_file_bytes = kMaxFileBytes);
+    RecordStore(const RecordStore&) = delete;  // threads wait in it
+    RecordStore& operator=(const RecordStore&) = delete;
+
+    const HashKey& key() const noexcept { return *key_; }
+
+    // Looks at what is on disk. 0, or the system's error. Call it before anything else. May throw std::bad_alloc.
+    int open();
+    // Writes and publishes until close(); then all is published. One thread at a time.
+    void run() noexcept;
+    void close() noexcept;
+    // Does not wait: run() comes to it. The first at an epoch's beginning: what others have kept is looked for, and
+    // where there was no room is tried again. The second at its end: what was kept is published.
+    void begin_epoch() noexcept;
+    void end_epoch() noexcept;
+    // Returns when all that was kept before is published, or cannot be; false after the timeout.
+    bool flush(std::chrono::milliseconds timeout) noexcept;
+    // All that may be done with it in a process forked since: the parent's lock is not held for it any more. The object
+    // must be leaked, see Note [after fork].
+    void close_after_fork() noexcept { appender_.close_descriptor(); }
+
+    std::size_t find(const ContentKey& key, Span<std::uint8_t> buffer) const noexcept override;
+    bool put(const ContentKey& key, std::uint32_t rank, ByteSpan record) noexcept override;
+    void remove(const ContentKey& key) noexcept override;
+    std::uint64_t max_bytes() const noexcept override { return place_.max_bytes; }
+    std::uint64_t used_bytes() const noexcept override { return used_bytes_.load(std::memory_order_relaxed); }
+    std::uint64_t overhead_bytes() const noexcept override;
+
+    StoreCounters counters() const noexcept;
+
+  private:
+    using Clock = std::chrono::steady_clock;
+
+    // What run() is asked to do.
+    struct Tasks {
+        bool closes = false;
+        bool refreshes = false;
+        bool publishes = false;
+        std::uint64_t round = 0;  // that was asked for so far
+    };
+
+    Tasks wait_for_tasks();
+    void do_tasks(const Tasks& tasks);
+    void write_waiting();
+    void write(const UnpublishedRecords::Waiting& record);
+    void publish();
+    void refresh();
+    void tidy();
+    void remove_what_is_left();
+    void stop_keeping(int error) noexcept;
+    void replace_in_snapshot(std::shared_ptr<const OpenedRecords> file);
+    std::shared_ptr<const OpenedRecords> opened_anew(const std::string& name, int* error) const;
+    std::shared_ptr<const RecordSnapshot> snapshot() const noexcept { return std::atomic_load(&snapshot_); }
+
+    std::size_t read(const RecordFile& file, const RecordPlace& place, const ContentKey& key,
+                     Span<std::uint8_t> buffer) const noexcept;
+    bool is_removed(const ContentKey& key) const noexcept;
+
+    const UniqueFd folder_;
+    const std::unique_ptr<const HashKey> key_;
+    const StorePlace place_;        // with the bytes that new records may take
+    const StorePlace merge_place_;  // with all bytes
+    const bool may_write_;
+
+    UnpublishedRecords unpublished_;
+    std::shared_ptr<const RecordSnapshot> snapshot_;  // by atomic_load and atomic_store alone
+
+    // Of open() and then of the thread of run() alone.
+    RecordAppender appender_;
+    static constexpr std::int64_t kUnknownTime = -1;
+    std::int64_t folder_time_ = kUnknownTime;  // of the folder as it was last listed
+    Clock::time_point next_refresh_;
+    Clock::time_point next_publishing_;
+    std::chrono::seconds publishing_interval_{1};
+
+    std::mutex tasks_mutex_;  // of the tasks and of the rounds done
+    std::condition_variable asked_;
+    std::condition_variable done_;
+    Tasks tasks_;
+    std::uint64_t rounds_done_ = 0;
+
+    mutable std::mutex removed_mutex_;
+    std::unordered_set<std::uint64_t> removed_;  // lower halves of hashes
+    std::atomic<bool> has_removed_{false};
+
+    std::atomic<bool> keeps_;
+    std::atomic<int> write_error_{0};
+    mutable std::atomic<int> read_error_{0};
+    mutable std::atomic<std::uint32_t> failed_reads_in_a_row_{0};
+    std::atomic<std::uint64_t> used_bytes_{0};
+    std::atomic<std::uint64_t> bytes_written_{0};
+    mutable std::atomic<std::uint64_t> bytes_read_{0};
+    mutable std::atomic<std::uint64_t> damaged_{0};
+};
+
+}  // namespace fastload

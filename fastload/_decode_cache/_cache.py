@@ -1,0 +1,115 @@
+"""The user's name for a store on disk."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from fastload import _native
+from fastload._decode_cache._store import StorePlace
+from fastload._display._units import in_bytes, parse_bytes
+from fastload._process import _config
+
+# Of five million photographs of ImageNet's kind.
+DEFAULT_MAX_BYTES = 4 << 30
+
+
+class Cache:
+    """A store on disk: what decoding a file leaves behind is there in the next run, and for other processes.
+
+    Every process that names the same folder uses and fills it: the ranks of a machine, later runs, worker processes.
+    Batches are the same with and without it, and so are errors and warnings. Nothing is ever evicted: once
+    `max_bytes` are used up, what is there stays, and nothing more is kept.
+
+    What is kept is an index of each JPEG file by its contents: where the decoder may begin. A file that changes is
+    another file; no rule about times or names is needed.
+
+    Args:
+        path: Folder on a local disk; made where there is none. None: ``decode`` in the cache folder
+            ($FASTLOAD_CACHE, else fastload in $XDG_CACHE_HOME or ~/.cache). On a network file system loaders only
+            read, and ``fastload cache build`` writes.
+        max_bytes: That all files in it may take together, as a number or as "200G" or "1.5TiB". None: 4 GiB, an index
+            of each of 4 million photographs.
+        shared: Whether folders and files of other users are believed. Who can write to them can make wrong images.
+
+    Raises:
+        TypeError: An argument is of another type.
+        ValueError: `max_bytes` is no size, or below 1 MiB.
+
+    Example:
+        >>> loader = fastload.DataLoader(dataset, batch_size=4, cache=fastload.Cache("/tmp/decode-cache"))
+        >>> loader.cache.max_bytes
+        4294967296
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str] | None = None, max_bytes: int | str | None = None, shared: bool = False
+    ) -> None:
+        self._path = None if path is None else Path(os.path.abspath(os.path.expanduser(os.fspath(path))))  # noqa: PTH100, PTH111
+        self._max_bytes = DEFAULT_MAX_BYTES if max_bytes is None else _checked_size(max_bytes)
+        self._shared = bool(shared)
+
+    @property
+    def path(self) -> Path:
+        """The folder.
+
+        Raises:
+            RuntimeError: None was given, and there is no home folder for the cache folder.
+        """
+        return default_path() if self._path is None else self._path
+
+    @property
+    def max_bytes(self) -> int:
+        """That all its files may take together."""
+        return self._max_bytes
+
+    @property
+    def shared(self) -> bool:
+        """Whether files of other users are believed."""
+        return self._shared
+
+    @staticmethod
+    def clear_memory() -> None:
+        """Lets go of all indexes that this process has in memory, which are those of ``cache="auto"``.
+
+        Example:
+            >>> fastload.Cache.clear_memory()
+        """
+        _native.clear_index_memory()
+
+    def __repr__(self) -> str:
+        path = "" if self._path is None else f"{str(self._path)!r}, "
+        shared = ", shared=True" if self._shared else ""
+        return f"Cache({path}max_bytes={self._max_bytes}{shared})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Cache) and self._arguments() == other._arguments()
+
+    def __hash__(self) -> int:
+        return hash(self._arguments())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Cache, self._arguments()
+
+    def _arguments(self) -> tuple[Any, ...]:
+        return self._path, self._max_bytes, self._shared
+
+
+def place_of(cache: Cache) -> StorePlace:
+    """Where its store is. Raises RuntimeError where that is nowhere."""
+    return StorePlace(cache.path, cache.max_bytes, cache.shared)
+
+
+def default_path() -> Path:
+    """Where a store is of which nobody says where. Raises RuntimeError where there is no home folder."""
+    return _config.cache_folder() / "decode"
+
+
+def _checked_size(max_bytes: int | str) -> int:
+    size = parse_bytes(max_bytes) if isinstance(max_bytes, str) else max_bytes
+    if not isinstance(size, int) or isinstance(size, bool):
+        raise TypeError(f"max_bytes must be a number of bytes or a text such as '200G', got {max_bytes!r}")
+    if not 1 << 20 <= size < 1 << 63:
+        raise ValueError(f"max_bytes must be at least 1 MiB ({in_bytes(1 << 20)}), got {max_bytes!r}")
+    return size

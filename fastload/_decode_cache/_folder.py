@@ -1,0 +1,134 @@
+"""The folder of a store: made where there is none, and looked at before it is believed."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from fastload import _native
+from fastload._process._file_systems import file_system_of, is_local
+from fastload._process._trust import UntrustedFolderError, check_owner, open_file
+
+# Of the files' names and of how they lie in the folder. What they contain has versions of its own.
+LAYOUT = "v1"
+_KEY = "key"
+
+
+class StoreFolder(NamedTuple):
+    """An opened one.
+
+    Attributes:
+        fd: Of the folder with the store's files; closed by who has opened it.
+        key: The store's secret, on which all hashes in it depend.
+        obstacle: Why nothing can be written to it; None: something can.
+    """
+
+    fd: int
+    key: bytes
+    obstacle: str | None
+
+
+@contextlib.contextmanager
+def open_store_folder(path: Path, *, is_shared: bool, is_built: bool = False) -> Iterator[StoreFolder]:
+    """Opens the store at `path`, and makes it where there is none.
+
+    Args:
+        path: Of the store.
+        is_shared: Folders and files of any owner are believed.
+        is_built: On a network file system files are written, too: by one process, of which the user says that no
+            other one uses the store.
+
+    Raises:
+        UntrustedFolderError: Others may decide what is in it.
+        OSError: It cannot be made or opened.
+    """
+    with contextlib.suppress(FileExistsError):
+        path.mkdir(mode=0o700, parents=True)
+    with _opened(path, None, is_shared) as outer:
+        with contextlib.suppress(FileExistsError, PermissionError):
+            os.mkdir(LAYOUT, 0o700, dir_fd=outer)
+        with _opened(Path(LAYOUT), outer, is_shared) as folder:
+            yield StoreFolder(folder, _key(folder, is_shared), _obstacle(folder, is_built))
+
+
+@contextlib.contextmanager
+def _opened(path: Path, parent: int | None, is_shared: bool) -> Iterator[int]:
+    # The folder that the user names may be a link.
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | (0 if parent is None else os.O_NOFOLLOW)
+    fd = os.open(path, flags, dir_fd=parent)
+    try:
+        status = os.fstat(fd)
+        if not is_shared:
+            check_owner(status)
+            if status.st_mode & 0o022 and not status.st_mode & stat.S_ISVTX:
+                raise UntrustedFolderError(errno.EPERM, "other users can write to it")
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def _obstacle(folder: int, is_built: bool) -> str | None:
+    if not os.access(".", os.W_OK | os.X_OK, dir_fd=folder):
+        return "it cannot be written to"
+    file_system = file_system_of(folder)
+    if not is_built and not is_local(file_system):
+        return f"on {file_system} only `fastload cache build` writes"
+    return None
+
+
+def _key(folder: int, is_shared: bool) -> bytes:
+    """Made by the first who needs it, and the same for all others."""
+    with contextlib.suppress(FileNotFoundError):
+        return _read_key(folder, is_shared)
+    with _locked(folder):
+        with contextlib.suppress(FileNotFoundError):
+            return _read_key(folder, is_shared)
+        key = _native.random_store_key()
+        temporary = f"{_KEY}.{secrets.token_hex(8)}.tmp"
+        try:
+            with open(temporary, "xb", opener=lambda name, flags: os.open(name, flags, 0o600, dir_fd=folder)) as file:
+                file.write(key)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, _KEY, src_dir_fd=folder, dst_dir_fd=folder)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary, dir_fd=folder)
+            raise
+        return key
+
+
+def _read_key(folder: int, is_shared: bool) -> bytes:
+    opened = _opened_for_all(folder, _KEY) if is_shared else open_file(folder, _KEY)
+    with opened as fd, open(fd, "rb", closefd=False) as file:
+        key = file.read()
+    if len(key) != _native.STORE_KEY_BYTES:
+        raise OSError(errno.EBADMSG, f"its file {LAYOUT}/{_KEY} is damaged: remove the store", _KEY)
+    return key
+
+
+@contextlib.contextmanager
+def _opened_for_all(folder: int, name: str) -> Iterator[int]:
+    fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+@contextlib.contextmanager
+def _locked(folder: int) -> Iterator[None]:
+    """Held for milliseconds, by native code as well, by whoever makes or removes files."""
+    fd = os.open("lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)

@@ -1,0 +1,158 @@
+"""What one loader keeps of the images it decodes: in the memory of the process, or in a store on disk."""
+
+from __future__ import annotations
+
+import functools
+import os
+import warnings
+from collections.abc import Mapping
+from typing import Literal
+
+import torch.distributed
+
+from fastload import _native
+from fastload._decode_cache._cache import Cache, place_of
+from fastload._decode_cache._shared_place import open_shared
+from fastload._decode_cache._store import OpenStore, open_store
+from fastload._display._units import counted, in_bytes
+from fastload._process import _config
+from fastload._process._memory import total_memory
+
+CacheSetting = Literal["auto"] | Cache | None
+
+_MAX_INDEX_BYTES = 512 << 20
+# Of the machine's memory, for all ranks on it together.
+_MEMORY_SHARE = 64
+
+
+class LoaderCache:
+    """That of one loader: made when it is first needed, and anew in a process forked since.
+
+    Entropy indexes of JPEG files are kept, by the files' contents, so other loaders of the process profit.
+    """
+
+    def __init__(self) -> None:
+        self._native: _native.DecodeCache | None = None
+        self._store: OpenStore | None = None
+        self._made_for: tuple[int, CacheSetting] | None = None
+
+    def native(self, setting: CacheSetting, num_images: int | None) -> _native.DecodeCache | None:
+        """What native code is given where an epoch begins; None where nothing is kept.
+
+        Args:
+            setting: The loader's argument.
+            num_images: Of the data set; None: a number that nobody knows.
+        """
+        if setting is None:
+            return None
+        if self._made_for != (os.getpid(), setting):
+            self._store = _store_of(setting)
+            self._native = _made(self._store, num_images or 0)
+            self._made_for = os.getpid(), setting
+        if self._native is not None and self._native.counters()["cache_mismatches"] > 0:
+            _warn_of_mismatches(os.getpid())
+        if self._store is not None:
+            self._store.warn_of_trouble()
+            self._store.native.begin_epoch()
+        return self._native
+
+    def end_epoch(self) -> None:
+        """What was kept is to be found by others soon. Waits for nothing."""
+        if self._store is not None and self._is_here():
+            self._store.native.end_epoch()
+
+    def stats(self) -> Mapping[str, int]:
+        """Counters of this loader, and the memory of the process."""
+        if self._native is None or not self._is_here():
+            return {}
+        if self._store is None:
+            memory = _native.index_memory()
+            kept = {"cache_records": memory["records"], "cache_memory_bytes": memory["memory_bytes"]}
+        else:
+            counters = self._store.native.counters()
+            kept = {
+                "cache_records": counters["records"],
+                "cache_memory_bytes": counters["memory_bytes"],
+                "cache_bytes_read": counters["bytes_read"],
+                "cache_bytes_written": counters["bytes_written"],
+                "cache_damaged": counters["damaged"],
+            }
+        return {**self._native.counters(), **kept}
+
+    def describe(self, setting: CacheSetting) -> tuple[str, str | None]:
+        """What is kept, and why it is not, if so."""
+        store = self._store if self._is_here() else None
+        if store is not None:
+            return _described(store)
+        if isinstance(setting, Cache):
+            where = f"JPEG indexes in {str(setting.path)!r}, at most {in_bytes(setting.max_bytes)}"
+            return where, "the folder cannot be used; they are kept in memory" if self._is_here() else None
+        most = f"at most {in_bytes(index_limit())}"
+        if self._native is None or not self._is_here():
+            return f"JPEG indexes in memory, {most}", None
+        if not self._native.is_worth_it:
+            return "JPEG indexes in memory", f"those of fewer than one file in 20 would fit: {most}"
+        so_far = counted(_native.index_memory()["records"], "file")
+        apart = ", which ranks do not share: no folder on a local disk can be used" if has_other_ranks() else ""
+        return f"JPEG indexes in memory, of {so_far} so far{apart}", None
+
+    def _is_here(self) -> bool:
+        return self._made_for is not None and self._made_for[0] == os.getpid()
+
+
+def index_limit() -> int:
+    """Bytes that the indexes of this process may take."""
+    return _machine_limit() // _config.num_local_ranks()
+
+
+def has_other_ranks() -> bool:
+    """Whether other ranks of this program run on the machine, or may."""
+    if (told := _config.told_local_ranks()) is not None:
+        return told > 1
+    is_told = torch.distributed.is_available() and torch.distributed.is_initialized()
+    return is_told and torch.distributed.get_world_size() > 1
+
+
+def _machine_limit() -> int:
+    return min(_MAX_INDEX_BYTES, total_memory() // _MEMORY_SHARE)
+
+
+def _store_of(setting: CacheSetting) -> OpenStore | None:
+    """None: the memory of the process."""
+    if not isinstance(setting, Cache):
+        return open_shared(_machine_limit()) if has_other_ranks() else None
+    try:
+        return open_store(place_of(setting))
+    except (OSError, RuntimeError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+        warnings.warn(
+            f"the cache {setting!r} is not used: {reason}. Indexes are kept in memory instead. Name a folder of your "
+            "own on a local disk that can be written to.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        return None
+
+
+def _made(store: OpenStore | None, num_images: int) -> _native.DecodeCache | None:
+    if store is not None:
+        return store.native.make_decode_cache(num_images)
+    _native.set_index_memory(index_limit())
+    return _native.make_decode_cache(num_images)
+
+
+def _described(store: OpenStore) -> tuple[str, str | None]:
+    so_far = counted(store.native.counters()["records"], "record")
+    what = f"JPEG indexes in {str(store.place.path)!r}, {so_far}, at most {in_bytes(store.place.max_bytes)}"
+    reason = store.why_nothing_is_kept()
+    return what, None if reason is None else f"no more are kept: {reason}"
+
+
+@functools.cache  # once for each process; a forked child is another one
+def _warn_of_mismatches(process_id: int) -> None:
+    warnings.warn(
+        "an index of an image was not of its data, which no change of a file can bring about: it was dropped, and the "
+        "image decoded without it. Memory or disk may be failing; stats().cache_mismatches counts such images.",
+        RuntimeWarning,
+        stacklevel=2,
+    )

@@ -1,0 +1,51 @@
+"""Where the ranks of a machine share what they keep, of which nobody has said where.
+
+Each rank sees another part of the samples in each epoch, so alone it would know few of those that come.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from fastload._decode_cache._cache import default_path
+from fastload._decode_cache._store import OpenStore, StorePlace, open_store
+from fastload._process._file_systems import file_system_of, is_local
+
+
+def open_shared(max_bytes: int) -> OpenStore | None:
+    """The store in the first of the folders that can be used; None where there is none.
+
+    Every rank looks at the same folders in the same order, and so they come to the same one.
+    """
+    for path in _paths():
+        try:
+            if _is_usable(path):
+                store = open_store(StorePlace(path, max_bytes, is_shared=False))
+                if store.obstacle is None:
+                    return store
+        except OSError:
+            continue
+    return None
+
+
+def _paths() -> Iterator[Path]:
+    with contextlib.suppress(RuntimeError):  # there is no home folder
+        yield default_path()
+    yield Path(tempfile.gettempdir(), f"fastload-{os.geteuid()}")
+
+
+def _is_usable(path: Path) -> bool:
+    """Whether it is a folder of this user alone, on a file system of this machine; it is made where it is missing."""
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        status = os.fstat(fd)
+        is_own = status.st_uid == os.geteuid() and not stat.S_IMODE(status.st_mode) & 0o077
+        return is_own and is_local(file_system_of(fd))
+    finally:
+        os.close(fd)

@@ -1,0 +1,119 @@
+"""Stores that are open in this process."""
+
+from __future__ import annotations
+
+import os
+import threading
+import warnings
+import weakref
+from pathlib import Path
+from typing import NamedTuple
+
+from fastload import _native
+from fastload._decode_cache._folder import open_store_folder
+from fastload._process._exit import DaemonThread, ThreadStartError, join_threads, start_threads
+
+CLOSE_SECONDS = 60.0
+# Not an error of the system's: the store's own bytes are used up.
+_FULL = -1
+
+
+class StorePlace(NamedTuple):
+    """Where a store is and how much it may take.
+
+    Attributes:
+        path: Its folder.
+        max_bytes: Of all files in it.
+        is_shared: Files of any owner are believed.
+    """
+
+    path: Path
+    max_bytes: int
+    is_shared: bool
+
+
+class OpenStore:
+    """One that is open. It is closed, without waiting for it, when nobody has it any more.
+
+    Args:
+        place: Where it is.
+        is_built: On a network file system files are written, too.
+
+    Raises:
+        OSError: It cannot be opened, or others may decide what is in it.
+    """
+
+    def __init__(self, place: StorePlace, *, is_built: bool = False) -> None:
+        self.place = place
+        with open_store_folder(place.path, is_shared=place.is_shared, is_built=is_built) as folder:
+            self.obstacle = folder.obstacle
+            self.native = _native.open_record_store(
+                folder.fd, folder.key, place.max_bytes, place.is_shared, folder.obstacle is None
+            )
+        self._thread = _StoreThread(self.native)
+        self._warned_of: set[int] = set()
+        try:
+            start_threads([self._thread])
+        except ThreadStartError as error:
+            self.obstacle = str(error)
+        weakref.finalize(self, self.native.close)
+
+    def close(self) -> bool:
+        """Publishes what was kept, and waits for that; whether it is done after CLOSE_SECONDS."""
+        self.native.close()
+        return join_threads([self._thread], CLOSE_SECONDS)
+
+    def warn_of_trouble(self) -> None:
+        """Says once, for each error of the system, that nothing is kept or looked for any more."""
+        counters = self.native.counters()
+        for errno, what in ((counters["write_error"], "kept in"), (counters["read_error"], "looked for in")):
+            if errno > 0 and errno not in self._warned_of:
+                self._warned_of.add(errno)
+                warnings.warn(
+                    f"nothing more is {what} the cache {str(self.place.path)!r}: {os.strerror(errno)}. Batches are the "
+                    "same; images are decoded as without a cache.",
+                    RuntimeWarning,
+                    stacklevel=2,
+                )
+
+    def why_nothing_is_kept(self) -> str | None:
+        """None where what comes is kept."""
+        errno = self.native.counters()["write_error"]
+        if errno == _FULL:
+            return "its max_bytes are used up"
+        return os.strerror(errno) if errno > 0 else self.obstacle
+
+
+def open_store(place: StorePlace) -> OpenStore:
+    """The one of this process; the same for the same place as long as somebody has it.
+
+    Raises:
+        OSError: It cannot be opened, or others may decide what is in it.
+    """
+    key = os.getpid(), place
+    with _turn():
+        store = _stores.get(key)
+        if store is None:
+            store = _stores[key] = OpenStore(place)
+    return store
+
+
+class _StoreThread(DaemonThread):
+    def __init__(self, native: _native.RecordStore) -> None:
+        super().__init__("fastload-cache")
+        self._native = native
+
+    def run(self) -> None:
+        self._native.run()
+
+    def signal_end(self) -> None:
+        self._native.close()
+
+
+_stores: weakref.WeakValueDictionary[tuple[int, StorePlace], OpenStore] = weakref.WeakValueDictionary()
+_locks: dict[int, threading.Lock] = {}
+
+
+def _turn() -> threading.Lock:
+    """Of this process: one that was forked meanwhile may find the parent's taken for ever."""
+    return _locks.setdefault(os.getpid(), threading.Lock())

@@ -1,0 +1,74 @@
+"""Whose files are believed: those that only this user, or root, could have changed.
+
+Others may write to a folder that was named by the user or made by hand. So a file is opened before it is looked at, by
+a name below a folder that was looked at: nothing can be exchanged in between.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import pwd
+import stat
+from collections.abc import Iterator
+
+
+class UntrustedFolderError(OSError):
+    """A folder of another user."""
+
+
+class UntrustedFileError(OSError):
+    """A file that is not a regular one, or that another user owns or can write to."""
+
+
+def check_owner(status: os.stat_result) -> None:
+    """Raises UntrustedFolderError where a folder belongs to neither this user nor root."""
+    if status.st_uid not in _believed_owners():
+        raise UntrustedFolderError(errno.EPERM, f"it belongs to {_user(status.st_uid)}")
+
+
+@contextlib.contextmanager
+def open_file(folder: int, name: str) -> Iterator[int]:
+    """A descriptor of the file `name` in the folder with the descriptor `folder`.
+
+    Raises:
+        UntrustedFileError: Somebody else may decide what is in it.
+        OSError: It cannot be opened.
+    """
+    # O_NONBLOCK: a FIFO without a writer must not wait.
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+    try:
+        fd = os.open(name, flags, dir_fd=folder)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO):  # a link; a socket
+            raise UntrustedFileError(errno.EPERM, "it is not a regular file") from None
+        raise
+    try:
+        if (reason := _distrust(os.fstat(fd))) is not None:
+            raise UntrustedFileError(errno.EPERM, reason)
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def _believed_owners() -> tuple[int, int]:
+    return os.geteuid(), 0
+
+
+def _distrust(status: os.stat_result) -> str | None:
+    """Why a file is not believed; None: it is."""
+    if not stat.S_ISREG(status.st_mode):
+        return "it is not a regular file"
+    if status.st_uid not in _believed_owners():
+        return f"it belongs to {_user(status.st_uid)}"
+    if status.st_mode & 0o022:
+        return "other users can write to it"
+    return None
+
+
+def _user(number: int) -> str:
+    try:
+        return f"{pwd.getpwuid(number).pw_name} (user {number})"
+    except KeyError:
+        return f"user {number}"
