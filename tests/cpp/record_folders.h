@@ -14,6 +14,7 @@
 #include <memory>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/content_hash.h"
@@ -101,6 +102,16 @@ inline RecordBytes record_bytes(std::uint64_t number, std::size_t size) {
     return bytes;
 }
 
+// `text` with some of its bytes exchanged.
+inline std::string with_bytes(std::string text, std::size_t offset, const std::string& bytes) {
+    return text.replace(offset, bytes.size(), bytes);
+}
+
+template <typename Value>
+std::string with_value(const std::string& text, std::size_t offset, const Value& value) {
+    return with_bytes(text, offset, {reinterpret_cast<const char*>(&value), sizeof value});
+}
+
 inline ByteSpan span_of(const RecordBytes& bytes) { return {bytes.data(), bytes.size()}; }
 
 // A file that is being written, and what its .dir is to say.
@@ -174,6 +185,46 @@ inline ReadRecord read_record(const RecordFile& file, const RecordPlace& place) 
     read.is_there = file.read(place, {buffer.data(), buffer.size()}, &read.head, &record, &read.error);
     if (read.is_there) read.bytes.assign(record.begin(), record.end());
     return read;
+}
+
+// Puts what is no trustworthy file in the place of `name` in the folder, one after the other, and has `check` look at
+// it with what is to be said of it, without and with trust in others.
+template <typename Check>
+void check_trust(const RecordFolder& folder, const std::string& name, const Check& check) {
+    const auto [kGood, kUntrusted] = std::make_pair(RecordFileVerdict::kGood, RecordFileVerdict::kUntrusted);
+    const std::string path = folder.path(name);
+    const std::string aside = folder.path("aside");
+    for (const auto& [mode, alone] : {std::make_pair(0600, kGood),
+                                      {0400, kGood},
+                                      {0644, kGood},
+                                      {0620, kUntrusted},
+                                      {0602, kUntrusted},
+                                      {0666, kUntrusted}}) {
+        CHECK(::chmod(path.c_str(), static_cast<mode_t>(mode)) == 0);
+        check(alone, kGood);
+    }
+    CHECK(::chmod(path.c_str(), 0644) == 0);
+    if (::geteuid() == 0) {
+        CHECK(::chown(path.c_str(), 12345, 0) == 0);
+        check(kUntrusted, kGood);
+        CHECK(::chown(path.c_str(), 0, 0) == 0);
+        CHECK(::chmod(folder.path().c_str(), 0755) == 0);
+        CHECK(::seteuid(12345) == 0);  // who trusts root
+        check(kGood, kGood);
+        CHECK(::seteuid(0) == 0);
+    }
+    CHECK(::rename(path.c_str(), aside.c_str()) == 0);
+    CHECK(::symlink(aside.c_str(), path.c_str()) == 0);
+    check(kUntrusted, kUntrusted);
+    ::unlink(path.c_str());
+    CHECK(::mkfifo(path.c_str(), 0600) == 0);
+    check(kUntrusted, kUntrusted);
+    ::unlink(path.c_str());
+    CHECK(::mkdir(path.c_str(), 0700) == 0);
+    check(kUntrusted, kUntrusted);
+    ::rmdir(path.c_str());
+    CHECK(::rename(aside.c_str(), path.c_str()) == 0);
+    check(kGood, kGood);
 }
 
 inline bool are_same(const RecordDirectory& a, const RecordDirectory& b) {

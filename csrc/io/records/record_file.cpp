@@ -177,6 +177,7 @@ int RecordFileWriter::append(const RecordHead& head, ByteSpan record, RecordPlac
 }
 
 void RecordFileWriter::push_out() noexcept {
+    if (end_ == pushed_end_) return;  // 0 bytes would mean all to the end
     // Advice: of what fails sync() tells.
     static_cast<void>(::sync_file_range(file_.get(), static_cast<off_t>(pushed_end_),
                                         static_cast<off_t>(end_ - pushed_end_), SYNC_FILE_RANGE_WRITE));
