@@ -17,7 +17,10 @@
 #include "engine/cache/decode_cache.h"
 #include "engine/cache/process_index_table.h"
 #include "engine/cache/record_store.h"
+#include "engine/cache/store_report.h"
 #include "engine/fork_guard.h"
+#include "engine/sample/index_builder.h"
+#include "kernels/dispatch.h"
 
 namespace py = pybind11;
 
@@ -143,6 +146,80 @@ py::dict index_memory() {
     return result;
 }
 
+const char* verdict_name(RecordFileVerdict verdict) noexcept {
+    switch (verdict) {
+        case RecordFileVerdict::kGood:
+            return "good";
+        case RecordFileVerdict::kForeign:
+            return "foreign";
+        case RecordFileVerdict::kUntrusted:
+            return "untrusted";
+        case RecordFileVerdict::kFailed:
+            break;
+    }
+    return "failed";
+}
+
+py::list report_of_store(const std::shared_ptr<RecordStore>& store, bool reads_records) {
+    std::vector<StoreFileReport> files;
+    if (const int error = without_gil([&] { return report_store(store->place(), reads_records, &files); });
+        error != 0) {
+        throw_os_error(error);
+    }
+    py::list result;
+    for (const StoreFileReport& file : files) {
+        py::dict row;
+        row["name"] = file.name;
+        row["verdict"] = verdict_name(file.verdict);
+        row["error"] = file.error;
+        row["has_writer"] = file.has_writer;
+        row["records"] = file.records;
+        row["live_bytes"] = file.live_bytes;
+        row["file_bytes"] = file.file_bytes;
+        row["damaged"] = file.damaged;
+        result.append(row);
+    }
+    return result;
+}
+
+const char* outcome_name(IndexOutcome outcome) noexcept {
+    switch (outcome) {
+        case IndexOutcome::kKept:
+            return "kept";
+        case IndexOutcome::kKnown:
+            return "known";
+        case IndexOutcome::kNotKept:
+            return "not kept";
+        case IndexOutcome::kNone:
+            return "none";
+        case IndexOutcome::kAbsent:
+            return "absent";
+        case IndexOutcome::kDifferent:
+            return "different";
+        case IndexOutcome::kUnread:
+            break;
+    }
+    return "unread";
+}
+
+std::unique_ptr<IndexBuilder> make_builder(std::shared_ptr<DecodeCache> cache, std::uint64_t max_file_bytes,
+                                           std::int64_t max_pixels) {
+    NativeWorkerOptions options;
+    options.decode_limits.max_pixels = max_pixels;
+    options.max_file_bytes = max_file_bytes;
+    options.cache = std::move(cache);
+    return std::make_unique<IndexBuilder>(*select_kernel_table(), options);
+}
+
+template <Status (IndexBuilder::*kWork)(ByteSpan, IndexOutcome*) noexcept>
+const char* run_builder(IndexBuilder& builder, const py::bytes& path) {
+    const ByteSpan name = span_of(path);
+    IndexOutcome outcome = IndexOutcome::kUnread;
+    const Status status = without_gil([&] { return (builder.*kWork)(name, &outcome); });
+    if (status.code == StatusCode::kOutOfMemory) throw std::bad_alloc();
+    return outcome_name(outcome);
+}
+
 }  // namespace
 
 void bind_cache(py::module_& m) {
@@ -157,7 +234,12 @@ void bind_cache(py::module_& m) {
         .def("end_epoch", &RecordStore::end_epoch)
         .def("flush", &flush_store, py::arg("timeout_seconds"))
         .def("counters", &counters_of_store)
+        .def("report", &report_of_store, py::arg("reads_records"))
         .def("make_decode_cache", &make_store_cache, py::arg("expected_samples"));
+    Class<IndexBuilder>(m, "IndexBuilder")
+        .def(py::init(&make_builder), py::arg("cache"), py::arg("max_file_bytes"), py::arg("max_pixels"))
+        .def("build", &run_builder<&IndexBuilder::build>, py::arg("path"))
+        .def("compare", &run_builder<&IndexBuilder::compare>, py::arg("path"));
     m.def("open_record_store", &open_store, py::arg("folder"), py::arg("key"), py::arg("max_bytes"),
           py::arg("is_shared"), py::arg("may_write"), py::arg("max_file_bytes") = RecordStore::kMaxFileBytes);
     m.def("random_store_key", &random_store_key);

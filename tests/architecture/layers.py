@@ -77,6 +77,7 @@ LEVELS = {
         "joined_index": 1,
     },
     "csrc/engine/cache": {
+        "index_record": 0,
         "index_records": 0,
         "opened_records": 0,
         "record_arenas": 0,
@@ -86,6 +87,7 @@ LEVELS = {
         "decode_cache": 2,
         "process_index_table": 2,
         "record_merge": 2,
+        "store_report": 2,
         "record_store": 3,
     },
     "csrc/python": {

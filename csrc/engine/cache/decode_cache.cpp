@@ -22,35 +22,30 @@ jpeg::IndexLevel DecodeCache::level_for(const jpeg::ScanShape& shape) const noex
     return is_small ? level_.load(std::memory_order_relaxed) : jpeg::IndexLevel::kRows;
 }
 
-std::uint64_t DecodeCache::check_of(const ContentKey& key, ByteSpan packed) const noexcept {
-    return content_hash(key_, packed).low ^ key.hash.high;
-}
-
 Status DecodeCache::find(const ContentKey& key, const jpeg::ScanShape& shape, Span<std::uint8_t> buffer,
                          jpeg::EntropyIndex* index) noexcept {
     if (const Status status = index->begin(shape, level_for(shape)); !status.is_ok()) return status;
     const std::size_t size = records_->find(key, buffer);
-    bool is_found = false;
-    if (size > kCheckBytes) {
-        const ByteSpan packed(buffer.data(), size - kCheckBytes);
-        const std::uint64_t check = check_of(key, packed);
-        is_found = std::memcmp(packed.end(), &check, kCheckBytes) == 0 && index->unpack(shape, packed);
-    }
+    ByteSpan packed;
+    const bool is_found =
+        size != 0 && open_index_record(key_, key, {buffer.data(), size}, &packed) && index->unpack(shape, packed);
     (is_found ? hits_ : misses_).fetch_add(1, std::memory_order_relaxed);
     return Status::ok();
 }
 
-void DecodeCache::keep(const ContentKey& key, const jpeg::EntropyIndex& index, Span<std::uint8_t> buffer) noexcept {
-    const std::size_t size = index.pack(buffer.subspan(0, buffer.size() - kCheckBytes));
-    const ByteSpan packed(buffer.data(), size);
-    const std::uint64_t check = check_of(key, packed);
-    std::memcpy(buffer.data() + size, &check, kCheckBytes);
-    if (size != 0 && records_->put(key, rank_of(index), {buffer.data(), size + kCheckBytes})) {
+bool DecodeCache::keep(const ContentKey& key, const jpeg::EntropyIndex& index, Span<std::uint8_t> buffer) noexcept {
+    const std::size_t size = index.pack(buffer.subspan(0, buffer.size() - kIndexCheckBytes));
+    const std::uint64_t check = index_check_of(key_, key, {buffer.data(), size});
+    std::memcpy(buffer.data() + size, &check, kIndexCheckBytes);
+    const std::size_t record_bytes = size + kIndexCheckBytes;
+    const bool is_kept = size != 0 && records_->put(key, rank_of(index), {buffer.data(), record_bytes});
+    if (is_kept) {
         kept_.fetch_add(1, std::memory_order_relaxed);
     } else {
         give_up_if_full(dropped_.fetch_add(1, std::memory_order_relaxed) + 1);
     }
-    if (size != 0 && index.level() == level_.load(std::memory_order_relaxed)) choose_level(size + kCheckBytes);
+    if (size != 0 && index.level() == level_.load(std::memory_order_relaxed)) choose_level(record_bytes);
+    return is_kept;
 }
 
 void DecodeCache::drop(const ContentKey& key) noexcept {

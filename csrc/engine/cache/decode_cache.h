@@ -10,6 +10,7 @@
 #include "base/content_hash.h"
 #include "base/span.h"
 #include "codec/jpeg/entropy_index.h"
+#include "engine/cache/index_record.h"
 #include "engine/cache/index_records.h"
 #include "engine/fork_guard.h"
 
@@ -22,11 +23,6 @@ struct CacheCounters {
     std::uint64_t mismatches = 0;  // hits whose index was of other data: dropped, and the image decoded without it
     std::uint64_t dropped = 0;     // what was found out and is not kept: there is no room
 };
-
-// Note [index records]
-// A record is what EntropyIndex::pack() has written and, behind it, 8 bytes that depend on all of these and on the key.
-// The key is the hash of the whole file, under a secret of the process or of the store, and its length. So an index is
-// of exactly these bytes, whatever name they have, and a file that was written anew is simply another one.
 
 // Thread-safe. Several caches may use the same records: they differ in how many samples they make room for.
 class DecodeCache {
@@ -51,21 +47,20 @@ class DecodeCache {
     // kOutOfMemory: leave the index alone.
     Status find(const ContentKey& key, const jpeg::ScanShape& shape, Span<std::uint8_t> buffer,
                 jpeg::EntropyIndex* index) noexcept;
-    void keep(const ContentKey& key, const jpeg::EntropyIndex& index, Span<std::uint8_t> buffer) noexcept;
+    // False where there is no room for it.
+    bool keep(const ContentKey& key, const jpeg::EntropyIndex& index, Span<std::uint8_t> buffer) noexcept;
     // Of an index that was of other data.
     void drop(const ContentKey& key) noexcept;
 
     CacheCounters counters() const noexcept;
 
   private:
-    static constexpr std::size_t kCheckBytes = 8;
     // So many records tell how large those of a level are.
     static constexpr std::uint64_t kSampledRecords = 256;
     // Of more, a level with a checkpoint a row is enough: a record must not outgrow its bytes' worth.
     static constexpr std::size_t kMaxDenseCheckpoints = 8192;
 
     jpeg::IndexLevel level_for(const jpeg::ScanShape& shape) const noexcept;
-    std::uint64_t check_of(const ContentKey& key, ByteSpan packed) const noexcept;
     void choose_level(std::size_t record_bytes) noexcept;
     void give_up_if_full(std::uint64_t dropped) noexcept;
 

@@ -12,8 +12,6 @@
 namespace fastload {
 namespace {
 
-// Raised whenever what a decoder takes or what an index means changes.
-constexpr std::uint32_t kDecoderRevision = 1;
 constexpr std::size_t kMaxClosedFiles = 8;
 // What the other eighth of the bytes is for: merging needs room for what it copies.
 constexpr std::uint64_t kBytesForMerging = 8;
@@ -27,7 +25,7 @@ constexpr std::uint32_t kManyFailedReads = 100;
 constexpr int kListings = 3;
 
 StorePlace place_of(int folder, const HashKey& key, std::uint64_t max_bytes, bool is_shared) noexcept {
-    return {folder, RecordKind::kIndex, kDecoderRevision, &key, max_bytes, is_shared};
+    return {folder, RecordKind::kIndex, kIndexRevision, &key, max_bytes, is_shared};
 }
 
 bool is_for_now(int error) noexcept { return error == kStoreIsFull || error == ENOSPC || error == EDQUOT; }

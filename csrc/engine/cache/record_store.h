@@ -38,6 +38,9 @@ struct StoreCounters {
 // is kept. A process that dies loses what it has not published; its files are cut, merged and removed by who comes
 // after.
 
+// Raised whenever what a decoder takes or what an index means changes.
+constexpr std::uint32_t kIndexRevision = 1;
+
 // Thread-safe, but not to be used in a process forked since, see close_after_fork().
 class RecordStore final : public IndexRecords {
   public:
@@ -51,6 +54,7 @@ class RecordStore final : public IndexRecords {
     RecordStore& operator=(const RecordStore&) = delete;
 
     const HashKey& key() const noexcept { return *key_; }
+    const StorePlace& place() const noexcept { return place_; }
 
     // Looks at what is on disk. 0, or the system's error. Call it before anything else. May throw std::bad_alloc.
     int open();

@@ -1,0 +1,33 @@
+// A record of an entropy index: Note [index records].
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "base/content_hash.h"
+#include "base/span.h"
+
+namespace fastload {
+
+// Note [index records]
+// A record is what EntropyIndex::pack() has written and, behind it, 8 bytes that depend on all of these and on the key.
+// The key is the hash of the whole file, under a secret of the process or of the store, and its length. So an index is
+// of exactly these bytes, whatever name they have, and a file that was written anew is simply another one.
+
+constexpr std::size_t kIndexCheckBytes = 8;
+
+inline std::uint64_t index_check_of(const HashKey& secret, const ContentKey& key, ByteSpan packed) noexcept {
+    return content_hash(secret, packed).low ^ key.hash.high;
+}
+
+// Sets *packed to what is before the check of a record that is whole; false for any other.
+inline bool open_index_record(const HashKey& secret, const ContentKey& key, ByteSpan record,
+                              ByteSpan* packed) noexcept {
+    if (record.size() <= kIndexCheckBytes) return false;
+    *packed = record.subspan(0, record.size() - kIndexCheckBytes);
+    const std::uint64_t check = index_check_of(secret, key, *packed);
+    return std::memcmp(packed->end(), &check, kIndexCheckBytes) == 0;
+}
+
+}  // namespace fastload
