@@ -19,6 +19,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -58,18 +59,21 @@ class Case(NamedTuple):
         is_own: A data set that opens files with Pillow, in place of an `ImageFolder`.
         lists_many: The data set lists its files again and again, as many as ImageNet has, so that each is allowed a
             short index only. The sampler still draws each file once.
+        is_on_disk: Indexes are kept in a `fastload.Cache`, in place of the process's memory.
     """
 
     what: str
     mode: str
     is_own: bool = False
     lists_many: bool = False
+    is_on_disk: bool = False
 
 
 CASES = {
     "train": Case("training", "train"),
     "eval": Case("evaluation", "eval"),
     "own": Case("own list of files opened with Pillow, training", "train", is_own=True),
+    "train-disk": Case("training, indexes on disk", "train", is_on_disk=True),
     "train-many": Case("training, one of 1.28 million files", "train", lists_many=True),
     "eval-many": Case("evaluation, one of 1.28 million files", "eval", lists_many=True),
 }
@@ -229,17 +233,30 @@ def measure(case: Case, options: argparse.Namespace) -> Figures:
     # Its process is forked before there is a thread.
     theirs = loader(torch.utils.data.DataLoader, persistent_workers=True)
     expected = _digest(theirs, epoch=0)
-    plain, indexed = loader(fastload.DataLoader, cache=None), loader(fastload.DataLoader)
-    if case.lists_many:
-        _settle_level(indexed, files)
-    _compare(plain, indexed, expected)
-    rounds = [_time_round(theirs, plain, indexed, number) for number in range(options.rounds)]
+    plain, in_memory = loader(fastload.DataLoader, cache=None), loader(fastload.DataLoader)
+    used: list[Any] = []
+    with tempfile.TemporaryDirectory(prefix="fastload-second-epoch-") as scratch:
+
+        def know_nothing() -> Any:
+            """A loader of which the next epoch is the first."""
+            _native.clear_index_memory()
+            on_disk = {"cache": fastload.Cache(tempfile.mkdtemp(dir=scratch))} if case.is_on_disk else None
+            used.append(in_memory if on_disk is None else loader(fastload.DataLoader, **on_disk))
+            return used[-1]
+
+        if case.lists_many:
+            _settle_level(know_nothing, files)
+        _compare(plain, know_nothing(), expected)
+        rounds = [_time_round(theirs, plain, know_nothing(), number) for number in range(options.rounds)]
+        stats = used[-1].stats()
+    index = {"records": stats.cache_records, "record_bytes": stats.cache_bytes_written}
+    counters = ("cache_hits", "cache_misses", "cache_mismatches")
     return {
         "sha256": expected,
         "kernels": fastload.build_info().active_kernel_table,
         "rounds": rounds,
-        "index": dict(_native.index_memory()),
-        **{name: getattr(indexed.stats(), name) for name in ("cache_hits", "cache_misses", "cache_mismatches")},
+        "index": index if case.is_on_disk else dict(_native.index_memory()),
+        **{name: sum(getattr(one.stats(), name) for one in set(used)) for name in counters},
         "files": files,
         "file_bytes": sum(path.stat().st_size for path in _paths_of(dataset, files)),
     }
@@ -267,20 +284,14 @@ def _paths_of(dataset: Any, count: int) -> list[Path]:
     return [Path(path) for path in listed]
 
 
-def _settle_level(indexed: Any, files: int) -> None:
+def _settle_level(know_nothing: Callable[[], Any], files: int) -> None:
     """Has so many records made that it is known how large those of this data set may be."""
-    from fastload import _native
-
     for _ in range(2 * _LEVEL_RECORDS // files + 1):
-        _native.clear_index_memory()
-        for _ in indexed:
+        for _ in know_nothing():
             pass
 
 
 def _compare(plain: Any, indexed: Any, expected: str) -> None:
-    from fastload import _native
-
-    _native.clear_index_memory()
     for epoch in range(_NUM_COMPARED):
         found = {_digest(loader, epoch) for loader in (plain, indexed)}
         if len(found) != 1 or (epoch == 0 and expected not in found):
@@ -289,9 +300,6 @@ def _compare(plain: Any, indexed: Any, expected: str) -> None:
 
 def _time_round(theirs: Any, plain: Any, indexed: Any, number: int) -> Figures:
     """Milliseconds an image, of processor time and by the clock."""
-    from fastload import _native
-
-    _native.clear_index_memory()
     figures: Figures = {"plain": [], "indexed": []}
     subjects = {"plain": plain, "indexed": indexed}
     for epoch in range(_EPOCHS):
