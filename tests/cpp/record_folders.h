@@ -158,6 +158,18 @@ inline ReadDirectory read_directory(const RecordFolder& folder, const std::strin
     return read;
 }
 
+// The bytes of a .dir with the checksums that are right for them, however wrong the rest is.
+inline std::string signed_directory(std::string bytes) {
+    constexpr std::size_t kHeadBytes = 96;
+    constexpr std::size_t kEntriesCheck = 64;
+    constexpr std::size_t kHeadCheck = 80;
+    const auto check_of = [&bytes](std::size_t begin, std::size_t end) {
+        return content_hash(store_key(), {reinterpret_cast<const std::uint8_t*>(bytes.data()) + begin, end - begin});
+    };
+    bytes = with_value(bytes, kEntriesCheck, check_of(kHeadBytes, bytes.size()));
+    return with_value(bytes, kHeadCheck, check_of(0, kHeadCheck));
+}
+
 struct OpenedFile {
     RecordFileVerdict verdict = RecordFileVerdict::kFailed;
     int error = 0;
