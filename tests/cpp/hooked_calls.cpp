@@ -38,9 +38,11 @@ int HookedCalls::next(const char* name) {
     if (is_in_hook_) return kGoesOn;
     if (names_.size() < kMaxNames) names_.emplace_back(name);
     if (++count_ != n_) return kGoesOn;
+    const int errno_before = errno;
     is_in_hook_ = true;
     const int result = hook_();
     is_in_hook_ = false;
+    errno = errno_before;  // who calls readdir() has set it
     return result;
 }
 

@@ -1,81 +1,472 @@
 #include "io/records/record_folder.h"
 
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <cerrno>
+#include <new>
+#include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "check.h"
+#include "failing_allocation.h"
 #include "forked_child.h"
+#include "hooked_calls.h"
 #include "record_folders.h"
 
 namespace fastload {
 namespace {
 
+using testing::FailingAllocation;
+using testing::HookedCalls;
+using testing::IdleChild;
 using testing::in_forked_child;
+using testing::open_file;
+using testing::read_directory;
 using testing::RecordFolder;
+using testing::with_value;
 using testing::Written;
+
+using Names = std::vector<std::string>;
+
+int take_lock(const RecordFolder& folder, bool waits = false) {
+    FolderLock lock;
+    return FolderLock::take(folder.descriptor(), "lock", waits, &lock);
+}
+
+FolderFiles files_of(const RecordFolder& folder) {
+    FolderFiles files;
+    CHECK_EQUAL(list_record_files(folder.descriptor(), RecordKind::kIndex, &files), 0);
+    return files;
+}
+
+int remove_all_remains(const RecordFolder& folder) { return remove_remains(folder.descriptor(), RecordKind::kIndex); }
+
+int trim(const RecordFolder& folder, const std::string& name, std::uint64_t covered_bytes) {
+    return trim_record_file(folder.descriptor(), name, covered_bytes);
+}
+
+// One that is published and has more space than it needs.
+Written published_file(const RecordFolder& folder) {
+    Written written;
+    CHECK_EQUAL(written.create(folder), 0);
+    CHECK_EQUAL(written.writer.reserve(1 << 20), 0);
+    CHECK_EQUAL(written.append(1, 100), 0);
+    CHECK_EQUAL(written.publish(folder), 0);
+    return written;
+}
+
+struct stat facts_of(const RecordFolder& folder, const std::string& name) {
+    struct stat facts = {};
+    CHECK(::stat(folder.path(name).c_str(), &facts) == 0);
+    return facts;
+}
 
 }  // namespace
 
 TEST_CASE(record_files_are_listed_as_complete_or_as_remains) {
     const RecordFolder folder;
+    CHECK(files_of(folder).complete.empty() && files_of(folder).remains.empty());
     folder.write("lock", "");
     folder.write("key", "secret");
-    folder.write("index-0123456789abcdef.dat", "x");
-    folder.write("index-0123456789abcdef.dir", "x");
-    folder.write("index-0123456789abcdef.tmp", "x");
-    folder.write("index-0000000000000001.dat", "x");
-    folder.write("index-0000000000000002.dir", "x");
-    folder.write("index-0000000000000003.tmp", "x");
+    for (const char* name :
+         {"index-f123456789abcdef.dat", "index-f123456789abcdef.dir", "index-f123456789abcdef.tmp",
+          "index-0123456789abcdef.dir", "index-0123456789abcdef.dat", "index-0000000000000001.dat",
+          "index-0000000000000002.dir", "index-0000000000000003.tmp", "index-0000000000000004.tmp",
+          "index-0000000000000004.dir", "index-0000000000000005.tmp", "index-0000000000000005.dat"}) {
+        folder.write(name, "x");
+    }
     for (const char* other : {"index-0123456789abcdeF.dat", "index-0123456789abcde.dat", "index-0123456789abcdef.dat2",
-                              "pixels-0123456789abcdef.dat", "index_0123456789abcdef.dat"}) {
+                              "pixels-0123456789abcdef.dat", "index_0123456789abcdef.dat", "index-0123456789abcdeg.dat",
+                              "index-0123456789abcdef.txt", "Index-0123456789abcdef.dat", ".dat", "index"}) {
         folder.write(other, "x");
     }
-    FolderFiles files;
-    CHECK_EQUAL(list_record_files(folder.descriptor(), RecordKind::kIndex, &files), 0);
-    CHECK(files.complete == std::vector<std::string>{"index-0123456789abcdef"});
-    const std::vector<std::string> remains = {"index-0000000000000001.dat", "index-0000000000000002.dir",
-                                              "index-0000000000000003.tmp", "index-0123456789abcdef.tmp"};
+    const FolderFiles files = files_of(folder);
+    const Names complete = {"index-0123456789abcdef", "index-f123456789abcdef"};
+    CHECK(files.complete == complete);
+    const Names remains = {"index-0000000000000001.dat", "index-0000000000000002.dir", "index-0000000000000003.tmp",
+                           "index-0000000000000004.dir", "index-0000000000000004.tmp", "index-0000000000000005.dat",
+                           "index-0000000000000005.tmp", "index-f123456789abcdef.tmp"};
     CHECK(files.remains == remains);
+}
+
+TEST_CASE(used_space_is_that_of_all_files_with_what_is_reserved) {
+    const RecordFolder folder;
+    const std::uint64_t empty = files_of(folder).used_bytes;
+    CHECK_EQUAL(empty, 0U);
+    Written written = published_file(folder);
+    folder.write("other", std::string(10000, 'x'));
+    CHECK(::symlink("/nowhere", folder.path("link").c_str()) == 0);
+    std::uint64_t expected = 0;
+    for (const std::string& name : folder.names()) {
+        struct stat facts = {};
+        CHECK(::lstat(folder.path(name).c_str(), &facts) == 0);
+        expected += static_cast<std::uint64_t>(facts.st_blocks) * 512;
+    }
+    CHECK_EQUAL(files_of(folder).used_bytes, expected);
+    CHECK(expected >= (1 << 20) + 10000);
+}
+
+TEST_CASE(listing_that_fails_says_so_and_leaves_the_result_alone) {
+    const RecordFolder folder;
+    const Written written = published_file(folder);
+    folder.write("index-0000000000000001.tmp", "");
+    const FolderFiles expected = files_of(folder);
+    int n = 0;
+    for (bool was_reached = true; was_reached;) {
+        FolderFiles files;
+        files.complete = {"before"};
+        const HookedCalls failing(++n, EIO);
+        const int error = list_record_files(folder.descriptor(), RecordKind::kIndex, &files);
+        was_reached = failing.was_reached();
+        CHECK_EQUAL(error, was_reached ? EIO : 0);
+        CHECK(files.complete == (was_reached ? Names{"before"} : expected.complete));
+    }
+    CHECK(n > 10);  // three files, each with its facts, and what tells of the end
+    FolderFiles files;
+    for (int allocation = 1;; ++allocation) {
+        const FailingAllocation failing(allocation, false);
+        try {
+            CHECK_EQUAL(list_record_files(folder.descriptor(), RecordKind::kIndex, &files), 0);
+        } catch (const std::bad_alloc&) {
+            CHECK(files.complete.empty());
+        }
+        if (!FailingAllocation::has_failed()) break;
+    }
+    CHECK(files.complete == expected.complete && files.remains == expected.remains);
+}
+
+TEST_CASE(file_that_goes_while_it_is_listed_is_no_error) {
+    int n = 0;
+    for (bool was_reached = true; was_reached;) {
+        const RecordFolder folder;
+        folder.write("index-0000000000000001.dat", "x");
+        FolderFiles files;
+        const HookedCalls hooked(++n, [&] { return ::unlink(folder.path("index-0000000000000001.dat").c_str()); });
+        CHECK_EQUAL(list_record_files(folder.descriptor(), RecordKind::kIndex, &files), 0);
+        was_reached = hooked.was_reached();
+        CHECK(files.complete.empty() && files.remains.size() <= 1);
+    }
+    CHECK(n > 4);
+}
+
+TEST_CASE(folder_that_was_removed_takes_no_file) {
+    std::optional<RecordFolder> folder(std::in_place);
+    const int descriptor = ::dup(folder->descriptor());
+    folder.reset();
+    FolderLock lock;
+    CHECK_EQUAL(FolderLock::take(descriptor, "lock", true, &lock), ENOENT);
+    RecordFileWriter writer;
+    CHECK_EQUAL(RecordFileWriter::create(descriptor, RecordKind::kIndex, 1, &writer), ENOENT);
+    ::close(descriptor);
 }
 
 TEST_CASE(remains_go_only_where_no_writer_lives) {
     const RecordFolder folder;
     Written living;
-    Written published;
     CHECK_EQUAL(living.create(folder), 0);
-    CHECK_EQUAL(published.create(folder), 0);
-    CHECK_EQUAL(published.append(1, 100), 0);
-    CHECK_EQUAL(published.publish(folder), 0);
+    Written published = published_file(folder);
     folder.write(living.writer.name() + ".tmp", "x");
     folder.write(published.writer.name() + ".tmp", "x");
     folder.write("index-0000000000000001.dat", "");
     folder.write("index-0000000000000002.dir", "x");
     folder.write("index-0000000000000003.tmp", "x");
-    CHECK_EQUAL(remove_remains(folder.descriptor(), RecordKind::kIndex), 0);
-    CHECK_EQUAL(folder.names().size(), 5U);
+    folder.write("index-0000000000000003.txt", "x");
+    CHECK_EQUAL(remove_all_remains(folder), 0);
+    CHECK_EQUAL(folder.names().size(), 6U);
     published.writer = RecordFileWriter();
-    CHECK_EQUAL(remove_remains(folder.descriptor(), RecordKind::kIndex), 0);
-    CHECK_EQUAL(folder.names().size(), 4U);
-    CHECK(!folder.has(published.writer.name() + ".tmp"));
+    CHECK_EQUAL(remove_all_remains(folder), 0);
+    CHECK_EQUAL(folder.names().size(), 5U);
+    CHECK_EQUAL(files_of(folder).complete.size(), 1U);
     living.writer = RecordFileWriter();
-    CHECK_EQUAL(remove_remains(folder.descriptor(), RecordKind::kIndex), 0);
-    CHECK_EQUAL(folder.names().size(), 2U);
+    CHECK_EQUAL(remove_all_remains(folder), 0);
+    CHECK_EQUAL(folder.names().size(), 3U);
+    CHECK(files_of(folder).remains.empty());
+}
+
+TEST_CASE(remains_of_another_format_stay_and_what_is_no_file) {
+    const RecordFolder folder;
+    Written written;
+    CHECK_EQUAL(written.create(folder), 0);
+    const std::string head = folder.read(written.writer.name() + ".dat");
+    folder.write("index-0000000000000001.dat", with_value(head, 12, std::uint32_t{2}));
+    folder.write("index-0000000000000002.dat", with_value(head, 0, 'g'));
+    folder.write("index-0000000000000003.dat", with_value(head, 20, std::uint32_t{99}));
+    folder.write("index-0000000000000004.dat", head.substr(0, 39));
+    CHECK(::mkfifo(folder.path("index-0000000000000005.dat").c_str(), 0600) == 0);
+    CHECK(::symlink("aside", folder.path("index-0000000000000006.dat").c_str()) == 0);
+    CHECK(::mkdir(folder.path("index-0000000000000007.dir").c_str(), 0700) == 0);
+    CHECK(::mkfifo(folder.path("index-0000000000000008.tmp").c_str(), 0600) == 0);
+    CHECK_EQUAL(remove_all_remains(folder), 0);
+    const Names stay = {"index-0000000000000001.dat", "index-0000000000000002.dat", "index-0000000000000005.dat",
+                        "index-0000000000000006.dat", "index-0000000000000007.dir", "index-0000000000000008.tmp"};
+    Names found = folder.names();
+    found.erase(std::find(found.begin(), found.end(), written.writer.name() + ".dat"));
+    CHECK(found == stay);
+}
+
+// Whenever its writer publishes a file and lets go of it, its records stay.
+TEST_CASE(file_that_is_published_while_remains_are_removed_stays) {
+    int n = 0;
+    int num_removed = 0;
+    for (bool was_reached = true; was_reached;) {
+        const RecordFolder folder;
+        Written written;
+        CHECK_EQUAL(written.create(folder), 0);
+        CHECK_EQUAL(written.append(1, 100), 0);
+        const std::string name = written.writer.name();
+        folder.write(name + ".tmp", "old");
+        const auto publish_and_close = [&] {
+            CHECK_EQUAL(written.publish(folder), 0);
+            written.writer = RecordFileWriter();
+            return HookedCalls::kGoesOn;
+        };
+        {
+            const HookedCalls hooked(++n, publish_and_close);
+            CHECK_EQUAL(remove_all_remains(folder), 0);
+            was_reached = hooked.was_reached();
+        }
+        if (!was_reached) publish_and_close();
+        CHECK(read_directory(folder, name).verdict == RecordFileVerdict::kGood);
+        CHECK(open_file(folder, name).verdict == RecordFileVerdict::kGood);
+        num_removed += folder.names().size() == 2;
+    }
+    CHECK(n > 10 && num_removed > 5);
+}
+
+TEST_CASE(remains_that_cannot_be_removed_keep_no_other) {
+    for (int n = 1;; ++n) {
+        const RecordFolder folder;
+        folder.write("index-0000000000000001.dat", "");
+        folder.write("index-0000000000000002.dir", "");
+        folder.write("index-0000000000000003.tmp", "");
+        bool was_reached = false;
+        std::string failed;
+        {
+            const HookedCalls failing(n, EACCES);
+            const int error = remove_all_remains(folder);
+            was_reached = failing.was_reached();
+            if (was_reached) failed = failing.names()[static_cast<std::size_t>(n - 1)];
+            if (failed == "unlinkat") CHECK_EQUAL(error, EACCES);
+            if (failed == "unlinkat") CHECK_EQUAL(folder.names().size(), 1U);
+        }
+        CHECK_EQUAL(remove_all_remains(folder), 0);
+        CHECK(folder.names().empty());
+        if (!was_reached) break;
+    }
+}
+
+TEST_CASE(space_of_a_dead_writer_is_cut_off) {
+    const RecordFolder folder;
+    Written written = published_file(folder);
+    const std::string name = written.writer.name();
+    const std::string good = folder.read(name + ".dat");
+    CHECK_EQUAL(written.append(2, 5000), 0);
+    const std::uint64_t covered = written.directory.covered_bytes;
+    const auto size = [&] { return static_cast<std::uint64_t>(facts_of(folder, name + ".dat").st_size); };
+    CHECK_EQUAL(trim(folder, name, covered), 0);
+    CHECK_EQUAL(size(), written.writer.end());  // it lives
+    written.writer = RecordFileWriter();
+    CHECK_EQUAL(trim(folder, name, covered - 8), 0);
+    CHECK_EQUAL(trim(folder, name, covered + 8), 0);
+    CHECK(size() > covered);  // the .dir says otherwise
+    CHECK_EQUAL(trim(folder, name, covered), 0);
+    CHECK_EQUAL(size(), covered);
+    CHECK(facts_of(folder, name + ".dat").st_blocks * 512 <= 1 << 16);
+    CHECK(folder.read(name + ".dat") == good);
+    CHECK(::truncate(folder.path(name + ".dat").c_str(), 50) == 0);
+    CHECK_EQUAL(trim(folder, name, covered), 0);
+    CHECK_EQUAL(size(), 50U);
+    CHECK_EQUAL(trim(folder, "index-0000000000000001", covered), ENOENT);
+}
+
+// Whenever its writer publishes more and lets go of it.
+TEST_CASE(published_records_are_not_cut_off) {
+    int n = 0;
+    for (bool was_reached = true; was_reached;) {
+        const RecordFolder folder;
+        Written written = published_file(folder);
+        const std::string name = written.writer.name();
+        const std::uint64_t covered = written.directory.covered_bytes;
+        CHECK_EQUAL(written.append(2, 5000), 0);
+        const auto publish_and_close = [&] {
+            CHECK_EQUAL(written.publish(folder), 0);
+            written.writer = RecordFileWriter();
+            return HookedCalls::kGoesOn;
+        };
+        {
+            const HookedCalls hooked(++n, publish_and_close);
+            CHECK_EQUAL(trim(folder, name, covered), 0);
+            was_reached = hooked.was_reached();
+        }
+        if (!was_reached) publish_and_close();
+        const auto read = read_directory(folder, name);
+        CHECK_EQUAL(read.directory.entries.size(), 2U);
+        const auto opened = open_file(folder, name);
+        for (const DirectoryEntry& entry : read.directory.entries) {
+            CHECK(testing::read_record(opened.file, entry.place()).is_there);
+        }
+    }
+    CHECK(n >= 3);
+}
+
+TEST_CASE(file_that_cannot_be_cut_off_keeps_its_records) {
+    for (int n = 1;; ++n) {
+        const RecordFolder folder;
+        Written written = published_file(folder);
+        const std::string name = written.writer.name();
+        const std::uint64_t covered = written.directory.covered_bytes;
+        written.writer = RecordFileWriter();
+        bool was_reached = false;
+        {
+            const HookedCalls failing(n, EIO);
+            const int error = trim(folder, name, covered);
+            was_reached = failing.was_reached();
+            CHECK_EQUAL(error, was_reached ? EIO : 0);
+        }
+        const auto opened = open_file(folder, name);
+        CHECK(testing::read_record(opened.file, written.directory.entries[0].place()).is_there);
+        CHECK_EQUAL(trim(folder, name, covered), 0);
+        CHECK(facts_of(folder, name + ".dat").st_blocks * 512 <= 1 << 16);
+        if (!was_reached) break;
+    }
 }
 
 TEST_CASE(folder_lock_keeps_others_out_until_its_end) {
     const RecordFolder folder;
-    const auto try_lock = [&folder] {
-        FolderLock lock;
-        return FolderLock::take(folder.descriptor(), "lock", false, &lock);
-    };
     {
         FolderLock lock;
         CHECK_EQUAL(FolderLock::take(folder.descriptor(), "lock", true, &lock), 0);
-        CHECK_EQUAL(try_lock(), EWOULDBLOCK);
-        CHECK_EQUAL(in_forked_child([&] { return try_lock() == EWOULDBLOCK; }), 0);
+        CHECK_EQUAL(take_lock(folder), EWOULDBLOCK);
+        CHECK_EQUAL(in_forked_child([&] { return take_lock(folder) == EWOULDBLOCK; }), 0);
+        FolderLock other;
+        CHECK_EQUAL(FolderLock::take(folder.descriptor(), "merge", false, &other), 0);
+        const FolderLock moved = std::move(lock);
+        CHECK_EQUAL(take_lock(folder), EWOULDBLOCK);
     }
-    CHECK_EQUAL(try_lock(), 0);
+    CHECK_EQUAL(take_lock(folder), 0);
+    const Names names = {"lock", "merge"};
+    CHECK(folder.names() == names);
+    CHECK_EQUAL(facts_of(folder, "lock").st_mode & 0777, 0600U);
+}
+
+TEST_CASE(folder_lock_is_free_at_its_end_though_a_forked_child_lives_on) {
+    const RecordFolder folder;
+    std::optional<FolderLock> lock(std::in_place);
+    CHECK_EQUAL(FolderLock::take(folder.descriptor(), "lock", true, &*lock), 0);
+    const IdleChild child;
+    lock.reset();
+    CHECK_EQUAL(take_lock(folder), 0);
+}
+
+TEST_CASE(folder_lock_is_not_freed_by_a_forked_child) {
+    const RecordFolder folder;
+    std::optional<FolderLock> lock(std::in_place);
+    CHECK_EQUAL(FolderLock::take(folder.descriptor(), "lock", true, &*lock), 0);
+    CHECK_EQUAL(in_forked_child([&] {
+                    lock.reset();
+                    return take_lock(folder) == EWOULDBLOCK;
+                }),
+                0);
+    CHECK_EQUAL(take_lock(folder), EWOULDBLOCK);
+    CHECK_EQUAL(in_forked_child([&] {
+                    FolderLock merge;
+                    if (FolderLock::take(folder.descriptor(), "merge", true, &merge) != 0) return false;
+                    *lock = std::move(merge);
+                    return true;
+                }),
+                0);
+    CHECK_EQUAL(take_lock(folder), EWOULDBLOCK);
+}
+
+TEST_CASE(folder_lock_waits_for_its_turn) {
+    const RecordFolder folder;
+    std::optional<FolderLock> lock(std::in_place);
+    CHECK_EQUAL(FolderLock::take(folder.descriptor(), "lock", true, &*lock), 0);
+    int order = 0;
+    int error = -1;
+    std::thread waiting([&] {
+        FolderLock own;
+        error = FolderLock::take(folder.descriptor(), "lock", true, &own);
+        order = 10 * order + 2;
+    });
+    order = 10 * order + 1;  // the lock orders it before the other
+    lock.reset();
+    waiting.join();
+    CHECK_EQUAL(error, 0);
+    CHECK_EQUAL(order, 12);
+}
+
+TEST_CASE(folder_lock_is_of_the_file_that_is_there) {
+    const RecordFolder folder;
+    const std::string path = folder.path("lock");
+    for (int n = 1; n <= 4; ++n) {
+        FolderLock lock;
+        {
+            const HookedCalls hooked(n, [&] {
+                ::unlink(path.c_str());
+                folder.write("lock", "");
+                return HookedCalls::kGoesOn;
+            });
+            CHECK_EQUAL(FolderLock::take(folder.descriptor(), "lock", true, &lock), 0);
+            CHECK(hooked.was_reached());
+        }
+        CHECK_EQUAL(take_lock(folder), EWOULDBLOCK);
+    }
+    ::unlink(path.c_str());
+    CHECK(::mkfifo(path.c_str(), 0600) == 0);
+    CHECK_EQUAL(take_lock(folder), EINVAL);
+    ::unlink(path.c_str());
+    CHECK(::symlink("key", path.c_str()) == 0);
+    CHECK_EQUAL(take_lock(folder), ELOOP);
+    CHECK(!folder.has("key"));
+}
+
+TEST_CASE(folder_lock_that_cannot_be_taken_says_why_and_is_taken_later) {
+    const RecordFolder folder;
+    for (const int error : {EIO, EMFILE, EROFS, EINTR}) {
+        for (int n = 1;; ++n) {
+            bool was_reached = false;
+            {
+                const HookedCalls failing(n, error);
+                const int result = take_lock(folder, true);
+                was_reached = failing.was_reached();
+                CHECK(result == 0 || (was_reached && result == error && error != EINTR));
+            }
+            CHECK_EQUAL(take_lock(folder), 0);
+            if (!was_reached) break;
+        }
+    }
+}
+
+TEST_CASE(folder_time_changes_with_its_entries) {
+    const RecordFolder folder;
+    const auto time = [&] {
+        std::int64_t mtime_ns = 0;
+        CHECK_EQUAL(find_folder_time(folder.descriptor(), &mtime_ns), 0);
+        return mtime_ns;
+    };
+    const auto set_time = [&](std::int64_t seconds) {
+        const timespec times[2] = {{seconds, 5}, {seconds, 5}};
+        CHECK(::futimens(folder.descriptor(), times) == 0);
+    };
+    set_time(1000);
+    CHECK_EQUAL(time(), 1000 * std::int64_t{1'000'000'000} + 5);
+    folder.write("lock", "");
+    CHECK(time() != 1000 * std::int64_t{1'000'000'000} + 5);
+    set_time(1000);
+    Written written = published_file(folder);
+    CHECK(time() != 1000 * std::int64_t{1'000'000'000} + 5);
+    set_time(1000);
+    CHECK_EQUAL(written.publish(folder), 0);
+    CHECK(time() != 1000 * std::int64_t{1'000'000'000} + 5);
+    const HookedCalls failing(1, EIO);
+    std::int64_t mtime_ns = 7;
+    CHECK_EQUAL(find_folder_time(folder.descriptor(), &mtime_ns), EIO);
+    CHECK_EQUAL(mtime_ns, 7);
 }
 
 }  // namespace fastload

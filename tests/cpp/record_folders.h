@@ -240,9 +240,11 @@ void check_trust(const RecordFolder& folder, const std::string& name, const Chec
 }
 
 inline bool are_same(const RecordDirectory& a, const RecordDirectory& b) {
+    const auto is_same_entry = [](const DirectoryEntry& one, const DirectoryEntry& other) {
+        return one.hash == other.hash && one.offset == other.offset && one.size == other.size && one.rank == other.rank;
+    };
     return a.id == b.id && a.generation == b.generation && a.covered_bytes == b.covered_bytes &&
-           a.entries.size() == b.entries.size() &&
-           std::memcmp(a.entries.data(), b.entries.data(), a.entries.size() * sizeof(DirectoryEntry)) == 0;
+           std::equal(a.entries.begin(), a.entries.end(), b.entries.begin(), b.entries.end(), is_same_entry);
 }
 
 }  // namespace fastload::testing
