@@ -35,6 +35,37 @@ using testing::span_of;
 using testing::with_value;
 using testing::Written;
 
+void check_reserved_space(const RecordFolder& folder) {
+    Written written;
+    CHECK_EQUAL(written.create(folder), 0);
+    RecordFileWriter& writer = written.writer;
+    const std::string path = folder.path(writer.name() + ".dat");
+    const auto facts_of = [&path] {
+        struct stat facts = {};
+        CHECK(::stat(path.c_str(), &facts) == 0);
+        return facts;
+    };
+    CHECK_EQUAL(writer.reserved_end(), 40U);
+    CHECK_EQUAL(writer.reserve(0), 0);
+    CHECK_EQUAL(writer.reserve(1 << 20), 0);
+    CHECK_EQUAL(writer.reserved_end(), 40U + (1 << 20));
+    CHECK_EQUAL(facts_of().st_size, 40);
+    CHECK(facts_of().st_blocks * 512 >= 1 << 20);
+    CHECK_EQUAL(writer.reserve(1 << 20), 0);
+    CHECK_EQUAL(writer.reserved_end(), 40U + (2 << 20));
+    CHECK(facts_of().st_blocks * 512 >= 2 << 20);
+    CHECK_EQUAL(written.append(1, 1000), 0);
+    CHECK_EQUAL(writer.reserved_end(), 40U + (2 << 20));
+    CHECK_EQUAL(writer.trim(), 0);
+    CHECK_EQUAL(writer.reserved_end(), writer.end());
+    CHECK(facts_of().st_blocks * 512 <= 1 << 16);
+    CHECK_EQUAL(written.append(2, 1000), 0);
+    CHECK_EQUAL(writer.reserved_end(), writer.end());
+    CHECK_EQUAL(facts_of().st_size, static_cast<off_t>(writer.end()));
+    const auto opened = open_file(folder, writer.name());
+    CHECK(read_record(opened.file, written.directory.entries[1].place()).bytes == record_bytes(2, 1000));
+}
+
 }  // namespace
 
 TEST_CASE(records_are_read_as_they_were_written) {
@@ -161,35 +192,8 @@ TEST_CASE(writers_lock_is_held_until_every_process_that_has_its_descriptor_close
 }
 
 TEST_CASE(space_is_reserved_behind_the_file_and_given_back) {
-    const RecordFolder folder;
-    Written written;
-    CHECK_EQUAL(written.create(folder), 0);
-    RecordFileWriter& writer = written.writer;
-    const std::string path = folder.path(writer.name() + ".dat");
-    const auto facts_of = [&path] {
-        struct stat facts = {};
-        CHECK(::stat(path.c_str(), &facts) == 0);
-        return facts;
-    };
-    CHECK_EQUAL(writer.reserved_end(), 40U);
-    CHECK_EQUAL(writer.reserve(0), 0);
-    CHECK_EQUAL(writer.reserve(1 << 20), 0);
-    CHECK_EQUAL(writer.reserved_end(), 40U + (1 << 20));
-    CHECK_EQUAL(facts_of().st_size, 40);
-    CHECK(facts_of().st_blocks * 512 >= 1 << 20);
-    CHECK_EQUAL(writer.reserve(1 << 20), 0);
-    CHECK_EQUAL(writer.reserved_end(), 40U + (2 << 20));
-    CHECK(facts_of().st_blocks * 512 >= 2 << 20);
-    CHECK_EQUAL(written.append(1, 1000), 0);
-    CHECK_EQUAL(writer.reserved_end(), 40U + (2 << 20));
-    CHECK_EQUAL(writer.trim(), 0);
-    CHECK_EQUAL(writer.reserved_end(), writer.end());
-    CHECK(facts_of().st_blocks * 512 <= 1 << 16);
-    CHECK_EQUAL(written.append(2, 1000), 0);
-    CHECK_EQUAL(writer.reserved_end(), writer.end());
-    CHECK_EQUAL(facts_of().st_size, static_cast<off_t>(writer.end()));
-    const auto opened = open_file(folder, writer.name());
-    CHECK(read_record(opened.file, written.directory.entries[1].place()).bytes == record_bytes(2, 1000));
+    check_reserved_space(RecordFolder());
+    check_reserved_space(RecordFolder("/tmp"));
 }
 
 TEST_CASE(space_that_is_not_there_is_an_error_and_on_a_file_system_without_reserving_none) {

@@ -1,0 +1,161 @@
+// Files of records that are damaged at random: what is found in them was written so, or is refused.
+#include <algorithm>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "check.h"
+#include "record_folders.h"
+
+namespace fastload {
+namespace {
+
+using testing::are_same;
+using testing::content_key;
+using testing::current_variant;
+using testing::kDecoderRevision;
+using testing::open_file;
+using testing::OpenedFile;
+using testing::read_directory;
+using testing::read_record;
+using testing::ReadDirectory;
+using testing::ReadRecord;
+using testing::record_bytes;
+using testing::RecordBytes;
+using testing::RecordFolder;
+using testing::span_of;
+using testing::store_key;
+using testing::Written;
+
+constexpr std::uint64_t kNumRecords = 20;
+constexpr std::size_t kCheckBytes = sizeof(ContentHash);
+
+ContentHash check_of(const ContentKey& key, std::uint32_t rank, ByteSpan record) {
+    RecordBytes all(record.begin(), record.end());
+    const auto append = [&all](const auto& value) {
+        const auto* bytes = reinterpret_cast<const std::uint8_t*>(&value);
+        all.insert(all.end(), bytes, bytes + sizeof value);
+    };
+    append(key);
+    append(rank);
+    return content_hash(store_key(), span_of(all));
+}
+
+// A record as each kind of them is: the last of its bytes tell whether it is whole.
+RecordBytes checked_record(std::uint64_t number, std::uint32_t rank) {
+    RecordBytes record = record_bytes(number, 5 * number + 1);
+    const ContentHash check = check_of(content_key(number), rank, span_of(record));
+    const auto* bytes = reinterpret_cast<const std::uint8_t*>(&check);
+    record.insert(record.end(), bytes, bytes + kCheckBytes);
+    return record;
+}
+
+bool is_whole(const ReadRecord& read) {
+    if (read.bytes.size() < kCheckBytes) return false;
+    ContentHash check;
+    std::memcpy(&check, read.bytes.data() + read.bytes.size() - kCheckBytes, kCheckBytes);
+    return check_of(read.head.key, read.head.rank, {read.bytes.data(), read.bytes.size() - kCheckBytes}) == check;
+}
+
+void fill(const RecordFolder& folder, Written* written) {
+    CHECK_EQUAL(written->create(folder), 0);
+    for (std::uint64_t i = 0; i < kNumRecords; ++i) {
+        const RecordBytes bytes = checked_record(i, 2);
+        RecordPlace place;
+        const ContentKey key = content_key(i);
+        CHECK_EQUAL(written->writer.append({key, 0, 2}, span_of(bytes), &place), 0);
+        written->directory.entries.push_back({key.hash, place.offset, place.size, 2});
+    }
+    CHECK_EQUAL(written->publish(folder), 0);
+}
+
+std::string damaged(std::string bytes, std::mt19937_64* random) {
+    const auto below = [random](std::size_t count) { return static_cast<std::size_t>((*random)() % count); };
+    const std::size_t size = std::min<std::size_t>(std::size_t{1} << below(9), bytes.size() / 2);
+    const std::size_t first = below(bytes.size() - size + 1);
+    const std::size_t second = below(bytes.size() - size + 1);
+    switch (below(5)) {
+        case 0:
+            bytes[first] = static_cast<char>(bytes[first] ^ 1 << below(8));
+            return bytes;
+        case 1:
+            return bytes.substr(0, below(bytes.size()));
+        case 2:
+            return bytes.replace(first, size, bytes.substr(second, size));
+        case 3: {
+            const std::string block = bytes.substr(first, size);
+            bytes.replace(first, size, bytes.substr(second, size));
+            return bytes.replace(second, size, block);
+        }
+        default:
+            return bytes.replace(first, size, size, '\0');
+    }
+}
+
+// How many of the records are found.
+std::uint64_t count_found(const RecordFolder& folder, const Written& written) {
+    const std::string& name = written.writer.name();
+    const OpenedFile opened = open_file(folder, name);
+    const ReadDirectory read = read_directory(folder, name);
+    if (read.verdict == RecordFileVerdict::kGood) CHECK(are_same(read.directory, written.directory));
+    if (opened.verdict != RecordFileVerdict::kGood || !(opened.file.id() == read.directory.id)) return 0;
+    std::uint64_t found = 0;
+    for (std::uint64_t i = 0; i < kNumRecords; ++i) {
+        const ContentKey key = content_key(i);
+        for (const DirectoryEntry& entry : read.directory.entries) {
+            if (!(entry.hash == key.hash)) continue;
+            const ReadRecord record = read_record(opened.file, entry.place());
+            CHECK_EQUAL(record.error, 0);
+            if (!record.is_there || !(record.head.key == key) || !is_whole(record)) continue;
+            CHECK(record.bytes == checked_record(i, 2));
+            CHECK_EQUAL(record.head.rank, 2U);
+            ++found;
+        }
+    }
+    return found;
+}
+
+}  // namespace
+
+TEST_CASE(damaged_files_of_records_give_what_was_written_or_nothing) {
+    const RecordFolder folder;
+    Written written;
+    fill(folder, &written);
+    CHECK_EQUAL(count_found(folder, written), kNumRecords);
+    for (const char* ending : {".dat", ".dir"}) {
+        const std::string name = written.writer.name() + ending;
+        const std::string good = folder.read(name);
+        std::uint64_t num_whole = 0;
+        for (std::uint64_t seed = 0; seed < 5000; ++seed) {
+            current_variant() = name + ", seed " + std::to_string(seed);
+            std::mt19937_64 random(seed);
+            const std::string bad = damaged(good, &random);
+            folder.write(name, bad);
+            const std::uint64_t found = count_found(folder, written);
+            if (bad == good) CHECK_EQUAL(found, kNumRecords);
+            num_whole += found;
+        }
+        current_variant().clear();
+        folder.write(name, good);
+        // Of a .dat what was not hit is found, of a .dir nothing.
+        const bool is_directory = ending == std::string(".dir");
+        CHECK(is_directory ? num_whole < 5000 * kNumRecords / 10 : num_whole > 5000 * kNumRecords / 3);
+    }
+    CHECK_EQUAL(count_found(folder, written), kNumRecords);
+}
+
+TEST_CASE(files_of_two_pairs_do_not_go_together) {
+    const RecordFolder folder;
+    Written first;
+    Written second;
+    fill(folder, &first);
+    fill(folder, &second);
+    CHECK(!(first.writer.id() == second.writer.id()));
+    folder.write(first.writer.name() + ".dir", folder.read(second.writer.name() + ".dir"));
+    const OpenedFile opened = open_file(folder, first.writer.name());
+    const ReadDirectory read = read_directory(folder, first.writer.name());
+    CHECK(opened.verdict == RecordFileVerdict::kGood && read.verdict == RecordFileVerdict::kGood);
+    CHECK(!(opened.file.id() == read.directory.id));
+}
+
+}  // namespace fastload
