@@ -50,6 +50,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.xdist_group(item.path.stem))  # what they build, they build once
 
 
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Tests that must not run at the same time have gone to one process, or there is no run."""
+    if not session.config.getoption("loadgroup", False):
+        return
+    apart = [item for item in session.items if item.get_closest_marker("xdist_group") and "@" not in item.nodeid]
+    if apart:
+        raise pytest.UsageError(
+            f"this pytest-xdist keeps no groups together with pytest {pytest.__version__}, as {apart[0].nodeid} needs: "
+            "install the versions in tests/requirements.txt"
+        )
+
+
 def pytest_report_header() -> list[str]:
     return [
         f"torch {torch.__version__}, Pillow {PIL.__version__}, fastload from {Path(fastload.__file__).parent}",
