@@ -85,8 +85,8 @@ class LoaderCache:
         if store is not None:
             return _described(store)
         if isinstance(setting, Cache):
-            where = f"JPEG indexes in {str(setting.path)!r}, at most {in_bytes(setting.max_bytes)}"
-            return where, "the folder cannot be used; they are kept in memory" if self._is_here() else None
+            reason = "the folder cannot be used; they are kept in memory" if self._is_here() else None
+            return f"JPEG indexes in {setting!r}", reason
         most = f"at most {in_bytes(index_limit())}"
         if self._native is None or not self._is_here():
             return f"JPEG indexes in memory, {most}", None

@@ -69,27 +69,27 @@ void RecordStore::run() noexcept {
     appender_.close();
 }
 
-void RecordStore::close() noexcept {
+void RecordStore::ask(bool closes, bool refreshes, bool publishes) noexcept {
+    if (is_forked()) return;
     const std::lock_guard<std::mutex> lock(tasks_mutex_);
-    tasks_.closes = true;
+    tasks_.closes |= closes;
+    tasks_.refreshes |= refreshes;
+    tasks_.publishes |= publishes;
     ++tasks_.round;
     asked_.notify_one();
 }
 
+void RecordStore::close() noexcept { ask(true, false, false); }
+
 void RecordStore::begin_epoch() noexcept {
     if (is_for_now(write_error_.load(std::memory_order_relaxed)) && may_write_) keeps_.store(true);
-    const std::lock_guard<std::mutex> lock(tasks_mutex_);
-    tasks_.refreshes = true;
-    asked_.notify_one();
+    ask(false, true, false);
 }
 
-void RecordStore::end_epoch() noexcept {
-    const std::lock_guard<std::mutex> lock(tasks_mutex_);
-    tasks_.publishes = true;
-    asked_.notify_one();
-}
+void RecordStore::end_epoch() noexcept { ask(false, false, true); }
 
 bool RecordStore::flush(std::chrono::milliseconds timeout) noexcept {
+    if (is_forked()) return false;
     std::unique_lock<std::mutex> lock(tasks_mutex_);
     tasks_.publishes = true;
     tasks_.refreshes = true;

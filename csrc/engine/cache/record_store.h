@@ -17,6 +17,7 @@
 #include "engine/cache/opened_records.h"
 #include "engine/cache/record_appender.h"
 #include "engine/cache/unpublished_records.h"
+#include "engine/fork_guard.h"
 
 namespace fastload {
 
@@ -67,8 +68,8 @@ class RecordStore final : public IndexRecords {
     void end_epoch() noexcept;
     // Returns when all that was kept before is published, or cannot be; false after the timeout.
     bool flush(std::chrono::milliseconds timeout) noexcept;
-    // All that may be done with it in a process forked since: the parent's lock is not held for it any more. The object
-    // must be leaked, see Note [after fork].
+    // For a process forked since: the parent's lock is not held for it any more. The object must be leaked, see Note
+    // [after fork]; the four functions above do nothing there.
     void close_after_fork() noexcept { appender_.close_descriptor(); }
 
     std::size_t find(const ContentKey& key, Span<std::uint8_t> buffer) const noexcept override;
@@ -91,6 +92,8 @@ class RecordStore final : public IndexRecords {
         std::uint64_t round = 0;  // that was asked for so far
     };
 
+    bool is_forked() const noexcept { return generation_ != fork_generation(); }
+    void ask(bool closes, bool refreshes, bool publishes) noexcept;
     Tasks wait_for_tasks();
     void do_tasks(const Tasks& tasks);
     void write_waiting();
@@ -108,6 +111,7 @@ class RecordStore final : public IndexRecords {
                      Span<std::uint8_t> buffer) const noexcept;
     bool is_removed(const ContentKey& key) const noexcept;
 
+    const std::uint32_t generation_ = fork_generation();
     const UniqueFd folder_;
     const std::unique_ptr<const HashKey> key_;
     const StorePlace place_;        // with the bytes that new records may take
