@@ -1,8 +1,5 @@
 #include "base/content_hash.h"
 
-#include <sys/random.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -12,32 +9,7 @@
 #include <vector>
 
 #include "check.h"
-
-namespace {
-
-// What the next calls of getrandom() do, in this order, before they work again.
-struct ScriptedCall {
-    std::size_t most_bytes;
-    int error;
-};
-std::vector<ScriptedCall>& scripted_calls() {
-    static std::vector<ScriptedCall> calls;
-    return calls;
-}
-
-}  // namespace
-
-// In the place of the C library's, for the whole test program.
-extern "C" ssize_t getrandom(void* buffer, std::size_t size, unsigned flags) {
-    if (!scripted_calls().empty()) {
-        const ScriptedCall call = scripted_calls().front();
-        scripted_calls().erase(scripted_calls().begin());
-        errno = call.error;
-        if (call.error != 0) return -1;
-        size = std::min(size, call.most_bytes);
-    }
-    return ::syscall(SYS_getrandom, buffer, size, flags);
-}
+#include "hooked_calls.h"
 
 namespace fastload {
 namespace {
@@ -374,16 +346,16 @@ TEST_CASE(random_hash_keys_have_no_word_in_common) {
 
 TEST_CASE(random_hash_key_is_whole_when_the_system_interrupts_and_gives_little) {
     HashKey key = {};
-    scripted_calls() = {{0, EINTR}, {256, 0}, {0, EINTR}, {1, 0}, {0, 0}, {300, 0}, {0, EINTR}};
+    testing::scripted_random_calls() = {{0, EINTR}, {256, 0}, {0, EINTR}, {1, 0}, {0, 0}, {300, 0}, {0, EINTR}};
     CHECK(HashKey::random(&key).is_ok());
-    CHECK(scripted_calls().empty());
+    CHECK(testing::scripted_random_calls().empty());
     CHECK_EQUAL(std::count(key.words.begin(), key.words.end(), 0U), 0);
 }
 
 TEST_CASE(hash_key_stays_as_it_was_where_the_system_gives_no_random_numbers) {
     for (const std::size_t given : {0U, 100U}) {
         HashKey key = key_of(14);
-        scripted_calls() = {{given, 0}, {0, ENOSYS}};
+        testing::scripted_random_calls() = {{given, 0}, {0, ENOSYS}};
         const Status status = HashKey::random(&key);
         CHECK_EQUAL(static_cast<int>(status.code), static_cast<int>(StatusCode::kReadFailed));
         CHECK_EQUAL(status.system_errno, ENOSYS);

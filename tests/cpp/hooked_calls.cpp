@@ -46,6 +46,11 @@ int HookedCalls::next(const char* name) {
     return result;
 }
 
+std::vector<ScriptedRandomCall>& scripted_random_calls() {
+    static std::vector<ScriptedRandomCall> calls;
+    return calls;
+}
+
 namespace {
 
 int next(const char* name) { return active == nullptr ? HookedCalls::kGoesOn : active->next(name); }
@@ -76,6 +81,7 @@ Function real(const char* name) {
 
 using fastload::testing::fails;
 using fastload::testing::real;
+using fastload::testing::scripted_random_calls;
 
 #define REAL(name) real<decltype(&::name)>(#name)
 
@@ -110,6 +116,13 @@ int sync_file_range(int file, off64_t offset, off64_t size, unsigned flags) {
 }
 
 ssize_t getrandom(void* to, size_t size, unsigned flags) {
+    if (auto& calls = scripted_random_calls(); !calls.empty()) {
+        const auto call = calls.front();
+        calls.erase(calls.begin());
+        errno = call.error;
+        if (call.error != 0) return -1;
+        size = std::min(size, call.most_bytes);
+    }
     return fails("getrandom") ? -1 : REAL(getrandom)(to, size, flags);
 }
 

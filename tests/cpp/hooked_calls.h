@@ -2,6 +2,7 @@
 // one of them.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <string>
 #include <vector>
@@ -39,5 +40,13 @@ class HookedCalls {
     bool is_in_hook_ = false;
     std::vector<std::string> names_;
 };
+
+// What the next calls of getrandom() do, in this order, before they are as any other call here: fail, or give at most so
+// many bytes.
+struct ScriptedRandomCall {
+    std::size_t most_bytes;
+    int error;
+};
+std::vector<ScriptedRandomCall>& scripted_random_calls();
 
 }  // namespace fastload::testing
