@@ -19,6 +19,8 @@ from fastload._process._trust import UntrustedFolderError, check_owner, open_fil
 # Of the files' names and of how they lie in the folder. What they contain has versions of its own.
 LAYOUT = "v1"
 _KEY = "key"
+# An obstacle that the user may not know of; on a network file system nothing else is to be expected.
+NOT_WRITABLE = "it cannot be written to"
 
 
 class StoreFolder(NamedTuple):
@@ -76,7 +78,7 @@ def _opened(path: Path, parent: int | None, is_shared: bool) -> Iterator[int]:
 
 def _obstacle(folder: int, is_built: bool) -> str | None:
     if not os.access(".", os.W_OK | os.X_OK, dir_fd=folder):
-        return "it cannot be written to"
+        return NOT_WRITABLE
     file_system = file_system_of(folder)
     if not is_built and not is_local(file_system):
         return f"on {file_system} only `fastload cache build` writes"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fastload import _native
-from fastload._decode_cache._folder import open_store_folder
+from fastload._decode_cache._folder import NOT_WRITABLE, open_store_folder
 from fastload._process._exit import DaemonThread, ThreadStartError, join_threads, start_threads
 
 CLOSE_SECONDS = 60.0
@@ -51,7 +51,7 @@ class OpenStore:
                 folder.fd, folder.key, place.max_bytes, place.is_shared, folder.obstacle is None
             )
         self._thread = _StoreThread(self.native)
-        self._warned_of: set[int] = set()
+        self._warned_of: set[str] = set()
         try:
             start_threads([self._thread])
         except ThreadStartError as error:
@@ -64,17 +64,19 @@ class OpenStore:
         return join_threads([self._thread], CLOSE_SECONDS)
 
     def warn_of_trouble(self) -> None:
-        """Says once, for each error of the system, that nothing is kept or looked for any more."""
+        """Says once of each reason that nothing is kept or looked for any more."""
         counters = self.native.counters()
+        if self.obstacle == NOT_WRITABLE:
+            self._warn(f"nothing new is kept in the cache {str(self.place.path)!r}: {self.obstacle}")
         for errno, what in ((counters["write_error"], "kept in"), (counters["read_error"], "looked for in")):
-            if errno > 0 and errno not in self._warned_of:
-                self._warned_of.add(errno)
-                warnings.warn(
-                    f"nothing more is {what} the cache {str(self.place.path)!r}: {os.strerror(errno)}. Batches are the "
-                    "same; images are decoded as without a cache.",
-                    RuntimeWarning,
-                    stacklevel=2,
-                )
+            if errno > 0:
+                self._warn(f"nothing more is {what} the cache {str(self.place.path)!r}: {os.strerror(errno)}")
+
+    def _warn(self, text: str) -> None:
+        if text not in self._warned_of:
+            self._warned_of.add(text)
+            ending = "Batches are the same; images of which nothing is known are decoded from their beginning."
+            warnings.warn(f"{text}. {ending}", RuntimeWarning, stacklevel=2)
 
     def why_nothing_is_kept(self) -> str | None:
         """None where what comes is kept."""
