@@ -1,6 +1,5 @@
 #include "base/content_hash.h"
 
-
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
