@@ -23,7 +23,7 @@ using testing::ReadRecord;
 using testing::record_bytes;
 using testing::RecordBytes;
 using testing::RecordFolder;
-using testing::span_of;
+using testing::view_of;
 using testing::store_key;
 using testing::Written;
 
@@ -38,13 +38,13 @@ ContentHash check_of(const ContentKey& key, std::uint32_t rank, ByteSpan record)
     };
     append(key);
     append(rank);
-    return content_hash(store_key(), span_of(all));
+    return content_hash(store_key(), view_of(all));
 }
 
 // A record as each kind of them is: the last of its bytes tell whether it is whole.
 RecordBytes checked_record(std::uint64_t number, std::uint32_t rank) {
     RecordBytes record = record_bytes(number, 5 * number + 1);
-    const ContentHash check = check_of(content_key(number), rank, span_of(record));
+    const ContentHash check = check_of(content_key(number), rank, view_of(record));
     const auto* bytes = reinterpret_cast<const std::uint8_t*>(&check);
     record.insert(record.end(), bytes, bytes + kCheckBytes);
     return record;
@@ -63,7 +63,7 @@ void fill(const RecordFolder& folder, Written* written) {
         const RecordBytes bytes = checked_record(i, 2);
         RecordPlace place;
         const ContentKey key = content_key(i);
-        CHECK_EQUAL(written->writer.append({key, 0, 2}, span_of(bytes), &place), 0);
+        CHECK_EQUAL(written->writer.append({key, 0, 2}, view_of(bytes), &place), 0);
         written->directory.entries.push_back({key.hash, place.offset, place.size, 2});
     }
     CHECK_EQUAL(written->publish(folder), 0);

@@ -31,7 +31,7 @@ using testing::ReadRecord;
 using testing::record_bytes;
 using testing::RecordBytes;
 using testing::RecordFolder;
-using testing::span_of;
+using testing::view_of;
 using testing::with_value;
 using testing::Written;
 

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <new>
 #include <optional>
@@ -386,18 +387,18 @@ TEST_CASE(folder_lock_waits_for_its_turn) {
     const RecordFolder folder;
     std::optional<FolderLock> lock(std::in_place);
     CHECK_EQUAL(FolderLock::take(folder.descriptor(), "lock", true, &*lock), 0);
-    int order = 0;
+    std::atomic<int> order{0};  // the lock orders it, which the thread sanitizer does not know
     int error = -1;
     std::thread waiting([&] {
         FolderLock own;
         error = FolderLock::take(folder.descriptor(), "lock", true, &own);
         order = 10 * order + 2;
     });
-    order = 10 * order + 1;  // the lock orders it before the other
+    order = 10 * order + 1;
     lock.reset();
     waiting.join();
     CHECK_EQUAL(error, 0);
-    CHECK_EQUAL(order, 12);
+    CHECK_EQUAL(order.load(), 12);
 }
 
 TEST_CASE(folder_lock_is_of_the_file_that_is_there) {

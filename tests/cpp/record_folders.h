@@ -113,7 +113,7 @@ std::string with_value(const std::string& text, std::size_t offset, const Value&
     return with_bytes(text, offset, {reinterpret_cast<const char*>(&value), sizeof value});
 }
 
-inline ByteSpan span_of(const RecordBytes& bytes) { return {bytes.data(), bytes.size()}; }
+inline ByteSpan view_of(const RecordBytes& bytes) { return {bytes.data(), bytes.size()}; }
 
 // A file that is being written, and what its .dir is to say.
 struct Written {
@@ -130,7 +130,7 @@ struct Written {
         const RecordBytes bytes = record_bytes(number, size);
         RecordPlace place;
         const ContentKey key = content_key(number);
-        const int error = writer.append({key, static_cast<std::uint32_t>(size), rank}, span_of(bytes), &place);
+        const int error = writer.append({key, static_cast<std::uint32_t>(size), rank}, view_of(bytes), &place);
         if (error == 0) directory.entries.push_back({key.hash, place.offset, place.size, rank});
         return error;
     }

@@ -1,0 +1,112 @@
+// A .dir of any bytes, of such with the checksums that are right for them, and one as a holder of the key may write it:
+// what is accepted says only what the header promises, and is what was written.
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "fuzz_input.h"
+#include "record_folders.h"
+
+namespace fastload {
+namespace {
+
+using fuzzing::Input;
+using fuzzing::require;
+using testing::kDecoderRevision;
+using testing::read_directory;
+using testing::ReadDirectory;
+using testing::RecordFolder;
+using testing::signed_directory;
+using testing::store_key;
+
+constexpr std::uint64_t kFileHeadBytes = 40;
+constexpr std::uint64_t kRecordHeadBytes = 32;
+constexpr std::uint64_t kDirectoryHeadBytes = 96;
+constexpr std::uint64_t kEntryBytes = 32;
+
+const std::string kName = "index-0123456789abcdef";
+
+bool is_inside(const DirectoryEntry& entry, std::uint64_t covered_bytes) {
+    __extension__ using Wide = unsigned __int128;
+    const Wide end = Wide{entry.offset} + kRecordHeadBytes + entry.size;
+    return entry.offset >= kFileHeadBytes && entry.offset % 8 == 0 && (end + 7) / 8 * 8 <= covered_bytes;
+}
+
+// What record_directory.h says of one that is good.
+bool is_promised(const RecordDirectory& directory) {
+    const auto is_placed = [&](const DirectoryEntry& entry) { return is_inside(entry, directory.covered_bytes); };
+    return directory.covered_bytes >= kFileHeadBytes && directory.covered_bytes % 8 == 0 &&
+           directory.covered_bytes < std::uint64_t{1} << 63 &&
+           std::all_of(directory.entries.begin(), directory.entries.end(), is_placed) &&
+           std::is_sorted(directory.entries.begin(), directory.entries.end(), comes_before);
+}
+
+int write(const RecordFolder& folder, const RecordDirectory& directory) {
+    return write_record_directory(folder.descriptor(), kName, RecordKind::kIndex, kDecoderRevision, store_key(),
+                                  directory);
+}
+
+void require_numbers(const RecordFolder& folder, const RecordDirectory& directory) {
+    std::uint64_t number = 0;
+    int error = 0;
+    require(read_record_generation(folder.descriptor(), kName, &number, &error) == RecordFileVerdict::kGood);
+    require(number == directory.generation);
+    require(read_covered_bytes(folder.descriptor(), kName, &number, &error) == RecordFileVerdict::kGood);
+    require(number == directory.covered_bytes);
+}
+
+void check_bytes(const RecordFolder& folder, const std::string& bytes) {
+    folder.write(kName + ".dir", bytes);
+    const ReadDirectory read = read_directory(folder, kName);
+    if (read.verdict != RecordFileVerdict::kGood) {
+        require(read.verdict == RecordFileVerdict::kForeign || read.is_damaged());
+        return require(read.directory.entries.empty());
+    }
+    require(is_promised(read.directory));
+    require(bytes.size() == kDirectoryHeadBytes + kEntryBytes * read.directory.entries.size());
+    require_numbers(folder, read.directory);
+    require(write(folder, read.directory) == 0 && folder.read(kName + ".dir") == bytes);
+}
+
+// Places that may be right, more often than any bytes are.
+RecordDirectory any_directory(Input* input) {
+    RecordDirectory directory;
+    directory.generation = input->raw<std::uint64_t>();
+    directory.covered_bytes = input->choose(4) == 0 ? input->raw<std::uint64_t>() : 8 * input->raw<std::uint16_t>();
+    const bool is_sorted = input->choose(2) == 0;
+    for (int left = input->choose(20); left > 0; --left) {
+        DirectoryEntry entry;
+        entry.hash = {input->raw<std::uint8_t>(), input->raw<std::uint8_t>()};
+        entry.offset = input->choose(16) == 0 ? input->raw<std::uint64_t>() : 8 * input->raw<std::uint16_t>();
+        entry.size = input->choose(16) == 0 ? input->raw<std::uint32_t>() : input->raw<std::uint8_t>();
+        directory.entries.push_back(entry);
+    }
+    if (is_sorted) std::sort(directory.entries.begin(), directory.entries.end(), comes_before);
+    return directory;
+}
+
+void check_directory(const RecordFolder& folder, const RecordDirectory& directory) {
+    require(write(folder, directory) == 0);
+    const ReadDirectory read = read_directory(folder, kName);
+    require(is_promised(directory) ? read.verdict == RecordFileVerdict::kGood : read.is_damaged());
+    if (read.verdict == RecordFileVerdict::kGood) require(testing::are_same(read.directory, directory));
+}
+
+void check(const RecordFolder& folder, Input input) {
+    const int kind = input.choose(3);
+    if (kind == 2) return check_directory(folder, any_directory(&input));
+    const std::string bytes(input.rest().begin(), input.rest().end());
+    check_bytes(folder, kind == 0 || bytes.size() < kDirectoryHeadBytes ? bytes : signed_directory(bytes));
+}
+
+}  // namespace
+}  // namespace fastload
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+    static const fastload::testing::RecordFolder folder;
+    fastload::check(folder, fastload::fuzzing::Input({data, size}));
+    return 0;
+}
