@@ -34,7 +34,13 @@ Pixels blurred(const Pixels& line, const BoxWeights& box) {
     Pixels result;
     for (std::int64_t i = 0; i <= last; ++i) {
         std::uint64_t sum = (at(i - box.reach - 1) + at(i + box.reach + 1)) * box.edge_weight;
-        for (std::int64_t d = -box.reach; d <= box.reach; ++d) sum += at(i + d) * box.weight;
+        // What lies outside of the line is as its ends are.
+        const std::int64_t before = std::max<std::int64_t>(0, box.reach - i);
+        const std::int64_t behind = std::max<std::int64_t>(0, i + box.reach - last);
+        std::uint64_t inner =
+            at(0) * static_cast<std::uint64_t>(before) + at(last) * static_cast<std::uint64_t>(behind);
+        for (std::int64_t d = before - box.reach; d <= box.reach - behind; ++d) inner += at(i + d);
+        sum += inner * box.weight;
         result.push_back(static_cast<std::uint8_t>((sum + (1U << 23)) >> 24));
     }
     return result;
