@@ -233,22 +233,21 @@ def measure(case: Case, options: argparse.Namespace) -> Figures:
     # Its process is forked before there is a thread.
     theirs = loader(torch.utils.data.DataLoader, persistent_workers=True)
     expected = _digest(theirs, epoch=0)
-    plain, in_memory = loader(fastload.DataLoader, cache=None), loader(fastload.DataLoader)
-    used: list[Any] = []
+    plain, indexed = loader(fastload.DataLoader, cache=None), loader(fastload.DataLoader)
     with tempfile.TemporaryDirectory(prefix="fastload-second-epoch-") as scratch:
 
         def know_nothing() -> Any:
-            """A loader of which the next epoch is the first."""
+            """The loader, whose next epoch is as the first."""
             _native.clear_index_memory()
-            on_disk = {"cache": fastload.Cache(tempfile.mkdtemp(dir=scratch))} if case.is_on_disk else None
-            used.append(in_memory if on_disk is None else loader(fastload.DataLoader, **on_disk))
-            return used[-1]
+            if case.is_on_disk:
+                indexed.cache = fastload.Cache(tempfile.mkdtemp(dir=scratch))
+            return indexed
 
         if case.lists_many:
             _settle_level(know_nothing, files)
         _compare(plain, know_nothing(), expected)
         rounds = [_time_round(theirs, plain, know_nothing(), number) for number in range(options.rounds)]
-        stats = used[-1].stats()
+        stats = indexed.stats()
     index = {"records": stats.cache_records, "record_bytes": stats.cache_bytes_written}
     counters = ("cache_hits", "cache_misses", "cache_mismatches")
     return {
@@ -256,7 +255,7 @@ def measure(case: Case, options: argparse.Namespace) -> Figures:
         "kernels": fastload.build_info().active_kernel_table,
         "rounds": rounds,
         "index": index if case.is_on_disk else dict(_native.index_memory()),
-        **{name: sum(getattr(one.stats(), name) for one in set(used)) for name in counters},
+        **{name: getattr(stats, name) for name in counters},
         "files": files,
         "file_bytes": sum(path.stat().st_size for path in _paths_of(dataset, files)),
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import warnings
+from collections import Counter
 from collections.abc import Mapping
 from typing import Literal
 
@@ -35,6 +36,7 @@ class LoaderCache:
         self._native: _native.DecodeCache | None = None
         self._store: OpenStore | None = None
         self._made_for: tuple[int, CacheSetting] | None = None
+        self._counted: Counter[str] = Counter()  # with other settings
 
     def native(self, setting: CacheSetting, num_images: int | None) -> _native.DecodeCache | None:
         """What native code is given where an epoch begins; None where nothing is kept.
@@ -46,6 +48,8 @@ class LoaderCache:
         if setting is None:
             return None
         if self._made_for != (os.getpid(), setting):
+            if self._native is not None and self._is_here():
+                self._counted.update(self._native.counters())
             self._store = _store_of(setting)
             self._native = _made(self._store, num_images or 0)
             self._made_for = os.getpid(), setting
@@ -77,7 +81,7 @@ class LoaderCache:
                 "cache_bytes_written": counters["bytes_written"],
                 "cache_damaged": counters["damaged"],
             }
-        return {**self._native.counters(), **kept}
+        return {**(self._counted + Counter(self._native.counters())), **kept}
 
     def describe(self, setting: CacheSetting) -> tuple[str, str | None]:
         """What is kept, and why it is not, if so."""
