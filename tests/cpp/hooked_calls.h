@@ -41,8 +41,8 @@ class HookedCalls {
     std::vector<std::string> names_;
 };
 
-// What the next calls of getrandom() do, in this order, before they are as any other call here: fail, or give at most so
-// many bytes.
+// What the next calls of getrandom() do, in this order, before they are as any other call here: fail, or give at most
+// so many bytes.
 struct ScriptedRandomCall {
     std::size_t most_bytes;
     int error;

@@ -23,8 +23,8 @@ using testing::ReadRecord;
 using testing::record_bytes;
 using testing::RecordBytes;
 using testing::RecordFolder;
-using testing::view_of;
 using testing::store_key;
+using testing::view_of;
 using testing::Written;
 
 constexpr std::uint64_t kNumRecords = 20;

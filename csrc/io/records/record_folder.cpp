@@ -82,7 +82,8 @@ int read_listing(int folder, RecordKind kind, std::vector<std::string>* names, s
     }
 }
 
-// Sorts out the sorted names of one stem, [begin, end): .dat comes before .dir, .tmp last.
+// Sorts out the sorted names of one stem, [begin, end): .dat comes before .dir, .tmp last. Where a listing tells of a
+// .dir twice, as it was and as it has been published meanwhile, one is among the remains, and stays for its .dat.
 void sort_out(const std::string* begin, const std::string* end, FolderFiles* files) {
     const bool is_complete = end - begin >= 2 && ending_of(begin[0]) == kData && ending_of(begin[1]) == kDirectory;
     if (is_complete) files->complete.emplace_back(stem_of(*begin));
@@ -185,7 +186,6 @@ int list_record_files(int folder, RecordKind kind, FolderFiles* files) {
     std::vector<std::string> names;
     if (const int error = read_listing(folder, kind, &names, &found.used_bytes); error != 0) return error;
     std::sort(names.begin(), names.end());
-    names.erase(std::unique(names.begin(), names.end()), names.end());  // a listing may tell of a renamed one twice
     const std::string* const end = names.data() + names.size();
     for (const std::string* begin = names.data(); begin != end;) {
         const auto is_other = [begin](const std::string& name) { return stem_of(name) != stem_of(*begin); };

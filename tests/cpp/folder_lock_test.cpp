@@ -1,0 +1,143 @@
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "check.h"
+#include "forked_child.h"
+#include "hooked_calls.h"
+#include "io/records/record_folder.h"
+#include "record_folders.h"
+
+namespace fastload {
+namespace {
+
+using testing::HookedCalls;
+using testing::IdleChild;
+using testing::in_forked_child;
+using testing::RecordFolder;
+
+int take_lock(const RecordFolder& folder, bool waits = false) {
+    FolderLock lock;
+    return FolderLock::take(folder.descriptor(), "lock", waits, &lock);
+}
+
+}  // namespace
+
+TEST_CASE(folder_lock_keeps_others_out_until_its_end) {
+    const RecordFolder folder;
+    {
+        FolderLock lock;
+        CHECK_EQUAL(FolderLock::take(folder.descriptor(), "lock", true, &lock), 0);
+        CHECK_EQUAL(take_lock(folder), EWOULDBLOCK);
+        CHECK_EQUAL(in_forked_child([&] { return take_lock(folder) == EWOULDBLOCK; }), 0);
+        FolderLock other;
+        CHECK_EQUAL(FolderLock::take(folder.descriptor(), "merge", false, &other), 0);
+        const FolderLock moved = std::move(lock);
+        CHECK_EQUAL(take_lock(folder), EWOULDBLOCK);
+    }
+    CHECK_EQUAL(take_lock(folder), 0);
+    const std::vector<std::string> names = {"lock", "merge"};
+    CHECK(folder.names() == names);
+    struct stat facts = {};
+    CHECK(::stat(folder.path("lock").c_str(), &facts) == 0);
+    CHECK_EQUAL(facts.st_mode & 0777, 0600U);
+}
+
+TEST_CASE(folder_lock_is_free_at_its_end_though_a_forked_child_lives_on) {
+    const RecordFolder folder;
+    std::optional<FolderLock> lock(std::in_place);
+    CHECK_EQUAL(FolderLock::take(folder.descriptor(), "lock", true, &*lock), 0);
+    const IdleChild child;
+    lock.reset();
+    CHECK_EQUAL(take_lock(folder), 0);
+}
+
+TEST_CASE(folder_lock_is_not_freed_by_a_forked_child) {
+    const RecordFolder folder;
+    std::optional<FolderLock> lock(std::in_place);
+    CHECK_EQUAL(FolderLock::take(folder.descriptor(), "lock", true, &*lock), 0);
+    CHECK_EQUAL(in_forked_child([&] {
+                    lock.reset();
+                    return take_lock(folder) == EWOULDBLOCK;
+                }),
+                0);
+    CHECK_EQUAL(take_lock(folder), EWOULDBLOCK);
+    CHECK_EQUAL(in_forked_child([&] {
+                    FolderLock merge;
+                    if (FolderLock::take(folder.descriptor(), "merge", true, &merge) != 0) return false;
+                    *lock = std::move(merge);
+                    return true;
+                }),
+                0);
+    CHECK_EQUAL(take_lock(folder), EWOULDBLOCK);
+}
+
+TEST_CASE(folder_lock_waits_for_its_turn) {
+    const RecordFolder folder;
+    std::optional<FolderLock> lock(std::in_place);
+    CHECK_EQUAL(FolderLock::take(folder.descriptor(), "lock", true, &*lock), 0);
+    std::atomic<int> order{0};  // the lock orders it, which the thread sanitizer does not know
+    int error = -1;
+    std::thread waiting([&] {
+        FolderLock own;
+        error = FolderLock::take(folder.descriptor(), "lock", true, &own);
+        order = 10 * order + 2;
+    });
+    order = 10 * order + 1;
+    lock.reset();
+    waiting.join();
+    CHECK_EQUAL(error, 0);
+    CHECK_EQUAL(order.load(), 12);
+}
+
+TEST_CASE(folder_lock_is_of_the_file_that_is_there) {
+    const RecordFolder folder;
+    const std::string path = folder.path("lock");
+    for (int n = 1; n <= 4; ++n) {
+        FolderLock lock;
+        {
+            const HookedCalls hooked(n, [&] {
+                ::unlink(path.c_str());
+                folder.write("lock", "");
+                return HookedCalls::kGoesOn;
+            });
+            CHECK_EQUAL(FolderLock::take(folder.descriptor(), "lock", true, &lock), 0);
+            CHECK(hooked.was_reached());
+        }
+        CHECK_EQUAL(take_lock(folder), EWOULDBLOCK);
+    }
+    ::unlink(path.c_str());
+    CHECK(::mkfifo(path.c_str(), 0600) == 0);
+    CHECK_EQUAL(take_lock(folder), EINVAL);
+    ::unlink(path.c_str());
+    CHECK(::symlink("key", path.c_str()) == 0);
+    CHECK_EQUAL(take_lock(folder), ELOOP);
+    CHECK(!folder.has("key"));
+}
+
+TEST_CASE(folder_lock_that_cannot_be_taken_says_why_and_is_taken_later) {
+    const RecordFolder folder;
+    for (const int error : {EIO, EMFILE, EROFS, EINTR}) {
+        for (int n = 1;; ++n) {
+            bool was_reached = false;
+            {
+                const HookedCalls failing(n, error);
+                const int result = take_lock(folder, true);
+                was_reached = failing.was_reached();
+                // Opened, looked at and locked; whether it is still there is asked again, and closing unlocks, too.
+                CHECK_EQUAL(result, n <= 3 && error != EINTR ? error : 0);
+            }
+            CHECK_EQUAL(take_lock(folder), 0);
+            if (!was_reached) break;
+        }
+    }
+}
+
+}  // namespace fastload
