@@ -14,8 +14,9 @@ from fastload._display._units import counted, in_percent, in_seconds
 from fastload._loader._twins import fastload_twin, torch_twin
 from fastload._process._config import TorchDataLoader
 from fastload._process._processors import num_auto_workers
+from fastload._progress import Progress
 from fastload._verify import VerifyReport
-from fastload.cli._console import Progress, say, show
+from fastload.cli._console import say, show
 from fastload.cli._errors import DIFFERENT, FINE, LoaderFailedError, UsageError, one_line, require_folders
 from fastload.cli._folder_loader import loader_of_folder
 from fastload.cli._targets import measurable_loader_of

@@ -12,8 +12,9 @@ from typing import Any
 
 from fastload._doctor import doctor
 from fastload._doctor._report import DoctorReport
+from fastload._progress import Progress
 from fastload._stats import LoaderStats
-from fastload.cli._console import Progress, show
+from fastload.cli._console import show
 from fastload.cli._errors import FINE, LoaderFailedError, UsageError, one_line, require_folders
 from fastload.cli._targets import function_of, measurable_loader_of
 

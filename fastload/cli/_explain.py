@@ -8,7 +8,8 @@ from typing import Any
 
 from fastload._loader._loader import DataLoader
 from fastload._loader._twins import fastload_twin
-from fastload.cli._console import Progress, say
+from fastload._progress import Progress
+from fastload.cli._console import say
 from fastload.cli._errors import LoaderFailedError, one_line
 from fastload.cli._targets import loader_of
 

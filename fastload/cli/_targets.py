@@ -14,7 +14,7 @@ from typing import Any
 from torch.utils.data import IterDataPipe, MapDataPipe
 
 from fastload._process._config import TorchDataLoader
-from fastload.cli._console import Progress
+from fastload._progress import Progress
 from fastload.cli._errors import UsageError, one_line
 
 

@@ -38,6 +38,7 @@ PYTHON_LEVELS = {
     "_decode_cache": 1,
     "_delivery": 1,
     "_pillow": 1,
+    "_progress": 1,
     "_resume": 1,
     "_stats_rows": 1,
     "_opencv": 2,

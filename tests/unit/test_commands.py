@@ -16,6 +16,7 @@ from children import RunChild
 from image_folders import make_clean_folder
 
 import fastload
+from fastload import _progress
 from fastload._display._table import Table
 from fastload._loader._loader import DataLoader
 from fastload.cli import _console, main
@@ -244,27 +245,27 @@ def _wait_for_text(stream: io.StringIO) -> str:
 
 
 def test_progress_is_a_plain_line_where_there_is_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_console, "QUIET_SECONDS", 0.0)
+    monkeypatch.setattr(_progress, "QUIET_SECONDS", 0.0)
     stream = io.StringIO()
-    with mock.patch("sys.stderr", stream), _console.Progress("comparing", "batches") as progress:
+    with mock.patch("sys.stderr", stream), _progress.Progress("comparing", "batches") as progress:
         progress.advance(1200, 5000)
         text = _wait_for_text(stream)
     assert re.match(r"fastload: comparing: (1,200 of 5,000|0) batches, ", text)
 
 
 def test_quick_work_shows_no_progress(capsys: pytest.CaptureFixture[str]) -> None:
-    with _console.Progress("comparing", "batches") as progress:
+    with _progress.Progress("comparing", "batches") as progress:
         progress.advance(1, 2)
     assert capsys.readouterr().err == ""
 
 
 def test_a_terminal_gets_a_bar_and_colours_from_rich(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("rich", reason="in tests/requirements.txt")
-    monkeypatch.setattr(_console, "QUIET_SECONDS", 0.0)
+    monkeypatch.setattr(_progress, "QUIET_SECONDS", 0.0)
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.delenv("NO_COLOR", raising=False)
     stream = _Terminal()
-    with mock.patch("sys.stderr", stream), _console.Progress("measuring [x]", "%") as progress:
+    with mock.patch("sys.stderr", stream), _progress.Progress("measuring [x]", "%") as progress:
         progress.advance(0.5, 1.0)
         _wait_for_text(stream)
     assert "measuring" in stream.getvalue()

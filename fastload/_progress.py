@@ -1,0 +1,92 @@
+"""How far something is, on standard error: with rich, where it is installed and that is a terminal, else in lines."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import threading
+import time
+from types import TracebackType
+from typing import Any, TextIO
+
+from fastload._display._units import in_seconds
+from fastload._process._started_thread import StartedThread
+
+# Shorter work shows no progress.
+QUIET_SECONDS = 2.0
+_LINE_SECONDS = 10.0
+_LOOK_SECONDS = 0.2
+
+
+def is_rich(stream: TextIO) -> bool:
+    """Whether what is written to `stream` may have colours and bars."""
+    return stream.isatty() and importlib.util.find_spec("rich") is not None
+
+
+class Progress:
+    """A context in which something runs; behind two seconds standard error says how far it is.
+
+    Args:
+        what: is done, for example "comparing".
+        unit: of `advance`, as a plural; "" where nobody knows how far it is.
+    """
+
+    def __init__(self, what: str, unit: str = "") -> None:
+        self._what = what
+        self._unit = unit
+        self._done = 0.0
+        self._total: float | None = None
+        self._begin = time.monotonic()
+        self._has_ended = threading.Event()
+        self._reporter = StartedThread(target=self._report, name="fastload progress", daemon=True)
+
+    def advance(self, done: float, total: float | None = None) -> None:
+        """Says how much is done, and of how much where that is known."""
+        self._done, self._total = done, total
+
+    def __enter__(self) -> Progress:
+        self._reporter.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._has_ended.set()
+        self._reporter.join()
+
+    def _report(self) -> None:
+        if self._has_ended.wait(QUIET_SECONDS):
+            return
+        if is_rich(sys.stderr):
+            self._report_rich()
+        else:
+            self._write_line()
+            while not self._has_ended.wait(_LINE_SECONDS):
+                self._write_line()
+
+    def _write_line(self) -> None:
+        sys.stderr.write(f"{self._line()}\n")
+        sys.stderr.flush()
+
+    def _line(self) -> str:
+        seconds = f"{in_seconds(time.monotonic() - self._begin)}"
+        if not self._unit:
+            return f"fastload: {self._what}: {seconds}"
+        if self._unit == "%":
+            return f"fastload: {self._what}: {self._done:.0%}, {seconds}"
+        total = "" if self._total is None else f" of {self._total:,.0f}"
+        return f"fastload: {self._what}: {self._done:,.0f}{total} {self._unit}, {seconds}"
+
+    def _report_rich(self) -> None:
+        import rich.progress
+        from rich.console import Console
+
+        columns: tuple[Any, ...] = (
+            rich.progress.TextColumn("{task.description}"),
+            rich.progress.BarColumn(),
+            rich.progress.TimeElapsedColumn(),
+        )
+        with rich.progress.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+            task = bar.add_task(self._what, total=None)
+            while not self._has_ended.wait(_LOOK_SECONDS):
+                bar.update(task, completed=self._done, total=1.0 if self._unit == "%" else self._total)
