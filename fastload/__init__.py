@@ -1,6 +1,7 @@
 """A drop-in for torch.utils.data.DataLoader that reads, decodes and transforms in native threads."""
 
 from fastload._benchmark import BenchmarkResult, benchmark
+from fastload._cached import CachedDataset
 from fastload._decode_cache._cache import Cache
 from fastload._doctor import DoctorReport, doctor
 from fastload._errors import (
@@ -32,6 +33,7 @@ __all__ = [
     "BenchmarkResult",
     "BuildInfo",
     "Cache",
+    "CachedDataset",
     "DataLoader",
     "DeviceError",
     "DoctorReport",

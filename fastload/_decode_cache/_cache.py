@@ -8,7 +8,7 @@ from typing import Any
 
 from fastload import _native
 from fastload._decode_cache._store import StorePlace
-from fastload._display._units import in_bytes, parse_bytes
+from fastload._display._units import bytes_of, in_bytes
 from fastload._process import _config
 
 # Of five million photographs of ImageNet's kind.
@@ -34,7 +34,6 @@ class Cache:
         shared: Whether folders and files of other users are believed. Who can write to them can make wrong images.
 
     Raises:
-        TypeError: An argument is of another type.
         ValueError: `max_bytes` is no size, or below 1 MiB.
 
     Example:
@@ -107,9 +106,7 @@ def default_path() -> Path:
 
 
 def _checked_size(max_bytes: int | str) -> int:
-    size = parse_bytes(max_bytes) if isinstance(max_bytes, str) else max_bytes
-    if not isinstance(size, int) or isinstance(size, bool):
-        raise TypeError(f"max_bytes must be a number of bytes or a text such as '200G', got {max_bytes!r}")
+    size = bytes_of(max_bytes, "max_bytes")
     if not 1 << 20 <= size < 1 << 63:
         raise ValueError(f"max_bytes must be at least 1 MiB ({in_bytes(1 << 20)}), got {max_bytes!r}")
     return size

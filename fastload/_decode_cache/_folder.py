@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fastload import _native
-from fastload._process._file_systems import file_system_of, is_local
+from fastload._process._file_system import remote_file_system
 from fastload._process._trust import UntrustedFolderError, check_owner, open_file
 
 # Of the files' names and of how they lie in the folder. What they contain has versions of its own.
@@ -79,10 +79,8 @@ def _opened(path: Path, parent: int | None, is_shared: bool) -> Iterator[int]:
 def _obstacle(folder: int, is_built: bool) -> str | None:
     if not os.access(".", os.W_OK | os.X_OK, dir_fd=folder):
         return NOT_WRITABLE
-    file_system = file_system_of(folder)
-    if not is_built and not is_local(file_system):
-        return f"on {file_system} only `fastload cache build` writes"
-    return None
+    remote = remote_file_system(Path(f"/proc/self/fd/{folder}"))
+    return None if is_built or remote is None else f"on {remote} only `fastload cache build` writes"
 
 
 def _key(folder: int, is_shared: bool) -> bytes:

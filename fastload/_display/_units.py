@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-from decimal import Decimal
 
 _BYTES = ("bytes", "kB", "MB", "GB", "TB")
-_SIZE = re.compile(r"(?P<number>[0-9]+(\.[0-9]+)?) ?(((?P<unit>[kmgt])(?P<binary>i)?)?b?)", re.IGNORECASE)
 
 
 def in_seconds(seconds: float) -> str:
@@ -29,6 +27,32 @@ def in_bytes(count: float) -> str:
     return f"{count:,.0f} bytes" if unit == 0 else f"{_three_digits(size)} {_BYTES[unit]}"
 
 
+_SIZE = re.compile(r"\s*(\d+(?:\.\d*)?)\s*(?:([kmgtp])(i?))?b?\s*", re.IGNORECASE)
+
+
+def bytes_of(size: int | str, argument: str) -> int:
+    """The number that a size means: an int, or a text such as "200G", "1.5TiB" or "64 MB".
+
+    Args:
+        size: G is 10 ** 9 bytes and Gi 2 ** 30; so are k, M, T and P. The B may be left out.
+        argument: Whose value it is, for the error.
+
+    Raises:
+        ValueError: It is no size above 0.
+    """
+    count = 0
+    if isinstance(size, str) and (found := _SIZE.fullmatch(size)) is not None:
+        power = " kmgtp".index((found[2] or " ").lower())
+        count = int(float(found[1]) * (1024 if found[3] else 1000) ** power)
+    elif isinstance(size, int) and not isinstance(size, bool):
+        count = size
+    if count <= 0:
+        raise ValueError(
+            f"{argument} must be a number of bytes above 0 or a size such as '200G' or '1.5TiB', got {size!r}"
+        )
+    return count
+
+
 def in_percent(part: float, whole: float) -> str:
     """The share of `part` in `whole`; empty where there is no whole."""
     return f"{part / whole:.1%}".replace("%", " %") if whole > 0 else ""
@@ -42,17 +66,3 @@ def counted(number: int, noun: str, plural: str | None = None) -> str:
 def _three_digits(number: float) -> str:
     digits = 2 if number < 9.995 else 1 if number < 99.95 else 0
     return f"{number:,.{digits}f}"
-
-
-def parse_bytes(text: str) -> int:
-    """A size such as "512", "200G", "200 GB" or "1.5TiB", in bytes. G and GB are powers of 1,000, GiB of 1,024.
-
-    Raises:
-        ValueError: It is none.
-    """
-    found = _SIZE.fullmatch(text.strip())
-    if found is None:
-        raise ValueError(f"a size is a number and K, M, G, T, KiB, MiB, GiB or TiB, such as '200G'; got {text!r}")
-    base = 1024 if found["binary"] else 1000
-    power = " kmgt".index(found["unit"].lower()) if found["unit"] else 0
-    return int(Decimal(found["number"]) * base**power)

@@ -42,7 +42,7 @@ def _on_dataset(dataset: object) -> Iterator[str]:
     is_iterable = isinstance(dataset, torch.utils.data.IterableDataset)
     if is_torchvisions_folder(dataset):
         yield "data set: without a __getitem__, samples or loader of its own it is native as its base class"
-    elif not is_iterable and not type(dataset).__module__.startswith("torch."):
+    elif not is_iterable and not type(dataset).__module__.startswith(("torch.", "fastload.")):
         yield (
             "data set: where a sample is an image file, transformed, and a number, fastload.ImageFiles(paths, labels, "
             "transform) is native as a whole"

@@ -45,18 +45,14 @@ def open_file(folder: int, name: str) -> Iterator[int]:
             raise UntrustedFileError(errno.EPERM, "it is not a regular file") from None
         raise
     try:
-        if (reason := _distrust(os.fstat(fd))) is not None:
+        if (reason := distrust(os.fstat(fd))) is not None:
             raise UntrustedFileError(errno.EPERM, reason)
         yield fd
     finally:
         os.close(fd)
 
 
-def _believed_owners() -> tuple[int, int]:
-    return os.geteuid(), 0
-
-
-def _distrust(status: os.stat_result) -> str | None:
+def distrust(status: os.stat_result) -> str | None:
     """Why a file is not believed; None: it is."""
     if not stat.S_ISREG(status.st_mode):
         return "it is not a regular file"
@@ -65,6 +61,10 @@ def _distrust(status: os.stat_result) -> str | None:
     if status.st_mode & 0o022:
         return "other users can write to it"
     return None
+
+
+def _believed_owners() -> tuple[int, int]:
+    return os.geteuid(), 0
 
 
 def _user(number: int) -> str:

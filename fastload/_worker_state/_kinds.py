@@ -163,6 +163,7 @@ _ITERATORS = ("builtins", "itertools", "collections", "_collections")
 _OWN_COPIED = (
     *("fastload.transforms", "fastload.samplers", "fastload.sources", "fastload._loader"),
     "fastload._images._deferred",  # what stands in images of the user's
+    *("fastload._cached._dataset", "fastload._cached._keys"),  # these have the user's data set; the samples are shared
 )
 
 

@@ -51,6 +51,7 @@ PYTHON_LEVELS = {
     "_planning": 3,
     "_epochs": 4,
     "_images": 4,
+    "_cached": 5,
     "_native_batches": 5,
     "_threads": 5,
     "_loader": 6,

@@ -1,0 +1,180 @@
+"""Samples kept in a file, for this process and later ones."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import sqlite3
+import warnings
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from fastload._cached._sample_file import SampleFile, open_sample_file
+from fastload._cached._samples import MISSING, Samples
+from fastload._cached._serialized import SERIALIZERS, SerializerName
+from fastload._process._file_system import remote_file_system
+from fastload._process._interrupts import is_interrupt
+from fastload._process._trust import distrust
+
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
+
+
+def open_file_samples(
+    path: Path, max_bytes: int | None, serializer: SerializerName, to: torch.device | None
+) -> Samples:
+    """The samples in the file `path`, or none where the disk has no room for it, with a warning.
+
+    Raises:
+        ValueError: It is a file of something else, on a file system of a network, or not to be believed.
+        OSError: It cannot be made, and not for want of room.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if (kind := remote_file_system(path.parent)) is not None:
+        raise ValueError(
+            f"path={str(path)!r} is on a file system of type {kind}, where SQLite's locks and its shared memory do not "
+            "hold. Name a file on a disk of this machine, for example in $TMPDIR; each machine fills its own"
+        )
+    if path.is_dir():
+        raise ValueError(f"path={str(path)!r} is a folder, and must name a file")
+    if serializer == "pickle":
+        _check_trust(path)
+    try:
+        return FileSamples(open_sample_file(path), max_bytes, serializer, to)
+    except (OSError, sqlite3.Error) as error:
+        if isinstance(error, OSError) and error.errno not in _NO_SPACE:
+            raise
+        warnings.warn(
+            f"the file of samples {str(path)!r} cannot be opened ({error}): samples are made anew each time. Make room "
+            "on its disk",
+            RuntimeWarning,
+            stacklevel=4,
+        )
+        return NoSamples()
+
+
+class FileSamples(Samples):
+    """See Samples.
+
+    Args:
+        file: Where they are.
+        max_bytes: That the file may have; None: as the disk has room.
+        serializer: How they are written.
+        to: Where tensors go that are read; None: where they were.
+    """
+
+    def __init__(
+        self, file: SampleFile, max_bytes: int | None, serializer: SerializerName, to: torch.device | None
+    ) -> None:
+        self._file = file
+        self._max_bytes = max_bytes
+        self._serializer = SERIALIZERS[serializer]
+        self._to = to
+        self._is_full = False
+        self._has_warned = False
+
+    @property
+    def is_full(self) -> bool:
+        """See Samples."""
+        return self._is_full or self._file.problem is not None
+
+    def has(self, key: bytes) -> bool:
+        """See Samples."""
+        return self._file.has(key)
+
+    def get(self, key: bytes) -> Any:
+        """See Samples. One that cannot be read is missing."""
+        data = self._file.get(key)
+        if data is None:
+            return MISSING
+        try:
+            return self._serializer.load(data, self._to)
+        except MemoryError:
+            raise
+        except Exception as error:
+            if is_interrupt(error):
+                raise
+            self._warn_of_unread(error)
+            return MISSING
+
+    def _warn_of_unread(self, error: Exception) -> None:
+        """The row is whole, and what is in it is not for this process: a class is gone, or a GPU."""
+        if self._has_warned:
+            return
+        self._has_warned = True
+        text = str(error).partition("\n")[0]
+        warnings.warn(
+            f"a sample in {str(self._file.path)!r} cannot be read ({type(error).__name__}: {text}): such samples are "
+            "made anew. Pass to='cpu' if this process has no GPU, or version= if the classes of samples have changed",
+            RuntimeWarning,
+            stacklevel=4,
+        )
+
+    def put(self, key: bytes, sample: Any) -> None:
+        """See Samples. Raises TypeError: the serializer does not write it."""
+        if not self.is_full:
+            self._is_full = not self._file.put(key, self._serializer.dump(sample), self._max_bytes)
+
+    @contextlib.contextmanager
+    def turn(self, key: bytes, *, waits: bool = True) -> Iterator[bool]:
+        """See Samples."""
+        waits = waits and not self._file.turns.is_maker()
+        with self._file.turns.turn(key, waits=waits) as is_mine, self._claim(key, is_mine, waits) as is_claimed:
+            yield is_claimed
+
+    def _claim(self, key: bytes, is_mine: bool, waits: bool) -> AbstractContextManager[bool]:
+        return self._file.claims.claim(key, waits=waits) if is_mine else contextlib.nullcontext(False)
+
+    def clear(self) -> None:
+        """See Samples."""
+        self._file.clear()
+        self._is_full = False
+
+    def describe(self) -> str:
+        """See Samples."""
+        return f"samples in {str(self._file.path)!r}"
+
+
+class NoSamples(Samples):
+    """See Samples: none is kept."""
+
+    @property
+    def is_full(self) -> bool:
+        """See Samples."""
+        return True
+
+    def has(self, key: bytes) -> bool:
+        """See Samples."""
+        return False
+
+    def get(self, key: bytes) -> Any:
+        """See Samples."""
+        return MISSING
+
+    def put(self, key: bytes, sample: Any) -> None:
+        """See Samples."""
+
+    def turn(self, key: bytes, *, waits: bool = True) -> AbstractContextManager[bool]:
+        """See Samples."""
+        return contextlib.nullcontext(True)
+
+    def clear(self) -> None:
+        """See Samples."""
+
+    def describe(self) -> str:
+        """See Samples."""
+        return "no samples"
+
+
+def _check_trust(path: Path) -> None:
+    """Pickles run code: nobody else may have written them."""
+    for file in (path, path.with_name(f"{path.name}-wal")):
+        with contextlib.suppress(FileNotFoundError):
+            if (reason := distrust(file.stat())) is not None:
+                raise ValueError(
+                    f"path={str(file)!r} is not used with serializer='pickle', because {reason}, and to read pickles "
+                    "runs code of who has written them. Make it your own file (chmod go-w), or use serializer='torch'"
+                )

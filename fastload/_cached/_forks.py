@@ -1,0 +1,51 @@
+"""Forks and what a child must not find half done."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Iterator
+
+_LONGEST_SECONDS = 1.0
+
+
+class Forks:
+    """Keeps forks away from what a child would find half done. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._begin()
+        os.register_at_fork(before=self._wait, after_in_parent=self._go_on, after_in_child=self._begin)
+
+    def _begin(self) -> None:
+        self._changed = threading.Condition()
+        self._num_inside = 0
+        self._is_forking = False
+
+    @contextlib.contextmanager
+    def kept_away(self) -> Iterator[None]:
+        """A block that a fork waits for."""
+        changed = self._changed
+        with changed:
+            changed.wait_for(lambda: not self._is_forking)
+            self._num_inside += 1
+        try:
+            yield
+        finally:
+            with changed:
+                self._num_inside -= 1
+                changed.notify_all()
+
+    def _wait(self) -> None:
+        """Not for ever: a thread may wait for the disk."""
+        with self._changed:
+            self._is_forking = True
+            self._changed.wait_for(lambda: self._num_inside == 0, _LONGEST_SECONDS)
+
+    def _go_on(self) -> None:
+        with self._changed:
+            self._is_forking = False
+            self._changed.notify_all()
+
+
+forks = Forks()

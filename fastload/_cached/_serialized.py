@@ -1,0 +1,129 @@
+"""Samples as bytes.
+
+Note [plain samples]
+torch.save() writes pickles, and torch.load(weights_only=True) makes nothing of one but tensors, numbers, texts and
+containers: no code of a file that somebody else has written runs. It knows no arrays, bytes, complex numbers and sets,
+and depends on torch's version in what else it knows. So a sample is put into words that all versions know: what is
+neither a tensor nor a number or text is a list, [what it is, its parts].
+"""
+
+from __future__ import annotations
+
+import io
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, Literal
+
+import numpy as np
+import torch
+
+from fastload._cached._copies import compact
+
+SerializerName = Literal["torch", "pickle"]
+_LEAVES = frozenset({type(None), bool, int, float, str})
+_SEQUENCES: dict[str, Callable[[Any], Any]] = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset}
+_NAMES: dict[type, str] = {list: "list", tuple: "tuple", set: "set", frozenset: "frozenset"}
+
+
+class Serializer(ABC):
+    """How samples become bytes."""
+
+    @abstractmethod
+    def dump(self, sample: Any) -> bytes:
+        """Raises TypeError: It holds what this one does not write."""
+
+    @abstractmethod
+    def load(self, data: bytes, to: torch.device | None) -> Any:
+        """What was dumped; tensors on `to`, or where they were."""
+
+
+class PlainSerializer(Serializer):
+    """See Note [plain samples]."""
+
+    def dump(self, sample: Any) -> bytes:
+        """See Serializer."""
+        return _saved(_described(sample, "the sample"))
+
+    def load(self, data: bytes, to: torch.device | None) -> Any:
+        """See Serializer."""
+        return _rebuilt(torch.load(io.BytesIO(data), map_location=to, weights_only=True))
+
+
+class PickleSerializer(Serializer):
+    """Any object that pickles. To load one runs what its bytes say."""
+
+    def dump(self, sample: Any) -> bytes:
+        """See Serializer."""
+        try:
+            return _saved(compact(sample) if type(sample) is torch.Tensor else sample)
+        except MemoryError:
+            raise
+        except Exception as error:
+            raise TypeError(
+                f"the sample, a {type(sample).__qualname__}, does not pickle ({type(error).__name__}: {error}). Let "
+                "the data set return something else, or pass path=None to keep samples in memory"
+            ) from error
+
+    def load(self, data: bytes, to: torch.device | None) -> Any:
+        """See Serializer."""
+        return torch.load(io.BytesIO(data), map_location=to, weights_only=False)
+
+
+SERIALIZERS: dict[str, Serializer] = {"torch": PlainSerializer(), "pickle": PickleSerializer()}
+
+
+def _saved(value: Any) -> bytes:
+    file = io.BytesIO()
+    torch.save(value, file)
+    return file.getvalue()
+
+
+def _described(value: Any, where: str) -> Any:
+    kind = type(value)
+    if kind in _LEAVES:
+        return value
+    if kind is torch.Tensor:
+        return compact(value)
+    if kind in _NAMES:
+        return [_NAMES[kind], [_described(item, f"{where}[{at}]") for at, item in enumerate(value)]]
+    if kind is dict:
+        return ["dict", [_described(part, f"{where}[{key!r}]") for key, item in value.items() for part in (key, item)]]
+    if kind is bytes:
+        return ["bytes", _as_tensor(value)]
+    if kind is complex:
+        return ["complex", [value.real, value.imag]]
+    if (kind is np.ndarray or isinstance(value, np.generic)) and not value.dtype.hasobject:
+        return ["array" if kind is np.ndarray else "number", _as_tensor(_npy(np.asanyarray(value)))]
+    raise TypeError(
+        f"{where} is a {kind.__module__}.{kind.__qualname__}, and serializer='torch' keeps tensors, arrays, numbers, "
+        "texts, bytes, None, and lists, tuples, dicts and sets of these. Return such from the data set, or pass "
+        "serializer='pickle', which keeps anything that pickles; a file of pickles runs code of who has written it"
+    )
+
+
+def _rebuilt(value: Any) -> Any:
+    if type(value) is not list:
+        return value
+    name, content = value
+    if name in _SEQUENCES:
+        return _SEQUENCES[name](map(_rebuilt, content))
+    if name == "dict":
+        parts = iter(map(_rebuilt, content))
+        return dict(zip(parts, parts, strict=True))
+    if name == "bytes":
+        return content.numpy().tobytes()
+    if name == "complex":
+        return complex(*content)
+    array = np.load(io.BytesIO(content.numpy()), allow_pickle=False)
+    return array[()] if name == "number" else array
+
+
+def _as_tensor(data: bytes) -> torch.Tensor:
+    return torch.frombuffer(bytearray(data), dtype=torch.uint8) if data else torch.empty(0, dtype=torch.uint8)
+
+
+def _npy(array: np.ndarray[Any, Any]) -> bytes:
+    """As NumPy writes it to a file, with its type, shape and order."""
+    file = io.BytesIO()
+    np.save(file, array, allow_pickle=False)
+    return file.getvalue()

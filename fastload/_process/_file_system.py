@@ -1,0 +1,49 @@
+"""Which file systems other machines may write to, or programs that answer for them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from fastload._process._memory import read_text
+
+_REMOTE = frozenset(
+    (
+        *("9p", "afs", "beegfs", "ceph", "cifs", "coda", "gfs2", "gpfs", "lustre", "ncpfs", "nfs", "nfs4", "ocfs2"),
+        *("orangefs", "panfs", "pvfs2", "smb3", "smbfs", "vboxsf", "virtiofs", "wekafs"),
+    )
+)
+
+
+def remote_file_system(path: Path, root: Path = Path("/")) -> str | None:
+    """The type of the file system that `path` is on, where that is of the network or of FUSE: "nfs4", "fuse.sshfs".
+
+    Args:
+        path: Of something that exists.
+        root: Of the file system with the list of mounts; tests have one of their own.
+
+    Returns:
+        None of a local one, and of one that nobody knows.
+    """
+    kind = _type_of(path, read_text(root / "proc/self/mountinfo"))
+    return kind if kind in _REMOTE or kind.startswith("fuse") else None
+
+
+def _type_of(path: Path, mounts: str) -> str:
+    """By the device, and where no mount has its number (btrfs) by the longest name of a mount that `path` is below."""
+    device = path.stat().st_dev
+    number = f"{os.major(device)}:{os.minor(device)}"
+    real = os.path.realpath(path)
+    by_name = (-1, "")
+    for line in mounts.splitlines():
+        fields, _, described = line.partition(" - ")
+        columns = fields.split(" ")
+        if len(columns) < 5 or not described:
+            continue
+        kind = described.split(" ")[0]
+        if columns[2] == number:
+            return kind
+        mount = columns[4].encode().decode("unicode_escape").encode("latin-1").decode("utf-8", "surrogateescape")
+        if real == mount or real.startswith(mount.rstrip("/") + "/"):
+            by_name = max(by_name, (len(mount), kind))
+    return by_name[1]
