@@ -28,6 +28,7 @@ MAX_CASES = 6
 # so. The others are left to `make test-all`.
 SUITES = {
     "tests/architecture": "cases",
+    "tests/cached": "cases",
     "tests/contract": "cases",
     "tests/cpp": "smoke",
     "tests/device": "cases",

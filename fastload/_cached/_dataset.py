@@ -84,7 +84,7 @@ class CachedDataset(Dataset[Any]):
         kept_as = () if path is None else (serializer,)
         self._keys = SampleKeys(dataset, key, (*kept_as, *(() if version is None else ("version", version))))
         self._samples: Samples = (
-            MemorySamples(most, copies=copy)
+            MemorySamples(most, copies=copy, to=self._to)
             if path is None
             else open_file_samples(Path(path), most, serializer, self._to)
         )
@@ -227,7 +227,7 @@ class MappedDataset(Dataset[Any]):
         return MappedDataset(self, function)
 
     def __repr__(self) -> str:
-        return f"{self.dataset!r}.map({getattr(self.function, '__qualname__', None) or self.function!r})"
+        return f"{self.dataset!r}.map({getattr(self.function, '__qualname__', type(self.function).__qualname__)})"
 
 
 def _with_arguments(arguments: dict[str, Any]) -> CachedDataset:

@@ -45,11 +45,11 @@ def finished(sample: Any, to: torch.device | None) -> Any:
     for tensor in _tensors(sample):
         if GPUS.is_on_device(tensor):
             GPUS.synchronize(tensor)
-    return sample if to is None else moved(sample, _To(to))
+    return on(sample, to)
 
 
 class _To:
-    """Where tensors go; nothing of it is queued only. See Place."""
+    """See Place."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
@@ -61,13 +61,19 @@ class _To:
         return value.to(self._device) if callable(getattr(value, "to", None)) else None
 
 
-def _tensors(value: Any) -> Iterator[torch.Tensor]:
+def on(sample: Any, to: torch.device | None) -> Any:
+    """`sample` with its tensors on `to`; None: where they are. Nothing of that is queued only."""
+    return sample if to is None else moved(sample, _To(to))
+
+
+def _tensors(sample: Any) -> Iterator[torch.Tensor]:
     """Those that moved() finds."""
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, Mapping):
-        for item in value.values():
-            yield from _tensors(item)
-    elif isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
-        for item in value:
-            yield from _tensors(item)
+    waiting = [sample]
+    seen: dict[int, Any] = {}  # by identity: a sample may contain one often, and itself
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, torch.Tensor):
+            yield value
+        elif isinstance(value, (Mapping, Sequence)) and not isinstance(value, (str, bytes)) and id(value) not in seen:
+            seen[id(value)] = value
+            waiting += value.values() if isinstance(value, Mapping) else value

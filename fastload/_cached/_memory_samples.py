@@ -5,7 +5,10 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import Any
 
+import torch
+
 from fastload._cached._copies import num_bytes, own_copy
+from fastload._cached._gpus import on
 from fastload._cached._samples import MISSING, Samples
 from fastload._cached._turns import Turns
 from fastload._display._units import counted, in_bytes
@@ -17,9 +20,11 @@ class MemorySamples(Samples):
     Args:
         max_bytes: That they may take; None: any number.
         copies: Whether samples are copied when they are kept and when they are handed out.
+        to: Where tensors go that are handed out; None: where they are.
     """
 
-    def __init__(self, max_bytes: int | None, *, copies: bool) -> None:
+    def __init__(self, max_bytes: int | None, *, copies: bool, to: torch.device | None) -> None:
+        self._to = to
         self._max_bytes = max_bytes
         self._copies = copies
         self._samples: dict[bytes, Any] = {}
@@ -39,7 +44,9 @@ class MemorySamples(Samples):
     def get(self, key: bytes) -> Any:
         """See Samples."""
         found = self._samples.get(key, MISSING)
-        return own_copy(found) if self._copies and found is not MISSING else found
+        if found is MISSING:
+            return MISSING
+        return on(own_copy(found) if self._copies else found, self._to)
 
     def put(self, key: bytes, sample: Any) -> None:
         """See Samples. Raises TypeError: it cannot be copied."""

@@ -18,6 +18,7 @@ import numpy as np
 import torch
 
 from fastload._cached._copies import compact
+from fastload._cached._gpus import on
 
 SerializerName = Literal["torch", "pickle"]
 _LEAVES = frozenset({type(None), bool, int, float, str})
@@ -46,7 +47,9 @@ class PlainSerializer(Serializer):
 
     def load(self, data: bytes, to: torch.device | None) -> Any:
         """See Serializer."""
-        return _rebuilt(torch.load(io.BytesIO(data), map_location=to, weights_only=True))
+        # What stands for an array is to stay on the host.
+        place = None if to is None else "cpu"
+        return on(_rebuilt(torch.load(io.BytesIO(data), map_location=place, weights_only=True)), to)
 
 
 class PickleSerializer(Serializer):

@@ -1,0 +1,382 @@
+"""CachedDataset in several processes: each sample is made once, whoever is killed, forked or started meanwhile."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import random
+import signal
+import sqlite3
+import threading
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from children import RunChild
+from made_samples import MadeSamples, check_samples, in_threads, once, shuffled
+
+import fastload
+from fastload._cached import _sample_file
+
+ATTEMPTS_SECONDS = 60
+
+
+def is_whole(path: Path) -> bool:
+    connection = sqlite3.connect(path)
+    try:
+        return connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    finally:
+        connection.close()
+
+
+def wait_until(condition: Callable[[], Any]) -> None:
+    end = time.monotonic() + ATTEMPTS_SECONDS
+    while not condition():
+        assert time.monotonic() < end, "it never comes true"
+        time.sleep(0.001)
+
+
+def in_children(*functions: Callable[[], Any]) -> list[int]:
+    """Calls each in a child that is forked now; their exit codes, negative where a signal has ended one."""
+    context = multiprocessing.get_context("fork")
+    children = [context.Process(target=function) for function in functions]
+    for child in children:
+        child.start()
+    for child in children:
+        child.join(ATTEMPTS_SECONDS)
+        assert child.exitcode is not None, "a child waits for ever"
+    return [child.exitcode for child in children if child.exitcode is not None]
+
+
+# ---- made once -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_two_processes_make_each_sample_once(tmp_path: Path, seed: int) -> None:
+    made = MadeSamples(tmp_path / "log", 40, seconds=0.001)
+
+    def use(number: int) -> Callable[[], None]:
+        # The first two samples at the same time, and the others as it comes.
+        order = [0, 1, *(index for index in shuffled(40, seed + number) if index > 1)]
+        return lambda: check_samples(fastload.CachedDataset(made, tmp_path / "s"), order)
+
+    assert in_children(use(0), use(100)) == [0, 0]
+    assert made.made() == once(range(40))
+    check_samples(fastload.CachedDataset(made, tmp_path / "s"), range(40))
+    assert made.made() == once(range(40))
+
+
+def test_processes_that_fill_share_the_work(tmp_path: Path) -> None:
+    made = MadeSamples(tmp_path / "log", 60, seconds=0.003)
+    makers = tmp_path / "makers"
+    makers.mkdir()
+
+    def fill() -> None:
+        class Here(MadeSamples):
+            def __getitem__(self, index: int) -> Any:
+                (makers / f"{os.getpid()} {index}").touch()
+                return super().__getitem__(index)
+
+        dataset = Here(Path(made.log), 60, made.seconds)
+        cached = fastload.CachedDataset(dataset, tmp_path / "s", key=lambda index: index)
+        assert cached.fill() == 60
+
+    assert in_children(fill, fill, fill) == [0, 0, 0]
+    assert made.made() == once(range(60))
+    by_process = [sum(file.name.startswith(pid) for file in makers.iterdir()) for pid in pids_of(makers)]
+    assert len(by_process) == 3
+    assert min(by_process) >= 6
+
+
+def pids_of(folder: Path) -> set[str]:
+    return {file.name.split()[0] for file in folder.iterdir()}
+
+
+def test_two_processes_with_loaders_of_threads_make_each_once(tmp_path: Path, run_child: RunChild) -> None:
+    program = f"""
+    import threading
+    from pathlib import Path
+    import torch, fastload
+    from made_samples import MadeSamples
+
+    made = MadeSamples(Path({str(tmp_path / "log")!r}), 40, seconds=0.001)
+    cached = fastload.CachedDataset(made, {str(tmp_path / "s")!r}).map(lambda sample: sample["label"])
+    loader = fastload.DataLoader(cached, batch_size=4, shuffle=True, num_workers=2)
+    for epoch in range(2):
+        assert sorted(label for batch in loader for label in batch.tolist()) == list(range(40))
+    """
+    in_threads(2, lambda number: run_child(program))
+    assert MadeSamples(tmp_path / "log", 40).made() == once(range(40))
+
+
+def first_of(sample: dict[str, Any]) -> Any:
+    return sample["label"]
+
+
+@pytest.mark.parametrize("kind", ["torch", "fastload", pytest.param("spawn", marks=pytest.mark.slow)])
+def test_worker_processes_make_each_once_and_find_it_in_the_next_epoch(tmp_path: Path, kind: str) -> None:
+    made = MadeSamples(tmp_path / "log", 24, seconds=0.001)
+    cached = fastload.CachedDataset(made, tmp_path / "s").map(first_of)
+    arguments: dict[str, Any] = {"batch_size": 4, "shuffle": True, "num_workers": 2}
+    if kind == "fastload":
+        loader: Any = fastload.DataLoader(cached, **arguments, workers="processes")
+    else:
+        context = "spawn" if kind == "spawn" else "fork"
+        loader = torch.utils.data.DataLoader(cached, **arguments, multiprocessing_context=context)
+    for _ in range(2):
+        assert sorted(label for batch in loader for label in batch.tolist()) == list(range(24))
+    assert made.made() == once(range(24))
+
+
+def test_what_is_in_memory_when_worker_processes_start_is_theirs_too(tmp_path: Path) -> None:
+    made = MadeSamples(tmp_path / "log", 12)
+    cached = fastload.CachedDataset(made)
+    cached.fill()
+    loader = torch.utils.data.DataLoader(cached.map(first_of), batch_size=4, num_workers=2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        assert [label for batch in loader for label in batch.tolist()] == list(range(12))
+    assert made.made() == once(range(12))
+
+
+def test_worker_processes_that_fill_their_own_memory_say_so(tmp_path: Path, run_child: RunChild) -> None:
+    child = run_child(
+        """
+        import torch, fastload
+        loader = torch.utils.data.DataLoader(fastload.CachedDataset([1, 2, 3, 4]), num_workers=2)
+        print(len(list(loader)))
+        print(len(list(fastload.DataLoader(fastload.CachedDataset([1, 2, 3, 4]), num_workers=2))))
+        """,
+        warm=True,
+    )
+    assert child.stdout.split() == ["4", "4"]
+    assert child.stderr.count("each worker process makes its own and loses them at its end") == 1
+    assert "Call fill() before the loader starts its workers, pass path=" in child.stderr
+
+
+# ---- killed --------------------------------------------------------------------------------------------------------
+
+
+class Deadly(MadeSamples):
+    """Kills its process when a sample is made."""
+
+    deadly = -1
+
+    def __getitem__(self, index: int) -> Any:
+        sample = super().__getitem__(index)
+        if index == self.deadly:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return sample
+
+
+def test_who_is_killed_while_it_makes_a_sample_loses_that_one(tmp_path: Path) -> None:
+    deadly = Deadly(tmp_path / "log", 20)
+    choose = random.Random(5)
+    killed = sorted(choose.sample(range(20), 5))
+    for deadly.deadly in killed:
+        exits = in_children(lambda: fastload.CachedDataset(deadly, tmp_path / "s").fill())
+        assert exits == [-signal.SIGKILL]
+        assert is_whole(tmp_path / "s")
+    deadly.deadly = -1
+    cached = fastload.CachedDataset(deadly, tmp_path / "s")
+    assert cached.fill() == 20
+    check_samples(cached, range(20))
+    assert deadly.made() == once(range(20)) + once(killed)
+
+
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow), pytest.param(3, marks=pytest.mark.slow)])
+def test_who_is_killed_at_any_moment_goes_on_where_it_was(tmp_path: Path, seed: int) -> None:
+    choose = random.Random(seed)
+    made = MadeSamples(tmp_path / "log", 400)
+    num_kills = 0
+    for target in sorted(choose.sample(range(10, 360), 4)):
+        pid = os.fork()
+        if pid == 0:
+            try:
+                fastload.CachedDataset(made, tmp_path / "s").fill(progress=False)
+            finally:
+                os._exit(0)
+        wait_until(lambda target=target: sum(made.made().values()) >= target)  # type: ignore[misc]
+        time.sleep(choose.random() * 0.003)
+        os.kill(pid, signal.SIGKILL)
+        num_kills += os.WIFSIGNALED(os.waitpid(pid, 0)[1])
+        check_some(made, tmp_path / "s", choose)
+    assert num_kills >= 3
+    cached = fastload.CachedDataset(made, tmp_path / "s")
+    assert cached.fill() == 400
+    check_samples(cached, range(400))
+    assert is_whole(tmp_path / "s")
+    counts = made.made()
+    # A sample that was made and not written yet is lost, one for each time; check_some() makes some twice or thrice.
+    assert sum(counts.values()) <= 400 + num_kills
+    assert set(counts) == set(range(400))
+
+
+def check_some(made: MadeSamples, path: Path, choose: random.Random) -> None:
+    """Reads what is there after a kill, in a child so that this process begins anew with the file."""
+    there = list(made.made())
+    chosen = choose.sample(there, min(10, len(there)))
+
+    def look() -> None:
+        check_samples(fastload.CachedDataset(made, path), chosen)
+
+    assert in_children(look) == [0]
+
+
+class Hanging(MadeSamples):
+    """Where it hangs a sample is begun and never comes to its end."""
+
+    hangs = False
+
+    def __getitem__(self, index: int) -> Any:
+        sample = super().__getitem__(index)
+        if self.hangs:
+            threading.Event().wait()
+        return sample
+
+
+def test_who_waits_for_a_process_that_is_killed_makes_the_sample(tmp_path: Path) -> None:
+    made = Hanging(tmp_path / "log", 3)
+    context = multiprocessing.get_context("fork")
+
+    def ask(*, hangs: bool) -> None:
+        made.hangs = hangs
+        cached = fastload.CachedDataset(made, tmp_path / "s")
+        check_samples(cached, [0] if hangs else [])
+        (tmp_path / f"asks {hangs}").touch()
+        check_samples(cached, [1])
+
+    made.hangs = False
+    fastload.CachedDataset(made, tmp_path / "s")[0]
+    children = [context.Process(target=ask, kwargs={"hangs": hangs}) for hangs in (True, False)]
+    children[0].start()
+    wait_until(lambda: made.made()[1] == 1)
+    children[1].start()
+    wait_until((tmp_path / "asks False").exists)
+    time.sleep(0.1)  # in which it would make the sample, if it did not wait
+    assert made.made()[1] == 1
+    children[0].kill()
+    children[1].join(ATTEMPTS_SECONDS)
+    assert children[1].exitcode == 0
+    children[0].join()
+    assert made.made()[1] == 2
+
+
+# ---- forked --------------------------------------------------------------------------------------------------------
+
+
+def test_a_forked_child_opens_the_file_for_itself_and_leaves_its_parents_alone(run_child: RunChild) -> None:
+    run_child(
+        """
+        import os, sqlite3, sys
+        from pathlib import Path
+        import fastload
+        from made_samples import MadeSamples, check_samples, once
+
+        made = MadeSamples(Path("log"), 20)
+        cached = fastload.CachedDataset(made, "s")
+        check_samples(cached, range(10))
+        num_connects = 0
+
+        def connect(*args, **kwargs):
+            global num_connects
+            num_connects += 1
+            return real(*args, **kwargs)
+
+        real, sqlite3.connect = sqlite3.connect, connect
+        pid = os.fork()
+        if pid == 0:
+            check_samples(cached, range(5, 15))
+            assert num_connects == 1
+            sys.exit(0)  # with the whole end of an interpreter
+        assert os.waitpid(pid, 0)[1] == 0
+        check_samples(cached, range(20))
+        assert num_connects == 0
+        assert made.made() == once(range(20))
+        connection = real("s")
+        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        assert connection.execute("SELECT count(*) FROM samples").fetchone() == (20,)
+        """,
+        warm=True,
+    )
+
+
+def test_forks_while_threads_read_and_write_leave_children_that_can(tmp_path: Path) -> None:
+    made = MadeSamples(tmp_path / "log", 300)
+    cached = fastload.CachedDataset(made, tmp_path / "s")
+    is_over = threading.Event()
+
+    def use(thread: int) -> None:
+        for index in shuffled(300, thread) * 20:
+            if is_over.is_set():
+                return
+            cached[index]
+
+    threads = [threading.Thread(target=use, args=(thread,)) for thread in range(4)]
+    for thread in threads:
+        thread.start()
+    try:
+        for number in range(25):
+            pid = os.fork()
+            if pid == 0:
+                signal.alarm(ATTEMPTS_SECONDS)
+                try:
+                    check_samples(cached, shuffled(300, number)[:5])
+                    os._exit(0)
+                finally:
+                    os._exit(1)
+            assert os.waitpid(pid, 0)[1] == 0, "a child hangs or gets another sample"
+    finally:
+        is_over.set()
+        for thread in threads:
+            thread.join()
+    assert is_whole(tmp_path / "s")
+    check_samples(cached, range(300))
+
+
+def test_a_fork_waits_for_who_is_inside_of_sqlite(tmp_path: Path) -> None:
+    cached = fastload.CachedDataset([1, 2], tmp_path / "s")
+    file = cached._samples._file  # type: ignore[attr-defined]
+    begun, may_end = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with file._connection():
+            begun.set()
+            may_end.wait()
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    begun.wait()
+    threading.Timer(0.2, may_end.set).start()
+    begin = time.monotonic()
+    pid = os.fork()
+    if pid == 0:
+        os._exit(len(_sample_file.forks._is_forking * "x") + _sample_file.forks._num_inside)
+    assert time.monotonic() - begin > 0.1
+    assert os.waitpid(pid, 0)[1] == 0
+    holder.join()
+    assert cached[0] == 1
+
+
+def test_a_child_forked_while_a_sample_is_made_makes_it_for_itself(tmp_path: Path) -> None:
+    made = Hanging(tmp_path / "log", 2)
+    for path in (None, tmp_path / "s"):
+        cached = fastload.CachedDataset(made, path)
+        made.hangs = True
+        thread = threading.Thread(target=lambda cached=cached: cached[1], daemon=True)  # type: ignore[misc]
+        before = made.made()[1]
+        thread.start()
+        wait_until(lambda before=before: made.made()[1] > before)  # type: ignore[misc]
+
+        def ask(cached: Any = cached, is_file: bool = path is not None) -> None:
+            made.hangs = False
+            if is_file:  # another process makes it: that is to be waited for
+                assert cached._fill_one(1, None, waits=False) is None
+            else:
+                check_samples(cached, [1])
+
+        assert in_children(ask) == [0]
