@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import sqlite3
 import warnings
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
@@ -13,7 +12,7 @@ from typing import Any
 
 import torch
 
-from fastload._cached._sample_file import SampleFile, open_sample_file
+from fastload._cached._sample_file import FAULTS, SampleFile, open_sample_file
 from fastload._cached._samples import MISSING, Samples
 from fastload._cached._serialized import SERIALIZERS, SerializerName
 from fastload._process._file_system import remote_file_system
@@ -44,12 +43,12 @@ def open_file_samples(
         _check_trust(path)
     try:
         return FileSamples(open_sample_file(path), max_bytes, serializer, to)
-    except (OSError, sqlite3.Error) as error:
+    except (OSError, *FAULTS) as error:
         if isinstance(error, OSError) and error.errno not in _NO_SPACE:
             raise
         warnings.warn(
             f"the file of samples {str(path)!r} cannot be opened ({error}): samples are made anew each time. Make room "
-            "on its disk",
+            "on its disk, or remove the file where it is damaged",
             RuntimeWarning,
             stacklevel=4,
         )

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from fastload._cached._copies import num_bytes, own_copy
-from fastload._cached._gpus import on
+from fastload._cached._gpus import finished, on
 from fastload._cached._samples import MISSING, Samples
 from fastload._cached._turns import Turns
 from fastload._display._units import counted, in_bytes
@@ -52,7 +52,7 @@ class MemorySamples(Samples):
         """See Samples. Raises TypeError: it cannot be copied."""
         if self._is_full:
             return
-        kept = own_copy(sample) if self._copies else sample
+        kept = finished(own_copy(sample), None) if self._copies else sample
         size = 0 if self._max_bytes is None else num_bytes(kept)
         with self._turns.locked():
             if key in self._samples:  # made twice: see Note [who makes a sample]

@@ -38,6 +38,9 @@ _MAX_SAMPLE_BYTES = 10**9 - _ROW_BYTES  # SQLite's own limit of a row
 _BUSY_SECONDS = 30.0
 _TABLE = "CREATE TABLE samples (key BLOB PRIMARY KEY, checksum INTEGER NOT NULL, data BLOB NOT NULL)"
 
+# Python cannot say all that SQLite says of a damaged file.
+FAULTS = (sqlite3.Error, UnicodeDecodeError)
+
 # Connections of parents. Each has a reference more than this one, so that no end of the interpreter closes it.
 _inherited: list[list[sqlite3.Connection]] = []
 
@@ -81,7 +84,7 @@ class SampleFile(Locked):
 
     Raises:
         ForeignFileError: It is a file of something else.
-        OSError, sqlite3.Error: It cannot be opened.
+        OSError, sqlite3.Error, UnicodeDecodeError: It cannot be opened, or is damaged.
     """
 
     def __init__(self, path: Path) -> None:
@@ -200,33 +203,44 @@ class SampleFile(Locked):
     def _set_up(self) -> None:
         """Makes the file, unless it is there."""
         os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644))
-        with self._connection() as connection:
-            is_new = self._is_empty(connection)
-            if is_new:
-                connection.execute(f"PRAGMA page_size = {_PAGE_BYTES}")
-            connection.execute("PRAGMA journal_mode = WAL")
-            if is_new:
-                with _transaction(connection):
-                    connection.execute(_TABLE)
-                    connection.execute(f"PRAGMA application_id = {_APPLICATION}")
-                    connection.execute(f"PRAGMA user_version = {_FORMAT}")
+        try:
+            with self._connection() as connection:
+                self._make(connection)
+        except sqlite3.OperationalError:
+            raise
+        except FAULTS as error:
+            # Of a file that was ours the head says so.
+            if self._application() == _APPLICATION:
+                raise
+            raise ForeignFileError(self._refused(f"it is no file of samples ({error})")) from error
+
+    def _make(self, connection: sqlite3.Connection) -> None:
+        is_new = self._is_empty(connection)
+        if is_new:
+            connection.execute(f"PRAGMA page_size = {_PAGE_BYTES}")
+        connection.execute("PRAGMA journal_mode = WAL")
+        if is_new:
+            with _transaction(connection):
+                connection.execute(_TABLE)
+                connection.execute(f"PRAGMA application_id = {_APPLICATION}")
+                connection.execute(f"PRAGMA user_version = {_FORMAT}")
 
     def _is_empty(self, connection: sqlite3.Connection) -> bool:
         """Whether nothing is in the file yet, or what a process left that was killed while it made it."""
-        try:
-            found = tuple(_asked(connection, name) for name in ("application_id", "user_version"))
-            num_tables = int(connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
-        except sqlite3.OperationalError:
-            raise
-        except sqlite3.DatabaseError as error:
-            raise ForeignFileError(self._refused(f"it is no file of samples ({error})")) from error
-        if found == (0, 0) and num_tables == 0:
+        application, version = (_asked(connection, name) for name in ("application_id", "user_version"))
+        num_tables = int(connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
+        if application == version == num_tables == 0:
             return True
-        if found[0] != _APPLICATION:
+        if application != _APPLICATION:
             raise ForeignFileError(self._refused("it is a database of another program"))
-        if found[1] != _FORMAT:
-            raise ForeignFileError(self._refused(f"it was made by another version of fastload (format {found[1]})"))
+        if version != _FORMAT:
+            raise ForeignFileError(self._refused(f"it was made by another version of fastload (format {version})"))
         return False
+
+    def _application(self) -> int:
+        """What the head of the file says, where SQLite does not read it."""
+        with self.path.open("rb") as file:
+            return int.from_bytes(file.read(72)[68:], "big")
 
     def _refused(self, reason: str) -> str:
         return (
@@ -240,7 +254,7 @@ class SampleFile(Locked):
         """What SQLite cannot do is said once, and costs time only: the samples are made anew."""
         try:
             yield
-        except sqlite3.Error as error:
+        except FAULTS as error:
             if what == "written to":
                 self.problem = str(error)
             self._warn(f"cannot be {what} ({error})")
