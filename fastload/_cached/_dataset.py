@@ -13,7 +13,6 @@ from typing import Any
 import torch
 from torch.utils.data import Dataset, IterableDataset, get_worker_info
 
-from fastload._cached._file_samples import open_file_samples
 from fastload._cached._gpus import finished
 from fastload._cached._keys import Key, SampleKeys
 from fastload._cached._memory_samples import MemorySamples
@@ -83,11 +82,13 @@ class CachedDataset(Dataset[Any]):
         most = None if max_bytes is None else bytes_of(max_bytes, "max_bytes")
         kept_as = () if path is None else (serializer,)
         self._keys = SampleKeys(dataset, key, (*kept_as, *(() if version is None else ("version", version))))
-        self._samples: Samples = (
-            MemorySamples(most, copies=copy, to=self._to)
-            if path is None
-            else open_file_samples(Path(path), most, serializer, self._to)
-        )
+        self._samples: Samples
+        if path is None:
+            self._samples = MemorySamples(most, copies=copy, to=self._to)
+        else:
+            from fastload._cached._file_samples import open_file_samples  # some Pythons have no SQLite
+
+            self._samples = open_file_samples(Path(path), most, serializer, self._to)
 
     def __len__(self) -> int:
         return len(self.dataset)

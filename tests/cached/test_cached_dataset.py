@@ -206,6 +206,35 @@ def test_worker_threads_make_each_once_and_share_it(path: Path | None, tmp_path:
     assert made.made() == once(range(30))
 
 
+def test_worker_threads_have_data_set_key_and_function_for_themselves(path: Path | None) -> None:
+    class Counting:
+        def __init__(self) -> None:
+            self.indexes: list[int] = []
+
+        def __len__(self) -> int:
+            return 8
+
+        def __getitem__(self, index: int) -> int:
+            self.indexes.append(index)
+            return index
+
+        def get_cache_key(self, index: int) -> int:
+            self.indexes.append(-index)
+            return index
+
+        def __call__(self, sample: int) -> int:
+            self.indexes.append(sample)
+            return sample
+
+    dataset, function = Counting(), Counting()
+    cached = fastload.CachedDataset(dataset, path)
+    for _ in range(2):
+        assert len(list(fastload.DataLoader(cached.map(function), num_workers=2))) == 8
+    assert (dataset.indexes, function.indexes) == ([], [])
+    assert cached.fill() == 8
+    assert len(dataset.indexes) == 8  # the keys; nothing was made here
+
+
 def test_a_failure_is_the_data_sets_and_the_next_to_ask_tries_again(path: Path | None) -> None:
     class Flaky:
         num_calls = 0
