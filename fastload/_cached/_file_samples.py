@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import os
 import warnings
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
@@ -31,14 +32,15 @@ def open_file_samples(
         ValueError: It is a file of something else, on a file system of a network, or not to be believed.
         OSError: It cannot be made, and not for want of room.
     """
+    if path.is_dir():
+        raise ValueError(f"path={str(path)!r} is a folder, and must name a file")
     path.parent.mkdir(parents=True, exist_ok=True)
+    path = Path(os.path.realpath(path))  # as SQLite names what lies beside it
     if (kind := remote_file_system(path.parent)) is not None:
         raise ValueError(
             f"path={str(path)!r} is on a file system of type {kind}, where SQLite's locks and its shared memory do not "
             "hold. Name a file on a disk of this machine, for example in $TMPDIR; each machine fills its own"
         )
-    if path.is_dir():
-        raise ValueError(f"path={str(path)!r} is a folder, and must name a file")
     if serializer == "pickle":
         _check_trust(path)
     try:

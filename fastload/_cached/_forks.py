@@ -1,4 +1,4 @@
-"""Forks and what a child must not find half done."""
+"""Forks, and what a child must not find open or half done."""
 
 from __future__ import annotations
 
@@ -6,21 +6,31 @@ import contextlib
 import os
 import threading
 from collections.abc import Iterator
+from typing import Protocol
+
+from fastload._process._exit import LiveObjects
 
 _LONGEST_SECONDS = 1.0
 
 
+class ClosedForForks(Protocol):
+    """What is closed before the process forks."""
+
+    def before_fork(self) -> None:
+        """Called when no thread is inside of a block; afterwards it is opened again by who needs it."""
+
+
 class Forks:
-    """Keeps forks away from what a child would find half done. Thread-safe."""
+    """Keeps forks away from blocks of code, and has things closed meanwhile. Thread-safe."""
 
     def __init__(self) -> None:
+        self._closed: LiveObjects[ClosedForForks] = LiveObjects()
         self._begin()
         os.register_at_fork(before=self._wait, after_in_parent=self._go_on, after_in_child=self._begin)
 
-    def _begin(self) -> None:
-        self._changed = threading.Condition()
-        self._num_inside = 0
-        self._is_forking = False
+    def add(self, closed: ClosedForForks) -> None:
+        """Has it closed for forks as long as it lives."""
+        self._closed.add(closed)
 
     @contextlib.contextmanager
     def kept_away(self) -> Iterator[None]:
@@ -36,11 +46,19 @@ class Forks:
                 self._num_inside -= 1
                 changed.notify_all()
 
+    def _begin(self) -> None:
+        """In a child, too."""
+        self._changed = threading.Condition()
+        self._num_inside = 0
+        self._is_forking = False
+
     def _wait(self) -> None:
         """Not for ever: a thread may wait for the disk."""
         with self._changed:
             self._is_forking = True
             self._changed.wait_for(lambda: self._num_inside == 0, _LONGEST_SECONDS)
+        for closed in self._closed.all():
+            closed.before_fork()
 
     def _go_on(self) -> None:
         with self._changed:

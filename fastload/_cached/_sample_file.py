@@ -2,15 +2,18 @@
 
 Note [connections]
 A thread takes a connection for each look at the file, and gives it back: threads read side by side, and a thread that
-ends leaves nothing open. A forked child opens its own. It may neither use nor close those of its parent, which are
-another thread's just then or in the middle of something, so it keeps them until it ends, whatever ends it. And a
-process forks while none of its threads is inside of SQLite, which has locks of its own that a child would find held.
+ends leaves nothing open. None is open while the process forks. SQLite counts the locks that the process has on a file,
+and a child that found them counted would take itself to have them, too, when the system has given it none: others would
+then take the journal away under its feet. So a fork waits until no thread is inside of SQLite, all connections are
+closed, and parent and child open new ones when they need them. Where a thread does not come out in time, the child
+leaves the file alone, and keeps what is open as it is until it ends, whatever ends it.
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import os
 import sqlite3
 import threading
@@ -41,7 +44,8 @@ _TABLE = "CREATE TABLE samples (key BLOB PRIMARY KEY, checksum INTEGER NOT NULL,
 # Python cannot say all that SQLite says of a damaged file.
 FAULTS = (sqlite3.Error, UnicodeDecodeError)
 
-# Connections of parents. Each has a reference more than this one, so that no end of the interpreter closes it.
+# Connections of parents, in use when they forked. Each has a reference more than this one, so that no end of the
+# interpreter closes it.
 _inherited: list[list[sqlite3.Connection]] = []
 
 
@@ -93,39 +97,58 @@ class SampleFile(Locked):
         self.turns = Turns()
         self.problem: str | None = None
         self._has_warned = False
-        self._owner_pid = os.getpid()
+        self._is_lost = False
         self._idle: list[sqlite3.Connection] = []
         self._all: list[sqlite3.Connection] = []
         self.claims = Claims(path.with_name(f"{path.name}-claims"))
+        forks.add(self)
         with self.claims.setting_up():
             self._set_up()
+
+    def before_fork(self) -> None:
+        """See Note [connections]."""
+        with self._lock:
+            self._close(self._idle)
+            self._all = [connection for connection in self._all if connection not in self._idle]
+            self._idle = []
 
     def after_fork(self) -> None:
         """See Locked, and Note [connections]."""
         super().after_fork()
+        if not self._all:
+            return
         for connection in self._all:
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
         _inherited.append(self._all)
         self._idle, self._all = [], []
-        self._owner_pid = os.getpid()
+        self._is_lost = True
+        self.problem = "the process was forked while another thread was inside of SQLite"
 
     def __del__(self) -> None:
-        for connection in getattr(self, "_all", ()):
-            with contextlib.suppress(sqlite3.Error):
-                connection.close()
+        self._close(getattr(self, "_all", []))
         if (claims := getattr(self, "claims", None)) is not None:
             claims.close()
+
+    @staticmethod
+    def _close(connections: list[sqlite3.Connection]) -> None:
+        for connection in connections:
+            with contextlib.suppress(*FAULTS):
+                connection.close()
 
     # ---- rows ------------------------------------------------------------------------------------------------------
 
     def has(self, key: bytes) -> bool:
         """Whether there is a row."""
+        if self._is_lost:
+            return False
         with self._failing_softly("read"), self._connection() as connection:
             return connection.execute("SELECT 1 FROM samples WHERE key = ?", (key,)).fetchone() is not None
         return False
 
     def get(self, key: bytes) -> bytes | None:
         """The bytes of a sample; None where there are none, or they are not those that were put."""
+        if self._is_lost:
+            return None
         with self._failing_softly("read"), self._connection() as connection:
             found = connection.execute("SELECT checksum, data FROM samples WHERE key = ?", (key,)).fetchone()
             if found is not None and type(found[1]) is bytes and found[0] == _checksum(key, found[1]):
@@ -152,15 +175,11 @@ class SampleFile(Locked):
 
     def clear(self) -> None:
         """Removes all rows. The file keeps its size, and what is put next uses it."""
+        if self._is_lost:
+            return
         self.problem = None
         with self._failing_softly("written to"), self._connection() as connection, _transaction(connection):
             connection.execute("DELETE FROM samples")
-
-    def count(self) -> int:
-        """Of rows."""
-        with self._failing_softly("read"), self._connection() as connection:
-            return int(connection.execute("SELECT count(*) FROM samples").fetchone()[0])
-        return 0
 
     # ---- connections -----------------------------------------------------------------------------------------------
 
@@ -201,8 +220,13 @@ class SampleFile(Locked):
         return connection
 
     def _set_up(self) -> None:
-        """Makes the file, unless it is there."""
-        os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644))
+        """Makes the file, unless it is there. One that is is opened by SQLite alone: to close any descriptor of it lets
+        go of the locks that SQLite has."""
+        try:
+            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644))
+        except FileExistsError:
+            if not os.access(self.path, os.R_OK | os.W_OK):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(self.path)) from None
         try:
             with self._connection() as connection:
                 self._make(connection)

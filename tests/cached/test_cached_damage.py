@@ -330,7 +330,7 @@ def test_a_limit_of_the_system_on_files_is_a_full_disk(run_child: RunChild) -> N
         warm=True,
     )
     assert child.stderr.count("RuntimeWarning") == 1
-    assert "the file of samples 's' cannot be written to" in child.stderr
+    assert "/s' cannot be written to (disk I/O error): samples that are not in it are made anew" in child.stderr
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
 import random
@@ -10,7 +11,7 @@ import sqlite3
 import threading
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from children import RunChild
 from made_samples import MadeSamples, check_samples, in_threads, once, shuffled
 
 import fastload
-from fastload._cached import _sample_file
+from fastload._cached import _forks
 
 ATTEMPTS_SECONDS = 60
 
@@ -295,7 +296,7 @@ def test_a_forked_child_opens_the_file_for_itself_and_leaves_its_parents_alone(r
             sys.exit(0)  # with the whole end of an interpreter
         assert os.waitpid(pid, 0)[1] == 0
         check_samples(cached, range(20))
-        assert num_connects == 0
+        assert num_connects == 1
         assert made.made() == once(range(20))
         connection = real("s")
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
@@ -338,28 +339,82 @@ def test_forks_while_threads_read_and_write_leave_children_that_can(tmp_path: Pa
     check_samples(cached, range(300))
 
 
-def test_a_fork_waits_for_who_is_inside_of_sqlite(tmp_path: Path) -> None:
-    cached = fastload.CachedDataset([1, 2], tmp_path / "s")
-    file = cached._samples._file  # type: ignore[attr-defined]
+def test_a_child_has_locks_of_its_own_that_keep_the_journal(tmp_path: Path) -> None:
+    made = MadeSamples(tmp_path / "log", 20)
+    held = [fastload.CachedDataset(made, tmp_path / "s")]
+    check_samples(held[0], range(5))
+    context = multiprocessing.get_context("fork")
+    may_end = context.Event()
+
+    def use() -> None:
+        check_samples(held[0], range(10))
+        (tmp_path / "has it open").touch()
+        may_end.wait(ATTEMPTS_SECONDS)
+        check_samples(held[0], range(20))
+
+    child = context.Process(target=use)
+    child.start()
+    check_samples(held[0], range(5))
+    wait_until((tmp_path / "has it open").exists)
+    held.clear()  # the parent is not the last one to have it open
+    assert (tmp_path / "s-wal").exists()
+    assert in_children(lambda: check_samples(fastload.CachedDataset(made, tmp_path / "s"), range(12))) == [0]
+    assert (tmp_path / "s-wal").exists()
+    may_end.set()
+    child.join(ATTEMPTS_SECONDS)
+    assert child.exitcode == 0
+    assert is_whole(tmp_path / "s")
+    check_samples(fastload.CachedDataset(made, tmp_path / "s"), range(20))
+    assert made.made() == once(range(20))
+
+
+@contextlib.contextmanager
+def inside_of_sqlite(cached: fastload.CachedDataset) -> Iterator[threading.Event]:
+    """A thread is, until the event is set."""
     begun, may_end = threading.Event(), threading.Event()
 
     def hold() -> None:
-        with file._connection():
+        with cached._samples._file._connection():  # type: ignore[attr-defined]
             begun.set()
-            may_end.wait()
+            may_end.wait(ATTEMPTS_SECONDS)
 
     holder = threading.Thread(target=hold)
     holder.start()
     begun.wait()
-    threading.Timer(0.2, may_end.set).start()
-    begin = time.monotonic()
-    pid = os.fork()
-    if pid == 0:
-        os._exit(len(_sample_file.forks._is_forking * "x") + _sample_file.forks._num_inside)
-    assert time.monotonic() - begin > 0.1
-    assert os.waitpid(pid, 0)[1] == 0
+    yield may_end
+    may_end.set()
     holder.join()
-    assert cached[0] == 1
+
+
+def test_a_fork_waits_for_who_is_inside_of_sqlite(tmp_path: Path) -> None:
+    made = MadeSamples(tmp_path / "log", 2)
+    cached = fastload.CachedDataset(made, tmp_path / "s")
+    check_samples(cached, [0])
+    with inside_of_sqlite(cached) as may_end:
+        threading.Timer(0.1, may_end.set).start()
+        assert in_children(lambda: check_samples(cached, [0, 1])) == [0]
+        assert may_end.is_set()
+        check_samples(cached, [0, 1])
+    assert made.made() == once([0, 1])
+
+
+def test_a_child_leaves_the_file_alone_where_the_fork_could_not_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_forks, "_LONGEST_SECONDS", 0.01)
+    made = MadeSamples(tmp_path / "log", 4)
+    cached = fastload.CachedDataset(made, tmp_path / "s")
+    check_samples(cached, [0, 1])
+
+    def use() -> None:
+        check_samples(cached, [0, 1, 2])
+        assert cached.fill() == 0
+        cached.clear()
+
+    with inside_of_sqlite(cached):
+        assert in_children(use) == [0]
+    assert cached.fill() == 4
+    assert made.made() == once(range(4)) + once(range(3))
 
 
 def test_a_child_forked_while_a_sample_is_made_makes_it_for_itself(tmp_path: Path) -> None:
