@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
@@ -75,7 +76,7 @@ class FileSamples(Samples):
         self._serializer = SERIALIZERS[serializer]
         self._to = to
         self._is_full = False
-        self._has_warned = False
+        self._first_warning = threading.Lock()  # taken once and never released
 
     @property
     def is_full(self) -> bool:
@@ -103,9 +104,8 @@ class FileSamples(Samples):
 
     def _warn_of_unread(self, error: Exception) -> None:
         """The row is whole, and what is in it is not for this process: a class is gone, or a GPU."""
-        if self._has_warned:
+        if not self._first_warning.acquire(blocking=False):
             return
-        self._has_warned = True
         text = str(error).partition("\n")[0]
         warnings.warn(
             f"a sample in {str(self._file.path)!r} cannot be read ({type(error).__name__}: {text}): such samples are "

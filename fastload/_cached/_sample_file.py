@@ -96,7 +96,7 @@ class SampleFile(Locked):
         self.path = path
         self.turns = Turns()
         self.problem: str | None = None
-        self._has_warned = False
+        self._first_warning = threading.Lock()  # taken once and never released
         self._is_lost = False
         self._idle: list[sqlite3.Connection] = []
         self._all: list[sqlite3.Connection] = []
@@ -284,9 +284,8 @@ class SampleFile(Locked):
             self._warn(f"cannot be {what} ({error})")
 
     def _warn(self, problem: str) -> None:
-        if self._has_warned:
+        if not self._first_warning.acquire(blocking=False):
             return
-        self._has_warned = True
         warnings.warn(
             f"the file of samples {str(self.path)!r} {problem}: samples that are not in it are made anew each time. "
             "Make room on its disk, or remove the file and start again",
