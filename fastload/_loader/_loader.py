@@ -132,7 +132,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         ledger: file that notes them.
         snapshot_every_n_steps: as in torchdata.
         journal: file that notes how epochs begin.
-        cache: "auto", or a Cache on disk: later epochs decode less.
+        cache: "auto" or a Cache: later epochs decode less.
 
     Attributes:
         epoch: of the next iter(), from 0.
