@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "io/records/file_calls.h"
 #include "io/records/record_folder.h"
 
 namespace fastload {
@@ -25,6 +26,7 @@ bool is_same_key(const DirectoryEntry& a, const DirectoryEntry& b) noexcept { re
 }  // namespace
 
 int RecordAppender::begin_file() {
+    auto file = std::make_shared<RecordFile>();
     FolderLock lock;
     if (const int error = FolderLock::take(place_.folder, "lock", true, &lock); error != 0) return error;
     RecordFileWriter writer;
@@ -32,16 +34,24 @@ int RecordAppender::begin_file() {
         error != 0) {
         return error;
     }
-    auto file = std::make_shared<RecordFile>();
     int error = 0;
     const RecordFileVerdict verdict = RecordFile::open(place_.folder, writer.name(), place_.kind,
                                                        place_.decoder_revision, place_.is_shared, file.get(), &error);
-    if (verdict != RecordFileVerdict::kGood) return error != 0 ? error : EIO;
+    if (verdict != RecordFileVerdict::kGood) {
+        static_cast<void>(unlink_in_folder(place_.folder, FileName(writer.name(), ".dat").c_str()));
+        return error != 0 ? error : EIO;
+    }
     writer_ = std::move(writer);
     file_ = std::move(file);
     granted_end_ = writer_.end();
     generation_ = 0;
     return 0;
+}
+
+std::uint64_t RecordAppender::needed_bytes(std::uint64_t record_bytes, std::uint64_t records) noexcept {
+    // The last step's directory is reckoned twice: as it is and as it may be.
+    return record_bytes + record_bytes / (kLeastRecordBytes / (kDirectoriesAtOnce * sizeof(DirectoryEntry))) +
+           directory_bytes(records) + kPageBytes;
 }
 
 // Reserved under the store's lock, so that several processes together stay within its bytes.
@@ -128,7 +138,11 @@ void RecordAppender::close() noexcept {
     if (!writer_.is_open()) return;
     FolderLock lock;
     // Without the lock what was reserved stays until somebody opens the store.
-    if (FolderLock::take(place_.folder, "lock", true, &lock) == 0) static_cast<void>(writer_.trim());
+    if (FolderLock::take(place_.folder, "lock", true, &lock) == 0) {
+        const bool is_published = !is_missing(place_.folder, FileName(writer_.name(), ".dir").c_str());
+        static_cast<void>(is_published ? writer_.trim()
+                                       : unlink_in_folder(place_.folder, FileName(writer_.name(), ".dat").c_str()));
+    }
     writer_ = RecordFileWriter();
     file_.reset();
     entries_.clear();

@@ -32,19 +32,27 @@ class RecordAppender {
   public:
     RecordAppender(const StorePlace& place, std::uint64_t max_file_bytes) noexcept
         : place_(place), max_file_bytes_(max_file_bytes) {}
+    RecordAppender(const RecordAppender&) = delete;  // its file has one writer
+    RecordAppender& operator=(const RecordAppender&) = delete;
+    ~RecordAppender() { close(); }
 
-    // EFBIG: the file is full; publish it, close() it, and come
-    // again. Else kStoreIsFull, or the system's error. May throw std::bad_alloc, with nothing changed.
+    // EFBIG: the file is full; publish it, close() it, and come again. Else kStoreIsFull, or the system's error. May
+    // throw std::bad_alloc, with nothing changed.
     int append(const ContentKey& key, std::uint32_t rank, ByteSpan record, RecordPlace* written);
 
     // What the system holds of it is on disk, and the directory names it. *opened knows all records of the file then.
     // Nothing new: 0, and *opened is null. May throw std::bad_alloc, as if it had failed.
     int publish(std::shared_ptr<const OpenedRecords>* opened);
 
-    // Gives back what was reserved. The next record begins another file. What was not published is lost.
+    // Gives back what was reserved, or the whole file where nothing of it is published. The next record begins another
+    // one. What was not published is lost.
     void close() noexcept;
     // In a process forked since: closes the file, and no more.
     void close_descriptor() noexcept { writer_.close_descriptor(); }
+
+    // What records that take `record_bytes` in files need of a store's bytes, their directory included, so that there
+    // is room for them.
+    static std::uint64_t needed_bytes(std::uint64_t record_bytes, std::uint64_t records) noexcept;
 
     bool has_file() const noexcept { return writer_.is_open(); }
     bool has_unpublished() const noexcept { return num_published_ < entries_.size(); }

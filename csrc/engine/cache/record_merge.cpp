@@ -1,8 +1,5 @@
 #include "engine/cache/record_merge.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstdint>
@@ -12,6 +9,7 @@
 #include <vector>
 
 #include "base/span.h"
+#include "io/records/file_calls.h"
 #include "io/records/record_folder.h"
 
 namespace fastload {
@@ -50,6 +48,26 @@ std::vector<ClosedFile> closed_files(const StorePlace& place) {
     return closed;
 }
 
+// Leaves the smallest ones, no more than `most`: as many as one new file can take the place of, which is there before
+// they go.
+int leave_what_has_room(const StorePlace& place, std::size_t most, std::vector<ClosedFile>* files) {
+    FolderFiles listed;
+    if (const int error = list_record_files(place.folder, place.kind, &listed); error != 0) return error;
+    const std::uint64_t room = place.max_bytes - std::min(place.max_bytes, listed.used_bytes);
+    std::stable_sort(files->begin(), files->end(), [](const ClosedFile& a, const ClosedFile& b) {
+        return a.directory.covered_bytes < b.directory.covered_bytes;
+    });
+    std::uint64_t needed = RecordAppender::needed_bytes(0, 0);
+    std::size_t count = 0;
+    for (; count < std::min(most, files->size()); ++count) {
+        const RecordDirectory& next = (*files)[count].directory;
+        needed += RecordAppender::needed_bytes(next.covered_bytes, next.entries.size());
+        if (needed > room) break;
+    }
+    files->resize(count);
+    return 0;
+}
+
 // Of each key the best, of equal ones the first file's.
 std::vector<MergedEntry> best_entries(const std::vector<ClosedFile>& files) {
     std::vector<MergedEntry> entries;
@@ -72,11 +90,11 @@ int copy_records(const std::vector<MergedEntry>& entries, RecordAppender* merged
         RecordHead head;
         ByteSpan record;
         int error = 0;
-        // What cannot be read is no record any more.
-        if (!from.file->read(from.entry.place(), {buffer.data(), buffer.size()}, &head, &record, &error) ||
-            !(head.key.hash == from.entry.hash)) {
-            continue;
-        }
+        const bool is_read =
+            from.file->read(from.entry.place(), {buffer.data(), buffer.size()}, &head, &record, &error);
+        // What is damaged is no record any more, nor what the disk cannot read.
+        if (error != 0 && error != EIO) return error;
+        if (!is_read || !(head.key.hash == from.entry.hash)) continue;
         RecordPlace place;
         if (error = merged->append(head.key, from.entry.rank, record, &place); error != 0) return error;
     }
@@ -91,19 +109,18 @@ int merge_records(const StorePlace& place, std::size_t max_files) {
     if (FolderLock::take(place.folder, "merge", false, &merging) != 0) return 0;
     std::vector<ClosedFile> files = closed_files(place);
     if (files.size() <= max_files) return 0;
-    std::stable_sort(files.begin(), files.end(), [](const ClosedFile& a, const ClosedFile& b) {
-        return a.directory.covered_bytes < b.directory.covered_bytes;
-    });
-    files.resize(files.size() - max_files + 1);
+    if (const int error = leave_what_has_room(place, files.size() - max_files + 1, &files); error != 0) return error;
+    if (files.size() < 2) return 0;
     RecordAppender merged(place, std::numeric_limits<std::uint64_t>::max());
-    const int error = copy_records(best_entries(files), &merged);
-    merged.close();
-    if (error == 0) {
-        // A .dat without its .dir is nothing, a .dir without its .dat a name in vain.
-        for (const ClosedFile& file : files) ::unlinkat(place.folder, (file.name + ".dir").c_str(), 0);
-        for (const ClosedFile& file : files) ::unlinkat(place.folder, (file.name + ".dat").c_str(), 0);
+    if (const int error = copy_records(best_entries(files), &merged); error != 0) return error;
+    // A .dat without its .dir is nothing, a .dir without its .dat a name in vain. What cannot be removed now is merged
+    // again or removed by who comes next.
+    for (const char* ending : {".dir", ".dat"}) {
+        for (const ClosedFile& file : files) {
+            static_cast<void>(unlink_in_folder(place.folder, FileName(file.name, ending).c_str()));
+        }
     }
-    return error;
+    return 0;
 }
 
 }  // namespace fastload

@@ -138,12 +138,14 @@ void RecordStore::write(const UnpublishedRecords::Waiting& record) {
     if (error == EFBIG) {
         publish();
         appender_.close();
+        if (!keeps_.load(std::memory_order_relaxed)) return unpublished_.drop(record);
         error = appender_.append(record.key, record.rank, bytes, &place);
     }
     if (error != 0) {
         unpublished_.drop(record);
         return stop_keeping(error);
     }
+    write_error_.store(0, std::memory_order_relaxed);  // there is room again
     // The first one that is not published.
     if (next_publishing_ == Clock::time_point()) next_publishing_ = Clock::now() + publishing_interval_;
     unpublished_.set_written(record, {appender_.file(), place});
@@ -154,7 +156,8 @@ void RecordStore::publish() {
     std::shared_ptr<const OpenedRecords> opened;
     if (const int error = appender_.publish(&opened); error != 0) {
         stop_keeping(error);
-        // What was written is found by this process until it ends. For others it does not exist: it only takes space.
+        // What was written does not exist for others: it only takes space.
+        unpublished_.forget_written();
         appender_.close();
         remove_what_is_left();
         return;
@@ -173,7 +176,7 @@ void RecordStore::replace_in_snapshot(std::shared_ptr<const OpenedRecords> file)
     } else {
         changed->files.push_back(std::move(file));
     }
-    std::atomic_store(&snapshot_, std::shared_ptr<const RecordSnapshot>(std::move(changed)));
+    set_snapshot(std::move(changed));
 }
 
 // nullptr where the file cannot be used; *error is ENOENT where it is not there any more.
@@ -201,6 +204,9 @@ void RecordStore::refresh() {
     if (find_folder_time(folder_.get(), &time) != 0) return stop_keeping(ENOENT);
     if (time == folder_time_) return;
     const std::shared_ptr<const RecordSnapshot> before = snapshot();
+    // A change within the same tick of the file system's clock would not show itself.
+    bool is_settled =
+        std::chrono::system_clock::now().time_since_epoch() - std::chrono::nanoseconds(time) > kRefreshInterval;
     for (int listing = 0; listing < kListings; ++listing) {
         FolderFiles files;
         if (list_record_files(folder_.get(), place_.kind, &files) != 0) return;
@@ -221,17 +227,28 @@ void RecordStore::refresh() {
             }
             if (auto opened = opened_anew(name, &error); opened != nullptr) {
                 after->files.push_back(std::move(opened));
-            } else if (error == ENOENT) {
-                is_whole = false;
+                continue;
             }
+            is_whole = is_whole && error != ENOENT;
+            if (error == 0 || error == ENOENT || error == EBADMSG) continue;
+            // The system refuses for now: what is known of it stays, and it is looked at again.
+            is_settled = false;
+            if (known != before->files.end()) after->files.push_back(*known);
         }
-        std::atomic_store(&snapshot_, std::shared_ptr<const RecordSnapshot>(std::move(after)));
+        set_snapshot(std::move(after));
         if (is_whole) break;
     }
-    // A change within the same tick of the file system's clock would not show itself.
-    const bool is_settled =
-        std::chrono::system_clock::now().time_since_epoch() - std::chrono::nanoseconds(time) > kRefreshInterval;
     folder_time_ = is_settled ? time : kUnknownTime;
+}
+
+std::shared_ptr<const RecordSnapshot> RecordStore::snapshot() const noexcept {
+    const std::lock_guard<std::mutex> lock(snapshot_mutex_);
+    return snapshot_;
+}
+
+void RecordStore::set_snapshot(std::shared_ptr<const RecordSnapshot> snapshot) noexcept {
+    const std::lock_guard<std::mutex> lock(snapshot_mutex_);
+    snapshot_.swap(snapshot);
 }
 
 // What processes that were killed have left, and many small files.
@@ -286,8 +303,9 @@ std::size_t RecordStore::find(const ContentKey& key, Span<std::uint8_t> buffer) 
 
 bool RecordStore::put(const ContentKey& key, std::uint32_t rank, ByteSpan record) noexcept {
     if (!keeps_.load(std::memory_order_relaxed)) return false;
+    if (is_removed(key)) return true;
     FoundRecord found;
-    if (!is_removed(key) && snapshot()->find(key.hash, &found) != nullptr && found.rank >= rank) return true;
+    if (snapshot()->find(key.hash, &found) != nullptr && found.rank >= rank) return true;
     return unpublished_.offer(key, rank, record);
 }
 

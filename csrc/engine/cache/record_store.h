@@ -32,12 +32,12 @@ struct StoreCounters {
 };
 
 // Note [record store]
-// Look-ups go through a snapshot of the directories on disk, which no lock guards, and through the records of this
-// process that are not published yet. Whoever keeps a record only leaves it: one thread, which the owner gives by
-// run(), writes it, publishes what is written (1, 2, 4, ... and then each 60 s, at an epoch's end, at the end of all)
-// and looks for what others have published. Nothing is ever evicted: once the store's bytes are used up nothing more
-// is kept. A process that dies loses what it has not published; its files are cut, merged and removed by who comes
-// after.
+// Look-ups go through a snapshot of the directories on disk and through the records of this process that are not
+// published yet; no lock is held while something is looked for on disk. Whoever keeps a record only leaves it: one
+// thread, which the owner gives by run(), writes it, publishes what is written (1, 2, 4, ... and then each 60 s, at an
+// epoch's end, at the end of all) and looks for what others have published. Nothing is ever evicted: once the store's
+// bytes are used up nothing more is kept. A process that dies loses what it has not published; its files are cut,
+// merged and removed by who comes after.
 
 // Raised whenever what a decoder takes or what an index means changes.
 constexpr std::uint32_t kIndexRevision = 1;
@@ -68,8 +68,8 @@ class RecordStore final : public IndexRecords {
     void end_epoch() noexcept;
     // Returns when all that was kept before is published, or cannot be; false after the timeout.
     bool flush(std::chrono::milliseconds timeout) noexcept;
-    // For a process forked since: the parent's lock is not held for it any more. The object must be leaked, see Note
-    // [after fork]; the four functions above do nothing there.
+    // For a process forked since, maybe more than once: the parent's lock is not held for it any more. The object must
+    // be leaked, see Note [after fork]; the four functions above do nothing there.
     void close_after_fork() noexcept { appender_.close_descriptor(); }
 
     std::size_t find(const ContentKey& key, Span<std::uint8_t> buffer) const noexcept override;
@@ -105,7 +105,8 @@ class RecordStore final : public IndexRecords {
     void stop_keeping(int error) noexcept;
     void replace_in_snapshot(std::shared_ptr<const OpenedRecords> file);
     std::shared_ptr<const OpenedRecords> opened_anew(const std::string& name, int* error) const;
-    std::shared_ptr<const RecordSnapshot> snapshot() const noexcept { return std::atomic_load(&snapshot_); }
+    std::shared_ptr<const RecordSnapshot> snapshot() const noexcept;
+    void set_snapshot(std::shared_ptr<const RecordSnapshot> snapshot) noexcept;
 
     std::size_t read(const RecordFile& file, const RecordPlace& place, const ContentKey& key,
                      Span<std::uint8_t> buffer) const noexcept;
@@ -119,7 +120,10 @@ class RecordStore final : public IndexRecords {
     const bool may_write_;
 
     UnpublishedRecords unpublished_;
-    std::shared_ptr<const RecordSnapshot> snapshot_;  // by atomic_load and atomic_store alone
+    // Held for a moment, by who takes or sets the pointer. Not std::atomic_load(), whose locks all stores of a process
+    // share: a forked child may find them taken for ever.
+    mutable std::mutex snapshot_mutex_;
+    std::shared_ptr<const RecordSnapshot> snapshot_;
 
     // Of open() and then of the thread of run() alone.
     RecordAppender appender_;
