@@ -18,7 +18,8 @@ from fastload._process._trust import UntrustedFolderError, check_owner, open_fil
 
 # Of the files' names and of how they lie in the folder. What they contain has versions of its own.
 LAYOUT = "v1"
-_KEY = "key"
+KEY = "key"
+LOCK = "lock"
 # An obstacle that the user may not know of; on a network file system nothing else is to be expected.
 NOT_WRITABLE = "it cannot be written to"
 
@@ -61,6 +62,26 @@ def open_store_folder(path: Path, *, is_shared: bool, is_built: bool = False) ->
 
 
 @contextlib.contextmanager
+def find_store_folder(path: Path, *, is_shared: bool) -> Iterator[StoreFolder]:
+    """Opens the store at `path` for who only looks at it. Nothing is made.
+
+    Raises:
+        FileNotFoundError: There is none.
+        UntrustedFolderError: Others may decide what is in it.
+        OSError: It cannot be opened.
+    """
+    with find_layout(path, is_shared=is_shared) as (_, folder):
+        yield StoreFolder(folder, _read_key(folder, is_shared), "it is only looked at")
+
+
+@contextlib.contextmanager
+def find_layout(path: Path, *, is_shared: bool) -> Iterator[tuple[int, int]]:
+    """Opens the folder at `path` and that with the store's files in it; gives both descriptors. Raises as above."""
+    with _opened(path, None, is_shared) as outer, _opened(Path(LAYOUT), outer, is_shared) as folder:
+        yield outer, folder
+
+
+@contextlib.contextmanager
 def _opened(path: Path, parent: int | None, is_shared: bool) -> Iterator[int]:
     # The folder that the user names may be a link.
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | (0 if parent is None else os.O_NOFOLLOW)
@@ -87,17 +108,17 @@ def _key(folder: int, is_shared: bool) -> bytes:
     """Made by the first who needs it, and the same for all others."""
     with contextlib.suppress(FileNotFoundError):
         return _read_key(folder, is_shared)
-    with _locked(folder):
+    with locked(folder):
         with contextlib.suppress(FileNotFoundError):
             return _read_key(folder, is_shared)
         key = _native.random_store_key()
-        temporary = f"{_KEY}.{secrets.token_hex(8)}.tmp"
+        temporary = f"{KEY}.{secrets.token_hex(8)}.tmp"
         try:
             with open(temporary, "xb", opener=lambda name, flags: os.open(name, flags, 0o600, dir_fd=folder)) as file:
                 file.write(key)
                 file.flush()
                 os.fsync(file.fileno())
-            os.replace(temporary, _KEY, src_dir_fd=folder, dst_dir_fd=folder)
+            os.replace(temporary, KEY, src_dir_fd=folder, dst_dir_fd=folder)
         except BaseException:
             with contextlib.suppress(OSError):
                 os.unlink(temporary, dir_fd=folder)
@@ -106,11 +127,11 @@ def _key(folder: int, is_shared: bool) -> bytes:
 
 
 def _read_key(folder: int, is_shared: bool) -> bytes:
-    opened = _opened_for_all(folder, _KEY) if is_shared else open_file(folder, _KEY)
+    opened = _opened_for_all(folder, KEY) if is_shared else open_file(folder, KEY)
     with opened as fd, open(fd, "rb", closefd=False) as file:
         key = file.read()
     if len(key) != _native.STORE_KEY_BYTES:
-        raise OSError(errno.EBADMSG, f"its file {LAYOUT}/{_KEY} is damaged: remove the store", _KEY)
+        raise OSError(errno.EBADMSG, f"its file {LAYOUT}/{KEY} is damaged: remove the store", KEY)
     return key
 
 
@@ -124,11 +145,22 @@ def _opened_for_all(folder: int, name: str) -> Iterator[int]:
 
 
 @contextlib.contextmanager
-def _locked(folder: int) -> Iterator[None]:
+def locked(folder: int) -> Iterator[None]:
     """Held for milliseconds, by native code as well, by whoever makes or removes files."""
-    fd = os.open("lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder)
+    while True:
+        fd = os.open(LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX)
+            if _is_still(folder, LOCK, fd):
+                yield
+                return
+        finally:
+            os.close(fd)
+
+
+def _is_still(folder: int, name: str, fd: int) -> bool:
+    """Whether `fd` is of what has that name now: who removes a store removes its lock, which others may wait for."""
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(fd)
+        return os.path.samestat(os.fstat(fd), os.stat(name, dir_fd=folder, follow_symlinks=False))
+    except FileNotFoundError:
+        return False

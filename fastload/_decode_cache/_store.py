@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fastload import _native
-from fastload._decode_cache._folder import NOT_WRITABLE, open_store_folder
+from fastload._decode_cache._folder import NOT_WRITABLE, find_store_folder, open_store_folder
 from fastload._process._exit import DaemonThread, ThreadStartError, join_threads, start_threads
 
 CLOSE_SECONDS = 60.0
@@ -98,6 +98,17 @@ def open_store(place: StorePlace) -> OpenStore:
         if store is None:
             store = _stores[key] = OpenStore(place)
     return store
+
+
+def look_at_store(place: StorePlace) -> _native.RecordStore:
+    """One for who looks at its files, or finds records in it: nothing in the folder is made, changed or removed.
+
+    Raises:
+        FileNotFoundError: There is none.
+        OSError: It cannot be opened, or others may decide what is in it.
+    """
+    with find_store_folder(place.path, is_shared=place.is_shared) as folder:
+        return _native.open_record_store(folder.fd, folder.key, place.max_bytes, place.is_shared, False)
 
 
 class _StoreThread(DaemonThread):

@@ -12,7 +12,7 @@ INTERRUPTED = 130  # as shells report a program that SIGINT has ended
 
 EXIT_CODES = """exit codes:
   0    fine
-  1    the loaders that were compared differ (verify, bench), or files are bad (check)
+  1    loaders that were compared differ (verify, bench), files are bad (check), a store has faults (cache)
   2    wrong use: an option, a file or a loader named on the command line is not there or cannot be used
   3    a loader failed while it ran
   130  interrupted

@@ -20,13 +20,27 @@ def loader_of_folder(root: str, batch_size: int, num_workers: int) -> TorchDataL
         UsageError: torchvision is not installed, or `root` has no folder of images for each class.
     """
     transforms, datasets = _torchvision("measuring a folder", ", or name a loader of yours as script.py:name")
-    steps = [transforms.RandomResizedCrop(224), transforms.RandomHorizontalFlip()]
-    steps += [transforms.ToTensor(), transforms.Normalize(_MEAN, _STD)]
     try:
-        dataset = datasets.ImageFolder(_expanded(root), transforms.Compose(steps))
+        dataset = datasets.ImageFolder(_expanded(root), _training_steps(transforms))
     except OSError as error:
         raise UsageError(one_line(error)) from error
     return TorchDataLoader(dataset, batch_size, shuffle=True, num_workers=num_workers)
+
+
+def training_transform() -> Any:
+    """The same steps, for other files.
+
+    Raises:
+        UsageError: torchvision is not installed.
+    """
+    transforms, _ = _torchvision("an estimate")
+    return _training_steps(transforms)
+
+
+def _training_steps(transforms: Any) -> Any:
+    steps = [transforms.RandomResizedCrop(224), transforms.RandomHorizontalFlip()]
+    steps += [transforms.ToTensor(), transforms.Normalize(_MEAN, _STD)]
+    return transforms.Compose(steps)
 
 
 def whole_images_of_folder(root: str) -> ImageFolder:

@@ -1,0 +1,127 @@
+"""Files of a store removed, and nothing else."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+import stat
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fastload._decode_cache._folder import KEY, LAYOUT, LOCK, find_layout, locked
+from fastload._decode_cache._report import report_of
+
+# Of a file of records, what its name begins with; .dir first, so that nobody finds records whose .dat is gone.
+_RECORD_FILE = re.compile(r"(?P<stem>index-[0-9a-f]{16})(?P<ending>\.dat|\.dir|\.tmp)")
+_ENDINGS = (".dir", ".tmp", ".dat")
+_TEMPORARY_KEY = re.compile(rf"{KEY}\.[0-9a-f]{{16}}\.tmp")
+# Without what is in them they mean nothing.
+_LAST = (KEY, "merge", LOCK)
+_BYTES_OF_BLOCK = 512  # in st_blocks, whatever the file system's are
+
+
+@dataclass
+class Clearing:
+    """What was done.
+
+    Attributes:
+        removed: Names of files, in the folder with the store's files.
+        num_bytes: That these took on disk.
+        left: Name of what is left there -> why it is.
+        folders: That were empty then, and are removed.
+    """
+
+    removed: list[str] = field(default_factory=list)
+    num_bytes: int = 0
+    left: dict[str, str] = field(default_factory=dict)
+    folders: list[Path] = field(default_factory=list)
+
+
+def clear_store(path: Path, *, only_stale: bool = False) -> Clearing:
+    """Removes the store at `path`, but for files that a living process writes to. Whose files they are is not asked.
+
+    Args:
+        path: Its folder.
+        only_stale: Only files that are of use to nobody: of another version, or damaged. Each record is read for that.
+
+    Raises:
+        FileNotFoundError: There is no store.
+        OSError: It cannot be opened, or a file cannot be removed.
+    """
+    stale = _stale_stems(path) if only_stale else None
+    clearing = Clearing()
+    with find_layout(path, is_shared=True) as (outer, folder), locked(folder):
+        names = os.listdir(folder)  # noqa: PTH208 - by its descriptor
+        for stem, endings in sorted(_endings_by_stem(names).items()):
+            if stale is None or stem in stale or ".dir" not in endings or ".dat" not in endings:
+                _remove_file(folder, stem, endings, clearing)
+        if stale is None:
+            for name in filter(_TEMPORARY_KEY.fullmatch, names):
+                _unlink(folder, name, clearing)
+            _remove_rest(outer, folder, path, clearing)
+    if clearing.folders:
+        with contextlib.suppress(OSError):  # something else is in it, or it is a link or a mount
+            path.rmdir()
+            clearing.folders.append(path)
+    return clearing
+
+
+def _stale_stems(path: Path) -> set[str]:
+    report = report_of(path, is_shared=True, reads_records=True)
+    return {file["name"] for file in report.files if report.is_foreign(file) or report.is_damaged(file)}
+
+
+def _endings_by_stem(names: Iterable[str]) -> dict[str, list[str]]:
+    endings = defaultdict(list)
+    for name in names:
+        if (found := _RECORD_FILE.fullmatch(name)) is not None:
+            endings[found["stem"]].append(found["ending"])
+    return endings
+
+
+def _remove_file(folder: int, stem: str, endings: list[str], clearing: Clearing) -> None:
+    """All that has this stem, unless somebody writes to it."""
+    with contextlib.ExitStack() as until_removed:
+        if ".dat" in endings:
+            try:
+                fd = os.open(f"{stem}.dat", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+                until_removed.callback(os.close, fd)
+                if not stat.S_ISREG(os.fstat(fd).st_mode):
+                    raise OSError(0, "it is not a regular file")
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                clearing.left[f"{stem}.dat"] = "a process that is alive writes to it"
+                return
+            except OSError as error:
+                clearing.left[f"{stem}.dat"] = str(error.strerror)
+                return
+        for ending in _ENDINGS:
+            if ending in endings:
+                _unlink(folder, stem + ending, clearing)
+
+
+def _unlink(folder: int, name: str, clearing: Clearing) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        size = os.stat(name, dir_fd=folder, follow_symlinks=False).st_blocks * _BYTES_OF_BLOCK
+        os.unlink(name, dir_fd=folder)
+        clearing.removed.append(name)
+        clearing.num_bytes += size
+
+
+def _remove_rest(outer: int, folder: int, path: Path, clearing: Clearing) -> None:
+    """Key and locks, where nobody can need them any more: with another key the files of a living writer are lost."""
+    for name in set(os.listdir(folder)) - {*_LAST, *clearing.left}:
+        found = _RECORD_FILE.fullmatch(name)
+        if found is None or f"{found['stem']}.dat" not in clearing.left:
+            clearing.left[name] = "it is no file of a store"
+    if clearing.left:
+        return
+    for name in _LAST:
+        _unlink(folder, name, clearing)
+    with contextlib.suppress(OSError):  # somebody begins to use it
+        os.rmdir(LAYOUT, dir_fd=outer)
+        clearing.folders.append(path / LAYOUT)

@@ -1,0 +1,95 @@
+"""What a store has on disk, for people."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from fastload import _native
+from fastload._decode_cache._folder import find_layout
+from fastload._decode_cache._store import StorePlace, look_at_store
+from fastload._process._file_systems import file_system_of
+
+_BYTES_OF_BLOCK = 512  # in st_blocks, whatever the file system's are
+
+
+@dataclass(frozen=True)
+class StoreReport:
+    """Of one store.
+
+    Attributes:
+        path: Its folder.
+        files: With records, as native code finds them.
+        used_bytes: That all files take on disk, what is reserved for more records included.
+        file_system: Its type, "" where nobody knows.
+        free_bytes: Of the file system, for this user.
+    """
+
+    path: Path
+    files: Sequence[_native.StoreFileReport]
+    used_bytes: int
+    file_system: str
+    free_bytes: int
+
+    def those(self, judge: Callable[[_native.StoreFileReport], bool]) -> list[_native.StoreFileReport]:
+        """The files of which that is true."""
+        return [file for file in self.files if judge(file)]
+
+    @staticmethod
+    def is_good(file: _native.StoreFileReport) -> bool:
+        """Whether its records are used."""
+        return file["verdict"] == "good"
+
+    @staticmethod
+    def is_foreign(file: _native.StoreFileReport) -> bool:
+        """Whether another version of fastload, or another machine, has made it: it is left alone."""
+        return file["verdict"] == "foreign"
+
+    @staticmethod
+    def is_untrusted(file: _native.StoreFileReport) -> bool:
+        """Whether others than this user and root may decide what is in it."""
+        return file["verdict"] == "untrusted"
+
+    @staticmethod
+    def is_damaged(file: _native.StoreFileReport) -> bool:
+        """Whether it, or one of the records that were read, is not as it was written."""
+        return file["damaged"] > 0 or (file["verdict"] == "failed" and file["error"] == errno.EBADMSG)
+
+    @staticmethod
+    def is_unread(file: _native.StoreFileReport) -> bool:
+        """Whether the system does not let it be read. One that went while it was looked at is none."""
+        return file["verdict"] == "failed" and file["error"] not in (errno.EBADMSG, errno.ENOENT)
+
+
+def report_of(path: Path, *, is_shared: bool, reads_records: bool) -> StoreReport:
+    """Looks at a store, and changes nothing.
+
+    Args:
+        path: Its folder.
+        is_shared: Folders and files of any owner are believed.
+        reads_records: Each record is read and its checks are made.
+
+    Raises:
+        FileNotFoundError: There is none.
+        OSError: It cannot be opened, or others may decide what is in it.
+    """
+    # Its bytes limit only what is written.
+    native = look_at_store(StorePlace(path, 1 << 62, is_shared))
+    files = native.report(reads_records)
+    with find_layout(path, is_shared=is_shared) as (_, folder):
+        free = os.fstatvfs(folder)
+        return StoreReport(path, files, bytes_on_disk(folder), file_system_of(folder), free.f_bavail * free.f_frsize)
+
+
+def bytes_on_disk(folder: int) -> int:
+    """That the files in the folder with this descriptor take on disk."""
+    used = 0
+    for name in os.listdir(folder):
+        try:
+            used += os.stat(name, dir_fd=folder, follow_symlinks=False).st_blocks * _BYTES_OF_BLOCK
+        except FileNotFoundError:
+            continue
+    return used

@@ -1,0 +1,72 @@
+"""What several of the commands are given, and how stores are found for them."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import errno
+from collections.abc import Iterator
+from pathlib import Path
+
+from fastload._decode_cache._cache import Cache, default_path
+from fastload._process._processors import num_auto_workers
+from fastload.cli._errors import UsageError, one_line
+
+# In the tables the numbers stand behind their names.
+RIGHT = frozenset({1})
+
+
+def add_workers(parser: argparse.ArgumentParser) -> None:
+    """Adds --workers."""
+    parser.add_argument(
+        "--workers", default="auto", metavar="N", help="threads (default: auto, as there are processors)"
+    )
+
+
+def add_shared(parser: argparse.ArgumentParser) -> None:
+    """Adds --shared."""
+    parser.add_argument("--shared", action="store_true", help="believe folders and files of other users, too")
+
+
+def workers_of(options: argparse.Namespace) -> int:
+    """How many threads. Raises UsageError."""
+    if options.workers == "auto":
+        return num_auto_workers()
+    if not options.workers.isdecimal() or int(options.workers) < 1:
+        raise UsageError(f"--workers must be auto or a positive number, got {options.workers!r}")
+    return int(options.workers)
+
+
+def cache_of(path: str | None, max_bytes: str | None = None, shared: bool = False) -> Cache:
+    """As a program would name it, with its default folder. Raises UsageError."""
+    try:
+        cache = Cache(path, max_bytes, shared)
+    except ValueError as error:
+        raise UsageError(f"--max-bytes: {error}") from error
+    return Cache(path_of(None), max_bytes, shared) if path is None else cache
+
+
+def path_of(path: str | None) -> Path:
+    """The folder of a store. Raises UsageError where none is given and there is no default."""
+    try:
+        return default_path() if path is None else Cache(path).path
+    except RuntimeError as error:
+        raise UsageError(f"{one_line(error)}: name a folder") from error
+
+
+@contextlib.contextmanager
+def store_errors(path: Path) -> Iterator[None]:
+    """In it an error of the system's about the store becomes a UsageError that names the store."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise UsageError(
+            f'there is no store in {path}: "fastload cache build" makes one, and so does a loader with cache=Cache(...)'
+        ) from error
+    except OSError as error:
+        reason = error.strerror or str(error)
+        if error.errno == errno.ENOTDIR:
+            reason = "it is a file"
+        elif error.errno == errno.EBADMSG:
+            reason = f'{reason}, by "fastload cache clear"'
+        raise UsageError(f"the store in {path} cannot be used: {reason}") from error

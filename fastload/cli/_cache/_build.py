@@ -1,0 +1,148 @@
+"""``fastload cache build``: an index of each file, before training."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from fastload import _native
+from fastload._decode_cache._builders import FileAction, FileRun
+from fastload._decode_cache._cache import Cache, place_of
+from fastload._decode_cache._report import report_of
+from fastload._decode_cache._store import CLOSE_SECONDS, OpenStore
+from fastload._display._table import Table
+from fastload._display._units import counted, in_bytes, in_seconds
+from fastload.cli._cache._arguments import RIGHT, add_shared, add_workers, cache_of, store_errors, workers_of
+from fastload.cli._cache._files import TargetFiles, files_of, named, why_unread
+from fastload.cli._cache._run import builders, gone_through
+from fastload.cli._console import say, show
+from fastload.cli._errors import DIFFERENT, FINE, INTERRUPTED, CommandError, UsageError
+
+_DESCRIPTION = """Reads and decodes every file of TARGET once, as a whole, and keeps its index in a store, so that the
+first epoch is as fast as later ones. A file that the store knows is passed over: what was interrupted goes on with the
+same command. Ctrl-C publishes what is there. On a network file system this command alone writes, and no other process
+may use the store meanwhile."""
+# A writer that is behind for so long does not come.
+_FLUSH_SECONDS = 60.0
+_WITHOUT = "progressive, with restart markers, of fewer than four rows of blocks, damaged, or no JPEG: nothing to gain"
+
+
+def add_to(parts: Any) -> argparse.ArgumentParser:
+    """Adds the command to the subparsers of argparse."""
+    parser: argparse.ArgumentParser = parts.add_parser(
+        "build", help="keep an index of every file of a folder or a loader", description=_DESCRIPTION
+    )
+    parser.add_argument("target", help="a folder with images, or script.py:name or package.module:name of a loader")
+    parser.add_argument("--path", metavar="P", help="folder of the store (default: decode in the cache folder)")
+    parser.add_argument("--max-bytes", metavar="SIZE", help="of the store, such as 200G or 1.5TiB (default: 4GiB)")
+    add_workers(parser)
+    add_shared(parser)
+    parser.set_defaults(run=_run)
+    return parser
+
+
+def _run(options: argparse.Namespace) -> int:
+    cache, num_workers = cache_of(options.path, options.max_bytes, options.shared), workers_of(options)
+    files = files_of(options.target)
+    with store_errors(cache.path):
+        store = OpenStore(place_of(cache), is_built=True)
+    if store.obstacle is not None:
+        raise UsageError(f"nothing can be kept in {cache.path}: {store.obstacle}")
+    begin = time.perf_counter()
+    try:
+        decode_cache = store.native.make_decode_cache(len(files.paths))
+        actions = [_action(builder, store) for builder in builders(decode_cache, num_workers)]
+        run, is_whole = gone_through(
+            "building indexes",
+            files.paths,
+            actions,
+            lambda: store.why_nothing_is_kept() is not None or not decode_cache.is_worth_it,
+        )
+    finally:
+        is_published = store.close()
+    build = _Build(cache, files, run, time.perf_counter() - begin)
+    build.show(_trouble(store, decode_cache, build))
+    if not is_published:
+        raise CommandError(f"what was made is not published after {CLOSE_SECONDS:g} s: the disk does not keep up")
+    if not is_whole:
+        say("  interrupted: what is there is published, and the same command goes on with the rest")
+        return INTERRUPTED
+    return FINE if build.is_complete else DIFFERENT
+
+
+def _action(builder: _native.IndexBuilder, store: OpenStore) -> FileAction:
+    def build(path: bytes) -> _native.IndexOutcome:
+        outcome = builder.build(path)
+        if outcome == "different":  # this process does not find that record again
+            return "different" if (again := builder.build(path)) == "kept" else again
+        if outcome == "not kept" and store.why_nothing_is_kept() is None:  # the writer is behind
+            store.native.flush(_FLUSH_SECONDS)
+            return builder.build(path)
+        return outcome
+
+    return build
+
+
+def _trouble(store: OpenStore, decode_cache: _native.DecodeCache, build: _Build) -> str | None:
+    if (reason := store.why_nothing_is_kept()) is not None:
+        return reason
+    return None if decode_cache.is_worth_it else "those of fewer than one file in 20 would fit"
+
+
+class _Build:
+    """What was done, for people."""
+
+    def __init__(self, cache: Cache, files: TargetFiles, run: FileRun, seconds: float) -> None:
+        self._cache = cache
+        self._files = files
+        self._run = run
+        self._seconds = seconds
+        self._with_index = sum(run.counts[outcome] for outcome in ("kept", "known", "different"))
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every file that can have an index has one."""
+        left_out = len(self._files.paths) - self._with_index - self._run.counts["none"]
+        return left_out == 0 and not self._files.unlisted
+
+    def show(self, trouble: str | None) -> None:
+        """Writes it to standard output."""
+        total = counted(len(self._files.paths), "file")
+        show(
+            Table(
+                f"fastload cache build: {self._with_index:,} of {total} known", list(self._rows(trouble)), right=RIGHT
+            )
+        )
+
+    def _rows(self, trouble: str | None) -> Iterator[tuple[str, ...]]:
+        counts = self._run.counts
+        num_done = counts.total()
+        yield "kept", f"{counts['kept']:,}", f"in {in_seconds(self._seconds)}, {num_done / self._seconds:,.0f} files/s"
+        yield "known before", f"{counts['known']:,}"
+        if counts["different"]:
+            yield "made anew", f"{counts['different']:,}", f"their records were wrong: {self._names('different')}"
+        if counts["none"]:
+            yield "without index", f"{counts['none']:,}", _WITHOUT
+        if counts["unread"]:
+            yield "unreadable", f"{counts['unread']:,}", self._unread()
+        for reason in self._files.unlisted[:1]:
+            yield "not listed", f"{len(self._files.unlisted):,}", reason
+        if trouble is not None:
+            left = len(self._files.paths) - num_done + counts["not kept"]
+            yield "no room", f"{left:,}", f"{trouble}; {self._advice()}"
+        elif num_done < len(self._files.paths):
+            yield "not done", f"{len(self._files.paths) - num_done:,}"
+        with store_errors(self._cache.path):
+            report = report_of(self._cache.path, is_shared=self._cache.shared, reads_records=False)
+        yield "store", in_bytes(report.used_bytes), f"of at most {in_bytes(self._cache.max_bytes)}, in {report.path}"
+
+    def _names(self, outcome: _native.IndexOutcome) -> str:
+        return ", ".join(map(named, self._run.named(outcome)))
+
+    def _unread(self) -> str:
+        return "; ".join(f"{named(path)}: {why_unread(path)}" for path in self._run.named("unread"))
+
+    def _advice(self) -> str:
+        return f"give a larger --max-bytes than {in_bytes(self._cache.max_bytes)}, or free space on the disk"

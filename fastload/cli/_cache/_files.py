@@ -1,0 +1,130 @@
+"""The files that a target names: those below a folder, or those of a loader's data set."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastload._pillow._decode_image import pil_loader
+from fastload._process._config import MAX_FILE_BYTES
+from fastload.cli._console import Progress
+from fastload.cli._errors import UsageError, one_line
+from fastload.cli._targets import loader_of
+from fastload.sources._image_folder import IMG_EXTENSIONS
+from fastload.sources._lowering import LoweredSource, NotLoweredError, lower_dataset
+from fastload.sources._sample_table import SampleTable
+
+# Bytes of names, and os.walk: names are kept as the system gives them.
+# ruff: noqa: PTH111, PTH116, PTH118, PTH123
+_EXTENSIONS = tuple(map(str.encode, IMG_EXTENSIONS))
+
+
+@dataclass(frozen=True)
+class TargetFiles:
+    """Of a target.
+
+    Attributes:
+        paths: Of the files, each once.
+        unlisted: Of directories that the system does not list, why.
+    """
+
+    paths: Sequence[bytes]
+    unlisted: list[str] = field(default_factory=list)
+
+
+def files_of(target: str) -> TargetFiles:
+    """The images below a folder, however deep, or the files that a loader's data set reads.
+
+    Raises:
+        UsageError: `target` is neither, has no files, or nobody knows which files it reads.
+    """
+    folder = os.path.expanduser(target)
+    if Path(folder).is_dir():
+        with Progress(f"listing {target}"):
+            files = _below(os.fsencode(folder))
+        if not files.paths:
+            raise UsageError("; ".join([f"there is no image below {target}", *files.unlisted[:1]]))
+        return files
+    if ":" not in target and not target.endswith(".py"):
+        raise UsageError(f"{target!r} is neither a folder nor of the form script.py:name or package.module:name")
+    return TargetFiles(_TablePaths(_lowered(target)))
+
+
+def why_unread(path: bytes) -> str:
+    """Why a file was not read, as far as another try tells."""
+    try:
+        if not Path(os.fsdecode(path)).is_file():
+            return "it is not a regular file" if os.path.lexists(path) else "there is no such file"
+        with open(path, "rb", buffering=0) as file:
+            if os.fstat(file.fileno()).st_size > MAX_FILE_BYTES:
+                return f"it is larger than {MAX_FILE_BYTES >> 30} GiB"
+            file.read(1)
+    except OSError as error:
+        return str(error.strerror)
+    return "it could not be read to its end"
+
+
+def named(path: bytes) -> str:
+    """For messages."""
+    return os.fsdecode(path).encode(sys.stdout.encoding or "utf-8", "backslashreplace").decode(errors="replace")
+
+
+def _below(root: bytes) -> TargetFiles:
+    unlisted: list[str] = []
+    paths: list[bytes] = []
+    seen: set[tuple[int, int]] = set()
+
+    def note(error: OSError) -> None:
+        unlisted.append(one_line(error))
+
+    for folder, folders, names in os.walk(root, followlinks=True, onerror=note):
+        status = os.stat(folder)
+        if (status.st_dev, status.st_ino) in seen:  # a link to a directory that was gone through
+            folders.clear()
+            continue
+        seen.add((status.st_dev, status.st_ino))
+        folders.sort()
+        paths += [os.path.join(folder, name) for name in sorted(names) if name.lower().endswith(_EXTENSIONS)]
+    return TargetFiles(paths, unlisted)
+
+
+def _lowered(target: str) -> LoweredSource:
+    dataset = loader_of(target).dataset
+    try:
+        source = lower_dataset(dataset, (pil_loader,))
+    except NotLoweredError as error:
+        raise UsageError(
+            f"which files {target} reads is not known: {error}. Name the folder that they are in instead of the loader"
+        ) from error
+    if len(source) == 0:
+        raise UsageError(f"the data set of {target} is empty")
+    return source
+
+
+class _TablePaths(Sequence[bytes]):
+    """The names of a data set's files, made when they are asked for."""
+
+    def __init__(self, source: LoweredSource) -> None:
+        self._table: SampleTable = source.table
+        self._files: NDArray[np.int64] | None = None if source.index_map is None else np.unique(source.index_map)
+
+    def __len__(self) -> int:
+        return len(self._table if self._files is None else self._files)
+
+    @overload
+    def __getitem__(self, index: int) -> bytes: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[bytes]: ...
+    def __getitem__(self, index: int | slice) -> bytes | list[bytes]:
+        if isinstance(index, slice):
+            return [self[place] for place in range(len(self))[index]]
+        if not 0 <= index < len(self):
+            raise IndexError(f"{index} of {len(self)} files")
+        return self._table.path_bytes(index if self._files is None else int(self._files[index]))

@@ -1,0 +1,104 @@
+"""``fastload cache info``: what a store has, and what one would bring."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from fastload._decode_cache._report import StoreReport, report_of
+from fastload._display._table import Table
+from fastload._display._units import counted, in_bytes, in_percent
+from fastload._process._file_systems import is_local
+from fastload.cli._cache._arguments import RIGHT, add_shared, add_workers, cache_of, path_of, store_errors, workers_of
+from fastload.cli._cache._estimate import estimate
+from fastload.cli._cache._files import files_of
+from fastload.cli._cache._verify import rows_of_unused
+from fastload.cli._console import say, show
+from fastload.cli._errors import DIFFERENT, FINE, UsageError
+
+_DESCRIPTION = """Says what a store has on disk; nothing is changed. With --estimate it says instead how large the
+indexes of TARGET's files would be, and measures how much faster later epochs are, by at most 256 of the files."""
+
+
+def add_to(parts: Any) -> argparse.ArgumentParser:
+    """Adds the command to the subparsers of argparse."""
+    parser: argparse.ArgumentParser = parts.add_parser("info", help="say what a store has", description=_DESCRIPTION)
+    parser.add_argument("path", nargs="?", help="folder of the store (default: decode in the cache folder)")
+    parser.add_argument("--max-bytes", metavar="SIZE", help="that programs give the store (default: 4GiB)")
+    parser.add_argument("--estimate", metavar="TARGET", help="a folder with images, or script.py:name of a loader")
+    add_workers(parser)
+    add_shared(parser)
+    parser.add_argument("--json", action="store_true", help="print it as JSON")
+    parser.set_defaults(run=_run)
+    return parser
+
+
+def _run(options: argparse.Namespace) -> int:
+    if options.estimate is not None:
+        return _show_estimate(options)
+    max_bytes = cache_of(options.path, options.max_bytes).max_bytes
+    path = path_of(options.path)
+    with store_errors(path):
+        report = report_of(path, is_shared=options.shared, reads_records=False)
+    if options.json:
+        print(json.dumps({**_as_dict(report), "max_bytes": max_bytes}, indent=2))
+    else:
+        show(Table(f"fastload cache info: {path}", list(_rows(report, max_bytes)), right=RIGHT))
+    return FINE
+
+
+def _show_estimate(options: argparse.Namespace) -> int:
+    if options.path is not None:
+        raise UsageError(f"--estimate looks at no store: leave out {options.path}, or --estimate")
+    files = files_of(options.estimate)
+    found = estimate(files.paths, workers_of(options))
+    if options.json:
+        print(json.dumps(found.as_dict(), indent=2))
+    else:
+        show(Table(f"fastload cache info: an estimate for {options.estimate}", list(found.rows()), right=RIGHT))
+        if not found.is_equal:
+            say("  nothing was measured, because the batches differ")
+    return FINE if found.is_equal else DIFFERENT
+
+
+def _rows(report: StoreReport, max_bytes: int) -> Iterator[tuple[str, ...]]:
+    sums = _as_dict(report)
+    good, writers = len(report.those(report.is_good)), sums["writers"]
+    yield "records", f"{sums['records']:,}", f"indexes of JPEG files, in {counted(good, 'file')}"
+    yield "their bytes", in_bytes(sums["record_bytes"])
+    dead = sums["dead_bytes"]
+    what = "of records that better ones stand in for, and of what is not published"
+    yield "dead", in_bytes(dead), f"{in_percent(dead, sums['file_bytes']) or '0.0 %'}, {what}"
+    yield "writers", f"{writers:,}", "processes that keep more" if writers else "nobody keeps more now"
+    yield from rows_of_unused(report)
+    share = in_percent(report.used_bytes, max_bytes)
+    yield (
+        "on disk",
+        in_bytes(report.used_bytes),
+        f"{share} of {in_bytes(max_bytes)}, and {in_bytes(report.free_bytes)} free",
+    )
+    remote = "" if is_local(report.file_system) else 'of other machines: only "fastload cache build" writes'
+    yield "file system", report.file_system or "not known", remote
+
+
+def _as_dict(report: StoreReport) -> dict[str, Any]:
+    good = report.those(report.is_good)
+    file_bytes, record_bytes = (sum(file[name] for file in good) for name in ("file_bytes", "live_bytes"))
+    return {
+        "path": str(report.path),
+        "records": sum(file["records"] for file in good),
+        "record_bytes": record_bytes,
+        "file_bytes": file_bytes,
+        "dead_bytes": max(0, file_bytes - record_bytes),
+        "writers": sum(file["has_writer"] for file in report.files),
+        "foreign": len(report.those(report.is_foreign)),
+        "damaged": len(report.those(report.is_damaged)),
+        "not_believed": len(report.those(report.is_untrusted)),
+        "unreadable": len(report.those(report.is_unread)),
+        "used_bytes": report.used_bytes,
+        "free_bytes": report.free_bytes,
+        "file_system": report.file_system,
+        "files": list(report.files),
+    }

@@ -1,0 +1,99 @@
+"""``fastload cache verify``: every record of a store read and checked, and compared with its file."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from typing import Any
+
+from fastload._decode_cache._builders import FileRun
+from fastload._decode_cache._report import StoreReport, report_of
+from fastload._decode_cache._store import StorePlace, look_at_store
+from fastload._display._table import Table
+from fastload._display._units import counted
+from fastload.cli._cache._arguments import RIGHT, add_shared, add_workers, path_of, store_errors, workers_of
+from fastload.cli._cache._files import files_of, named, why_unread
+from fastload.cli._cache._run import builders, gone_through
+from fastload.cli._console import Progress, say, show
+from fastload.cli._errors import DIFFERENT, FINE, INTERRUPTED
+
+_DESCRIPTION = """Reads every record of a store and makes its checks. With --against the index of each file of TARGET is
+made anew and compared with the record. Nothing is changed."""
+
+
+def add_to(parts: Any) -> argparse.ArgumentParser:
+    """Adds the command to the subparsers of argparse."""
+    parser: argparse.ArgumentParser = parts.add_parser("verify", help="check a store", description=_DESCRIPTION)
+    parser.add_argument("path", help="folder of the store")
+    parser.add_argument("--against", metavar="TARGET", help="a folder with images, or script.py:name of a loader")
+    add_workers(parser)
+    add_shared(parser)
+    parser.set_defaults(run=_run)
+    return parser
+
+
+def _run(options: argparse.Namespace) -> int:
+    path, num_workers = path_of(options.path), workers_of(options)
+    files = None if options.against is None else files_of(options.against)
+    with store_errors(path), Progress(f"reading {path}"):
+        report = report_of(path, is_shared=options.shared, reads_records=True)
+        store = look_at_store(StorePlace(path, 1 << 62, options.shared))
+    rows = list(_rows_of(report))
+    run, is_whole = None, True
+    if files is not None:
+        cache = store.make_decode_cache(len(files.paths))
+        actions = [builder.compare for builder in builders(cache, num_workers)]
+        run, is_whole = gone_through("comparing records", files.paths, actions)
+        rows += _rows_of_comparison(run)
+    num_different = 0 if run is None else run.counts["different"]
+    num_bad = _num_damaged(report) + num_different
+    verdict = f"{counted(num_bad, 'fault')}" if num_bad else "no fault"
+    show(Table(f"fastload cache verify: {verdict} in {path}", rows, right=RIGHT))
+    if num_different:
+        say(f'  memory or disk may be failing, or somebody has written to the store: "fastload cache clear {path}"')
+    elif num_bad:
+        say(f'  loaders do without such records; "fastload cache clear {path} --stale" removes the files they are in')
+    if not is_whole:
+        say("  interrupted: not all files were compared")
+        return INTERRUPTED
+    return DIFFERENT if num_bad else FINE
+
+
+def _num_damaged(report: StoreReport) -> int:
+    """Records that are, and files that are of no use."""
+    files = [*report.those(report.is_untrusted), *report.those(report.is_unread)]
+    files += [file for file in report.those(report.is_damaged) if not report.is_good(file)]
+    return len(files) + sum(file["damaged"] for file in report.files)
+
+
+def _rows_of(report: StoreReport) -> Iterator[tuple[str, ...]]:
+    good = report.those(report.is_good)
+    yield "records", f"{sum(file['records'] for file in good):,}", f"in {counted(len(good), 'file')}"
+    damaged = [file for file in report.those(report.is_damaged) if report.is_good(file)]
+    where = ", ".join(file["name"] for file in damaged)
+    yield "damaged", f"{sum(file['damaged'] for file in damaged):,}", where
+    yield from rows_of_unused(report)
+
+
+def rows_of_unused(report: StoreReport) -> Iterator[tuple[str, ...]]:
+    """Of files that are left alone, and why."""
+    kinds = (
+        (report.is_foreign, "foreign", "of another version of fastload, or another machine"),
+        (report.is_untrusted, "not believed", "others may write to them, or own them: --shared believes them"),
+        (report.is_unread, "unreadable", ""),
+        (lambda file: report.is_damaged(file) and not report.is_good(file), "damaged files", ""),
+    )
+    for judge, name, why in kinds:
+        if files := report.those(judge):
+            yield name, f"{len(files):,}", ": ".join(filter(None, [why, ", ".join(file["name"] for file in files[:3])]))
+
+
+def _rows_of_comparison(run: FileRun) -> Iterator[tuple[str, ...]]:
+    yield "compared", f"{run.counts['known'] + run.counts['different']:,}", "files with a record"
+    yield "different", f"{run.counts['different']:,}", ", ".join(map(named, run.named("different")))
+    yield "without record", f"{run.counts['absent']:,}"
+    if run.counts["none"]:
+        yield "without index", f"{run.counts['none']:,}", "files of a kind that has none"
+    if run.counts["unread"]:
+        why = "; ".join(f"{named(path)}: {why_unread(path)}" for path in run.named("unread"))
+        yield "unreadable", f"{run.counts['unread']:,}", why
