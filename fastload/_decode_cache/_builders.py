@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import heapq
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
 from fastload import _native
-from fastload._process._exit import DaemonThread, join_threads, start_threads
+from fastload._process._exit import DaemonThread, start_threads
 
 NUM_NAMED = 3
 _FILES_AT_ONCE = 16
@@ -65,13 +66,19 @@ class FileRun:
         """
         try:
             start_threads(self._threads)
-            while not join_threads(self._threads, _LOOK_SECONDS):
+            while not self._have_ended(_LOOK_SECONDS):
                 progress(self.num_done, len(self._paths))
         finally:
             self.end()
-            join_threads(self._threads, _END_SECONDS)
+            self._have_ended(_END_SECONDS)
         if self._error is not None:
             raise self._error
+
+    def _have_ended(self, timeout_seconds: float) -> bool:
+        """Waits for the threads that have begun; not by join(), since one whose join() was interrupted passes for dead."""
+        deadline = time.monotonic() + timeout_seconds
+        begun = [thread for thread in self._threads if thread.ident is not None]
+        return all(thread.has_ended.wait(max(0.0, deadline - time.monotonic())) for thread in begun)
 
     def end(self) -> None:
         """No thread takes another file."""
@@ -111,11 +118,15 @@ class FileRun:
 class _RunThread(DaemonThread):
     def __init__(self, files: FileRun, action: FileAction) -> None:
         super().__init__("fastload-cache-files")
+        self.has_ended = threading.Event()
         self._files = files
         self._action = action
 
     def run(self) -> None:
-        self._files.take_files(self._action)
+        try:
+            self._files.take_files(self._action)
+        finally:
+            self.has_ended.set()
 
     def signal_end(self) -> None:
         self._files.end()

@@ -72,7 +72,9 @@ def test_version_is_the_packages(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == f"fastload {fastload.__version__}\n"
 
 
-@pytest.mark.parametrize("command", ["", "info", "explain", "bench", "doctor", "verify", "index"])
+@pytest.mark.parametrize(
+    "command", ["", "info", "explain", "bench", "doctor", "verify", "index", "cache", "cache build", "cache info"]
+)
 def test_help_has_the_exit_codes(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main([*command.split(), "--help"])

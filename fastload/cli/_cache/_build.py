@@ -10,7 +10,7 @@ from typing import Any
 from fastload import _native
 from fastload._decode_cache._builders import FileAction, FileRun
 from fastload._decode_cache._cache import Cache, place_of
-from fastload._decode_cache._report import report_of
+from fastload._decode_cache._report import StoreReport, report_of
 from fastload._decode_cache._store import CLOSE_SECONDS, OpenStore
 from fastload._display._table import Table
 from fastload._display._units import counted, in_bytes, in_seconds
@@ -52,6 +52,8 @@ def _run(options: argparse.Namespace) -> int:
         raise UsageError(f"nothing can be kept in {cache.path}: {store.obstacle}")
     begin = time.perf_counter()
     try:
+        store.native.flush(_FLUSH_SECONDS)  # so that it is tidied up before its records are counted
+        num_before = _num_records(store)
         decode_cache = store.native.make_decode_cache(len(files.paths))
         actions = [_action(builder, store) for builder in builders(decode_cache, num_workers)]
         run, is_whole = gone_through(
@@ -62,8 +64,11 @@ def _run(options: argparse.Namespace) -> int:
         )
     finally:
         is_published = store.close()
-    build = _Build(cache, files, run, time.perf_counter() - begin)
-    build.show(_trouble(store, decode_cache, build))
+    # Records that a thread has left to the writer are lost where that finds no room.
+    trouble = _trouble(store, decode_cache)
+    num_lost = 0 if trouble is None else max(0, run.counts["kept"] - (_num_records(store) - num_before))
+    build = _Build(cache, files, run, time.perf_counter() - begin, num_lost)
+    build.show(trouble)
     if not is_published:
         raise CommandError(f"what was made is not published after {CLOSE_SECONDS:g} s: the disk does not keep up")
     if not is_whole:
@@ -85,7 +90,12 @@ def _action(builder: _native.IndexBuilder, store: OpenStore) -> FileAction:
     return build
 
 
-def _trouble(store: OpenStore, decode_cache: _native.DecodeCache, build: _Build) -> str | None:
+def _num_records(store: OpenStore) -> int:
+    """That are published."""
+    return sum(file["records"] for file in store.native.report(False) if StoreReport.is_good(file))
+
+
+def _trouble(store: OpenStore, decode_cache: _native.DecodeCache) -> str | None:
     if (reason := store.why_nothing_is_kept()) is not None:
         return reason
     return None if decode_cache.is_worth_it else "those of fewer than one file in 20 would fit"
@@ -94,12 +104,13 @@ def _trouble(store: OpenStore, decode_cache: _native.DecodeCache, build: _Build)
 class _Build:
     """What was done, for people."""
 
-    def __init__(self, cache: Cache, files: TargetFiles, run: FileRun, seconds: float) -> None:
+    def __init__(self, cache: Cache, files: TargetFiles, run: FileRun, seconds: float, num_lost: int) -> None:
         self._cache = cache
         self._files = files
         self._run = run
         self._seconds = seconds
-        self._with_index = sum(run.counts[outcome] for outcome in ("kept", "known", "different"))
+        self._num_kept = run.counts["kept"] - num_lost
+        self._with_index = self._num_kept + run.counts["known"] + run.counts["different"]
 
     @property
     def is_complete(self) -> bool:
@@ -119,7 +130,7 @@ class _Build:
     def _rows(self, trouble: str | None) -> Iterator[tuple[str, ...]]:
         counts = self._run.counts
         num_done = counts.total()
-        yield "kept", f"{counts['kept']:,}", f"in {in_seconds(self._seconds)}, {num_done / self._seconds:,.0f} files/s"
+        yield "kept", f"{self._num_kept:,}", f"in {in_seconds(self._seconds)}, {num_done / self._seconds:,.0f} files/s"
         yield "known before", f"{counts['known']:,}"
         if counts["different"]:
             yield "made anew", f"{counts['different']:,}", f"their records were wrong: {self._names('different')}"
@@ -130,7 +141,7 @@ class _Build:
         for reason in self._files.unlisted[:1]:
             yield "not listed", f"{len(self._files.unlisted):,}", reason
         if trouble is not None:
-            left = len(self._files.paths) - num_done + counts["not kept"]
+            left = len(self._files.paths) - self._with_index - counts["none"] - counts["unread"]
             yield "no room", f"{left:,}", f"{trouble}; {self._advice()}"
         elif num_done < len(self._files.paths):
             yield "not done", f"{len(self._files.paths) - num_done:,}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -60,11 +61,12 @@ def files_of(target: str) -> TargetFiles:
 def why_unread(path: bytes) -> str:
     """Why a file was not read, as far as another try tells."""
     try:
-        if not Path(os.fsdecode(path)).is_file():
-            return "it is not a regular file" if os.path.lexists(path) else "there is no such file"
+        status = os.stat(path)
+        if not stat.S_ISREG(status.st_mode):
+            return "it is not a regular file"
+        if status.st_size > MAX_FILE_BYTES:
+            return f"it is larger than {MAX_FILE_BYTES >> 30} GiB"
         with open(path, "rb", buffering=0) as file:
-            if os.fstat(file.fileno()).st_size > MAX_FILE_BYTES:
-                return f"it is larger than {MAX_FILE_BYTES >> 30} GiB"
             file.read(1)
     except OSError as error:
         return str(error.strerror)

@@ -1,0 +1,51 @@
+"""Records of a store changed so that all checks hold and the pixels are wrong, which takes the store's key."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+from fastload import _native
+from fastload._decode_cache._store import StorePlace, look_at_store
+
+_HEAD = struct.Struct("=QQQII")  # key: hash and length; bytes, rank
+_CHECK = struct.Struct("=Q")
+# revision, level, components, bytes of the scan, MCUs, rows
+_PACKED_HEAD = struct.Struct("<BBBIII")
+_ESCAPE, _RAW_BITS = 20, 36
+
+
+def make_wrong(store: Path, image: Path) -> None:
+    """All brightness that the index of `image` in `store` says is shifted alike."""
+    cache = look_at_store(StorePlace(store, 1 << 62, False)).make_decode_cache(0)
+    key = cache.key_of(image.read_bytes())
+    for file in (store / "v1").glob("index-*.dat"):
+        data = bytearray(file.read_bytes())
+        place = data.find(struct.pack("=QQQ", *key))
+        if place >= 0:
+            begin = place + _HEAD.size
+            end = begin + _HEAD.unpack_from(data, place)[3] - _CHECK.size
+            packed = _shifted(bytes(data[begin:end]))
+            data[begin:end] = packed
+            _CHECK.pack_into(data, end, _check(cache, packed) ^ key[1])
+            file.write_bytes(data)
+            return
+    raise AssertionError(f"{image} has no record in {store}")
+
+
+def _check(cache: _native.DecodeCache, packed: bytes) -> int:
+    return cache.key_of(packed)[0]
+
+
+def _shifted(packed: bytes) -> bytes:
+    """The highest of the low bits of the first checkpoint's first prediction is another; the others build on it."""
+    num_components = _PACKED_HEAD.unpack_from(packed)[2]
+    begin = _PACKED_HEAD.size + 1 + num_components
+    of_position, of_prediction = packed[_PACKED_HEAD.size : _PACKED_HEAD.size + 2]
+    assert of_prediction >= 2, "the lowest bit is the sign"
+    bits = "".join(f"{byte:08b}" for byte in packed[begin:])
+    place = bits.index("1") + 1 + of_position
+    assert place <= _ESCAPE + 1 + of_position
+    place = bits.index("1", place) + 1
+    changed = bits[:place] + "10"[int(bits[place])] + bits[place + 1 :]
+    return packed[:begin] + bytes(int(changed[i : i + 8], 2) for i in range(0, len(changed), 8))
