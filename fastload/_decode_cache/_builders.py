@@ -75,7 +75,7 @@ class FileRun:
             raise self._error
 
     def _have_ended(self, timeout_seconds: float) -> bool:
-        """Waits for the threads that have begun; not by join(), since one whose join() was interrupted passes for dead."""
+        """Waits for those that have begun. Not by join(): where that was interrupted, its thread passes for dead."""
         deadline = time.monotonic() + timeout_seconds
         begun = [thread for thread in self._threads if thread.ident is not None]
         return all(thread.has_ended.wait(max(0.0, deadline - time.monotonic())) for thread in begun)

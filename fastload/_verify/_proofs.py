@@ -41,22 +41,29 @@ class Side:
 
     @cached_property
     def is_as_expected(self) -> bool | None:
-        """Whether the delivered image is what it has to be; None where nobody knows what that is.
+        """Whether the delivered image is what it has to be; None where nobody knows what that is."""
+        return self._is_expected(self.sample)
 
-        A data set that draws nothing tells; else what a native loader reports, done again.
-        """
+    @cached_property
+    def is_right_without_cache(self) -> bool:
+        """Whether the loader that keeps nothing of images delivers what this sample has to be."""
+        sample = self.runner.without_cache(self.sample.index)
+        return sample is not None and self._is_expected(sample) is True
+
+    def _is_expected(self, sample: DeliveredSample) -> bool | None:
+        """A data set that draws nothing tells; else what a native loader reports, done again."""
         if not self.runner.has_torchs_batches:
             return None
         expected = self.parts.result
         if self.parts.has_draws:
-            if not self.runner.is_native or self.sample.report is None:
+            if not self.runner.is_native or sample.report is None:
                 return None
-            views, generators = self.sample.report.views, self.runner.generators
+            views, generators = sample.report.views, self.runner.generators
             expected = replay_sample(self.parts.image, self.parts.steps, views, generators)
         if expected is None or isinstance(expected, Mapping):
             return None
         delivered = _collated(expected, is_batched=self.runner.is_batched)
-        return difference(delivered, value_at(self.sample.values, self.parts.where)) is None
+        return difference(delivered, value_at(sample.values, self.parts.where)) is None
 
 
 def proved_finding(
@@ -119,6 +126,9 @@ def _have_equal_bytes(path: str, other: str) -> bool:
 
 def _of_unexpected(side: Side, known_differences: list[str]) -> Finding:
     """Of an image that is not what its data set gives, or not what its loader reports."""
+    if side.is_right_without_cache:
+        where = "" if side.parts.path is None else f": {side.parts.path}"
+        return Finding("cache", f"the {side.name} loader's image is right where nothing is kept (cache=None){where}")
     if not side.runner.is_native:
         return _without_cause(f"the {side.name} loader's image is not what its data set gives", known_differences)
     if side.parts.path is not None and _decodes_otherwise(side.parts.path, side.parts.image):

@@ -14,7 +14,7 @@ import torch
 from fastload._verify._image import write_twins
 
 Stage = Literal[
-    "order", "structure", "read", "decode", "resize", "colour", "rounding", "random numbers", "label", "values"
+    "order", "structure", "read", "decode", "cache", "resize", "colour", "rounding", "random numbers", "label", "values"
 ]
 # In the order of the flow, with what each says; docs/verify.md has the rules.
 STAGES: dict[Stage, str] = {
@@ -22,6 +22,7 @@ STAGES: dict[Stage, str] = {
     "structure": "containers, types, shapes or devices differ",
     "read": "another file, or one loader could not read it",
     "decode": "a file of equal bytes decoded to other pixels, or one loader could not decode it",
+    "cache": "without what one loader keeps of the images its image is right",
     "resize": "a crop, resize, flip or another geometric transform",
     "colour": "a transform of values, such as Normalize or ColorJitter",
     "rounding": "a conversion of types",

@@ -16,10 +16,11 @@ from torch.utils.data import default_collate, default_convert
 from fastload._delivery._device import HOST, Device, moved
 from fastload._errors import SampleError
 from fastload._loader._loader import DataLoader
+from fastload._loader._twins import fastload_twin
 from fastload._pillow._pillow import as_reference
 from fastload._planning._verdicts import Mode
 from fastload._process._config import TorchDataLoader
-from fastload._verify._compare import Sample, fingerprint
+from fastload._verify._compare import Sample, fields, fingerprint, split_batch
 from fastload._verify._rng_states import Generators
 from fastload._verify._sample_parts import SampleParts, find_parts, path_of
 
@@ -105,8 +106,12 @@ class LoaderRunner:
         self._is_in_order = loader.num_workers == 0 or self.is_native or getattr(loader, "in_order", True)
         self._clone = _observed_clone(loader)
         self.generators = generators
+        self._seed = seed
         self._states = generators.seeded(seed)
         self._iterator: Any = None
+        self._num_batches = 0
+        self._last: Outcome | None = None  # of a twin
+        self._twin: LoaderRunner | None = None
         self._last_reports: list[Any] = []
 
     @property
@@ -184,6 +189,7 @@ class LoaderRunner:
 
     def next(self) -> Outcome | None:
         """The next batch or the error in its place; None at the end."""
+        self._num_batches += 1
         with self.generators.swapped(self._states), self._pillow():
             try:
                 batch, error = next(self._iterator), None
@@ -198,6 +204,41 @@ class LoaderRunner:
         if reports is not None:
             indices = [report.index for report in reports]
         return Outcome(batch, error, indices, reports)
+
+    def samples_of(self, delivery: Outcome) -> list[DeliveredSample]:
+        """The samples of a batch; the batch as one of no known index where it cannot be taken apart."""
+        indices, reports = delivery.indices, delivery.reports
+        if not self.is_batched:
+            return [DeliveredSample(self, indices[0] if indices else None, fields(delivery.batch))]
+        values = split_batch(delivery.batch, None if indices is None else len(indices))
+        if values is None:
+            return [DeliveredSample(self, None, fields(delivery.batch))]
+        return [
+            DeliveredSample(self, indices[place] if indices else None, sample, reports[place] if reports else None)
+            for place, sample in enumerate(values)
+        ]
+
+    def without_cache(self, index: Any) -> DeliveredSample | None:
+        """A sample of the last batch as it is where nothing is kept of images; None where that is not known.
+
+        The epoch is run once more for that, from its beginning, as far as it has come.
+        """
+        if self._num_batches == 0 or not isinstance(self.loader, DataLoader) or self.loader._setting("cache") is None:
+            return None
+        try:
+            if self._twin is None:
+                self._twin = LoaderRunner(
+                    fastload_twin(self.loader, cache=None, ledger=None), self.generators, self._seed
+                )
+                self._twin.start()
+            while self._twin._num_batches < self._num_batches:
+                self._twin._last = self._twin.next()
+        except Exception:  # noqa: BLE001 - the user's code decides what is raised; then it is no witness
+            return None
+        delivery = self._twin._last
+        if delivery is None or delivery.error is not None:
+            return None
+        return next((sample for sample in self._twin.samples_of(delivery) if sample.index == index), None)
 
     def _pillow(self) -> contextlib.AbstractContextManager[None]:
         """Images are Pillow's in a loader of torch's and its workers, also where register_opener() was called."""
@@ -237,6 +278,8 @@ class LoaderRunner:
 
     def close(self) -> None:
         """Ends workers and threads."""
+        if self._twin is not None:
+            self._twin.close()
         iterator, self._iterator = self._iterator, None
         self._clone.__dict__["_iterator"] = None
         if shutdown := getattr(iterator, "_shutdown_workers", None):

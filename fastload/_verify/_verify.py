@@ -14,8 +14,6 @@ from fastload._verify._compare import (
     Where,
     count_bytes,
     difference,
-    fields,
-    split_batch,
     structure_difference,
 )
 from fastload._verify._findings import Finding, Findings
@@ -153,7 +151,7 @@ class _Comparison:
         self.findings.end_batch(len(old.indices or new.indices or [None]), is_failed_alike=is_failed_alike)
 
     def _compare_batches(self, old: Outcome, new: Outcome) -> None:
-        lefts, rights = _samples(self._old, old), _samples(self._new, new)
+        lefts, rights = self._old.samples_of(old), self._new.samples_of(new)
         bytes_compared, differing_bytes = count_bytes(old.batch), None
         structure = structure_difference(old.batch, new.batch) if len(lefts) == len(rights) else None
         if structure is not None:
@@ -193,20 +191,6 @@ def _are_elsewhere(
         any(other.fingerprint == sample.fingerprint for other in others)
         for sample, others in ((left, rights), (right, lefts))
     )
-
-
-def _samples(runner: LoaderRunner, delivery: Outcome) -> list[DeliveredSample]:
-    """The samples of a batch; the batch as one of no known index where it cannot be taken apart."""
-    indices, reports = delivery.indices, delivery.reports
-    if not runner.is_batched:
-        return [DeliveredSample(runner, indices[0] if indices else None, fields(delivery.batch))]
-    values = split_batch(delivery.batch, None if indices is None else len(indices))
-    if values is None:
-        return [DeliveredSample(runner, None, fields(delivery.batch))]
-    return [
-        DeliveredSample(runner, indices[place] if indices else None, sample, reports[place] if reports else None)
-        for place, sample in enumerate(values)
-    ]
 
 
 def _have_same_indices(lefts: list[DeliveredSample], rights: list[DeliveredSample]) -> bool:

@@ -15,6 +15,8 @@ import numpy as np
 import torch
 
 from fastload import _native
+from fastload._decode_cache._cache import default_path
+from fastload._decode_cache._report import report_of
 from fastload._display._table import Table
 from fastload._display._units import counted, in_bytes
 from fastload._pillow import _pillow
@@ -90,6 +92,22 @@ def _of_machine() -> Iterator[tuple[str, str]]:
     yield "system", f"{platform.system()} {platform.release()}, {platform.machine()}"
     yield "processors", f'{num_available()} by affinity; num_workers="auto" takes {num_auto_workers()}'
     yield "cache folder", _cache_folder()
+    yield "cache of images", _default_store()
+
+
+def _default_store() -> str:
+    """Of fastload.Cache() and of the ranks of a machine."""
+    try:
+        path = default_path()
+        report = report_of(path, is_shared=False, reads_records=False)
+    except RuntimeError:
+        return "none: there is no home folder; set FASTLOAD_CACHE"
+    except FileNotFoundError:
+        return f"{path}, not made yet"
+    except OSError as error:
+        return f"{path}: {error.strerror}"
+    records = sum(file["records"] for file in report.those(report.is_good))
+    return f"{path}: {counted(records, 'record')}, {in_bytes(report.used_bytes)}"
 
 
 def _cache_folder() -> str:

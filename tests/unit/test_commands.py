@@ -90,7 +90,9 @@ def test_info_names_build_versions_decoder_gpu_and_cache(capsys: pytest.CaptureF
     assert [line.split("  ")[1] for line in lines[1:]] == list(values)
     assert values["kernels"].startswith(fastload.build_info().active_kernel_table)
     assert values["GPU module"].startswith(fastload.build_info().cuda_module_reason)
-    assert {"Python", "torch", "torchvision", "NumPy", "JPEG decoder", "GPU", "cache folder"} <= set(values)
+    assert {"Python", "torch", "torchvision", "NumPy", "JPEG decoder", "GPU", "cache folder", "cache of images"} <= set(
+        values
+    )
 
 
 def test_info_says_what_is_wrong_with_a_variable(capsys: pytest.CaptureFixture[str]) -> None:

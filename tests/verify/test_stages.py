@@ -19,8 +19,11 @@ from torchvision import transforms
 from torchvision.datasets import DatasetFolder, ImageFolder
 from torchvision.transforms import v2
 from torchvision.transforms._presets import ImageClassification
+from wrong_records import make_wrong
 
 import fastload
+from fastload._verify import _runner
+from fastload.cli import main
 
 TAIL = [transforms.ToTensor(), transforms.Normalize(recipes.MEAN, recipes.STD)]
 CHANGED = 6  # the sample whose file is changed
@@ -664,3 +667,58 @@ def test_a_fault_of_the_native_decoder_is_decode(evaluation: ImageFolder, monkey
     report = fastload.verify(DataLoader(evaluation, 4), kind(evaluation, 4))
     assert dict(report.stages) == {"decode": 3}
     assert "the new loader's decoder gives other pixels than Pillow" in str(report)
+
+
+# What is kept of images.
+
+
+@pytest.mark.parametrize("is_native", [True, False])
+@pytest.mark.parametrize("has_draws", [True, False])
+def test_wrong_records_are_cache_where_anybody_knows_what_is_right(
+    folder: Path, tmp_path: Path, has_draws: bool, is_native: bool
+) -> None:
+    images = ImageFolder(str(folder), recipes.training(32) if has_draws else recipes.evaluation(40, 24))
+    dataset = images if is_native else WithTransform(images)
+    store = fastload.Cache(tmp_path / "store")
+    assert main(["cache", "build", str(folder), "--path", str(store.path)]) == 0
+    for path, _ in images.samples:
+        make_wrong(store.path, Path(path))
+    new = fastload.DataLoader(dataset, 4, num_workers=1, cache=store)
+    report = fastload.verify(DataLoader(dataset, 4, num_workers=1), new)
+    assert list(report.stages) == ["cache" if is_native or not has_draws else "values"]
+    assert report.worst is not None
+    if report.worst.stage == "cache":
+        assert report.worst.detail == (
+            f"the new loader's image is right where nothing is kept (cache=None): {report.worst.new_path}"
+        )
+    assert new.stats().batches_delivered == 0
+
+
+def test_another_fault_of_a_loader_with_a_cache_is_not_the_caches(
+    evaluation: ImageFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin = _runner.LoaderRunner.next
+
+    def darker(runner: Any) -> Any:
+        outcome = begin(runner)
+        if outcome is not None and runner.is_fastloads:
+            outcome.batch[0].mul_(0.5)
+        return outcome
+
+    monkeypatch.setattr(_runner.LoaderRunner, "next", darker)
+    assert stages(evaluation, evaluation) == {"values": 11}
+
+
+class WithTransform(Dataset[Any]):
+    """Opens the files of a folder itself, and keeps its transform where it can be looked through."""
+
+    def __init__(self, folder: ImageFolder) -> None:
+        self.samples, self.transform = folder.samples, folder.transform
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+    def __getitem__(self, index: int) -> Any:
+        path, label = self.samples[index]
+        with Image.open(path) as image:
+            return self.transform(image.convert("RGB")), label
