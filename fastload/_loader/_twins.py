@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 from typing import Any
 
 from fastload._loader._arguments import arguments_of
 from fastload._loader._loader import DataLoader
+from fastload._loader._state import LoaderState
 from fastload._process._config import TorchDataLoader
 
 
@@ -31,6 +34,16 @@ def fastload_twin(loader: TorchDataLoader[Any], rng: str | None = None, **change
     if rng is not None:
         arguments |= {"rng": rng, "seed": None}
     return DataLoader(**{**arguments, **changes})
+
+
+def twin_without_cache(loader: DataLoader[Any]) -> DataLoader[Any]:
+    """A copy of the same class, at the same epoch, that keeps nothing of images and notes no bad samples."""
+    twin = copy.copy(loader)
+    nothing: dict[str, Any] = {"cache": None, "ledger": None}
+    twin._fastload = LoaderState(dataclasses.replace(loader._settings, **nothing), loader._fastload.epoch)
+    if type(loader) is DataLoader:
+        vars(twin).update(nothing)
+    return twin
 
 
 # What torch's loader does in the place of these.
