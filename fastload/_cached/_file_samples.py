@@ -17,7 +17,7 @@ import torch
 from fastload._cached._sample_file import FAULTS, SampleFile, open_sample_file
 from fastload._cached._samples import MISSING, Samples
 from fastload._cached._serialized import SERIALIZERS, SerializerName
-from fastload._process._file_system import remote_file_system
+from fastload._process._file_system import file_system_of, is_remote
 from fastload._process._interrupts import is_interrupt
 from fastload._process._trust import distrust
 
@@ -37,7 +37,7 @@ def open_file_samples(
         raise ValueError(f"path={str(path)!r} is a folder, and must name a file")
     path.parent.mkdir(parents=True, exist_ok=True)
     path = Path(os.path.realpath(path))  # as SQLite names what lies beside it
-    if (kind := remote_file_system(path.parent)) is not None:
+    if is_remote(kind := file_system_of(path.parent)):
         raise ValueError(
             f"path={str(path)!r} is on a file system of type {kind}, where SQLite's locks and its shared memory do not "
             "hold. Name a file on a disk of this machine, for example in $TMPDIR; each machine fills its own"

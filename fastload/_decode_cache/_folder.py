@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fastload import _native
-from fastload._process._file_system import remote_file_system
+from fastload._process._file_system import file_system_of, is_remote
 from fastload._process._trust import UntrustedFolderError, check_owner, open_file
 
 # Of the files' names and of how they lie in the folder. What they contain has versions of its own.
@@ -100,8 +100,9 @@ def _opened(path: Path, parent: int | None, is_shared: bool) -> Iterator[int]:
 def _obstacle(folder: int, is_built: bool) -> str | None:
     if not os.access(".", os.W_OK | os.X_OK, dir_fd=folder):
         return NOT_WRITABLE
-    remote = remote_file_system(Path(f"/proc/self/fd/{folder}"))
-    return None if is_built or remote is None else f"on {remote} only `fastload cache build` writes"
+    if not is_built and is_remote(file_system := file_system_of(folder)):
+        return f"on {file_system} only `fastload cache build` writes"
+    return None
 
 
 def _key(folder: int, is_shared: bool) -> bytes:

@@ -11,7 +11,7 @@ from pathlib import Path
 from fastload import _native
 from fastload._decode_cache._folder import find_layout
 from fastload._decode_cache._store import StorePlace, look_at_store
-from fastload._process._file_systems import file_system_of
+from fastload._process._file_system import file_system_of
 
 _BYTES_OF_BLOCK = 512  # in st_blocks, whatever the file system's are
 

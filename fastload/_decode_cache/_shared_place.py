@@ -14,7 +14,7 @@ from pathlib import Path
 
 from fastload._decode_cache._cache import default_path
 from fastload._decode_cache._store import OpenStore, StorePlace, open_store
-from fastload._process._file_system import remote_file_system
+from fastload._process._file_system import file_system_of, is_remote
 
 
 def open_shared(max_bytes: int) -> OpenStore | None:
@@ -46,6 +46,6 @@ def _is_usable(path: Path) -> bool:
     try:
         status = os.fstat(fd)
         is_own = status.st_uid == os.geteuid() and not stat.S_IMODE(status.st_mode) & 0o077
-        return is_own and remote_file_system(path) is None
+        return is_own and not is_remote(file_system_of(fd))
     finally:
         os.close(fd)

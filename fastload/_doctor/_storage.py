@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from fastload._display._units import in_bytes, in_percent, in_seconds
+from fastload._process._file_system import file_system_of
 
 _NUM_FILES = 32
 _NUM_SAMPLES = 8  # asked for, to see which files they open
@@ -56,7 +57,7 @@ class Storage:
                 yield "data", f"read, {name}", in_seconds(seconds), "a file"
 
 
-def examine_storage(dataset: Any, mounts: Path = Path("/proc/self/mounts")) -> Storage:
+def examine_storage(dataset: Any, root: Path = Path("/")) -> Storage:
     """Reads a few files of the data set, by its `samples`, or those that some samples open.
 
     Raises:
@@ -72,7 +73,7 @@ def examine_storage(dataset: Any, mounts: Path = Path("/proc/self/mounts")) -> S
     return Storage(
         files=len(found),
         folder=str(paths[0].parent),
-        file_system=_file_system_of(paths[0], mounts),
+        file_system=file_system_of(paths[0], root),
         mean_bytes=statistics.mean(size for _, size, _ in found),
         cached_share=len(cached) / len(found),
         cached_seconds=statistics.median(cached) if cached else None,
@@ -168,13 +169,3 @@ def _put_out(path: Path) -> bool:
         return not _is_cached(path)
     except OSError:
         return False
-
-
-def _file_system_of(path: Path, mounts: Path) -> str:
-    try:
-        lines = [line.split() for line in mounts.read_text().splitlines()]
-    except OSError:
-        return ""
-    whole = path.resolve()
-    found = [(len(line[1]), line[2]) for line in lines if len(line) > 2 and whole.is_relative_to(line[1])]
-    return max(found, default=(0, ""))[1]

@@ -1,4 +1,4 @@
-"""Which file systems other machines may write to, or programs that answer for them."""
+"""What kind of file system a file is on."""
 
 from __future__ import annotations
 
@@ -15,18 +15,23 @@ _REMOTE = frozenset(
 )
 
 
-def remote_file_system(path: Path, root: Path = Path("/")) -> str | None:
-    """The type of the file system that `path` is on, where that is of the network or of FUSE: "nfs4", "fuse.sshfs".
+def is_remote(file_system: str) -> bool:
+    """Whether other machines may write to a file system of this type, or it is FUSE's: a program answers for it."""
+    return file_system in _REMOTE or file_system.startswith("fuse")
+
+
+def file_system_of(place: Path | int, root: Path = Path("/")) -> str:
+    """The type of the file system that something is on, as the list of mounts has it: "ext4", "nfs4", "fuse.sshfs".
 
     Args:
-        path: Of something that exists.
+        place: A path of something that exists, or a descriptor.
         root: Of the file system with the list of mounts; tests have one of their own.
 
     Returns:
-        None of a local one, and of one that nobody knows.
+        "" where nobody knows.
     """
-    kind = _type_of(path, read_text(root / "proc/self/mountinfo"))
-    return kind if kind in _REMOTE or kind.startswith("fuse") else None
+    path = place if isinstance(place, Path) else Path(f"/proc/self/fd/{place}")
+    return _type_of(path, read_text(root / "proc/self/mountinfo"))
 
 
 def _type_of(path: Path, mounts: str) -> str:

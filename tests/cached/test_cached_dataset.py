@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import io
+import os
 import pickle
 import re
 import sqlite3
@@ -27,7 +28,7 @@ import fastload
 from fastload import _progress
 from fastload._cached import _file_samples
 from fastload._display._units import bytes_of
-from fastload._process._file_system import remote_file_system
+from fastload._process._file_system import file_system_of, is_remote
 
 Pair = namedtuple("Pair", ["image", "label"])
 PLAIN = {
@@ -525,22 +526,23 @@ MOUNTS = """22 1 0:21 / /proc rw - proc proc rw
 
 
 @pytest.mark.parametrize(
-    ("kind", "found"), [("nfs4", "nfs4"), ("fuse.sshfs", "fuse.sshfs"), ("ext4", None), ("new", None), ("9p", "9p")]
+    ("kind", "is_far"), [("nfs4", True), ("fuse.sshfs", True), ("ext4", False), ("new", False), ("9p", True)]
 )
-def test_file_systems_are_told_by_the_list_of_mounts(tmp_path: Path, kind: str, found: str | None) -> None:
+def test_file_systems_are_told_by_the_list_of_mounts(tmp_path: Path, kind: str, is_far: bool) -> None:
     device = tmp_path.stat().st_dev
     mounts = tmp_path / "proc" / "self" / "mountinfo"
     mounts.parent.mkdir(parents=True)
-    mounts.write_text(MOUNTS.format(number=f"{device >> 8 & 0xFFF}:{device & 0xFF}", kind=kind))
-    assert remote_file_system(tmp_path, tmp_path) == found
+    mounts.write_text(MOUNTS.format(number=f"{os.major(device)}:{os.minor(device)}", kind=kind))
+    assert file_system_of(tmp_path, tmp_path) == kind
+    assert is_remote(kind) == is_far
     mounts.write_text(MOUNTS.format(number="0:99", kind=kind).replace("/data/a\\040b", str(tmp_path)))
-    assert remote_file_system(tmp_path, tmp_path) == found
+    assert file_system_of(tmp_path, tmp_path) == kind
     mounts.unlink()
-    assert remote_file_system(tmp_path, tmp_path) is None
+    assert file_system_of(tmp_path, tmp_path) == ""
 
 
 def test_a_file_on_a_network_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_file_samples, "remote_file_system", lambda path: "nfs4")
+    monkeypatch.setattr(_file_samples, "file_system_of", lambda path: "nfs4")
     with pytest.raises(ValueError, match=r"is on a file system of type nfs4, .* Name a file on a disk of this machine"):
         fastload.CachedDataset([1], tmp_path / "s")
     assert list(tmp_path.iterdir()) == []

@@ -193,9 +193,11 @@ def test_the_files_of_a_data_set_are_read(kind: str, tmp_path: Path) -> None:
     listed = types.SimpleNamespace(samples=[(str(path), 0) for path in paths])
     listed_with_len = type("Listed", (), {**vars(listed), "__len__": lambda self: 40, "__getitem__": None})()
     dataset = {"samples": listed_with_len, "opened": Opens(paths), "inside": Subset(listed_with_len)}[kind]
-    mounts = tmp_path / "mounts"
-    mounts.write_text(f"none / first rw 0 0\nnone {tmp_path} second rw 0 0\nnone /nowhere third rw 0 0\n")
-    storage = examine_storage(dataset, mounts)
+    mounts = tmp_path / "proc" / "self" / "mountinfo"
+    mounts.parent.mkdir(parents=True)
+    lines = (("/", "first"), (tmp_path, "second"), ("/nowhere", "third"))
+    mounts.write_text("".join(f"1 1 0:99 / {place} rw - {kind} none rw\n" for place, kind in lines))
+    storage = examine_storage(dataset, tmp_path)
     assert storage.files == (8 if kind == "opened" else 32)
     assert storage.mean_bytes == paths[0].stat().st_size
     assert (storage.folder, storage.file_system) == (str(tmp_path), "second")

@@ -20,9 +20,9 @@ from fastload._decode_cache._report import report_of
 from fastload._decode_cache._store import OpenStore
 from fastload._display._units import in_bytes, in_percent, in_seconds
 from fastload._loader._loader import DataLoader
+from fastload._progress import Progress
 from fastload.cli._cache._files import why_unread
 from fastload.cli._cache._run import builders, gone_through
-from fastload.cli._console import Progress
 from fastload.cli._errors import LoaderFailedError, UsageError, one_line
 from fastload.cli._folder_loader import training_transform
 from fastload.sources import ImageFiles

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from fastload._pillow._decode_image import pil_loader
 from fastload._process._config import MAX_FILE_BYTES
-from fastload.cli._console import Progress
+from fastload._progress import Progress
 from fastload.cli._errors import UsageError, one_line
 from fastload.cli._targets import loader_of
 from fastload.sources._image_folder import IMG_EXTENSIONS

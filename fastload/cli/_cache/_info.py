@@ -10,7 +10,7 @@ from typing import Any
 from fastload._decode_cache._report import StoreReport, report_of
 from fastload._display._table import Table
 from fastload._display._units import counted, in_bytes, in_percent
-from fastload._process._file_systems import is_local
+from fastload._process._file_system import is_remote
 from fastload.cli._cache._arguments import RIGHT, add_shared, add_workers, cache_of, path_of, store_errors, workers_of
 from fastload.cli._cache._estimate import estimate
 from fastload.cli._cache._files import files_of
@@ -79,7 +79,7 @@ def _rows(report: StoreReport, max_bytes: int) -> Iterator[tuple[str, ...]]:
         in_bytes(report.used_bytes),
         f"{share} of {in_bytes(max_bytes)}, and {in_bytes(report.free_bytes)} free",
     )
-    remote = "" if is_local(report.file_system) else 'of other machines: only "fastload cache build" writes'
+    remote = 'of other machines: only "fastload cache build" writes' if is_remote(report.file_system) else ""
     yield "file system", report.file_system or "not known", remote
 
 

@@ -12,7 +12,7 @@ from fastload._display._units import in_seconds
 from fastload._pillow import _pillow
 from fastload._process._config import MAX_FILE_BYTES
 from fastload._process._exit import ThreadStartError
-from fastload.cli._console import Progress
+from fastload._progress import Progress
 from fastload.cli._errors import CommandError
 
 

@@ -11,10 +11,11 @@ from fastload._decode_cache._report import StoreReport, report_of
 from fastload._decode_cache._store import StorePlace, look_at_store
 from fastload._display._table import Table
 from fastload._display._units import counted
+from fastload._progress import Progress
 from fastload.cli._cache._arguments import RIGHT, add_shared, add_workers, path_of, store_errors, workers_of
 from fastload.cli._cache._files import files_of, named, why_unread
 from fastload.cli._cache._run import builders, gone_through
-from fastload.cli._console import Progress, say, show
+from fastload.cli._console import say, show
 from fastload.cli._errors import DIFFERENT, FINE, INTERRUPTED
 
 _DESCRIPTION = """Reads every record of a store and makes its checks. With --against the index of each file of TARGET is
