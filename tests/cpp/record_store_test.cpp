@@ -36,7 +36,7 @@ using testing::put;
 using testing::RecordBytes;
 using testing::RecordFolder;
 using testing::RunningStore;
-using testing::span_of;
+using testing::view_of;
 using testing::store_key;
 using testing::StoreSettings;
 
@@ -104,7 +104,7 @@ TEST_CASE(of_a_key_the_better_record_stays_and_of_equal_ones_the_first) {
         CHECK(put(store.get(), number, 40, 2));
         flush();
         CHECK(put(store.get(), number, 50, 1));
-        CHECK(store->put(content_key(number), 2, span_of(testing::record_bytes(77, 30))));
+        CHECK(store->put(content_key(number), 2, view_of(testing::record_bytes(77, 30))));
         flush();
         CHECK(has(*store, number, 40, 2));
         CHECK(put(store.get(), number, 60, 3));
@@ -303,7 +303,7 @@ TEST_CASE(merging_keeps_the_best_record_of_each_key) {
             const auto rank = static_cast<std::uint32_t>((number + 5 * file) % 12);
             RecordPlace written;
             CHECK_EQUAL(appender.append(content_key(number), rank,
-                                        span_of(testing::record_bytes(number + 1000 * rank, 30 + rank)), &written),
+                                        view_of(testing::record_bytes(number + 1000 * rank, 30 + rank)), &written),
                         0);
         }
         std::shared_ptr<const OpenedRecords> opened;
@@ -572,7 +572,7 @@ TEST_CASE(each_allocation_may_fail_once_and_no_record_is_wrong) {
             } catch (const std::bad_alloc&) {
             }
             is_opened.store(true);
-            for (std::uint64_t i = 0; i < 12; ++i) store->put(content_key(100 + i), 0, span_of(records[i]));
+            for (std::uint64_t i = 0; i < 12; ++i) store->put(content_key(100 + i), 0, view_of(records[i]));
             // Where there is no memory for a thread that waits, what is done is looked at later.
             static_cast<void>(store->flush(std::chrono::seconds(20)));
             has_failed = FailingAllocation::has_failed();

@@ -34,7 +34,7 @@ inline std::unique_ptr<RecordStore> make_store(const RecordFolder& folder, const
 }
 
 inline bool put(RecordStore* store, std::uint64_t number, std::size_t size, std::uint32_t rank = 0) {
-    return store->put(content_key(number), rank, span_of(record_bytes(number + 1000 * rank, size)));
+    return store->put(content_key(number), rank, view_of(record_bytes(number + 1000 * rank, size)));
 }
 
 // Empty where there is none.
@@ -113,7 +113,7 @@ inline void fill_files(const RecordFolder& folder, std::size_t count, std::size_
         for (std::size_t j = 0; j < per_file; ++j) {
             const std::uint64_t number = first + i * per_file + j;
             RecordPlace written;
-            CHECK_EQUAL(appender.append(content_key(number), 0, span_of(record_bytes(number, size)), &written), 0);
+            CHECK_EQUAL(appender.append(content_key(number), 0, view_of(record_bytes(number, size)), &written), 0);
         }
         std::shared_ptr<const OpenedRecords> opened;
         CHECK_EQUAL(appender.publish(&opened), 0);
