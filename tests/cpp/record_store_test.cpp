@@ -36,9 +36,9 @@ using testing::put;
 using testing::RecordBytes;
 using testing::RecordFolder;
 using testing::RunningStore;
-using testing::view_of;
 using testing::store_key;
 using testing::StoreSettings;
+using testing::view_of;
 
 constexpr std::size_t kClosedFiles = 8;  // more are merged
 
