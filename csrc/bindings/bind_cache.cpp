@@ -230,6 +230,7 @@ void bind_cache(py::module_& m) {
     Class<RecordStore, std::shared_ptr<RecordStore>>(m, "RecordStore")
         .def("run", &run_store)
         .def("close", &RecordStore::close)
+        .def("close_after_fork", &RecordStore::close_after_fork)
         .def("begin_epoch", &RecordStore::begin_epoch)
         .def("end_epoch", &RecordStore::end_epoch)
         .def("flush", &flush_store, py::arg("timeout_seconds"))

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from fastload import _native
 from fastload._decode_cache._folder import NOT_WRITABLE, find_store_folder, open_store_folder
-from fastload._process._exit import DaemonThread, ThreadStartError, join_threads, start_threads
+from fastload._process._exit import DaemonThread, LiveObjects, ThreadStartError, join_threads, start_threads
 
 CLOSE_SECONDS = 60.0
 # Not an error of the system's: the store's own bytes are used up.
@@ -52,11 +52,12 @@ class OpenStore:
             )
         self._thread = _StoreThread(self.native)
         self._warned_of: set[str] = set()
+        weakref.finalize(self, self.native.close)
+        _live_stores.add(self)
         try:
             start_threads([self._thread])
         except ThreadStartError as error:
             self.obstacle = str(error)
-        weakref.finalize(self, self.native.close)
 
     def close(self) -> bool:
         """Publishes what was kept, and waits for that; whether it is done after CLOSE_SECONDS."""
@@ -111,6 +112,11 @@ def look_at_store(place: StorePlace) -> _native.RecordStore:
         return _native.open_record_store(folder.fd, folder.key, place.max_bytes, place.is_shared, False)
 
 
+def _close_files_of_parent() -> None:
+    for store in _live_stores.all():
+        store.native.close_after_fork()
+
+
 class _StoreThread(DaemonThread):
     def __init__(self, native: _native.RecordStore) -> None:
         super().__init__("fastload-cache")
@@ -125,6 +131,9 @@ class _StoreThread(DaemonThread):
 
 _stores: weakref.WeakValueDictionary[tuple[int, StorePlace], OpenStore] = weakref.WeakValueDictionary()
 _locks: dict[int, threading.Lock] = {}
+_live_stores: LiveObjects[OpenStore] = LiveObjects()
+# Or else a child that outlives its parent would keep what that wrote from being merged.
+os.register_at_fork(after_in_child=_close_files_of_parent)
 
 
 def _turn() -> threading.Lock:

@@ -1,0 +1,85 @@
+"""What programs with a cache on disk do: epochs whose bytes are compared with those of a loader without one."""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import os
+import threading
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import recipes
+import torch
+from flat_values import flat
+from image_folders import SUBSAMPLINGS, save_jpeg
+from torchvision.datasets import ImageFolder
+
+import fastload
+from fastload._decode_cache._store import OpenStore
+
+SIZE = 48
+MIB = 1 << 20
+
+
+def make_photographs(root: Path, count: int) -> Path:
+    """Photographs of which each has an index."""
+    for seed in range(count):
+        save_jpeg(root / f"class{seed % 2}" / f"{seed:02}.jpg", seed, 160, 120, subsampling=SUBSAMPLINGS[seed % 3])
+    return root
+
+
+def loader_of(folder: str | os.PathLike[str], cache: Any, **arguments: Any) -> fastload.DataLoader[Any]:
+    """An evaluation's, so that an index is whole after one epoch."""
+    dataset = ImageFolder(str(folder), recipes.evaluation(SIZE, SIZE - 8))
+    return fastload.DataLoader(dataset, **{"batch_size": 4, "num_workers": 2, "cache": cache, **arguments})
+
+
+def digests(loader: Iterable[Any], epochs: int = 1) -> list[str]:
+    """Of each epoch's batches, which begin with the same draws each time."""
+    found = []
+    for epoch in range(epochs):
+        torch.manual_seed(epoch)
+        found.append(hashlib.sha256(repr(flat(list(loader))).encode()).hexdigest())
+    return found
+
+
+def store_of(loader: fastload.DataLoader[Any]) -> OpenStore:
+    store = loader._fastload.cache._store
+    assert store is not None
+    return store
+
+
+def publish(loader: fastload.DataLoader[Any]) -> None:
+    """What the loader has kept is there for others now."""
+    assert store_of(loader).native.flush(30.0)
+
+
+def let_go_of_stores() -> None:
+    """Waits until no store is open, as nobody has one any more."""
+    gc.collect()
+    end = time.monotonic() + 20
+    while any(thread.name == "fastload-cache" for thread in threading.enumerate()):
+        assert time.monotonic() < end, "a store's thread goes on"
+        time.sleep(0.002)
+
+
+def blocks_bytes(folder: Path) -> int:
+    """What the files in `folder` take on disk."""
+    total = 0
+    for entry in os.scandir(folder):
+        try:
+            total += entry.stat(follow_symlinks=False).st_blocks * 512
+        except FileNotFoundError:
+            continue
+    return total
+
+
+def assert_only_records(folder: Path) -> None:
+    """Nothing but files of records, complete ones, and what every store has."""
+    names = {path.name for path in folder.iterdir()}
+    assert {name for name in names if not name.endswith((".dat", ".dir"))} <= {"lock", "merge", "key"}, names
+    stems = [{name[:-4] for name in names if name.endswith(ending)} for ending in (".dat", ".dir")]
+    assert stems[0] == stems[1], names

@@ -1,0 +1,200 @@
+"""A cache on disk changes no byte, error, draw or order, in the process that fills it and in those that come later."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import recipes
+import torch
+from bad_folders import ListOfFiles
+from cached_epochs import (
+    assert_only_records,
+    digests,
+    let_go_of_stores,
+    loader_of,
+    make_photographs,
+    publish,
+    store_of,
+)
+from image_folders import SUBSAMPLINGS, save_jpeg, synthetic_image
+from torchvision import transforms
+from torchvision.datasets import ImageFolder
+
+import fastload
+from fastload import _native
+
+SIZE = 48
+RECIPES = {
+    "training": lambda: recipes.training(SIZE),
+    "evaluation": lambda: recipes.evaluation(64, 32),
+    "python tail": lambda: transforms.Compose([*recipes.training(SIZE).transforms, lambda image: image * 2]),
+}
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_known() -> Iterator[None]:
+    _native.clear_index_memory()
+    yield
+    _native.clear_index_memory()
+    let_go_of_stores()
+
+
+@pytest.fixture(scope="module")
+def odd_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """24 photographs in two classes, of all subsamplings; one is progressive and one a PNG."""
+    root = tmp_path_factory.mktemp("odd")
+    for seed in range(24):
+        place = root / f"class{seed % 2}" / f"{seed:02}.jpg"
+        save_jpeg(place, seed, 300, 220, subsampling=SUBSAMPLINGS[seed % 3], quality=70 + seed)
+    synthetic_image(5, 300, 220).save(root / "class1" / "05.jpg", progressive=True)
+    synthetic_image(8, 300, 220).save(root / "class0" / "08.jpg", "PNG")
+    return root
+
+
+@pytest.fixture(scope="module")
+def photographs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_photographs(tmp_path_factory.mktemp("photographs"), 16)
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> fastload.Cache:
+    return fastload.Cache(tmp_path / "store")
+
+
+@pytest.mark.parametrize("num_workers", [0, 3])
+@pytest.mark.parametrize("rng", ["torch", "sample"])
+@pytest.mark.parametrize("is_own", [False, True])
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_three_epochs_have_the_bytes_without_a_cache_and_so_has_the_next_run(
+    odd_folder: Path, cache: fastload.Cache, recipe: str, is_own: bool, rng: str, num_workers: int
+) -> None:
+    images = ImageFolder(str(odd_folder), RECIPES[recipe]())
+    dataset = ListOfFiles(images, images.transform) if is_own else images
+
+    def run(cache: Any) -> tuple[list[str], Any]:
+        generator = torch.Generator().manual_seed(1)
+        seed = 3 if rng == "sample" else None
+        loader = fastload.DataLoader(
+            dataset,
+            batch_size=5,
+            shuffle=True,
+            generator=generator,
+            num_workers=num_workers,
+            rng=rng,
+            seed=seed,
+            cache=cache,
+        )
+        return digests(loader, 3), loader.stats()
+
+    expected, plain = run(None)
+    assert plain.cache_misses == plain.cache_hits == 0
+    first, filled = run(cache)
+    let_go_of_stores()
+    second, known = run(fastload.Cache(cache.path))
+    assert first == second == expected
+    assert filled.cache_mismatches == filled.cache_dropped == filled.cache_damaged == 0
+    assert known.cache_mismatches == known.cache_dropped == known.cache_damaged == 0
+    if not is_own or num_workers > 0:
+        assert filled.cache_hits >= 22
+        assert known.cache_hits >= 60
+        assert known.cache_records >= 15
+    let_go_of_stores()
+    assert_only_records(cache.path / "v1")
+
+
+def test_another_process_finds_what_this_one_has_kept(
+    photographs: Path, cache: fastload.Cache, run_child: Callable[..., Any]
+) -> None:
+    expected = digests(loader_of(photographs, None))
+    program = """
+    import os, fastload
+    from cached_epochs import digests, loader_of
+    loader = loader_of(os.environ["FOLDER"], fastload.Cache(os.environ["STORE"]))
+    print(*digests(loader), loader.stats().cache_hits, loader.stats().cache_misses)
+    """
+    env = {"FOLDER": str(photographs), "STORE": str(cache.path)}
+    # Each ends behind its first epoch: what it kept is published on the way out.
+    printed = [run_child(program, env=env, warm=True).stdout.split() for _ in range(2)]
+    assert printed == [[*expected, "0", "16"], [*expected, "16", "0"]]
+
+
+def test_bad_files_have_their_errors_and_places(odd_folder: Path, cache: fastload.Cache, tmp_path: Path) -> None:
+    folder = shutil.copytree(odd_folder, tmp_path / "images")
+    victim = folder / "class0" / "02.jpg"
+    victim.write_bytes(victim.read_bytes()[:2000])
+    dataset = ImageFolder(str(folder), recipes.training(SIZE))
+    told: list[list[str]] = []
+    for setting in (None, cache, fastload.Cache(cache.path, max_bytes="1MiB")):
+        loader = fastload.DataLoader(dataset, batch_size=4, num_workers=2, cache=setting)
+        told.append([])
+        for epoch in range(2):
+            torch.manual_seed(epoch)
+            iterator = iter(loader)
+            while True:
+                try:
+                    images, _ = next(iterator)
+                    told[-1].append(str(images.sum().item()))
+                except StopIteration:
+                    break
+                except fastload.SampleError as error:
+                    told[-1].append(str(error))
+    assert told[0] == told[1] == told[2]
+    assert any("02.jpg" in line for line in told[0])
+
+
+def test_files_that_change_meanwhile_are_other_files(photographs: Path, cache: fastload.Cache, tmp_path: Path) -> None:
+    folder = shutil.copytree(photographs, tmp_path / "images")
+    digests(loader_of(folder, cache))
+    let_go_of_stores()
+    for seed, path in enumerate(sorted(folder.rglob("*.jpg"))):
+        before = path.stat()
+        save_jpeg(path, 100 + seed, 160, 120, quality=30)
+        path.write_bytes(path.read_bytes().ljust(before.st_size, b"\0"))
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+        assert path.stat().st_size == before.st_size
+    loader = loader_of(folder, cache)
+    assert digests(loader, 2) == digests(loader_of(folder, None), 2)
+    assert loader.stats().cache_mismatches == 0
+
+
+def test_loaders_of_one_process_share_a_store_until_the_last_lets_go(photographs: Path, cache: fastload.Cache) -> None:
+    loaders = [loader_of(photographs, fastload.Cache(cache.path)) for _ in range(2)]
+    digests(loaders[0])
+    digests(loaders[1])
+    assert store_of(loaders[0]) is store_of(loaders[1])
+    assert loaders[1].stats().cache_hits == 16
+    del loaders
+    let_go_of_stores()
+    assert not [path for path in open_files() if str(cache.path) in path]
+
+
+def open_files() -> list[str]:
+    return [os.path.realpath(fd) for fd in Path("/proc/self/fd").iterdir()]
+
+
+def test_caches_and_loaders_with_one_can_be_pickled(photographs: Path, cache: fastload.Cache) -> None:
+    assert pickle.loads(pickle.dumps(cache)) == cache
+    loader = loader_of(photographs, cache)
+    expected = digests(loader)
+    copy = pickle.loads(pickle.dumps(loader))
+    assert copy.cache == cache
+    assert digests(copy) == expected
+    assert copy.stats().cache_hits == 16
+
+
+def test_torch_worker_processes_get_what_they_would_without_a_cache(photographs: Path, cache: fastload.Cache) -> None:
+    expected = digests(loader_of(photographs, None), 2)
+    here = loader_of(photographs, cache)
+    assert digests(here, 2) == expected
+    processes = loader_of(photographs, cache, workers="processes", multiprocessing_context="fork")
+    assert digests(processes, 2) == expected
+    assert digests(here, 2) == expected
+    assert here.stats().cache_damaged == here.stats().cache_mismatches == 0
+    publish(here)
+    assert_only_records(cache.path / "v1")
