@@ -559,7 +559,7 @@ def test_another_container_is_structure(evaluation: ImageFolder) -> None:
 def test_batches_whose_difference_no_sample_shows_still_differ(
     evaluation: ImageFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fastload._verify._verify.split_batch", lambda batch, count: [{} for _ in range(count)])
+    monkeypatch.setattr("fastload._verify._runner.split_batch", lambda batch, count: [{} for _ in range(count)])
     report = fastload.verify(DataLoader(evaluation, 4), DataLoader(evaluation, 4, collate_fn=_times_two))
     assert dict(report.stages) == {"structure": 3}
     assert report.exit_code == 1
