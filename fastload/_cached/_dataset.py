@@ -19,7 +19,6 @@ from fastload._cached._memory_samples import MemorySamples
 from fastload._cached._samples import MISSING, Samples
 from fastload._cached._serialized import SERIALIZERS, SerializerName
 from fastload._display._units import bytes_of
-from fastload._images._hand_over import make_pixels
 from fastload._progress import Progress
 
 
@@ -190,7 +189,6 @@ class CachedDataset(Dataset[Any]):
     def _kept(self, index: Any, key: bytes, to: torch.device | None) -> Any:
         """A new sample, which is kept from now on."""
         sample = self._made(index, to)
-        make_pixels(sample)
         self._samples.put(key, sample)
         if self._arguments["path"] is None:
             _warn_in_worker_process()

@@ -151,6 +151,28 @@ def test_a_jpeg_that_a_worker_thread_opens_is_kept_with_its_pixels(tmp_path: Pat
         file.write_bytes(file_of_now)
 
 
+def test_an_image_that_nobody_has_loaded_yet_is_kept_with_its_pixels(tmp_path: Path) -> None:
+    file = tmp_path / "a.jpg"
+    Image.effect_noise((40, 30), 50).convert("RGB").save(file)
+    with Image.open(file) as image:
+        pixels = image.tobytes()
+
+    class Opened:
+        def __len__(self) -> int:
+            return 1
+
+        def __getitem__(self, index: int) -> Any:
+            return Image.open(file)
+
+    contents = file.read_bytes()
+    for copies in (True, False):
+        file.write_bytes(contents)
+        cached = fastload.CachedDataset(Opened(), copy=copies)
+        assert list(fastload.DataLoader(cached, num_workers=1, collate_fn=len)) == [1]
+        file.write_bytes(b"")
+        assert cached[0].tobytes() == pixels
+
+
 # ---- whose it is ---------------------------------------------------------------------------------------------------
 
 
