@@ -130,7 +130,7 @@ def test_two_processes_whose_samples_need_each_others_do_not_wait_for_ever(tmp_p
             self.is_inside = True
             (tmp_path / f"begins {index}").touch()
             wait_until((tmp_path / f"begins {1 - index}").exists)
-            return [index, *self.cached[1 - index]]
+            return [index, self.cached[1 - index][0]]
 
     def ask(index: int) -> Callable[[], None]:
         def run() -> None:
