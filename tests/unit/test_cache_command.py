@@ -226,6 +226,20 @@ def test_the_first_files_of_an_outcome_are_named_whatever_thread_had_them() -> N
     assert dict(run.counts) == {"unread": 29, "kept": 171}
 
 
+def test_a_file_that_comes_late_is_named_where_it_stands_first() -> None:
+    names = [f"{number:04}".encode() for number in range(64)]
+    run = FileRun(names, [])
+    for begin in (48, 16, 32, 0):
+        run._take(lambda path: "unread", begin)
+    assert run.named("unread") == names[:3]
+
+
+def test_nothing_is_read_for_nothing_behind_what_must_end() -> None:
+    run = FileRun([b"a"] * 1000, [lambda path: "not kept"], must_end=lambda: True)
+    run.run(lambda done, total: None)
+    assert run.counts.total() < 100
+
+
 def test_progress_has_the_rate_and_the_time_left() -> None:
     progress = _run.RatedProgress("building indexes", "files")
     progress._begin -= 100
@@ -496,9 +510,9 @@ def test_a_writer_that_begins_meanwhile_keeps_the_folder(folder: Path, run: Any)
         (["build", "images", "--workers", "0"], "--workers must be auto or a positive number, got '0'"),
         (
             ["build", "images", "--max-bytes", "7 apples"],
-            "--max-bytes: max_bytes must be a number of bytes above 0 or a size such as ",
+            "--max-bytes must be a number of bytes above 0 or a size such as ",
         ),
-        (["build", "images", "--max-bytes", "1000"], "--max-bytes: max_bytes must be at least 1 MiB (1.05 MB), got "),
+        (["build", "images", "--max-bytes", "1000"], "--max-bytes must be at least 1 MiB (1.05 MB), got "),
         (["build", "images", "--path", "train.py"], "the store in {folder}/train.py cannot be used: it is a file"),
         (
             ["build", "train.py:own"],

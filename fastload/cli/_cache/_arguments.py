@@ -42,7 +42,7 @@ def cache_of(path: str | None, max_bytes: str | None = None, shared: bool = Fals
     try:
         cache = Cache(path, max_bytes, shared)
     except ValueError as error:
-        raise UsageError(f"--max-bytes: {error}") from error
+        raise UsageError(str(error).replace("max_bytes", "--max-bytes", 1)) from error
     return Cache(path_of(None), max_bytes, shared) if path is None else cache
 
 
