@@ -117,10 +117,9 @@ def _cache(stats: Any) -> Iterator[_Row]:
         records = counted(stats.cache_records, "record")
         note = f"{records} in {in_bytes(stats.cache_memory_bytes)}"
         if moved := stats.cache_bytes_read + stats.cache_bytes_written:
-            note = f"{records} on disk, {in_bytes(moved)} read and written"
+            damaged = f", {stats.cache_damaged:,} damaged" if stats.cache_damaged else ""
+            note = f"{records} on disk, {in_bytes(moved)} read and written{damaged}"
         yield "cache", "known before", f"{stats.cache_hits:,}", in_percent(stats.cache_hits, looked_for), note
-    if stats.cache_damaged:
-        yield "cache", "damaged", f"{stats.cache_damaged:,}", "", "records on disk; the images are decoded without"
 
 
 def _device(stats: Any) -> Iterator[_Row]:

@@ -18,7 +18,7 @@ DEFAULT_MAX_BYTES = 4 << 30
 class Cache:
     """A store on disk: what decoding a file leaves behind is there in the next run, and for other processes.
 
-    Every process that names the same folder uses and fills it: the ranks of a machine, later runs, worker processes.
+    Every process that names the same folder uses and fills it: the ranks of a machine, later runs, other programs.
     Batches are the same with and without it, and so are errors and warnings. Nothing is ever evicted: once
     `max_bytes` are used up, what is there stays, and nothing more is kept.
 

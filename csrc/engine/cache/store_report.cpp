@@ -1,5 +1,7 @@
 #include "engine/cache/store_report.h"
 
+#include <cerrno>
+
 #include "engine/cache/index_record.h"
 #include "io/records/record_directory.h"
 #include "io/records/record_file.h"
@@ -29,6 +31,10 @@ void report_file(const StorePlace& place, bool reads_records, StoreFileReport* r
     RecordDirectory directory;
     report->verdict = read_record_directory(place.folder, report->name, place.kind, place.decoder_revision, *place.key,
                                             place.is_shared, &directory, &report->error);
+    if (report->verdict == RecordFileVerdict::kGood && !(directory.id == file.id())) {
+        report->verdict = RecordFileVerdict::kFailed;
+        report->error = EBADMSG;
+    }
     if (report->verdict != RecordFileVerdict::kGood) return;
     report->records = directory.entries.size();
     std::vector<std::uint8_t> buffer;
