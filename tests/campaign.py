@@ -153,6 +153,8 @@ CAMPAIGNS = {
     "limits": cases_in_children("random_limits"),
     # One setting and kind of call, of which the n-th fails, for all n; prints the last.
     "faults": cases_of("test_nth_failures"),
+    # Caches on disk with files that were changed, cut or mixed up.
+    "stores": cases_of("test_record_store"),
 }
 # Cases in a turn: a second or a few.
 TURN = {
@@ -169,6 +171,7 @@ TURN = {
     "signals": 5,
     "limits": 5,
     "faults": 1,
+    "stores": 5,
 }
 
 

@@ -178,6 +178,21 @@ def open_files() -> list[str]:
     return [os.path.realpath(fd) for fd in Path("/proc/self/fd").iterdir()]
 
 
+def test_each_store_has_a_secret_of_its_own_for_its_keys(photographs: Path, tmp_path: Path) -> None:
+    """With one that is known, files could be made that have each other's indexes."""
+
+    def key(name: str) -> tuple[int, int, int]:
+        loader = loader_of(photographs, fastload.Cache(tmp_path / name))
+        iter(loader)
+        return store_of(loader).native.make_decode_cache(0).key_of(b"the same contents")
+
+    assert key("one") == key("one")
+    assert key("one")[:2] != key("other")[:2]
+    path = tmp_path / "one" / "v1" / "key"
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert len(set(path.read_bytes())) > 100
+
+
 def test_caches_and_loaders_with_one_can_be_pickled(photographs: Path, cache: fastload.Cache) -> None:
     assert pickle.loads(pickle.dumps(cache)) == cache
     loader = loader_of(photographs, cache)

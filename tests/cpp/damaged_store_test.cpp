@@ -1,0 +1,142 @@
+// Stores whose files were changed: an index from one is the one that was kept, or there is none.
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "check.h"
+#include "engine/cache/decode_cache.h"
+#include "entropy_indexes.h"
+#include "running_store.h"
+
+namespace fastload {
+namespace {
+
+using testing::content_key;
+using testing::is_same;
+using testing::kThreeComponents;
+using testing::make_store;
+using testing::RecordBytes;
+using testing::RecordFolder;
+using testing::RunningStore;
+using testing::store_key;
+
+constexpr std::uint64_t kNumIndexes = 12;
+constexpr std::size_t kDataBytes = 9000;
+
+jpeg::EntropyIndex index_of(std::uint64_t number) {
+    std::mt19937_64 random(number);
+    const auto level = number % 2 == 0 ? jpeg::IndexLevel::kDense : jpeg::IndexLevel::kRows;
+    return testing::any_index(kThreeComponents, level, kThreeComponents.mcus_high, kDataBytes, &random);
+}
+
+void damage(std::string* text, std::mt19937_64* random) {
+    const auto below = [random](std::size_t bound) { return (*random)() % bound; };
+    switch (below(5)) {
+        case 0:
+            (*text)[below(text->size())] ^= static_cast<char>(1 << below(8));
+            break;
+        case 1:
+            for (int i = 0; i < 30; ++i) (*text)[below(text->size())] ^= static_cast<char>(1 << below(8));
+            break;
+        case 2:
+            text->resize(below(text->size()));
+            break;
+        case 3: {
+            const std::size_t a = below(text->size() / 8) * 8;
+            const std::size_t b = below(text->size() / 8) * 8;
+            const std::size_t size = std::min(8 * (1 + below(20)), text->size() - std::max(a, b));
+            const std::string other = text->substr(a, size);
+            text->replace(a, size, text->substr(b, size));
+            text->replace(b, size, other);
+            break;
+        }
+        default:
+            text->append(below(300), static_cast<char>(below(256)));
+    }
+}
+
+}  // namespace
+
+TEST_CASE(an_index_from_a_damaged_store_is_the_one_that_was_kept) {
+    const RecordFolder folder;
+    const HashKey key = store_key();
+    std::vector<jpeg::EntropyIndex> kept;
+    RecordBytes buffer(DecodeCache::kMaxRecordBytes);
+    const Span<std::uint8_t> scratch(buffer.data(), buffer.size());
+    {
+        RunningStore store(folder);
+        DecodeCache cache(key, std::shared_ptr<IndexRecords>(store.get(), [](IndexRecords*) {}), 0);
+        for (std::uint64_t i = 0; i < kNumIndexes; ++i) {
+            kept.push_back(index_of(i));
+            CHECK(cache.keep(content_key(i), kept.back(), scratch));
+        }
+    }
+    std::vector<std::string> names = folder.names();
+    names.erase(std::remove(names.begin(), names.end(), "lock"), names.end());
+    names.erase(std::remove(names.begin(), names.end(), "merge"), names.end());
+    CHECK_EQUAL(names.size(), 2U);
+    const std::vector<std::string> whole = {folder.read(names[0]), folder.read(names[1])};
+    std::uint64_t hits = 0;
+    std::uint64_t misses = 0;
+    for (std::uint64_t seed = 0; seed < 10'000; ++seed) {
+        std::mt19937_64 random(seed);
+        const std::size_t which = seed % 2;
+        std::string damaged = whole[which];
+        damage(&damaged, &random);
+        folder.write(names[which], damaged);
+        const std::shared_ptr<RecordStore> store = make_store(folder, {testing::kMiB, testing::kMiB, false});
+        CHECK_EQUAL(store->open(), 0);
+        DecodeCache cache(key, store, 0);
+        for (std::uint64_t i = 0; i < kNumIndexes; ++i) {
+            const std::uint64_t before = cache.counters().hits;
+            jpeg::EntropyIndex index;
+            CHECK(cache.find(content_key(i), kThreeComponents, scratch, &index).is_ok());
+            if (cache.counters().hits == before) continue;
+            if (is_same(index, kept[i])) continue;
+            testing::current_variant() = "seed " + std::to_string(seed);
+            CHECK(false);
+            testing::current_variant() = "";
+        }
+        hits += cache.counters().hits;
+        misses += cache.counters().misses;
+        folder.write(names[which], whole[which]);
+    }
+    CHECK(hits > 10'000);
+    CHECK(misses > 10'000);
+}
+
+// What somebody writes who has the key, and so can make all checks right.
+TEST_CASE(a_directory_of_anything_with_right_checks_names_no_place_outside_of_its_file) {
+    const RecordFolder folder;
+    testing::fill_files(folder, 1, 20, 200);
+    const HashKey key = store_key();
+    std::string name = folder.names()[0];
+    name.resize(name.size() - 4);
+    RecordDirectory directory;
+    int error = 0;
+    CHECK(read_record_directory(folder.descriptor(), name, RecordKind::kIndex, kIndexRevision, key, false, &directory,
+                                &error) == RecordFileVerdict::kGood);
+    for (std::uint64_t seed = 0; seed < 1000; ++seed) {
+        std::mt19937_64 random(seed);
+        RecordDirectory hostile = directory;
+        for (DirectoryEntry& entry : hostile.entries) {
+            if (random() % 3 == 0) entry.size = static_cast<std::uint32_t>(random() >> (random() % 64));
+            if (random() % 3 == 0) entry.offset = (random() >> (random() % 64)) / 8 * 8;
+            if (random() % 3 == 0) entry.rank = static_cast<std::uint32_t>(random());
+        }
+        if (random() % 2 == 0) hostile.covered_bytes = (random() >> (1 + random() % 63)) / 8 * 8;
+        if (random() % 4 == 0) hostile.generation = random();
+        CHECK_EQUAL(write_record_directory(folder.descriptor(), name, RecordKind::kIndex, kIndexRevision, key, hostile),
+                    0);
+        RunningStore store(folder, {testing::kMiB, testing::kMiB, false});
+        for (std::uint64_t i = 0; i < 20; ++i) {
+            const RecordBytes record = testing::found(*store, i);
+            CHECK(record.empty() || record == testing::record_bytes(i, 200));
+        }
+    }
+}
+
+}  // namespace fastload
