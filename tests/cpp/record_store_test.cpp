@@ -350,6 +350,16 @@ TEST_CASE(merging_without_room_loses_nothing_and_leaves_nothing) {
     CHECK(all_are_found_anew(folder, 120, 9000));
 }
 
+TEST_CASE(merging_takes_as_many_files_as_there_is_room_for) {
+    const RecordFolder folder;
+    const HashKey key = store_key();
+    fill_files(folder, 12, 10, 9000);
+    CHECK_EQUAL(merge_records(place_of(folder, key, blocks_bytes(folder) + 350'000), kClosedFiles), 0);
+    CHECK(count_names(folder, ".dat") < 12 && count_names(folder, ".dat") > kClosedFiles);
+    CHECK(all_are_found_anew(folder, 120, 9000));
+    check_is_tidy(folder);
+}
+
 TEST_CASE(merging_that_is_interrupted_loses_nothing_and_leaves_nothing) {
     const HashKey key = store_key();
     for (const int error : {ENOSPC, EIO}) {
@@ -672,7 +682,8 @@ TEST_CASE(a_forked_child_can_open_stores_while_the_parents_threads_look_up) {
     RunningStore store(folder);
     std::atomic<bool> is_over{false};
     std::thread reader([&] {
-        while (!is_over.load()) static_cast<void>(found(*store, 1));
+        const ContentKey key = content_key(1);
+        while (!is_over.load()) static_cast<void>(store->find(key, {}));
     });
     for (int i = 0; i < 60; ++i) {
         const int status = in_forked_child([&folder] {
