@@ -253,7 +253,8 @@ TEST_CASE(files_that_are_large_enough_are_closed_and_merged_by_who_comes_next) {
         for (std::uint64_t i = 0; i < 100; ++i) CHECK(has(*store, i, 500));
         CHECK(count_names(folder, ".dat") >= 14);
     }
-    RunningStore reader(folder);  // has the old files open, whatever happens to them
+    // Has the old files open, whatever happens to them, and merges none.
+    RunningStore reader(folder, {64 * kMiB, kMiB, false});
     {
         RunningStore living(folder);
         CHECK(put(living.get(), 100, 500));
