@@ -14,7 +14,8 @@ from typing import Any
 import recipes
 import torch
 from flat_values import flat
-from image_folders import SUBSAMPLINGS, save_jpeg
+from image_folders import SUBSAMPLINGS, save_jpeg, synthetic_image
+from torchvision import transforms
 from torchvision.datasets import ImageFolder
 
 import fastload
@@ -22,12 +23,28 @@ from fastload._decode_cache._store import OpenStore
 
 SIZE = 48
 MIB = 1 << 20
+# Name -> what makes the transform: whole windows, parts of them, and a Python part behind.
+RECIPES = {
+    "training": lambda: recipes.training(SIZE),
+    "evaluation": lambda: recipes.evaluation(64, 32),
+    "python tail": lambda: transforms.Compose([*recipes.training(SIZE).transforms, lambda image: image * 2]),
+}
 
 
 def make_photographs(root: Path, count: int) -> Path:
     """Photographs of which each has an index."""
     for seed in range(count):
         save_jpeg(root / f"class{seed % 2}" / f"{seed:02}.jpg", seed, 160, 120, subsampling=SUBSAMPLINGS[seed % 3])
+    return root
+
+
+def make_odd_photographs(root: Path) -> Path:
+    """24 in two classes, of all subsamplings; one is progressive and one a PNG."""
+    for seed in range(24):
+        place = root / f"class{seed % 2}" / f"{seed:02}.jpg"
+        save_jpeg(place, seed, 300, 220, subsampling=SUBSAMPLINGS[seed % 3], quality=70 + seed)
+    synthetic_image(5, 300, 220).save(root / "class1" / "05.jpg", progressive=True)
+    synthetic_image(8, 300, 220).save(root / "class0" / "08.jpg", "PNG")
     return root
 
 

@@ -14,27 +14,22 @@ import recipes
 import torch
 from bad_folders import ListOfFiles
 from cached_epochs import (
+    RECIPES,
+    SIZE,
     assert_only_records,
     digests,
     let_go_of_stores,
     loader_of,
+    make_odd_photographs,
     make_photographs,
     publish,
     store_of,
 )
-from image_folders import SUBSAMPLINGS, save_jpeg, synthetic_image
-from torchvision import transforms
+from image_folders import save_jpeg
 from torchvision.datasets import ImageFolder
 
 import fastload
 from fastload import _native
-
-SIZE = 48
-RECIPES = {
-    "training": lambda: recipes.training(SIZE),
-    "evaluation": lambda: recipes.evaluation(64, 32),
-    "python tail": lambda: transforms.Compose([*recipes.training(SIZE).transforms, lambda image: image * 2]),
-}
 
 
 @pytest.fixture(autouse=True)
@@ -47,14 +42,7 @@ def nothing_is_known() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def odd_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """24 photographs in two classes, of all subsamplings; one is progressive and one a PNG."""
-    root = tmp_path_factory.mktemp("odd")
-    for seed in range(24):
-        place = root / f"class{seed % 2}" / f"{seed:02}.jpg"
-        save_jpeg(place, seed, 300, 220, subsampling=SUBSAMPLINGS[seed % 3], quality=70 + seed)
-    synthetic_image(5, 300, 220).save(root / "class1" / "05.jpg", progressive=True)
-    synthetic_image(8, 300, 220).save(root / "class0" / "08.jpg", "PNG")
-    return root
+    return make_odd_photographs(tmp_path_factory.mktemp("odd"))
 
 
 @pytest.fixture(scope="module")

@@ -12,21 +12,14 @@ import pytest
 import recipes
 import torch
 from bad_folders import ListOfFiles
+from cached_epochs import RECIPES, SIZE, make_odd_photographs
 from flat_values import flat
-from image_folders import SUBSAMPLINGS, save_jpeg, synthetic_image
+from image_folders import save_jpeg
 from torch.utils.data import Dataset
-from torchvision import transforms
 from torchvision.datasets import ImageFolder
 
 import fastload
 from fastload import _native
-
-SIZE = 48
-RECIPES = {
-    "training": lambda: recipes.training(SIZE),
-    "evaluation": lambda: recipes.evaluation(64, 32),
-    "python tail": lambda: transforms.Compose([*recipes.training(SIZE).transforms, lambda image: image * 2]),
-}
 
 
 @pytest.fixture(autouse=True)
@@ -38,13 +31,7 @@ def nothing_is_known() -> Iterator[None]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """24 photographs in two classes, of all subsamplings; one is progressive and one a PNG."""
-    for seed in range(24):
-        place = tmp_path / "images" / f"class{seed % 2}" / f"{seed:02}.jpg"
-        save_jpeg(place, seed, 300, 220, subsampling=SUBSAMPLINGS[seed % 3], quality=70 + seed)
-    synthetic_image(5, 300, 220).save(tmp_path / "images" / "class1" / "05.jpg", progressive=True)
-    synthetic_image(8, 300, 220).save(tmp_path / "images" / "class0" / "08.jpg", "PNG")
-    return tmp_path / "images"
+    return make_odd_photographs(tmp_path / "images")
 
 
 def loaders(dataset: Dataset[Any], **arguments: Any) -> list[fastload.DataLoader[Any]]:
