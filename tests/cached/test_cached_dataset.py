@@ -496,6 +496,8 @@ def test_tensors_go_where_they_are_to_be_kept(path: Path | None) -> None:
     samples = [{"a": [torch.ones(2)], "b": np.ones(2), "c": b"c"}]
     assert fastload.CachedDataset(samples, path)[0]["a"][0].device.type == "cpu"
     cached = fastload.CachedDataset(samples, path, to="meta", version="meta")
+    cached[0]
+    samples[0]["b"] = np.zeros(2)  # from now on it is read
     for _ in range(2):
         assert cached[0]["a"][0].device.type == "meta"
         assert flat((cached[0]["b"], cached[0]["c"])) == flat((np.ones(2), b"c"))
