@@ -311,6 +311,7 @@ def test_a_full_disk_is_said_once_and_costs_time_only(
     assert sum((made.made() - before).values()) == NUM_SAMPLES - num_kept
 
 
+@pytest.mark.slow
 def test_a_limit_of_the_system_on_files_is_a_full_disk(run_child: RunChild) -> None:
     child = run_child(
         """
