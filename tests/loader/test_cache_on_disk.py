@@ -24,6 +24,7 @@ from cached_epochs import (
     make_photographs,
     publish,
     store_of,
+    told_in_two_epochs,
 )
 from image_folders import save_jpeg
 from torchvision.datasets import ImageFolder
@@ -117,23 +118,10 @@ def test_bad_files_have_their_errors_and_places(odd_folder: Path, cache: fastloa
     victim = folder / "class0" / "02.jpg"
     victim.write_bytes(victim.read_bytes()[:2000])
     dataset = ImageFolder(str(folder), recipes.training(SIZE))
-    told: list[list[str]] = []
-    for setting in (None, cache, fastload.Cache(cache.path, max_bytes="1MiB")):
-        loader = fastload.DataLoader(dataset, batch_size=4, num_workers=2, cache=setting)
-        told.append([])
-        for epoch in range(2):
-            torch.manual_seed(epoch)
-            iterator = iter(loader)
-            while True:
-                try:
-                    images, _ = next(iterator)
-                    told[-1].append(str(images.sum().item()))
-                except StopIteration:
-                    break
-                except fastload.SampleError as error:
-                    told[-1].append(str(error))
-    assert told[0] == told[1] == told[2]
-    assert any("02.jpg" in line for line in told[0])
+    settings = (None, cache, fastload.Cache(cache.path, max_bytes="1MiB"))
+    plain, first, later = (told_in_two_epochs(dataset, setting) for setting in settings)
+    assert plain == first == later
+    assert any("02.jpg" in line for line in plain)
 
 
 def test_files_that_change_meanwhile_are_other_files(photographs: Path, cache: fastload.Cache, tmp_path: Path) -> None:

@@ -54,7 +54,6 @@ class RecordAppender {
     // is room for them.
     static std::uint64_t needed_bytes(std::uint64_t record_bytes, std::uint64_t records) noexcept;
 
-    bool has_file() const noexcept { return writer_.is_open(); }
     bool has_unpublished() const noexcept { return num_published_ < entries_.size(); }
     const std::string& name() const noexcept { return writer_.name(); }
     std::shared_ptr<const RecordFile> file() const noexcept { return file_; }
