@@ -71,6 +71,16 @@ bool fails(const char* name, std::size_t* size) {
     return true;
 }
 
+using PartsFunction = ssize_t (*)(int, const iovec*, int, off_t);
+
+ssize_t transfer(const char* name, PartsFunction function, int file, const iovec* parts, int count, off_t offset) {
+    if (count == 0) return 0;
+    iovec first = parts[0];
+    if (fails(name, &first.iov_len)) return -1;
+    const bool is_cut = first.iov_len != parts[0].iov_len;
+    return function(file, is_cut ? &first : parts, is_cut ? 1 : count, offset);
+}
+
 template <typename Function>
 Function real(const char* name) {
     return reinterpret_cast<Function>(::dlsym(RTLD_NEXT, name));
@@ -82,6 +92,7 @@ Function real(const char* name) {
 using fastload::testing::fails;
 using fastload::testing::real;
 using fastload::testing::scripted_random_calls;
+using fastload::testing::transfer;
 
 #define REAL(name) real<decltype(&::name)>(#name)
 
@@ -99,12 +110,12 @@ ssize_t pread(int file, void* to, size_t size, off_t offset) {
     return fails("pread", &size) ? -1 : REAL(pread)(file, to, size, offset);
 }
 
+ssize_t preadv(int file, const iovec* parts, int count, off_t offset) {
+    return transfer("preadv", REAL(preadv), file, parts, count, offset);
+}
+
 ssize_t pwritev(int file, const iovec* parts, int count, off_t offset) {
-    if (count == 0) return 0;
-    iovec first = parts[0];
-    if (fails("pwritev", &first.iov_len)) return -1;
-    const bool is_cut = first.iov_len != parts[0].iov_len;
-    return REAL(pwritev)(file, is_cut ? &first : parts, is_cut ? 1 : count, offset);
+    return transfer("pwritev", REAL(pwritev), file, parts, count, offset);
 }
 
 int fallocate(int file, int mode, off_t offset, off_t size) {

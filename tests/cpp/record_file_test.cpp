@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <string>
@@ -120,11 +121,49 @@ TEST_CASE(record_is_read_only_from_where_one_of_its_size_begins) {
         const ReadRecord read = read_record(opened.file, wrong);
         CHECK(!read.is_there && read.error == 0);
     }
-    RecordBytes short_buffer(sizeof(RecordHead) + 49);
+    RecordBytes long_buffer(51);
     RecordHead head;
-    ByteSpan record;
     int error = -1;
-    CHECK(!opened.file.read(place, {short_buffer.data(), short_buffer.size()}, &head, &record, &error));
+    CHECK(!opened.file.read(place, {long_buffer.data(), long_buffer.size()}, &head, &error));
+    CHECK_EQUAL(error, 0);
+}
+
+TEST_CASE(any_part_of_a_record_is_read_and_nothing_behind_it) {
+    const RecordFolder folder;
+    Written written;
+    CHECK_EQUAL(written.create(folder), 0);
+    for (std::uint64_t i = 0; i < 3; ++i) CHECK_EQUAL(written.append(i, 20), 0);
+    const auto opened = open_file(folder, written.writer.name());
+    const RecordPlace place = written.directory.entries[1].place();
+    const RecordBytes record = record_bytes(1, 20);
+    for (std::size_t begin = 0; begin <= 21; ++begin) {
+        for (std::size_t end = begin; end <= 22; ++end) {
+            RecordBytes part(end - begin);
+            int error = -1;
+            const bool is_inside = end <= 20;
+            CHECK_EQUAL(opened.file.read_part(place, begin, {part.data(), part.size()}, &error), is_inside);
+            CHECK_EQUAL(error, 0);
+            if (!is_inside) continue;
+            CHECK(std::equal(part.begin(), part.end(), record.begin() + static_cast<std::ptrdiff_t>(begin)));
+            if (begin != 0) continue;
+            RecordHead head;
+            std::fill(part.begin(), part.end(), std::uint8_t{0});
+            CHECK(opened.file.read(place, {part.data(), part.size()}, &head, &error));
+            CHECK(head.key == content_key(1));
+            CHECK(std::equal(part.begin(), part.end(), record.begin()));
+        }
+    }
+    RecordBytes part(1);
+    int error = -1;
+    CHECK(!opened.file.read_part(place, ~std::uint64_t{0}, {part.data(), part.size()}, &error));
+    CHECK(::truncate(folder.path(written.writer.name() + ".dat").c_str(),
+                     static_cast<off_t>(place.offset + sizeof(RecordHead) + 10)) == 0);
+    CHECK(opened.file.read_part(place, 9, {part.data(), part.size()}, &error));
+    CHECK(!opened.file.read_part(place, 10, {part.data(), part.size()}, &error));
+    CHECK_EQUAL(error, 0);
+    const HookedCalls failing(1, EIO);
+    CHECK(!opened.file.read_part(place, 9, {part.data(), part.size()}, &error));
+    CHECK_EQUAL(error, EIO);
 }
 
 TEST_CASE(file_of_another_form_is_foreign_and_a_short_one_damaged) {

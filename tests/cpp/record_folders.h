@@ -193,10 +193,9 @@ struct ReadRecord {
 
 inline ReadRecord read_record(const RecordFile& file, const RecordPlace& place) {
     ReadRecord read;
-    RecordBytes buffer(sizeof(RecordHead) + place.size);
-    ByteSpan record;
-    read.is_there = file.read(place, {buffer.data(), buffer.size()}, &read.head, &record, &read.error);
-    if (read.is_there) read.bytes.assign(record.begin(), record.end());
+    RecordBytes buffer(place.size);
+    read.is_there = file.read(place, {buffer.data(), buffer.size()}, &read.head, &read.error);
+    if (read.is_there) read.bytes = std::move(buffer);
     return read;
 }
 

@@ -86,17 +86,16 @@ std::vector<MergedEntry> best_entries(const std::vector<ClosedFile>& files) {
 int copy_records(const std::vector<MergedEntry>& entries, RecordAppender* merged) {
     std::vector<std::uint8_t> buffer;
     for (const MergedEntry& from : entries) {
-        buffer.resize(sizeof(RecordHead) + from.entry.size);
+        buffer.resize(from.entry.size);
         RecordHead head;
-        ByteSpan record;
         int error = 0;
-        const bool is_read =
-            from.file->read(from.entry.place(), {buffer.data(), buffer.size()}, &head, &record, &error);
+        const bool is_read = from.file->read(from.entry.place(), {buffer.data(), buffer.size()}, &head, &error);
         // What is damaged is no record any more, nor what the disk cannot read.
         if (error != 0 && error != EIO) return error;
         if (!is_read || !(head.key.hash == from.entry.hash)) continue;
         RecordPlace place;
-        if (error = merged->append(head.key, from.entry.rank, record, &place); error != 0) return error;
+        error = merged->append(head.key, from.entry.rank, {buffer.data(), buffer.size()}, &place);
+        if (error != 0) return error;
     }
     std::shared_ptr<const OpenedRecords> opened;
     return merged->publish(&opened);

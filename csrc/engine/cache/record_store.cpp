@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <new>
 #include <utility>
 
@@ -272,11 +271,10 @@ void RecordStore::stop_keeping(int error) noexcept {
 
 std::size_t RecordStore::read(const RecordFile& file, const RecordPlace& place, const ContentKey& key,
                               Span<std::uint8_t> buffer) const noexcept {
-    if (sizeof(RecordHead) + place.size > buffer.size()) return 0;
+    if (place.size > buffer.size()) return 0;
     RecordHead head;
-    ByteSpan record;
     int error = 0;
-    if (!file.read(place, buffer, &head, &record, &error) || !(head.key == key)) {
+    if (!file.read(place, buffer.subspan(0, place.size), &head, &error) || !(head.key == key)) {
         damaged_.fetch_add(1, std::memory_order_relaxed);
         if (error != 0 && failed_reads_in_a_row_.fetch_add(1, std::memory_order_relaxed) + 1 == kManyFailedReads) {
             read_error_.store(error, std::memory_order_relaxed);
@@ -284,9 +282,8 @@ std::size_t RecordStore::read(const RecordFile& file, const RecordPlace& place, 
         return 0;
     }
     failed_reads_in_a_row_.store(0, std::memory_order_relaxed);
-    bytes_read_.fetch_add(record_file_bytes(record.size()), std::memory_order_relaxed);
-    std::memmove(buffer.data(), record.data(), record.size());
-    return record.size();
+    bytes_read_.fetch_add(record_file_bytes(place.size), std::memory_order_relaxed);
+    return place.size;
 }
 
 std::size_t RecordStore::find(const ContentKey& key, Span<std::uint8_t> buffer) const noexcept {

@@ -12,13 +12,12 @@ namespace {
 
 bool is_whole(const StorePlace& place, const RecordFile& file, const DirectoryEntry& entry,
               std::vector<std::uint8_t>* buffer) {
-    buffer->resize(sizeof(RecordHead) + entry.size);
+    buffer->resize(entry.size);
     RecordHead head;
-    ByteSpan record;
     ByteSpan packed;
     int error = 0;
-    return file.read(entry.place(), {buffer->data(), buffer->size()}, &head, &record, &error) &&
-           head.key.hash == entry.hash && open_index_record(*place.key, head.key, record, &packed);
+    return file.read(entry.place(), {buffer->data(), buffer->size()}, &head, &error) && head.key.hash == entry.hash &&
+           open_index_record(*place.key, head.key, {buffer->data(), buffer->size()}, &packed);
 }
 
 void report_file(const StorePlace& place, bool reads_records, StoreFileReport* report) {

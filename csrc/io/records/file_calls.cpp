@@ -30,6 +30,38 @@ void advance(Span<iovec>* parts, std::size_t size) noexcept {
     (*parts)[0].iov_len -= size;
 }
 
+// What the system is told of parts to read into or to write.
+class Transfer {
+  public:
+    void add(std::uint8_t* data, std::size_t size) noexcept {
+        parts_[count_++] = {data, size};
+        size_ += size;
+    }
+    std::size_t size() const noexcept { return size_; }
+
+    // Has `call`, which gets parts, their number and a place, move bytes until it is done, or moves none.
+    template <typename Call>
+    int move(const Call& call, std::uint64_t offset, std::size_t* moved) noexcept {
+        *moved = 0;
+        Span<iovec> rest(parts_.data(), count_);
+        for (advance(&rest, 0); !rest.is_empty();) {
+            ssize_t count = 0;
+            const int error = error_of([&] {
+                return count = call(rest.data(), static_cast<int>(rest.size()), static_cast<off_t>(offset + *moved));
+            });
+            if (error != 0 || count == 0) return error;
+            *moved += static_cast<std::size_t>(count);
+            advance(&rest, static_cast<std::size_t>(count));
+        }
+        return 0;
+    }
+
+  private:
+    std::array<iovec, kMaxParts> parts_ = {};
+    std::size_t count_ = 0;
+    std::size_t size_ = 0;
+};
+
 }  // namespace
 
 FileName::FileName(std::string_view stem, std::string_view ending) noexcept {
@@ -60,43 +92,32 @@ bool is_missing(int folder, const char* name) noexcept {
     return find_facts_in_folder(folder, name, &facts) == ENOENT;
 }
 
-int read_at(int file, std::uint64_t offset, Span<std::uint8_t> buffer, std::size_t* size) noexcept {
+int read_at(int file, std::uint64_t offset, Span<const Span<std::uint8_t>> parts, std::size_t* size) noexcept {
     *size = 0;
-    if (!has_place(offset, buffer.size())) return 0;  // behind the end of any file
-    while (*size < buffer.size()) {
-        ssize_t count = 0;
-        const int error = error_of([&] {
-            return count =
-                       ::pread(file, buffer.data() + *size, buffer.size() - *size, static_cast<off_t>(offset + *size));
-        });
-        if (error != 0) return error;
-        if (count == 0) return 0;
-        *size += static_cast<std::size_t>(count);
-    }
-    return 0;
+    if (parts.size() > kMaxParts) return EINVAL;
+    Transfer transfer;
+    for (const Span<std::uint8_t>& part : parts) transfer.add(part.data(), part.size());
+    if (!has_place(offset, transfer.size())) return 0;  // behind the end of any file
+    const auto call = [file](const iovec* all, int count, off_t at) { return ::preadv(file, all, count, at); };
+    return transfer.move(call, offset, size);
+}
+
+int read_at(int file, std::uint64_t offset, Span<std::uint8_t> buffer, std::size_t* size) noexcept {
+    return read_at(file, offset, {&buffer, 1}, size);
 }
 
 int write_at(int file, std::uint64_t offset, Span<const ByteSpan> parts) noexcept {
-    std::array<iovec, kMaxParts> all = {};
     if (parts.size() > kMaxParts) return EINVAL;
-    std::size_t size = 0;
-    for (std::size_t i = 0; i < parts.size(); ++i) {
-        all[i] = {const_cast<std::uint8_t*>(parts[i].data()), parts[i].size()};  // writev only reads
-        size += parts[i].size();
+    Transfer transfer;
+    for (const ByteSpan& part : parts) {
+        transfer.add(const_cast<std::uint8_t*>(part.data()), part.size());  // writev only reads
     }
-    if (!has_place(offset, size)) return EFBIG;
-    Span<iovec> rest(all.data(), parts.size());
-    for (advance(&rest, 0); !rest.is_empty();) {
-        ssize_t count = 0;
-        const int error = error_of([&] {
-            return count = ::pwritev(file, rest.data(), static_cast<int>(rest.size()), static_cast<off_t>(offset));
-        });
-        if (error != 0) return error;
-        if (count == 0) return EIO;  // no file system does, and waiting for it has no end
-        offset += static_cast<std::uint64_t>(count);
-        advance(&rest, static_cast<std::size_t>(count));
-    }
-    return 0;
+    if (!has_place(offset, transfer.size())) return EFBIG;
+    const auto call = [file](const iovec* all, int count, off_t at) { return ::pwritev(file, all, count, at); };
+    std::size_t written = 0;
+    const int error = transfer.move(call, offset, &written);
+    // A call that writes nothing: no file system's does, and waiting for it has no end.
+    return error == 0 && written < transfer.size() ? EIO : error;
 }
 
 int try_lock_file(int file) noexcept {

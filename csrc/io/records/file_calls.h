@@ -44,9 +44,11 @@ int find_facts(int file, struct stat* facts) noexcept;
 int find_facts_in_folder(int folder, const char* name, struct stat* facts) noexcept;
 bool is_missing(int folder, const char* name) noexcept;
 
-// Fills `buffer` from the file's byte `offset` on; `size` is less than the buffer's where the file ends before.
+// Fills the parts one behind the other, at most four, from the file's byte `offset` on; `size` is less than theirs
+// where the file ends before.
+int read_at(int file, std::uint64_t offset, Span<const Span<std::uint8_t>> parts, std::size_t* size) noexcept;
 int read_at(int file, std::uint64_t offset, Span<std::uint8_t> buffer, std::size_t* size) noexcept;
-// Writes the parts one behind the other from the file's byte `offset` on. At most four.
+// Writes the parts likewise.
 int write_at(int file, std::uint64_t offset, Span<const ByteSpan> parts) noexcept;
 
 // 0: this descriptor holds the lock. EWOULDBLOCK: another one does.

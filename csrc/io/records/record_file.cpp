@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <limits>
 #include <new>
 #include <type_traits>
@@ -67,6 +66,8 @@ const char* record_kind_name(RecordKind kind) noexcept {
     switch (kind) {
         case RecordKind::kIndex:
             return "index";
+        case RecordKind::kCoefficients:
+            return "coefficients";
     }
     return "";
 }
@@ -110,20 +111,26 @@ int RecordFile::find_size(std::uint64_t* size) const noexcept {
     return error;
 }
 
-bool RecordFile::read(const RecordPlace& place, Span<std::uint8_t> buffer, RecordHead* head, ByteSpan* record,
+bool RecordFile::read(const RecordPlace& place, Span<std::uint8_t> buffer, RecordHead* head,
                       int* error) const noexcept {
     *error = 0;
-    const std::size_t wanted = sizeof(RecordHead) + place.size;
-    if (buffer.size() < wanted) return false;
-    std::size_t size = 0;
-    *error = read_at(file_.get(), place.offset, buffer.subspan(0, wanted), &size);
-    if (*error != 0 || size < wanted) return false;
+    if (buffer.size() > place.size) return false;
     RecordHead found;
-    std::memcpy(&found, buffer.data(), sizeof found);
-    if (found.size != place.size) return false;
+    const std::array<Span<std::uint8_t>, 2> parts = {bytes_of_value(&found), buffer};
+    std::size_t size = 0;
+    *error = read_at(file_.get(), place.offset, {parts.data(), parts.size()}, &size);
+    if (*error != 0 || size < sizeof found + buffer.size() || found.size != place.size) return false;
     *head = found;
-    *record = ByteSpan(buffer.data() + sizeof found, place.size);
     return true;
+}
+
+bool RecordFile::read_part(const RecordPlace& place, std::uint64_t offset, Span<std::uint8_t> buffer,
+                           int* error) const noexcept {
+    *error = 0;
+    if (offset > place.size || buffer.size() > place.size - offset) return false;
+    std::size_t size = 0;
+    *error = read_at(file_.get(), place.offset + sizeof(RecordHead) + offset, buffer, &size);
+    return *error == 0 && size == buffer.size();
 }
 
 bool RecordFile::try_lock() const noexcept { return try_lock_file(file_.get()) == 0; }

@@ -21,9 +21,9 @@ namespace fastload {
 // Files are read with pread, never mapped: one that is cut by somebody gives a short read. Numbers lie in the order
 // of the machine's bytes; a file of another order is a foreign one.
 
-enum class RecordKind : std::uint32_t { kIndex = 1 };
+enum class RecordKind : std::uint32_t { kIndex = 1, kCoefficients = 2 };
 
-// "index": what file names begin with.
+// "index", "coefficients": what file names begin with.
 const char* record_kind_name(RecordKind kind) noexcept;
 
 // What two files differ in whose names are equal.
@@ -92,11 +92,14 @@ class RecordFile {
     // Behind the last byte, as the file is now.
     int find_size(std::uint64_t* size) const noexcept;
 
-    // Reads a record with its head into `buffer`, which has room for both. False where it is not all there, or its head
-    // says another size; `error` is 0 then unless the system refused (EINTR is retried). Whether the record is the one
-    // that was looked for says `head->key`, whether it is whole its own bytes.
-    bool read(const RecordPlace& place, Span<std::uint8_t> buffer, RecordHead* head, ByteSpan* record,
-              int* error) const noexcept;
+    // Reads a record's head and fills `buffer` with its first bytes, by one call of the system; the buffer is no larger
+    // than the record. False where that is not all there, or the head says another size; `error` is 0 then unless the
+    // system refused (EINTR is retried). Whether the record is the one that was looked for says `head->key`, whether it
+    // is whole its own bytes.
+    bool read(const RecordPlace& place, Span<std::uint8_t> buffer, RecordHead* head, int* error) const noexcept;
+    // Fills `buffer` from the record's byte `offset` on, no further than to its end, and looks at no head.
+    bool read_part(const RecordPlace& place, std::uint64_t offset, Span<std::uint8_t> buffer,
+                   int* error) const noexcept;
 
     // True where nobody holds the writer's lock; then this object holds it from now on.
     bool try_lock() const noexcept;
