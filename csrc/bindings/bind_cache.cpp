@@ -15,7 +15,9 @@
 #include "bindings/class.h"
 #include "bindings/without_gil.h"
 #include "engine/cache/decode_cache.h"
+#include "engine/cache/index_record.h"
 #include "engine/cache/process_index_table.h"
+#include "engine/cache/record_kinds.h"
 #include "engine/cache/record_store.h"
 #include "engine/cache/store_report.h"
 #include "engine/fork_guard.h"
@@ -84,9 +86,10 @@ std::shared_ptr<RecordStore> open_store(int folder, const py::bytes& key, std::u
     std::memcpy(words->words.data(), given.data(), given.size());
     UniqueFd own(::fcntl(folder, F_DUPFD_CLOEXEC, 0));
     if (!own.is_open()) throw_os_error(errno);
+    KindRules rules = index_rules();
+    rules.max_file_bytes = max_file_bytes;
     const std::shared_ptr<RecordStore> store(
-        new RecordStore(std::move(own), std::move(words), max_bytes, is_shared, may_write, max_file_bytes),
-        StoreDelete());
+        new RecordStore(std::move(own), std::move(words), rules, max_bytes, is_shared, may_write), StoreDelete());
     if (const int error = without_gil([&store] { return store->open(); }); error != 0) throw_os_error(error);
     return store;
 }
@@ -162,8 +165,12 @@ const char* verdict_name(RecordFileVerdict verdict) noexcept {
 
 py::list report_of_store(const std::shared_ptr<RecordStore>& store, bool reads_records) {
     std::vector<StoreFileReport> files;
-    if (const int error = without_gil([&] { return report_store(store->place(), reads_records, &files); });
-        error != 0) {
+    const auto is_whole = [&store](const ContentKey& key, ByteSpan record) {
+        ByteSpan packed;
+        return open_index_record(store->key(), key, record, &packed);
+    };
+    const RecordCheck check = reads_records ? RecordCheck(is_whole) : RecordCheck();
+    if (const int error = without_gil([&] { return report_store(store->place(), check, &files); }); error != 0) {
         throw_os_error(error);
     }
     py::list result;
@@ -242,7 +249,7 @@ void bind_cache(py::module_& m) {
         .def("build", &run_builder<&IndexBuilder::build>, py::arg("path"))
         .def("compare", &run_builder<&IndexBuilder::compare>, py::arg("path"));
     m.def("open_record_store", &open_store, py::arg("folder"), py::arg("key"), py::arg("max_bytes"),
-          py::arg("is_shared"), py::arg("may_write"), py::arg("max_file_bytes") = RecordStore::kMaxFileBytes);
+          py::arg("is_shared"), py::arg("may_write"), py::arg("max_file_bytes") = index_rules().max_file_bytes);
     m.def("random_store_key", &random_store_key);
     m.attr("STORE_KEY_BYTES") = sizeof HashKey::words;
     m.def("make_decode_cache", &make_cache, py::arg("expected_samples"));

@@ -13,6 +13,7 @@ namespace {
 using testing::are_same;
 using testing::content_key;
 using testing::current_variant;
+using testing::damaged;
 using testing::kDecoderRevision;
 using testing::open_file;
 using testing::OpenedFile;
@@ -67,29 +68,6 @@ void fill(const RecordFolder& folder, Written* written) {
         written->directory.entries.push_back({key.hash, place.offset, place.size, 2});
     }
     CHECK_EQUAL(written->publish(folder), 0);
-}
-
-std::string damaged(std::string bytes, std::mt19937_64* random) {
-    const auto below = [random](std::size_t count) { return static_cast<std::size_t>((*random)() % count); };
-    const std::size_t size = std::min<std::size_t>(std::size_t{1} << below(9), bytes.size() / 2);
-    const std::size_t first = below(bytes.size() - size + 1);
-    const std::size_t second = below(bytes.size() - size + 1);
-    switch (below(5)) {
-        case 0:
-            bytes[first] = static_cast<char>(bytes[first] ^ 1 << below(8));
-            return bytes;
-        case 1:
-            return bytes.substr(0, below(bytes.size()));
-        case 2:
-            return bytes.replace(first, size, bytes.substr(second, size));
-        case 3: {
-            const std::string block = bytes.substr(first, size);
-            bytes.replace(first, size, bytes.substr(second, size));
-            return bytes.replace(second, size, block);
-        }
-        default:
-            return bytes.replace(first, size, size, '\0');
-    }
 }
 
 // How many of the records are found.

@@ -5,10 +5,13 @@
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <string>
 #include <thread>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "check.h"
@@ -22,6 +25,7 @@ namespace fastload {
 namespace {
 
 using testing::blocks_bytes;
+using testing::check_is_tidy;
 using testing::content_key;
 using testing::count_names;
 using testing::FailingAllocation;
@@ -32,6 +36,7 @@ using testing::HookedCalls;
 using testing::in_forked_child;
 using testing::kMiB;
 using testing::make_store;
+using testing::place_of;
 using testing::put;
 using testing::RecordBytes;
 using testing::RecordFolder;
@@ -41,9 +46,10 @@ using testing::StoreSettings;
 using testing::view_of;
 
 constexpr std::size_t kClosedFiles = 8;  // more are merged
+constexpr std::array<RecordKind, 2> kKinds = {RecordKind::kIndex, RecordKind::kCoefficients};
 
-StorePlace place_of(const RecordFolder& folder, const HashKey& key, std::uint64_t max_bytes = 64 * kMiB) {
-    return {folder.descriptor(), RecordKind::kIndex, kIndexRevision, &key, max_bytes, false};
+StoreSettings of_kind(RecordKind kind, std::uint64_t max_file_bytes = 0) {
+    return {64 * kMiB, max_file_bytes, true, kind};
 }
 
 // Whether a process that comes now finds all of the records of the numbers [0, count).
@@ -56,67 +62,59 @@ bool all_are_found_anew(const RecordFolder& folder, std::uint64_t count, std::si
     return true;
 }
 
-// What processes leave: complete files and the two locks.
-void check_is_tidy(const RecordFolder& folder) {
-    CHECK_EQUAL(count_names(folder, ".tmp"), 0U);
-    CHECK_EQUAL(count_names(folder, ".dat"), count_names(folder, ".dir"));
-    for (const std::string& name : folder.names()) {
-        if (name.size() < 4 || name.substr(name.size() - 4) != ".dat") continue;
-        struct stat facts = {};
-        CHECK_EQUAL(::stat(folder.path(name).c_str(), &facts), 0);
-        CHECK(facts.st_blocks * 512 < facts.st_size + 4096 + 512);  // nothing is reserved
-    }
-}
-
 }  // namespace
 
 TEST_CASE(a_record_is_found_before_and_after_it_is_published) {
-    const RecordFolder folder;
-    RunningStore store(folder);
-    CHECK(found(*store, 1).empty());
-    for (std::uint64_t i = 0; i < 50; ++i) CHECK(put(store.get(), i, 10 + i));
-    for (std::uint64_t i = 0; i < 50; ++i) CHECK(has(*store, i, 10 + i));
-    store.flush();
-    for (std::uint64_t i = 0; i < 50; ++i) CHECK(has(*store, i, 10 + i));
-    CHECK(put(store.get(), 50, 60));
-    store.flush();
-    for (std::uint64_t i = 0; i < 51; ++i) CHECK(has(*store, i, 10 + i));
-    CHECK(found(*store, 51).empty());
-    const StoreCounters counters = store->counters();
-    CHECK_EQUAL(counters.records, 51U);
-    CHECK_EQUAL(counters.damaged, 0U);
-    CHECK_EQUAL(counters.write_error, 0);
-    CHECK(counters.bytes_read > 0);
-    CHECK(counters.bytes_written > 51 * 10);
-    store.close();
-    CHECK_EQUAL(count_names(folder, ".dat"), 1U);
-    check_is_tidy(folder);
+    for (const RecordKind kind : kKinds) {
+        const RecordFolder folder;
+        RunningStore store(folder, of_kind(kind));
+        CHECK(found(*store, 1).empty());
+        for (std::uint64_t i = 0; i < 50; ++i) CHECK(put(store.get(), i, 10 + i));
+        for (std::uint64_t i = 0; i < 50; ++i) CHECK(has(*store, i, 10 + i));
+        store.flush();
+        for (std::uint64_t i = 0; i < 50; ++i) CHECK(has(*store, i, 10 + i));
+        CHECK(put(store.get(), 50, 60));
+        store.flush();
+        for (std::uint64_t i = 0; i < 51; ++i) CHECK(has(*store, i, 10 + i));
+        CHECK(found(*store, 51).empty());
+        const StoreCounters counters = store->counters();
+        CHECK_EQUAL(counters.records, 51U);
+        CHECK_EQUAL(counters.damaged, 0U);
+        CHECK_EQUAL(counters.write_error, 0);
+        CHECK(counters.bytes_read > 0);
+        CHECK(counters.bytes_written > 51 * 10);
+        store.close();
+        CHECK_EQUAL(count_names(folder, ".dat"), 1U);
+        check_is_tidy(folder);
+    }
 }
 
 TEST_CASE(of_a_key_the_better_record_stays_and_of_equal_ones_the_first) {
-    const RecordFolder folder;
-    for (const bool is_flushed : {false, true}) {
-        RunningStore store(folder);
-        const std::uint64_t number = is_flushed ? 2 : 1;
-        const auto flush = [&] {
-            if (is_flushed) store.flush();
-        };
-        CHECK(put(store.get(), number, 40, 2));
-        flush();
-        CHECK(put(store.get(), number, 50, 1));
-        CHECK(store->put(content_key(number), 2, view_of(testing::record_bytes(77, 30))));
-        flush();
-        CHECK(has(*store, number, 40, 2));
-        CHECK(put(store.get(), number, 60, 3));
-        CHECK(has(*store, number, 60, 3));
-        store.flush();
-        CHECK(has(*store, number, 60, 3));
-        RunningStore other(folder);
-        CHECK(has(*other, number, 60, 3));
-        CHECK(put(other.get(), number, 70, 3));  // no better
-        CHECK(put(other.get(), number, 70, 2));
-        other.close();
-        CHECK_EQUAL(other->counters().bytes_written, 0U);
+    for (const RecordKind kind : kKinds) {
+        const RecordFolder folder;
+        for (const bool is_flushed : {false, true}) {
+            RunningStore store(folder, of_kind(kind));
+            const std::uint64_t number = is_flushed ? 2 : 1;
+            const auto flush = [&] {
+                if (is_flushed) store.flush();
+            };
+            CHECK(put(store.get(), number, 40, 2));
+            flush();
+            CHECK(put(store.get(), number, 50, 1));
+            CHECK(store->put(content_key(number), 2, view_of(testing::record_bytes(77, 30))));
+            flush();
+            CHECK(has(*store, number, 40, 2));
+            CHECK(put(store.get(), number, 60, 3));
+            CHECK(has(*store, number, 60, 3));
+            store.flush();
+            CHECK(has(*store, number, 60, 3));
+            RunningStore other(folder, of_kind(kind));
+            CHECK(has(*other, number, 60, 3));
+            CHECK(put(other.get(), number, 70, 3));  // no better
+            CHECK(put(other.get(), number, 70, 2));
+            other.close();
+            CHECK_EQUAL(other->counters().bytes_written, 0U);
+        }
     }
 }
 
@@ -404,28 +402,30 @@ TEST_CASE(merging_that_is_interrupted_loses_nothing_and_leaves_nothing) {
 }
 
 TEST_CASE(what_a_killed_writer_leaves_is_removed_and_cut) {
-    for (const bool has_published : {false, true}) {
-        const RecordFolder folder;
-        const pid_t child = fork();
-        if (child == 0) {
-            RunningStore store(folder);
-            for (std::uint64_t i = 0; i < 10; ++i) put(store.get(), i, 5000);
-            if (has_published) store.flush();
-            while (blocks_bytes(folder) < kMiB) ::usleep(1000);
-            put(store.get(), 100, 100);
-            ::kill(::getpid(), SIGKILL);
+    for (const RecordKind kind : kKinds) {
+        for (const bool has_published : {false, true}) {
+            const RecordFolder folder;
+            const pid_t child = fork();
+            if (child == 0) {
+                RunningStore store(folder, of_kind(kind));
+                for (std::uint64_t i = 0; i < 10; ++i) put(store.get(), i, 5000);
+                if (has_published) store.flush();
+                while (blocks_bytes(folder) < kMiB) ::usleep(1000);
+                put(store.get(), 100, 100);
+                ::kill(::getpid(), SIGKILL);
+            }
+            int status = 0;
+            CHECK(::waitpid(child, &status, 0) == child && WIFSIGNALED(status));
+            CHECK(blocks_bytes(folder) >= kMiB);
+            {
+                RunningStore next(folder, of_kind(kind));
+                next.flush();
+                for (std::uint64_t i = 0; i < 10; ++i) CHECK(has(*next, i, 5000) == has_published);
+                CHECK_EQUAL(next->counters().damaged, 0U);
+            }
+            CHECK_EQUAL(count_names(folder, ".dat"), has_published ? 1U : 0U);
+            check_is_tidy(folder);
         }
-        int status = 0;
-        CHECK(::waitpid(child, &status, 0) == child && WIFSIGNALED(status));
-        CHECK(blocks_bytes(folder) >= kMiB);
-        {
-            RunningStore next(folder);
-            next.flush();
-            for (std::uint64_t i = 0; i < 10; ++i) CHECK(has(*next, i, 5000) == has_published);
-            CHECK_EQUAL(next->counters().damaged, 0U);
-        }
-        CHECK_EQUAL(count_names(folder, ".dat"), has_published ? 1U : 0U);
-        check_is_tidy(folder);
     }
 }
 
@@ -483,18 +483,22 @@ TEST_CASE(a_store_that_may_not_write_finds_and_changes_nothing) {
 }
 
 TEST_CASE(each_call_of_the_system_may_fail_once_and_no_record_is_wrong) {
-    for (const int error : {EIO, ENOSPC, EMFILE, HookedCalls::kMovesOneByte}) {
+    // What differs between errors is how they are told, and between kinds which files are merged.
+    for (const auto& [kind, error, step] : {std::make_tuple(RecordKind::kIndex, EIO, 1),
+                                            {RecordKind::kIndex, ENOSPC, 3},
+                                            {RecordKind::kIndex, EMFILE, 3},
+                                            {RecordKind::kIndex, HookedCalls::kMovesOneByte, 3},
+                                            {RecordKind::kCoefficients, EIO, 1}}) {
         bool was_reached = true;
-        // What differs between errors is how they are told.
-        const int step = error == EIO ? 1 : 3;
         for (int n = 1; was_reached; n += step) {
-            testing::current_variant() = "call " + std::to_string(n) + ", " + std::to_string(error);
+            testing::current_variant() =
+                record_kind_name(kind) + std::string(", call ") + std::to_string(n) + ", " + std::to_string(error);
             const RecordFolder folder;
-            fill_files(folder, 1, 2, 100);
+            fill_files(folder, 1, 2, 100, 0, kind);
             std::atomic<bool> is_reached{false};
             std::vector<std::string> names;
             {
-                RunningStore store(folder, {64 * kMiB, 2000, true}, [&](RecordStore* opened) {
+                RunningStore store(folder, of_kind(kind, 2000), [&](RecordStore* opened) {
                     HookedCalls calls(n, error);
                     opened->run();
                     is_reached.store(calls.was_reached());
@@ -514,7 +518,7 @@ TEST_CASE(each_call_of_the_system_may_fail_once_and_no_record_is_wrong) {
             }
             was_reached = is_reached.load();
             testing::current_variant() += ", " + (was_reached ? names[static_cast<std::size_t>(n) - 1] : "");
-            RunningStore next(folder);
+            RunningStore next(folder, of_kind(kind));
             next.close();
             for (std::uint64_t i = 0; i < 106; ++i) {
                 const std::size_t size = i < 100 ? 100 : 500;
@@ -530,11 +534,13 @@ TEST_CASE(each_call_of_the_system_may_fail_once_and_no_record_is_wrong) {
 
 TEST_CASE(a_process_that_is_killed_at_any_call_of_the_system_leaves_nothing_wrong) {
     const HashKey key = store_key();
-    for (const bool is_merging : {false, true}) {
+    for (const auto& [kind, is_merging] :
+         {std::make_pair(RecordKind::kIndex, false), {RecordKind::kIndex, true}, {RecordKind::kCoefficients, false}}) {
         for (int n = 1;; ++n) {
-            testing::current_variant() = (is_merging ? "merging, call " : "call ") + std::to_string(n);
+            testing::current_variant() =
+                record_kind_name(kind) + std::string(is_merging ? ", merging, call " : ", call ") + std::to_string(n);
             const RecordFolder folder;
-            fill_files(folder, 3, 1, 100);
+            fill_files(folder, 3, 1, 100, 0, kind);
             const auto kill_itself = [] { return ::kill(::getpid(), SIGKILL); };
             const pid_t child = fork();
             if (child == 0) {
@@ -542,7 +548,7 @@ TEST_CASE(a_process_that_is_killed_at_any_call_of_the_system_leaves_nothing_wron
                     HookedCalls calls(n, kill_itself);
                     _exit(merge_records(place_of(folder, key), 1));
                 }
-                RunningStore store(folder, {64 * kMiB, 2000, true}, [&](RecordStore* opened) {
+                RunningStore store(folder, of_kind(kind, 2000), [&](RecordStore* opened) {
                     HookedCalls calls(n, kill_itself);
                     opened->run();
                 });
@@ -554,7 +560,7 @@ TEST_CASE(a_process_that_is_killed_at_any_call_of_the_system_leaves_nothing_wron
             int status = 0;
             CHECK(::waitpid(child, &status, 0) == child);
             CHECK(WIFSIGNALED(status) || WEXITSTATUS(status) == 0);
-            RunningStore next(folder);
+            RunningStore next(folder, of_kind(kind));
             next.flush();
             next.close();
             for (std::uint64_t i = 0; i < 3; ++i) CHECK(has(*next, i, 100));
@@ -628,24 +634,26 @@ TEST_CASE(a_record_that_was_written_is_found_where_publishing_has_no_memory) {
 }
 
 TEST_CASE(what_could_not_be_published_is_not_looked_for) {
-    for (const bool has_published : {false, true}) {
-        const RecordFolder folder;
-        RunningStore store(folder);
-        if (has_published) {
-            put(store.get(), 1, 5000);
+    for (const RecordKind kind : kKinds) {
+        for (const bool has_published : {false, true}) {
+            const RecordFolder folder;
+            RunningStore store(folder, of_kind(kind));
+            if (has_published) {
+                put(store.get(), 1, 5000);
+                store.flush();
+            }
+            for (std::uint64_t i = 2; i < 5; ++i) put(store.get(), i, 5000);
+            while (store->counters().bytes_written < (has_published ? 4 : 3) * 5000) ::usleep(1000);
+            const std::string data = folder.names()[0];
+            CHECK_EQUAL(::mkdir(folder.path(data.substr(0, data.size() - 4) + ".tmp").c_str(), 0700), 0);
             store.flush();
+            CHECK_EQUAL(store->counters().write_error, EISDIR);
+            for (std::uint64_t i = 2; i < 5; ++i) CHECK(found(*store, i).empty());
+            CHECK_EQUAL(has(*store, 1, 5000), has_published);
+            CHECK(!put(store.get(), 6, 100));
+            CHECK_EQUAL(store->counters().damaged, 0U);
+            CHECK_EQUAL(count_names(folder, ".dat"), has_published ? 1U : 0U);
         }
-        for (std::uint64_t i = 2; i < 5; ++i) put(store.get(), i, 5000);
-        while (store->counters().bytes_written < (has_published ? 4 : 3) * 5000) ::usleep(1000);
-        const std::string data = folder.names()[0];
-        CHECK_EQUAL(::mkdir(folder.path(data.substr(0, data.size() - 4) + ".tmp").c_str(), 0700), 0);
-        store.flush();
-        CHECK_EQUAL(store->counters().write_error, EISDIR);
-        for (std::uint64_t i = 2; i < 5; ++i) CHECK(found(*store, i).empty());
-        CHECK_EQUAL(has(*store, 1, 5000), has_published);
-        CHECK(!put(store.get(), 6, 100));
-        CHECK_EQUAL(store->counters().damaged, 0U);
-        CHECK_EQUAL(count_names(folder, ".dat"), has_published ? 1U : 0U);
     }
 }
 
@@ -734,15 +742,18 @@ TEST_CASE(a_writer_that_ended_is_not_kept_alive_by_a_child) {
 }
 
 TEST_CASE(what_a_process_knows_of_a_record_takes_at_most_24_bytes) {
-    const RecordFolder folder;
-    fill_files(folder, 2, 50'000, 10);
-    const auto store = make_store(folder);
-    CHECK_EQUAL(store->open(), 0);
-    const StoreCounters counters = store->counters();
-    CHECK_EQUAL(counters.records, 100'000U);
-    CHECK(counters.memory_bytes >= 20 * counters.records);
-    CHECK(counters.memory_bytes <= 24 * counters.records);
-    for (std::uint64_t i = 0; i < 100'000; i += 777) CHECK(has(*store, i, 10));
+    for (const RecordKind kind : kKinds) {
+        const RecordFolder folder;
+        const std::uint64_t count = kind == RecordKind::kIndex ? 100'000 : 20'000;
+        fill_files(folder, 2, count / 2, 10, 0, kind);
+        const auto store = make_store(folder, of_kind(kind));
+        CHECK_EQUAL(store->open(), 0);
+        const StoreCounters counters = store->counters();
+        CHECK_EQUAL(counters.records, count);
+        CHECK(counters.memory_bytes >= 20 * counters.records);
+        CHECK(counters.memory_bytes <= 24 * counters.records);
+        for (std::uint64_t i = 0; i < count; i += 777) CHECK(has(*store, i, 10));
+    }
 }
 
 TEST_CASE(threads_keep_and_find_while_stores_publish_and_merge) {

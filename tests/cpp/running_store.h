@@ -23,14 +23,21 @@ constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 
 struct StoreSettings {
     std::uint64_t max_bytes = 64 * kMiB;
-    std::uint64_t max_file_bytes = RecordStore::kMaxFileBytes;
+    std::uint64_t max_file_bytes = 0;  // 0: those of the kind
     bool may_write = true;
+    RecordKind kind = RecordKind::kIndex;
 };
+
+inline KindRules rules_of(RecordKind kind, std::uint64_t max_bytes = 64 * kMiB) {
+    return kind == RecordKind::kIndex ? index_rules() : coefficient_rules(max_bytes);
+}
 
 inline std::unique_ptr<RecordStore> make_store(const RecordFolder& folder, const StoreSettings& settings = {}) {
     UniqueFd own(::fcntl(folder.descriptor(), F_DUPFD_CLOEXEC, 0));
-    return std::make_unique<RecordStore>(std::move(own), std::make_unique<const HashKey>(store_key()),
-                                         settings.max_bytes, false, settings.may_write, settings.max_file_bytes);
+    KindRules rules = rules_of(settings.kind, settings.max_bytes);
+    if (settings.max_file_bytes != 0) rules.max_file_bytes = settings.max_file_bytes;
+    return std::make_unique<RecordStore>(std::move(own), std::make_unique<const HashKey>(store_key()), rules,
+                                         settings.max_bytes, false, settings.may_write);
 }
 
 inline bool put(RecordStore* store, std::uint64_t number, std::size_t size, std::uint32_t rank = 0) {
@@ -99,17 +106,31 @@ inline std::size_t count_names(const RecordFolder& folder, const std::string& en
     return count;
 }
 
+// What processes leave: complete files and the two locks.
+inline void check_is_tidy(const RecordFolder& folder) {
+    CHECK_EQUAL(count_names(folder, ".tmp"), 0U);
+    CHECK_EQUAL(count_names(folder, ".dat"), count_names(folder, ".dir"));
+    for (const std::string& name : folder.names()) {
+        if (name.size() < 4 || name.substr(name.size() - 4) != ".dat") continue;
+        struct stat facts = {};
+        CHECK_EQUAL(::stat(folder.path(name).c_str(), &facts), 0);
+        CHECK(facts.st_blocks * 512 < facts.st_size + 4096 + 512);  // nothing is reserved
+    }
+}
+
+inline StorePlace place_of(const RecordFolder& folder, const HashKey& key, std::uint64_t max_bytes = 64 * kMiB,
+                           RecordKind kind = RecordKind::kIndex) {
+    const KindRules rules = rules_of(kind, max_bytes);
+    return {folder.descriptor(), kind, rules.decoder_revision, &key, max_bytes, false, {}};
+}
+
 // Makes `count` files that have no writer any more, each with `per_file` records of the numbers from `first` on.
 inline void fill_files(const RecordFolder& folder, std::size_t count, std::size_t per_file, std::size_t size,
-                       std::uint64_t first = 0) {
+                       std::uint64_t first = 0, RecordKind kind = RecordKind::kIndex) {
     for (std::size_t i = 0; i < count; ++i) {
-        StorePlace place;
         const HashKey key = store_key();
-        place.folder = folder.descriptor();
-        place.decoder_revision = kIndexRevision;
-        place.key = &key;
-        place.max_bytes = 64 * kMiB;
-        RecordAppender appender(place, RecordStore::kMaxFileBytes);
+        const StorePlace place = place_of(folder, key, 64 * kMiB, kind);
+        RecordAppender appender(place, rules_of(kind).max_file_bytes);
         for (std::size_t j = 0; j < per_file; ++j) {
             const std::uint64_t number = first + i * per_file + j;
             RecordPlace written;

@@ -26,7 +26,7 @@ class OpenedRecords {
     OpenedRecords(std::string name, std::shared_ptr<const RecordFile> file, const RecordDirectory& directory);
 
     const std::string& name() const noexcept { return name_; }
-    const RecordFile& file() const noexcept { return *file_; }
+    const std::shared_ptr<const RecordFile>& file() const noexcept { return file_; }
     std::uint64_t generation() const noexcept { return generation_; }
     // Of the .dat: what is behind them is no record.
     std::uint64_t covered_bytes() const noexcept { return covered_bytes_; }
@@ -37,9 +37,9 @@ class OpenedRecords {
     bool find(const ContentHash& hash, FoundRecord* found) const noexcept;
 
   private:
-    // As in a .dir: ordered by the hash's lower half. Places have 5 bytes for a multiple of 8, which is 8 TiB, and 3
-    // for the size.
-    static constexpr int kSizeBits = 24;
+    // As in a .dir: ordered by the hash's lower half. Places have 38 bits for a multiple of 8, which is 2 TiB, and the
+    // others for the size.
+    static constexpr int kSizeBits = 26;
     static constexpr std::size_t kEntriesPerBucket = 8;
 
     std::size_t bucket_of(std::uint64_t tag) const noexcept;

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "io/records/file_calls.h"
-#include "io/records/record_folder.h"
 
 namespace fastload {
 namespace {
@@ -54,6 +53,13 @@ std::uint64_t RecordAppender::needed_bytes(std::uint64_t record_bytes, std::uint
            directory_bytes(records) + kPageBytes;
 }
 
+// Whether a step of so many bytes of records fits, with their part of a directory and that as it is.
+bool RecordAppender::has_room(const FolderFiles& files, std::uint64_t step) const noexcept {
+    const std::uint64_t entries_bytes = kDirectoriesAtOnce * sizeof(DirectoryEntry) * (step / kLeastRecordBytes + 1);
+    const std::uint64_t own_bytes = files.kind_bytes + directory_bytes(entries_.size()) + step + entries_bytes;
+    return is_within_budget(place_.leaves, place_.max_bytes, own_bytes, files.used_bytes - files.kind_bytes);
+}
+
 // Reserved under the store's lock, so that several processes together stay within its bytes.
 int RecordAppender::make_room(std::uint64_t bytes) {
     const std::uint64_t needed_end = writer_.end() + bytes;
@@ -63,17 +69,10 @@ int RecordAppender::make_room(std::uint64_t bytes) {
     FolderFiles files;
     if (const int error = list_record_files(place_.folder, place_.kind, &files); error != 0) return error;
     const std::uint64_t asked = std::clamp(place_.max_bytes / 64, kMinStep, kMaxStep);
-    const std::uint64_t known_directory = directory_bytes(entries_.size());
-    const std::uint64_t taken = files.used_bytes + known_directory;
-    const std::uint64_t free = place_.max_bytes > taken ? place_.max_bytes - taken : 0;
-    // Each record takes its part of a directory as well.
     const std::uint64_t least = needed_end - granted_end_;
     std::uint64_t step = std::max(asked, least);
-    const auto with_directory = [](std::uint64_t record_bytes) {
-        return record_bytes + kDirectoriesAtOnce * sizeof(DirectoryEntry) * (record_bytes / kLeastRecordBytes + 1);
-    };
-    while (step > least && with_directory(step) > free) step = std::max(least, step / 2);
-    if (with_directory(step) > free) return kStoreIsFull;
+    while (step > least && !has_room(files, step)) step = std::max(least, step / 2);
+    if (!has_room(files, step)) return kStoreIsFull;
     const std::uint64_t new_end = (granted_end_ + step + kPageBytes - 1) / kPageBytes * kPageBytes;
     if (new_end > writer_.reserved_end()) {
         if (const int error = writer_.reserve(new_end - writer_.reserved_end()); error != 0) {

@@ -9,8 +9,10 @@
 #include "base/content_hash.h"
 #include "base/span.h"
 #include "engine/cache/opened_records.h"
+#include "engine/cache/record_kinds.h"
 #include "io/records/record_directory.h"
 #include "io/records/record_file.h"
+#include "io/records/record_folder.h"
 
 namespace fastload {
 
@@ -22,6 +24,7 @@ struct StorePlace {
     const HashKey* key = nullptr;
     std::uint64_t max_bytes = 0;  // of all files in the folder
     bool is_shared = false;       // files of any owner are trusted
+    BudgetShares leaves;          // of max_bytes
 };
 
 // Not one of the system's errors: the store's own bytes are used up.
@@ -64,6 +67,7 @@ class RecordAppender {
 
     int begin_file();
     int make_room(std::uint64_t bytes);
+    bool has_room(const FolderFiles& files, std::uint64_t step) const noexcept;
 
     const StorePlace place_;
     const std::uint64_t max_file_bytes_;

@@ -12,34 +12,39 @@ namespace fastload {
 namespace {
 
 constexpr std::size_t kMaxClosedFiles = 8;
-// What the other eighth of the bytes is for: merging needs room for what it copies.
-constexpr std::uint64_t kBytesForMerging = 8;
-// Then a writer need not be waited for.
+// Then the thread that writes is woken.
 constexpr std::size_t kManyWaitingBytes = std::size_t{1} << 20;
 constexpr std::chrono::milliseconds kWritingInterval{500};
 constexpr std::chrono::seconds kRefreshInterval{2};
 constexpr std::chrono::seconds kMaxPublishingInterval{60};
-constexpr std::uint32_t kManyFailedReads = 100;
 // Files come and go while they are listed.
 constexpr int kListings = 3;
 
-StorePlace place_of(int folder, const HashKey& key, std::uint64_t max_bytes, bool is_shared) noexcept {
-    return {folder, RecordKind::kIndex, kIndexRevision, &key, max_bytes, is_shared};
+StorePlace place_of(int folder, const KindRules& rules, const HashKey& key, std::uint64_t max_bytes,
+                    bool is_shared) noexcept {
+    return {folder, rules.kind, rules.decoder_revision, &key, max_bytes, is_shared, rules.leaves};
+}
+
+// What is copied is less afterwards, so it may take all bytes.
+StorePlace place_for_merging(StorePlace place) noexcept {
+    place.leaves = {};
+    return place;
 }
 
 bool is_for_now(int error) noexcept { return error == kStoreIsFull || error == ENOSPC || error == EDQUOT; }
 
 }  // namespace
 
-RecordStore::RecordStore(UniqueFd folder, std::unique_ptr<const HashKey> key, std::uint64_t max_bytes, bool is_shared,
-                         bool may_write, std::uint64_t max_file_bytes)
+RecordStore::RecordStore(UniqueFd folder, std::unique_ptr<const HashKey> key, const KindRules& rules,
+                         std::uint64_t max_bytes, bool is_shared, bool may_write)
     : folder_(std::move(folder)),
       key_(std::move(key)),
-      place_(place_of(folder_.get(), *key_, max_bytes - max_bytes / kBytesForMerging, is_shared)),
-      merge_place_(place_of(folder_.get(), *key_, max_bytes, is_shared)),
+      rules_(rules),
+      place_(place_of(folder_.get(), rules, *key_, max_bytes, is_shared)),
       may_write_(may_write),
+      unpublished_(rules.max_waiting_bytes),
       snapshot_(std::make_shared<const RecordSnapshot>()),
-      appender_(place_, max_file_bytes),
+      appender_(place_, rules.max_file_bytes),
       keeps_(may_write) {}
 
 int RecordStore::open() {
@@ -121,7 +126,10 @@ void RecordStore::write_waiting() {
     std::vector<UnpublishedRecords::Waiting> waiting = unpublished_.take();
     std::size_t written = 0;
     try {
-        for (; written < waiting.size(); ++written) write(waiting[written]);
+        for (; written < waiting.size(); ++written) {
+            write(waiting[written]);
+            waiting[written].bytes.reset();
+        }
     } catch (const std::bad_alloc&) {
         for (; written < waiting.size(); ++written) unpublished_.drop(waiting[written]);
         throw;
@@ -253,7 +261,7 @@ void RecordStore::set_snapshot(std::shared_ptr<const RecordSnapshot> snapshot) n
 // What processes that were killed have left, and many small files.
 void RecordStore::tidy() {
     remove_what_is_left();
-    merge_records(merge_place_, kMaxClosedFiles);
+    if (rules_.merges_files) merge_records(place_for_merging(place_), kMaxClosedFiles);
     refresh();
 }
 
@@ -269,41 +277,47 @@ void RecordStore::stop_keeping(int error) noexcept {
     write_error_.store(error, std::memory_order_relaxed);
 }
 
-std::size_t RecordStore::read(const RecordFile& file, const RecordPlace& place, const ContentKey& key,
-                              Span<std::uint8_t> buffer) const noexcept {
-    if (place.size > buffer.size()) return 0;
-    RecordHead head;
-    int error = 0;
-    if (!file.read(place, buffer.subspan(0, place.size), &head, &error) || !(head.key == key)) {
-        damaged_.fetch_add(1, std::memory_order_relaxed);
-        if (error != 0 && failed_reads_in_a_row_.fetch_add(1, std::memory_order_relaxed) + 1 == kManyFailedReads) {
-            read_error_.store(error, std::memory_order_relaxed);
-        }
-        return 0;
+bool RecordStore::find_record(const ContentKey& key, StoredRecord* record) const noexcept {
+    if (reads_.error() != 0 || is_removed(key)) return false;
+    // In this order: what is published meanwhile is found in one of them.
+    UnpublishedRecords::Record own;
+    const bool is_own = unpublished_.find(key, &own);
+    const std::shared_ptr<const RecordSnapshot> now = snapshot();
+    FoundRecord found;
+    const OpenedRecords* const opened = now->find(key.hash, &found);
+    if (is_own && (opened == nullptr || own.rank >= found.rank)) {
+        *record = own.bytes != nullptr ? StoredRecord(std::move(own.bytes))
+                                       : StoredRecord(key, own.written.place, std::move(own.written.file), &reads_);
+        return true;
     }
-    failed_reads_in_a_row_.store(0, std::memory_order_relaxed);
-    bytes_read_.fetch_add(record_file_bytes(place.size), std::memory_order_relaxed);
-    return place.size;
+    // What somebody else wrote may be larger than any record of the kind.
+    if (opened == nullptr || found.place.size > rules_.max_record_bytes) return false;
+    *record = StoredRecord(key, found.place, opened->file(), &reads_);
+    return true;
 }
 
 std::size_t RecordStore::find(const ContentKey& key, Span<std::uint8_t> buffer) const noexcept {
-    if (read_error_.load(std::memory_order_relaxed) != 0 || is_removed(key)) return 0;
-    UnpublishedRecords::Written written;
-    if (const std::size_t size = unpublished_.find(key, buffer, &written); size != 0) {
-        return written.file == nullptr ? size : read(*written.file, written.place, key, buffer);
-    }
-    const std::shared_ptr<const RecordSnapshot> now = snapshot();
-    FoundRecord found;
-    const OpenedRecords* const file = now->find(key.hash, &found);
-    return file == nullptr ? 0 : read(file->file(), found.place, key, buffer);
+    StoredRecord record;
+    if (!find_record(key, &record)) return 0;
+    const std::size_t size = record.size();
+    return size > buffer.size() || record.read(0, buffer.subspan(0, size)) ? size : 0;
+}
+
+bool RecordStore::has_room_for(std::size_t record_bytes) const noexcept {
+    return keeps_.load(std::memory_order_relaxed) && record_bytes <= rules_.max_record_bytes &&
+           unpublished_.has_room(record_bytes);
 }
 
 bool RecordStore::put(const ContentKey& key, std::uint32_t rank, ByteSpan record) noexcept {
     if (!keeps_.load(std::memory_order_relaxed)) return false;
+    if (record.is_empty() || record.size() > rules_.max_record_bytes) return false;
     if (is_removed(key)) return true;
     FoundRecord found;
     if (snapshot()->find(key.hash, &found) != nullptr && found.rank >= rank) return true;
-    return unpublished_.offer(key, rank, record);
+    const bool is_kept = unpublished_.offer(key, rank, record);
+    // Without the lock that the thread waits with: where it misses this, the next one wakes it, or its own time.
+    if (unpublished_.waiting_bytes() >= kManyWaitingBytes) asked_.notify_one();
+    return is_kept;
 }
 
 // What is on disk stays there, and is not looked at again by this process.
@@ -333,11 +347,11 @@ StoreCounters RecordStore::counters() const noexcept {
     const std::shared_ptr<const RecordSnapshot> now = snapshot();
     counters.records = now->num_records();
     counters.memory_bytes = now->memory_bytes();
-    counters.bytes_read = bytes_read_.load(std::memory_order_relaxed);
+    counters.bytes_read = reads_.bytes();
     counters.bytes_written = bytes_written_.load(std::memory_order_relaxed);
-    counters.damaged = damaged_.load(std::memory_order_relaxed);
+    counters.damaged = reads_.damaged();
     counters.write_error = write_error_.load(std::memory_order_relaxed);
-    counters.read_error = read_error_.load(std::memory_order_relaxed);
+    counters.read_error = reads_.error();
     return counters;
 }
 

@@ -1,4 +1,4 @@
-// A store on disk that several processes use, as one of them sees it.
+// Records of one kind in a store on disk that several processes use, as one of them sees it.
 #pragma once
 
 #include <atomic>
@@ -16,6 +16,9 @@
 #include "engine/cache/index_records.h"
 #include "engine/cache/opened_records.h"
 #include "engine/cache/record_appender.h"
+#include "engine/cache/record_kinds.h"
+#include "engine/cache/store_reads.h"
+#include "engine/cache/stored_record.h"
 #include "engine/cache/unpublished_records.h"
 #include "engine/fork_guard.h"
 
@@ -39,18 +42,13 @@ struct StoreCounters {
 // bytes are used up nothing more is kept. A process that dies loses what it has not published; its files are cut,
 // merged and removed by who comes after.
 
-// Raised whenever what a decoder takes or what an index means changes.
-constexpr std::uint32_t kIndexRevision = 1;
-
 // Thread-safe, but not to be used in a process forked since, see close_after_fork().
 class RecordStore final : public IndexRecords {
   public:
-    // A file of indexes is closed then, so that its directory stays small while it is written again and again.
-    static constexpr std::uint64_t kMaxFileBytes = std::uint64_t{64} << 20;
-
-    // `folder` has been looked at: whose it is, and that it may be written to if `may_write`. May throw std::bad_alloc.
-    RecordStore(UniqueFd folder, std::unique_ptr<const HashKey> key, std::uint64_t max_bytes, bool is_shared,
-                bool may_write, std::uint64_t max_file_bytes = kMaxFileBytes);
+    // `folder` has been looked at: whose it is, and that it may be written to if `may_write`. `max_bytes` are of all
+    // files in it, of whatever kind. May throw std::bad_alloc.
+    RecordStore(UniqueFd folder, std::unique_ptr<const HashKey> key, const KindRules& rules, std::uint64_t max_bytes,
+                bool is_shared, bool may_write);
     RecordStore(const RecordStore&) = delete;  // threads wait in it
     RecordStore& operator=(const RecordStore&) = delete;
 
@@ -72,10 +70,18 @@ class RecordStore final : public IndexRecords {
     // be leaked, see Note [after fork]; the four functions above do nothing there.
     void close_after_fork() noexcept { appender_.close_descriptor(); }
 
+    // Finds the record of the key that has the highest rank, without an allocation and without a call of the system;
+    // false where there is none. What was kept here is found at once, what others have published after the next look.
+    bool find_record(const ContentKey& key, StoredRecord* record) const noexcept;
+    // The same, and reads all of it.
     std::size_t find(const ContentKey& key, Span<std::uint8_t> buffer) const noexcept override;
+    // Whether put() would keep a record of that size as things are: to be asked before one is made.
+    bool has_room_for(std::size_t record_bytes) const noexcept;
+    // Copies the record, under no lock, for the thread of run(), and waits for nothing. False: it is not kept this
+    // time.
     bool put(const ContentKey& key, std::uint32_t rank, ByteSpan record) noexcept override;
     void remove(const ContentKey& key) noexcept override;
-    std::uint64_t max_bytes() const noexcept override { return place_.max_bytes; }
+    std::uint64_t max_bytes() const noexcept override { return budget_alone(rules_.leaves, place_.max_bytes); }
     std::uint64_t used_bytes() const noexcept override { return used_bytes_.load(std::memory_order_relaxed); }
     std::uint64_t overhead_bytes() const noexcept override;
 
@@ -108,15 +114,13 @@ class RecordStore final : public IndexRecords {
     std::shared_ptr<const RecordSnapshot> snapshot() const noexcept;
     void set_snapshot(std::shared_ptr<const RecordSnapshot> snapshot) noexcept;
 
-    std::size_t read(const RecordFile& file, const RecordPlace& place, const ContentKey& key,
-                     Span<std::uint8_t> buffer) const noexcept;
     bool is_removed(const ContentKey& key) const noexcept;
 
     const std::uint32_t generation_ = fork_generation();
     const UniqueFd folder_;
     const std::unique_ptr<const HashKey> key_;
-    const StorePlace place_;        // with the bytes that new records may take
-    const StorePlace merge_place_;  // with all bytes
+    const KindRules rules_;
+    const StorePlace place_;
     const bool may_write_;
 
     UnpublishedRecords unpublished_;
@@ -145,12 +149,9 @@ class RecordStore final : public IndexRecords {
 
     std::atomic<bool> keeps_;
     std::atomic<int> write_error_{0};
-    mutable std::atomic<int> read_error_{0};
-    mutable std::atomic<std::uint32_t> failed_reads_in_a_row_{0};
     std::atomic<std::uint64_t> used_bytes_{0};
     std::atomic<std::uint64_t> bytes_written_{0};
-    mutable std::atomic<std::uint64_t> bytes_read_{0};
-    mutable std::atomic<std::uint64_t> damaged_{0};
+    mutable StoreReads reads_;
 };
 
 }  // namespace fastload

@@ -2,7 +2,6 @@
 
 #include <cerrno>
 
-#include "engine/cache/index_record.h"
 #include "io/records/record_directory.h"
 #include "io/records/record_file.h"
 #include "io/records/record_folder.h"
@@ -10,17 +9,16 @@
 namespace fastload {
 namespace {
 
-bool is_whole(const StorePlace& place, const RecordFile& file, const DirectoryEntry& entry,
-              std::vector<std::uint8_t>* buffer) {
+bool is_good(const RecordFile& file, const DirectoryEntry& entry, const RecordCheck& is_whole,
+             std::vector<std::uint8_t>* buffer) {
     buffer->resize(entry.size);
     RecordHead head;
-    ByteSpan packed;
     int error = 0;
     return file.read(entry.place(), {buffer->data(), buffer->size()}, &head, &error) && head.key.hash == entry.hash &&
-           open_index_record(*place.key, head.key, {buffer->data(), buffer->size()}, &packed);
+           is_whole(head.key, {buffer->data(), buffer->size()});
 }
 
-void report_file(const StorePlace& place, bool reads_records, StoreFileReport* report) {
+void report_file(const StorePlace& place, const RecordCheck& is_whole, StoreFileReport* report) {
     RecordFile file;
     report->verdict = RecordFile::open(place.folder, report->name, place.kind, place.decoder_revision, place.is_shared,
                                        &file, &report->error);
@@ -39,19 +37,19 @@ void report_file(const StorePlace& place, bool reads_records, StoreFileReport* r
     std::vector<std::uint8_t> buffer;
     for (const DirectoryEntry& entry : directory.entries) {
         report->live_bytes += record_file_bytes(entry.size);
-        if (reads_records && !is_whole(place, file, entry, &buffer)) ++report->damaged;
+        if (is_whole != nullptr && !is_good(file, entry, is_whole, &buffer)) ++report->damaged;
     }
 }
 
 }  // namespace
 
-int report_store(const StorePlace& place, bool reads_records, std::vector<StoreFileReport>* files) {
+int report_store(const StorePlace& place, const RecordCheck& is_whole, std::vector<StoreFileReport>* files) {
     FolderFiles listed;
     if (const int error = list_record_files(place.folder, place.kind, &listed); error != 0) return error;
     for (const std::string& name : listed.complete) {
         StoreFileReport report;
         report.name = name;
-        report_file(place, reads_records, &report);
+        report_file(place, is_whole, &report);
         files->push_back(report);
     }
     return 0;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -20,8 +21,11 @@ struct StoreFileReport {
     std::uint64_t damaged = 0;     // of the records, where they were read
 };
 
-// Of each file with a .dir. With `reads_records` all of them are read and their checks made. May throw std::bad_alloc.
-// Returns the system's error where the folder cannot be listed.
-int report_store(const StorePlace& place, bool reads_records, std::vector<StoreFileReport>* files);
+// Whether a record of a key is whole, as far as its own checks tell.
+using RecordCheck = std::function<bool(const ContentKey& key, ByteSpan record)>;
+
+// Of each file of the kind with a .dir. Where there is a check all records are read and have to pass it. May throw
+// std::bad_alloc. Returns the system's error where the folder cannot be listed.
+int report_store(const StorePlace& place, const RecordCheck& is_whole, std::vector<StoreFileReport>* files);
 
 }  // namespace fastload

@@ -1,52 +1,70 @@
 #include "engine/cache/unpublished_records.h"
 
-#include <cstring>
 #include <new>
 #include <utility>
 
 namespace fastload {
 
-bool UnpublishedRecords::offer(const ContentKey& key, std::uint32_t rank, ByteSpan record) noexcept try {
-    if (waiting_bytes() + record.size() > kMaxWaitingBytes) return false;
-    const auto bytes = std::make_shared<const std::vector<std::uint8_t>>(record.begin(), record.end());
-    const std::lock_guard<std::mutex> lock(mutex_);
+// With the lock.
+bool UnpublishedRecords::has_no_worse(const ContentKey& key, std::uint32_t rank) const noexcept {
     const auto known = records_.find(key.hash.low);
-    if (known != records_.end() && known->second.hash_high == key.hash.high && known->second.rank >= rank) return true;
-    waiting_.push_back({key, rank, bytes});
+    return known != records_.end() && known->second.hash_high == key.hash.high && known->second.rank >= rank;
+}
+
+// Counted before it is there, so that threads together do not pass the bound.
+bool UnpublishedRecords::admit(std::size_t bytes) noexcept {
+    const std::size_t before = waiting_bytes_.fetch_add(bytes, std::memory_order_relaxed);
+    if (is_allowed(before, bytes)) return true;
+    count_done(bytes);
+    return false;
+}
+
+// With the lock. May throw std::bad_alloc, with nothing changed.
+void UnpublishedRecords::add(const Waiting& record) {
+    waiting_.push_back(record);
     try {
-        records_[key.hash.low] = {key.hash.high, rank, bytes, {}};
+        records_[record.key.hash.low] = {record.key.hash.high, record.rank, record.bytes, {}};
     } catch (const std::bad_alloc&) {
         waiting_.pop_back();
         throw;
     }
     num_records_.store(records_.size(), std::memory_order_relaxed);
-    waiting_bytes_.fetch_add(record.size(), std::memory_order_relaxed);
-    return true;
-} catch (const std::bad_alloc&) {
-    return false;
 }
 
-std::size_t UnpublishedRecords::find(const ContentKey& key, Span<std::uint8_t> buffer,
-                                     Written* written) const noexcept {
-    if (num_records_.load(std::memory_order_relaxed) == 0) return 0;
+bool UnpublishedRecords::offer(const ContentKey& key, std::uint32_t rank, ByteSpan record) noexcept {
+    {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        if (has_no_worse(key, rank)) return true;
+    }
+    if (!admit(record.size())) return false;
+    try {
+        const auto bytes = std::make_shared<const std::vector<std::uint8_t>>(record.begin(), record.end());
+        const std::lock_guard<std::mutex> lock(mutex_);
+        if (!has_no_worse(key, rank)) {
+            add({key, rank, bytes});
+            return true;
+        }
+    } catch (const std::bad_alloc&) {
+        count_done(record.size());
+        return false;
+    }
+    count_done(record.size());  // another thread's came first
+    return true;
+}
+
+bool UnpublishedRecords::find(const ContentKey& key, Record* record) const noexcept {
+    if (num_records_.load(std::memory_order_relaxed) == 0) return false;
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto known = records_.find(key.hash.low);
-    if (known == records_.end() || known->second.hash_high != key.hash.high) return 0;
-    const Record& record = known->second;
-    if (record.bytes == nullptr) {
-        *written = record.written;
-        return record.written.place.size;
-    }
-    const std::size_t size = record.bytes->size();
-    if (size <= buffer.size()) std::memcpy(buffer.data(), record.bytes->data(), size);
-    return size;
+    if (known == records_.end() || known->second.hash_high != key.hash.high) return false;
+    *record = known->second;
+    return true;
 }
 
 std::vector<UnpublishedRecords::Waiting> UnpublishedRecords::take() noexcept {
     std::vector<Waiting> taken;
     const std::lock_guard<std::mutex> lock(mutex_);
     taken.swap(waiting_);
-    waiting_bytes_.store(0, std::memory_order_relaxed);
     return taken;
 }
 
@@ -57,6 +75,7 @@ UnpublishedRecords::Records::iterator UnpublishedRecords::that_of(const Waiting&
 }
 
 void UnpublishedRecords::set_written(const Waiting& record, const Written& written) noexcept {
+    count_done(record.bytes->size());
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto known = that_of(record);
     if (known == records_.end()) return;
@@ -65,6 +84,7 @@ void UnpublishedRecords::set_written(const Waiting& record, const Written& writt
 }
 
 void UnpublishedRecords::drop(const Waiting& record) noexcept {
+    count_done(record.bytes->size());
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto known = that_of(record);
     if (known != records_.end()) records_.erase(known);

@@ -18,31 +18,42 @@ namespace fastload {
 // Thread-safe.
 class UnpublishedRecords {
   public:
-    // A record that waits. Its bytes are there until the last who holds them is done.
+    // There until the last who holds them is done.
+    using SharedBytes = std::shared_ptr<const std::vector<std::uint8_t>>;
+
+    // A record that waits.
     struct Waiting {
         ContentKey key;
         std::uint32_t rank = 0;
-        std::shared_ptr<const std::vector<std::uint8_t>> bytes;
+        SharedBytes bytes;
     };
     // Where a record was written.
     struct Written {
         std::shared_ptr<const RecordFile> file;
         RecordPlace place;
     };
+    struct Record {
+        std::uint64_t hash_high = 0;
+        std::uint32_t rank = 0;
+        SharedBytes bytes;  // null once it is written
+        Written written;
+    };
 
-    // More than that does not wait: what comes is not kept this time.
-    static constexpr std::size_t kMaxWaitingBytes = std::size_t{64} << 20;
+    // More than `max_waiting_bytes` do not wait: what comes is not kept this time.
+    explicit UnpublishedRecords(std::size_t max_waiting_bytes) noexcept : max_waiting_bytes_(max_waiting_bytes) {}
 
-    // False where there is no room or no memory. A record no better than what is here needs none.
+    // Copies the record, under no lock. False where there is no room or no memory; true and nothing is copied where a
+    // record no worse is here.
     bool offer(const ContentKey& key, std::uint32_t rank, ByteSpan record) noexcept;
 
-    // The size of the key's record; 0 where there is none. A waiting one is copied to the front of `buffer` where that
-    // is large enough; of another one *written says where it is, and the caller reads it.
-    std::size_t find(const ContentKey& key, Span<std::uint8_t> buffer, Written* written) const noexcept;
+    // The best record of the key; false where there is none.
+    bool find(const ContentKey& key, Record* record) const noexcept;
 
+    // Of records that are not written yet, those that were taken included.
     std::size_t waiting_bytes() const noexcept { return waiting_bytes_.load(std::memory_order_relaxed); }
+    bool has_room(std::size_t bytes) const noexcept { return is_allowed(waiting_bytes(), bytes); }
 
-    // All that waits, in the order it came. It is found as before.
+    // All that waits, in the order it came. It is found as before. Of each record one of the next two is called.
     std::vector<Waiting> take() noexcept;
     void set_written(const Waiting& record, const Written& written) noexcept;
     void drop(const Waiting& record) noexcept;  // it cannot be written
@@ -50,16 +61,18 @@ class UnpublishedRecords {
     void forget_written() noexcept;
 
   private:
-    struct Record {
-        std::uint64_t hash_high = 0;
-        std::uint32_t rank = 0;
-        std::shared_ptr<const std::vector<std::uint8_t>> bytes;  // null once it is written
-        Written written;
-    };
     using Records = std::unordered_map<std::uint64_t, Record>;
 
+    bool is_allowed(std::size_t waiting, std::size_t more) const noexcept {
+        return waiting <= max_waiting_bytes_ && more <= max_waiting_bytes_ - waiting;
+    }
+    bool has_no_worse(const ContentKey& key, std::uint32_t rank) const noexcept;
+    bool admit(std::size_t bytes) noexcept;
+    void add(const Waiting& record);
+    void count_done(std::size_t bytes) noexcept { waiting_bytes_.fetch_sub(bytes, std::memory_order_relaxed); }
     Records::iterator that_of(const Waiting& record) noexcept;
 
+    const std::size_t max_waiting_bytes_;
     mutable std::mutex mutex_;
     Records records_;  // by the lower half of the hash
     std::vector<Waiting> waiting_;

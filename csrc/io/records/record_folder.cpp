@@ -59,16 +59,16 @@ int open_listing(int folder, DirectoryHandle* directory) noexcept {
     return 0;
 }
 
-// Takes up what one file takes on disk. One that is gone meanwhile takes nothing.
-int add_used_bytes(int folder, const char* name, std::uint64_t* used_bytes) noexcept {
+// What one file takes on disk. One that is gone meanwhile takes nothing.
+int find_used_bytes(int folder, const char* name, std::uint64_t* used_bytes) noexcept {
     struct stat facts = {};
     const int error = find_facts_in_folder(folder, name, &facts);
-    if (error == 0) *used_bytes += static_cast<std::uint64_t>(facts.st_blocks) * kBytesOfBlock;
+    *used_bytes = error == 0 ? static_cast<std::uint64_t>(facts.st_blocks) * kBytesOfBlock : 0;
     return error == ENOENT ? 0 : error;
 }
 
-// The names of the form of the kind, in no order, and the space that all files take.
-int read_listing(int folder, RecordKind kind, std::vector<std::string>* names, std::uint64_t* used_bytes) {
+// The names of the form of the kind, in no order, and the space that files take.
+int read_listing(int folder, RecordKind kind, std::vector<std::string>* names, FolderFiles* files) {
     DirectoryHandle directory;
     if (const int error = open_listing(folder, &directory); error != 0) return error;
     for (;;) {
@@ -77,8 +77,12 @@ int read_listing(int folder, RecordKind kind, std::vector<std::string>* names, s
         if (entry == nullptr) return errno;
         const std::string_view name = entry->d_name;
         if (name == "." || name == "..") continue;
-        if (const int error = add_used_bytes(folder, entry->d_name, used_bytes); error != 0) return error;
-        if (has_form_of(name, kind)) names->emplace_back(name);
+        std::uint64_t bytes = 0;
+        if (const int error = find_used_bytes(folder, entry->d_name, &bytes); error != 0) return error;
+        files->used_bytes += bytes;
+        if (!has_form_of(name, kind)) continue;
+        files->kind_bytes += bytes;
+        names->emplace_back(name);
     }
 }
 
@@ -184,7 +188,7 @@ FolderLock::~FolderLock() {
 int list_record_files(int folder, RecordKind kind, FolderFiles* files) {
     FolderFiles found;
     std::vector<std::string> names;
-    if (const int error = read_listing(folder, kind, &names, &found.used_bytes); error != 0) return error;
+    if (const int error = read_listing(folder, kind, &names, &found); error != 0) return error;
     std::sort(names.begin(), names.end());
     const std::string* const end = names.data() + names.size();
     for (const std::string* begin = names.data(); begin != end;) {

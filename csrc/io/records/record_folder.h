@@ -36,10 +36,11 @@ class FolderLock {
 struct FolderFiles {
     std::vector<std::string> complete;  // without an ending: those that have .dat and .dir
     std::vector<std::string> remains;   // with it: .dat without .dir, .dir without .dat, temporary files (.tmp)
-    std::uint64_t used_bytes = 0;       // what blocks of all of them take on disk, and of what is called otherwise
+    std::uint64_t kind_bytes = 0;       // what blocks of all of them take on disk
+    std::uint64_t used_bytes = 0;       // and of what is called otherwise as well
 };
 
-// Of one kind, `used_bytes` of all. May throw std::bad_alloc.
+// Of one kind, but for `used_bytes`. May throw std::bad_alloc.
 int list_record_files(int folder, RecordKind kind, FolderFiles* files);
 
 // When an entry was last added, removed or renamed, as far as the file system tells.
