@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "codec/jpeg/dc_block.h"
 #include "codec/jpeg/file_check.h"
+#include "kernels/dc_block.h"
 
 namespace fastload::jpeg {
 namespace {
