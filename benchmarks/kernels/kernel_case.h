@@ -28,8 +28,9 @@ using KernelCases = std::vector<KernelCase>;
 
 // The cases of each group of kernels, in order.
 void add_unstuff_cases(KernelCases* cases);
-void add_block_cases(KernelCases* cases);  // inverse DCT
-void add_strip_cases(KernelCases* cases);  // upsampling and colour
+void add_block_cases(KernelCases* cases);        // inverse DCT
+void add_coefficient_cases(KernelCases* cases);  // packed blocks
+void add_strip_cases(KernelCases* cases);        // upsampling and colour
 void add_resize_cases(KernelCases* cases);
 void add_convert_cases(KernelCases* cases);
 void add_blur_cases(KernelCases* cases);

@@ -79,6 +79,7 @@ int main(int argc, char** argv) {
     KernelCases cases;
     add_unstuff_cases(&cases);
     add_block_cases(&cases);
+    add_coefficient_cases(&cases);
     add_strip_cases(&cases);
     add_resize_cases(&cases);
     add_convert_cases(&cases);

@@ -4,6 +4,7 @@
 #include "kernels/affine.h"
 #include "kernels/blur.h"
 #include "kernels/box_blur.h"
+#include "kernels/coefficients.h"
 #include "kernels/color.h"
 #include "kernels/convert.h"
 #include "kernels/idct.h"
@@ -22,6 +23,9 @@ struct KernelTable {
     bool has_fma;      // the fused multiply-add of `blur` is an instruction, not a function
     UnstuffFunction unstuff;
     InverseDctFunction inverse_dct;
+    PackBlocksFunction pack_blocks;
+    SkipBlocksFunction skip_blocks;
+    ReconstructBlocksFunction reconstruct_blocks;
     UpsampleH2v1Function upsample_h2v1;
     UpsampleH1v2Function upsample_h1v2;
     UpsampleH2v2Function upsample_h2v2;

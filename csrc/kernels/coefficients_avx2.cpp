@@ -1,0 +1,311 @@
+#include "kernels/dc_block.h"
+#include "kernels/idct_avx2.h"
+#include "kernels/packed_block_sizes.h"
+
+#if FASTLOAD_HAS_X86_KERNELS
+
+namespace fastload {
+namespace {
+
+// For eight positions and the bits of a mask that are theirs: shuffles of values that lie one behind the other to their
+// positions, zeros between them, and back. Shuffles, because some processors that have this table deposit bits slowly.
+struct ByteShuffles {
+    std::uint8_t expand[256][8] = {};
+    std::uint8_t compress[256][8] = {};
+
+    constexpr ByteShuffles() {
+        for (int bits = 0; bits < 256; ++bits) {
+            int count = 0;
+            for (int i = 0; i < 8; ++i) {
+                expand[bits][i] = 0x80;
+                compress[bits][i] = 0x80;
+            }
+            for (int i = 0; i < 8; ++i) {
+                if ((bits >> i & 1) == 0) continue;
+                expand[bits][i] = static_cast<std::uint8_t>(count);
+                compress[bits][count++] = static_cast<std::uint8_t>(i);
+            }
+        }
+    }
+};
+constexpr ByteShuffles kByteShuffles;
+
+// What an `expand` shuffle of eight positions is increased by behind one of `count`, sixteen bytes for both.
+struct SecondShuffle {
+    alignas(16) std::uint8_t increase[9][16] = {};
+
+    constexpr SecondShuffle() {
+        for (int count = 0; count < 9; ++count) {
+            for (int i = 0; i < 16; ++i) increase[count][i] = static_cast<std::uint8_t>(i < 8 ? 0 : count);
+        }
+    }
+};
+constexpr SecondShuffle kSecondShuffle;
+
+// By pair of widths, for sixteen bytes of the low group and sixteen of the high one: all ones where a value has a byte,
+// and the bit that is a value's sign.
+struct WidthBytes {
+    alignas(32) std::uint8_t is_byte[3][32] = {};
+    alignas(32) std::uint8_t sign[3][32] = {};
+
+    constexpr WidthBytes() {
+        for (int pair = 0; pair < 3; ++pair) {
+            for (int i = 0; i < 32; ++i) {
+                const bool is_nibble = (i < 16 ? kWidthPairs[pair].low : kWidthPairs[pair].high) == kNibble;
+                is_byte[pair][i] = is_nibble ? 0 : 0xFF;
+                sign[pair][i] = is_nibble ? 0x08 : 0x80;
+            }
+        }
+    }
+};
+constexpr WidthBytes kWidthBytes;
+
+struct RowPair {
+    int even, odd;
+};
+
+// Byte shuffles that bring the bytes of two pairs of rows, as Inputs has them, one in each half, out of chunks of
+// sixteen positions: those of the registers [0 | 1], [1 | 0], [2 | 3] and [3 | 2].
+struct RowBytes {
+    alignas(32) std::uint8_t shuffles[4][32] = {};
+
+    constexpr RowBytes(RowPair low, RowPair high) {
+        for (int source = 0; source < 4; ++source) {
+            for (int i = 0; i < 32; ++i) {
+                const RowPair& rows = i < 16 ? low : high;
+                const int position = kZigzagPositions.of[8 * (i % 2 == 0 ? rows.even : rows.odd) + kLanes[i % 16 / 2]];
+                const int chunk = source ^ (i / 16);
+                shuffles[source][i] = static_cast<std::uint8_t>(position / 16 == chunk ? position % 16 : 0x80);
+            }
+        }
+    }
+};
+constexpr RowBytes kRows04And26({0, 4}, {2, 6});
+constexpr RowBytes kRows17And53({1, 7}, {5, 3});
+
+FASTLOAD_BEGIN_TARGET(FASTLOAD_AVX2_FEATURES)
+
+inline __m128i load_8(const std::uint8_t* bytes) { return _mm_loadl_epi64(reinterpret_cast<const __m128i*>(bytes)); }
+inline __m128i load_16(const std::uint8_t* bytes) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes)); }
+
+inline __m256i combine(__m128i low, __m128i high) { return _mm256_set_m128i(high, low); }
+
+inline unsigned count_bits(std::uint64_t bits) { return static_cast<unsigned>(__builtin_popcountll(bits)); }
+
+// Bytes to their two nibbles.
+inline __m256i unpack_nibbles(__m128i bytes) {
+    const __m256i words = _mm256_cvtepu8_epi16(bytes);
+    return _mm256_and_si256(_mm256_or_si256(words, _mm256_slli_epi16(words, 4)), _mm256_set1_epi8(15));
+}
+
+inline __m128i increase_of_second(std::uint64_t mask) {
+    return load_16(kSecondShuffle.increase[count_bits(mask & 0xFF)]);
+}
+
+inline __m128i shuffles_of(std::uint64_t mask) {
+    return _mm_unpacklo_epi64(load_8(kByteShuffles.expand[mask & 0xFF]),
+                              load_8(kByteShuffles.expand[mask >> 8 & 0xFF]));
+}
+
+// Bytes at their positions, of two times sixteen positions and the values that belong there.
+inline __m256i place(__m256i values, std::uint64_t low_mask, std::uint64_t high_mask, __m256i sign) {
+    const __m256i shuffle = _mm256_add_epi8(combine(shuffles_of(low_mask), shuffles_of(high_mask)),
+                                            combine(increase_of_second(low_mask), increase_of_second(high_mask)));
+    return _mm256_sub_epi8(_mm256_xor_si256(_mm256_shuffle_epi8(values, shuffle), sign), sign);
+}
+
+inline __m256i pick(const RowBytes& rows, int source, __m256i bytes) {
+    return _mm256_shuffle_epi8(bytes, load(rows.shuffles[source]));
+}
+
+inline __m256i widen(__m256i bytes, int half) {
+    return _mm256_cvtepi8_epi16(half == 0 ? _mm256_castsi256_si128(bytes) : _mm256_extracti128_si256(bytes, 1));
+}
+
+// The coefficients of a block of nibbles and bytes, but for the DC one.
+inline Inputs expand(const PackedBlock& block) {
+    const std::uint8_t* const low = block.low_values;
+    const std::uint8_t* const high = block.high_values;
+    const std::uint64_t mask = block.mask;
+    // Shuffles leave alone what is behind the last value.
+    alignas(32) std::uint8_t nibbles[64];
+    _mm256_store_si256(reinterpret_cast<__m256i*>(nibbles), unpack_nibbles(load_16(high)));
+    _mm256_store_si256(reinterpret_cast<__m256i*>(nibbles + 32), unpack_nibbles(load_16(high + 16)));
+    // Looked up, because a branch would be mispredicted.
+    const std::uint8_t* const sources[2] = {nibbles, high};
+    const std::uint8_t* const values = sources[block.kind->high_width];
+
+    const int pair = block.kind->pair;
+    const __m256i sign = load(kWidthBytes.sign[pair]);
+    const __m256i first_nibbles = unpack_nibbles(_mm_unpacklo_epi64(load_8(low), load_8(high)));
+    const __m256i first_values =
+        _mm256_blendv_epi8(first_nibbles, combine(load_16(low), load_16(high)), load(kWidthBytes.is_byte[pair]));
+    const __m256i chunks01 = place(first_values, mask, mask >> 16, sign);
+    const __m256i last_values =
+        combine(load_16(values + count_bits(mask & 0xFFFF0000)), load_16(values + count_bits(mask & 0xFFFFFFFF0000)));
+    const __m256i chunks23 = place(last_values, mask >> 32, mask >> 48, _mm256_permute2x128_si256(sign, sign, 0x11));
+    const __m256i chunks10 = swap_halves(chunks01);
+    const __m256i chunks32 = swap_halves(chunks23);
+    const __m256i pairs04_26 = either(either(pick(kRows04And26, 0, chunks01), pick(kRows04And26, 1, chunks10)),
+                                      either(pick(kRows04And26, 2, chunks23), pick(kRows04And26, 3, chunks32)));
+    const __m256i pairs17_53 = either(either(pick(kRows17And53, 0, chunks01), pick(kRows17And53, 1, chunks10)),
+                                      either(pick(kRows17And53, 2, chunks23), pick(kRows17And53, 3, chunks32)));
+    return {widen(pairs04_26, 0), widen(pairs04_26, 1), widen(pairs17_53, 0), widen(pairs17_53, 1)};
+}
+
+inline void fill_samples(std::uint8_t sample, std::uint8_t* strip_block) {
+    const __m256i samples = _mm256_set1_epi8(static_cast<char>(sample));
+    _mm256_store_si256(reinterpret_cast<__m256i*>(strip_block), samples);
+    _mm256_store_si256(reinterpret_cast<__m256i*>(strip_block + 32), samples);
+}
+
+__attribute__((noinline, cold)) bool has_row0_only(__m256i pairs04, __m256i others) {
+    return _mm256_testz_si256(others, others) != 0 && _mm256_testz_si256(pairs04, _mm256_set1_epi32(-65536)) != 0;
+}
+
+inline void reconstruct(Inputs words, std::int16_t dc, const Inputs& steps, std::uint8_t* strip_block) {
+    words.pairs04 = _mm256_insert_epi16(words.pairs04, dc, 0);
+    Inputs products = {
+        _mm256_mullo_epi16(words.pairs04, steps.pairs04), _mm256_mullo_epi16(words.pairs26, steps.pairs26),
+        _mm256_mullo_epi16(words.pairs17, steps.pairs17), _mm256_mullo_epi16(words.pairs53, steps.pairs53)};
+    // Of row 0 all is there; where row 4 is beyond the limit it is not row 0 alone.
+    if (__builtin_expect(is_any_beyond_limit(move_by_limit(products.pairs04)), 0) &&
+        has_row0_only(words.pairs04, either(words.pairs26, either(words.pairs17, words.pairs53)))) {
+        products.pairs04 = wrap_to_14_bits(products.pairs04);
+    }
+    transform_to_strip(products, strip_block);
+}
+
+// The sixteen words of each of two registers as bytes.
+inline __m256i pack_to_bytes(__m256i low, __m256i high) {
+    return _mm256_permute4x64_epi64(_mm256_packs_epi16(low, high), 0xD8);
+}
+
+inline __m256i magnitude_bits(__m256i words) { return _mm256_xor_si256(words, _mm256_srai_epi16(words, 15)); }
+
+inline std::uint8_t width_of(__m256i magnitudes) {
+    return width_beyond(_mm256_testz_si256(magnitudes, _mm256_set1_epi16(~7)) == 0 ? 1 : 0,
+                        _mm256_testz_si256(magnitudes, _mm256_set1_epi16(~127)) == 0 ? 1 : 0);
+}
+
+// A bit for each word that is not zero.
+inline std::uint64_t nonzero_bits(const __m256i* quarters) {
+    const __m256i zero = _mm256_setzero_si256();
+    std::uint64_t zeros = 0;
+    for (int i = 0; i < 2; ++i) {
+        const __m256i is_zero =
+            pack_to_bytes(_mm256_cmpeq_epi16(quarters[2 * i], zero), _mm256_cmpeq_epi16(quarters[2 * i + 1], zero));
+        zeros |= std::uint64_t{static_cast<std::uint32_t>(_mm256_movemask_epi8(is_zero))} << 32 * i;
+    }
+    return ~zeros;
+}
+
+// The bytes whose bits are set in `mask`, of eight for each of its, one behind the other and a zero behind the last.
+template <int kEights>
+inline void compress_bytes(const std::uint8_t* bytes, std::uint64_t mask, std::uint8_t* values) {
+    for (int i = 0; i < kEights; ++i) {
+        const std::uint64_t bits = mask >> 8 * i & 0xFF;
+        const __m128i chosen =
+            _mm_shuffle_epi8(load_8(bytes + std::ptrdiff_t{8} * i), load_8(kByteShuffles.compress[bits]));
+        _mm_storel_epi64(reinterpret_cast<__m128i*>(values), chosen);
+        values += count_bits(bits);
+    }
+    *values = 0;
+}
+
+// Values of bytes as nibbles, two a byte, in the low bytes of words.
+inline __m256i pair_nibbles(__m256i bytes) {
+    return _mm256_maddubs_epi16(_mm256_and_si256(bytes, _mm256_set1_epi8(15)), _mm256_set1_epi16(0x1001));
+}
+
+// Packs `count` values of a group; may write 64 bytes.
+inline std::uint8_t* pack_group(const std::uint8_t* values, unsigned count, std::uint8_t width, std::uint8_t* packed) {
+    const __m256i first = load(values);
+    const __m256i second = load(values + 32);
+    const __m256i nibbles =
+        _mm256_permute4x64_epi64(_mm256_packus_epi16(pair_nibbles(first), pair_nibbles(second)), 0xD8);
+    const __m256i is_byte = _mm256_set1_epi8(static_cast<char>(-width));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(packed), _mm256_blendv_epi8(nibbles, first, is_byte));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(packed + 32), second);
+    return packed + group_bytes(count, width);
+}
+
+// A block's bytes and their values; zero where nothing was written yet.
+struct PackRoom {
+    alignas(32) std::uint8_t bytes[64] = {};
+    alignas(32) std::uint8_t low_values[64] = {};
+    alignas(32) std::uint8_t high_values[64] = {};
+};
+
+inline std::uint8_t* pack_block(const std::int16_t* coefficients, PackRoom* room, std::uint8_t* packed) {
+    const __m256i quarters[4] = {load(coefficients), load(coefficients + 16), load(coefficients + 32),
+                                 load(coefficients + 48)};
+    const std::uint64_t mask = nonzero_bits(quarters) & ~std::uint64_t{1};
+    const __m256i low_magnitudes = _mm256_insert_epi16(magnitude_bits(quarters[0]), 0, 0);
+    const __m256i high_magnitudes =
+        either(magnitude_bits(quarters[1]), either(magnitude_bits(quarters[2]), magnitude_bits(quarters[3])));
+    const int index = packed_class(mask, width_of(low_magnitudes), width_of(high_magnitudes));
+    const PackedClass& kind = kPackedClasses.of[index];
+    if (__builtin_expect(kind.low_width == kTwoBytes, 0)) return pack_blocks_scalar(coefficients, 1, packed);
+    packed = write_head(coefficients[0], index, mask, packed);
+    if (mask == 0) return packed;
+    auto* const bytes = reinterpret_cast<__m256i*>(room->bytes);
+    _mm256_store_si256(bytes, pack_to_bytes(quarters[0], quarters[1]));
+    _mm256_store_si256(bytes + 1, pack_to_bytes(quarters[2], quarters[3]));
+    compress_bytes<2>(room->bytes, mask, room->low_values);
+    compress_bytes<6>(room->bytes + 16, mask >> 16, room->high_values);
+    packed = pack_group(room->low_values, count_bits(mask & kLowGroup), kind.low_width, packed);
+    return pack_group(room->high_values, count_bits(mask >> 16), kind.high_width, packed);
+}
+
+FASTLOAD_END_TARGET
+
+}  // namespace
+
+FASTLOAD_BEGIN_TARGET(FASTLOAD_AVX2_FEATURES)
+
+std::uint8_t* pack_blocks_avx2(const std::int16_t* coefficients, std::size_t count, std::uint8_t* packed) noexcept {
+    PackRoom room;
+    for (; count != 0; --count, coefficients += 64) {
+        if (!does_dc_fit(coefficients[0])) return nullptr;
+        packed = pack_block(coefficients, &room, packed);
+    }
+    return packed;
+}
+
+const std::uint8_t* skip_blocks_avx2(const std::uint8_t* packed, const std::uint8_t* end, std::size_t count) noexcept {
+    for (; count != 0; --count) {
+        packed = packed_block_end(packed);
+        if (packed > end) return nullptr;
+    }
+    return packed;
+}
+
+const std::uint8_t* reconstruct_blocks_avx2(const std::uint8_t* packed, const std::uint8_t* end, std::size_t count,
+                                            const std::uint16_t* quantization, std::uint8_t* strip_blocks) noexcept {
+    alignas(64) std::int16_t coefficients[64] = {};  // which the inverse DCT clears
+    const __m256i zigzag_steps[4] = {load(quantization), load(quantization + 16), load(quantization + 32),
+                                     load(quantization + 48)};
+    const Inputs steps = from_zigzag(zigzag_steps);
+    for (; count != 0; --count, strip_blocks += 64) {
+        const PackedBlock block = parse_block(packed);
+        if (block.end > end) return nullptr;
+        packed = block.end;
+        if (block.mask == 0) {
+            fill_samples(dc_sample(block.dc, quantization[0]), strip_blocks);
+        } else if (__builtin_expect(block.kind->low_width == kTwoBytes, 0)) {
+            unpack_values(block, coefficients);
+            coefficients[0] = block.dc;
+            inverse_dct_avx2(coefficients, quantization, strip_blocks);
+        } else {
+            reconstruct(expand(block), block.dc, steps, strip_blocks);
+        }
+    }
+    return packed;
+}
+
+FASTLOAD_END_TARGET
+
+}  // namespace fastload
+
+#endif
