@@ -153,8 +153,14 @@ struct PendingBlock {
     const std::uint16_t* quantization = nullptr;
     std::uint8_t* output = nullptr;
 
-    FASTLOAD_ALWAYS_INLINE void reconstruct(InverseDctFunction inverse_dct) const {
-        if (coefficients != nullptr) inverse_dct(coefficients, quantization, output);
+    // Its samples go to `output`, or its coefficients, which are zero here afterwards either way.
+    template <bool kAsCoefficients>
+    FASTLOAD_ALWAYS_INLINE void complete(InverseDctFunction inverse_dct) const {
+        if (coefficients == nullptr) return;
+        if (!kAsCoefficients) return inverse_dct(coefficients, quantization, output);
+        constexpr std::size_t kBytes = 64 * sizeof(std::int16_t);
+        std::memcpy(output, coefficients, kBytes);
+        std::memset(coefficients, 0, kBytes);
     }
 };
 
@@ -231,20 +237,20 @@ Status EntropyScan::skip_segments(std::uint32_t count, std::uint32_t* skipped) n
     return status;
 }
 
-template <bool kIsKept>
+template <EntropyScan::Target kTarget>
 Status EntropyScan::run(std::uint32_t count) noexcept {
     std::uint32_t first = 0;
     while (first < count) {
         if (mcus_left_in_segment_ == 0) {
             std::uint32_t skipped = 0;
-            Status status = kIsKept ? Status::ok() : skip_segments(count - first, &skipped);
+            Status status = kTarget != Target::kNone ? Status::ok() : skip_segments(count - first, &skipped);
             first += skipped;
             if (first == count) return status;
             if (status.is_ok()) status = start_segment();
             if (!status.is_ok()) return status;
         }
         const std::uint32_t part = std::min({count - first, mcus_left_in_segment_, mcus_to_stop()});
-        if (!run_mcus<kIsKept>(first, part)) return irregular("a code that no table has, or a block too long");
+        if (!run_mcus<kTarget>(first, part)) return irregular("a code that no table has, or a block too long");
         first += part;
         mcus_left_ -= part;
         mcus_left_in_segment_ -= part;
@@ -256,7 +262,7 @@ Status EntropyScan::run(std::uint32_t count) noexcept {
 // Note [two compilations]
 // The loop is shifts by variable amounts, which BMI2 does in one instruction each, without the flags. It is plain C++,
 // compiled twice by being inlined into two functions; nothing in it may be left out of line.
-template <bool kIsKept>
+template <EntropyScan::Target kTarget>
 FASTLOAD_ALWAYS_INLINE bool EntropyScan::run_mcus_inline(std::uint32_t first, std::uint32_t count) noexcept {
     BitReader reader = reader_;
     reader.refill();
@@ -264,17 +270,19 @@ FASTLOAD_ALWAYS_INLINE bool EntropyScan::run_mcus_inline(std::uint32_t first, st
     std::int16_t* block = buffers_[0].coefficients;
     std::int16_t* other = buffers_[1].coefficients;
     PendingBlock pending;
+    constexpr bool kIsKept = kTarget != Target::kNone;
+    constexpr bool kIsRead = kTarget == Target::kCoefficients;
     for (std::uint32_t mcu = first; mcu < first + count; ++mcu) {
         for (int b = 0; b < block_count_; ++b) {
             const ScanBlock& plan = blocks_[b];
             if (!decode_dc(reader, *plan.dc, &predictions_[plan.prediction])) return false;
-            if (kIsKept) pending.reconstruct(inverse_dct_);
+            if (kIsKept) pending.complete<kIsRead>(inverse_dct_);
             const std::uint64_t end = decode_ac<kIsKept>(reader, *plan.ac, block);
             if (end == kBadBlock) return false;
             if (!kIsKept) continue;
             block[0] = static_cast<std::int16_t>(predictions_[plan.prediction]);
             std::uint8_t* const output = plan.output + mcu * plan.mcu_stride_bytes;
-            if (end == kDcOnly) {
+            if (!kIsRead && end == kDcOnly) {
                 fill_from_dc(block[0], plan.quantization[0], output);
                 pending = {};
             } else {
@@ -285,7 +293,7 @@ FASTLOAD_ALWAYS_INLINE bool EntropyScan::run_mcus_inline(std::uint32_t first, st
         // See Note [padding]: beyond this point a further MCU might read outside.
         if (reader.next > limit) return false;
     }
-    if (kIsKept) pending.reconstruct(inverse_dct_);
+    if (kIsKept) pending.complete<kIsRead>(inverse_dct_);
     reader_ = reader;
     return true;
 }
@@ -293,22 +301,28 @@ FASTLOAD_ALWAYS_INLINE bool EntropyScan::run_mcus_inline(std::uint32_t first, st
 #if FASTLOAD_HAS_X86_KERNELS
 FASTLOAD_BEGIN_TARGET("bmi,bmi2")
 bool EntropyScan::decode_mcus_bmi2(std::uint32_t first, std::uint32_t count) noexcept {
-    return run_mcus_inline<true>(first, count);
+    return run_mcus_inline<Target::kSamples>(first, count);
 }
-bool EntropyScan::walk_mcus_bmi2(std::uint32_t count) noexcept { return run_mcus_inline<false>(0, count); }
+bool EntropyScan::read_mcus_bmi2(std::uint32_t first, std::uint32_t count) noexcept {
+    return run_mcus_inline<Target::kCoefficients>(first, count);
+}
+bool EntropyScan::walk_mcus_bmi2(std::uint32_t count) noexcept { return run_mcus_inline<Target::kNone>(0, count); }
 FASTLOAD_END_TARGET
 #else
 bool EntropyScan::decode_mcus_bmi2(std::uint32_t, std::uint32_t) noexcept { return false; }
+bool EntropyScan::read_mcus_bmi2(std::uint32_t, std::uint32_t) noexcept { return false; }
 bool EntropyScan::walk_mcus_bmi2(std::uint32_t) noexcept { return false; }
 #endif
 
-template <bool kIsKept>
+template <EntropyScan::Target kTarget>
 bool EntropyScan::run_mcus(std::uint32_t first, std::uint32_t count) noexcept {
-    if (has_bmi2_) return kIsKept ? decode_mcus_bmi2(first, count) : walk_mcus_bmi2(count);
-    return run_mcus_inline<kIsKept>(first, count);
+    if (!has_bmi2_) return run_mcus_inline<kTarget>(first, count);
+    if (kTarget == Target::kNone) return walk_mcus_bmi2(count);
+    return kTarget == Target::kSamples ? decode_mcus_bmi2(first, count) : read_mcus_bmi2(first, count);
 }
 
-template Status EntropyScan::run<false>(std::uint32_t count) noexcept;
-template Status EntropyScan::run<true>(std::uint32_t count) noexcept;
+template Status EntropyScan::run<EntropyScan::Target::kNone>(std::uint32_t count) noexcept;
+template Status EntropyScan::run<EntropyScan::Target::kSamples>(std::uint32_t count) noexcept;
+template Status EntropyScan::run<EntropyScan::Target::kCoefficients>(std::uint32_t count) noexcept;
 
 }  // namespace fastload::jpeg

@@ -22,12 +22,16 @@ struct ScanBlock {
     const DcTable* dc = nullptr;
     const AcTable* ac = nullptr;
     const std::uint16_t* quantization = nullptr;
-    int prediction = 0;              // index of the component in the scan
-    std::uint8_t* output = nullptr;  // where the block of the window's first MCU of the current row goes
+    int prediction = 0;  // index of the component in the scan
+    // Where the block of the window's first MCU of the current row goes: its samples or, for read(), its coefficients.
+    std::uint8_t* output = nullptr;
     std::size_t mcu_stride_bytes = 0;
 };
 
 class EntropyScan {
+    // What blocks become.
+    enum class Target : std::uint8_t { kNone, kSamples, kCoefficients };
+
   public:
     // `restart_interval` in MCUs, 0 for none. `file_offset` is only for messages.
     void begin(const ScanData& data, std::uint32_t mcu_count, std::uint32_t restart_interval,
@@ -41,9 +45,11 @@ class EntropyScan {
 
     // The next `count` MCUs without inverse DCT or output. Segments between restart markers that lie in them as a whole
     // are not even read: whatever is wrong in one, libjpeg is in step again at the marker behind it.
-    Status walk(std::uint32_t count) noexcept { return run<false>(count); }
+    Status walk(std::uint32_t count) noexcept { return run<Target::kNone>(count); }
     // The next `count` MCUs: the i-th writes block b to blocks()[b].output + i * mcu_stride_bytes.
-    Status decode(std::uint32_t count) noexcept { return run<true>(count); }
+    Status decode(std::uint32_t count) noexcept { return run<Target::kSamples>(count); }
+    // The same with coefficients, 64 of them in zigzag order, instead of samples.
+    Status read(std::uint32_t count) noexcept { return run<Target::kCoefficients>(count); }
     // To be called after the last MCU that is wanted: proves that no bit behind the segment's end was used and, where
     // the segment was read completely, that less than a byte of it is left.
     Status finish() const noexcept;
@@ -62,13 +68,14 @@ class EntropyScan {
         std::int16_t coefficients[kBlockBufferSize];
     };
 
-    template <bool kIsKept>
+    template <Target kTarget>
     Status run(std::uint32_t count) noexcept;
-    template <bool kIsKept>
+    template <Target kTarget>
     bool run_mcus(std::uint32_t first, std::uint32_t count) noexcept;
-    template <bool kIsKept>
+    template <Target kTarget>
     bool run_mcus_inline(std::uint32_t first, std::uint32_t count) noexcept;
     bool decode_mcus_bmi2(std::uint32_t first, std::uint32_t count) noexcept;
+    bool read_mcus_bmi2(std::uint32_t first, std::uint32_t count) noexcept;
     bool walk_mcus_bmi2(std::uint32_t count) noexcept;
     std::uint32_t mcus_to_stop() const noexcept {
         return track_ == nullptr ? std::numeric_limits<std::uint32_t>::max() : track_->next_stop() - next_mcu();

@@ -8,13 +8,15 @@
 #include "base/span.h"
 #include "base/status.h"
 #include "codec/decoder.h"
+#include "codec/jpeg/coefficient_writer.h"
 #include "codec/jpeg/decoding_tables.h"
-#include "codec/jpeg/entropy_baseline.h"
 #include "codec/jpeg/entropy_index.h"
 #include "codec/jpeg/markers.h"
 #include "codec/jpeg/progressive_frame.h"
 #include "codec/jpeg/reconstruct.h"
+#include "codec/jpeg/record_reader.h"
 #include "codec/jpeg/scan_data.h"
+#include "codec/jpeg/sequential_frame.h"
 #include "kernels/kernel_table.h"
 
 namespace fastload {
@@ -57,47 +59,38 @@ class JpegDecoder {
     // fault. An index that turns out to be of other data is emptied and the region decoded without it.
     Status decode(const Region& region, jpeg::EntropyIndex* index, StripImageView* rgb) noexcept;
 
+    // Decodes all of the file that read_header() accepted last, up to its EOI, and writes its coefficients: only
+    // writer->finish() is left then. Not ok where decode() of the whole image is not, nor where a file has no record.
+    Status read_coefficients(jpeg::CoefficientWriter* writer) noexcept;
+    // As decode(), of the file that a record was made of, which need not be there: `reader` has read its rows for this
+    // region. See jpeg::reconstruct_record.
+    Status decode_record(const jpeg::RecordReader& reader, const Region& region, StripImageView* rgb) noexcept;
+
     // Whether files like the one that read_header() accepted last can have an index. With the shape of its scan, then.
     bool scan_shape(jpeg::ScanShape* shape) const noexcept;
     // Whether an index that knows all of such a file leaves a good part of the work for this region away.
     bool gains_from_index(const Region& region) const noexcept;
     // True where the last decode() found its index to be of other data.
-    bool was_index_wrong() const noexcept { return was_index_wrong_; }
+    bool was_index_wrong() const noexcept { return !header_.frame.is_progressive && sequential_.was_index_wrong(); }
 
     std::size_t scratch_bytes() const noexcept;
     // What decode() has shown is gone then.
     void release_scratch(ScratchRule rule) noexcept;
 
     // True where the last decode() left rows below the region unread.
-    bool stopped_early() const noexcept { return stopped_early_; }
+    bool stopped_early() const noexcept;
 
   private:
-    Status decode_sequential(const Region& region, jpeg::EntropyIndex* index) noexcept;
-    Status decode_scans(const Region& region, jpeg::EntropyIndex* index) noexcept;
-    Status decode_progressive(const Region& region) noexcept;
-    Status read_scan_data(const jpeg::Scan& scan, std::size_t* end_offset) noexcept;
-    void plan_blocks(const jpeg::Scan& scan, const jpeg::ScanData& data, std::uint32_t mcu_count) noexcept;
-    Status decode_rows(const jpeg::Scan& scan, jpeg::EntropyIndex* index) noexcept;
-    void set_outputs(const jpeg::Scan& scan, std::int32_t mcu_row) noexcept;
-    bool is_single_pass() const noexcept;
-    void complete_all_rows() noexcept;
-
     const KernelTable& kernels_;
     DecodeLimits limits_;
     ByteSpan file_;
     jpeg::Header header_;
-    jpeg::Tables tables_;  // as they stand at the current scan
     jpeg::Reconstructor reconstructor_;
     jpeg::ScanReader scan_reader_;
     jpeg::DecodingTables decoding_tables_;
-    jpeg::EntropyScan entropy_;
-    // A component keeps the quantization table of its scan while others may be redefined.
-    jpeg::QuantizationTable quantization_[jpeg::kMaxComponents];
+    jpeg::SequentialFrame sequential_;
     jpeg::ProgressiveFrame progressive_;
     bool is_ready_ = false;
-    bool stopped_early_ = false;
-    bool has_relied_ = false;  // on the index, in the last scan
-    bool was_index_wrong_ = false;
 };
 
 }  // namespace fastload

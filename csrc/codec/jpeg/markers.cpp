@@ -5,6 +5,7 @@
 // range, and there is one frame header. The rest is a verdict for the fallback, not an error of the file.
 #include "codec/jpeg/markers.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "codec/jpeg/app_segments.h"
@@ -86,29 +87,13 @@ bool is_known_expansion(int horizontal, int vertical) {
     return (horizontal <= 2 && vertical <= 2) || (horizontal == 4 && vertical == 1);
 }
 
-Status derive_sizes(std::size_t offset, Frame* frame) {
-    for (int i = 0; i < frame->component_count; ++i) {
-        const FrameComponent& component = frame->components[i];
-        if (component.horizontal > frame->max_horizontal) frame->max_horizontal = component.horizontal;
-        if (component.vertical > frame->max_vertical) frame->max_vertical = component.vertical;
+Status check_size(ImageSize size, const DecodeLimits& limits, std::uint64_t offset) {
+    if (size.width <= 0 || size.height <= 0) return Status::irregular("a side of 0", offset);
+    if (size.width > kMaxSide || size.height > kMaxSide) return Status::irregular("a side above 65500", offset);
+    const std::uint64_t pixel_count = static_cast<std::uint64_t>(size.width) * static_cast<std::uint64_t>(size.height);
+    if (pixel_count > limits.max_pixels) {
+        return {StatusCode::kLimitExceeded, 0, offset, "more pixels than the limit"};
     }
-    for (int i = 0; i < frame->component_count; ++i) {
-        FrameComponent& component = frame->components[i];
-        if (frame->max_horizontal % component.horizontal != 0 || frame->max_vertical % component.vertical != 0) {
-            return Status::unsupported("fractional sampling ratios", offset);
-        }
-        component.horizontal_expansion = frame->max_horizontal / component.horizontal;
-        component.vertical_expansion = frame->max_vertical / component.vertical;
-        if (!is_known_expansion(component.horizontal_expansion, component.vertical_expansion)) {
-            return Status::unsupported("an unusual sampling ratio", offset);
-        }
-        component.width = divide_up(frame->size.width, component.horizontal_expansion);
-        component.height = divide_up(frame->size.height, component.vertical_expansion);
-        component.blocks_wide = divide_up(component.width, 8);
-        component.blocks_high = divide_up(component.height, 8);
-    }
-    frame->mcus_wide = divide_up(frame->size.width, 8 * frame->max_horizontal);
-    frame->mcus_high = divide_up(frame->size.height, 8 * frame->max_vertical);
     return Status::ok();
 }
 
@@ -123,9 +108,6 @@ Status read_frame_component(const Segment& segment, int index, Frame* frame) {
         if (frame->components[i].id == component.id) {
             return Status::irregular("two components with one number", segment.offset);
         }
-    }
-    if (component.horizontal < 1 || component.horizontal > 4 || component.vertical < 1 || component.vertical > 4) {
-        return Status::irregular("a sampling factor out of range", segment.offset);
     }
     if (component.quantization_slot >= kTableSlots) {
         return Status::irregular("a quantization table number out of range", segment.offset);
@@ -147,21 +129,12 @@ Status read_frame(const Segment& segment, const DecodeLimits& limits, Frame* fra
     }
     frame->size.height = static_cast<std::int32_t>(big16(bytes.data() + 1));
     frame->size.width = static_cast<std::int32_t>(big16(bytes.data() + 3));
-    if (frame->size.width == 0 || frame->size.height == 0) return Status::irregular("a side of 0", segment.offset);
-    if (frame->size.width > kMaxSide || frame->size.height > kMaxSide) {
-        return Status::irregular("a side above 65500", segment.offset);
-    }
-    const std::uint64_t pixel_count =
-        static_cast<std::uint64_t>(frame->size.width) * static_cast<std::uint64_t>(frame->size.height);
-    if (pixel_count > limits.max_pixels) {
-        return {StatusCode::kLimitExceeded, 0, segment.offset, "more pixels than the limit"};
-    }
     for (int i = 0; i < component_count; ++i) {
         const Status status = read_frame_component(segment, i, frame);
         if (!status.is_ok()) return status;
     }
     frame->component_count = component_count;
-    return derive_sizes(segment.offset, frame);
+    return complete_frame(limits, segment.offset, frame);
 }
 
 Status read_scan_component(const Segment& segment, int index, const Frame& frame, Scan* scan) {
@@ -279,6 +252,36 @@ Status read_header_segment(const Segment& segment, const DecodeLimits& limits, H
 }
 
 }  // namespace
+
+Status complete_frame(const DecodeLimits& limits, std::uint64_t offset, Frame* frame) noexcept {
+    if (const Status status = check_size(frame->size, limits, offset); !status.is_ok()) return status;
+    for (int i = 0; i < frame->component_count; ++i) {
+        const FrameComponent& component = frame->components[i];
+        if (component.horizontal < 1 || component.horizontal > 4 || component.vertical < 1 || component.vertical > 4) {
+            return Status::irregular("a sampling factor out of range", offset);
+        }
+        frame->max_horizontal = std::max(frame->max_horizontal, component.horizontal);
+        frame->max_vertical = std::max(frame->max_vertical, component.vertical);
+    }
+    for (int i = 0; i < frame->component_count; ++i) {
+        FrameComponent& component = frame->components[i];
+        if (frame->max_horizontal % component.horizontal != 0 || frame->max_vertical % component.vertical != 0) {
+            return Status::unsupported("fractional sampling ratios", offset);
+        }
+        component.horizontal_expansion = frame->max_horizontal / component.horizontal;
+        component.vertical_expansion = frame->max_vertical / component.vertical;
+        if (!is_known_expansion(component.horizontal_expansion, component.vertical_expansion)) {
+            return Status::unsupported("an unusual sampling ratio", offset);
+        }
+        component.width = divide_up(frame->size.width, component.horizontal_expansion);
+        component.height = divide_up(frame->size.height, component.vertical_expansion);
+        component.blocks_wide = divide_up(component.width, 8);
+        component.blocks_high = divide_up(component.height, 8);
+    }
+    frame->mcus_wide = divide_up(frame->size.width, 8 * frame->max_horizontal);
+    frame->mcus_high = divide_up(frame->size.height, 8 * frame->max_vertical);
+    return Status::ok();
+}
 
 Status read_segment(ByteSpan file, std::size_t offset, Segment* segment) noexcept {
     if (offset > file.size() || file.size() - offset < 2) return Status::irregular(kEndsInHeader, offset);

@@ -124,6 +124,10 @@ Status read_segment(ByteSpan file, std::size_t offset, Segment* segment) noexcep
 // unless the result is kOk. Never reads outside `file`.
 Status read_header_segments(ByteSpan file, const DecodeLimits& limits, Header* header) noexcept;
 
+// Derives the grids of a frame from its size and its components' sampling factors, unless these are ones that libjpeg
+// or this decoder does not take. `offset` is where they stand in the file.
+Status complete_frame(const DecodeLimits& limits, std::uint64_t offset, Frame* frame) noexcept;
+
 // Whether the status is one that read_header_segments() might not give if the file went on.
 bool is_cut_short(const Status& status) noexcept;
 

@@ -13,17 +13,43 @@ std::uint32_t as_count(std::int32_t value) { return static_cast<std::uint32_t>(v
 }  // namespace
 
 Status ProgressiveFrame::decode(ByteSpan file, const Header& header, const Region& region) noexcept {
-    file_ = file;
-    header_ = &header;
-    region_ = region;
-    is_laid_out_ = false;
-    stopped_early_ = false;
-    const Status status = decode_scans();
+    Status status = decode_scans(file, header, decode_window(header.frame, region));
+    if (status.is_ok()) status = tools_.reconstructor.prepare(header.frame, header.color, region);
     if (status.is_ok()) reconstruct();
     return status;
 }
 
-Status ProgressiveFrame::decode_scans() noexcept {
+Status ProgressiveFrame::read(ByteSpan file, const Header& header, CoefficientWriter* writer) noexcept {
+    const Frame& frame = header.frame;
+    Status status = decode_scans(file, header, {0, frame.mcus_wide, 0, frame.mcus_high});
+    if (status.is_ok()) status = writer->begin(frame, header.color);
+    for (std::int32_t mcu_row = 0; status.is_ok() && mcu_row < frame.mcus_high; ++mcu_row) {
+        for (int i = 0; status.is_ok() && i < frame.component_count; ++i) status = add_rows(mcu_row, i, writer);
+    }
+    for (int i = 0; i < frame.component_count; ++i) writer->set_quantization(i, quantization_[i]);
+    return status;
+}
+
+Status ProgressiveFrame::add_rows(std::int32_t mcu_row, int component, CoefficientWriter* writer) const noexcept {
+    const FrameComponent& facts = header_->frame.components[component];
+    Status status;
+    for (int y = 0; status.is_ok() && y < facts.vertical; ++y) {
+        const std::int32_t block_row = mcu_row * facts.vertical + y;
+        const bool is_there = block_row < facts.blocks_high;
+        status = is_there
+                     ? writer->add(planes_.block(component, 0, block_row), static_cast<std::size_t>(facts.blocks_wide))
+                     : writer->add(nullptr, 0);
+    }
+    return status;
+}
+
+// As far as the blocks in `window` take it, which lie in the planes then.
+Status ProgressiveFrame::decode_scans(ByteSpan file, const Header& header, const McuWindow& window) noexcept {
+    file_ = file;
+    header_ = &header;
+    window_ = window;
+    is_laid_out_ = false;
+    stopped_early_ = false;
     const Frame& frame = header_->frame;
     tables_ = header_->tables;
     Scan scan = header_->first_scan;
@@ -83,10 +109,7 @@ Status ProgressiveFrame::begin_components(const Scan& scan) noexcept {
     const Frame& frame = header_->frame;
     Status status;
     if (!is_laid_out_) {
-        status = tools_.reconstructor.prepare(frame, header_->color, region_);
-        if (status.is_ok()) {
-            status = planes_.begin(frame, tools_.reconstructor.window(), limits_.max_coefficient_bytes);
-        }
+        status = planes_.begin(frame, window_, limits_.max_coefficient_bytes);
         is_laid_out_ = true;
     }
     for (int i = 0; status.is_ok() && i < scan.component_count; ++i) {
@@ -107,7 +130,7 @@ void ProgressiveFrame::plan_band(const Scan& scan) noexcept {
 // Rows below the window are left out in a scan that brings the last bits of AC coefficients: nobody needs to know what
 // is there. libjpeg could only warn about it.
 Status ProgressiveFrame::decode_rows(const Scan& scan) noexcept {
-    const ScanGrid grid(header_->frame, scan, tools_.reconstructor.window());
+    const ScanGrid grid(header_->frame, scan, window_);
     Status status = entropy_.walk(as_count(grid.window.top) * as_count(grid.wide));
     for (std::int32_t row = grid.window.top; status.is_ok() && row < grid.window.bottom; ++row) {
         set_outputs(scan, grid, row);
@@ -153,8 +176,7 @@ void ProgressiveFrame::set_outputs(const Scan& scan, const ScanGrid& grid, std::
 
 void ProgressiveFrame::reconstruct() const noexcept {
     const Frame& frame = header_->frame;
-    const McuWindow& window = tools_.reconstructor.window();
-    for (std::int32_t mcu_row = window.top; mcu_row < window.bottom; ++mcu_row) {
+    for (std::int32_t mcu_row = window_.top; mcu_row < window_.bottom; ++mcu_row) {
         for (int i = 0; i < frame.component_count; ++i) {
             const FrameComponent& component = frame.components[i];
             const std::int32_t end = std::min((mcu_row + 1) * component.vertical, component.blocks_high);
@@ -166,9 +188,8 @@ void ProgressiveFrame::reconstruct() const noexcept {
 
 void ProgressiveFrame::reconstruct_block_row(int component, std::int32_t block_row) const noexcept {
     const FrameComponent& facts = header_->frame.components[component];
-    const McuWindow& window = tools_.reconstructor.window();
-    const std::int32_t left = window.left * facts.horizontal;
-    const std::int32_t right = std::min(window.right * facts.horizontal, facts.blocks_wide);
+    const std::int32_t left = window_.left * facts.horizontal;
+    const std::int32_t right = std::min(window_.right * facts.horizontal, facts.blocks_wide);
     const std::uint16_t* const quantization = quantization_[component].values;
     std::int16_t* block = planes_.block(component, left, block_row);
     const NonzeroMask* nonzero = planes_.nonzero(component) + block_row * facts.blocks_wide + left;

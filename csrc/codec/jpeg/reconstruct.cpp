@@ -31,10 +31,8 @@ void copy_row(const std::uint8_t* from, std::uint8_t* to, std::int32_t columns) 
     for (std::ptrdiff_t column = -1; column < end; ++column) to[column * 8] = from[column * 8];
 }
 
-}  // namespace
-
 // libjpeg filters only components that are more than two samples wide; rows alone are always filtered.
-Reconstructor::Upsampling Reconstructor::upsampling_of(const FrameComponent& component) noexcept {
+Upsampling upsampling_of(const FrameComponent& component) {
     const int horizontal = component.horizontal_expansion;
     const int vertical = component.vertical_expansion;
     if (horizontal == 1 && vertical == 1) return Upsampling::kNone;
@@ -43,10 +41,12 @@ Reconstructor::Upsampling Reconstructor::upsampling_of(const FrameComponent& com
     return Upsampling::kReplicate;
 }
 
-void Reconstructor::choose_window(const Region& region) noexcept {
-    window_ = {INT32_MAX, 0, INT32_MAX, 0};
-    for (int i = 0; i < frame_->component_count; ++i) {
-        const FrameComponent& component = frame_->components[i];
+}  // namespace
+
+McuWindow decode_window(const Frame& frame, const Region& region) noexcept {
+    McuWindow window = {INT32_MAX, 0, INT32_MAX, 0};
+    for (int i = 0; i < frame.component_count; ++i) {
+        const FrameComponent& component = frame.components[i];
         const Upsampling upsampling = upsampling_of(component);
         const int column_margin = upsampling == Upsampling::kH2v1 || upsampling == Upsampling::kH2v2;
         const int row_margin = upsampling == Upsampling::kH1v2 || upsampling == Upsampling::kH2v2;
@@ -54,17 +54,18 @@ void Reconstructor::choose_window(const Region& region) noexcept {
                                            column_margin, component.width, component.horizontal);
         const McuRange rows = mcu_range(region.top, region.top + region.height - 1, component.vertical_expansion,
                                         row_margin, component.height, component.vertical);
-        window_.left = std::min(window_.left, columns.first);
-        window_.right = std::max(window_.right, columns.end);
-        window_.top = std::min(window_.top, rows.first);
-        window_.bottom = std::max(window_.bottom, rows.end);
+        window.left = std::min(window.left, columns.first);
+        window.right = std::max(window.right, columns.end);
+        window.top = std::min(window.top, rows.first);
+        window.bottom = std::max(window.bottom, rows.end);
     }
+    return window;
 }
 
 Status Reconstructor::prepare(const Frame& frame, ColorModel color, const Region& region) noexcept {
     frame_ = &frame;
     color_ = color;
-    choose_window(region);
+    window_ = decode_window(frame, region);
     const Status status = lay_out_planes();
     if (!status.is_ok()) return status;
     view_ = {};

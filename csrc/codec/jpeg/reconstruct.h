@@ -23,6 +23,10 @@ struct McuWindow {
     std::int32_t bottom = 0;
 };
 
+McuWindow decode_window(const Frame& frame, const Region& region) noexcept;
+
+enum class Upsampling : std::uint8_t { kNone, kH2v1, kH1v2, kH2v2, kReplicate };
+
 // Owns the planes. For each image: prepare(), blocks written through block(), then
 // mcu_row_is_complete() once for each row of the window from top to bottom, then view().
 class Reconstructor {
@@ -47,8 +51,6 @@ class Reconstructor {
     void release_scratch(ScratchRule rule) noexcept;
 
   private:
-    enum class Upsampling : std::uint8_t { kNone, kH2v1, kH1v2, kH2v2, kReplicate };
-
     // A component's samples at its own resolution, from the window's first block on.
     struct Plane {
         Upsampling upsampling = Upsampling::kNone;
@@ -59,8 +61,6 @@ class Reconstructor {
         std::int32_t rows = 0;
     };
 
-    static Upsampling upsampling_of(const FrameComponent& component) noexcept;
-    void choose_window(const Region& region) noexcept;
     Status lay_out_planes() noexcept;
     void pad_columns(const FrameComponent& component, const Plane& plane, std::int32_t mcu_row) const noexcept;
     void pad_top(const Plane& plane) const noexcept;

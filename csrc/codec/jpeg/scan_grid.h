@@ -35,4 +35,18 @@ struct ScanGrid {
     }
 };
 
+// Of one component of a scan (T.81 A.2).
+struct BlocksOfMcu {
+    int horizontal = 1;
+    int vertical = 1;
+
+    BlocksOfMcu(const Frame& frame, const Scan& scan, int component) noexcept {
+        if (scan.component_count == 1) return;
+        const FrameComponent& facts = frame.components[scan.components[component].component];
+        horizontal = facts.horizontal;
+        vertical = facts.vertical;
+    }
+    int count() const noexcept { return horizontal * vertical; }
+};
+
 }  // namespace fastload::jpeg

@@ -1,0 +1,66 @@
+// Gets what a region needs of a coefficient record into memory.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "base/aligned_buffer.h"
+#include "base/content_hash.h"
+#include "base/image_view.h"
+#include "base/span.h"
+#include "base/status.h"
+#include "codec/decoder.h"
+#include "codec/jpeg/coefficient_record.h"
+
+namespace fastload::jpeg {
+
+// Where a record's bytes are.
+class RecordBytes {
+  public:
+    virtual ~RecordBytes() = default;
+
+    virtual std::uint64_t size() const noexcept = 0;
+    // False where they cannot be read. The caller asks for nothing behind size().
+    virtual bool read(std::uint64_t offset, Span<std::uint8_t> bytes) noexcept = 0;
+};
+
+// All in memory, which stays.
+class MemoryBytes final : public RecordBytes {
+  public:
+    explicit MemoryBytes(ByteSpan bytes) noexcept : bytes_(bytes) {}
+    std::uint64_t size() const noexcept override { return bytes_.size(); }
+    bool read(std::uint64_t offset, Span<std::uint8_t> bytes) noexcept override {
+        if (!bytes.is_empty()) std::memcpy(bytes.data(), bytes_.data() + offset, bytes.size());
+        return true;
+    }
+
+  private:
+    const ByteSpan bytes_;
+};
+
+// Not thread-safe; owns its memory.
+class RecordReader {
+  public:
+    // Reads and checks the head, in one read unless the table is very long. Errors as of CoefficientRecord::open();
+    // kReadFailed where bytes cannot be read.
+    Status open(RecordBytes* bytes, const HashKey& key, std::uint64_t salt, const DecodeLimits& limits) noexcept;
+    const CoefficientRecord& record() const noexcept { return record_; }
+
+    // Reads and checks the rows for a region inside of the image; `key` is that of open().
+    Status read_rows(RecordBytes* bytes, const HashKey& key, const Region& region) noexcept;
+    const RecordRows& rows() const noexcept { return rows_; }
+    // With kPackedSlackBytes behind them.
+    ByteSpan row_bytes() const noexcept { return {row_buffer_.data(), static_cast<std::size_t>(rows_.bytes)}; }
+
+    std::size_t scratch_bytes() const noexcept { return head_buffer_.capacity() + row_buffer_.capacity(); }
+    void release_scratch(ScratchRule rule) noexcept;
+
+  private:
+    CoefficientRecord record_;
+    RecordRows rows_;
+    AlignedBuffer head_buffer_;
+    AlignedBuffer row_buffer_;
+};
+
+}  // namespace fastload::jpeg

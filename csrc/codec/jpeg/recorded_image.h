@@ -1,0 +1,17 @@
+// From coefficient records to pixels.
+#pragma once
+
+#include "base/image_view.h"
+#include "base/status.h"
+#include "codec/jpeg/reconstruct.h"
+#include "codec/jpeg/record_reader.h"
+#include "kernels/kernel_table.h"
+
+namespace fastload::jpeg {
+
+// Reconstructs `region`, of which `reader` has read the rows last. All rows of the reconstructor are complete then.
+// kIrregular where blocks end behind their block row. The reader must live until the reconstructor's view is taken.
+Status reconstruct_record(const KernelTable& kernels, const RecordReader& reader, const Region& region,
+                          Reconstructor* reconstructor) noexcept;
+
+}  // namespace fastload::jpeg

@@ -1,0 +1,226 @@
+#include "codec/jpeg/sequential_frame.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "codec/jpeg/file_check.h"
+#include "codec/jpeg/indexed_walk.h"
+#include "codec/jpeg/scan_grid.h"
+#include "codec/jpeg/scan_script.h"
+
+namespace fastload::jpeg {
+namespace {
+
+// So many of the rows must be new, or they are not worth a new record: 1 / 8.
+constexpr std::uint32_t kMinExtension = 8;
+constexpr std::size_t kSampleBlockBytes = 64;
+constexpr std::size_t kCoefficientBlockBytes = 64 * sizeof(std::int16_t);
+
+bool is_same_fault(const Status& a, const Status& b) {
+    return a.code == b.code && std::strcmp(a.detail, b.detail) == 0;
+}
+
+}  // namespace
+
+void SequentialFrame::begin(ByteSpan file, const Header& header) noexcept {
+    file_ = file;
+    header_ = &header;
+    stopped_early_ = false;
+    was_index_wrong_ = false;
+    has_relied_ = false;
+}
+
+// Only a decode without the index tells a fault of the file from one of the index.
+Status SequentialFrame::decode(ByteSpan file, const Header& header, const Region& region,
+                               EntropyIndex* index) noexcept {
+    begin(file, header);
+    const Status status = decode_scans(region, index);
+    if (status.is_ok() || !has_relied_ || status.code != StatusCode::kIrregular) return status;
+    stopped_early_ = false;
+    const Status plain = decode_scans(region, nullptr);
+    was_index_wrong_ = !is_same_fault(status, plain);
+    if (was_index_wrong_) index->forget();
+    return plain;
+}
+
+// Calls decode_scan(scan, scan_index) when the data of a scan were read and what is behind them, up to the next scan.
+template <typename DecodeScan>
+Status SequentialFrame::for_each_scan(DecodeScan decode_scan) noexcept {
+    const Frame& frame = header_->frame;
+    tables_ = header_->tables;
+    Scan scan = header_->first_scan;
+    ScanScript script;
+    bool is_end = false;
+    for (int scan_index = 0; !is_end; ++scan_index) {
+        Status status = script.accept(scan, scan_index, limits_);
+        // Before the segments behind the scan are read: it takes the tables as they stand now.
+        if (status.is_ok()) status = tools_.tables.match(frame, scan, tables_);
+        if (!status.is_ok()) return status;
+        for (int i = 0; i < scan.component_count; ++i) {
+            const int component = scan.components[i].component;
+            quantization_[component] = tables_.quantization[frame.components[component].quantization_slot];
+        }
+        std::size_t end_offset = 0;
+        Scan next_scan;
+        status = read_scan_data(scan, &end_offset);
+        if (status.is_ok()) {
+            status = read_to_next_scan(file_, &end_offset, frame, script, &tables_, &next_scan, &is_end);
+        }
+        if (status.is_ok()) status = decode_scan(scan, scan_index);
+        if (!status.is_ok()) return status;
+        scan = next_scan;
+    }
+    return Status::ok();
+}
+
+Status SequentialFrame::decode_scans(const Region& region, EntropyIndex* index) noexcept {
+    const Status status = for_each_scan([&](const Scan& scan, int scan_index) {
+        if (index != nullptr && !index->accepts(entropy_.data_bytes())) {
+            was_index_wrong_ = true;
+            index->forget();
+            index = nullptr;
+        }
+        // The planes are laid out only when the file has shown that it may hold as many blocks.
+        Status laid_out;
+        if (scan_index == 0) laid_out = tools_.reconstructor.prepare(header_->frame, header_->color, region);
+        return laid_out.is_ok() ? decode_rows(scan, index) : laid_out;
+    });
+    if (status.is_ok() && !is_single_pass()) complete_all_rows();
+    return status;
+}
+
+// True where rows can be finished as they are decoded.
+bool SequentialFrame::is_single_pass() const noexcept {
+    return header_->first_scan.component_count == header_->frame.component_count && header_->frame.component_count > 1;
+}
+
+void SequentialFrame::complete_all_rows() noexcept {
+    const McuWindow& window = tools_.reconstructor.window();
+    for (std::int32_t row = window.top; row < window.bottom; ++row) tools_.reconstructor.mcu_row_is_complete(row);
+}
+
+Status SequentialFrame::read_scan_data(const Scan& scan, std::size_t* end_offset) noexcept {
+    const std::uint32_t mcu_count = ScanGrid(header_->frame, scan, McuWindow{}).mcu_count();
+    ScanData data;
+    const Status status =
+        tools_.reader.read(file_, scan.data_offset, mcu_count, tables_.restart_interval, &data, end_offset);
+    if (!status.is_ok()) return status;
+    plan_blocks(scan, data, mcu_count);
+    // A block takes at least two bits, one for each of its two codes.
+    const auto block_count = static_cast<std::uint64_t>(mcu_count) * static_cast<unsigned>(entropy_.block_count());
+    if (block_count > static_cast<std::uint64_t>(data.size) * 4) {
+        return Status::irregular("a scan has not enough data for its blocks", *end_offset);
+    }
+    return Status::ok();
+}
+
+void SequentialFrame::plan_blocks(const Scan& scan, const ScanData& data, std::uint32_t mcu_count) noexcept {
+    entropy_.begin(data, mcu_count, tables_.restart_interval, tools_.kernels, scan.data_offset);
+    for (int i = 0; i < scan.component_count; ++i) {
+        const ScanComponent& component = scan.components[i];
+        ScanBlock block;
+        block.dc = tools_.tables.dc[component.dc_slot].table();
+        block.ac = tools_.tables.ac[component.ac_slot].table();
+        block.quantization = quantization_[component.component].values;
+        block.prediction = i;
+        const int count = BlocksOfMcu(header_->frame, scan, i).count();
+        for (int n = 0; n < count; ++n) entropy_.add_block(block);
+    }
+}
+
+// Points the blocks of the window's first MCU in this row of MCUs to their places, in stream order. `find_place` says
+// where a block of a component goes whose column is counted from the window's left, and how far behind it its right
+// neighbour does.
+template <typename FindPlace>
+void SequentialFrame::set_outputs(const Scan& scan, std::int32_t mcu_row, std::size_t block_bytes,
+                                  FindPlace find_place) noexcept {
+    ScanBlock* block = entropy_.blocks();
+    for (int i = 0; i < scan.component_count; ++i) {
+        const BlocksOfMcu blocks(header_->frame, scan, i);
+        for (int y = 0; y < blocks.vertical; ++y) {
+            for (int x = 0; x < blocks.horizontal; ++x, ++block) {
+                block->output = find_place(scan.components[i].component, x, mcu_row * blocks.vertical + y);
+                block->mcu_stride_bytes = static_cast<std::size_t>(blocks.horizontal) * block_bytes;
+            }
+        }
+    }
+}
+
+Status SequentialFrame::decode_rows(const Scan& scan, EntropyIndex* index) noexcept {
+    const McuWindow& window = tools_.reconstructor.window();
+    const ScanGrid grid(header_->frame, scan, window);
+    const auto wide = static_cast<std::uint32_t>(grid.wide);
+    const auto left = static_cast<std::uint32_t>(grid.window.left);
+    const auto top = static_cast<std::uint32_t>(grid.window.top);
+    const auto bottom = static_cast<std::uint32_t>(grid.window.bottom);
+    const bool is_recording = index != nullptr && (bottom - std::min(bottom, index->rows_known())) * kMinExtension >=
+                                                      index->shape().mcus_high;
+    IndexedWalk walk(entropy_, index, is_recording);
+    Status status = walk.walk_to(top * wide);
+    for (std::uint32_t row = top; status.is_ok() && row < bottom; ++row) {
+        status = walk.walk_to(row * wide + left);
+        if (!status.is_ok()) break;
+        set_outputs(scan, static_cast<std::int32_t>(row), kSampleBlockBytes,
+                    [&](int component, std::int32_t column, std::int32_t block_row) {
+                        const std::int32_t first = window.left * header_->frame.components[component].horizontal;
+                        return tools_.reconstructor.block(component, first + column, block_row);
+                    });
+        status = walk.decode(static_cast<std::uint32_t>(grid.window.right) - left);
+        if (status.is_ok()) status = walk.leave_row((row + 1) * wide, row + 1 == bottom);
+        if (status.is_ok() && is_single_pass()) {
+            tools_.reconstructor.mcu_row_is_complete(static_cast<std::int32_t>(row));
+        }
+    }
+    has_relied_ = walk.has_relied();
+    if (grid.window.bottom < grid.high) stopped_early_ = true;
+    return status.is_ok() ? entropy_.finish() : status;
+}
+
+// Where scans have one component each, all rows are kept until the last scan.
+Status SequentialFrame::read(ByteSpan file, const Header& header, CoefficientWriter* writer) noexcept {
+    begin(file, header);
+    const Frame& frame = header.frame;
+    Status status = for_each_scan([&](const Scan& scan, int scan_index) {
+        Status laid_out;
+        if (scan_index == 0) {
+            laid_out = rows_.begin(frame, is_single_pass() ? 1 : frame.mcus_high, limits_.max_coefficient_bytes);
+            if (laid_out.is_ok()) laid_out = writer->begin(frame, header.color);
+        }
+        return laid_out.is_ok() ? read_rows(scan, writer) : laid_out;
+    });
+    for (std::int32_t row = 0; status.is_ok() && !is_single_pass() && row < frame.mcus_high; ++row) {
+        status = add_rows(row, row, writer);
+    }
+    for (int i = 0; i < frame.component_count; ++i) writer->set_quantization(i, quantization_[i]);
+    return status;
+}
+
+Status SequentialFrame::read_rows(const Scan& scan, CoefficientWriter* writer) noexcept {
+    const ScanGrid grid(header_->frame, scan, McuWindow{});
+    Status status;
+    for (std::int32_t row = 0; status.is_ok() && row < grid.high; ++row) {
+        set_outputs(scan, is_single_pass() ? 0 : row, kCoefficientBlockBytes,
+                    [this](int component, std::int32_t column, std::int32_t block_row) {
+                        return reinterpret_cast<std::uint8_t*>(rows_.block(component, column, block_row));
+                    });
+        status = entropy_.read(static_cast<std::uint32_t>(grid.wide));
+        if (status.is_ok() && is_single_pass()) status = add_rows(row, 0, writer);
+    }
+    return status.is_ok() ? entropy_.finish() : status;
+}
+
+// Writes an MCU row, which is the one numbered `kept_row` of those in memory.
+Status SequentialFrame::add_rows(std::int32_t mcu_row, std::int32_t kept_row, CoefficientWriter* writer) noexcept {
+    for (int i = 0; i < header_->frame.component_count; ++i) {
+        const FrameComponent& component = header_->frame.components[i];
+        for (int y = 0; y < component.vertical; ++y) {
+            const bool is_there = mcu_row * component.vertical + y < component.blocks_high;
+            const std::int16_t* const blocks = rows_.block(i, 0, kept_row * component.vertical + y);
+            const std::size_t count = is_there ? static_cast<std::size_t>(component.blocks_wide) : 0;
+            if (const Status status = writer->add(blocks, count); !status.is_ok()) return status;
+        }
+    }
+    return Status::ok();
+}
+
+}  // namespace fastload::jpeg

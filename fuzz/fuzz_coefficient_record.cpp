@@ -1,0 +1,90 @@
+// Reads coefficient records: any bytes, a true one, and a true one with changed bytes and right sums, with the kernels
+// of every instruction set. A true one gives the pixels of its file, and of any other all instruction sets say the
+// same.
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "coefficient_records.h"
+#include "fuzz_input.h"
+#include "kernels/dispatch.h"
+#include "small_picture.h"
+
+namespace fastload {
+namespace {
+
+using fuzzing::Input;
+using fuzzing::require;
+
+constexpr ByteSpan kFile = {testing::kSmallPicture, sizeof(testing::kSmallPicture)};
+constexpr Region kWhole = {0, 0, 272, 80};
+
+Region any_region(Input* input) {
+    const auto pick = [input](std::int32_t count) {
+        return static_cast<std::int32_t>(input->raw<std::uint16_t>() % static_cast<std::uint32_t>(count));
+    };
+    Region region;
+    region.left = pick(kWhole.width);
+    region.top = pick(kWhole.height);
+    region.width = 1 + pick(kWhole.width - region.left);
+    region.height = 1 + pick(kWhole.height - region.top);
+    return region;
+}
+
+void check_true_record(const Region& region) {
+    for (const KernelTable* kernels : runnable_kernel_tables()) {
+        const std::vector<std::uint8_t> record = testing::record_of(*kernels, kFile);
+        const auto file = std::make_unique<JpegDecoder>(*kernels, DecodeLimits{});
+        testing::RecordDecoder decoder(*kernels);
+        ImageInfo info;
+        StripImageView plain;
+        StripImageView recorded;
+        require(file->read_header(kFile, &info).is_ok() && file->decode(region, &plain).is_ok());
+        require(decoder.decode(record, region, &recorded).is_ok() && testing::is_same_view(recorded, plain));
+    }
+}
+
+// It may be of another size, and then hold the region or not.
+void check_any_record(const std::vector<std::uint8_t>& record, const Region& region) {
+    std::vector<testing::RecordDecoder> decoders;
+    std::vector<StripImageView> views;
+    std::vector<Status> statuses;
+    for (const KernelTable* kernels : runnable_kernel_tables()) {
+        StripImageView view;
+        decoders.emplace_back(*kernels);
+        statuses.push_back(decoders.back().decode(record, region, &view));
+        views.push_back(view);
+    }
+    for (std::size_t i = 1; i < views.size(); ++i) {
+        require(statuses[i].code == statuses[0].code);
+        if (statuses[0].is_ok()) require(testing::is_same_view(views[i], views[0]));
+    }
+}
+
+void change(Input* input, std::vector<std::uint8_t>* record) {
+    while (!input->rest().is_empty()) {
+        const std::size_t at = input->raw<std::uint16_t>() % record->size();
+        (*record)[at] = input->raw<std::uint8_t>();
+    }
+}
+
+void check(ByteSpan data) {
+    Input input(data);
+    const int kind = input.choose(3);
+    const Region region = any_region(&input);
+    if (kind == 0) return check_true_record(region);
+    if (kind == 1) return check_any_record({input.rest().begin(), input.rest().end()}, region);
+    static const std::vector<std::uint8_t> whole = testing::record_of(**runnable_kernel_tables().begin(), kFile);
+    std::vector<std::uint8_t> record = whole;
+    change(&input, &record);
+    if (testing::put_sums_right(&record)) check_any_record(record, region);
+}
+
+}  // namespace
+}  // namespace fastload
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+    fastload::check({data, size});
+    return 0;
+}
