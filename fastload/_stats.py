@@ -74,6 +74,9 @@ class LoaderStats(Shown):
         gil_wait_seconds: How long it waited for the GIL then, in all.
         cache_hits: Images of which something was known from an earlier time.
         cache_misses: Those of which nothing was known, among those that would have gained.
+        cache_coefficient_hits: Those of the hits that had the image's coefficients.
+        cache_stale: Coefficients of a file that was changed since.
+        cache_checks: Images by coefficients that were decoded from their files as well.
         cache_mismatches: Hits whose record was of other contents: dropped, and the image decoded without it.
         cache_dropped: Records for which there was no room.
         cache_damaged: Records on disk that could not be read, or were not of the file that they were found for.
@@ -122,6 +125,9 @@ class LoaderStats(Shown):
     gil_wait_seconds: float = 0.0
     cache_hits: int = 0
     cache_misses: int = 0
+    cache_coefficient_hits: int = 0
+    cache_stale: int = 0
+    cache_checks: int = 0
     cache_mismatches: int = 0
     cache_dropped: int = 0
     cache_damaged: int = 0

@@ -120,6 +120,10 @@ def _cache(stats: Any) -> Iterator[_Row]:
             damaged = f", {stats.cache_damaged:,} damaged" if stats.cache_damaged else ""
             note = f"{records} on disk, {in_bytes(moved)} read and written{damaged}"
         yield "cache", "known before", f"{stats.cache_hits:,}", in_percent(stats.cache_hits, looked_for), note
+    if stats.cache_coefficient_hits:
+        share = in_percent(stats.cache_coefficient_hits, looked_for)
+        note = f"{stats.cache_checks:,} compared with their files"
+        yield "cache", "by coefficients", f"{stats.cache_coefficient_hits:,}", share, note
 
 
 def _device(stats: Any) -> Iterator[_Row]:

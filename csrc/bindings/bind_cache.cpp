@@ -8,12 +8,14 @@
 #include <cstring>
 #include <memory>
 #include <new>
+#include <string>
 #include <utility>
 
 #include "base/content_hash.h"
 #include "bindings/bindings.h"
 #include "bindings/class.h"
 #include "bindings/without_gil.h"
+#include "engine/cache/coefficient_cache.h"
 #include "engine/cache/decode_cache.h"
 #include "engine/cache/index_record.h"
 #include "engine/cache/process_index_table.h"
@@ -21,6 +23,7 @@
 #include "engine/cache/record_store.h"
 #include "engine/cache/store_report.h"
 #include "engine/fork_guard.h"
+#include "engine/sample/coefficient_builder.h"
 #include "engine/sample/index_builder.h"
 #include "kernels/dispatch.h"
 
@@ -78,18 +81,22 @@ struct StoreDelete {
     }
 };
 
+KindRules rules_of(const std::string& kind, std::uint64_t max_bytes) {
+    for (const KindRules& rules : {index_rules(), coefficient_rules(max_bytes)}) {
+        if (kind == record_kind_name(rules.kind)) return rules;
+    }
+    throw py::value_error("no kind of records is called " + kind);
+}
+
+// `max_file_bytes`: 0 for what the kind has.
 std::shared_ptr<RecordStore> open_store(int folder, const py::bytes& key, std::uint64_t max_bytes, bool is_shared,
-                                        bool may_write, std::uint64_t max_file_bytes) {
-    auto words = std::make_unique<HashKey>();
-    const ByteSpan given = span_of(key);
-    if (given.size() != sizeof words->words) throw std::invalid_argument("a store's key has another length");
-    std::memcpy(words->words.data(), given.data(), given.size());
+                                        bool may_write, const std::string& kind, std::uint64_t max_file_bytes) {
+    KindRules rules = rules_of(kind, max_bytes);
+    if (max_file_bytes != 0) rules.max_file_bytes = max_file_bytes;
     UniqueFd own(::fcntl(folder, F_DUPFD_CLOEXEC, 0));
     if (!own.is_open()) throw_os_error(errno);
-    KindRules rules = index_rules();
-    rules.max_file_bytes = max_file_bytes;
     const std::shared_ptr<RecordStore> store(
-        new RecordStore(std::move(own), std::move(words), rules, max_bytes, is_shared, may_write), StoreDelete());
+        new RecordStore(std::move(own), hash_key_of(key), rules, max_bytes, is_shared, may_write), StoreDelete());
     if (const int error = without_gil([&store] { return store->open(); }); error != 0) throw_os_error(error);
     return store;
 }
@@ -106,9 +113,35 @@ bool flush_store(const std::shared_ptr<RecordStore>& store, double timeout_secon
     return without_gil([&] { return store->flush(timeout); });
 }
 
-std::shared_ptr<DecodeCache> make_store_cache(const std::shared_ptr<RecordStore>& store,
-                                              std::uint64_t expected_samples) {
-    return std::make_shared<DecodeCache>(store->key(), store, expected_samples);
+std::shared_ptr<DecodeCache> make_store_cache(const std::shared_ptr<RecordStore>& store, std::uint64_t expected_samples,
+                                              std::shared_ptr<CoefficientCache> coefficients) {
+    return std::make_shared<DecodeCache>(store->key(), store, expected_samples, std::move(coefficients));
+}
+
+std::shared_ptr<CoefficientCache> make_coefficient_cache(std::shared_ptr<RecordStore> store,
+                                                         const std::string& validation, std::uint32_t check_interval,
+                                                         std::int64_t clock_ahead_ns) {
+    constexpr std::pair<const char*, Validation> kNames[] = {
+        {"stat", Validation::kStat}, {"content", Validation::kContent}, {"trust", Validation::kTrust}};
+    for (const auto& [name, value] : kNames) {
+        if (validation == name)
+            return std::make_shared<CoefficientCache>(std::move(store), value, check_interval, clock_ahead_ns);
+    }
+    throw py::value_error("no validation is called " + validation);
+}
+
+py::dict counters_of_coefficients(const CoefficientCache& cache) {
+    const CoefficientCounters counters = cache.counters();
+    py::dict result;
+    result["hits"] = counters.hits;
+    result["misses"] = counters.misses;
+    result["stale"] = counters.stale;
+    result["damaged"] = counters.damaged;
+    result["kept"] = counters.kept;
+    result["dropped"] = counters.dropped;
+    result["checks"] = counters.checks;
+    result["mismatches"] = counters.mismatches;
+    return result;
 }
 
 py::dict counters_of_store(const RecordStore& store) {
@@ -167,7 +200,8 @@ py::list report_of_store(const std::shared_ptr<RecordStore>& store, bool reads_r
     std::vector<StoreFileReport> files;
     const auto is_whole = [&store](const ContentKey& key, ByteSpan record) {
         ByteSpan packed;
-        return open_index_record(store->key(), key, record, &packed);
+        return store->place().kind == RecordKind::kIndex ? open_index_record(store->key(), key, record, &packed)
+                                                         : is_whole_coefficient_record(store->key(), key, record);
     };
     const RecordCheck check = reads_records ? RecordCheck(is_whole) : RecordCheck();
     if (const int error = without_gil([&] { return report_store(store->place(), check, &files); }); error != 0) {
@@ -189,45 +223,64 @@ py::list report_of_store(const std::shared_ptr<RecordStore>& store, bool reads_r
     return result;
 }
 
-const char* outcome_name(IndexOutcome outcome) noexcept {
+const char* outcome_name(BuildOutcome outcome) noexcept {
     switch (outcome) {
-        case IndexOutcome::kKept:
+        case BuildOutcome::kKept:
             return "kept";
-        case IndexOutcome::kKnown:
+        case BuildOutcome::kKnown:
             return "known";
-        case IndexOutcome::kNotKept:
+        case BuildOutcome::kNotKept:
             return "not kept";
-        case IndexOutcome::kNone:
+        case BuildOutcome::kNone:
             return "none";
-        case IndexOutcome::kAbsent:
+        case BuildOutcome::kTooNew:
+            return "too new";
+        case BuildOutcome::kAbsent:
             return "absent";
-        case IndexOutcome::kDifferent:
+        case BuildOutcome::kDifferent:
             return "different";
-        case IndexOutcome::kUnread:
+        case BuildOutcome::kUnread:
             break;
     }
     return "unread";
 }
 
-std::unique_ptr<IndexBuilder> make_builder(std::shared_ptr<DecodeCache> cache, std::uint64_t max_file_bytes,
-                                           std::int64_t max_pixels) {
+template <typename Builder>
+std::unique_ptr<Builder> make_builder(std::shared_ptr<DecodeCache> cache, std::uint64_t max_file_bytes,
+                                      std::int64_t max_pixels) {
     NativeWorkerOptions options;
     options.decode_limits.max_pixels = max_pixels;
     options.max_file_bytes = max_file_bytes;
     options.cache = std::move(cache);
-    return std::make_unique<IndexBuilder>(*select_kernel_table(), options);
+    return std::make_unique<Builder>(*select_kernel_table(), options);
 }
 
-template <Status (IndexBuilder::*kWork)(ByteSpan, IndexOutcome*) noexcept>
-const char* run_builder(IndexBuilder& builder, const py::bytes& path) {
+template <typename Builder, Status (Builder::*kWork)(ByteSpan, BuildOutcome*) noexcept>
+const char* run_builder(Builder& builder, const py::bytes& path) {
     const ByteSpan name = span_of(path);
-    IndexOutcome outcome = IndexOutcome::kUnread;
+    BuildOutcome outcome = BuildOutcome::kUnread;
     const Status status = without_gil([&] { return (builder.*kWork)(name, &outcome); });
     if (status.code == StatusCode::kOutOfMemory) throw std::bad_alloc();
     return outcome_name(outcome);
 }
 
+template <typename Builder>
+void bind_builder(py::module_& m, const char* name) {
+    Class<Builder>(m, name)
+        .def(py::init(&make_builder<Builder>), py::arg("cache"), py::arg("max_file_bytes"), py::arg("max_pixels"))
+        .def("build", &run_builder<Builder, &Builder::build>, py::arg("path"))
+        .def("compare", &run_builder<Builder, &Builder::compare>, py::arg("path"));
+}
+
 }  // namespace
+
+std::unique_ptr<const HashKey> hash_key_of(const py::bytes& key) {
+    auto words = std::make_unique<HashKey>();
+    const ByteSpan given = span_of(key);
+    if (given.size() != sizeof words->words) throw std::invalid_argument("a store's key has another length");
+    std::memcpy(words->words.data(), given.data(), given.size());
+    return words;
+}
 
 void bind_cache(py::module_& m) {
     Class<DecodeCache, std::shared_ptr<DecodeCache>>(m, "DecodeCache")
@@ -243,13 +296,16 @@ void bind_cache(py::module_& m) {
         .def("flush", &flush_store, py::arg("timeout_seconds"))
         .def("counters", &counters_of_store)
         .def("report", &report_of_store, py::arg("reads_records"))
-        .def("make_decode_cache", &make_store_cache, py::arg("expected_samples"));
-    Class<IndexBuilder>(m, "IndexBuilder")
-        .def(py::init(&make_builder), py::arg("cache"), py::arg("max_file_bytes"), py::arg("max_pixels"))
-        .def("build", &run_builder<&IndexBuilder::build>, py::arg("path"))
-        .def("compare", &run_builder<&IndexBuilder::compare>, py::arg("path"));
+        .def("make_decode_cache", &make_store_cache, py::arg("expected_samples"), py::arg("coefficients") = nullptr);
+    Class<CoefficientCache, std::shared_ptr<CoefficientCache>>(m, "CoefficientCache")
+        .def(py::init(&make_coefficient_cache), py::arg("store"), py::arg("validation"), py::arg("check_interval"),
+             py::arg("clock_ahead_ns") = 0)
+        .def("counters", &counters_of_coefficients)
+        .def_property_readonly("is_on", &CoefficientCache::is_on);
+    bind_builder<IndexBuilder>(m, "IndexBuilder");
+    bind_builder<CoefficientBuilder>(m, "CoefficientBuilder");
     m.def("open_record_store", &open_store, py::arg("folder"), py::arg("key"), py::arg("max_bytes"),
-          py::arg("is_shared"), py::arg("may_write"), py::arg("max_file_bytes") = index_rules().max_file_bytes);
+          py::arg("is_shared"), py::arg("may_write"), py::arg("kind") = "index", py::arg("max_file_bytes") = 0);
     m.def("random_store_key", &random_store_key);
     m.attr("STORE_KEY_BYTES") = sizeof HashKey::words;
     m.def("make_decode_cache", &make_cache, py::arg("expected_samples"));

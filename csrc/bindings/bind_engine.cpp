@@ -23,7 +23,6 @@
 #include "bindings/class.h"
 #include "bindings/without_gil.h"
 #include "codec/jpeg/jpeg_decoder.h"
-#include "codec/probe.h"
 #include "engine/batch/batch_rows.h"
 #include "engine/batch/buffer_pool.h"
 #include "engine/brief_holds.h"
@@ -245,9 +244,10 @@ class SampleDecoderHandle {
 
     // (contents, facts or None); None where the file cannot be read.
     py::object read_open(int descriptor) {
-        std::uint64_t size = 0;
-        const Status status = at_work([&] { return find_open_size(descriptor, max_file_bytes_, &size); });
+        FileFacts file;
+        const Status status = at_work([&] { return find_open_facts(descriptor, max_file_bytes_, &file); });
         if (!status.is_ok()) return py::none();
+        const std::uint64_t size = file.size;
         auto contents =
             py::reinterpret_steal<py::bytes>(PyBytes_FromStringAndSize(nullptr, static_cast<py::ssize_t>(size)));
         if (!contents) throw py::error_already_set();
@@ -331,103 +331,6 @@ class SampleDecoderHandle {
     bool is_busy_ = false;  // under the GIL
     std::optional<std::int64_t> python_begun_ns_;
 };
-
-const char* status_name(StatusCode code) {
-    switch (code) {
-        case StatusCode::kOk:
-            return "ok";
-        case StatusCode::kUnsupported:
-            return "unsupported";
-        case StatusCode::kIrregular:
-            return "irregular";
-        case StatusCode::kLimitExceeded:
-            return "limit_exceeded";
-        case StatusCode::kOutOfMemory:
-            return "out_of_memory";
-        default:
-            return "unexpected";
-    }
-}
-
-// A copy of the pixels: [height, width, 3].
-py::array_t<std::uint8_t> array_of(const StripImageView& view) {
-    py::array_t<std::uint8_t> pixels(std::vector<py::ssize_t>{view.height, view.width, 3});
-    ConvertJob job;
-    job.width = view.width;
-    job.height = view.height;
-    job.is_channels_last = true;
-    const KernelTable& kernels = active_kernel_table();
-    std::uint8_t* const destination = pixels.mutable_data();
-    without_gil([&] {
-        kernels.convert_strips(view, job, destination);
-        return true;
-    });
-    return pixels;
-}
-
-py::dict probe_bytes(const py::bytes& data) {
-    const ImageInfo info = probe(span_of(data));
-    py::dict result;
-    result["format"] = format_name(info.format);
-    result["width"] = info.size.width;
-    result["height"] = info.size.height;
-    return result;
-}
-
-// With a decoder that is used once, so that every call shows what a fresh one does.
-py::tuple decode_jpeg(const py::bytes& data, const std::optional<std::array<std::int32_t, 4>>& region,
-                      std::uint64_t max_pixels, int max_scans) {
-    DecodeLimits limits;
-    limits.max_pixels = max_pixels;
-    limits.max_scans = max_scans;
-    const auto decoder = std::make_unique<JpegDecoder>(active_kernel_table(), limits);
-    ImageInfo info;
-    StripImageView view;
-    Status status = decoder->read_header(span_of(data), &info);
-    if (status.is_ok()) {
-        Region wanted = {0, 0, info.size.width, info.size.height};
-        if (region) wanted = {(*region)[0], (*region)[1], (*region)[2], (*region)[3]};
-        if (!wanted.lies_inside(info.size.width, info.size.height)) {
-            throw py::value_error("region does not lie inside the image");
-        }
-        status = decoder->decode(wanted, &view);
-    }
-    py::object pixels = py::none();
-    if (status.is_ok()) pixels = array_of(view);
-    return py::make_tuple(pixels, status_name(status.code), status.detail, status.byte_offset);
-}
-
-// With an index that knows what `record` says (nothing where that is empty). Gives the record of what is known then,
-// None where the file has no index, and whether the one given was of other data.
-py::tuple decode_jpeg_indexed(const py::bytes& data, const std::array<std::int32_t, 4>& region, const py::bytes& record,
-                              bool is_dense) {
-    const auto decoder = std::make_unique<JpegDecoder>(active_kernel_table(), DecodeLimits{});
-    ImageInfo info;
-    StripImageView view;
-    jpeg::ScanShape shape;
-    jpeg::EntropyIndex index;
-    Status status = decoder->read_header(span_of(data), &info);
-    const bool has_index = status.is_ok() && decoder->scan_shape(&shape);
-    if (has_index) {
-        const jpeg::IndexLevel level = is_dense ? jpeg::IndexLevel::kDense : jpeg::IndexLevel::kRows;
-        if (!index.begin(shape, level).is_ok()) throw std::bad_alloc();
-        const ByteSpan packed = span_of(record);
-        if (!packed.is_empty() && !index.unpack(shape, packed)) throw py::value_error("no record of such a scan");
-    }
-    if (status.is_ok()) {
-        const Region wanted = {region[0], region[1], region[2], region[3]};
-        status = decoder->decode(wanted, has_index ? &index : nullptr, &view);
-    }
-    py::object pixels = py::none();
-    if (status.is_ok()) pixels = array_of(view);
-    py::object known = py::none();
-    if (has_index) {
-        std::vector<std::uint8_t> packed(std::size_t{1} << 20);
-        const std::size_t size = index.pack({packed.data(), packed.size()});
-        known = py::bytes(reinterpret_cast<const char*>(packed.data()), size);
-    }
-    return py::make_tuple(pixels, status_name(status.code), status.detail, known, decoder->was_index_wrong());
-}
 
 }  // namespace
 
@@ -526,17 +429,6 @@ void bind_decoders(py::module_& m) {
         .def_property_readonly("keeps_info", &SampleDecoderHandle::keeps_info,
                                "Whether torchvision would still have Image.info behind what was last run.")
         .def("take_counters", &SampleDecoderHandle::take_counters, "bytes_read and stage_seconds since the last call.");
-
-    const DecodeLimits defaults;
-    m.def("probe", &probe_bytes, py::arg("data"),
-          "Format and size from the first bytes of an image, without decoding: a dict of format, width, height.");
-    m.def("decode_jpeg_indexed", &decode_jpeg_indexed, py::arg("data"), py::arg("region"), py::arg("record"),
-          py::arg("is_dense"));
-    m.def("decode_jpeg", &decode_jpeg, py::arg("data"), py::arg("region") = py::none(),
-          py::arg("max_pixels") = defaults.max_pixels, py::arg("max_scans") = defaults.max_scans,
-          "Decodes a JPEG or a region (left, top, width, height) of it natively.\n\n"
-          "Returns (pixels, status, detail, byte_offset): uint8 [height, width, 3] that own their memory, or None\n"
-          "where status is not 'ok'. Raises ValueError where the region does not lie inside the image.");
 }
 
 }  // namespace fastload

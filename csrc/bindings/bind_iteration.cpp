@@ -168,12 +168,15 @@ class Batch {
     // What Iteration::take_back() gives for it.
     std::shared_ptr<Lane> taken_back(Iteration& iteration) const { return iteration.take_back(lane(), *slot_); }
 
-    // For each sample (path, is_by_fallback, (width, height), the steps of each view).
+    // For each sample (path, what made it, (width, height), the steps of each view).
     py::list reports() const {
         py::list reports;
         for (std::size_t position = 0; position < slot_->sample_indices.size(); ++position) {
             const SampleReport& report = slot_->reports[position];
-            reports.append(py::make_tuple(path_of(lane(), slot_->sample_indices[position]), report.is_by_fallback,
+            const char* const source = report.is_by_fallback ? "fallback"
+                                       : report.is_by_record ? "coefficients"
+                                                             : "native";
+            reports.append(py::make_tuple(path_of(lane(), slot_->sample_indices[position]), source,
                                           py::make_tuple(report.source_size.width, report.source_size.height),
                                           list_views(report)));
         }

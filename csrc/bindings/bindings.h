@@ -21,6 +21,7 @@ class Iteration;
 class OperationList;
 class TransformPlan;
 struct BatchSlot;
+struct HashKey;
 struct LostDraws;
 struct NativeWorkerOptions;
 struct SampleError;
@@ -39,6 +40,7 @@ void bind_sources(pybind11::module_& m);
 void bind_iteration(pybind11::module_& m);
 void bind_next(pybind11::module_& m);
 void bind_cache(pybind11::module_& m);
+void bind_codec(pybind11::module_& m);
 void bind_engine(pybind11::module_& m);    // after bind_cache()
 void bind_decoders(pybind11::module_& m);  // bind_engine.cpp
 void bind_planner(pybind11::module_& m);   // after bind_sources()
@@ -66,6 +68,9 @@ void run_deferred_releases() noexcept;
 // look at. Throws pybind11::value_error where the buffer is not that.
 ByteSpan span_of(const pybind11::bytes& data);
 PackedImageView view_packed(const pybind11::buffer& pixels, std::int32_t width, std::int32_t height);
+
+// The key that these STORE_KEY_BYTES are. Throws std::invalid_argument for another number of them.
+std::unique_ptr<const HashKey> hash_key_of(const pybind11::bytes& key);
 
 // What was done to a sample, of one view and of all, as SampleReport.views tells it.
 pybind11::list list_reports(const OperationList& operations);

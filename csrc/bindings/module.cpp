@@ -156,6 +156,7 @@ PYBIND11_MODULE(_core, module) {
     bind_iteration(module);
     bind_next(module);
     bind_cache(module);
+    bind_codec(module);
     bind_engine(module);
     bind_decoders(module);
     bind_planner(module);

@@ -7,10 +7,9 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <climits>
-#include <cstring>
 
 #include "base/unique_fd.h"
+#include "io/system_path.h"
 
 namespace fastload {
 namespace {
@@ -28,20 +27,10 @@ int open_for_reading(int directory, const char* name, int flags) noexcept {
 }
 
 Status open_file(ByteSpan path, const WorkingDirectory* working_directory, UniqueFd* file) noexcept {
-    char name[PATH_MAX];
-    if (path.size() >= sizeof(name)) return failure(StatusCode::kOpenFailed, ENAMETOOLONG);
-    if (!path.is_empty()) {
-        if (std::memchr(path.data(), '\0', path.size()) != nullptr) return failure(StatusCode::kOpenFailed, EINVAL);
-        std::memcpy(name, path.data(), path.size());
-    }
-    name[path.size()] = '\0';
-    int directory = AT_FDCWD;
-    if (working_directory != nullptr && name[0] != '/') {
-        if (working_directory->descriptor() < 0) {
-            return failure(StatusCode::kOpenFailed, working_directory->system_errno());
-        }
-        directory = working_directory->descriptor();
-    }
+    SystemPath found;
+    if (const Status status = find_system_path(path, working_directory, &found); !status.is_ok()) return status;
+    const int directory = found.directory;
+    const char* const name = found.name;
     // O_NONBLOCK: opening a FIFO without a writer must not wait.
     int fd = open_for_reading(directory, name, O_NONBLOCK);
     struct stat facts = {};
@@ -56,7 +45,7 @@ Status open_file(ByteSpan path, const WorkingDirectory* working_directory, Uniqu
 
 }  // namespace
 
-Status find_open_size(int descriptor, std::uint64_t max_file_bytes, std::uint64_t* size) noexcept {
+Status find_open_facts(int descriptor, std::uint64_t max_file_bytes, FileFacts* found) noexcept {
     struct stat facts = {};
     int result = -1;
     do {
@@ -64,8 +53,8 @@ Status find_open_size(int descriptor, std::uint64_t max_file_bytes, std::uint64_
     } while (result != 0 && errno == EINTR);
     if (result != 0) return failure(StatusCode::kOpenFailed, errno);
     if (!S_ISREG(facts.st_mode)) return failure(StatusCode::kNotRegularFile, S_ISDIR(facts.st_mode) ? EISDIR : 0);
-    *size = static_cast<std::uint64_t>(facts.st_size);
-    return *size > max_file_bytes ? failure(StatusCode::kFileTooLarge, EFBIG) : Status::ok();
+    *found = facts_of(facts);
+    return found->size > max_file_bytes ? failure(StatusCode::kFileTooLarge, EFBIG) : Status::ok();
 }
 
 Status read_open_file(int descriptor, std::uint8_t* destination, std::size_t size) noexcept {
@@ -87,8 +76,8 @@ Status FileReader::read(ByteSpan path, std::uint64_t max_file_bytes, ByteSpan* c
                         const WorkingDirectory* directory, const HeadJudge* judge) noexcept {
     UniqueFd file;
     if (const Status status = open_file(path, directory, &file); !status.is_ok()) return status;
-    std::uint64_t size = 0;
-    if (const Status status = find_open_size(file.get(), max_file_bytes, &size); !status.is_ok()) return status;
+    if (const Status status = find_open_facts(file.get(), max_file_bytes, &facts_); !status.is_ok()) return status;
+    std::uint64_t size = facts_.size;
     if (judge != nullptr && size > kUnjudgedBytes) {
         std::uint8_t head[kHeadBytes];
         if (const Status status = read_open_file(file.get(), head, sizeof(head)); !status.is_ok()) return status;
@@ -101,8 +90,8 @@ Status FileReader::read_head(ByteSpan path, std::uint64_t max_file_bytes, const 
                              const WorkingDirectory* directory) noexcept {
     UniqueFd file;
     if (const Status status = open_file(path, directory, &file); !status.is_ok()) return status;
-    std::uint64_t size = 0;
-    if (const Status status = find_open_size(file.get(), max_file_bytes, &size); !status.is_ok()) return status;
+    if (const Status status = find_open_facts(file.get(), max_file_bytes, &facts_); !status.is_ok()) return status;
+    const std::uint64_t size = facts_.size;
     for (std::uint64_t wanted = std::min<std::uint64_t>(kFirstHeadBytes, size);; wanted = std::min(4 * wanted, size)) {
         if (const Status status = read_open(file.get(), wanted, head); !status.is_ok()) return status;
         if (wanted == size || judge.is_enough(*head)) return Status::ok();

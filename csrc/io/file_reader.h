@@ -7,12 +7,13 @@
 #include "base/aligned_buffer.h"
 #include "base/span.h"
 #include "base/status.h"
+#include "io/file_facts.h"
 #include "io/working_directory.h"
 
 namespace fastload {
 
-// The size of an open file, found by fstat. Returns kOpenFailed, kNotRegularFile or kFileTooLarge.
-Status find_open_size(int descriptor, std::uint64_t max_file_bytes, std::uint64_t* size) noexcept;
+// Those of an open file, found by fstat. Returns kOpenFailed, kNotRegularFile or kFileTooLarge.
+Status find_open_facts(int descriptor, std::uint64_t max_file_bytes, FileFacts* found) noexcept;
 
 // Reads the first `size` bytes of an open file by pread, wherever it stands. EINTR and short reads are retried. Returns
 // kReadFailed or kFileShrank.
@@ -53,6 +54,9 @@ class FileReader {
     Status read_head(ByteSpan path, std::uint64_t max_file_bytes, const HeadJudge& judge, ByteSpan* head,
                      const WorkingDirectory* directory = nullptr) noexcept;
 
+    // Of the file that was read last, from before its first byte was.
+    const FileFacts& facts() const noexcept { return facts_; }
+
     std::size_t scratch_bytes() const noexcept { return buffer_.capacity(); }
     void release_scratch(ScratchRule rule) noexcept { buffer_.release(rule); }
 
@@ -60,6 +64,7 @@ class FileReader {
     Status read_open(int descriptor, std::size_t size, ByteSpan* contents) noexcept;
 
     AlignedBuffer buffer_;
+    FileFacts facts_;
 };
 
 }  // namespace fastload

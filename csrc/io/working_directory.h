@@ -1,6 +1,8 @@
 // The directory in which the system looks up relative names, kept or made a thread's own.
 #pragma once
 
+#include <climits>
+
 #include "base/unique_fd.h"
 
 namespace fastload {
@@ -16,10 +18,13 @@ class WorkingDirectory {
     int descriptor() const noexcept { return fd_.get(); }
     // Why there is no descriptor, or 0.
     int system_errno() const noexcept { return system_errno_; }
+    // Its absolute name when this was made; empty where it has none.
+    const char* path() const noexcept { return path_; }
 
   private:
     UniqueFd fd_;
     int system_errno_ = 0;
+    char path_[PATH_MAX] = {};
 };
 
 // From now on the calling thread, and threads that it starts, have a current directory and a file mode mask of their

@@ -16,7 +16,7 @@ _FILES_AT_ONCE = 16
 _LOOK_SECONDS = 0.1
 _END_SECONDS = 60.0
 
-FileAction = Callable[[bytes], "_native.IndexOutcome"]
+FileAction = Callable[[bytes], "_native.BuildOutcome"]
 
 
 class FileRun:
@@ -34,8 +34,8 @@ class FileRun:
     def __init__(
         self, paths: Sequence[bytes], actions: Sequence[FileAction], must_end: Callable[[], bool] = lambda: False
     ) -> None:
-        self.counts: Counter[_native.IndexOutcome] = Counter()
-        self._named: dict[_native.IndexOutcome, list[tuple[int, bytes]]] = {}
+        self.counts: Counter[_native.BuildOutcome] = Counter()
+        self._named: dict[_native.BuildOutcome, list[tuple[int, bytes]]] = {}
         self._paths = paths
         self._must_end = must_end
         self._begins: Iterator[int] = iter(range(0, len(paths), _FILES_AT_ONCE))
@@ -50,7 +50,7 @@ class FileRun:
         with self._lock:
             return self.counts.total()
 
-    def named(self, outcome: _native.IndexOutcome) -> list[bytes]:
+    def named(self, outcome: _native.BuildOutcome) -> list[bytes]:
         """The first NUM_NAMED of them, in the order of the files."""
         return [path for _, path in sorted(self._named.get(outcome, []))]
 
@@ -109,7 +109,7 @@ class FileRun:
                 self.counts[outcome] += 1
                 self._note(outcome, place, path)
 
-    def _note(self, outcome: _native.IndexOutcome, place: int, path: bytes) -> None:
+    def _note(self, outcome: _native.BuildOutcome, place: int, path: bytes) -> None:
         named = self._named.setdefault(outcome, [])
         if len(named) < NUM_NAMED or place < named[-1][0]:
             self._named[outcome] = heapq.nsmallest(NUM_NAMED, [*named, (place, path)])

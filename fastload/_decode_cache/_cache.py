@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 from fastload import _native
 from fastload._decode_cache._store import StorePlace
@@ -15,6 +15,10 @@ from fastload._process import _config
 DEFAULT_MAX_BYTES = 4 << 30
 
 
+What = Literal["index", "coefficients"]
+Validation = Literal["stat", "content", "trust"]
+
+
 class Cache:
     """A store on disk: what decoding a file leaves behind is there in the next run, and for other processes.
 
@@ -23,18 +27,28 @@ class Cache:
     `max_bytes` are used up, what is there stays, and nothing more is kept.
 
     What is kept is an index of each JPEG file by its contents: where the decoder may begin. A file that changes is
-    another file; no rule about times or names is needed.
+    another file; no rule about times or names is needed. With ``what="coefficients"`` the coefficients of the files
+    are kept as well, which leaves the larger part of decoding away and takes about 1.7 times the files' bytes. They are
+    found by path, and believed while size, times and inode of the file are what they were.
 
     Args:
         path: Folder on a local disk; made where there is none. None: ``decode`` in the cache folder
             ($FASTLOAD_CACHE, else fastload in $XDG_CACHE_HOME or ~/.cache). On a network file system loaders only
             read, and ``fastload cache build`` writes.
         max_bytes: That all files in it may take together, as a number or as "200G" or "1.5TiB". None: 4 GiB, an index
-            of each of 4 million photographs.
+            of each of 4 million photographs; to be given with ``what="coefficients"``.
+        what: "index" or "coefficients"; the index is always part of it, and serves the images for whose coefficients
+            there is no room.
+        validate: When coefficients are believed. "stat": the file has the size, times and inode that it had; on
+            network and FUSE file systems, whose times may stand still, nothing is believed. "content": it is read, too,
+            and must have the same bytes. "trust": as "stat" on any file system, on your word.
+        spot_checks: The share of images that are decoded from their files as well, and compared. The first difference
+            ends the use of coefficients in the process, with a warning.
         shared: Whether folders and files of other users are believed. Who can write to them can make wrong images.
 
     Raises:
-        ValueError: `max_bytes` is no size, or below 1 MiB.
+        ValueError: `max_bytes` is no size, below 1 MiB or missing; `what`, `validate` or `spot_checks` is none of
+            those above.
 
     Example:
         >>> loader = fastload.DataLoader(dataset, batch_size=4, cache=fastload.Cache("/tmp/decode-cache"))
@@ -43,10 +57,26 @@ class Cache:
     """
 
     def __init__(
-        self, path: str | os.PathLike[str] | None = None, max_bytes: int | str | None = None, shared: bool = False
+        self,
+        path: str | os.PathLike[str] | None = None,
+        max_bytes: int | str | None = None,
+        what: What = "index",
+        validate: Validation = "stat",
+        spot_checks: float = 1 / 256,
+        shared: bool = False,
     ) -> None:
         self._path = None if path is None else Path(os.path.abspath(os.path.expanduser(os.fspath(path))))  # noqa: PTH100, PTH111
+        self._what: What = _one_of(what, "what", get_args(What))
+        if max_bytes is None and what != "index":
+            raise ValueError(
+                f"max_bytes must be given with what={what!r}, which takes about 1.7 times the bytes of the images: "
+                "`fastload cache info --estimate FOLDER` says how much that is"
+            )
         self._max_bytes = DEFAULT_MAX_BYTES if max_bytes is None else _checked_size(max_bytes)
+        self._validate: Validation = _one_of(validate, "validate", get_args(Validation))
+        if not 0 <= spot_checks <= 1:
+            raise ValueError(f"spot_checks must be a share from 0 to 1, got {spot_checks!r}")
+        self._spot_checks = float(spot_checks)
         self._shared = bool(shared)
 
     @property
@@ -64,6 +94,21 @@ class Cache:
         return self._max_bytes
 
     @property
+    def what(self) -> What:
+        """What is kept."""
+        return self._what
+
+    @property
+    def validate(self) -> Validation:
+        """When coefficients are believed."""
+        return self._validate
+
+    @property
+    def spot_checks(self) -> float:
+        """The share of images by coefficients that are compared."""
+        return self._spot_checks
+
+    @property
     def shared(self) -> bool:
         """Whether files of other users are believed."""
         return self._shared
@@ -79,8 +124,10 @@ class Cache:
 
     def __repr__(self) -> str:
         path = "" if self._path is None else f"{str(self._path)!r}, "
-        shared = ", shared=True" if self._shared else ""
-        return f"Cache({path}max_bytes={self._max_bytes}{shared})"
+        defaults = {"what": "index", "validate": "stat", "spot_checks": 1 / 256, "shared": False}
+        named = [name for name, value in defaults.items() if getattr(self, name) != value]
+        others = "".join(f", {name}={getattr(self, name)!r}" for name in named)
+        return f"Cache({path}max_bytes={self._max_bytes}{others})"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Cache) and self._arguments() == other._arguments()
@@ -92,17 +139,23 @@ class Cache:
         return Cache, self._arguments()
 
     def _arguments(self) -> tuple[Any, ...]:
-        return self._path, self._max_bytes, self._shared
+        return self._path, self._max_bytes, self._what, self._validate, self._spot_checks, self._shared
 
 
-def place_of(cache: Cache) -> StorePlace:
-    """Where its store is. Raises RuntimeError where that is nowhere."""
-    return StorePlace(cache.path, cache.max_bytes, cache.shared)
+def place_of(cache: Cache, kind: _native.RecordKind = "index") -> StorePlace:
+    """Where its store of this kind is. Raises RuntimeError where that is nowhere."""
+    return StorePlace(cache.path, cache.max_bytes, cache.shared, kind)
 
 
 def default_path() -> Path:
     """Where a store is of which nobody says where. Raises RuntimeError where there is no home folder."""
     return _config.cache_folder() / "decode"
+
+
+def _one_of(value: Any, name: str, allowed: tuple[Any, ...]) -> Any:
+    if value not in allowed:
+        raise ValueError(f"{name} must be {' or '.join(map(repr, allowed))}, got {value!r}")
+    return value
 
 
 def _checked_size(max_bytes: int | str) -> int:

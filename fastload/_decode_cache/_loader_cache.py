@@ -13,6 +13,7 @@ import torch.distributed
 
 from fastload import _native
 from fastload._decode_cache._cache import Cache, place_of
+from fastload._decode_cache._coefficients import Coefficients, coefficients_of
 from fastload._decode_cache._shared_place import open_shared
 from fastload._decode_cache._store import OpenStore, open_store
 from fastload._display._units import counted, in_bytes
@@ -29,12 +30,14 @@ _MEMORY_SHARE = 64
 class LoaderCache:
     """That of one loader: made when it is first needed, and anew in a process forked since.
 
-    Entropy indexes of JPEG files are kept, by the files' contents, so other loaders of the process profit.
+    Entropy indexes of JPEG files are kept, by the files' contents, so other loaders of the process profit; and the
+    files' coefficients, by their paths, in a store that is asked for them.
     """
 
     def __init__(self) -> None:
         self._native: _native.DecodeCache | None = None
         self._store: OpenStore | None = None
+        self._coefficients: Coefficients | None = None
         self._made_for: tuple[int, CacheSetting] | None = None
         self._counted: Counter[str] = Counter()  # with other settings
 
@@ -48,46 +51,56 @@ class LoaderCache:
         if setting is None:
             return None
         if self._made_for != (os.getpid(), setting):
-            if self._native is not None and self._is_here():
-                self._counted.update(self._native.counters())
+            if self._is_here():
+                self._counted.update(self._counters())
             self._store = _store_of(setting)
-            self._native = _made(self._store, num_images or 0)
+            self._coefficients = None if self._store is None else coefficients_of(setting)
+            self._native = _made(self._store, num_images or 0, self._coefficients)
             self._made_for = os.getpid(), setting
         if self._native is not None and self._native.counters()["cache_mismatches"] > 0:
             _warn_of_mismatches(os.getpid())
-        if self._store is not None:
-            self._store.warn_of_trouble()
-            self._store.native.begin_epoch()
+        if self._coefficients is not None:
+            self._coefficients.warn_of_mismatches()
+        for store in self._stores():
+            store.warn_of_trouble()
+            store.native.begin_epoch()
         return self._native
 
     def end_epoch(self) -> None:
         """What was kept is to be found by others soon. Waits for nothing."""
-        if self._store is not None and self._is_here():
-            self._store.native.end_epoch()
+        if self._is_here():
+            for store in self._stores():
+                store.native.end_epoch()
+
+    def _stores(self) -> list[OpenStore]:
+        kept = [] if self._coefficients is None else [self._coefficients.store]
+        return kept if self._store is None else [self._store, *kept]
+
+    def _counters(self) -> Mapping[str, int]:
+        """Of what is used now."""
+        counters = Counter({} if self._native is None else self._native.counters())
+        if self._coefficients is not None:
+            counters.update(self._coefficients.counters())
+        return counters
 
     def stats(self) -> Mapping[str, int]:
         """Counters of this loader, and the memory of the process."""
         if self._native is None or not self._is_here():
             return {}
+        total = self._counted + Counter(self._counters())
         if self._store is None:
             memory = _native.index_memory()
-            kept = {"cache_records": memory["records"], "cache_memory_bytes": memory["memory_bytes"]}
-        else:
-            counters = self._store.native.counters()
-            kept = {
-                "cache_records": counters["records"],
-                "cache_memory_bytes": counters["memory_bytes"],
-                "cache_bytes_read": counters["bytes_read"],
-                "cache_bytes_written": counters["bytes_written"],
-                "cache_damaged": counters["damaged"],
-            }
-        return {**(self._counted + Counter(self._native.counters())), **kept}
+            return {**total, "cache_records": memory["records"], "cache_memory_bytes": memory["memory_bytes"]}
+        for store in self._stores():
+            total.update(_kept_in(store))
+        total["cache_damaged"] += self._store.native.counters()["damaged"]
+        return total
 
     def describe(self, setting: CacheSetting) -> tuple[str, str | None]:
         """What is kept, and why it is not, if so."""
         store = self._store if self._is_here() else None
         if store is not None:
-            return _described(store)
+            return _described(store) if self._coefficients is None else self._coefficients.describe()
         if isinstance(setting, Cache):
             reason = "the folder cannot be used; they are kept in memory" if self._is_here() else None
             return f"JPEG indexes in {setting!r}", reason
@@ -138,11 +151,21 @@ def _store_of(setting: CacheSetting) -> OpenStore | None:
         return None
 
 
-def _made(store: OpenStore | None, num_images: int) -> _native.DecodeCache | None:
+def _made(store: OpenStore | None, num_images: int, coefficients: Coefficients | None) -> _native.DecodeCache | None:
     if store is not None:
-        return store.native.make_decode_cache(num_images)
+        return store.native.make_decode_cache(num_images, None if coefficients is None else coefficients.native)
     _native.set_index_memory(index_limit())
     return _native.make_decode_cache(num_images)
+
+
+def _kept_in(store: OpenStore) -> Mapping[str, int]:
+    counters = store.native.counters()
+    return {
+        "cache_records": counters["records"],
+        "cache_memory_bytes": counters["memory_bytes"],
+        "cache_bytes_read": counters["bytes_read"],
+        "cache_bytes_written": counters["bytes_written"],
+    }
 
 
 def _described(store: OpenStore) -> tuple[str, str | None]:

@@ -25,11 +25,13 @@ class StorePlace(NamedTuple):
         path: Its folder.
         max_bytes: Of all files in it.
         is_shared: Files of any owner are believed.
+        kind: Of its records. Stores of several kinds share a folder and its `max_bytes`.
     """
 
     path: Path
     max_bytes: int
     is_shared: bool
+    kind: _native.RecordKind = "index"
 
 
 class OpenStore:
@@ -48,7 +50,7 @@ class OpenStore:
         with open_store_folder(place.path, is_shared=place.is_shared, is_built=is_built) as folder:
             self.obstacle = folder.obstacle
             self.native = _native.open_record_store(
-                folder.fd, folder.key, place.max_bytes, place.is_shared, folder.obstacle is None
+                folder.fd, folder.key, place.max_bytes, place.is_shared, folder.obstacle is None, place.kind
             )
         self._thread = _StoreThread(self.native)
         self._warned_of: set[str] = set()
@@ -109,7 +111,7 @@ def look_at_store(place: StorePlace) -> _native.RecordStore:
         OSError: It cannot be opened, or others may decide what is in it.
     """
     with find_store_folder(place.path, is_shared=place.is_shared) as folder:
-        return _native.open_record_store(folder.fd, folder.key, place.max_bytes, place.is_shared, False)
+        return _native.open_record_store(folder.fd, folder.key, place.max_bytes, place.is_shared, False, place.kind)
 
 
 def _close_files_of_parent() -> None:

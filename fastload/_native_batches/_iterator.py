@@ -334,12 +334,12 @@ class NativeIterator(ReloadingIterator):
             SampleReport(
                 index,
                 os.fsdecode(path),
-                "fallback" if is_by_fallback else "native",
+                source,
                 size,
                 views_of(views),
                 replaced.get(position),
             )
-            for position, (index, (path, is_by_fallback, size, views)) in enumerate(
+            for position, (index, (path, source, size, views)) in enumerate(
                 zip(indices.tolist(), batch.reports(), strict=True)
             )
         ]

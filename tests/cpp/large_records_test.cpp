@@ -44,6 +44,7 @@ using testing::view_of;
 
 constexpr std::uint32_t kLargest = std::uint32_t{32} << 20;
 constexpr std::size_t kMaxWaitingBytes = std::size_t{64} << 20;
+const ContentKey kAnotherKey = content_key(1'000'000'000);
 
 // Whether each part that begins or ends near one of `places` is as in `expected`.
 bool is_same_in_parts(const RecordStore& store, std::uint64_t number, const RecordBytes& expected,
@@ -68,6 +69,18 @@ void await_written(const RecordStore& store, std::uint64_t bytes) {
 }
 
 }  // namespace
+
+TEST_CASE(store_would_keep_a_record_of_a_higher_rank_alone_and_none_that_was_wrong) {
+    const RecordFolder folder;
+    RunningStore store(folder, of_coefficients());
+    CHECK(store->would_keep(content_key(1), 1, 1000));
+    CHECK(put_large(store.get(), 1, kUsualBytes, 5));
+    CHECK(store->flush(std::chrono::seconds(20)));
+    CHECK(!store->would_keep(content_key(1), 5, 1000));
+    CHECK(store->would_keep(content_key(1), 6, 1000));
+    store->remove(content_key(1));
+    CHECK(!store->would_keep(content_key(1), 6, 1000));
+}
 
 TEST_CASE(a_large_record_is_read_in_parts_before_and_after_it_is_published) {
     const RecordFolder folder;
@@ -176,8 +189,8 @@ TEST_CASE(records_of_any_size_up_to_the_largest_are_kept_and_no_larger_ones) {
     }
     const RecordBytes too_large(kLargest + std::size_t{1});
     CHECK(!store->put(content_key(9), 0, view_of(too_large)));
-    CHECK(!store->has_room_for(too_large.size()));
-    CHECK(store->has_room_for(kLargest));
+    CHECK(!store->would_keep(kAnotherKey, 1, too_large.size()));
+    CHECK(store->would_keep(kAnotherKey, 1, kLargest));
     CHECK(!store->put(content_key(9), 0, {}));
     CHECK_EQUAL(store->counters().write_error, 0);
 }
@@ -200,18 +213,19 @@ TEST_CASE(so_many_bytes_wait_and_what_comes_then_is_not_kept) {
     for (std::thread& thread : threads) thread.join();
     CHECK(num_kept.load() <= kMaxWaitingBytes / kSize);
     // Threads that try at once may keep each other from the last places.
-    while (store->has_room_for(kSize)) CHECK(store->put(content_key(1000 + num_kept++), 0, view_of(record)));
+    while (store->would_keep(kAnotherKey, 1, kSize))
+        CHECK(store->put(content_key(1000 + num_kept++), 0, view_of(record)));
     CHECK_EQUAL(num_kept.load(), kMaxWaitingBytes / kSize);
     CHECK(!store->put(content_key(2000), 0, view_of(record)));
     CHECK(store->put(content_key(2000), 0, view_of(large_record(0, kMiB))));
     CHECK(!store->put(content_key(2001), 0, view_of(large_record(0, kBlockBytes))));
     std::thread writer([&store] { store->run(); });
     CHECK(store->flush(std::chrono::seconds(20)));
-    CHECK(store->has_room_for(kLargest));
+    CHECK(store->would_keep(kAnotherKey, 1, kLargest));
     CHECK(store->put(content_key(2001), 0, view_of(record)));
     store->close();
     writer.join();
-    CHECK(store->has_room_for(kLargest));
+    CHECK(store->would_keep(kAnotherKey, 1, kLargest));
     CHECK_EQUAL(make_store(folder, of_coefficients())->open(), 0);
     CHECK_EQUAL(store->counters().write_error, 0);
 }
@@ -224,10 +238,10 @@ TEST_CASE(records_that_could_not_be_written_give_back_their_place_in_the_queue) 
         for (std::uint64_t i = 0; i < 20; ++i) put_large(store.get(), 100 * round + i, kMiB);
         store.flush();
         CHECK_EQUAL(store->counters().write_error, kStoreIsFull);
-        CHECK(!store->has_room_for(1));
+        CHECK(!store->would_keep(kAnotherKey, 1, 1));
     }
     store->begin_epoch();
-    CHECK(store->has_room_for(kLargest));
+    CHECK(store->would_keep(kAnotherKey, 1, kLargest));
 }
 
 TEST_CASE(a_file_that_is_large_enough_is_closed_and_never_merged) {

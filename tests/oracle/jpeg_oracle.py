@@ -52,6 +52,15 @@ def decode_with_pillow(data: bytes) -> Pixels:
             return np.asarray(image.convert("RGB"))
 
 
+def picture(seed: int, width: int, height: int) -> Pixels:
+    """Of smooth areas and noise, so that blocks of all lengths follow each other."""
+    numbers = np.random.default_rng(seed)
+    small = numbers.integers(0, 256, (height // 12 + 2, width // 12 + 2, 3), dtype=np.uint8)
+    smooth = np.asarray(Image.fromarray(small).resize((width, height), Image.Resampling.BICUBIC)).astype(int)
+    noise = numbers.integers(-40, 41, (height, width, 3)) * (numbers.random((height, width, 1)) < 0.3)
+    return np.clip(smooth + noise, 0, 255).astype(np.uint8)
+
+
 def written_by_pillow(pixels: Pixels, **options: int | str) -> bytes:
     buffer = io.BytesIO()
     Image.fromarray(pixels).save(buffer, "JPEG", **options)

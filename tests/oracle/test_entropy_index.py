@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import jpeg_writer
 from corpora_files import corpora_root, manifest_rows
 from jpeg_mutants import mutated
-from jpeg_oracle import ODD_SAMPLINGS, SAMPLINGS, Pixels, crop, random_region, written_by_pillow
+from jpeg_oracle import ODD_SAMPLINGS, SAMPLINGS, crop, picture, random_region, written_by_pillow
 
 _core = pytest.importorskip("fastload._core")
 
@@ -27,15 +27,6 @@ IN_ONE_SCAN = {
     for name, factors in (SAMPLINGS | ODD_SAMPLINGS).items()
     if len(factors) == 1 or sum(h * v for h, v in factors) <= 10
 }
-
-
-def picture(seed: int, width: int, height: int) -> Pixels:
-    """Of smooth areas and noise, so that blocks of all lengths follow each other."""
-    numbers = np.random.default_rng(seed)
-    small = numbers.integers(0, 256, (height // 12 + 2, width // 12 + 2, 3), dtype=np.uint8)
-    smooth = np.asarray(Image.fromarray(small).resize((width, height), Image.Resampling.BICUBIC)).astype(int)
-    noise = numbers.integers(-40, 41, (height, width, 3)) * (numbers.random((height, width, 1)) < 0.3)
-    return np.clip(smooth + noise, 0, 255).astype(np.uint8)
 
 
 def compare(data: bytes, region: Region, record: bytes, is_dense: bool) -> tuple[bytes | None, bool, bool]:

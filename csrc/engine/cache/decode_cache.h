@@ -1,4 +1,5 @@
-// What a loader keeps of the images it decodes, so that they cost less the next time: entropy indexes.
+// What a loader keeps of the images it decodes, so that they cost less the next time: entropy indexes, and coefficients
+// if it is asked to.
 #pragma once
 
 #include <atomic>
@@ -10,6 +11,7 @@
 #include "base/content_hash.h"
 #include "base/span.h"
 #include "codec/jpeg/entropy_index.h"
+#include "engine/cache/coefficient_cache.h"
 #include "engine/cache/index_record.h"
 #include "engine/cache/index_records.h"
 #include "engine/fork_guard.h"
@@ -31,8 +33,15 @@ class DecodeCache {
 
     // For the records of about `expected_samples` images; 0: of a number that nobody knows. `key` lives as long as
     // `records`.
-    DecodeCache(const HashKey& key, std::shared_ptr<IndexRecords> records, std::uint64_t expected_samples) noexcept
-        : key_(key), records_(std::move(records)), expected_samples_(expected_samples) {}
+    // `coefficients` may be null.
+    DecodeCache(const HashKey& key, std::shared_ptr<IndexRecords> records, std::uint64_t expected_samples,
+                std::shared_ptr<CoefficientCache> coefficients = nullptr) noexcept
+        : key_(key),
+          records_(std::move(records)),
+          expected_samples_(expected_samples),
+          coefficients_(std::move(coefficients)) {}
+
+    CoefficientCache* coefficients() const noexcept { return coefficients_.get(); }
 
     // False where so little would fit that looking for it costs more than it gives, and in a process forked since.
     bool is_worth_it() const noexcept {
@@ -67,6 +76,7 @@ class DecodeCache {
     const HashKey& key_;
     const std::shared_ptr<IndexRecords> records_;
     const std::uint64_t expected_samples_;
+    const std::shared_ptr<CoefficientCache> coefficients_;
     const std::uint32_t generation_ = fork_generation();
     std::atomic<jpeg::IndexLevel> level_{jpeg::IndexLevel::kDense};
     std::atomic<bool> is_worth_it_{true};

@@ -303,9 +303,11 @@ std::size_t RecordStore::find(const ContentKey& key, Span<std::uint8_t> buffer) 
     return size > buffer.size() || record.read(0, buffer.subspan(0, size)) ? size : 0;
 }
 
-bool RecordStore::has_room_for(std::size_t record_bytes) const noexcept {
+bool RecordStore::would_keep(const ContentKey& key, std::uint32_t rank, std::size_t record_bytes) const noexcept {
+    FoundRecord found;
     return keeps_.load(std::memory_order_relaxed) && record_bytes <= rules_.max_record_bytes &&
-           unpublished_.has_room(record_bytes);
+           unpublished_.has_room(record_bytes) && !is_removed(key) &&
+           (snapshot()->find(key.hash, &found) == nullptr || found.rank < rank);
 }
 
 bool RecordStore::put(const ContentKey& key, std::uint32_t rank, ByteSpan record) noexcept {

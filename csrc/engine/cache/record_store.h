@@ -75,8 +75,8 @@ class RecordStore final : public IndexRecords {
     bool find_record(const ContentKey& key, StoredRecord* record) const noexcept;
     // The same, and reads all of it.
     std::size_t find(const ContentKey& key, Span<std::uint8_t> buffer) const noexcept override;
-    // Whether put() would keep a record of that size as things are: to be asked before one is made.
-    bool has_room_for(std::size_t record_bytes) const noexcept;
+    // Whether put() would keep such a record as things are: to be asked before one is made.
+    bool would_keep(const ContentKey& key, std::uint32_t rank, std::size_t record_bytes) const noexcept;
     // Copies the record, under no lock, for the thread of run(), and waits for nothing. False: it is not kept this
     // time.
     bool put(const ContentKey& key, std::uint32_t rank, ByteSpan record) noexcept override;

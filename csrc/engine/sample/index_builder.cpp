@@ -10,51 +10,51 @@ IndexBuilder::IndexBuilder(const KernelTable& kernels, const NativeWorkerOptions
 }
 
 // Not ok: the status of a file that cannot be read. Else *outcome is kNone for one that has no index.
-Status IndexBuilder::open(ByteSpan path, File* file, IndexOutcome* outcome) noexcept {
-    *outcome = IndexOutcome::kUnread;
+Status IndexBuilder::open(ByteSpan path, File* file, BuildOutcome* outcome) noexcept {
+    *outcome = BuildOutcome::kUnread;
     ByteSpan contents;
     if (const Status status = reader_.read(path, max_file_bytes_, &contents); !status.is_ok()) return status;
-    *outcome = IndexOutcome::kNone;
+    *outcome = BuildOutcome::kNone;
     ImageInfo info;
     if (!decoder_.read_header(contents, &info).is_ok() || !decoder_.scan_shape(&file->shape)) return Status::ok();
     file->key = cache_->key_of(contents);
     file->last_pixels = {0, info.size.height - 1, info.size.width, 1};
-    *outcome = IndexOutcome::kAbsent;
+    *outcome = BuildOutcome::kAbsent;
     return cache_->find(file->key, file->shape, buffer(), &index_);
 }
 
-Status IndexBuilder::build(ByteSpan path, IndexOutcome* outcome) noexcept {
+Status IndexBuilder::build(ByteSpan path, BuildOutcome* outcome) noexcept {
     File file;
     const Status status = open(path, &file, outcome);
-    if (!status.is_ok() || *outcome == IndexOutcome::kNone) return status;
+    if (!status.is_ok() || *outcome == BuildOutcome::kNone) return status;
     const std::uint32_t rows_known = index_.rows_known();
     StripImageView pixels;
     if (!decoder_.decode(file.last_pixels, &index_, &pixels).is_ok()) {
-        *outcome = IndexOutcome::kNone;
+        *outcome = BuildOutcome::kNone;
     } else if (decoder_.was_index_wrong()) {
         cache_->drop(file.key);
-        *outcome = IndexOutcome::kDifferent;
+        *outcome = BuildOutcome::kDifferent;
     } else if (index_.rows_known() == rows_known) {
-        *outcome = IndexOutcome::kKnown;
+        *outcome = BuildOutcome::kKnown;
     } else {
-        *outcome = cache_->keep(file.key, index_, buffer()) ? IndexOutcome::kKept : IndexOutcome::kNotKept;
+        *outcome = cache_->keep(file.key, index_, buffer()) ? BuildOutcome::kKept : BuildOutcome::kNotKept;
     }
     return Status::ok();
 }
 
-Status IndexBuilder::compare(ByteSpan path, IndexOutcome* outcome) noexcept {
+Status IndexBuilder::compare(ByteSpan path, BuildOutcome* outcome) noexcept {
     File file;
     Status status = open(path, &file, outcome);
-    if (!status.is_ok() || *outcome == IndexOutcome::kNone || index_.size() == 0) return status;
+    if (!status.is_ok() || *outcome == BuildOutcome::kNone || index_.size() == 0) return status;
     status = whole_.begin(file.shape, index_.level());
     if (!status.is_ok()) return status;
     StripImageView pixels;
     if (!decoder_.decode(file.last_pixels, &whole_, &pixels).is_ok()) {
         // What stands before the fault is right all the same, but nothing here tells.
-        *outcome = IndexOutcome::kNone;
+        *outcome = BuildOutcome::kNone;
         return Status::ok();
     }
-    *outcome = holds_for(whole_) ? IndexOutcome::kKnown : IndexOutcome::kDifferent;
+    *outcome = holds_for(whole_) ? BuildOutcome::kKnown : BuildOutcome::kDifferent;
     return Status::ok();
 }
 

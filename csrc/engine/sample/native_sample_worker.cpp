@@ -15,15 +15,49 @@ bool is_cancelled(const SampleTask& task) noexcept {
 }  // namespace
 
 NativeSampleWorker::NativeSampleWorker(const KernelTable& kernels, const NativeWorkerOptions& options)
-    : options_(options), decoder_(kernels, options.decode_limits), indexed_decode_(options.cache), executor_(kernels) {}
+    : options_(options),
+      coefficients_(options.is_native_jpeg_allowed && options.cache != nullptr ? options.cache->coefficients()
+                                                                               : nullptr),
+      decoder_(kernels, options.decode_limits),
+      indexed_decode_(options.cache),
+      recorded_decode_(kernels, options.decode_limits),
+      executor_(kernels) {}
 
 void NativeSampleWorker::read(const SampleTask& task, SampleTimings* timings) noexcept {
     const SampleSource& source = *task.source;
-    read_file(source.index->path(task.sample_index, &path_buffer_), source.directory.get(), task.file, timings);
+    read_file(source.index->path(task.sample_index, &path_buffer_), source.directory.get(), false, task.file, timings);
 }
 
-void NativeSampleWorker::read_file(ByteSpan path, const WorkingDirectory* directory, SampleFile* file,
-                                   SampleTimings* timings) const noexcept {
+void NativeSampleWorker::read_file(ByteSpan path, const WorkingDirectory* directory, bool needs_metadata,
+                                   SampleFile* file, SampleTimings* timings) const noexcept {
+    RecordedFile* const recorded = coefficients_ == nullptr || needs_metadata ? nullptr : file->recorded();
+    if (recorded == nullptr) return read_contents(path, directory, file, timings);
+    if (open_record(path, directory, recorded, timings)) return file->take_record();
+    const std::int64_t opened_ns = system_time_ns();
+    read_contents(path, directory, file, timings);
+    if (!recorded->has_key() || !file->status().is_ok()) return;
+    const StageTimer timer(&timings->cache_ns);
+    recorded->note_read(file->facts(), opened_ns);
+    if (coefficients_->checks_contents()) {
+        recorded->find(*coefficients_, file->facts(), file->contents(), options_.decode_limits);
+    }
+}
+
+// Finds the record by which a file need not be read.
+bool NativeSampleWorker::open_record(ByteSpan path, const WorkingDirectory* directory, RecordedFile* recorded,
+                                     SampleTimings* timings) const noexcept {
+    const StageTimer timer(&timings->cache_ns);
+    if (!recorded->begin(*coefficients_, path, directory) || coefficients_->checks_contents()) return false;
+    FileFacts facts;
+    if (!coefficients_->find_facts(path, directory, &facts) || facts.size > options_.max_file_bytes) {
+        recorded->forget();
+        return false;
+    }
+    return recorded->find(*coefficients_, facts, {}, options_.decode_limits);
+}
+
+void NativeSampleWorker::read_contents(ByteSpan path, const WorkingDirectory* directory, SampleFile* file,
+                                       SampleTimings* timings) const noexcept {
     const StageTimer timer(&timings->read_ns);
     const Judge judge(*this);
     file->read(path, options_.max_file_bytes, directory, &judge);
@@ -68,21 +102,80 @@ Status NativeSampleWorker::decode(const SampleTask& task, LoadedPixels* pixels, 
     if (is_cancelled(task)) return kCancelledStatus;
     if (!options_.is_native_jpeg_allowed) return Status::unsupported(kNoLibjpegTurbo);
     ImageSize size;
-    {
-        const StageTimer timer(&timings->header_ns);
-        ImageInfo info;
-        if (const Status status = decoder_.read_header(task.file->contents(), &info); !status.is_ok()) return status;
-        size = info.size;
-    }
+    if (const Status status = find_size(task.file, &size, timings); !status.is_ok()) return status;
     // An image that the transform cannot be applied to is decoded as well: a damaged one is damaged first.
     const Status choices = task.choices->resolve(task, size);
     if (!choices.is_ok() && choices.code != StatusCode::kInvalidGeometry) return choices;
     pixels->region = choices.is_ok() ? task.report->source_region() : Region{0, 0, size.width, size.height};
-    const Status decoded =
-        indexed_decode_.decode(decoder_, task.file->contents(), pixels->region, &pixels->view, timings);
+    const Status decoded = task.file->has_record() ? decode_record(task, size, pixels, timings)
+                                                   : decode_contents(task.file, pixels, timings);
     if (!decoded.is_ok()) return decoded;
     if (!choices.is_ok()) return choices;
     return is_cancelled(task) ? kCancelledStatus : Status::ok();
+}
+
+// From the file's header or its record.
+Status NativeSampleWorker::find_size(SampleFile* file, ImageSize* size, SampleTimings* timings) noexcept {
+    const StageTimer timer(&timings->header_ns);
+    if (file->has_record()) {
+        *size = file->recorded()->size();
+        return Status::ok();
+    }
+    ImageInfo info;
+    const Status status = decoder_.read_header(file->contents(), &info);
+    if (status.is_ok()) *size = info.size;
+    return status;
+}
+
+// Of a file of which no record is believed.
+Status NativeSampleWorker::decode_contents(SampleFile* file, LoadedPixels* pixels, SampleTimings* timings) noexcept {
+    RecordedFile* const recorded = coefficients_ == nullptr ? nullptr : file->recorded();
+    if (recorded != nullptr && recorded->has_key()) {
+        coefficients_->count(recorded->version(), recorded->outcome());
+        if (recorded->is_wanted(*coefficients_) &&
+            recorded_decode_.make(coefficients_, *recorded, file->contents(), pixels->region, &decoder_, &pixels->view,
+                                  timings)) {
+            return Status::ok();
+        }
+    }
+    return indexed_decode_.decode(decoder_, file->contents(), pixels->region, &pixels->view, timings);
+}
+
+// `size` is what the record has said.
+Status NativeSampleWorker::decode_record(const SampleTask& task, ImageSize size, LoadedPixels* pixels,
+                                         SampleTimings* timings) noexcept {
+    RecordedFile& recorded = *task.file->recorded();
+    const bool is_decoded =
+        recorded_decode_.decode(*coefficients_, &recorded, pixels->region, &decoder_, &pixels->view, timings);
+    coefficients_->count(recorded.version(), recorded.outcome());
+    const bool is_checked = is_decoded && coefficients_->is_checked(recorded.version(), task.source->epoch) &&
+                            recorded_decode_.remember(pixels->view);
+    task.report->is_by_record = is_decoded && !is_checked;
+    if (task.report->is_by_record) return Status::ok();
+
+    if (const Status status = read_behind_record(task.file, timings); !status.is_ok()) return status;
+    ImageInfo info;
+    Status status = decoder_.read_header(task.file->contents(), &info);
+    if (status.is_ok() && (info.size.width != size.width || info.size.height != size.height)) {
+        status = {StatusCode::kInvalidGeometry, 0, 0, "the size of the image changed while it was loaded"};
+    }
+    if (status.is_ok()) {
+        status = indexed_decode_.decode(decoder_, task.file->contents(), pixels->region, &pixels->view, timings);
+    }
+    // A file that was changed since the record was looked for says nothing about it.
+    if (is_checked && task.file->facts() == recorded.version().facts) {
+        coefficients_->count_check(status.is_ok() && recorded_decode_.equals(pixels->view));
+    }
+    return status;
+}
+
+// The file of an open record, unless it was read before the record was believed.
+Status NativeSampleWorker::read_behind_record(SampleFile* file, SampleTimings* timings) const noexcept {
+    if (file->contents().is_empty()) {
+        const RecordedFile& recorded = *file->recorded();
+        read_contents(recorded.path(), recorded.directory(), file, timings);
+    }
+    return file->status();
 }
 
 Status NativeSampleWorker::load_packed(const SampleTask& task, const PackedImageView& rgb, LoadedPixels* pixels,
@@ -122,11 +215,13 @@ void NativeSampleWorker::release_large_scratch() noexcept { release_scratch(Scra
 void NativeSampleWorker::release_scratch(ScratchRule rule) noexcept {
     decoder_.release_scratch(rule);
     indexed_decode_.release_scratch(rule);
+    recorded_decode_.release_scratch(rule);
     executor_.release_scratch(rule);
 }
 
 std::size_t NativeSampleWorker::scratch_bytes() const noexcept {
-    return decoder_.scratch_bytes() + indexed_decode_.scratch_bytes() + executor_.scratch_bytes();
+    return decoder_.scratch_bytes() + indexed_decode_.scratch_bytes() + recorded_decode_.scratch_bytes() +
+           executor_.scratch_bytes();
 }
 
 }  // namespace fastload

@@ -9,6 +9,7 @@
 #include "codec/jpeg/jpeg_decoder.h"
 #include "engine/cache/decode_cache.h"
 #include "engine/sample/indexed_decode.h"
+#include "engine/sample/recorded_decode.h"
 #include "engine/sample/sample_task.h"
 #include "image/plan/transform_executor.h"
 #include "io/sample_index.h"
@@ -41,8 +42,9 @@ class NativeSampleWorker final : public SampleWorker {
     std::size_t scratch_bytes() const noexcept override;
     void release_large_scratch() noexcept override;
 
-    // What run() and run_with_pixels() do, in steps, for a sample whose memory is made when its size is known.
-    void read_file(ByteSpan path, const WorkingDirectory* directory, SampleFile* file,
+    // What run() and run_with_pixels() do, in steps, for a sample whose memory is made when its size is known. A record
+    // of coefficients may take the place of the file, unless the file's metadata are needed.
+    void read_file(ByteSpan path, const WorkingDirectory* directory, bool needs_metadata, SampleFile* file,
                    SampleTimings* timings) const noexcept;
     // See JpegDecoder::check_file.
     Status check(ByteSpan contents, ImageInfo* info, std::size_t* end_offset) noexcept;
@@ -73,15 +75,25 @@ class NativeSampleWorker final : public SampleWorker {
         const NativeSampleWorker& worker_;
     };
 
+    bool open_record(ByteSpan path, const WorkingDirectory* directory, RecordedFile* recorded,
+                     SampleTimings* timings) const noexcept;
+    void read_contents(ByteSpan path, const WorkingDirectory* directory, SampleFile* file,
+                       SampleTimings* timings) const noexcept;
+    Status read_behind_record(SampleFile* file, SampleTimings* timings) const noexcept;
+    Status find_size(SampleFile* file, ImageSize* size, SampleTimings* timings) noexcept;
+    Status decode_contents(SampleFile* file, LoadedPixels* pixels, SampleTimings* timings) noexcept;
+    Status decode_record(const SampleTask& task, ImageSize size, LoadedPixels* pixels, SampleTimings* timings) noexcept;
     Status run_steps(const SampleTask& task, SampleTimings* timings) noexcept;
     Status run_steps_with_pixels(const SampleTask& task, const PackedImageView& rgb, SampleTimings* timings) noexcept;
     void release_scratch(ScratchRule rule) noexcept;
     Status write_views(const SampleTask& task, const LoadedPixels& pixels, SampleTimings* timings) noexcept;
 
     const NativeWorkerOptions options_;
+    CoefficientCache* const coefficients_;  // null: none are kept
     PathBuffer path_buffer_;
     JpegDecoder decoder_;
     IndexedDecode indexed_decode_;
+    RecordedDecode recorded_decode_;
     TransformExecutor executor_;
 };
 

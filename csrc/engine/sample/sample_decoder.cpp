@@ -53,7 +53,7 @@ SampleDecoder::SampleDecoder(const KernelTable& kernels, const NativeWorkerOptio
 Status SampleDecoder::run(ByteSpan path, const Plan& plan, DrawSource* draws, DecodedSample* sample,
                           const WorkingDirectory* directory) noexcept {
     OwnChoices choices(plan, draws, &source_);
-    return make_of_file(path, &choices, sample, directory);
+    return make_of_file(path, directory, false, &choices, sample);
 }
 
 Status SampleDecoder::run_with_contents(ByteSpan contents, const Plan& plan, DrawSource* draws,
@@ -65,7 +65,7 @@ Status SampleDecoder::run_with_contents(ByteSpan contents, const Plan& plan, Dra
 Status SampleDecoder::run_oriented(ByteSpan path, const OrientedPlans& plans, DrawSource* draws,
                                    DecodedSample* sample) noexcept {
     OrientedChoices choices(plans, draws, &worker_, &source_);
-    return make_of_file(path, &choices, sample);
+    return make_of_file(path, nullptr, true, &choices, sample);
 }
 
 Status SampleDecoder::run_oriented_contents(ByteSpan contents, const OrientedPlans& plans, DrawSource* draws,
@@ -82,10 +82,10 @@ Status SampleDecoder::run_with_pixels(const PackedImageView& rgb, const Plan& pl
     });
 }
 
-Status SampleDecoder::make_of_file(ByteSpan path, SampleChoices* choices, DecodedSample* sample,
-                                   const WorkingDirectory* directory) noexcept {
+Status SampleDecoder::make_of_file(ByteSpan path, const WorkingDirectory* directory, bool needs_metadata,
+                                   SampleChoices* choices, DecodedSample* sample) noexcept {
     return make(choices, sample, [&](const SampleTask& task, LoadedPixels* pixels) {
-        worker_.read_file(path, directory, &file_, &timings_);
+        worker_.read_file(path, directory, needs_metadata, &file_, &timings_);
         return worker_.decode(task, pixels, &timings_);
     });
 }

@@ -74,8 +74,8 @@ class SampleDecoder {
     Status make(SampleChoices* choices, DecodedSample* sample, Load load) noexcept;
     template <typename Load>
     Status make_sample(SampleChoices* choices, DecodedSample* sample, Load load) noexcept;
-    Status make_of_file(ByteSpan path, SampleChoices* choices, DecodedSample* sample,
-                        const WorkingDirectory* directory = nullptr) noexcept;
+    Status make_of_file(ByteSpan path, const WorkingDirectory* directory, bool needs_metadata, SampleChoices* choices,
+                        DecodedSample* sample) noexcept;
     Status make_of_contents(ByteSpan contents, SampleChoices* choices, DecodedSample* sample) noexcept;
 
     NativeSampleWorker worker_;

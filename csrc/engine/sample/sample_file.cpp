@@ -1,11 +1,32 @@
 #include "engine/sample/sample_file.h"
 
+#include <new>
+
 namespace fastload {
 
 void SampleFile::read(ByteSpan path, std::uint64_t max_file_bytes, const WorkingDirectory* directory,
                       const HeadJudge* judge) noexcept {
     status_ = reader_.read(path, max_file_bytes, &contents_, directory, judge);
     is_read_ = true;
+}
+
+RecordedFile* SampleFile::recorded() noexcept {
+    if (recorded_ == nullptr) recorded_.reset(new (std::nothrow) RecordedFile);
+    return recorded_.get();
+}
+
+void SampleFile::take_record() noexcept {
+    status_ = Status::ok();
+    is_read_ = true;
+}
+
+std::size_t SampleFile::held_bytes() const noexcept {
+    return reader_.scratch_bytes() + (recorded_ == nullptr ? 0 : recorded_->held_bytes());
+}
+
+void SampleFile::release_scratch(ScratchRule rule) noexcept {
+    reader_.release_scratch(rule);
+    if (recorded_ != nullptr) recorded_->release_scratch(rule);
 }
 
 void SampleFile::view(ByteSpan contents) noexcept {
@@ -15,16 +36,18 @@ void SampleFile::view(ByteSpan contents) noexcept {
 }
 
 void SampleFile::forget() noexcept {
-    if (is_counted_) waiting_bytes_->fetch_sub(contents_.size(), std::memory_order_relaxed);
+    if (is_counted_) waiting_bytes_->fetch_sub(counted_bytes_, std::memory_order_relaxed);
     is_counted_ = false;
     is_read_ = false;
     contents_ = {};
+    if (recorded_ != nullptr) recorded_->forget();
 }
 
 bool SampleFile::may_wait(std::size_t limit) noexcept {
     if (is_counted_) return true;
     if (waiting_bytes_->load(std::memory_order_relaxed) >= limit) return false;
-    waiting_bytes_->fetch_add(contents_.size(), std::memory_order_relaxed);
+    counted_bytes_ = contents_.size();
+    waiting_bytes_->fetch_add(counted_bytes_, std::memory_order_relaxed);
     is_counted_ = true;
     return true;
 }

@@ -10,6 +10,7 @@
 
 #include "base/span.h"
 #include "base/status.h"
+#include "engine/sample/recorded_file.h"
 #include "io/file_reader.h"
 
 namespace fastload {
@@ -28,26 +29,36 @@ class SampleFile {
     // As FileReader::read. What it gave stays until forget().
     void read(ByteSpan path, std::uint64_t max_file_bytes, const WorkingDirectory* directory = nullptr,
               const HeadJudge* judge = nullptr) noexcept;
+    // Takes the record that recorded() has opened in the place of the file.
+    void take_record() noexcept;
     // Takes `contents`, which somebody else keeps, for what a file holds.
     void view(ByteSpan contents) noexcept;
     void forget() noexcept;
 
     bool is_read() const noexcept { return is_read_; }
+    // Where a record in place of the file is looked for. Null without memory.
+    RecordedFile* recorded() noexcept;
+    // Whether an open record stands for it: it has no contents then.
+    bool has_record() const noexcept { return is_read_ && recorded_ != nullptr && recorded_->is_open(); }
+    // Of the file that read() has read.
+    const FileFacts& facts() const noexcept { return reader_.facts(); }
     Status status() const noexcept { return status_; }
     ByteSpan contents() const noexcept { return contents_; }
-    std::size_t held_bytes() const noexcept { return reader_.scratch_bytes(); }
+    std::size_t held_bytes() const noexcept;
     // Of a file that was forgotten.
-    void release_scratch(ScratchRule rule) noexcept { reader_.release_scratch(rule); }
+    void release_scratch(ScratchRule rule) noexcept;
 
     // Counts it as one that is kept while its sample waits; false where such files hold `limit` bytes already.
     bool may_wait(std::size_t limit) noexcept;
 
   private:
     FileReader reader_;
+    std::unique_ptr<RecordedFile> recorded_;  // made when it is first asked for
     ByteSpan contents_;
     Status status_;
     bool is_read_ = false;
     bool is_counted_ = false;
+    std::size_t counted_bytes_ = 0;
     const SharedSum waiting_bytes_;
 };
 

@@ -21,6 +21,7 @@ Status SampleSource::resolve(DrawSource* draws, ImageSize source_size, SampleRep
 void SampleReport::reset(const SampleSource& source) {
     sample_index = 0;
     is_by_fallback = false;
+    is_by_record = false;
     source_size = {};
     views.resize(source.views.size());
     for (std::size_t i = 0; i < views.size(); ++i) {

@@ -50,6 +50,7 @@ struct SampleSource {
 struct SampleReport {
     std::int64_t sample_index = 0;
     bool is_by_fallback = false;
+    bool is_by_record = false;  // of coefficients, not by the file
     ImageSize source_size;
     std::vector<ResolvedTransform> views;
 

@@ -40,10 +40,10 @@ def workers_of(options: argparse.Namespace) -> int:
 def cache_of(path: str | None, max_bytes: str | None = None, shared: bool = False) -> Cache:
     """As a program would name it, with its default folder. Raises UsageError."""
     try:
-        cache = Cache(path, max_bytes, shared)
+        cache = Cache(path, max_bytes, shared=shared)
     except ValueError as error:
         raise UsageError(str(error).replace("max_bytes", "--max-bytes", 1)) from error
-    return Cache(path_of(None), max_bytes, shared) if path is None else cache
+    return Cache(path_of(None), max_bytes, shared=shared) if path is None else cache
 
 
 def path_of(path: str | None) -> Path:

@@ -78,7 +78,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _action(builder: _native.IndexBuilder, store: OpenStore) -> FileAction:
-    def build(path: bytes) -> _native.IndexOutcome:
+    def build(path: bytes) -> _native.BuildOutcome:
         outcome = builder.build(path)
         if outcome == "different":  # this process does not find that record again
             return "different" if (again := builder.build(path)) == "kept" else again
@@ -149,7 +149,7 @@ class _Build:
             report = report_of(self._cache.path, is_shared=self._cache.shared, reads_records=False)
         yield "store", in_bytes(report.used_bytes), f"of at most {in_bytes(self._cache.max_bytes)}, in {report.path}"
 
-    def _names(self, outcome: _native.IndexOutcome) -> str:
+    def _names(self, outcome: _native.BuildOutcome) -> str:
         return ", ".join(map(named, self._run.named(outcome)))
 
     def _unread(self) -> str:

@@ -1,0 +1,155 @@
+#include "engine/cache/coefficient_cache.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <climits>
+#include <cstring>
+#include <limits>
+
+#include "base/unique_fd.h"
+#include "codec/jpeg/record_reader.h"
+#include "io/system_path.h"
+
+namespace fastload {
+namespace {
+
+// Of an ordinary photograph, of its file's bytes. Where less is free, making a record is most likely for nothing.
+constexpr std::uint64_t kRecordBytesOfFile = 2;
+constexpr std::int64_t kSecond = 1'000'000'000;
+
+struct Stamp {
+    FileFacts facts;
+    ContentKey contents;
+};
+static_assert(sizeof(Stamp) <= sizeof(jpeg::RecordStamp));
+
+// Of two records of a path, that of the later change is the better one.
+std::uint32_t rank_of(const FileFacts& facts) noexcept { return static_cast<std::uint32_t>(facts.ctime_ns / kSecond); }
+
+bool find_stat(const SystemPath& file, struct stat* found) noexcept {
+    int result = -1;
+    do {
+        result = ::fstatat(file.directory, file.name, found, 0);
+    } while (result != 0 && errno == EINTR);
+    return result == 0;
+}
+
+// Opening a file makes a client of a file server ask for what it has remembered.
+bool find_opened_facts(const SystemPath& file, FileFacts* facts) noexcept {
+    const UniqueFd opened(::openat(file.directory, file.name, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
+    struct stat found = {};
+    if (!opened.is_open() || ::fstat(opened.get(), &found) != 0 || !S_ISREG(found.st_mode)) return false;
+    *facts = facts_of(found);
+    return true;
+}
+
+}  // namespace
+
+bool is_whole_coefficient_record(const HashKey& secret, const ContentKey& key, ByteSpan record) noexcept {
+    DecodeLimits limits;
+    limits.max_pixels = std::numeric_limits<std::uint64_t>::max();
+    jpeg::MemoryBytes bytes(record);
+    jpeg::RecordReader reader;
+    if (!reader.open(&bytes, secret, key.hash.high, limits).is_ok()) return false;
+    const ImageSize size = reader.record().frame().size;
+    return reader.read_rows(&bytes, secret, {0, 0, size.width, size.height}).is_ok();
+}
+
+bool CoefficientCache::find_key(ByteSpan path, const WorkingDirectory* directory, ContentKey* key) const noexcept {
+    if (path.is_empty()) return false;
+    if (path[0] == '/') {
+        *key = {content_hash(store_->key(), path), path.size()};
+        return true;
+    }
+    char current[PATH_MAX];
+    const char* const folder = directory == nullptr ? ::getcwd(current, sizeof current) : directory->path();
+    char absolute[2 * PATH_MAX];
+    const std::size_t length = folder == nullptr ? 0 : std::strlen(folder);
+    if (length == 0 || path.size() >= sizeof absolute - length) return false;
+    std::memcpy(absolute, folder, length);
+    absolute[length] = '/';
+    std::memcpy(absolute + length + 1, path.data(), path.size());
+    const ByteSpan whole(reinterpret_cast<const std::uint8_t*>(absolute), length + 1 + path.size());
+    *key = {content_hash(store_->key(), whole), whole.size()};
+    return true;
+}
+
+bool CoefficientCache::find_facts(ByteSpan path, const WorkingDirectory* directory, FileFacts* facts) noexcept {
+    SystemPath file;
+    struct stat found = {};
+    if (!find_system_path(path, directory, &file).is_ok() || !find_stat(file, &found) || !S_ISREG(found.st_mode)) {
+        return false;
+    }
+    *facts = facts_of(found);
+    const FileSystemKind kind = file_systems_.find(found.st_dev, file.directory, file.name);
+    if (kind == FileSystemKind::kLocal || validation_ == Validation::kTrust) return true;
+    return kind == FileSystemKind::kServed && find_opened_facts(file, facts);
+}
+
+bool CoefficientCache::wants(const FileVersion& file, std::int64_t opened_ns) const noexcept {
+    return is_on() && is_settled(file, opened_ns) &&
+           store_->would_keep(file.key, rank_of(file.facts),
+                              static_cast<std::size_t>(kRecordBytesOfFile * file.facts.size));
+}
+
+bool CoefficientCache::is_settled(const FileVersion& file, std::int64_t opened_ns) const noexcept {
+    return are_settled(file.facts, opened_ns + clock_ahead_ns_);
+}
+
+bool CoefficientCache::put(const FileVersion& file, ByteSpan record) noexcept {
+    const bool is_kept = store_->put(file.key, rank_of(file.facts), record);
+    (is_kept ? kept_ : dropped_).fetch_add(1, std::memory_order_relaxed);
+    return is_kept;
+}
+
+jpeg::RecordStamp CoefficientCache::stamp_of(const FileVersion& file, ByteSpan contents) const noexcept {
+    const Stamp stamp = {file.facts, {content_hash(store_->key(), contents), contents.size()}};
+    jpeg::RecordStamp bytes = {};
+    std::memcpy(bytes.data(), &stamp, sizeof stamp);
+    return bytes;
+}
+
+bool CoefficientCache::is_of(const jpeg::RecordStamp& stamp, const FileVersion& file,
+                             ByteSpan contents) const noexcept {
+    Stamp noted;
+    std::memcpy(&noted, stamp.data(), sizeof noted);
+    if (!checks_contents()) return noted.facts == file.facts;
+    return noted.contents.length == contents.size() && noted.contents.hash == content_hash(store_->key(), contents);
+}
+
+bool CoefficientCache::is_checked(const FileVersion& file, std::uint64_t epoch) const noexcept {
+    return check_interval_ != 0 && (file.key.hash.low + epoch) % check_interval_ == 0;
+}
+
+void CoefficientCache::count(const FileVersion& file, Outcome outcome) noexcept {
+    if (outcome == Outcome::kDamaged) store_->remove(file.key);
+    outcomes_[static_cast<int>(outcome)].fetch_add(1, std::memory_order_relaxed);
+}
+
+void CoefficientCache::count_check(bool is_right) noexcept {
+    checks_.fetch_add(1, std::memory_order_relaxed);
+    if (is_right) return;
+    mismatches_.fetch_add(1, std::memory_order_relaxed);
+    has_failed_.store(true, std::memory_order_relaxed);
+}
+
+CoefficientCounters CoefficientCache::counters() const noexcept {
+    const auto outcome = [this](Outcome which) {
+        return outcomes_[static_cast<int>(which)].load(std::memory_order_relaxed);
+    };
+    CoefficientCounters counters;
+    counters.hits = outcome(Outcome::kHit);
+    counters.stale = outcome(Outcome::kStale);
+    counters.damaged = outcome(Outcome::kDamaged);
+    counters.misses = outcome(Outcome::kMiss) + counters.stale + counters.damaged;
+    counters.kept = kept_.load(std::memory_order_relaxed);
+    counters.dropped = dropped_.load(std::memory_order_relaxed);
+    counters.checks = checks_.load(std::memory_order_relaxed);
+    counters.mismatches = mismatches_.load(std::memory_order_relaxed);
+    return counters;
+}
+
+}  // namespace fastload

@@ -1,0 +1,121 @@
+// What a loader keeps of the coefficients of the images it decodes, by the paths of their files.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "base/content_hash.h"
+#include "base/span.h"
+#include "codec/jpeg/coefficient_layout.h"
+#include "engine/cache/file_system_kind.h"
+#include "engine/cache/record_store.h"
+#include "engine/cache/stored_record.h"
+#include "engine/fork_guard.h"
+#include "io/file_facts.h"
+#include "io/working_directory.h"
+
+namespace fastload {
+
+// Note [believed records]
+// A record is looked for by its file's absolute path, as it is written, and believed where the file has the facts now
+// that it had when it was read: size, both times and inode. So a change by writing, cutting, renaming or restoring is
+// noticed, whatever times somebody sets, since nobody sets a ctime. Not admitted are files whose facts may stay the
+// same through a change: are_settled(), and FUSE, where a program says what it likes. With Validation::kContent the
+// file is read on each load, and its bytes must be those that the record was made of.
+//
+// One hit of many is decoded plainly as well, see is_checked(). Where the pixels differ, the plain ones are delivered
+// and nothing is believed any more in this process.
+
+// What became of the images for which a record was looked for.
+struct CoefficientCounters {
+    std::uint64_t hits = 0;
+    std::uint64_t misses = 0;      // of those below as well
+    std::uint64_t stale = 0;       // records of other contents, as far as is known
+    std::uint64_t damaged = 0;     // records that could not be read, or whose checks did not hold
+    std::uint64_t kept = 0;        // new ones
+    std::uint64_t dropped = 0;     // for which there was no room
+    std::uint64_t checks = 0;      // hits that were decoded plainly as well
+    std::uint64_t mismatches = 0;  // of these, such with other pixels
+};
+
+// Of a file whose record is looked for.
+struct FileVersion {
+    ContentKey key;  // of its path
+    FileFacts facts;
+};
+
+enum class Validation : std::uint8_t {
+    kStat,     // by the file's facts
+    kContent,  // by its bytes
+    kTrust     // by its facts, FUSE or not
+};
+
+// Whether all checks of the record with this key hold.
+bool is_whole_coefficient_record(const HashKey& secret, const ContentKey& key, ByteSpan record) noexcept;
+
+// Thread-safe.
+class CoefficientCache {
+  public:
+    // One hit in `check_interval` is checked; 0: none. `clock_ahead_ns`: what the system's clock is behind; for tests.
+    CoefficientCache(std::shared_ptr<RecordStore> store, Validation validation, std::uint32_t check_interval,
+                     std::int64_t clock_ahead_ns = 0) noexcept
+        : store_(std::move(store)),
+          validation_(validation),
+          check_interval_(check_interval),
+          clock_ahead_ns_(clock_ahead_ns) {}
+
+    // False once a check has failed, and in a process forked since.
+    bool is_on() const noexcept {
+        return !has_failed_.load(std::memory_order_relaxed) && generation_ == fork_generation();
+    }
+    bool checks_contents() const noexcept { return validation_ == Validation::kContent; }
+    const HashKey& key() const noexcept { return store_->key(); }
+    std::uint64_t salt_of(const FileVersion& file) const noexcept { return file.key.hash.high; }
+
+    // False where the path cannot be made an absolute one.
+    bool find_key(ByteSpan path, const WorkingDirectory* directory, ContentKey* key) const noexcept;
+
+    // The facts of the file at `path`, by which a record of it is believed. False where none may be.
+    bool find_facts(ByteSpan path, const WorkingDirectory* directory, FileFacts* facts) noexcept;
+
+    bool find(const FileVersion& file, StoredRecord* record) const noexcept {
+        return store_->find_record(file.key, record);
+    }
+    // Whether a file that was opened at `opened_ns` may have a record: are_settled().
+    bool is_settled(const FileVersion& file, std::int64_t opened_ns) const noexcept;
+    // Whether one is to be made then.
+    bool wants(const FileVersion& file, std::int64_t opened_ns) const noexcept;
+    // False where there is no room.
+    bool put(const FileVersion& file, ByteSpan record) noexcept;
+
+    jpeg::RecordStamp stamp_of(const FileVersion& file, ByteSpan contents) const noexcept;
+    // Whether the record with this stamp is of the file as it is. `contents` matter where they are checked.
+    bool is_of(const jpeg::RecordStamp& stamp, const FileVersion& file, ByteSpan contents) const noexcept;
+
+    // Whether the hit of this file in this epoch is checked.
+    bool is_checked(const FileVersion& file, std::uint64_t epoch) const noexcept;
+
+    enum class Outcome : std::uint8_t { kHit, kMiss, kStale, kDamaged };
+    // A damaged one is not looked for again.
+    void count(const FileVersion& file, Outcome outcome) noexcept;
+    void count_check(bool is_right) noexcept;
+    CoefficientCounters counters() const noexcept;
+
+  private:
+    const std::shared_ptr<RecordStore> store_;
+    const Validation validation_;
+    FileSystemKinds file_systems_;
+    const std::uint32_t check_interval_;
+    const std::int64_t clock_ahead_ns_;
+    const std::uint32_t generation_ = fork_generation();
+    std::atomic<bool> has_failed_{false};
+    std::atomic<std::uint64_t> outcomes_[4] = {};
+    std::atomic<std::uint64_t> kept_{0};
+    std::atomic<std::uint64_t> dropped_{0};
+    std::atomic<std::uint64_t> checks_{0};
+    std::atomic<std::uint64_t> mismatches_{0};
+};
+
+}  // namespace fastload

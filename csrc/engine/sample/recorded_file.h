@@ -1,0 +1,71 @@
+// The record of coefficients that stands for a sample's file, or is to be made of it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/image_view.h"
+#include "base/span.h"
+#include "base/status.h"
+#include "codec/decoder.h"
+#include "codec/jpeg/record_reader.h"
+#include "engine/cache/coefficient_cache.h"
+#include "engine/cache/stored_record.h"
+#include "io/file_facts.h"
+#include "io/working_directory.h"
+
+namespace fastload {
+
+// Belongs to whoever works on its sample just now.
+class RecordedFile {
+  public:
+    // Begins with the file at `path`; `directory` lives as long as it is worked on. False where no record can be looked
+    // for.
+    bool begin(const CoefficientCache& cache, ByteSpan path, const WorkingDirectory* directory) noexcept;
+    // Opens the record of this file with these facts, and contents where those are checked, if there is one.
+    bool find(const CoefficientCache& cache, const FileFacts& facts, ByteSpan contents,
+              const DecodeLimits& limits) noexcept;
+    // The file was opened at `opened_ns` and had these facts.
+    void note_read(const FileFacts& facts, std::int64_t opened_ns) noexcept;
+    void forget() noexcept;
+
+    // Whether a record was found that has held so far.
+    bool is_open() const noexcept { return is_open_; }
+    ImageSize size() const noexcept { return reader_.record().frame().size; }
+    // Reads what a region takes. Not ok: it is not open any more.
+    Status read_rows(const CoefficientCache& cache, const Region& region) noexcept;
+    // All of the record as it is in the store. False where it cannot be read, or without memory.
+    bool read_all(std::vector<std::uint8_t>* record) noexcept;
+    // The rows of the region that were read.
+    const jpeg::RecordReader& reader() const noexcept { return reader_; }
+    // Of a record that did not hold behind that.
+    void give_up() noexcept;
+    // What became of the look-up.
+    CoefficientCache::Outcome outcome() const noexcept { return outcome_; }
+
+    bool has_key() const noexcept { return has_key_; }
+    // Whether a record is to be made of the file, which was read.
+    bool is_wanted(const CoefficientCache& cache) const noexcept;
+    const FileVersion& version() const noexcept { return version_; }
+    std::int64_t opened_ns() const noexcept { return opened_ns_; }
+    ByteSpan path() const noexcept { return {reinterpret_cast<const std::uint8_t*>(path_.data()), path_.size()}; }
+    const WorkingDirectory* directory() const noexcept { return directory_; }
+
+    std::size_t held_bytes() const noexcept { return reader_.scratch_bytes(); }
+    void release_scratch(ScratchRule rule) noexcept { reader_.release_scratch(rule); }
+
+  private:
+    StoredRecord stored_;
+    jpeg::RecordReader reader_;
+    FileVersion version_;
+    std::int64_t opened_ns_ = 0;
+    std::string path_;
+    const WorkingDirectory* directory_ = nullptr;
+    CoefficientCache::Outcome outcome_ = CoefficientCache::Outcome::kMiss;
+    bool has_key_ = false;
+    bool is_open_ = false;
+};
+
+}  // namespace fastload

@@ -1,0 +1,76 @@
+"""The coefficients of images on disk, as one loader uses them."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+
+from fastload import _native
+from fastload._decode_cache._cache import Cache, place_of
+from fastload._decode_cache._store import open_store
+from fastload._display._units import counted, in_bytes
+
+# What the system's clock is behind, for tests: files must not have been changed in the last minute.
+CLOCK_AHEAD_NS = 0
+
+
+class Coefficients:
+    """Those in one store. Raises OSError where it cannot be opened.
+
+    Args:
+        cache: What the user has asked for.
+    """
+
+    def __init__(self, cache: Cache) -> None:
+        self.store = open_store(place_of(cache, "coefficients"))
+        interval = round(1 / cache.spot_checks) if cache.spot_checks > 0 else 0
+        self.native = _native.CoefficientCache(self.store.native, cache.validate, interval, CLOCK_AHEAD_NS)
+        self._has_warned = False
+
+    def counters(self) -> Mapping[str, int]:
+        """Of this loader, by their names in stats()."""
+        counters = self.native.counters()
+        made = counters["kept"] + counters["dropped"]  # of images for which no index was looked for
+        return {
+            "cache_hits": counters["hits"],
+            "cache_misses": made,
+            "cache_coefficient_hits": counters["hits"],
+            "cache_stale": counters["stale"],
+            "cache_damaged": counters["damaged"],
+            "cache_dropped": counters["dropped"],
+            "cache_checks": counters["checks"],
+            "cache_mismatches": counters["mismatches"],
+        }
+
+    def warn_of_mismatches(self) -> None:
+        """Says once that a check has failed, behind which no coefficients are believed."""
+        if self._has_warned or self.native.is_on:
+            return
+        self._has_warned = True
+        warnings.warn(
+            f"an image by the coefficients in {str(self.store.place.path)!r} was not as its file is: they are not used "
+            "any more in this process, and batches have the files' pixels. Was a file changed without a new time, by a "
+            "program that maps it, or the clock set back? Remove the store by `fastload cache clear`, or name "
+            'validate="content".',
+            RuntimeWarning,
+            stacklevel=2,
+        )
+
+    def describe(self) -> tuple[str, str | None]:
+        """What is kept, and why no more is, if so."""
+        place = self.store.place
+        so_far = counted(self.store.native.counters()["records"], "record")
+        what = (
+            f"coefficients in {str(place.path)!r}, {so_far}, at most {in_bytes(place.max_bytes)}; others by the index"
+        )
+        if not self.native.is_on:
+            return what, "not used any more: an image by them was not as its file is"
+        reason = self.store.why_nothing_is_kept()
+        return what, None if reason is None else f"no more are kept: {reason}"
+
+
+def coefficients_of(setting: object) -> Coefficients | None:
+    """Those of a loader's cache; None where it has none."""
+    if not isinstance(setting, Cache) or setting.what == "index":
+        return None
+    return Coefficients(setting)

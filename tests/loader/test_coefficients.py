@@ -1,0 +1,349 @@
+"""Coefficients on disk change no byte, error, draw or order; and a file that was changed is read anew."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import pickle
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import recipes
+import torch
+from bad_folders import ListOfFiles
+from cached_epochs import (
+    RECIPES,
+    SIZE,
+    assert_only_records,
+    blocks_bytes,
+    digests,
+    let_go_of_stores,
+    loader_of,
+    make_odd_photographs,
+    make_photographs,
+    told_in_two_epochs,
+)
+from image_folders import save_jpeg
+from torchvision.datasets import ImageFolder
+
+import fastload
+from fastload import _native
+from fastload._decode_cache import _coefficients
+
+HOUR_NS = 3600 * 10**9
+
+
+@pytest.fixture(autouse=True)
+def files_are_old_enough(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(_coefficients, "CLOCK_AHEAD_NS", HOUR_NS)
+    _native.clear_index_memory()
+    yield
+    _native.clear_index_memory()
+    let_go_of_stores()
+
+
+@pytest.fixture(scope="module")
+def odd_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_odd_photographs(tmp_path_factory.mktemp("odd"))
+
+
+@pytest.fixture
+def photographs(tmp_path: Path) -> Path:
+    return make_photographs(tmp_path / "photographs", 16)
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> fastload.Cache:
+    return cache_at(tmp_path / "store")
+
+
+def cache_at(path: Path, max_bytes: str = "1G", **arguments: Any) -> fastload.Cache:
+    return fastload.Cache(path, max_bytes, what="coefficients", **arguments)
+
+
+def stats_of(folder: Path, cache: Any, **arguments: Any) -> fastload.Stats:
+    """Of two epochs, whose batches are compared with those without a cache."""
+    loader = loader_of(folder, cache, **arguments)
+    assert digests(loader, 2) == digests(loader_of(folder, None, **arguments), 2)
+    return loader.stats()
+
+
+@pytest.mark.parametrize("num_workers", [0, 3])
+@pytest.mark.parametrize("rng", ["torch", "sample"])
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_three_epochs_have_the_bytes_without_a_cache_and_so_has_the_next_run(
+    odd_folder: Path, cache: fastload.Cache, recipe: str, rng: str, num_workers: int
+) -> None:
+    dataset = ImageFolder(str(odd_folder), RECIPES[recipe]())
+
+    def run(cache: Any) -> tuple[list[str], fastload.Stats]:
+        loader = fastload.DataLoader(
+            dataset,
+            batch_size=5,
+            shuffle=True,
+            generator=torch.Generator().manual_seed(1),
+            num_workers=num_workers,
+            rng=rng,
+            seed=3 if rng == "sample" else None,
+            cache=cache,
+        )
+        return digests(loader, 3), loader.stats()
+
+    expected = run(None)[0]
+    first, filled = run(cache)
+    let_go_of_stores()
+    second, known = run(cache)
+    assert first == second == expected
+    # All but a PNG, the progressive one too.
+    assert (filled.cache_coefficient_hits, known.cache_coefficient_hits) == (46, 69)
+    for stats in (filled, known):
+        assert stats.cache_mismatches == stats.cache_dropped == stats.cache_damaged == stats.cache_stale == 0
+    assert known.bytes_read < filled.bytes_read
+    let_go_of_stores()
+    assert_only_records(cache.path / "v1")
+
+
+def test_own_data_sets_have_the_bytes_without_a_cache(odd_folder: Path, cache: fastload.Cache) -> None:
+    images = ImageFolder(str(odd_folder), recipes.training(SIZE))
+    dataset = ListOfFiles(images, images.transform)
+    runs = [
+        digests(fastload.DataLoader(dataset, batch_size=5, num_workers=2, cache=setting), 3)
+        for setting in (None, cache, cache)
+    ]
+    assert runs[0] == runs[1] == runs[2]
+
+
+def test_bad_files_have_their_errors_and_places(odd_folder: Path, cache: fastload.Cache, tmp_path: Path) -> None:
+    folder = shutil.copytree(odd_folder, tmp_path / "images")
+    victim = folder / "class0" / "02.jpg"
+    victim.write_bytes(victim.read_bytes()[:2000])
+    dataset = ImageFolder(str(folder), recipes.training(SIZE))
+    plain, first, later = (told_in_two_epochs(dataset, setting) for setting in (None, cache, cache))
+    assert plain == first == later
+    assert any("02.jpg" in line for line in plain)
+
+
+def wait_for_another_second() -> None:
+    """Versions of a file that are kept lie a minute apart, unless the clock is ahead."""
+    time.sleep(1.1)
+
+
+def replaced_by_another_size(path: Path) -> None:
+    save_jpeg(path, 99, 90, 200)
+
+
+def rewritten_with_its_size_and_times(path: Path) -> None:
+    before = path.stat()
+    save_jpeg(path, 99, 160, 120, quality=30)
+    path.write_bytes(path.read_bytes().ljust(before.st_size, b"\0"))
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert path.stat().st_size == before.st_size
+
+
+def renamed_over(path: Path) -> None:
+    save_jpeg(path.with_suffix(".new"), 99, 160, 120)
+    os.replace(path.with_suffix(".new"), path)  # noqa: PTH105
+
+
+def cut(path: Path) -> None:
+    os.truncate(path, 900)
+
+
+def forbidden(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+def gone(path: Path) -> None:
+    path.unlink()
+
+
+@pytest.mark.parametrize(
+    "change", [replaced_by_another_size, rewritten_with_its_size_and_times, renamed_over, cut, forbidden, gone]
+)
+@pytest.mark.parametrize("validate", ["stat", "content", "trust"])
+def test_a_file_that_changes_is_read_anew(
+    photographs: Path, tmp_path: Path, validate: Any, change: Callable[[Path], None]
+) -> None:
+    cache = cache_at(tmp_path / "store", validate=validate)
+    dataset = ImageFolder(str(photographs), recipes.evaluation(SIZE, SIZE - 8))
+    told_in_two_epochs(dataset, cache)
+    for path in sorted(photographs.rglob("*.jpg"))[::5]:
+        change(path)
+    assert told_in_two_epochs(dataset, cache) == told_in_two_epochs(dataset, None)
+
+
+def test_a_file_that_was_only_touched_is_read_anew_by_its_facts_and_not_by_its_bytes(
+    photographs: Path, tmp_path: Path
+) -> None:
+    for validate, stale in (("stat", 16), ("content", 0)):
+        cache = cache_at(tmp_path / validate, validate=validate)
+        stats_of(photographs, cache)
+        wait_for_another_second()
+        for path in photographs.rglob("*.jpg"):
+            path.touch()
+        stats = stats_of(photographs, cache)
+        assert (stats.cache_stale, stats.cache_coefficient_hits) == (stale, 32 - stale)
+
+
+def test_a_folder_exchanged_by_a_link_is_another_one(photographs: Path, cache: fastload.Cache, tmp_path: Path) -> None:
+    wait_for_another_second()
+    other = make_photographs(tmp_path / "other", 16)
+    for seed, path in enumerate(sorted(other.rglob("*.jpg"))):
+        save_jpeg(path, 50 + seed, 160, 120)
+    place = tmp_path / "place"
+    place.symlink_to(photographs)
+    stats_of(place, cache)
+    place.unlink()
+    place.symlink_to(other)
+    assert stats_of(place, cache).cache_stale == 16
+
+
+def test_a_file_that_was_just_changed_is_not_kept(
+    photographs: Path, cache: fastload.Cache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_coefficients, "CLOCK_AHEAD_NS", 0)
+    assert stats_of(photographs, cache).cache_coefficient_hits == 0
+    monkeypatch.setattr(_coefficients, "CLOCK_AHEAD_NS", 55 * 10**9)
+    assert stats_of(photographs, cache_at(cache.path.with_name("soon"))).cache_coefficient_hits == 0
+    monkeypatch.setattr(_coefficients, "CLOCK_AHEAD_NS", 61 * 10**9)
+    assert stats_of(photographs, cache_at(cache.path.with_name("late"))).cache_coefficient_hits == 16
+
+
+def test_files_of_a_relative_root_are_those_of_its_folder(
+    photographs: Path, cache: fastload.Cache, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    other = tmp_path / "elsewhere"
+    make_photographs(other / "photographs", 16)
+    for seed, path in enumerate(sorted(other.rglob("*.jpg"))):
+        save_jpeg(path, 70 + seed, 160, 120)
+    for folder, hits in ((photographs.parent, 16), (other, 16), (photographs.parent, 32)):
+        monkeypatch.chdir(folder)
+        assert stats_of(Path("photographs"), cache).cache_coefficient_hits == hits
+    assert stats_of(photographs, cache).cache_coefficient_hits == 32
+
+
+def test_what_a_map_writes_unseen_is_noticed_by_a_check_and_by_the_bytes(tmp_path: Path) -> None:
+    """On tmpfs a store through a map into a page that is dirty already changes no time."""
+    shared_memory = Path("/dev/shm")
+    if not os.access(shared_memory, os.W_OK):
+        pytest.skip("no tmpfs")
+    folder = make_photographs(shared_memory / f"fastload-test-{os.getpid()}", 4)
+    try:
+        path = sorted(folder.rglob("*.jpg"))[0]
+        changed = bytearray(path.read_bytes())
+        save_jpeg(path.with_name("changed"), 99, 160, 120)
+        others = path.with_name("changed").read_bytes()
+        path.with_name("changed").unlink()
+        size = max(len(changed), len(others))
+        path.write_bytes(changed.ljust(size, b"\0"))
+        with path.open("r+b") as file, mmap.mmap(file.fileno(), size) as mapped:
+            mapped[0] = mapped[0]  # dirty from here on
+            caches = {
+                "all": cache_at(tmp_path / "all", spot_checks=1.0),
+                "none": cache_at(tmp_path / "none", spot_checks=0.0),
+                "content": cache_at(tmp_path / "content", validate="content", spot_checks=0.0),
+            }
+            before = path.stat()
+            for cache in caches.values():
+                stats_of(folder, cache)
+            mapped[: len(others)] = others
+            if path.stat() != before:
+                pytest.skip("this kernel sets the times of a mapped file")
+            plain = digests(loader_of(folder, None), 3)
+            assert digests(loader_of(folder, caches["none"]), 3) != plain
+            assert digests(loader_of(folder, caches["content"]), 3) == plain
+            loader = loader_of(folder, caches["all"], num_workers=1)
+            with pytest.warns(RuntimeWarning, match="was not as its file is"):
+                assert digests(loader, 3) == plain
+            stats = loader.stats()
+            assert stats.cache_mismatches == 1
+            assert stats.cache_coefficient_hits < 4
+            assert "not used any more" in str(loader.explain())
+    finally:
+        shutil.rmtree(folder)
+
+
+def test_checked_images_have_the_bytes_without_a_cache(photographs: Path, tmp_path: Path) -> None:
+    stats = stats_of(photographs, cache_at(tmp_path / "store", spot_checks=1.0))
+    assert stats.cache_checks == stats.cache_coefficient_hits == 16
+    assert stats.cache_mismatches == 0
+    shares = stats_of(photographs, cache_at(tmp_path / "store", spot_checks=1 / 4))
+    assert 0 < shares.cache_checks < 20
+
+
+def test_damaged_records_are_read_anew(photographs: Path, cache: fastload.Cache) -> None:
+    stats_of(photographs, cache)
+    let_go_of_stores()
+    (data,) = (cache.path / "v1").glob("coefficients-*.dat")
+    bytes_of_all = bytearray(data.read_bytes())
+    for at in range(100, len(bytes_of_all), 997):
+        bytes_of_all[at] ^= 4
+    data.write_bytes(bytes_of_all)
+    stats = stats_of(photographs, cache)
+    assert stats.cache_damaged >= 16
+    assert stats.cache_mismatches == 0
+
+
+def test_half_of_the_images_have_room(photographs: Path, tmp_path: Path) -> None:
+    """The others are decoded by their indexes, and all is counted."""
+    for seed, path in enumerate(sorted(photographs.rglob("*.jpg"))):
+        save_jpeg(path, seed, 700, 600, quality=97)
+    cache = cache_at(tmp_path / "store", "4MiB")
+    dataset = ImageFolder(str(photographs), recipes.training(SIZE))
+    loaders = [fastload.DataLoader(dataset, batch_size=4, num_workers=2, cache=setting) for setting in (None, cache)]
+    assert digests(loaders[0], 4) == digests(loaders[1], 4)
+    stats = loaders[1].stats()
+    assert 0 < stats.cache_coefficient_hits < 40
+    assert stats.cache_hits > stats.cache_coefficient_hits
+    assert blocks_bytes(cache.path / "v1") <= 4 << 20
+
+
+def test_ranks_find_what_others_keep(photographs: Path, cache: fastload.Cache, run_child: Callable[..., Any]) -> None:
+    program = """
+    import os, fastload
+    from cached_epochs import digests, loader_of
+    from fastload._decode_cache import _coefficients
+    _coefficients.CLOCK_AHEAD_NS = 3600 * 10**9
+    loader = loader_of(os.environ["FOLDER"], fastload.Cache(os.environ["STORE"], "1G", what="coefficients"))
+    print(*digests(loader), loader.stats().cache_coefficient_hits)
+    """
+    expected = digests(loader_of(photographs, None))
+    env = {"FOLDER": str(photographs), "STORE": str(cache.path)}
+    printed = [run_child(program, env=env, warm=True).stdout.split() for _ in range(2)]
+    assert printed == [[*expected, "0"], [*expected, "16"]]
+
+
+def test_what_a_sample_was_made_of_is_reported(photographs: Path, cache: fastload.Cache) -> None:
+    loader = loader_of(photographs, cache)
+    sources = []
+    for _ in range(2):
+        iterator = iter(loader)
+        sources += [{report.source for report in iterator.batch_report()} for _ in iterator]
+    assert sources == [{"native"}] * 4 + [{"coefficients"}] * 4
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"what": "coefficients"}, "max_bytes must be given with what='coefficients', which takes about 1.7 times"),
+        ({"what": "pictures", "max_bytes": "1G"}, "what must be 'index' or 'coefficients', got 'pictures'"),
+        ({"validate": "hope"}, "validate must be 'stat' or 'content' or 'trust', got 'hope'"),
+        ({"spot_checks": 2}, "spot_checks must be a share from 0 to 1, got 2"),
+    ],
+)
+def test_settings_that_are_none_are_named(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match="^" + message.replace(".", r"\.")):
+        fastload.Cache("/tmp/store", **arguments)
+
+
+def test_a_cache_shows_itself_by_its_arguments(tmp_path: Path) -> None:
+    cache = cache_at(tmp_path, validate="content", spot_checks=0.5)
+    place = f"Cache({str(tmp_path)!r}, max_bytes=1000000000"
+    assert repr(cache) == f"{place}, what='coefficients', validate='content', spot_checks=0.5)"
+    assert eval(repr(cache), {"Cache": fastload.Cache}) == cache
+    assert pickle.loads(pickle.dumps(cache)) == cache != cache_at(tmp_path)
