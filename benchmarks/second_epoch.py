@@ -47,6 +47,7 @@ KERNEL_TABLES = ("avx512", "avx2", "scalar")
 _EPOCHS = 5  # of a round; the third and later ones know almost all that they need
 _NUM_COMPARED = 3
 _NUM_LISTED = 1_280_000  # ImageNet's files
+_SETTLING_SECONDS = 62  # younger files have no coefficients
 _LEVEL_RECORDS = 256  # after so many records it is decided how large they may be
 
 
@@ -59,7 +60,9 @@ class Case(NamedTuple):
         is_own: A data set that opens files with Pillow, in place of an `ImageFolder`.
         lists_many: The data set lists its files again and again, as many as ImageNet has, so that each is allowed a
             short index only. The sampler still draws each file once.
-        is_on_disk: Indexes are kept in a `fastload.Cache`, in place of the process's memory.
+        is_on_disk: What is kept is in a `fastload.Cache`, in place of the process's memory.
+        has_coefficients: Coefficients are kept there, too.
+        is_progressive: The files are progressive ones, made of the others.
     """
 
     what: str
@@ -67,6 +70,8 @@ class Case(NamedTuple):
     is_own: bool = False
     lists_many: bool = False
     is_on_disk: bool = False
+    has_coefficients: bool = False
+    is_progressive: bool = False
 
 
 CASES = {
@@ -74,6 +79,14 @@ CASES = {
     "eval": Case("evaluation", "eval"),
     "own": Case("own list of files opened with Pillow, training", "train", is_own=True),
     "train-disk": Case("training, indexes on disk", "train", is_on_disk=True),
+    "train-coefficients": Case("training, coefficients", "train", is_on_disk=True, has_coefficients=True),
+    "eval-coefficients": Case("evaluation, coefficients", "eval", is_on_disk=True, has_coefficients=True),
+    "progressive": Case(
+        *("training, progressive files, coefficients", "train"),
+        is_on_disk=True,
+        has_coefficients=True,
+        is_progressive=True,
+    ),
     "train-many": Case("training, one of 1.28 million files", "train", lists_many=True),
     "eval-many": Case("evaluation, one of 1.28 million files", "eval", lists_many=True),
 }
@@ -240,7 +253,8 @@ def measure(case: Case, options: argparse.Namespace) -> Figures:
             """The loader, whose next epoch is as the first."""
             _native.clear_index_memory()
             if case.is_on_disk:
-                indexed.cache = fastload.Cache(tempfile.mkdtemp(dir=scratch))
+                what = "coefficients" if case.has_coefficients else "index"
+                indexed.cache = fastload.Cache(tempfile.mkdtemp(dir=scratch), "16G", what)
             return indexed
 
         if case.lists_many:
@@ -269,12 +283,31 @@ def _make_dataset(case: Case, options: argparse.Namespace) -> Any:
 
     if case.is_own:
         return ListOfFiles(spread(jpeg_files(options.data), options.samples), train_transform())
-    settings = LoaderSettings(str(options.data), case.mode, options.batch_size, 1, options.samples)
+    folder = _progressive_copy(options.data) if case.is_progressive else options.data
+    settings = LoaderSettings(str(folder), case.mode, options.batch_size, 1, options.samples)
     dataset = image_folder(settings, pil_transform(case.mode))
     if case.lists_many:
         dataset.samples = dataset.imgs = dataset.samples * -(-_NUM_LISTED // len(dataset.samples))
         dataset.targets = [label for _, label in dataset.samples]
     return dataset
+
+
+def _progressive_copy(folder: Path) -> Path:
+    """A folder beside it, made once, with progressive files of about the same size, kept as they are for a minute."""
+    from PIL import Image
+
+    copy = folder.with_name(folder.name + "-progressive")
+    if copy.exists():
+        return copy
+    begun = copy.with_name(copy.name + ".begun")
+    for path in sorted(folder.rglob("*.*")):
+        if path.suffix.lower() in (".jpg", ".jpeg"):
+            target = begun / path.relative_to(folder)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with Image.open(path) as image:
+                image.save(target, quality="keep", progressive=True)
+    time.sleep(_SETTLING_SECONDS)
+    return begun.rename(copy)
 
 
 def _paths_of(dataset: Any, count: int) -> list[Path]:

@@ -633,7 +633,13 @@ class SampleDecoder:
         self, path: bytes, plan: TransformPlan, draws: DrawSource, directory: WorkingDirectory | None = None
     ) -> NDArray[np.uint8] | StatusFailure | None: ...
     def run_bytes(
-        self, contents: bytes, plan: TransformPlan, draws: DrawSource, rows: BatchRows | None = None, row: int = 0
+        self,
+        contents: bytes,
+        plan: TransformPlan,
+        draws: DrawSource,
+        rows: BatchRows | None = None,
+        row: int = 0,
+        opened: bytes = b"",
     ) -> NDArray[np.uint8] | StatusFailure | None: ...
     def run_oriented_file(
         self, path: bytes, plans: Sequence[TransformPlan], draws: DrawSource
@@ -652,7 +658,9 @@ class SampleDecoder:
         row: int = 0,
     ) -> NDArray[np.uint8] | StatusFailure: ...
     def check_bytes(self, contents: bytes) -> tuple[int, int, int, int] | None: ...
-    def read_open(self, descriptor: int) -> tuple[bytes, tuple[int, int, int, int] | None] | None: ...
+    def read_open(
+        self, descriptor: int, path: bytes = b""
+    ) -> tuple[bytes, tuple[int, int, int, int] | None, bytes] | None: ...
     @property
     def fallback_reason(self) -> str: ...
     @property

@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <new>
 #include <optional>
@@ -209,10 +210,15 @@ class SampleDecoderHandle {
                    [&](DecodedSample* sample) { return decoder_.run(span_of(path), plan, &draws, sample, directory); });
     }
 
+    // `opened`: what read_open() said, or empty.
     py::object run_bytes(const py::bytes& contents, const Plan& plan, DrawSource& draws, const BatchRows* rows,
-                         std::size_t row) {
+                         std::size_t row, const py::bytes& opened) {
+        OpenedVersion version;
+        const ByteSpan given = span_of(opened);
+        const bool is_of_file = given.size() == sizeof version;
+        if (is_of_file) std::memcpy(&version, given.data(), sizeof version);
         const auto make = [&](DecodedSample* sample) {
-            return decoder_.run_with_contents(span_of(contents), plan, &draws, sample);
+            return decoder_.run_with_contents(span_of(contents), plan, &draws, sample, is_of_file ? &version : nullptr);
         };
         return run(plan, make, rows, row);
     }
@@ -242,10 +248,16 @@ class SampleDecoderHandle {
         });
     }
 
-    // (contents, facts or None); None where the file cannot be read.
-    py::object read_open(int descriptor) {
+    // (contents, facts or None, what run_bytes() takes); None where the file cannot be read.
+    py::object read_open(int descriptor, const py::bytes& path) {
         FileFacts file;
-        const Status status = at_work([&] { return find_open_facts(descriptor, max_file_bytes_, &file); });
+        OpenedVersion version;
+        bool is_of_file = false;
+        const ByteSpan name = span_of(path);
+        const Status status = at_work([&] {
+            is_of_file = !name.is_empty() && decoder_.find_opened(descriptor, name, &version);
+            return find_open_facts(descriptor, max_file_bytes_, &file);
+        });
         if (!status.is_ok()) return py::none();
         const std::uint64_t size = file.size;
         auto contents =
@@ -258,7 +270,9 @@ class SampleDecoderHandle {
             is_read = read.is_ok();
             return is_read ? decoder_.check({bytes, size}, info, end_offset) : read;
         });
-        return is_read ? py::object(py::make_tuple(contents, facts)) : py::none();
+        if (!is_read) return py::none();
+        const py::bytes opened(reinterpret_cast<const char*>(&version), is_of_file ? sizeof version : 0);
+        return py::make_tuple(contents, facts, opened);
     }
 
     const char* fallback_reason() const noexcept { return fallback_reason_; }
@@ -409,7 +423,7 @@ void bind_decoders(py::module_& m) {
         .def("run_file", &SampleDecoderHandle::run_file, py::arg("path"), py::arg("plan"), py::arg("draws"),
              py::arg("directory") = py::none())
         .def("run_bytes", &SampleDecoderHandle::run_bytes, py::arg("contents"), py::arg("plan"), py::arg("draws"),
-             py::arg("rows") = py::none(), py::arg("row") = 0,
+             py::arg("rows") = py::none(), py::arg("row") = 0, py::arg("opened") = py::bytes(),
              "With rows of a batch the sample is written to this one, if it has its size and nobody holds it.")
         .def("run_oriented_file", &SampleDecoderHandle::run_oriented_file, py::arg("path"), py::arg("plans"),
              py::arg("draws"),
@@ -422,9 +436,11 @@ void bind_decoders(py::module_& m) {
         .def("check_bytes", &SampleDecoderHandle::check_bytes, py::arg("contents"),
              "Whether Pillow decodes the file that has these contents, found without decoding it: (width, height, "
              "number of components, place behind its EOI), or None where it has to try.")
-        .def("read_open", &SampleDecoderHandle::read_open, py::arg("descriptor"),
-             "Reads all of an open regular file, wherever it stands: (contents, what check_bytes gives for them), or "
-             "None where it cannot be read or has more than max_file_bytes.")
+        .def(
+            "read_open", &SampleDecoderHandle::read_open, py::arg("descriptor"), py::arg("path") = py::bytes(),
+            "Reads all of an open regular file, wherever it stands: (contents, what check_bytes gives for them, what "
+            "run_bytes wants to know of the file that was opened by this path), or None where it cannot be read or has "
+            "more than max_file_bytes.")
         .def_property_readonly("fallback_reason", &SampleDecoderHandle::fallback_reason)
         .def_property_readonly("keeps_info", &SampleDecoderHandle::keeps_info,
                                "Whether torchvision would still have Image.info behind what was last run.")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import io
+import os
 import weakref
-from typing import Any
+from typing import Any, NamedTuple
 
 from PIL import Image
 from PIL.JpegImagePlugin import JpegImageFile
@@ -50,9 +51,21 @@ class _Marks:
 marks = _Marks()
 
 
-# What was read for an image: up to the end of the image at least, what SampleDecoder.check_bytes says of it, and where
-# Pillow would leave the file object; None where it stands there.
-_File = tuple[bytes, tuple[int, int, int, int], "int | None"]
+class _File(NamedTuple):
+    """What was read for an image.
+
+    Attributes:
+        contents: Up to the end of the image at least.
+        facts: What ``SampleDecoder.check_bytes`` found.
+        position: Where Pillow would leave the file; None: where it stands.
+        opened: What ``SampleDecoder.read_open`` said of it.
+    """
+
+    contents: bytes
+    facts: tuple[int, int, int, int]
+    position: int | None
+    opened: bytes = b""
+
 
 
 def load_deferred(image: Image.Image) -> Deferred | None:
@@ -99,13 +112,13 @@ def begin(image: Image.Image) -> Deferred | None:
     if file is None:
         tally.left_to_pillow(thread_decoder().fallback_reason)
         return None
-    contents, (width, height, components, _), position = file
+    width, height, components, _ = file.facts
     mode = "L" if components == 1 else "RGB"
     if image.size != (width, height) or image.mode != mode:
         tally.left_to_pillow("the opened image was changed")
         return None
-    _leave_as_loaded(image, position)
-    return Deferred(ImageSource(contents, tally), (), mode, (width, height))
+    _leave_as_loaded(image, file.position)
+    return Deferred(ImageSource(file.contents, tally, file.opened), (), mode, (width, height))
 
 
 def _is_as_opened(image: JpegImageFile) -> bool:
@@ -122,16 +135,24 @@ def _read(file: Any, block: int) -> _File | None:
     """
     decoder = thread_decoder()
     if type(file) is io.BytesIO:
-        contents = file.getvalue()
+        contents, opened = file.getvalue(), b""
         facts = decoder.check_bytes(contents)
     elif type(file) is io.BufferedReader and type(file.raw) is io.FileIO:
-        read = decoder.read_open(file.fileno())
+        read = decoder.read_open(file.fileno(), _path_of(file))
         if read is None:
             raise OSError("it is no regular file, or too large, or cannot be read")
-        contents, facts = read
+        contents, facts, opened = read
     else:
         return _read_blocks(file, block)
-    return None if facts is None else (contents, facts, min(len(contents), -(-facts[3] // block) * block))
+    if facts is None:
+        return None
+    return _File(contents, facts, min(len(contents), -(-facts[3] // block) * block), opened)
+
+
+def _path_of(file: io.BufferedReader) -> bytes:
+    """By which it was opened; nothing where it was by a descriptor."""
+    name: object = file.name
+    return os.fsencode(name) if isinstance(name, str | bytes) else b""
 
 
 def _read_blocks(file: Any, block: int) -> _File | None:
@@ -148,7 +169,7 @@ def _read_blocks(file: Any, block: int) -> _File | None:
             num_ends += 1
             facts = check(bytes(contents))
             if facts is not None:
-                return bytes(contents), facts, None
+                return _File(bytes(contents), facts, None)
         if is_end:
             break
     return None

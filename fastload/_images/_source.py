@@ -46,10 +46,12 @@ class ImageSource:
     Args:
         contents: Of a file that ``SampleDecoder.check_bytes`` has taken, so that Pillow decodes it without an error.
         tally: To count in.
+        opened: What ``SampleDecoder.read_open`` said of the file.
     """
 
-    def __init__(self, contents: bytes, tally: ImageTally) -> None:
+    def __init__(self, contents: bytes, tally: ImageTally, opened: bytes = b"") -> None:
         self._contents: bytes | None = contents
+        self._opened = opened
         self._whole: NDArray[np.uint8] | None = None
         self._tally = tally
         self._num_parts = 0
@@ -74,7 +76,7 @@ class ImageSource:
         rows, row = place or _NO_PLACE
         contents = self._contents
         if contents is not None and self._num_parts < _MAX_PARTS:
-            result = thread_decoder().run_bytes(contents, plan, begin_draws(), rows, row)
+            result = thread_decoder().run_bytes(contents, plan, begin_draws(), rows, row, self._opened)
             if self._num_parts == 0 and result is None:
                 self._tally.left_to_pillow(thread_decoder().fallback_reason)
             elif self._num_parts == 0:
@@ -89,7 +91,7 @@ class ImageSource:
     def _decoded_whole(self, contents: bytes | None) -> NDArray[np.uint8]:
         if self._whole is None:
             assert contents is not None, "contents are kept until the whole image is there"
-            result = thread_decoder().run_bytes(contents, plan_of(()), _no_draws())
+            result = thread_decoder().run_bytes(contents, plan_of(()), _no_draws(), opened=self._opened)
             self._whole = _decoded_by_pillow(contents) if result is None else _checked(result)
             self._contents = None
         return self._whole

@@ -107,14 +107,40 @@ def test_three_epochs_have_the_bytes_without_a_cache_and_so_has_the_next_run(
     assert_only_records(cache.path / "v1")
 
 
-def test_own_data_sets_have_the_bytes_without_a_cache(odd_folder: Path, cache: fastload.Cache) -> None:
-    images = ImageFolder(str(odd_folder), recipes.training(SIZE))
+@pytest.mark.parametrize("num_workers", [0, 2])
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_images_that_are_opened_with_pillow_have_the_bytes_without_a_cache(
+    odd_folder: Path, cache: fastload.Cache, recipe: str, num_workers: int
+) -> None:
+    images = ImageFolder(str(odd_folder), RECIPES[recipe]())
     dataset = ListOfFiles(images, images.transform)
-    runs = [
-        digests(fastload.DataLoader(dataset, batch_size=5, num_workers=2, cache=setting), 3)
-        for setting in (None, cache, cache)
-    ]
-    assert runs[0] == runs[1] == runs[2]
+
+    def run(cache: Any) -> tuple[list[str], fastload.Stats]:
+        loader = fastload.DataLoader(dataset, batch_size=5, num_workers=num_workers, cache=cache)
+        return digests(loader, 3), loader.stats()
+
+    expected = run(None)[0]
+    first, filled = run(cache)
+    let_go_of_stores()
+    second, known = run(cache)
+    assert first == second == expected
+    # Without worker threads Pillow opens them itself.
+    hits = (filled.cache_coefficient_hits, known.cache_coefficient_hits)
+    assert hits == ((46, 69) if num_workers else (0, 0))
+    assert known.cache_mismatches == known.cache_damaged == known.cache_stale == 0
+
+
+def test_an_opened_file_that_changes_is_decoded_anew(photographs: Path, cache: fastload.Cache) -> None:
+    images = ImageFolder(str(photographs), recipes.evaluation(SIZE, SIZE - 8))
+    dataset = ListOfFiles(images, images.transform)
+    loaders = [fastload.DataLoader(dataset, batch_size=4, num_workers=2, cache=setting) for setting in (cache, None)]
+    assert digests(loaders[0], 2) == digests(loaders[1], 2)
+    wait_for_another_second()
+    for path in list(sorted(photographs.rglob("*.jpg")))[::5]:
+        rewritten_with_its_size_and_times(path)
+    assert digests(loaders[0], 2) == digests(loaders[1], 2)
+    stats = loaders[0].stats()
+    assert (stats.cache_stale, stats.cache_coefficient_hits) == (4, 16 + 12 + 16)
 
 
 def test_bad_files_have_their_errors_and_places(odd_folder: Path, cache: fastload.Cache, tmp_path: Path) -> None:

@@ -89,6 +89,19 @@ bool CoefficientCache::find_facts(ByteSpan path, const WorkingDirectory* directo
     return kind == FileSystemKind::kServed && find_opened_facts(file, facts);
 }
 
+bool CoefficientCache::find_opened(int descriptor, ByteSpan path, std::int64_t opened_ns,
+                                   OpenedVersion* opened) noexcept {
+    struct stat found = {};
+    if (!is_on() || ::fstat(descriptor, &found) != 0 || !S_ISREG(found.st_mode) ||
+        !find_key(path, nullptr, &opened->version.key)) {
+        return false;
+    }
+    opened->version.facts = facts_of(found);
+    opened->opened_ns = opened_ns;
+    return validation_ != Validation::kStat ||
+           file_systems_.find(found.st_dev, descriptor, "") != FileSystemKind::kProgram;
+}
+
 bool CoefficientCache::wants(const FileVersion& file, std::int64_t opened_ns) const noexcept {
     return is_on() && is_settled(file, opened_ns) &&
            store_->would_keep(file.key, rank_of(file.facts),

@@ -46,6 +46,12 @@ struct FileVersion {
     FileFacts facts;
 };
 
+// Of a file that somebody has opened and read.
+struct OpenedVersion {
+    FileVersion version;
+    std::int64_t opened_ns = 0;
+};
+
 enum class Validation : std::uint8_t {
     kStat,     // by the file's facts
     kContent,  // by its bytes
@@ -79,6 +85,9 @@ class CoefficientCache {
 
     // The facts of the file at `path`, by which a record of it is believed. False where none may be.
     bool find_facts(ByteSpan path, const WorkingDirectory* directory, FileFacts* facts) noexcept;
+
+    // Of a file that was opened at `opened_ns` by this path, before it is read. False where it has no record.
+    bool find_opened(int descriptor, ByteSpan path, std::int64_t opened_ns, OpenedVersion* opened) noexcept;
 
     bool find(const FileVersion& file, StoredRecord* record) const noexcept {
         return store_->find_record(file.key, record);

@@ -32,9 +32,9 @@ constexpr std::uint32_t kServed[] = {
 };
 
 FileSystemKind ask(int directory, const char* name) {
-    const UniqueFd file(::openat(directory, name, O_PATH | O_CLOEXEC));
+    const UniqueFd named(*name == '\0' ? -1 : ::openat(directory, name, O_PATH | O_CLOEXEC));
     struct statfs facts = {};
-    if (!file.is_open() || ::fstatfs(file.get(), &facts) != 0) return FileSystemKind::kProgram;
+    if (::fstatfs(*name == '\0' ? directory : named.get(), &facts) != 0) return FileSystemKind::kProgram;
     const auto type = static_cast<std::uint32_t>(facts.f_type);
     if (type == kFuse) return FileSystemKind::kProgram;
     for (const std::uint32_t served : kServed) {

@@ -17,7 +17,8 @@ enum class FileSystemKind : std::uint8_t {
 // Asks the system once for each device. Thread-safe.
 class FileSystemKinds {
   public:
-    // Of the file system with this device number, on which `name` in `directory` (as for openat()) is.
+    // Of the file system with this device number, on which `name` in `directory` (as for openat()) is, or the open file
+    // `directory` where the name is empty.
     FileSystemKind find(dev_t device, int directory, const char* name) noexcept;
 
   private:

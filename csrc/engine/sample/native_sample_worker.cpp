@@ -43,6 +43,16 @@ void NativeSampleWorker::read_file(ByteSpan path, const WorkingDirectory* direct
     }
 }
 
+void NativeSampleWorker::take_contents(ByteSpan contents, const OpenedVersion* opened, SampleFile* file,
+                                       SampleTimings* timings) const noexcept {
+    file->view(contents);
+    RecordedFile* const recorded = coefficients_ == nullptr || opened == nullptr ? nullptr : file->recorded();
+    if (recorded == nullptr) return;
+    const StageTimer timer(&timings->cache_ns);
+    recorded->begin_opened(*opened);
+    recorded->find(*coefficients_, opened->version.facts, contents, options_.decode_limits);
+}
+
 // Finds the record by which a file need not be read.
 bool NativeSampleWorker::open_record(ByteSpan path, const WorkingDirectory* directory, RecordedFile* recorded,
                                      SampleTimings* timings) const noexcept {
@@ -163,7 +173,7 @@ Status NativeSampleWorker::decode_record(const SampleTask& task, ImageSize size,
         status = indexed_decode_.decode(decoder_, task.file->contents(), pixels->region, &pixels->view, timings);
     }
     // A file that was changed since the record was looked for says nothing about it.
-    if (is_checked && task.file->facts() == recorded.version().facts) {
+    if (is_checked && (recorded.path().is_empty() || task.file->facts() == recorded.version().facts)) {
         coefficients_->count_check(status.is_ok() && recorded_decode_.equals(pixels->view));
     }
     return status;

@@ -46,6 +46,11 @@ class NativeSampleWorker final : public SampleWorker {
     // of coefficients may take the place of the file, unless the file's metadata are needed.
     void read_file(ByteSpan path, const WorkingDirectory* directory, bool needs_metadata, SampleFile* file,
                    SampleTimings* timings) const noexcept;
+    // Takes what somebody has read: of a file, if `opened` is not null.
+    void take_contents(ByteSpan contents, const OpenedVersion* opened, SampleFile* file,
+                       SampleTimings* timings) const noexcept;
+    // What `read_file` and others look for records in; null: in none.
+    CoefficientCache* coefficients() const noexcept { return coefficients_; }
     // See JpegDecoder::check_file.
     Status check(ByteSpan contents, ImageInfo* info, std::size_t* end_offset) noexcept;
     // Of the file of which decode() has read the header: JpegDecoder::read_orientation.

@@ -29,6 +29,14 @@ bool RecordedFile::begin(const CoefficientCache& cache, ByteSpan path, const Wor
     return has_key_;
 }
 
+void RecordedFile::begin_opened(const OpenedVersion& opened) noexcept {
+    forget();
+    path_.clear();
+    version_.key = opened.version.key;
+    has_key_ = true;
+    note_read(opened.version.facts, opened.opened_ns);
+}
+
 bool RecordedFile::find(const CoefficientCache& cache, const FileFacts& facts, ByteSpan contents,
                         const DecodeLimits& limits) noexcept {
     version_.facts = facts;

@@ -24,6 +24,8 @@ class RecordedFile {
     // Begins with the file at `path`; `directory` lives as long as it is worked on. False where no record can be looked
     // for.
     bool begin(const CoefficientCache& cache, ByteSpan path, const WorkingDirectory* directory) noexcept;
+    // The same of a file that somebody has opened and read.
+    void begin_opened(const OpenedVersion& opened) noexcept;
     // Opens the record of this file with these facts, and contents where those are checked, if there is one.
     bool find(const CoefficientCache& cache, const FileFacts& facts, ByteSpan contents,
               const DecodeLimits& limits) noexcept;

@@ -56,10 +56,15 @@ Status SampleDecoder::run(ByteSpan path, const Plan& plan, DrawSource* draws, De
     return make_of_file(path, directory, false, &choices, sample);
 }
 
-Status SampleDecoder::run_with_contents(ByteSpan contents, const Plan& plan, DrawSource* draws,
-                                        DecodedSample* sample) noexcept {
+Status SampleDecoder::run_with_contents(ByteSpan contents, const Plan& plan, DrawSource* draws, DecodedSample* sample,
+                                        const OpenedVersion* opened) noexcept {
     OwnChoices choices(plan, draws, &source_);
-    return make_of_contents(contents, &choices, sample);
+    return make_of_contents(contents, opened, &choices, sample);
+}
+
+bool SampleDecoder::find_opened(int descriptor, ByteSpan path, OpenedVersion* opened) const noexcept {
+    CoefficientCache* const coefficients = worker_.coefficients();
+    return coefficients != nullptr && coefficients->find_opened(descriptor, path, system_time_ns(), opened);
 }
 
 Status SampleDecoder::run_oriented(ByteSpan path, const OrientedPlans& plans, DrawSource* draws,
@@ -71,7 +76,7 @@ Status SampleDecoder::run_oriented(ByteSpan path, const OrientedPlans& plans, Dr
 Status SampleDecoder::run_oriented_contents(ByteSpan contents, const OrientedPlans& plans, DrawSource* draws,
                                             DecodedSample* sample) noexcept {
     OrientedChoices choices(plans, draws, &worker_, &source_);
-    return make_of_contents(contents, &choices, sample);
+    return make_of_contents(contents, nullptr, &choices, sample);
 }
 
 Status SampleDecoder::run_with_pixels(const PackedImageView& rgb, const Plan& plan, DrawSource* draws,
@@ -90,9 +95,10 @@ Status SampleDecoder::make_of_file(ByteSpan path, const WorkingDirectory* direct
     });
 }
 
-Status SampleDecoder::make_of_contents(ByteSpan contents, SampleChoices* choices, DecodedSample* sample) noexcept {
+Status SampleDecoder::make_of_contents(ByteSpan contents, const OpenedVersion* opened, SampleChoices* choices,
+                                       DecodedSample* sample) noexcept {
     return make(choices, sample, [&](const SampleTask& task, LoadedPixels* pixels) {
-        file_.view(contents);
+        worker_.take_contents(contents, opened, &file_, &timings_);
         return worker_.decode(task, pixels, &timings_);
     });
 }
@@ -108,6 +114,7 @@ Status SampleDecoder::make(SampleChoices* choices, DecodedSample* sample, Load l
 
 template <typename Load>
 Status SampleDecoder::make_sample(SampleChoices* choices, DecodedSample* sample, Load load) noexcept {
+    ++source_.epoch;  // each is another sample to CoefficientCache::is_checked()
     SampleTask task;
     task.source = &source_;
     task.file = &file_;

@@ -42,7 +42,9 @@ class SampleDecoder {
     // another try. A relative path is one in `directory`; null: in the thread's current one.
     Status run(ByteSpan path, const Plan& plan, DrawSource* draws, DecodedSample* sample,
                const WorkingDirectory* directory = nullptr) noexcept;
-    Status run_with_contents(ByteSpan contents, const Plan& plan, DrawSource* draws, DecodedSample* sample) noexcept;
+    // `opened`: of which file the contents are; null: of none.
+    Status run_with_contents(ByteSpan contents, const Plan& plan, DrawSource* draws, DecodedSample* sample,
+                             const OpenedVersion* opened = nullptr) noexcept;
 
     // The same with the plan for the image's EXIF orientation as OpenCV reads it: that of orientation 1 is the first.
     // The plans have one layout. Also for the fallback are files about whose orientation there may be two opinions.
@@ -54,6 +56,9 @@ class SampleDecoder {
     // From pixels that somebody else decoded.
     Status run_with_pixels(const PackedImageView& rgb, const Plan& plan, DrawSource* draws,
                            DecodedSample* sample) noexcept;
+
+    // What run_with_contents() wants to know of a file that is open, and is read next. False: nothing.
+    bool find_opened(int descriptor, ByteSpan path, OpenedVersion* opened) const noexcept;
 
     // Whether the reference decoder takes these contents, whatever its verdict on a part of them:
     // JpegDecoder::check_file.
@@ -76,7 +81,8 @@ class SampleDecoder {
     Status make_sample(SampleChoices* choices, DecodedSample* sample, Load load) noexcept;
     Status make_of_file(ByteSpan path, const WorkingDirectory* directory, bool needs_metadata, SampleChoices* choices,
                         DecodedSample* sample) noexcept;
-    Status make_of_contents(ByteSpan contents, SampleChoices* choices, DecodedSample* sample) noexcept;
+    Status make_of_contents(ByteSpan contents, const OpenedVersion* opened, SampleChoices* choices,
+                            DecodedSample* sample) noexcept;
 
     NativeSampleWorker worker_;
     SampleFile file_;
