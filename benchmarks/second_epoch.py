@@ -253,8 +253,8 @@ def measure(case: Case, options: argparse.Namespace) -> Figures:
             """The loader, whose next epoch is as the first."""
             _native.clear_index_memory()
             if case.is_on_disk:
-                what = "coefficients" if case.has_coefficients else "index"
-                indexed.cache = fastload.Cache(tempfile.mkdtemp(dir=scratch), "16G", what)
+                folder = tempfile.mkdtemp(dir=scratch)
+                indexed.cache = fastload.Cache(folder, "16G", what="coefficients" if case.has_coefficients else "index")
             return indexed
 
         if case.lists_many:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import struct
 from pathlib import Path
 
@@ -13,6 +14,13 @@ _CHECK = struct.Struct("=Q")
 # revision, level, components, bytes of the scan, MCUs, rows
 _PACKED_HEAD = struct.Struct("<BBBIII")
 _ESCAPE, _RAW_BITS = 20, 36
+# Of the head of coefficients: width, height, colour model, components, their factors; the first step of the first
+# quantization table; the table of sums and offsets.
+_STAMP_BYTES = 64
+_COEFFICIENT_HEAD = struct.Struct("=iiBBBBB")
+_STEP = struct.Struct("=H")
+_STEP_OFFSET = 80
+_TABLE_OFFSET = 464
 
 
 def make_wrong(store: Path, image: Path) -> None:
@@ -31,6 +39,32 @@ def make_wrong(store: Path, image: Path) -> None:
             file.write_bytes(data)
             return
     raise AssertionError(f"{image} has no record in {store}")
+
+
+def make_wrong_coefficients(store: Path, image: Path) -> None:
+    """The image's brightness is multiplied by another number than its file says."""
+    cache = look_at_store(StorePlace(store, 1 << 62, False)).make_decode_cache(0)
+    key = cache.key_of(os.fsencode(image.absolute()))
+    for file in (store / "v1").glob("coefficients-*.dat"):
+        data = bytearray(file.read_bytes())
+        place = data.find(struct.pack("=QQQ", *key))
+        if place >= 0:
+            begin = place + _HEAD.size
+            _STEP.pack_into(data, begin + _STEP_OFFSET, _STEP.unpack_from(data, begin + _STEP_OFFSET)[0] + 3)
+            end = begin + _check_offset(data[begin : begin + _STEP_OFFSET])
+            _CHECK.pack_into(data, end, _check(cache, bytes(data[begin:end])) ^ key[1])
+            file.write_bytes(data)
+            return
+    raise AssertionError(f"{image} has no coefficients in {store}")
+
+
+def _check_offset(head: bytes) -> int:
+    """Where the check of a record's head stands: behind a sum for each MCU row and an offset for each block row."""
+    width, height, _, num_components, *factors = _COEFFICIENT_HEAD.unpack_from(head, _STAMP_BYTES)
+    block_rows = [factor & 15 for factor in factors[:num_components]]
+    mcu_rows = -(-height // (8 * max(block_rows)))
+    assert width > 0
+    return -(-(_TABLE_OFFSET + 8 * mcu_rows + 4 * (mcu_rows * sum(block_rows) + 1)) // 8) * 8
 
 
 def _check(cache: _native.DecodeCache, packed: bytes) -> int:

@@ -16,6 +16,7 @@ from benchmarks import __main__ as command
 from benchmarks import _turns, second_epoch
 from benchmarks.second_epoch import CASES
 from fastload import _native
+from fastload._decode_cache import _coefficients
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -25,6 +26,12 @@ def data(tmp_path: Path) -> Path:
     for number in range(8):
         save_jpeg(tmp_path / "data" / f"class{number % 2}" / f"{number}.jpg", number, 400, 300)
     return tmp_path / "data"
+
+
+@pytest.fixture(autouse=True)
+def files_are_old_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_coefficients, "CLOCK_AHEAD_NS", 3600 * 10**9)
+    monkeypatch.setattr(second_epoch, "_SETTLING_SECONDS", 0)
 
 
 @pytest.fixture(autouse=True)

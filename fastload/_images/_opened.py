@@ -67,7 +67,6 @@ class _File(NamedTuple):
     opened: bytes = b""
 
 
-
 def load_deferred(image: Image.Image) -> Deferred | None:
     """Takes the place of Pillow's ``load()`` for a marked image, which then has deferred pixels."""
     deferred = begin(image)

@@ -136,7 +136,7 @@ def test_an_opened_file_that_changes_is_decoded_anew(photographs: Path, cache: f
     loaders = [fastload.DataLoader(dataset, batch_size=4, num_workers=2, cache=setting) for setting in (cache, None)]
     assert digests(loaders[0], 2) == digests(loaders[1], 2)
     wait_for_another_second()
-    for path in list(sorted(photographs.rglob("*.jpg")))[::5]:
+    for path in sorted(photographs.rglob("*.jpg"))[::5]:
         rewritten_with_its_size_and_times(path)
     assert digests(loaders[0], 2) == digests(loaders[1], 2)
     stats = loaders[0].stats()

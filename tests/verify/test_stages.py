@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import recipes
 import torch
+from cached_epochs import let_go_of_stores
 from image_folders import save_jpeg, synthetic_image
 from parity_recipes import Preset
 from PIL import Image, PngImagePlugin
@@ -19,9 +20,10 @@ from torchvision import transforms
 from torchvision.datasets import DatasetFolder, ImageFolder
 from torchvision.transforms import v2
 from torchvision.transforms._presets import ImageClassification
-from wrong_records import make_wrong
+from wrong_records import make_wrong, make_wrong_coefficients
 
 import fastload
+from fastload._decode_cache import _coefficients
 from fastload._verify import _runner
 from fastload.cli import main
 
@@ -692,6 +694,23 @@ def test_wrong_records_are_cache_where_anybody_knows_what_is_right(
             f"the new loader's image is right where nothing is kept (cache=None): {report.worst.new_path}"
         )
     assert new.stats().batches_delivered == 0
+
+
+@pytest.mark.parametrize("is_native", [True, False])
+def test_wrong_coefficients_are_cache(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_native: bool
+) -> None:
+    monkeypatch.setattr(_coefficients, "CLOCK_AHEAD_NS", 3600 * 10**9)
+    images = ImageFolder(str(folder), recipes.evaluation(40, 24))
+    dataset = images if is_native else WithTransform(images)
+    store = fastload.Cache(tmp_path / "store", "1G", what="coefficients", spot_checks=0)
+    list(fastload.DataLoader(dataset, 4, num_workers=1, cache=store))
+    let_go_of_stores()
+    for path, _ in images.samples:
+        make_wrong_coefficients(store.path, Path(path))
+    new = fastload.DataLoader(dataset, 4, num_workers=1, cache=store)
+    report = fastload.verify(DataLoader(dataset, 4, num_workers=1), new)
+    assert list(report.stages) == ["cache"]
 
 
 def test_another_fault_of_a_loader_with_a_cache_is_not_the_caches(
