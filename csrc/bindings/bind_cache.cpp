@@ -144,6 +144,13 @@ py::dict counters_of_coefficients(const CoefficientCache& cache) {
     return result;
 }
 
+// Seconds an image by its record, and by its file; None while records are not slower.
+py::object slow_pace_of(const CoefficientCache& cache) {
+    if (!cache.pace().is_slower()) return py::none();
+    const PaceFigures figures = cache.pace().figures();
+    return py::make_tuple(figures.hit_ns * 1e-9, figures.file_ns * 1e-9);
+}
+
 py::dict counters_of_store(const RecordStore& store) {
     const StoreCounters counters = store.counters();
     py::dict result;
@@ -301,6 +308,8 @@ void bind_cache(py::module_& m) {
         .def(py::init(&make_coefficient_cache), py::arg("store"), py::arg("validation"), py::arg("check_interval"),
              py::arg("clock_ahead_ns") = 0)
         .def("counters", &counters_of_coefficients)
+        .def("begin_epoch", [](CoefficientCache& cache) { cache.pace().begin_epoch(); })
+        .def_property_readonly("slow_pace", &slow_pace_of)
         .def_property_readonly("is_on", &CoefficientCache::is_on);
     bind_builder<IndexBuilder>(m, "IndexBuilder");
     bind_builder<CoefficientBuilder>(m, "CoefficientBuilder");

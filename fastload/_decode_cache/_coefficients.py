@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from fastload import _native
 from fastload._decode_cache._cache import Cache, place_of
 from fastload._decode_cache._store import open_store
-from fastload._display._units import counted, in_bytes
+from fastload._display._units import counted, in_bytes, in_seconds
 
 # What the system's clock is behind, for tests: files must not have been changed in the last minute.
 CLOCK_AHEAD_NS = 0
@@ -42,8 +42,13 @@ class Coefficients:
             "cache_mismatches": counters["mismatches"],
         }
 
-    def warn_of_mismatches(self) -> None:
-        """Says once that a check has failed, behind which no coefficients are believed."""
+    def begin_epoch(self) -> None:
+        """Coefficients are tried again where they were slower than files."""
+        self.native.begin_epoch()
+        self._warn_of_mismatches()
+
+    def _warn_of_mismatches(self) -> None:
+        """Once; behind it no coefficients are believed."""
         if self._has_warned or self.native.is_on:
             return
         self._has_warned = True
@@ -65,6 +70,9 @@ class Coefficients:
         )
         if not self.native.is_on:
             return what, "not used any more: an image by them was not as its file is"
+        if (pace := self.native.slow_pace) is not None:
+            by_record, by_file = map(in_seconds, pace)
+            return what, f"not used until the next epoch: {by_record} an image by them, {by_file} by its file"
         reason = self.store.why_nothing_is_kept()
         return what, None if reason is None else f"no more are kept: {reason}"
 

@@ -60,7 +60,7 @@ class LoaderCache:
         if self._native is not None and self._native.counters()["cache_mismatches"] > 0:
             _warn_of_mismatches(os.getpid())
         if self._coefficients is not None:
-            self._coefficients.warn_of_mismatches()
+            self._coefficients.begin_epoch()
         for store in self._stores():
             store.warn_of_trouble()
             store.native.begin_epoch()

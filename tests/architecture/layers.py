@@ -91,6 +91,7 @@ LEVELS = {
         "record_kinds": 1,
         "stored_record": 1,
         "file_system_kind": 0,
+        "hit_pace": 0,
         "process_index_table": 2,
         "record_appender": 2,
         "record_merge": 3,

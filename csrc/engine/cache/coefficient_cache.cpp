@@ -59,7 +59,7 @@ bool is_whole_coefficient_record(const HashKey& secret, const ContentKey& key, B
 }
 
 bool CoefficientCache::find_key(ByteSpan path, const WorkingDirectory* directory, ContentKey* key) const noexcept {
-    if (path.is_empty()) return false;
+    if (path.is_empty() || !is_on() || pace_.is_slower()) return false;
     if (path[0] == '/') {
         *key = {content_hash(store_->key(), path), path.size()};
         return true;
@@ -92,8 +92,7 @@ bool CoefficientCache::find_facts(ByteSpan path, const WorkingDirectory* directo
 bool CoefficientCache::find_opened(int descriptor, ByteSpan path, std::int64_t opened_ns,
                                    OpenedVersion* opened) noexcept {
     struct stat found = {};
-    if (!is_on() || ::fstat(descriptor, &found) != 0 || !S_ISREG(found.st_mode) ||
-        !find_key(path, nullptr, &opened->version.key)) {
+    if (::fstat(descriptor, &found) != 0 || !S_ISREG(found.st_mode) || !find_key(path, nullptr, &opened->version.key)) {
         return false;
     }
     opened->version.facts = facts_of(found);

@@ -10,6 +10,7 @@
 #include "base/span.h"
 #include "codec/jpeg/coefficient_layout.h"
 #include "engine/cache/file_system_kind.h"
+#include "engine/cache/hit_pace.h"
 #include "engine/cache/record_store.h"
 #include "engine/cache/stored_record.h"
 #include "engine/fork_guard.h"
@@ -76,11 +77,14 @@ class CoefficientCache {
     bool is_on() const noexcept {
         return !has_failed_.load(std::memory_order_relaxed) && generation_ == fork_generation();
     }
+    // How long images take by their records and by their files. While the former are slower they are not looked for.
+    HitPace& pace() noexcept { return pace_; }
+    const HitPace& pace() const noexcept { return pace_; }
     bool checks_contents() const noexcept { return validation_ == Validation::kContent; }
     const HashKey& key() const noexcept { return store_->key(); }
     std::uint64_t salt_of(const FileVersion& file) const noexcept { return file.key.hash.high; }
 
-    // False where the path cannot be made an absolute one.
+    // False where nothing is looked for, and where the path cannot be made an absolute one.
     bool find_key(ByteSpan path, const WorkingDirectory* directory, ContentKey* key) const noexcept;
 
     // The facts of the file at `path`, by which a record of it is believed. False where none may be.
@@ -116,6 +120,7 @@ class CoefficientCache {
     const std::shared_ptr<RecordStore> store_;
     const Validation validation_;
     FileSystemKinds file_systems_;
+    HitPace pace_;
     const std::uint32_t check_interval_;
     const std::int64_t clock_ahead_ns_;
     const std::uint32_t generation_ = fork_generation();

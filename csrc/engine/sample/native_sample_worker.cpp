@@ -56,14 +56,21 @@ void NativeSampleWorker::take_contents(ByteSpan contents, const OpenedVersion* o
 // Finds the record by which a file need not be read.
 bool NativeSampleWorker::open_record(ByteSpan path, const WorkingDirectory* directory, RecordedFile* recorded,
                                      SampleTimings* timings) const noexcept {
-    const StageTimer timer(&timings->cache_ns);
-    if (!recorded->begin(*coefficients_, path, directory) || coefficients_->checks_contents()) return false;
-    FileFacts facts;
-    if (!coefficients_->find_facts(path, directory, &facts) || facts.size > options_.max_file_bytes) {
-        recorded->forget();
-        return false;
+    std::uint64_t found_in_ns = 0;
+    bool is_found = false;
+    {
+        const StageTimer timer(&found_in_ns);
+        if (recorded->begin(*coefficients_, path, directory) && !coefficients_->checks_contents()) {
+            FileFacts facts;
+            const bool is_believed =
+                coefficients_->find_facts(path, directory, &facts) && facts.size <= options_.max_file_bytes;
+            is_found = is_believed && recorded->find(*coefficients_, facts, {}, options_.decode_limits);
+            if (!is_believed) recorded->forget();
+        }
     }
-    return recorded->find(*coefficients_, facts, {}, options_.decode_limits);
+    recorded->note_found_in(found_in_ns);
+    timings->cache_ns += found_in_ns;
+    return is_found;
 }
 
 void NativeSampleWorker::read_contents(ByteSpan path, const WorkingDirectory* directory, SampleFile* file,
@@ -155,28 +162,45 @@ Status NativeSampleWorker::decode_contents(SampleFile* file, LoadedPixels* pixel
 Status NativeSampleWorker::decode_record(const SampleTask& task, ImageSize size, LoadedPixels* pixels,
                                          SampleTimings* timings) noexcept {
     RecordedFile& recorded = *task.file->recorded();
-    const bool is_decoded =
-        recorded_decode_.decode(*coefficients_, &recorded, pixels->region, &decoder_, &pixels->view, timings);
+    std::uint64_t hit_ns = recorded.found_in_ns();
+    bool is_decoded = false;
+    {
+        const StageTimer timer(&hit_ns);
+        is_decoded =
+            recorded_decode_.decode(*coefficients_, &recorded, pixels->region, &decoder_, &pixels->view, timings);
+    }
     coefficients_->count(recorded.version(), recorded.outcome());
+    if (is_decoded) coefficients_->pace().count_hit(hit_ns);
     const bool is_checked = is_decoded && coefficients_->is_checked(recorded.version(), task.source->epoch) &&
                             recorded_decode_.remember(pixels->view);
     task.report->is_by_record = is_decoded && !is_checked;
     if (task.report->is_by_record) return Status::ok();
 
-    if (const Status status = read_behind_record(task.file, timings); !status.is_ok()) return status;
-    ImageInfo info;
-    Status status = decoder_.read_header(task.file->contents(), &info);
-    if (status.is_ok() && (info.size.width != size.width || info.size.height != size.height)) {
-        status = {StatusCode::kInvalidGeometry, 0, 0, "the size of the image changed while it was loaded"};
-    }
-    if (status.is_ok()) {
-        status = indexed_decode_.decode(decoder_, task.file->contents(), pixels->region, &pixels->view, timings);
+    std::uint64_t file_ns = 0;
+    Status status;
+    {
+        const StageTimer timer(&file_ns);
+        status = decode_behind_record(task.file, size, pixels, timings);
     }
     // A file that was changed since the record was looked for says nothing about it.
     if (is_checked && (recorded.path().is_empty() || task.file->facts() == recorded.version().facts)) {
+        coefficients_->pace().count_check(file_ns);
         coefficients_->count_check(status.is_ok() && recorded_decode_.equals(pixels->view));
     }
     return status;
+}
+
+// By the file whose record has said `size`.
+Status NativeSampleWorker::decode_behind_record(SampleFile* file, ImageSize size, LoadedPixels* pixels,
+                                                SampleTimings* timings) noexcept {
+    Status status = read_behind_record(file, timings);
+    ImageInfo info;
+    if (status.is_ok()) status = decoder_.read_header(file->contents(), &info);
+    if (status.is_ok() && (info.size.width != size.width || info.size.height != size.height)) {
+        return {StatusCode::kInvalidGeometry, 0, 0, "the size of the image changed while it was loaded"};
+    }
+    if (!status.is_ok()) return status;
+    return indexed_decode_.decode(decoder_, file->contents(), pixels->region, &pixels->view, timings);
 }
 
 // The file of an open record, unless it was read before the record was believed.

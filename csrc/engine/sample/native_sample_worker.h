@@ -85,6 +85,8 @@ class NativeSampleWorker final : public SampleWorker {
     void read_contents(ByteSpan path, const WorkingDirectory* directory, SampleFile* file,
                        SampleTimings* timings) const noexcept;
     Status read_behind_record(SampleFile* file, SampleTimings* timings) const noexcept;
+    Status decode_behind_record(SampleFile* file, ImageSize size, LoadedPixels* pixels,
+                                SampleTimings* timings) noexcept;
     Status find_size(SampleFile* file, ImageSize* size, SampleTimings* timings) noexcept;
     Status decode_contents(SampleFile* file, LoadedPixels* pixels, SampleTimings* timings) noexcept;
     Status decode_record(const SampleTask& task, ImageSize size, LoadedPixels* pixels, SampleTimings* timings) noexcept;

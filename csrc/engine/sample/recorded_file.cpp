@@ -25,7 +25,7 @@ bool RecordedFile::begin(const CoefficientCache& cache, ByteSpan path, const Wor
         return false;
     }
     directory_ = directory;
-    has_key_ = cache.is_on() && cache.find_key(path, directory, &version_.key);
+    has_key_ = cache.find_key(path, directory, &version_.key);
     return has_key_;
 }
 
@@ -64,6 +64,7 @@ void RecordedFile::note_read(const FileFacts& facts, std::int64_t opened_ns) noe
 
 void RecordedFile::forget() noexcept {
     stored_ = StoredRecord();
+    found_in_ns_ = 0;
     has_key_ = false;
     is_open_ = false;
 }

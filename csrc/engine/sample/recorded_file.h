@@ -32,6 +32,9 @@ class RecordedFile {
     // The file was opened at `opened_ns` and had these facts.
     void note_read(const FileFacts& facts, std::int64_t opened_ns) noexcept;
     void forget() noexcept;
+    // How long it took to find the record, for HitPace.
+    void note_found_in(std::uint64_t nanoseconds) noexcept { found_in_ns_ = nanoseconds; }
+    std::uint64_t found_in_ns() const noexcept { return found_in_ns_; }
 
     // Whether a record was found that has held so far.
     bool is_open() const noexcept { return is_open_; }
@@ -63,6 +66,7 @@ class RecordedFile {
     jpeg::RecordReader reader_;
     FileVersion version_;
     std::int64_t opened_ns_ = 0;
+    std::uint64_t found_in_ns_ = 0;
     std::string path_;
     const WorkingDirectory* directory_ = nullptr;
     CoefficientCache::Outcome outcome_ = CoefficientCache::Outcome::kMiss;
