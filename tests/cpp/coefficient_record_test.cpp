@@ -7,6 +7,7 @@
 
 #include "check.h"
 #include "coefficient_records.h"
+#include "engine/cache/record_kinds.h"
 #include "failing_allocation.h"
 #include "jpeg_bytes.h"
 #include "kernels/dispatch.h"
@@ -60,6 +61,14 @@ TEST_CASE(coefficient_record_is_the_same_by_all_kernels_and_gives_the_pixels_of_
             CHECK(is_same_view(recorded, plain));
         }
     }
+}
+
+// Whoever changes what is in a record raises kCoefficientRevision, and this with it.
+TEST_CASE(coefficient_record_of_revision_1_is_as_it_was) {
+    CHECK_EQUAL(kCoefficientRevision, 1U);
+    const Bytes record = record_of(**runnable_kernel_tables().begin(), kFile);
+    CHECK_EQUAL(record.size(), 3797U);
+    CHECK_EQUAL(content_hash(record_key(), span_of(record)).low, 8899462710564813641U);
 }
 
 TEST_CASE(coefficient_record_of_a_crop_is_read_without_other_rows) {
