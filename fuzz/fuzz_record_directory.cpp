@@ -27,7 +27,11 @@ constexpr std::uint64_t kRecordHeadBytes = 32;
 constexpr std::uint64_t kDirectoryHeadBytes = 96;
 constexpr std::uint64_t kEntryBytes = 32;
 
-const std::string kName = "index-0123456789abcdef";
+std::string name_of(RecordKind kind) { return record_kind_name(kind) + std::string("-0123456789abcdef"); }
+
+ReadDirectory read(const RecordFolder& folder, RecordKind kind) {
+    return read_directory(folder, name_of(kind), false, kind);
+}
 
 bool is_inside(const DirectoryEntry& entry, std::uint64_t covered_bytes) {
     __extension__ using Wide = unsigned __int128;
@@ -44,31 +48,31 @@ bool is_promised(const RecordDirectory& directory) {
            std::is_sorted(directory.entries.begin(), directory.entries.end(), comes_before);
 }
 
-int write(const RecordFolder& folder, const RecordDirectory& directory) {
-    return write_record_directory(folder.descriptor(), kName, RecordKind::kIndex, kDecoderRevision, store_key(),
-                                  directory);
+int write(const RecordFolder& folder, RecordKind kind, const RecordDirectory& directory) {
+    return write_record_directory(folder.descriptor(), name_of(kind), kind, kDecoderRevision, store_key(), directory);
 }
 
-void require_numbers(const RecordFolder& folder, const RecordDirectory& directory) {
+void require_numbers(const RecordFolder& folder, const std::string& name, const RecordDirectory& directory) {
     std::uint64_t number = 0;
     int error = 0;
-    require(read_record_generation(folder.descriptor(), kName, &number, &error) == RecordFileVerdict::kGood);
+    require(read_record_generation(folder.descriptor(), name, &number, &error) == RecordFileVerdict::kGood);
     require(number == directory.generation);
-    require(read_covered_bytes(folder.descriptor(), kName, &number, &error) == RecordFileVerdict::kGood);
+    require(read_covered_bytes(folder.descriptor(), name, &number, &error) == RecordFileVerdict::kGood);
     require(number == directory.covered_bytes);
 }
 
-void check_bytes(const RecordFolder& folder, const std::string& bytes) {
-    folder.write(kName + ".dir", bytes);
-    const ReadDirectory read = read_directory(folder, kName);
-    if (read.verdict != RecordFileVerdict::kGood) {
-        require(read.verdict == RecordFileVerdict::kForeign || read.is_damaged());
-        return require(read.directory.entries.empty());
+void check_bytes(const RecordFolder& folder, RecordKind kind, const std::string& bytes) {
+    const std::string name = name_of(kind);
+    folder.write(name + ".dir", bytes);
+    const ReadDirectory found = read(folder, kind);
+    if (found.verdict != RecordFileVerdict::kGood) {
+        require(found.verdict == RecordFileVerdict::kForeign || found.is_damaged());
+        return require(found.directory.entries.empty());
     }
-    require(is_promised(read.directory));
-    require(bytes.size() == kDirectoryHeadBytes + kEntryBytes * read.directory.entries.size());
-    require_numbers(folder, read.directory);
-    require(write(folder, read.directory) == 0 && folder.read(kName + ".dir") == bytes);
+    require(is_promised(found.directory));
+    require(bytes.size() == kDirectoryHeadBytes + kEntryBytes * found.directory.entries.size());
+    require_numbers(folder, name, found.directory);
+    require(write(folder, kind, found.directory) == 0 && folder.read(name + ".dir") == bytes);
 }
 
 // Places that may be right, more often than any bytes are.
@@ -88,18 +92,20 @@ RecordDirectory any_directory(Input* input) {
     return directory;
 }
 
-void check_directory(const RecordFolder& folder, const RecordDirectory& directory) {
-    require(write(folder, directory) == 0);
-    const ReadDirectory read = read_directory(folder, kName);
-    require(is_promised(directory) ? read.verdict == RecordFileVerdict::kGood : read.is_damaged());
-    if (read.verdict == RecordFileVerdict::kGood) require(testing::are_same(read.directory, directory));
+void check_directory(const RecordFolder& folder, RecordKind kind, const RecordDirectory& directory) {
+    require(write(folder, kind, directory) == 0);
+    const ReadDirectory found = read(folder, kind);
+    require(is_promised(directory) ? found.verdict == RecordFileVerdict::kGood : found.is_damaged());
+    if (found.verdict == RecordFileVerdict::kGood) require(testing::are_same(found.directory, directory));
 }
 
 void check(const RecordFolder& folder, Input input) {
-    const int kind = input.choose(3);
-    if (kind == 2) return check_directory(folder, any_directory(&input));
+    const int choice = input.choose(6);
+    const RecordKind kind = choice < 3 ? RecordKind::kIndex : RecordKind::kCoefficients;
+    if (choice % 3 == 2) return check_directory(folder, kind, any_directory(&input));
     const std::string bytes(input.rest().begin(), input.rest().end());
-    check_bytes(folder, kind == 0 || bytes.size() < kDirectoryHeadBytes ? bytes : signed_directory(bytes));
+    const bool is_signed = choice % 3 == 1 && bytes.size() >= kDirectoryHeadBytes;
+    check_bytes(folder, kind, is_signed ? signed_directory(bytes) : bytes);
 }
 
 }  // namespace

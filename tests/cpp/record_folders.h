@@ -176,10 +176,11 @@ struct ReadDirectory {
     bool is_damaged() const { return verdict == RecordFileVerdict::kFailed && error == EBADMSG; }
 };
 
-inline ReadDirectory read_directory(const RecordFolder& folder, const std::string& name, bool is_shared = false) {
+inline ReadDirectory read_directory(const RecordFolder& folder, const std::string& name, bool is_shared = false,
+                                    RecordKind kind = RecordKind::kIndex) {
     ReadDirectory read;
-    read.verdict = read_record_directory(folder.descriptor(), name, RecordKind::kIndex, kDecoderRevision, store_key(),
-                                         is_shared, &read.directory, &read.error);
+    read.verdict = read_record_directory(folder.descriptor(), name, kind, kDecoderRevision, store_key(), is_shared,
+                                         &read.directory, &read.error);
     return read;
 }
 
