@@ -43,7 +43,6 @@ using testing::store_key;
 using testing::view_of;
 
 constexpr std::uint32_t kLargest = std::uint32_t{32} << 20;
-constexpr std::size_t kMaxWaitingBytes = std::size_t{64} << 20;
 const ContentKey kAnotherKey = content_key(1'000'000'000);
 
 // Whether each part that begins or ends near one of `places` is as in `expected`.
@@ -199,49 +198,65 @@ TEST_CASE(so_many_bytes_wait_and_what_comes_then_is_not_kept) {
     const RecordFolder folder;
     const auto store = make_store(folder, of_coefficients(512 * kMiB));
     CHECK_EQUAL(store->open(), 0);
-    constexpr std::size_t kSize = 3 * kMiB;
-    const RecordBytes record = large_record(0, kSize);
-    std::atomic<std::size_t> num_kept{0};
-    std::vector<std::thread> threads;
-    for (std::uint64_t thread = 0; thread < 4; ++thread) {
-        threads.emplace_back([&, thread] {
-            for (std::uint64_t i = 0; i < 8; ++i) {
-                num_kept += store->put(content_key(100 * thread + i), 0, view_of(record));
-            }
-        });
-    }
-    for (std::thread& thread : threads) thread.join();
-    CHECK(num_kept.load() <= kMaxWaitingBytes / kSize);
-    // Threads that try at once may keep each other from the last places.
-    while (store->would_keep(kAnotherKey, 1, kSize))
-        CHECK(store->put(content_key(1000 + num_kept++), 0, view_of(record)));
-    CHECK_EQUAL(num_kept.load(), kMaxWaitingBytes / kSize);
-    CHECK(!store->put(content_key(2000), 0, view_of(record)));
-    CHECK(store->put(content_key(2000), 0, view_of(large_record(0, kMiB))));
-    CHECK(!store->put(content_key(2001), 0, view_of(large_record(0, kBlockBytes))));
+    const RecordBytes record = large_record(0, 4 * kMiB);
+    for (std::uint64_t i = 0; i < 15; ++i) CHECK(store->put(content_key(i), 0, view_of(record)));
+    CHECK(store->would_keep(kAnotherKey, 1, 4 * kMiB) && !store->would_keep(kAnotherKey, 1, 4 * kMiB + 1));
+    CHECK(!store->put(content_key(20), 0, view_of(large_record(0, 5 * kMiB))));
+    CHECK(store->put(content_key(20), 0, view_of(record)));
+    CHECK(!store->put(content_key(21), 0, view_of(large_record(0, kBlockBytes))));
+    CHECK(store->put(content_key(20), 0, view_of(record)));  // needs no room: it is here
     std::thread writer([&store] { store->run(); });
     CHECK(store->flush(std::chrono::seconds(20)));
     CHECK(store->would_keep(kAnotherKey, 1, kLargest));
-    CHECK(store->put(content_key(2001), 0, view_of(record)));
+    CHECK(store->put(content_key(21), 0, view_of(record)));
     store->close();
     writer.join();
-    CHECK(store->would_keep(kAnotherKey, 1, kLargest));
-    CHECK_EQUAL(make_store(folder, of_coefficients())->open(), 0);
     CHECK_EQUAL(store->counters().write_error, 0);
+    CHECK_EQUAL(store->counters().records, 17U);
+}
+
+TEST_CASE(threads_that_keep_at_once_do_not_pass_the_bound_together) {
+    const RecordFolder folder;
+    const auto store = make_store(folder, of_coefficients(512 * kMiB));
+    CHECK_EQUAL(store->open(), 0);
+    const RecordBytes record = large_record(0, 20 * kMiB);
+    constexpr int kThreads = 8;
+    std::atomic<int> num_ready{0};
+    std::atomic<int> num_kept{0};
+    std::vector<std::thread> threads;
+    for (std::uint64_t thread = 0; thread < kThreads; ++thread) {
+        threads.emplace_back([&, thread] {
+            ++num_ready;
+            while (num_ready.load() < kThreads) std::this_thread::yield();
+            num_kept += store->put(content_key(thread), 0, view_of(record));
+        });
+    }
+    for (std::thread& thread : threads) thread.join();
+    CHECK(num_kept.load() >= 1 && num_kept.load() <= 3);
+    // What was refused takes no room.
+    while (store->would_keep(kAnotherKey, 1, 20 * kMiB)) {
+        CHECK(store->put(content_key(100 + static_cast<std::uint64_t>(num_kept++)), 0, view_of(record)));
+    }
+    CHECK_EQUAL(num_kept.load(), 3);
 }
 
 TEST_CASE(records_that_could_not_be_written_give_back_their_place_in_the_queue) {
     const RecordFolder folder;
-    RunningStore store(folder, of_coefficients(2 * kMiB));
-    for (std::uint64_t round = 0; round < 5; ++round) {
-        store->begin_epoch();
-        for (std::uint64_t i = 0; i < 20; ++i) put_large(store.get(), 100 * round + i, kMiB);
-        store.flush();
-        CHECK_EQUAL(store->counters().write_error, kStoreIsFull);
-        CHECK(!store->would_keep(kAnotherKey, 1, 1));
-    }
+    const auto store = make_store(folder, of_coefficients(4 * kMiB));
+    CHECK_EQUAL(store->open(), 0);
+    for (std::uint64_t i = 0; i < 64; ++i) CHECK(put_large(store.get(), i, kMiB));
+    CHECK(!store->would_keep(kAnotherKey, 1, 1));
+    std::thread writer([&store] { store->run(); });
+    CHECK(store->flush(std::chrono::seconds(20)));
+    CHECK_EQUAL(store->counters().write_error, kStoreIsFull);
+    CHECK(!store->would_keep(kAnotherKey, 1, 1));
+    std::uint64_t num_found = 0;
+    for (std::uint64_t i = 0; i < 64; ++i) num_found += has_large(*store, i);
+    CHECK(num_found >= 1 && num_found < 4);
     store->begin_epoch();
     CHECK(store->would_keep(kAnotherKey, 1, kLargest));
+    store->close();
+    writer.join();
 }
 
 TEST_CASE(a_file_that_is_large_enough_is_closed_and_never_merged) {

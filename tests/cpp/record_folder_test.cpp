@@ -91,13 +91,24 @@ TEST_CASE(used_space_is_that_of_all_files_with_what_is_reserved) {
     Written written = published_file(folder);
     folder.write("other", std::string(10000, 'x'));
     CHECK(::symlink("/nowhere", folder.path("link").c_str()) == 0);
+    folder.write("coefficients-0123456789abcdef.dat", std::string(20000, 'x'));
     std::uint64_t expected = 0;
+    std::uint64_t of_indexes = 0;
     for (const std::string& name : folder.names()) {
         struct stat facts = {};
         CHECK(::lstat(folder.path(name).c_str(), &facts) == 0);
-        expected += static_cast<std::uint64_t>(facts.st_blocks) * 512;
+        const std::uint64_t bytes = static_cast<std::uint64_t>(facts.st_blocks) * 512;
+        expected += bytes;
+        if (name.compare(0, 6, "index-") == 0) of_indexes += bytes;
     }
     CHECK_EQUAL(files_of(folder).used_bytes, expected);
+    CHECK_EQUAL(files_of(folder).kind_bytes, of_indexes);
+    FolderFiles coefficients;
+    CHECK_EQUAL(list_record_files(folder.descriptor(), RecordKind::kCoefficients, &coefficients), 0);
+    CHECK_EQUAL(coefficients.used_bytes, expected);
+    CHECK(coefficients.kind_bytes >= 20000 && coefficients.kind_bytes < of_indexes);
+    CHECK(coefficients.complete.empty());
+    CHECK(coefficients.remains == Names{"coefficients-0123456789abcdef.dat"});
     CHECK(expected >= (1 << 20) + 10000);
 }
 
