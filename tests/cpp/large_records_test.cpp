@@ -259,6 +259,37 @@ TEST_CASE(records_that_could_not_be_written_give_back_their_place_in_the_queue) 
     writer.join();
 }
 
+TEST_CASE(who_keeps_much_wakes_the_thread_that_writes) {
+    const RecordFolder folder;
+    RunningStore store(folder, of_coefficients());
+    using Clock = std::chrono::steady_clock;
+    Clock::duration shortest = std::chrono::hours(1);
+    for (std::uint64_t i = 0; i < 5; ++i) {
+        store.flush();
+        const std::uint64_t before = store->counters().bytes_written;
+        const Clock::time_point begin = Clock::now();
+        CHECK(put_large(store.get(), i, 2 * kMiB));
+        await_written(*store, before + 1);
+        shortest = std::min(shortest, Clock::now() - begin);
+    }
+    CHECK(shortest < std::chrono::milliseconds(300));  // by itself it comes after 500
+}
+
+TEST_CASE(what_is_written_is_pushed_out_each_eight_mebibytes) {
+    const RecordFolder folder;
+    std::vector<std::string> names;
+    {
+        RunningStore store(folder, of_coefficients(), [&names](RecordStore* opened) {
+            const HookedCalls calls;
+            opened->run();
+            names = calls.names();
+        });
+        for (std::uint64_t i = 0; i < 20; ++i) CHECK(put_large(store.get(), i, kMiB));
+    }
+    CHECK_EQUAL(std::count(names.begin(), names.end(), "pwritev"), 22);  // and the heads of both files
+    CHECK_EQUAL(std::count(names.begin(), names.end(), "sync_file_range"), 2);
+}
+
 TEST_CASE(a_file_that_is_large_enough_is_closed_and_never_merged) {
     const RecordFolder folder;
     constexpr std::uint64_t kRecords = 40;

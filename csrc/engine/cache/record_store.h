@@ -35,12 +35,13 @@ struct StoreCounters {
 };
 
 // Note [record store]
+// A folder may have several stores, one for each kind of records (Note [kinds of records]), which share its bytes.
 // Look-ups go through a snapshot of the directories on disk and through the records of this process that are not
 // published yet; no lock is held while something is looked for on disk. Whoever keeps a record only leaves it: one
 // thread, which the owner gives by run(), writes it, publishes what is written (1, 2, 4, ... and then each 60 s, at an
 // epoch's end, at the end of all) and looks for what others have published. Nothing is ever evicted: once the store's
 // bytes are used up nothing more is kept. A process that dies loses what it has not published; its files are cut,
-// merged and removed by who comes after.
+// merged where the kind's are, and removed by who comes after.
 
 // Thread-safe, but not to be used in a process forked since, see close_after_fork().
 class RecordStore final : public IndexRecords {

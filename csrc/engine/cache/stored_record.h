@@ -18,7 +18,7 @@ namespace fastload {
 class StoredRecord {
   public:
     StoredRecord() noexcept = default;  // none
-    StoredRecord(std::shared_ptr<const std::vector<std::uint8_t>> bytes) noexcept
+    explicit StoredRecord(std::shared_ptr<const std::vector<std::uint8_t>> bytes) noexcept
         : size_(static_cast<std::uint32_t>(bytes->size())), bytes_(std::move(bytes)) {}
     StoredRecord(const ContentKey& key, const RecordPlace& place, std::shared_ptr<const RecordFile> file,
                  StoreReads* reads) noexcept
