@@ -107,7 +107,7 @@ TEST_CASE(indexes_leave_room_for_merging_and_coefficients_for_indexes) {
 }
 
 TEST_CASE(two_kinds_of_one_process_stay_within_one_budget_and_indexes_are_kept_beside_coefficients) {
-    for (const std::uint64_t max_bytes : {4 * kMiB, 24 * kMiB}) {
+    for (const std::uint64_t max_bytes : {4 * kMiB, 16 * kMiB}) {
         testing::current_variant() = std::to_string(max_bytes);
         const RecordFolder folder;
         const std::uint64_t count = 2 * max_bytes / kUsualBytes;  // twice as many as fit
