@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from fastload import _native
-from fastload._decode_cache._store import StorePlace
+from fastload._decode_cache._store import RecordKind, StorePlace
 from fastload._display._units import bytes_of, in_bytes
 from fastload._process import _config
 
@@ -34,7 +34,7 @@ class Cache:
     Args:
         path: Folder on a local disk; made where there is none. None: ``decode`` in the cache folder
             ($FASTLOAD_CACHE, else fastload in $XDG_CACHE_HOME or ~/.cache). On a network file system loaders only
-            read, and ``fastload cache build`` writes.
+            read, and ``fastload cache build`` writes; coefficients are neither written nor read there.
         max_bytes: That all files in it may take together, as a number or as "200G" or "1.5TiB". None: 4 GiB, an index
             of each of 4 million photographs; to be given with ``what="coefficients"``.
         what: "index" or "coefficients"; the index is always part of it, and serves the images for whose coefficients
@@ -70,7 +70,7 @@ class Cache:
         if max_bytes is None and what != "index":
             raise ValueError(
                 f"max_bytes must be given with what={what!r}, which takes about 1.7 times the bytes of the images: "
-                "`fastload cache info --estimate FOLDER` says how much that is"
+                f"`fastload cache info --estimate FOLDER --what {what}` says how much that is"
             )
         self._max_bytes = DEFAULT_MAX_BYTES if max_bytes is None else _checked_size(max_bytes)
         self._validate: Validation = _one_of(validate, "validate", get_args(Validation))
@@ -142,7 +142,7 @@ class Cache:
         return self._path, self._max_bytes, self._what, self._validate, self._spot_checks, self._shared
 
 
-def place_of(cache: Cache, kind: _native.RecordKind = "index") -> StorePlace:
+def place_of(cache: Cache, kind: RecordKind = "index") -> StorePlace:
     """Where its store of this kind is. Raises RuntimeError where that is nowhere."""
     return StorePlace(cache.path, cache.max_bytes, cache.shared, kind)
 

@@ -6,12 +6,18 @@ import warnings
 from collections.abc import Mapping
 
 from fastload import _native
-from fastload._decode_cache._cache import Cache, place_of
+from fastload._decode_cache._cache import Cache, Validation, place_of
 from fastload._decode_cache._store import open_store
 from fastload._display._units import counted, in_bytes, in_seconds
 
 # What the system's clock is behind, for tests: files must not have been changed in the last minute.
 CLOCK_AHEAD_NS = 0
+
+
+def coefficients_in(store: _native.RecordStore, validate: Validation, spot_checks: float) -> _native.CoefficientCache:
+    """What native code believes of a store of coefficients; the arguments are those of a Cache."""
+    interval = round(1 / spot_checks) if spot_checks > 0 else 0
+    return _native.CoefficientCache(store, validate, interval, CLOCK_AHEAD_NS)
 
 
 class Coefficients:
@@ -23,8 +29,7 @@ class Coefficients:
 
     def __init__(self, cache: Cache) -> None:
         self.store = open_store(place_of(cache, "coefficients"))
-        interval = round(1 / cache.spot_checks) if cache.spot_checks > 0 else 0
-        self.native = _native.CoefficientCache(self.store.native, cache.validate, interval, CLOCK_AHEAD_NS)
+        self.native = coefficients_in(self.store.native, cache.validate, cache.spot_checks)
         self._has_warned = False
 
     def counters(self) -> Mapping[str, int]:
@@ -77,8 +82,18 @@ class Coefficients:
         return what, None if reason is None else f"no more are kept: {reason}"
 
 
-def coefficients_of(setting: object) -> Coefficients | None:
-    """Those of a loader's cache; None where it has none."""
+def coefficients_of(setting: object) -> tuple[Coefficients | None, str | None]:
+    """Those of a loader's cache, or why there are none where they are asked for; of that it warns."""
     if not isinstance(setting, Cache) or setting.what == "index":
-        return None
-    return Coefficients(setting)
+        return None, None
+    try:
+        return Coefficients(setting), None
+    except OSError as error:
+        reason = error.strerror or str(error)
+        warnings.warn(
+            f"coefficients in {str(setting.path)!r} are neither kept nor used: {reason}. Images are decoded by their "
+            "indexes. Name a folder of your own on a local disk.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        return None, f"coefficients are neither kept nor used: {reason}"

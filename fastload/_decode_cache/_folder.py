@@ -39,7 +39,9 @@ class StoreFolder(NamedTuple):
 
 
 @contextlib.contextmanager
-def open_store_folder(path: Path, *, is_shared: bool, is_built: bool = False) -> Iterator[StoreFolder]:
+def open_store_folder(
+    path: Path, *, is_shared: bool, is_built: bool = False, is_local: bool = False
+) -> Iterator[StoreFolder]:
     """Opens the store at `path`, and makes it where there is none.
 
     Args:
@@ -47,14 +49,17 @@ def open_store_folder(path: Path, *, is_shared: bool, is_built: bool = False) ->
         is_shared: Folders and files of any owner are believed.
         is_built: On a network file system files are written, too: by one process, of which the user says that no
             other one uses the store.
+        is_local: It must be on a disk of this machine.
 
     Raises:
         UntrustedFolderError: Others may decide what is in it.
-        OSError: It cannot be made or opened.
+        OSError: It cannot be made or opened, or is on another machine's disk and must not be.
     """
     with contextlib.suppress(FileExistsError):
         path.mkdir(mode=0o700, parents=True)
     with _opened(path, None, is_shared) as outer:
+        if is_local and is_remote(file_system := file_system_of(outer)):
+            raise OSError(errno.EOPNOTSUPP, f"it is on {file_system}, and must be on a disk of this machine")
         with contextlib.suppress(FileExistsError, PermissionError):
             os.mkdir(LAYOUT, 0o700, dir_fd=outer)
         with _opened(Path(LAYOUT), outer, is_shared) as folder:

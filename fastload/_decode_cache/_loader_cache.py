@@ -38,6 +38,7 @@ class LoaderCache:
         self._native: _native.DecodeCache | None = None
         self._store: OpenStore | None = None
         self._coefficients: Coefficients | None = None
+        self._refusal: str | None = None  # why there are none of those that are asked for
         self._made_for: tuple[int, CacheSetting] | None = None
         self._counted: Counter[str] = Counter()  # with other settings
 
@@ -54,7 +55,7 @@ class LoaderCache:
             if self._is_here():
                 self._counted.update(self._counters())
             self._store = _store_of(setting)
-            self._coefficients = None if self._store is None else coefficients_of(setting)
+            self._coefficients, self._refusal = (None, None) if self._store is None else coefficients_of(setting)
             self._native = _made(self._store, num_images or 0, self._coefficients)
             self._made_for = os.getpid(), setting
         if self._native is not None and self._native.counters()["cache_mismatches"] > 0:
@@ -100,7 +101,7 @@ class LoaderCache:
         """What is kept, and why it is not, if so."""
         store = self._store if self._is_here() else None
         if store is not None:
-            return _described(store) if self._coefficients is None else self._coefficients.describe()
+            return _described(store, self._refusal) if self._coefficients is None else self._coefficients.describe()
         if isinstance(setting, Cache):
             reason = "the folder cannot be used; they are kept in memory" if self._is_here() else None
             return f"JPEG indexes in {setting!r}", reason
@@ -168,11 +169,12 @@ def _kept_in(store: OpenStore) -> Mapping[str, int]:
     }
 
 
-def _described(store: OpenStore) -> tuple[str, str | None]:
+def _described(store: OpenStore, refusal: str | None) -> tuple[str, str | None]:
     so_far = counted(store.native.counters()["records"], "record")
     what = f"JPEG indexes in {str(store.place.path)!r}, {so_far}, at most {in_bytes(store.place.max_bytes)}"
     reason = store.why_nothing_is_kept()
-    return what, None if reason is None else f"no more are kept: {reason}"
+    no_more = None if reason is None else f"no more are kept: {reason}"
+    return what, "; ".join(filter(None, (no_more, refusal))) or None
 
 
 @functools.cache  # once for each process; a forked child is another one

@@ -7,13 +7,17 @@ import threading
 import warnings
 import weakref
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from fastload import _native
 from fastload._decode_cache._folder import NOT_WRITABLE, find_store_folder, open_store_folder
 from fastload._process._exit import DaemonThread, LiveObjects, ThreadStartError, join_threads, start_threads
 
 CLOSE_SECONDS = 60.0
+RecordKind = Literal["index", "coefficients"]
+KINDS: tuple[RecordKind, ...] = get_args(RecordKind)
+# Large, and read for each image: a network is slower than decoding, and its times are not to be believed.
+_ONLY_LOCAL = frozenset[RecordKind](("coefficients",))
 # Not an error of the system's: the store's own bytes are used up.
 _FULL = -1
 
@@ -31,7 +35,7 @@ class StorePlace(NamedTuple):
     path: Path
     max_bytes: int
     is_shared: bool
-    kind: _native.RecordKind = "index"
+    kind: RecordKind = "index"
 
 
 class OpenStore:
@@ -42,12 +46,15 @@ class OpenStore:
         is_built: On a network file system files are written, too.
 
     Raises:
-        OSError: It cannot be opened, or others may decide what is in it.
+        OSError: It cannot be opened, others may decide what is in it, or it is on a network file system and its
+            records are of a kind that is not kept there.
     """
 
     def __init__(self, place: StorePlace, *, is_built: bool = False) -> None:
         self.place = place
-        with open_store_folder(place.path, is_shared=place.is_shared, is_built=is_built) as folder:
+        with open_store_folder(
+            place.path, is_shared=place.is_shared, is_built=is_built, is_local=place.kind in _ONLY_LOCAL
+        ) as folder:
             self.obstacle = folder.obstacle
             self.native = _native.open_record_store(
                 folder.fd, folder.key, place.max_bytes, place.is_shared, folder.obstacle is None, place.kind

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import mmap
 import os
 import pickle
@@ -32,7 +33,7 @@ from torchvision.datasets import ImageFolder
 
 import fastload
 from fastload import _native
-from fastload._decode_cache import _coefficients
+from fastload._decode_cache import _coefficients, _folder
 
 HOUR_NS = 3600 * 10**9
 
@@ -342,6 +343,24 @@ def test_ranks_find_what_others_keep(photographs: Path, cache: fastload.Cache, r
     env = {"FOLDER": str(photographs), "STORE": str(cache.path)}
     printed = [run_child(program, env=env, warm=True).stdout.split() for _ in range(2)]
     assert printed == [[*expected, "0"], [*expected, "16"]]
+
+
+@pytest.mark.parametrize("file_system", ["nfs4", "fuse.sshfs"])
+def test_on_a_file_system_of_other_machines_none_are_kept_or_used(
+    photographs: Path, cache: fastload.Cache, monkeypatch: pytest.MonkeyPatch, file_system: str
+) -> None:
+    assert stats_of(photographs, cache).cache_coefficient_hits == 16
+    let_go_of_stores()
+    files = sorted((cache.path / "v1").glob("coefficients-*"))
+    before = [file.read_bytes() for file in files]
+    monkeypatch.setattr(_folder, "file_system_of", lambda fd: file_system)
+    loader = loader_of(photographs, cache)
+    where = f"it is on {file_system}, and must be on a disk of this machine"
+    with pytest.warns(RuntimeWarning, match=f"^coefficients in .* are neither kept nor used: {where}. Images are "):
+        assert digests(loader, 2) == digests(loader_of(photographs, None), 2)
+    assert loader.stats().cache_coefficient_hits == 0
+    assert f"coefficients are neither kept nor used: {where}" in json.dumps(loader.explain().as_dict())
+    assert [file.read_bytes() for file in sorted((cache.path / "v1").glob("coefficients-*"))] == before
 
 
 def test_what_a_sample_was_made_of_is_reported(photographs: Path, cache: fastload.Cache) -> None:
