@@ -14,9 +14,10 @@ from pathlib import Path
 
 from fastload._decode_cache._folder import KEY, LAYOUT, LOCK, find_layout, locked
 from fastload._decode_cache._report import report_of
+from fastload._decode_cache._store import KINDS
 
 # Of a file of records, what its name begins with; .dir first, so that nobody finds records whose .dat is gone.
-_RECORD_FILE = re.compile(r"(?P<stem>index-[0-9a-f]{16})(?P<ending>\.dat|\.dir|\.tmp)")
+_RECORD_FILE = re.compile(rf"(?P<stem>({'|'.join(KINDS)})-[0-9a-f]{{16}})(?P<ending>\.dat|\.dir|\.tmp)")
 _ENDINGS = (".dir", ".tmp", ".dat")
 _TEMPORARY_KEY = re.compile(rf"{KEY}\.[0-9a-f]{{16}}\.tmp")
 # Without what is in them they mean nothing.

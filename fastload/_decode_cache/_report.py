@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fastload import _native
 from fastload._decode_cache._folder import find_layout
-from fastload._decode_cache._store import StorePlace, look_at_store
+from fastload._decode_cache._store import KINDS, RecordKind, StorePlace, look_at_store
 from fastload._process._file_system import file_system_of
 
+_ANY_BYTES = 1 << 62  # of a store: they limit only what is written
 _BYTES_OF_BLOCK = 512  # in st_blocks, whatever the file system's are
 
 
@@ -22,17 +23,31 @@ class StoreReport:
 
     Attributes:
         path: Its folder.
-        files: With records, as native code finds them.
+        files_by_kind: With records, as native code finds them; of each kind, maybe none.
         used_bytes: That all files take on disk, what is reserved for more records included.
         file_system: Its type, "" where nobody knows.
         free_bytes: Of the file system, for this user.
     """
 
     path: Path
-    files: Sequence[_native.StoreFileReport]
+    files_by_kind: Mapping[RecordKind, Sequence[_native.StoreFileReport]]
     used_bytes: int
     file_system: str
     free_bytes: int
+
+    @property
+    def files(self) -> list[_native.StoreFileReport]:
+        """Of all kinds."""
+        return [file for files in self.files_by_kind.values() for file in files]
+
+    @property
+    def num_records(self) -> int:
+        """That are used."""
+        return sum(file["records"] for file in self.those(self.is_good))
+
+    def of(self, kind: RecordKind) -> StoreReport:
+        """The same with files of this kind alone."""
+        return replace(self, files_by_kind={kind: self.files_by_kind[kind]})
 
     def those(self, judge: Callable[[_native.StoreFileReport], bool]) -> list[_native.StoreFileReport]:
         """The files of which that is true."""
@@ -76,12 +91,15 @@ def report_of(path: Path, *, is_shared: bool, reads_records: bool) -> StoreRepor
         FileNotFoundError: There is none.
         OSError: It cannot be opened, or others may decide what is in it.
     """
-    # Its bytes limit only what is written.
-    native = look_at_store(StorePlace(path, 1 << 62, is_shared))
-    files = native.report(reads_records)
+    files = {kind: look_at(path, kind, is_shared=is_shared).report(reads_records) for kind in KINDS}
     with find_layout(path, is_shared=is_shared) as (_, folder):
         free = os.fstatvfs(folder)
         return StoreReport(path, files, bytes_on_disk(folder), file_system_of(folder), free.f_bavail * free.f_frsize)
+
+
+def look_at(path: Path, kind: RecordKind, *, is_shared: bool) -> _native.RecordStore:
+    """Its store of this kind, for who writes nothing. Raises as `report_of`."""
+    return look_at_store(StorePlace(path, _ANY_BYTES, is_shared, kind))
 
 
 def bytes_on_disk(folder: int) -> int:

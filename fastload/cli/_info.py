@@ -106,8 +106,7 @@ def _default_store() -> str:
         return f"{path}, not made yet"
     except OSError as error:
         return f"{path}: {error.strerror}"
-    records = sum(file["records"] for file in report.those(report.is_good))
-    return f"{path}: {counted(records, 'record')}, {in_bytes(report.used_bytes)}"
+    return f"{path}: {counted(report.num_records, 'record')}, {in_bytes(report.used_bytes)}"
 
 
 def _cache_folder() -> str:

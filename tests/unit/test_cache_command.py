@@ -8,6 +8,7 @@ import re
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -22,12 +23,16 @@ from wrong_records import make_wrong
 
 import fastload
 from fastload import _native
-from fastload._decode_cache import _clearing, _folder, _report
+from fastload._decode_cache import _clearing, _coefficients, _folder, _report
 from fastload._decode_cache._builders import FileRun
 from fastload.cli import main
 from fastload.cli._cache import _build, _estimate, _run
 
 NUM_FILES = 12
+HOUR_NS = 3600 * 10**9
+# Kind of records -> what a build of them is told.
+OPTIONS = {"index": [], "coefficients": ["--what", "coefficients", "--max-bytes", "4294967296"]}
+each_kind = pytest.mark.parametrize("what", OPTIONS)
 FORMAT_VERSION = 12  # offset of a byte of it in a file of records, where another version has another number
 
 SCRIPT = """
@@ -50,7 +55,8 @@ own = fastload.DataLoader(Own())
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A working folder: 12 JPEG files in `images`, train.py, and no store yet."""
+    """A working folder: 12 JPEG files in `images`, train.py, and no store yet; files pass for an hour older."""
+    monkeypatch.setattr(_coefficients, "CLOCK_AHEAD_NS", HOUR_NS)
     make_clean_folder(tmp_path / "images", NUM_FILES)
     (tmp_path / "train.py").write_text(SCRIPT)
     monkeypatch.setenv("FASTLOAD_CACHE", str(tmp_path / "cache"))
@@ -74,13 +80,27 @@ def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, dict[str
     return run_command
 
 
-def loader(store: Path, size: int = 48) -> fastload.DataLoader[Any]:
+def grouped(text: str) -> dict[tuple[str, str], str]:
+    """The rows of a table of groups, by the names of group and row."""
+    rows, group = {}, ""
+    for line in text.splitlines():
+        if line.startswith("  "):
+            cells = re.split(r"  +", line.strip())
+            if line[2] != " ":
+                group = cells.pop(0)
+            if cells:  # or else it is a sentence
+                rows[group, cells[0]] = "  ".join(cells[1:])
+    return rows
+
+
+def loader(store: Path, what: Any = "index", size: int = 48) -> fastload.DataLoader[Any]:
     images = ImageFolder("images", recipes.evaluation(size + 8, size))
-    return fastload.DataLoader(images, batch_size=4, num_workers=1, cache=fastload.Cache(store))
+    cache = fastload.Cache(store, 4 << 30, what=what, spot_checks=0)
+    return fastload.DataLoader(images, batch_size=4, num_workers=1, cache=cache)
 
 
-def files_of(store: Path, ending: str = ".dat") -> list[Path]:
-    return sorted((store / "v1").glob(f"index-*{ending}"))
+def files_of(store: Path, ending: str = ".dat", what: str = "index") -> list[Path]:
+    return sorted((store / "v1").glob(f"{what}-*{ending}"))
 
 
 def flip(path: Path, place: int) -> None:
@@ -92,39 +112,51 @@ def flip(path: Path, place: int) -> None:
 # build
 
 
-def test_a_loader_finds_every_index_in_its_first_epoch(folder: Path, run: Any) -> None:
-    exit_code, rows, text = run("build", "images", "--path", "store")
+@each_kind
+def test_a_loader_finds_every_record_in_its_first_epoch(folder: Path, run: Any, what: str) -> None:
+    exit_code, rows, text = run("build", "images", "--path", "store", *OPTIONS[what])
     assert exit_code == 0
     assert text.startswith("fastload cache build: 12 of 12 files known\n")
     assert rows["kept"].startswith("12  in ")
     assert rows["store"].endswith(f" of at most 4.29 GB, in {folder / 'store'}")
-    cached = loader(folder / "store")
+    cached = loader(folder / "store", what)
     plain = fastload.DataLoader(cached.dataset, batch_size=4, num_workers=1, cache=None)
     assert flat(list(cached)) == flat(list(plain))
     stats = cached.stats()
     assert (stats.cache_hits, stats.cache_misses, stats.cache_mismatches) == (NUM_FILES, 0, 0)
+    assert stats.cache_coefficient_hits == (NUM_FILES if what == "coefficients" else 0)
 
 
-def test_what_is_known_is_passed_over(folder: Path, run: Any) -> None:
-    assert run("build", "images")[0] == 0
+@each_kind
+def test_what_is_known_is_passed_over(folder: Path, run: Any, what: str) -> None:
+    assert run("build", "images", *OPTIONS[what])[0] == 0
     store = folder / "cache" / "decode"
-    before = [file.read_bytes() for file in files_of(store)]
+    before = [file.read_bytes() for file in files_of(store, what=what)]
     save_jpeg(folder / "images" / "deep" / "er" / "new.JPG", 99, 200, 150)
-    exit_code, rows, _ = run("build", "images", "--workers", "3")
+    exit_code, rows, _ = run("build", "images", "--workers", "3", *OPTIONS[what])
     assert (exit_code, rows["known before"]) == (0, "12")
     assert rows["kept"].startswith("1  in ")
-    assert before[0] in [file.read_bytes() for file in files_of(store)]
+    assert before[0] in [file.read_bytes() for file in files_of(store, what=what)]
 
 
-def test_files_without_an_index_and_files_that_cannot_be_read_are_told_apart(folder: Path, run: Any) -> None:
+@pytest.mark.parametrize(
+    ("what", "without", "kept"),
+    [
+        ("index", "9  progressive, with restart markers, of fewer than four rows ", "7  in "),
+        ("coefficients", "6  damaged, no JPEG, or one that Pillow decodes", "10  in "),
+    ],
+)
+def test_files_without_a_record_and_files_that_cannot_be_read_are_told_apart(
+    folder: Path, run: Any, what: str, without: str, kept: str
+) -> None:
     make_mixed_folder(folder / "mixed")
     gone, pipe = folder / "mixed" / "gone.jpg", folder / "mixed" / "pipe.jpg"
     gone.symlink_to("nowhere.jpg")
     os.mkfifo(pipe)
-    exit_code, rows, _ = run("build", "mixed", "--path", "store")
+    exit_code, rows, _ = run("build", "mixed", "--path", "store", *OPTIONS[what])
     assert exit_code == 1
-    assert rows["without index"].startswith("9  progressive, with restart markers, ")
-    assert rows["kept"].startswith("7  in ")
+    assert rows[f"without {what}"].startswith(without)
+    assert rows["kept"].startswith(kept)
     assert rows["unreadable"] == (
         "2  mixed/gone.jpg: No such file or directory; mixed/pipe.jpg: it is not a regular file"
     )
@@ -135,19 +167,25 @@ def test_a_folder_is_gone_through_once_whatever_links_lead_back(folder: Path, ru
     assert run("build", "images", "--path", "store")[2].startswith("fastload cache build: 12 of 12 files known\n")
 
 
-def test_of_a_loader_the_files_that_it_reads_are_taken(folder: Path, run: Any) -> None:
-    exit_code, _, text = run("build", "train.py:part", "--path", "store")
+@each_kind
+def test_of_a_loader_the_files_that_it_reads_are_taken(folder: Path, run: Any, what: str) -> None:
+    exit_code, _, text = run("build", "train.py:part", "--path", "store", *OPTIONS[what])
     assert exit_code == 0
     assert text.startswith("fastload cache build: 2 of 2 files known\n")
-    known = loader(folder / "store")
-    list(known)
+    reports = json.loads(run("info", "store", "--json")[2])
+    assert reports["kinds"][what]["records"] == reports["records"] == 2
+    known = loader(folder / "store", what)
+    iterator = iter(known)
+    sources = [report.source for _ in iterator for report in iterator.batch_report()]
     assert known.stats().cache_hits == 2
+    assert sources.count("coefficients") == (2 if what == "coefficients" else 0)
 
 
-def test_where_there_is_no_room_it_ends_and_says_so(folder: Path, run: Any) -> None:
+@each_kind
+def test_where_there_is_no_room_it_ends_and_says_so(folder: Path, run: Any, what: str) -> None:
     (folder / "store" / "v1").mkdir(mode=0o700, parents=True)
     (folder / "store" / "v1" / "other").write_bytes(bytes(1 << 20))
-    exit_code, rows, text = run("build", "images", "--path", "store", "--max-bytes", "1MiB")
+    exit_code, rows, text = run("build", "images", "--path", "store", *OPTIONS[what], "--max-bytes", "1MiB")
     assert exit_code == 1
     assert text.startswith("fastload cache build: 0 of 12 files known\n")
     assert rows["no room"] == (
@@ -158,7 +196,7 @@ def test_where_there_is_no_room_it_ends_and_says_so(folder: Path, run: Any) -> N
 def test_a_writer_that_is_behind_is_waited_for(folder: Path) -> None:
     store = mock.Mock(**{"why_nothing_is_kept.return_value": None})
     builder = mock.Mock(**{"build.side_effect": ["not kept", "kept"]})
-    assert _build._action(builder, store)(b"a.jpg") == "kept"
+    assert _run.record_action(builder, store)(b"a.jpg") == "kept"
     store.native.flush.assert_called_once()
 
 
@@ -175,12 +213,52 @@ def test_a_record_that_is_found_wrong_is_made_anew_and_told(folder: Path, run: A
     assert (exit_code, rows["made anew"]) == (0, "1  their records were wrong: images/class0/0000.JPEG")
 
 
+@pytest.mark.parametrize("seconds", [0, 50])
+def test_files_that_were_just_changed_have_a_row_and_their_turn_later(
+    folder: Path, run: Any, monkeypatch: pytest.MonkeyPatch, seconds: int
+) -> None:
+    monkeypatch.setattr(_coefficients, "CLOCK_AHEAD_NS", seconds * 10**9)
+    exit_code, rows, text = run("build", "images", "--path", "store", *OPTIONS["coefficients"])
+    assert exit_code == 1
+    assert text.startswith("fastload cache build: 0 of 12 files known\n")
+    assert rows["too new"] == (
+        "12  changed in the last minute, or nobody knows when; the same command a minute later takes them: "
+        "images/class0/0000.JPEG, images/class0/0003.JPEG, images/class0/0006.JPEG"
+    )
+    monkeypatch.setattr(_coefficients, "CLOCK_AHEAD_NS", HOUR_NS)
+    exit_code, rows, _ = run("build", "images", "--path", "store", *OPTIONS["coefficients"])
+    assert (exit_code, rows["kept"].split()[0], "too new" in rows) == (0, "12", False)
+
+
+def test_a_file_that_changes_has_a_new_record(folder: Path, run: Any) -> None:
+    run("build", "images", "--path", "store", *OPTIONS["coefficients"])
+    time.sleep(1.1)  # versions of a file that are kept lie a minute apart, unless the clock is ahead
+    save_jpeg(folder / "images" / "class0" / "0003.JPEG", 99, 200, 150)
+    exit_code, rows, _ = run("build", "images", "--path", "store", *OPTIONS["coefficients"])
+    assert (exit_code, rows["known before"], rows["kept"].split()[0]) == (0, "11", "1")
+    exit_code, _, text = run("verify", "store", "--against", "images")
+    assert (exit_code, grouped(text)["coefficients", "compared"]) == (0, "12  files with a record")
+
+
+def test_a_record_in_the_place_of_a_damaged_one_does_not_pass_for_kept(folder: Path, run: Any) -> None:
+    run("build", "images", "--path", "store", *OPTIONS["coefficients"])
+    (file,) = files_of(folder / "store", what="coefficients")
+    flip(file, 200)
+    exit_code, rows, text = run("build", "images", "--path", "store", *OPTIONS["coefficients"])
+    assert (exit_code, rows["known before"], rows["kept"].split()[0]) == (1, "11", "0")
+    assert text.startswith("fastload cache build: 11 of 12 files known\n")
+    assert rows["not kept"].startswith("1  too large, or in the place of damaged records: ")
+    run("clear", "store", "--stale")
+    assert run("build", "images", "--path", "store", *OPTIONS["coefficients"])[0] == 0
+
+
+@each_kind
 def test_an_interrupt_publishes_what_is_there_and_the_command_goes_on_later(
-    folder: Path, run: Any, monkeypatch: pytest.MonkeyPatch
+    folder: Path, run: Any, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     has_ended = threading.Event()
     monkeypatch.setattr(FileRun, "end", mock.create_autospec(FileRun.end, side_effect=_ending(has_ended)))
-    original, files = _build._action, iter(range(NUM_FILES))
+    original, files = _run.record_action, iter(range(NUM_FILES))
 
     def interrupting(builder: Any, store: Any) -> Any:
         action = original(builder, store)
@@ -193,12 +271,12 @@ def test_an_interrupt_publishes_what_is_there_and_the_command_goes_on_later(
 
         return build
 
-    with mock.patch.object(_build, "_action", interrupting):
-        exit_code, rows, text = run("build", "images", "--path", "store", "--workers", "1")
+    with mock.patch.object(_build, "record_action", interrupting):
+        exit_code, rows, text = run("build", "images", "--path", "store", "--workers", "1", *OPTIONS[what])
     assert exit_code == 130
     assert "interrupted: what is there is published, and the same command goes on with the rest" in text
     assert (rows["kept"].split()[0], rows["not done"]) == ("6", "6")
-    exit_code, rows, _ = run("build", "images", "--path", "store")
+    exit_code, rows, _ = run("build", "images", "--path", "store", *OPTIONS[what])
     assert (exit_code, rows["known before"], rows["kept"].split()[0]) == (0, "6", "6")
 
 
@@ -253,7 +331,23 @@ def test_a_build_writes_where_loaders_only_read(folder: Path, run: Any, monkeypa
     for module in (_folder, _report):
         monkeypatch.setattr(module, "file_system_of", lambda fd: "nfs4")
     assert run("build", "images", "--path", "store")[1]["kept"].startswith("12  in ")
-    assert run("info", "store")[1]["file system"] == 'nfs4  of other machines: only "fastload cache build" writes'
+    assert run("info", "store")[1]["file system"] == (
+        'nfs4  of other machines: only "fastload cache build" writes, and only indexes'
+    )
+
+
+@pytest.mark.parametrize("file_system", ["nfs4", "fuse.sshfs"])
+def test_no_coefficients_are_kept_on_other_machines(
+    folder: Path, run: Any, monkeypatch: pytest.MonkeyPatch, file_system: str
+) -> None:
+    monkeypatch.setattr(_folder, "file_system_of", lambda fd: file_system)
+    exit_code, _, text = run("build", "images", "--path", "store", *OPTIONS["coefficients"])
+    where = f"it is on {file_system}, and must be on a disk of this machine"
+    assert (exit_code, text) == (
+        2,
+        f"fastload cache: error: the store in {folder / 'store'} cannot be used: {where}\n",
+    )
+    assert list((folder / "store").iterdir()) == []
 
 
 # info
@@ -264,7 +358,8 @@ def test_info_counts_records_and_bytes_and_makes_nothing(folder: Path, run: Any)
     before = sorted((file.name, file.stat().st_mtime_ns) for file in (folder / "store" / "v1").iterdir())
     exit_code, rows, _ = run("info", "store", "--max-bytes", "1GB")
     assert exit_code == 0
-    assert rows["records"] == "12  indexes of JPEG files, in 1 file"
+    assert re.fullmatch(r"12  records, \d\.\d\d kB in 1 file", rows["index"])
+    assert "coefficients" not in rows
     assert rows["writers"] == "0  nobody keeps more now"
     used = json.loads(run("info", "store", "--json")[2])
     assert (used["records"], used["dead_bytes"], used["max_bytes"]) == (12, 40, 4 << 30)
@@ -296,11 +391,11 @@ def test_info_names_what_is_not_used_and_why(folder: Path, run: Any) -> None:
     untrusted.chmod(0o666)
     exit_code, rows, _ = run("info", "store")
     assert exit_code == 0
-    assert rows["records"].startswith("12  ")
+    assert rows["index"].startswith("12  ")
     assert rows["foreign"] == f"1  of another version of fastload, or another machine: {foreign.stem}"
     assert rows["damaged files"] == f"1  {damaged.stem}"
     assert rows["not believed"].endswith(untrusted.stem)
-    assert run("info", "store", "--shared")[1]["records"].startswith("24  ")
+    assert run("info", "store", "--shared")[1]["index"].startswith("24  ")
     assert run("verify", "store")[0] == 1
     removed = run("clear", "store", "--stale")[2]
     assert removed.startswith(f"fastload cache clear: 4 files removed from {store}, ")
@@ -308,24 +403,53 @@ def test_info_names_what_is_not_used_and_why(folder: Path, run: Any) -> None:
     assert len(files_of(store)) == 2
 
 
+@each_kind
 def test_an_estimate_is_by_a_real_loader_whose_batches_are_compared(
-    folder: Path, run: Any, monkeypatch: pytest.MonkeyPatch
+    folder: Path, run: Any, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     monkeypatch.setattr(_estimate, "_TURN_SECONDS", 0.02)
     monkeypatch.setattr(_estimate, "_NUM_FILES", 8)
     (folder / "images" / "broken.jpg").write_bytes(b"no image")
-    exit_code, _, text = run("info", "--estimate", "images", "--json", "--workers", "1")
+    arguments = ["info", "--estimate", "images", "--workers", "1", "--what", what]
+    exit_code, _, text = run(*arguments, "--json")
     found = json.loads(text)
     assert exit_code == 0
     assert (found["num_files"], found["num_looked_at"], found["is_equal"]) == (13, 8, True)
-    assert 7 <= found["num_with_index"] <= 8
-    assert 100 < found["index_bytes"] < 0.2 * found["file_bytes"]
     assert found["plain_rate"] > 0
-    assert found["cached_rate"] > 0
-    exit_code, rows, _ = run("info", "--estimate", "images", "--workers", "1")
-    assert rows["compared"] == "2 epochs  0 differences"
-    assert re.fullmatch(r"[\d,]+  [\d.]+ times as fast", rows["with it"])
+    # Indexes are part of every store.
+    assert list(found["kinds"]) == (["index"] if what == "index" else ["index", "coefficients"])
+    for kind in found["kinds"].values():
+        assert 7 <= kind["num_with_record"] <= 8
+        assert kind["all_bytes"] == pytest.approx(kind["record_bytes"] * kind["num_with_record"] / 8 * 13)
+        assert kind["rate"] > 0
+    least, most = {"index": (0.01, 0.2), "coefficients": (1.2, 3)}[what]
+    assert least < found["kinds"][what]["record_bytes"] / found["file_bytes"] < most
+    exit_code, _, text = run(*arguments)
+    rows = grouped(text)
+    assert rows[what, "compared"] == "2 epochs  0 differences"
+    assert re.fullmatch(r"[\d,]+  [\d.]+ times as fast", rows[what, "images/s"])
     assert not (folder / "cache").exists()
+
+
+def test_files_that_are_too_new_are_told_in_an_estimate(
+    folder: Path, run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_estimate, "_TURN_SECONDS", 0.02)
+    monkeypatch.setattr(_coefficients, "CLOCK_AHEAD_NS", 0)
+    exit_code, _, text = run("info", "--estimate", "images", "--workers", "1", "--what", "coefficients")
+    assert exit_code == 0
+    assert grouped(text)["coefficients", "too new"] == "12  changed in the last minute: ask again a minute later"
+    assert ("index", "too new") not in grouped(text)
+
+
+def test_an_estimate_without_room_says_so(folder: Path, run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_estimate, "_ROOM_BYTES", 1 << 20)
+    monkeypatch.setattr(_estimate, "_ROOM_OF_FILES", 0)
+    for seed in range(8):
+        save_jpeg(folder / "images" / f"{seed}.jpg", seed, 500, 400, quality=95)
+    exit_code, _, text = run("info", "--estimate", "images", "--workers", "1", "--what", "coefficients")
+    assert exit_code == 2
+    assert "there is no room for coefficients of 20 files in " in text
 
 
 def test_an_estimate_measures_nothing_where_the_batches_differ(
@@ -333,16 +457,16 @@ def test_an_estimate_measures_nothing_where_the_batches_differ(
 ) -> None:
     build = _estimate._build
 
-    def build_wrong(paths: Any, num_workers: int, cache: fastload.Cache) -> Any:
-        built = build(paths, num_workers, cache)
+    def build_wrong(paths: Any, num_workers: int, cache: fastload.Cache, kind: Any) -> Any:
+        built = build(paths, num_workers, cache, kind)
         for path in paths:
             make_wrong(cache.path, Path(os.fsdecode(path)))
         return built
 
     monkeypatch.setattr(_estimate, "_build", build_wrong)
-    exit_code, rows, text = run("info", "--estimate", "images", "--workers", "1")
+    exit_code, _, text = run("info", "--estimate", "images", "--workers", "1")
     assert exit_code == 1
-    assert rows["compared"] == "2 epochs  the batches differ"
+    assert grouped(text)["index", "compared"] == "2 epochs  the batches differ"
     assert "nothing was measured, because the batches differ" in text
     assert "times as fast" not in text
 
@@ -350,31 +474,65 @@ def test_an_estimate_measures_nothing_where_the_batches_differ(
 # verify
 
 
-def test_verify_reads_every_record(folder: Path, run: Any) -> None:
-    run("build", "images", "--path", "store")
-    exit_code, rows, text = run("verify", "store")
-    assert (exit_code, rows["records"], rows["damaged"]) == (0, "12  in 1 file", "0")
+@each_kind
+def test_verify_reads_every_record(folder: Path, run: Any, what: str) -> None:
+    run("build", "images", "--path", "store", *OPTIONS[what])
+    exit_code, _, text = run("verify", "store")
+    assert exit_code == 0
+    assert grouped(text) == {(what, "records"): "12  in 1 file", (what, "damaged"): "0"}
     assert text.startswith(f"fastload cache verify: no fault in {folder / 'store'}\n")
-    (file,) = files_of(folder / "store")
+    (file,) = files_of(folder / "store", what=what)
     flip(file, file.stat().st_size - 20)
-    exit_code, rows, text = run("verify", "store")
-    assert (exit_code, rows["damaged"]) == (1, f"1  {file.stem}")
+    exit_code, _, text = run("verify", "store")
+    assert (exit_code, grouped(text)[what, "damaged"]) == (1, f"1  {file.stem}")
+    assert text.startswith("fastload cache verify: 1 fault in ")
+
+
+def test_verify_takes_each_kind_of_records_by_itself(folder: Path, run: Any) -> None:
+    run("build", "images", "--path", "store")
+    run("build", "train.py:part", "--path", "store", *OPTIONS["coefficients"])
+    exit_code, _, text = run("verify", "store", "--against", "images")
+    rows = grouped(text)
+    assert exit_code == 0
+    assert {what: rows[what, "compared"].split()[0] for what in OPTIONS} == {"index": "12", "coefficients": "2"}
+    assert rows["coefficients", "without record"] == "10"
+    (file,) = files_of(folder / "store", what="coefficients")
+    flip(file, file.stat().st_size - 20)
+    exit_code, _, text = run("verify", "store", "--against", "images")
+    rows = grouped(text)
+    assert exit_code == 1
+    assert (rows["index", "damaged"], rows["index", "different"]) == ("0", "0")
+    assert rows["coefficients", "damaged"] == f"1  {file.stem}"
+
+
+def test_verify_counts_what_differs_of_each_kind(folder: Path, run: Any) -> None:
+    for options in OPTIONS.values():
+        run("build", "images", "--path", "store", *options)
+
+    class Builder(_native.CoefficientBuilder):
+        def compare(self, path: bytes) -> Any:
+            return "different" if path.endswith(b"0003.JPEG") else super().compare(path)
+
+    with mock.patch.object(_native, "CoefficientBuilder", Builder):
+        exit_code, _, text = run("verify", "store", "--against", "images")
+    rows = grouped(text)
+    assert (exit_code, rows["index", "different"]) == (1, "0")
+    assert rows["coefficients", "compared"] == "12  files with a record"
+    assert rows["coefficients", "different"] == "1  images/class0/0003.JPEG"
     assert text.startswith("fastload cache verify: 1 fault in ")
 
 
 def test_verify_makes_each_record_anew_and_compares(folder: Path, run: Any) -> None:
     run("build", "train.py:part", "--path", "store")
-    exit_code, rows, _ = run("verify", "store", "--against", "images")
-    assert (exit_code, rows["compared"], rows["different"], rows["without record"]) == (
-        0,
-        "2  files with a record",
-        "0",
-        "10",
-    )
+    exit_code, _, text = run("verify", "store", "--against", "images")
+    rows = grouped(text)
+    assert exit_code == 0
+    assert rows["index", "compared"] == "2  files with a record"
+    assert (rows["index", "different"], rows["index", "without record"]) == ("0", "10")
     make_wrong(folder / "store", folder / "images" / "class0" / "0003.JPEG")
     assert run("verify", "store")[0] == 0  # its checks hold
-    exit_code, rows, text = run("verify", "store", "--against", "images")
-    assert (exit_code, rows["different"]) == (1, "1  images/class0/0003.JPEG")
+    exit_code, _, text = run("verify", "store", "--against", "images")
+    assert (exit_code, grouped(text)["index", "different"]) == (1, "1  images/class0/0003.JPEG")
     assert f'"fastload cache clear {folder / "store"}"' in text
 
 
@@ -382,12 +540,13 @@ def test_verify_makes_each_record_anew_and_compares(folder: Path, run: Any) -> N
 
 
 def test_clear_removes_the_store_and_its_folders(folder: Path, run: Any) -> None:
-    run("build", "images", "--path", "store")
+    for options in OPTIONS.values():
+        run("build", "images", "--path", "store", *options)
     exit_code, _, text = run("clear", "store")
     assert exit_code == 0
-    size = r"\d\d\.\d kB"
+    size = r"\d\d\d kB"
     assert re.match(
-        rf"fastload cache clear: 5 files removed from {folder / 'store'}, {size}\n", text
+        rf"fastload cache clear: 7 files removed from {folder / 'store'}, {size}\n", text
     )  # with key and locks
     assert text.count("folder removed: ") == 2
     assert not (folder / "store").exists()
@@ -395,17 +554,20 @@ def test_clear_removes_the_store_and_its_folders(folder: Path, run: Any) -> None
 
 
 def test_clear_leaves_what_is_not_a_stores(folder: Path, run: Any) -> None:
-    run("build", "images", "--path", "store")
-    others = [folder / "store" / "v1" / "notes.txt", folder / "store" / "v1" / "index-0.dat", folder / "store" / "v2"]
+    for options in OPTIONS.values():
+        run("build", "images", "--path", "store", *options)
+    names = ["v1/notes.txt", "v1/index-0.dat", "v1/pixels-0123456789abcdef.dat", "v2"]
+    others = [folder / "store" / name for name in names]
     for other in others:
         other.write_text("mine")
     text = run("clear", "store")[2]
     assert "left: notes.txt: it is no file of a store" in text
     assert all(other.read_text() == "mine" for other in others)
     assert files_of(folder / "store") == [others[1]]
+    assert files_of(folder / "store", what="coefficients") == []
     assert (folder / "store" / "v1" / "key").exists()  # who has it open goes on
-    others[0].unlink()
-    others[1].unlink()
+    for other in others[:3]:
+        other.unlink()
     assert "folder removed: " in run("clear", "store")[2]
     assert [file.name for file in (folder / "store").iterdir()] == ["v2"]
 
@@ -420,14 +582,16 @@ def test_clear_follows_no_link(folder: Path, run: Any) -> None:
     assert target.exists()
 
 
+@each_kind
 @pytest.mark.parametrize("option", [[], ["--stale"]])
-def test_a_file_that_a_living_process_writes_to_is_left_and_named(folder: Path, run: Any, option: list[str]) -> None:
-    living = loader(folder / "store")
+def test_a_file_that_a_living_process_writes_to_is_left_and_named(
+    folder: Path, run: Any, option: list[str], what: str
+) -> None:
+    living = loader(folder / "store", what)
     list(living)
-    store = living._fastload.cache._store
-    assert store is not None
-    assert store.native.flush(60)
-    (file,) = files_of(folder / "store")
+    for store in living._fastload.cache._stores():
+        assert store.native.flush(60)
+    (file,) = files_of(folder / "store", what=what)
     assert run("info", "store")[1]["writers"] == "1  processes that keep more"
     flip(file, file.stat().st_size - 20 if option else 0)  # of no use to anybody, but it is somebody's
     key = (folder / "store" / "v1" / "key").read_bytes()
@@ -439,20 +603,21 @@ def test_a_file_that_a_living_process_writes_to_is_left_and_named(folder: Path, 
     living.close()
 
 
-def test_stale_are_remains_and_files_with_damage_but_not_the_others(folder: Path, run: Any) -> None:
-    run("build", "images", "--path", "store")
-    (good,) = files_of(folder / "store")
+@each_kind
+def test_stale_are_remains_and_files_with_damage_but_not_the_others(folder: Path, run: Any, what: str) -> None:
+    run("build", "images", "--path", "store", *OPTIONS[what])
+    (good,) = files_of(folder / "store", what=what)
     save_jpeg(folder / "more" / "1.jpg", 50, 200, 150)
-    run("build", "more", "--path", "store")
-    (damaged,) = set(files_of(folder / "store")) - {good}
+    run("build", "more", "--path", "store", *OPTIONS[what])
+    (damaged,) = set(files_of(folder / "store", what=what)) - {good}
     flip(damaged, damaged.stat().st_size - 20)
-    remains = [good.with_name(f"index-{'0' * 15}{number}{end}") for number, end in enumerate((".dat", ".dir", ".tmp"))]
+    remains = [good.with_name(f"{what}-{'0' * 15}{number}{end}") for number, end in enumerate((".dat", ".dir", ".tmp"))]
     for remain in remains:
         remain.write_bytes(b"of a writer that was killed")
     exit_code, _, text = run("clear", "store", "--stale")
     assert exit_code == 0
     assert text.startswith("fastload cache clear: 5 files removed from ")
-    assert files_of(folder / "store") == [good]
+    assert files_of(folder / "store", what=what) == [good]
     assert run("verify", "store", "--against", "images")[0] == 0
 
 
@@ -511,6 +676,11 @@ def test_a_writer_that_begins_meanwhile_keeps_the_folder(folder: Path, run: Any)
         (
             ["build", "images", "--max-bytes", "7 apples"],
             "--max-bytes must be a number of bytes above 0 or a size such as ",
+        ),
+        (
+            ["build", "images", "--what", "coefficients"],
+            "--max-bytes must be given with --what coefficients, which takes about 1.7 times the bytes of the images: "
+            "`fastload cache info --estimate FOLDER --what coefficients` says how much that is\n",
         ),
         (["build", "images", "--max-bytes", "1000"], "--max-bytes must be at least 1 MiB (1.05 MB), got "),
         (["build", "images", "--path", "train.py"], "the store in {folder}/train.py cannot be used: it is a file"),

@@ -8,12 +8,13 @@ import errno
 from collections.abc import Iterator
 from pathlib import Path
 
-from fastload._decode_cache._cache import Cache, default_path
+from fastload._decode_cache._cache import Cache, What, default_path
 from fastload._process._processors import num_auto_workers
 from fastload.cli._errors import UsageError, one_line
 
 # In the tables the numbers stand behind their names.
 RIGHT = frozenset({1})
+RIGHT_OF_GROUPS = frozenset({2})  # where the rows have a group in front
 
 
 def add_workers(parser: argparse.ArgumentParser) -> None:
@@ -37,13 +38,14 @@ def workers_of(options: argparse.Namespace) -> int:
     return int(options.workers)
 
 
-def cache_of(path: str | None, max_bytes: str | None = None, shared: bool = False) -> Cache:
+def cache_of(path: str | None, max_bytes: str | None, shared: bool = False, what: What = "index") -> Cache:
     """As a program would name it, with its default folder. Raises UsageError."""
     try:
-        cache = Cache(path, max_bytes, shared=shared)
+        cache = Cache(path, max_bytes, what, shared=shared)
     except ValueError as error:
-        raise UsageError(str(error).replace("max_bytes", "--max-bytes", 1)) from error
-    return Cache(path_of(None), max_bytes, shared=shared) if path is None else cache
+        text = str(error).replace("max_bytes", "--max-bytes", 1).replace(f"what={what!r}", f"--what {what}")
+        raise UsageError(text) from error
+    return Cache(path_of(None), max_bytes, what, shared=shared) if path is None else cache
 
 
 def path_of(path: str | None) -> Path:

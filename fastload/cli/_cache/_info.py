@@ -11,15 +11,28 @@ from fastload._decode_cache._report import StoreReport, report_of
 from fastload._display._table import Table
 from fastload._display._units import counted, in_bytes, in_percent
 from fastload._process._file_system import is_remote
-from fastload.cli._cache._arguments import RIGHT, add_shared, add_workers, cache_of, path_of, store_errors, workers_of
+from fastload.cli._cache._arguments import (
+    RIGHT,
+    RIGHT_OF_GROUPS,
+    add_shared,
+    add_workers,
+    cache_of,
+    path_of,
+    store_errors,
+    workers_of,
+)
 from fastload.cli._cache._estimate import estimate
 from fastload.cli._cache._files import files_of
+from fastload.cli._cache._kinds import add_what, kind_of, kinds_in
 from fastload.cli._cache._verify import rows_of_unused
 from fastload.cli._console import say, show
 from fastload.cli._errors import DIFFERENT, FINE, UsageError
 
 _DESCRIPTION = """Says what a store has on disk; nothing is changed. With --estimate it says instead how large the
-indexes of TARGET's files would be, and measures how much faster later epochs are, by at most 256 of the files."""
+indexes of TARGET's files would be, with --what coefficients their coefficients, too, and measures how much faster later
+epochs are, by at most 256 of the files."""
+
+_REMOTE = 'of other machines: only "fastload cache build" writes, and only indexes'
 
 
 def add_to(parts: Any) -> argparse.ArgumentParser:
@@ -28,6 +41,7 @@ def add_to(parts: Any) -> argparse.ArgumentParser:
     parser.add_argument("path", nargs="?", help="folder of the store (default: decode in the cache folder)")
     parser.add_argument("--max-bytes", metavar="SIZE", help="that programs give the store (default: 4GiB)")
     parser.add_argument("--estimate", metavar="TARGET", help="a folder with images, or script.py:name of a loader")
+    add_what(parser, "what is estimated")
     add_workers(parser)
     add_shared(parser)
     parser.add_argument("--json", action="store_true", help="print it as JSON")
@@ -53,11 +67,12 @@ def _show_estimate(options: argparse.Namespace) -> int:
     if options.path is not None:
         raise UsageError(f"--estimate looks at no store: leave out {options.path}, or --estimate")
     files = files_of(options.estimate)
-    found = estimate(files.paths, workers_of(options))
+    found = estimate(files.paths, workers_of(options), kind_of(options))
     if options.json:
         print(json.dumps(found.as_dict(), indent=2))
     else:
-        show(Table(f"fastload cache info: an estimate for {options.estimate}", list(found.rows()), right=RIGHT))
+        title = f"fastload cache info: an estimate for {options.estimate}"
+        show(Table(title, list(found.rows()), right=RIGHT_OF_GROUPS))
         if not found.is_equal:
             say("  nothing was measured, because the batches differ")
     return FINE if found.is_equal else DIFFERENT
@@ -65,9 +80,12 @@ def _show_estimate(options: argparse.Namespace) -> int:
 
 def _rows(report: StoreReport, max_bytes: int) -> Iterator[tuple[str, ...]]:
     sums = _as_dict(report)
-    good, writers = len(report.those(report.is_good)), sums["writers"]
-    yield "records", f"{sums['records']:,}", f"indexes of JPEG files, in {counted(good, 'file')}"
-    yield "their bytes", in_bytes(sums["record_bytes"])
+    writers = sums["writers"]
+    for kind in kinds_in(report):
+        part = report.of(kind.name)
+        of_kind = sums["kinds"][kind.name]
+        num_files = counted(len(part.those(part.is_good)), "file")
+        yield kind.name, f"{of_kind['records']:,}", f"records, {in_bytes(of_kind['record_bytes'])} in {num_files}"
     dead = sums["dead_bytes"]
     what = "of records that better ones stand in for, and of what is not published"
     yield "dead", in_bytes(dead), f"{in_percent(dead, sums['file_bytes']) or '0.0 %'}, {what}"
@@ -79,19 +97,26 @@ def _rows(report: StoreReport, max_bytes: int) -> Iterator[tuple[str, ...]]:
         in_bytes(report.used_bytes),
         f"{share} of {in_bytes(max_bytes)}, and {in_bytes(report.free_bytes)} free",
     )
-    remote = 'of other machines: only "fastload cache build" writes' if is_remote(report.file_system) else ""
-    yield "file system", report.file_system or "not known", remote
+    yield "file system", report.file_system or "not known", _REMOTE if is_remote(report.file_system) else ""
 
 
-def _as_dict(report: StoreReport) -> dict[str, Any]:
+def _sums(report: StoreReport) -> dict[str, int]:
+    """Over the files that are used."""
     good = report.those(report.is_good)
     file_bytes, record_bytes = (sum(file[name] for file in good) for name in ("file_bytes", "live_bytes"))
     return {
-        "path": str(report.path),
-        "records": sum(file["records"] for file in good),
+        "records": report.num_records,
         "record_bytes": record_bytes,
         "file_bytes": file_bytes,
         "dead_bytes": max(0, file_bytes - record_bytes),
+    }
+
+
+def _as_dict(report: StoreReport) -> dict[str, Any]:
+    return {
+        "path": str(report.path),
+        **_sums(report),
+        "kinds": {kind: _sums(report.of(kind)) for kind in report.files_by_kind},
         "writers": sum(file["has_writer"] for file in report.files),
         "foreign": len(report.those(report.is_foreign)),
         "damaged": len(report.those(report.is_damaged)),
@@ -100,5 +125,5 @@ def _as_dict(report: StoreReport) -> dict[str, Any]:
         "used_bytes": report.used_bytes,
         "free_bytes": report.free_bytes,
         "file_system": report.file_system,
-        "files": list(report.files),
+        "files": [{"kind": kind, **file} for kind, files in report.files_by_kind.items() for file in files],
     }

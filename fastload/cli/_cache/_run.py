@@ -8,18 +8,38 @@ from typing import Any
 
 from fastload import _native
 from fastload._decode_cache._builders import FileAction, FileRun
+from fastload._decode_cache._store import OpenStore
 from fastload._display._units import in_seconds
 from fastload._pillow import _pillow
 from fastload._process._config import MAX_FILE_BYTES
 from fastload._process._exit import ThreadStartError
 from fastload._progress import Progress
+from fastload.cli._cache._kinds import Builder, Kind
 from fastload.cli._errors import CommandError
 
+# A writer that is behind for so long does not come.
+FLUSH_SECONDS = 60.0
 
-def builders(cache: _native.DecodeCache, number: int) -> list[_native.IndexBuilder]:
+
+def builders(kind: Kind, cache: _native.DecodeCache, number: int) -> list[Builder]:
     """One for each thread, that takes the files a loader would take."""
     limits = {"max_file_bytes": MAX_FILE_BYTES, "max_pixels": _pillow.max_pixels()}
-    return [_native.IndexBuilder(cache=cache, **limits) for _ in range(number)]
+    return [kind.make_builder(cache=cache, **limits) for _ in range(number)]
+
+
+def record_action(builder: Builder, store: OpenStore) -> FileAction:
+    """Keeps a file's record; waits where records come faster than they are written."""
+
+    def build(path: bytes) -> _native.BuildOutcome:
+        outcome = builder.build(path)
+        if outcome == "different":  # this process does not find that record again
+            return "different" if (again := builder.build(path)) == "kept" else again
+        if outcome == "not kept" and store.why_nothing_is_kept() is None:  # the writer is behind
+            store.native.flush(FLUSH_SECONDS)
+            return builder.build(path)
+        return outcome
+
+    return build
 
 
 def gone_through(

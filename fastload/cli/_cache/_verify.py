@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+from fastload import _native
 from fastload._decode_cache._builders import FileRun
-from fastload._decode_cache._report import StoreReport, report_of
-from fastload._decode_cache._store import StorePlace, look_at_store
+from fastload._decode_cache._report import StoreReport, look_at, report_of
 from fastload._display._table import Table
 from fastload._display._units import counted
 from fastload._progress import Progress
-from fastload.cli._cache._arguments import RIGHT, add_shared, add_workers, path_of, store_errors, workers_of
+from fastload.cli._cache._arguments import RIGHT_OF_GROUPS, add_shared, add_workers, path_of, store_errors, workers_of
 from fastload.cli._cache._files import files_of, named, why_unread
+from fastload.cli._cache._kinds import Kind, kinds_in
 from fastload.cli._cache._run import builders, gone_through
 from fastload.cli._console import say, show
 from fastload.cli._errors import DIFFERENT, FINE, INTERRUPTED
 
 _DESCRIPTION = """Reads every record of a store and makes its checks. With --against the index of each file of TARGET is
-made anew and compared with the record. Nothing is changed."""
+made anew and compared with the record, and so are its coefficients where the store has any. Nothing is changed."""
 
 
 def add_to(parts: Any) -> argparse.ArgumentParser:
@@ -38,18 +39,20 @@ def _run(options: argparse.Namespace) -> int:
     files = None if options.against is None else files_of(options.against)
     with store_errors(path), Progress(f"reading {path}"):
         report = report_of(path, is_shared=options.shared, reads_records=True)
-        store = look_at_store(StorePlace(path, 1 << 62, options.shared))
-    rows = list(_rows_of(report))
-    run, is_whole = None, True
-    if files is not None:
-        cache = store.make_decode_cache(len(files.paths))
-        actions = [builder.compare for builder in builders(cache, num_workers)]
-        run, is_whole = gone_through("comparing records", files.paths, actions)
-        rows += _rows_of_comparison(run)
-    num_different = 0 if run is None else run.counts["different"]
+        stores = {kind: look_at(path, kind.name, is_shared=options.shared) for kind in kinds_in(report)}
+    rows: list[tuple[str, ...]] = []
+    num_different, is_whole = 0, True
+    for kind, store in stores.items():
+        of_kind = list(_rows_of(report.of(kind.name)))
+        if files is not None and is_whole:
+            run, is_whole = _compared(kind, store, files.paths, num_workers)
+            of_kind += _rows_of_comparison(kind, run)
+            num_different += run.counts["different"]
+        rows += ((kind.name, *row) for row in of_kind)
+    rows += (("files", *row) for row in rows_of_unused(report))
     num_bad = _num_damaged(report) + num_different
     verdict = f"{counted(num_bad, 'fault')}" if num_bad else "no fault"
-    show(Table(f"fastload cache verify: {verdict} in {path}", rows, right=RIGHT))
+    show(Table(f"fastload cache verify: {verdict} in {path}", rows, right=RIGHT_OF_GROUPS))
     if num_different:
         say(f'  memory or disk may be failing, or somebody has written to the store: "fastload cache clear {path}"')
     elif num_bad:
@@ -60,6 +63,11 @@ def _run(options: argparse.Namespace) -> int:
     return DIFFERENT if num_bad else FINE
 
 
+def _compared(kind: Kind, store: _native.RecordStore, paths: Sequence[bytes], num_workers: int) -> tuple[FileRun, bool]:
+    actions = [builder.compare for builder in builders(kind, kind.make_cache(store, len(paths)), num_workers)]
+    return gone_through(f"comparing {kind.plural}", paths, actions)
+
+
 def _num_damaged(report: StoreReport) -> int:
     """Records that are, and files that are of no use."""
     files = [*report.those(report.is_untrusted), *report.those(report.is_unread)]
@@ -68,12 +76,10 @@ def _num_damaged(report: StoreReport) -> int:
 
 
 def _rows_of(report: StoreReport) -> Iterator[tuple[str, ...]]:
-    good = report.those(report.is_good)
-    yield "records", f"{sum(file['records'] for file in good):,}", f"in {counted(len(good), 'file')}"
+    yield "records", f"{report.num_records:,}", f"in {counted(len(report.those(report.is_good)), 'file')}"
     damaged = [file for file in report.those(report.is_damaged) if report.is_good(file)]
     where = ", ".join(file["name"] for file in damaged)
     yield "damaged", f"{sum(file['damaged'] for file in damaged):,}", where
-    yield from rows_of_unused(report)
 
 
 def rows_of_unused(report: StoreReport) -> Iterator[tuple[str, ...]]:
@@ -89,12 +95,12 @@ def rows_of_unused(report: StoreReport) -> Iterator[tuple[str, ...]]:
             yield name, f"{len(files):,}", ": ".join(filter(None, [why, ", ".join(file["name"] for file in files[:3])]))
 
 
-def _rows_of_comparison(run: FileRun) -> Iterator[tuple[str, ...]]:
+def _rows_of_comparison(kind: Kind, run: FileRun) -> Iterator[tuple[str, ...]]:
     yield "compared", f"{run.counts['known'] + run.counts['different']:,}", "files with a record"
     yield "different", f"{run.counts['different']:,}", ", ".join(map(named, run.named("different")))
     yield "without record", f"{run.counts['absent']:,}"
     if run.counts["none"]:
-        yield "without index", f"{run.counts['none']:,}", "files of a kind that has none"
+        yield f"without {kind.name}", f"{run.counts['none']:,}", kind.why_none
     if run.counts["unread"]:
         why = "; ".join(f"{named(path)}: {why_unread(path)}" for path in run.named("unread"))
         yield "unreadable", f"{run.counts['unread']:,}", why
