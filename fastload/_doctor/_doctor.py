@@ -7,13 +7,12 @@ import dataclasses
 import itertools
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 
-from fastload._decode_cache._cache import Cache, place_of
-from fastload._decode_cache._store import OpenStore, open_store
+from fastload._doctor._cache_remarks import CacheStores
 from fastload._doctor._diagnosis import Facts, Finding, find_cause, remarks
 from fastload._doctor._limits import find_limits
 from fastload._doctor._machine import examine_machine
@@ -94,8 +93,7 @@ class _Examination:
     ) -> None:
         self._loader = loader
         self._twin = self._with()
-        # Held, so that the loaders that are measured use this one, and it can be asked what became of it.
-        self._store, self._cache_remark = _store_of(self._twin)
+        self._cache_stores = CacheStores(self._twin.cache)
         self._seconds = seconds
         self._say = say
         if train_step is not None:
@@ -131,8 +129,10 @@ class _Examination:
             finding=finding,
             before=before,
             after=after,
-            remarks=tuple(
-                filter(None, (*remarks(now, machine.free_bytes), self._remark_on_listing(), self._remark_on_cache()))
+            remarks=(
+                *remarks(now, machine.free_bytes),
+                *self._remarks_on_listing(),
+                *self._cache_stores.remarks(storage.data_bytes, machine.memory_bytes),
             ),
             machine=machine,
             storage=storage,
@@ -186,31 +186,14 @@ class _Examination:
                 break
         return (time.perf_counter() - begin) / max(1, count)
 
-    def _remark_on_cache(self) -> str | None:
-        if self._store is None or (reason := self._store.why_nothing_is_kept()) is None:
-            return self._cache_remark
-        return f"no more is kept in the cache in {str(self._store.place.path)!r}: {reason}"
-
-    def _remark_on_listing(self) -> str | None:
+    def _remarks_on_listing(self) -> Iterator[str]:
         dataset = self._loader.dataset
         module = type(dataset).__module__
-        if module != "torchvision.datasets.folder" or len(dataset.samples) < _MANY_FILES:  # type: ignore[attr-defined]
-            return None
-        return (
-            f"torchvision lists the folder of {len(dataset.samples):,} files at each start; "  # type: ignore[attr-defined]
-            "fastload.ImageFolder keeps an index"
-        )
-
-
-def _store_of(loader: DataLoader[Any]) -> tuple[OpenStore | None, str | None]:
-    """The one on disk of a loader that has any, or what is to be said of it where it cannot be used."""
-    if not isinstance(cache := loader.cache, Cache):
-        return None, None
-    try:
-        return open_store(place_of(cache)), None
-    except (OSError, RuntimeError) as error:
-        reason = getattr(error, "strerror", None) or error
-        return None, f"the cache in {str(cache.path)!r} cannot be used: {reason}"
+        if module == "torchvision.datasets.folder" and len(dataset.samples) >= _MANY_FILES:  # type: ignore[attr-defined]
+            yield (
+                f"torchvision lists the folder of {len(dataset.samples):,} files at each start; "  # type: ignore[attr-defined]
+                "fastload.ImageFolder keeps an index"
+            )
 
 
 def _step_of(loader: TorchDataLoader[Any], step_seconds: float | None) -> tuple[float | None, str]:

@@ -31,6 +31,7 @@ class Storage:
         folder: Of the first.
         file_system: Type of its file system, for example "ext4" or "nfs4"; "" where nobody tells.
         mean_bytes: Mean size of a file.
+        data_bytes: That about all files take, by that mean; 0 where nobody knows how many there are.
         cached_share: Share of the files that were in the page cache.
         cached_seconds: Median time to open and read one that is in it; None where none was.
         uncached_seconds: The same of one that is not, those that were put out for this included; None where none could
@@ -41,6 +42,7 @@ class Storage:
     folder: str = ""
     file_system: str = ""
     mean_bytes: float = 0.0
+    data_bytes: float = 0.0
     cached_share: float = 0.0
     cached_seconds: float | None = None
     uncached_seconds: float | None = None
@@ -69,22 +71,35 @@ def examine_storage(dataset: Any, root: Path = Path("/")) -> Storage:
         return Storage()
     cached = [seconds for seconds, _, is_cached in found if is_cached]
     uncached = [seconds for seconds, _, is_cached in found if not is_cached]
+    mean_bytes = statistics.mean(size for _, size, _ in found)
     uncached += [read[0] for path in paths if _put_out(path) and (read := _read(path)) is not None and not read[2]]
     return Storage(
         files=len(found),
         folder=str(paths[0].parent),
         file_system=file_system_of(paths[0], root),
-        mean_bytes=statistics.mean(size for _, size, _ in found),
+        mean_bytes=mean_bytes,
+        data_bytes=mean_bytes * _num_files_of(dataset),
         cached_share=len(cached) / len(found),
         cached_seconds=statistics.median(cached) if cached else None,
         uncached_seconds=statistics.median(uncached) if uncached else None,
     )
 
 
-def _paths_of(dataset: Any) -> list[Path]:
-    """Of up to so many files, from all over the data set."""
+def _naming(dataset: Any) -> Any:
+    """What has the `samples`, if anything has."""
     while hasattr(dataset, "dataset") and not hasattr(dataset, "samples"):  # a Subset and its like
         dataset = dataset.dataset
+    return dataset
+
+
+def _num_files_of(dataset: Any) -> int:
+    """One a sample, of which each file is named; of a Subset and its like those that it has."""
+    return len(dataset) if hasattr(_naming(dataset), "samples") and hasattr(dataset, "__len__") else 0
+
+
+def _paths_of(dataset: Any) -> list[Path]:
+    """Of up to so many files, from all over the data set."""
+    dataset = _naming(dataset)
     samples = getattr(dataset, "samples", None)
     numbers = _spread(dataset, _NUM_SAMPLES if samples is None else _NUM_FILES)
     if samples is None:

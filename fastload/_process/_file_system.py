@@ -34,6 +34,23 @@ def file_system_of(place: Path | int, root: Path = Path("/")) -> str:
     return _type_of(path, read_text(root / "proc/self/mountinfo"))
 
 
+def is_rotating(place: Path, root: Path = Path("/")) -> bool:
+    """Whether the system knows that what exists at `place` is on a disk that turns.
+
+    Args:
+        place: A path of something that exists.
+        root: Of the file system with the devices; tests have one of their own.
+    """
+    device = place.stat().st_dev
+    disk = Path(os.path.realpath(root / f"sys/dev/block/{os.major(device)}:{os.minor(device)}"))
+    # Of a virtual machine's disk Linux says that it turns, whatever the host has; so it does of a map onto one.
+    disks = [Path(os.path.realpath(below)) for below in disk.glob("slaves/*")] or [disk]
+    if any(part.startswith("virtio") for each in disks for part in each.parts):
+        return False
+    # A partition is a folder in that of its disk.
+    return any(read_text(folder / "queue/rotational").strip() == "1" for folder in (disk, disk.parent))
+
+
 def _type_of(path: Path, mounts: str) -> str:
     """By the device, and where no mount has its number (btrfs) by the longest name of a mount that `path` is below."""
     device = path.stat().st_dev

@@ -16,7 +16,7 @@ import torch.utils.data
 from torchvision.datasets import ImageFolder
 
 import fastload
-from fastload._decode_cache import _folder
+from fastload._decode_cache import _coefficients, _folder
 from fastload._doctor._timeline import take_timeline
 from fastload._loader._loader import DataLoader
 
@@ -155,6 +155,8 @@ def test_what_makes_no_sense_is_named(arguments: dict[str, Any], error: type[Exc
 def test_a_cache_on_disk_that_keeps_nothing_is_told(
     clean_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(_coefficients, "CLOCK_AHEAD_NS", 3600 * 10**9)
+
     def remarks_on(cache: fastload.Cache) -> list[str]:
         dataset = ImageFolder(str(clean_folder), recipes.evaluation(40, 32))
         loader = fastload.DataLoader(dataset, batch_size=2, num_workers=1, cache=cache)
@@ -165,9 +167,10 @@ def test_a_cache_on_disk_that_keeps_nothing_is_told(
     full = tmp_path / "full"
     (full / "v1").mkdir(mode=0o700, parents=True)
     (full / "v1" / "other").write_bytes(bytes(1 << 20))
-    assert remarks_on(fastload.Cache(full, "1MiB")) == [
-        f"no more is kept in the cache in {str(full)!r}: its max_bytes are used up"
-    ]
+    for what in ("index", "coefficients"):
+        assert remarks_on(fastload.Cache(full, "1MiB", what=what)) == [
+            f"no more is kept in the cache in {str(full)!r}: its max_bytes are used up"
+        ]
     (tmp_path / "file").touch()
     with pytest.warns(RuntimeWarning, match="is not used: Not a directory"):
         assert remarks_on(fastload.Cache(tmp_path / "file")) == [
@@ -177,3 +180,9 @@ def test_a_cache_on_disk_that_keeps_nothing_is_told(
     assert remarks_on(fastload.Cache(tmp_path / "far")) == [
         f"no more is kept in the cache in {str(tmp_path / 'far')!r}: on nfs4 only `fastload cache build` writes"
     ]
+    far = fastload.Cache(tmp_path / "far", "1G", what="coefficients")
+    with pytest.warns(RuntimeWarning, match="are neither kept nor used: it is on nfs4"):
+        assert remarks_on(far) == [
+            f"no more is kept in the cache in {str(far.path)!r}: on nfs4 only `fastload cache build` writes",
+            f"coefficients in {str(far.path)!r} cannot be used: it is on nfs4, and must be on a disk of this machine",
+        ]
