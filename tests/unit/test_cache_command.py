@@ -690,6 +690,10 @@ def test_a_writer_that_begins_meanwhile_keeps_the_folder(folder: Path, run: Any)
         ),
         (["info", "store"], "there is no store in {folder}/store: "),
         (["info", "store", "--estimate", "images"], "--estimate looks at no store: leave out store, or --estimate"),
+        (
+            ["info", "store", "--what", "coefficients"],
+            "--what coefficients goes with --estimate: of a store all kinds ",
+        ),
         (["verify", "train.py"], "the store in {folder}/train.py cannot be used: it is a file"),
         (["clear", "store", "--stale"], "there is no store in {folder}/store: "),
     ],

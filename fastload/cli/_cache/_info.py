@@ -52,6 +52,8 @@ def add_to(parts: Any) -> argparse.ArgumentParser:
 def _run(options: argparse.Namespace) -> int:
     if options.estimate is not None:
         return _show_estimate(options)
+    if options.what != "index":
+        raise UsageError(f"--what {options.what} goes with --estimate: of a store all kinds are told")
     max_bytes = cache_of(options.path, options.max_bytes).max_bytes
     path = path_of(options.path)
     with store_errors(path):
