@@ -119,11 +119,9 @@ def _cache(stats: Any) -> Iterator[_Row]:
         if moved := stats.cache_bytes_read + stats.cache_bytes_written:
             damaged = f", {stats.cache_damaged:,} damaged" if stats.cache_damaged else ""
             note = f"{records} on disk, {in_bytes(moved)} read and written{damaged}"
+        if stats.cache_coefficient_hits:
+            note = f"{stats.cache_coefficient_hits:,} by coefficients; {note}"
         yield "cache", "known before", f"{stats.cache_hits:,}", in_percent(stats.cache_hits, looked_for), note
-    if stats.cache_coefficient_hits:
-        share = in_percent(stats.cache_coefficient_hits, looked_for)
-        note = f"{stats.cache_checks:,} compared with their files"
-        yield "cache", "by coefficients", f"{stats.cache_coefficient_hits:,}", share, note
 
 
 def _device(stats: Any) -> Iterator[_Row]:

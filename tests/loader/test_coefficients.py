@@ -252,6 +252,12 @@ def test_files_of_a_relative_root_are_those_of_its_folder(
         monkeypatch.chdir(folder)
         assert stats_of(Path("photographs"), cache).cache_coefficient_hits == hits
     assert stats_of(photographs, cache).cache_coefficient_hits == 32
+    assert stats_of(Path(f"{photographs.parent}/.//photographs"), cache).cache_coefficient_hits == 32
+    dotted = ImageFolder(f".//{photographs.name}/./", recipes.evaluation(SIZE, SIZE - 8))
+    loader = fastload.DataLoader(dataset=dotted, batch_size=4, num_workers=2, cache=cache)
+    monkeypatch.chdir(photographs.parent)
+    assert digests(loader) == digests(loader_of(photographs, None))
+    assert loader.stats().cache_coefficient_hits == 16
 
 
 def test_what_a_map_writes_unseen_is_noticed_by_a_check_and_by_the_bytes(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <climits>
 #include <cstring>
@@ -28,6 +29,31 @@ static_assert(sizeof(Stamp) <= sizeof(jpeg::RecordStamp));
 
 // Of two records of a path, that of the later change is the better one.
 std::uint32_t rank_of(const FileFacts& facts) noexcept { return static_cast<std::uint32_t>(facts.ctime_ns / kSecond); }
+
+// Without parts that are empty or ".", as the same file may be named with them or without.
+class AbsolutePath {
+  public:
+    // False where it becomes too long.
+    bool append(ByteSpan path) noexcept {
+        for (const std::uint8_t* part = path.begin(); part < path.end();) {
+            const std::uint8_t* const end = std::find(part, path.end(), std::uint8_t{'/'});
+            const auto size = static_cast<std::size_t>(end - part);
+            if (size != 0 && !(size == 1 && *part == '.')) {
+                if (size + 1 > sizeof bytes_ - size_) return false;
+                bytes_[size_] = '/';
+                std::memcpy(bytes_ + size_ + 1, part, size);
+                size_ += size + 1;
+            }
+            part = end + 1;
+        }
+        return true;
+    }
+    ByteSpan bytes() const noexcept { return {bytes_, size_}; }
+
+  private:
+    std::uint8_t bytes_[2 * PATH_MAX];
+    std::size_t size_ = 0;
+};
 
 bool find_stat(const SystemPath& file, struct stat* found) noexcept {
     int result = -1;
@@ -60,20 +86,15 @@ bool is_whole_coefficient_record(const HashKey& secret, const ContentKey& key, B
 
 bool CoefficientCache::find_key(ByteSpan path, const WorkingDirectory* directory, ContentKey* key) const noexcept {
     if (path.is_empty() || !is_on() || pace_.is_slower()) return false;
-    if (path[0] == '/') {
-        *key = {content_hash(store_->key(), path), path.size()};
-        return true;
+    AbsolutePath absolute;
+    if (path[0] != '/') {
+        char current[PATH_MAX];
+        const char* const folder = directory == nullptr ? ::getcwd(current, sizeof current) : directory->path();
+        if (folder == nullptr || *folder != '/') return false;
+        if (!absolute.append({reinterpret_cast<const std::uint8_t*>(folder), std::strlen(folder)})) return false;
     }
-    char current[PATH_MAX];
-    const char* const folder = directory == nullptr ? ::getcwd(current, sizeof current) : directory->path();
-    char absolute[2 * PATH_MAX];
-    const std::size_t length = folder == nullptr ? 0 : std::strlen(folder);
-    if (length == 0 || path.size() >= sizeof absolute - length) return false;
-    std::memcpy(absolute, folder, length);
-    absolute[length] = '/';
-    std::memcpy(absolute + length + 1, path.data(), path.size());
-    const ByteSpan whole(reinterpret_cast<const std::uint8_t*>(absolute), length + 1 + path.size());
-    *key = {content_hash(store_->key(), whole), whole.size()};
+    if (!absolute.append(path)) return false;
+    *key = {content_hash(store_->key(), absolute.bytes()), absolute.bytes().size()};
     return true;
 }
 

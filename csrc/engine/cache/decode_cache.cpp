@@ -27,8 +27,9 @@ Status DecodeCache::find(const ContentKey& key, const jpeg::ScanShape& shape, Sp
     if (const Status status = index->begin(shape, level_for(shape)); !status.is_ok()) return status;
     const std::size_t size = records_->find(key, buffer);
     ByteSpan packed;
-    const bool is_found =
-        size != 0 && open_index_record(key_, key, {buffer.data(), size}, &packed) && index->unpack(shape, packed);
+    // A record that does not fit is none of an index.
+    const bool is_found = size != 0 && size <= buffer.size() &&
+                          open_index_record(key_, key, {buffer.data(), size}, &packed) && index->unpack(shape, packed);
     (is_found ? hits_ : misses_).fetch_add(1, std::memory_order_relaxed);
     return Status::ok();
 }
