@@ -173,7 +173,7 @@ def format_page(found: Mapping[str, Rounds]) -> str:
             )
     headers = (
         *("", "kernels", "CPU ms/image without", "first epoch", "second", "from the third on"),
-        *("these and torch + PIL", "index of a file"),
+        *("these and torch + PIL", "kept of a file"),
     )
     return str(tabulate(lines, headers=headers, tablefmt="pipe", disable_numparse=True))
 
@@ -193,7 +193,7 @@ def _cell(rounds: Sequence[Figures], epochs: Sequence[int]) -> str:
 
 
 def _index_size(report: Figures) -> str:
-    """Of one file, and as a share of it. Other formats, and files of some kinds, have none."""
+    """What is kept of one file, and as a share of it. Other formats, and files of some kinds, have nothing."""
     index = report["index"]
     if not index["records"]:
         return "none"
