@@ -325,7 +325,8 @@ TEST_CASE(packed_blocks_wrap_as_the_inverse_dct_does) {
             block.coefficients[k] = random_value(random, 1 + static_cast<int>(random() % 8));
             // A product near 8192, either way.
             const int divisor = std::max(1, std::abs(int{block.coefficients[k]}));
-            if (random() % 2 == 0) quantization.steps[k] = static_cast<std::uint16_t>(8192 / divisor + random() % 3);
+            if (random() % 2 == 0)
+                quantization.steps[k] = static_cast<std::uint16_t>(8192 / divisor + static_cast<int>(random() % 3));
         }
         check_blocks({block}, quantization);
         block.coefficients[1 + random() % 63] = static_cast<std::int16_t>(random() % 2);

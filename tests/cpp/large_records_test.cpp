@@ -161,7 +161,7 @@ TEST_CASE(finding_a_record_makes_no_allocation_and_no_call_of_the_system) {
     const HookedCalls calls;
     const std::int64_t before = num_allocations();
     RecordBytes::value_type head[100];
-    for (const std::uint64_t number : {0, 1, 2, 3, 5, 6}) {
+    for (const std::uint64_t number : {0U, 1U, 2U, 3U, 5U, 6U}) {
         StoredRecord record;
         if (!store->find_record(content_key(number), &record)) continue;
         CHECK(record.read(0, {head, sizeof head}));
