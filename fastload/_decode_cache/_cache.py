@@ -39,9 +39,9 @@ class Cache:
             of each of 4 million photographs; to be given with ``what="coefficients"``.
         what: "index" or "coefficients"; the index is always part of it, and serves the images for whose coefficients
             there is no room.
-        validate: When coefficients are believed. "stat": the file has the size, times and inode that it had; on
-            network and FUSE file systems, whose times may stand still, nothing is believed. "content": it is read, too,
-            and must have the same bytes. "trust": as "stat" on any file system, on your word.
+        validate: When coefficients are believed. "stat": the file has the size, times and inode that it had. On a file
+            server it is opened for that; on FUSE, whose times may stand still, nothing is believed. "content": it is
+            read, too, and must have the same bytes. "trust": as "stat", without opening and on FUSE, on your word.
         spot_checks: The share of images that are decoded from their files as well, and compared. The first difference
             ends the use of coefficients in the process, with a warning.
         shared: Whether folders and files of other users are believed. Who can write to them can make wrong images.
