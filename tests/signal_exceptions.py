@@ -36,7 +36,11 @@ class Alarms:
             raise OwnError if self.num_raised % 2 else KeyboardInterrupt
 
     def done(self, action: Callable[[], Any], longest_seconds: float, drop: Callable[[], None] = lambda: None) -> Any:
-        """What `action` gives, called again behind each exception, when `drop` was called. May raise StopIteration."""
+        """What `action` gives, called again behind each exception, when `drop` was called. May raise StopIteration.
+
+        Each signal may come a tenth later than the one before, so that an action that begins anew does end, however
+        slow the machine.
+        """
         while True:
             signal.setitimer(signal.ITIMER_REAL, self._choose.uniform(1e-5, longest_seconds))
             try:
@@ -44,6 +48,7 @@ class Alarms:
                 return action()
             except (OwnError, KeyboardInterrupt):
                 drop()
+                longest_seconds *= 1.1
             finally:
                 self._asking = None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import contextlib
 import threading
 import weakref
@@ -28,38 +29,61 @@ class StartedThread(threading.Thread):
 
     def start(self) -> None:
         """Raises RuntimeError where the system refuses the thread, or it has not begun after BEGIN_SECONDS."""
-        super().start()
+        try:
+            super().start()
+        except KeyError as error:
+            # An interrupt came behind the thread's start, and `threading` looked for a thread that has begun already.
+            raise error.__context__ or error from None
 
 
-class _Begun(threading.Event):
-    """In the place of `Thread._started`, which a thread sets as soon as it runs and `start` waits for."""
+class _Begun:
+    """In the place of `Thread._started`, which a thread sets as soon as it runs and `start` waits for.
+
+    An exception out of a signal's handler leaves `threading.Event` locked where it comes while `start` takes its lock.
+    The thread could not set it then, nor any other thread begin. Here the caller takes nothing that the thread needs.
+    """
 
     def __init__(self, thread: StartedThread) -> None:
-        super().__init__()
         self._thread = weakref.ref(thread)
-        self._is_given_up = False
+        self._is_set = False
+        self._at_fork_reinit()
+
+    def _at_fork_reinit(self) -> None:
+        """Called by `threading` in a child that was forked."""
+        self._closed = _thread.allocate_lock()  # held until the thread runs
+        if not self._is_set:
+            self._closed.acquire()
+
+    def is_set(self) -> bool:
+        return self._is_set
 
     def set(self) -> None:
         with _lock():
-            if self._is_given_up and (thread := self._thread()) is not None:
-                _not_yet_begun()[thread] = thread  # it begins after all, and is taken out again by `threading`
-            super().set()
+            if (thread := self._thread()) is not None:
+                # Taken out where it was given up, or where an interrupt came behind its start and looked to
+                # `threading` like a refusal. It begins after all, and is taken out again by `threading`.
+                _not_yet_begun().setdefault(thread, thread)
+            self._is_set = True
+        self._closed.release()
 
     def wait(self, timeout: float | None = None) -> bool:
         if timeout is not None:
-            return super().wait(timeout)
-        if any(super(_Begun, self).wait(BEGIN_SECONDS / _NUM_WAITS) for _ in range(_NUM_WAITS)):
+            return self._wait(timeout)
+        if any(self._wait(BEGIN_SECONDS / _NUM_WAITS) for _ in range(_NUM_WAITS)):
             return True
         with _lock():
             thread = self._thread()
-            if self.is_set() or thread is None:
+            if self._is_set or thread is None:
                 return True
-            self._is_given_up = True
             thread.run = _do_nothing  # type: ignore[method-assign]
             _not_yet_begun().pop(thread, None)
         raise RuntimeError(
             f"the thread {thread.name} did not begin within {BEGIN_SECONDS:g} s; the system may have no memory for it"
         )
+
+    def _wait(self, seconds: float) -> bool:
+        """Whether the thread runs; only the thread that started it waits."""
+        return self._is_set or self._closed.acquire(timeout=seconds) or self._is_set
 
 
 def _lock() -> contextlib.AbstractContextManager[object]:

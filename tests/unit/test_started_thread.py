@@ -4,11 +4,13 @@ import _thread
 import ctypes
 import gc
 import threading
+import time
 import weakref
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from children import RunChild
 
 from fastload._process import _started_thread
 from fastload._process._exit import DaemonThread, join_threads
@@ -107,3 +109,68 @@ def test_a_thread_that_begins_runs_and_is_no_part_of_a_cycle() -> None:
         assert gone() is None
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("has_begun", [False, True], ids=["before_the_thread_begins", "once_it_runs"])
+def test_an_error_that_a_handler_raises_behind_the_start_is_the_programs(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], has_begun: bool
+) -> None:
+    """`threading` takes it for a refusal; the thread runs all the same."""
+    thread = Recorded("interrupted")
+    may_begin = threading.Lock()
+    begin_in_python = Recorded._bootstrap  # type: ignore[attr-defined]
+
+    def begin(thread: Recorded) -> None:
+        with may_begin:
+            pass
+        begin_in_python(thread)
+
+    def start(*arguments: Any, **named: Any) -> None:
+        start_of_python(*arguments, **named)
+        if has_begun:
+            may_begin.release()
+            wait_until(lambda: thread.has_run)
+        raise TimeoutError("of the program")
+
+    monkeypatch.setattr(Recorded, "_bootstrap", begin)
+    monkeypatch.setattr(threading, START, start)
+    may_begin.acquire()
+    with pytest.raises(TimeoutError, match="of the program"):
+        thread.start()
+    if not has_begun:
+        may_begin.release()
+    wait_until(lambda: thread.has_run)
+    assert join_threads([thread], 10)
+    assert thread not in threading.enumerate()
+    assert capfd.readouterr().err == ""
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+
+
+def test_threads_begin_behind_starts_that_a_handler_has_interrupted(run_child: RunChild) -> None:
+    """An exception may come between any two steps of `start`; no lock may stay that others need."""
+    run_child(
+        """
+        import threading
+        from fastload._process._started_thread import StartedThread
+        from signal_exceptions import Alarms
+
+        def begin():
+            StartedThread(target=runs.append, args=(1,)).start()
+
+        alarms, failed, runs = Alarms(seed=1), [], []
+        threading.excepthook = failed.append
+        while alarms.num_raised < 1000:
+            alarms.done(begin, longest_seconds=0.0002)
+        last = StartedThread(target=runs.clear)
+        last.start()
+        last.join(10)
+        assert not last.is_alive() and not runs and not failed
+        """,
+        timeout=60,
+    )
