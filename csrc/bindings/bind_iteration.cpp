@@ -229,6 +229,14 @@ void empty(const py::list& list) {
     if (PyList_SetSlice(list.ptr(), 0, PyList_GET_SIZE(list.ptr()), nullptr) != 0) throw py::error_already_set();
 }
 
+// How long to wait before signals are looked at again, or until `timeout_seconds` > 0 have passed since `begin`.
+std::chrono::milliseconds patience_left(std::chrono::steady_clock::time_point begin, double timeout_seconds) {
+    if (timeout_seconds <= 0) return kSignalPollInterval;
+    const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - begin;
+    const std::chrono::duration<double> left = std::chrono::duration<double>(timeout_seconds) - waited;
+    return left < kSignalPollInterval ? std::chrono::ceil<std::chrono::milliseconds>(left) : kSignalPollInterval;
+}
+
 class IterationHandle {
   public:
     explicit IterationHandle(std::unique_ptr<Iteration> iteration) : iteration_(std::move(iteration)) {}
@@ -261,9 +269,11 @@ class IterationHandle {
         run_deferred_releases();
         const auto begin = std::chrono::steady_clock::now();
         for (;;) {
+            const std::chrono::milliseconds patience = patience_left(begin, timeout_seconds);
+            if (patience.count() <= 0) return py::none();
             PendingSample needs_python;
             const std::shared_ptr<Lane> lane = iteration().current();
-            const WaitResult result = without_gil([&] { return lane->wait(kSignalPollInterval, &needs_python); });
+            const WaitResult result = without_gil([&] { return lane->wait(patience, &needs_python); });
             if (PyErr_CheckSignals() != 0) throw py::error_already_set();
             switch (result) {
                 case WaitResult::kReady: {
@@ -285,8 +295,6 @@ class IterationHandle {
                 case WaitResult::kTimedOut:
                     break;
             }
-            const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - begin;
-            if (timeout_seconds > 0 && waited.count() >= timeout_seconds) return py::none();
         }
     }
 
