@@ -24,7 +24,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import mean, median
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from tabulate import tabulate
 
@@ -47,7 +47,7 @@ KERNEL_TABLES = ("avx512", "avx2", "scalar")
 _EPOCHS = 5  # of a round; the third and later ones know almost all that they need
 _NUM_COMPARED = 3
 _NUM_LISTED = 1_280_000  # ImageNet's files
-_SETTLING_SECONDS = 62  # younger files have no coefficients
+_SETTLING_SECONDS = 62  # younger files have no records but indexes
 _LEVEL_RECORDS = 256  # after so many records it is decided how large they may be
 
 
@@ -61,7 +61,7 @@ class Case(NamedTuple):
         lists_many: The data set lists its files again and again, as many as ImageNet has, so that each is allowed a
             short index only. The sampler still draws each file once.
         is_on_disk: What is kept is in a `fastload.Cache`, in place of the process's memory.
-        has_coefficients: Coefficients are kept there, too.
+        kept: What is kept there besides indexes.
         is_progressive: The files are progressive ones, made of the others.
     """
 
@@ -70,7 +70,7 @@ class Case(NamedTuple):
     is_own: bool = False
     lists_many: bool = False
     is_on_disk: bool = False
-    has_coefficients: bool = False
+    kept: Literal["index", "coefficients", "pixels"] = "index"
     is_progressive: bool = False
 
 
@@ -79,12 +79,13 @@ CASES = {
     "eval": Case("evaluation", "eval"),
     "own": Case("own list of files opened with Pillow, training", "train", is_own=True),
     "train-disk": Case("training, indexes on disk", "train", is_on_disk=True),
-    "train-coefficients": Case("training, coefficients", "train", is_on_disk=True, has_coefficients=True),
-    "eval-coefficients": Case("evaluation, coefficients", "eval", is_on_disk=True, has_coefficients=True),
+    "train-coefficients": Case("training, coefficients", "train", is_on_disk=True, kept="coefficients"),
+    "eval-coefficients": Case("evaluation, coefficients", "eval", is_on_disk=True, kept="coefficients"),
+    "eval-pixels": Case("evaluation, pixels", "eval", is_on_disk=True, kept="pixels"),
     "progressive": Case(
         *("training, progressive files, coefficients", "train"),
         is_on_disk=True,
-        has_coefficients=True,
+        kept="coefficients",
         is_progressive=True,
     ),
     "train-many": Case("training, one of 1.28 million files", "train", lists_many=True),
@@ -254,7 +255,7 @@ def measure(case: Case, options: argparse.Namespace) -> Figures:
             _native.clear_index_memory()
             if case.is_on_disk:
                 folder = tempfile.mkdtemp(dir=scratch)
-                indexed.cache = fastload.Cache(folder, "16G", what="coefficients" if case.has_coefficients else "index")
+                indexed.cache = fastload.Cache(folder, "16G", what=case.kept)
             return indexed
 
         if case.lists_many:

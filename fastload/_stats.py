@@ -75,8 +75,9 @@ class LoaderStats(Shown):
         cache_hits: Images of which something was known from an earlier time.
         cache_misses: Those of which nothing was known, among those that would have gained.
         cache_coefficient_hits: Those of the hits that had the image's coefficients.
-        cache_stale: Coefficients of a file that was changed since.
-        cache_checks: Images by coefficients that were decoded from their files as well.
+        cache_pixel_hits: Those that had its pixels behind the first steps of the transform.
+        cache_stale: Coefficients or pixels of a file that was changed since.
+        cache_checks: Images by coefficients or pixels that were decoded from their files as well.
         cache_mismatches: Hits whose record was of other contents: dropped, and the image decoded without it.
         cache_dropped: Records for which there was no room.
         cache_damaged: Records on disk that could not be read, or were not of the file that they were found for.
@@ -126,6 +127,7 @@ class LoaderStats(Shown):
     cache_hits: int = 0
     cache_misses: int = 0
     cache_coefficient_hits: int = 0
+    cache_pixel_hits: int = 0
     cache_stale: int = 0
     cache_checks: int = 0
     cache_mismatches: int = 0

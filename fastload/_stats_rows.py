@@ -119,8 +119,8 @@ def _cache(stats: Any) -> Iterator[_Row]:
         if moved := stats.cache_bytes_read + stats.cache_bytes_written:
             damaged = f", {stats.cache_damaged:,} damaged" if stats.cache_damaged else ""
             note = f"{records} on disk, {in_bytes(moved)} read and written{damaged}"
-        if stats.cache_coefficient_hits:
-            note = f"{stats.cache_coefficient_hits:,} by coefficients; {note}"
+        for hits, what in ((stats.cache_coefficient_hits, "coefficients"), (stats.cache_pixel_hits, "pixels")):
+            note = f"{hits:,} by {what}; {note}" if hits else note
         yield "cache", "known before", f"{stats.cache_hits:,}", in_percent(stats.cache_hits, looked_for), note
 
 

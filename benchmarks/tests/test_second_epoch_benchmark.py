@@ -16,7 +16,7 @@ from benchmarks import __main__ as command
 from benchmarks import _turns, second_epoch
 from benchmarks.second_epoch import CASES
 from fastload import _native
-from fastload._decode_cache import _coefficients
+from fastload._decode_cache import _file_records
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -30,7 +30,7 @@ def data(tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def files_are_old_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_coefficients, "CLOCK_AHEAD_NS", 3600 * 10**9)
+    monkeypatch.setattr(_file_records, "CLOCK_AHEAD_NS", 3600 * 10**9)
     monkeypatch.setattr(second_epoch, "_SETTLING_SECONDS", 0)
 
 
@@ -141,6 +141,6 @@ def test_ratios_are_of_the_same_epochs_and_medians_of_the_rounds() -> None:
 
 
 def test_the_table_of_the_page_is_that_of_the_record() -> None:
-    for name in ("second-epoch", "second-epoch-coefficients"):
+    for name in ("second-epoch", "second-epoch-coefficients", "second-epoch-pixels"):
         record = json.loads((ROOT / "benchmarks" / "results" / f"{name}.json").read_text())
         assert second_epoch.format_page(record["rounds"]) in (ROOT / "docs" / "second-epoch.md").read_text()

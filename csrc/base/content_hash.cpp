@@ -34,27 +34,32 @@ struct BlockSums {
     Uint128 first = 0;
     Uint128 second = 0;
 
+    template <bool kHasSecond>
     void add(const std::uint8_t* pair, const std::uint64_t* key) noexcept {
         const std::uint64_t a = load_little_endian(pair);
         const std::uint64_t b = load_little_endian(pair + 8);
         first += product(a + key[0], b + key[1]);
-        second += product(a + key[2], b + key[3]);
+        if constexpr (kHasSecond) second += product(a + key[2], b + key[3]);
     }
 };
 
 // `block` has at most kBlockBytes; zeros stand for what its last pair lacks.
+template <bool kHasSecond>
 BlockSums block_sums(const HashKey& key, ByteSpan block) noexcept {
     BlockSums sums;
     const auto key_at = [&key](std::size_t offset) { return key.words.data() + offset / 8; };
     std::size_t done = 0;
     for (; block.size() - done >= kGroupBytes; done += kGroupBytes) {
-        for (std::size_t i = done; i < done + kGroupBytes; i += kPairBytes) sums.add(block.data() + i, key_at(i));
+        for (std::size_t i = done; i < done + kGroupBytes; i += kPairBytes)
+            sums.add<kHasSecond>(block.data() + i, key_at(i));
     }
-    for (; block.size() - done >= kPairBytes; done += kPairBytes) sums.add(block.data() + done, key_at(done));
+    for (; block.size() - done >= kPairBytes; done += kPairBytes) {
+        sums.add<kHasSecond>(block.data() + done, key_at(done));
+    }
     if (done < block.size()) {
         std::uint8_t last[kPairBytes] = {};
         std::memcpy(last, block.data() + done, block.size() - done);
-        sums.add(last, key_at(done));
+        sums.add<kHasSecond>(last, key_at(done));
     }
     return sums;
 }
@@ -97,6 +102,24 @@ class Chain {
     Uint128 value_ = 0;
 };
 
+// Without the second chain the higher half is 0.
+template <bool kHasSecond>
+ContentHash hash_of(const HashKey& key, ByteSpan bytes) noexcept {
+    const std::uint64_t* chain_keys = key.words.data() + HashKey::kBlockKeyWords;
+    Chain first(chain_keys);
+    Chain second(chain_keys + HashKey::kChainKeyWords);
+    for (std::size_t offset = 0; offset < bytes.size(); offset += kBlockBytes) {
+        const ByteSpan block = bytes.subspan(offset, std::min(kBlockBytes, bytes.size() - offset));
+        const BlockSums sums = block_sums<kHasSecond>(key, block);
+        first.add(sums.first);
+        if constexpr (kHasSecond) second.add(sums.second);
+    }
+    first.add(bytes.size());
+    if constexpr (!kHasSecond) return {first.result(), 0};
+    second.add(bytes.size());
+    return {first.result(), second.result()};
+}
+
 }  // namespace
 
 Status HashKey::random(HashKey* key) noexcept {
@@ -115,18 +138,8 @@ Status HashKey::random(HashKey* key) noexcept {
     return Status::ok();
 }
 
-ContentHash content_hash(const HashKey& key, ByteSpan bytes) noexcept {
-    const std::uint64_t* chain_keys = key.words.data() + HashKey::kBlockKeyWords;
-    Chain first(chain_keys);
-    Chain second(chain_keys + HashKey::kChainKeyWords);
-    for (std::size_t offset = 0; offset < bytes.size(); offset += kBlockBytes) {
-        const BlockSums sums = block_sums(key, bytes.subspan(offset, std::min(kBlockBytes, bytes.size() - offset)));
-        first.add(sums.first);
-        second.add(sums.second);
-    }
-    first.add(bytes.size());
-    second.add(bytes.size());
-    return {first.result(), second.result()};
-}
+ContentHash content_hash(const HashKey& key, ByteSpan bytes) noexcept { return hash_of<true>(key, bytes); }
+
+std::uint64_t content_sum(const HashKey& key, ByteSpan bytes) noexcept { return hash_of<false>(key, bytes).low; }
 
 }  // namespace fastload

@@ -15,8 +15,8 @@
 #include "bindings/bindings.h"
 #include "bindings/class.h"
 #include "bindings/without_gil.h"
-#include "engine/cache/coefficient_cache.h"
 #include "engine/cache/decode_cache.h"
+#include "engine/cache/file_record_cache.h"
 #include "engine/cache/index_record.h"
 #include "engine/cache/process_index_table.h"
 #include "engine/cache/record_kinds.h"
@@ -25,6 +25,7 @@
 #include "engine/fork_guard.h"
 #include "engine/sample/coefficient_builder.h"
 #include "engine/sample/index_builder.h"
+#include "engine/sample/pixel_builder.h"
 #include "kernels/dispatch.h"
 
 namespace py = pybind11;
@@ -82,7 +83,7 @@ struct StoreDelete {
 };
 
 KindRules rules_of(const std::string& kind, std::uint64_t max_bytes) {
-    for (const KindRules& rules : {index_rules(), coefficient_rules(max_bytes)}) {
+    for (const KindRules& rules : {index_rules(), coefficient_rules(max_bytes), pixel_rules(max_bytes)}) {
         if (kind == record_kind_name(rules.kind)) return rules;
     }
     throw py::value_error("no kind of records is called " + kind);
@@ -114,24 +115,24 @@ bool flush_store(const std::shared_ptr<RecordStore>& store, double timeout_secon
 }
 
 std::shared_ptr<DecodeCache> make_store_cache(const std::shared_ptr<RecordStore>& store, std::uint64_t expected_samples,
-                                              std::shared_ptr<CoefficientCache> coefficients) {
-    return std::make_shared<DecodeCache>(store->key(), store, expected_samples, std::move(coefficients));
+                                              std::shared_ptr<FileRecordCache> files) {
+    return std::make_shared<DecodeCache>(store->key(), store, expected_samples, std::move(files));
 }
 
-std::shared_ptr<CoefficientCache> make_coefficient_cache(std::shared_ptr<RecordStore> store,
-                                                         const std::string& validation, std::uint32_t check_interval,
-                                                         std::int64_t clock_ahead_ns) {
+std::shared_ptr<FileRecordCache> make_file_record_cache(std::shared_ptr<RecordStore> store,
+                                                        const std::string& validation, std::uint32_t check_interval,
+                                                        std::int64_t clock_ahead_ns) {
     constexpr std::pair<const char*, Validation> kNames[] = {
         {"stat", Validation::kStat}, {"content", Validation::kContent}, {"trust", Validation::kTrust}};
     for (const auto& [name, value] : kNames) {
         if (validation == name)
-            return std::make_shared<CoefficientCache>(std::move(store), value, check_interval, clock_ahead_ns);
+            return std::make_shared<FileRecordCache>(std::move(store), value, check_interval, clock_ahead_ns);
     }
     throw py::value_error("no validation is called " + validation);
 }
 
-py::dict counters_of_coefficients(const CoefficientCache& cache) {
-    const CoefficientCounters counters = cache.counters();
+py::dict counters_of_files(const FileRecordCache& cache) {
+    const FileRecordCounters counters = cache.counters();
     py::dict result;
     result["hits"] = counters.hits;
     result["misses"] = counters.misses;
@@ -145,7 +146,7 @@ py::dict counters_of_coefficients(const CoefficientCache& cache) {
 }
 
 // Seconds an image by its record, and by its file; None while records are not slower.
-py::object slow_pace_of(const CoefficientCache& cache) {
+py::object slow_pace_of(const FileRecordCache& cache) {
     if (!cache.pace().is_slower()) return py::none();
     const PaceFigures figures = cache.pace().figures();
     return py::make_tuple(figures.hit_ns * 1e-9, figures.file_ns * 1e-9);
@@ -207,8 +208,9 @@ py::list report_of_store(const std::shared_ptr<RecordStore>& store, bool reads_r
     std::vector<StoreFileReport> files;
     const auto is_whole = [&store](const ContentKey& key, ByteSpan record) {
         ByteSpan packed;
-        return store->place().kind == RecordKind::kIndex ? open_index_record(store->key(), key, record, &packed)
-                                                         : is_whole_coefficient_record(store->key(), key, record);
+        return store->place().kind == RecordKind::kIndex
+                   ? open_index_record(store->key(), key, record, &packed)
+                   : is_whole_file_record(store->place().kind, store->key(), key, record);
     };
     const RecordCheck check = reads_records ? RecordCheck(is_whole) : RecordCheck();
     if (const int error = without_gil([&] { return report_store(store->place(), check, &files); }); error != 0) {
@@ -252,14 +254,14 @@ const char* outcome_name(BuildOutcome outcome) noexcept {
     return "unread";
 }
 
-template <typename Builder>
+template <typename Builder, typename... Others>
 std::unique_ptr<Builder> make_builder(std::shared_ptr<DecodeCache> cache, std::uint64_t max_file_bytes,
-                                      std::int64_t max_pixels) {
+                                      std::int64_t max_pixels, const Others&... others) {
     NativeWorkerOptions options;
     options.decode_limits.max_pixels = max_pixels;
     options.max_file_bytes = max_file_bytes;
     options.cache = std::move(cache);
-    return std::make_unique<Builder>(*select_kernel_table(), options);
+    return std::make_unique<Builder>(*select_kernel_table(), options, others...);
 }
 
 template <typename Builder, Status (Builder::*kWork)(ByteSpan, BuildOutcome*) noexcept>
@@ -271,10 +273,12 @@ const char* run_builder(Builder& builder, const py::bytes& path) {
     return outcome_name(outcome);
 }
 
-template <typename Builder>
-void bind_builder(py::module_& m, const char* name) {
+// `Others` is what it needs besides, by the names `others`.
+template <typename Builder, typename... Others, typename... Names>
+void bind_builder(py::module_& m, const char* name, Names... others) {
     Class<Builder>(m, name)
-        .def(py::init(&make_builder<Builder>), py::arg("cache"), py::arg("max_file_bytes"), py::arg("max_pixels"))
+        .def(py::init(&make_builder<Builder, Others...>), py::arg("cache"), py::arg("max_file_bytes"),
+             py::arg("max_pixels"), others...)
         .def("build", &run_builder<Builder, &Builder::build>, py::arg("path"))
         .def("compare", &run_builder<Builder, &Builder::compare>, py::arg("path"));
 }
@@ -303,16 +307,17 @@ void bind_cache(py::module_& m) {
         .def("flush", &flush_store, py::arg("timeout_seconds"))
         .def("counters", &counters_of_store)
         .def("report", &report_of_store, py::arg("reads_records"))
-        .def("make_decode_cache", &make_store_cache, py::arg("expected_samples"), py::arg("coefficients") = nullptr);
-    Class<CoefficientCache, std::shared_ptr<CoefficientCache>>(m, "CoefficientCache")
-        .def(py::init(&make_coefficient_cache), py::arg("store"), py::arg("validation"), py::arg("check_interval"),
+        .def("make_decode_cache", &make_store_cache, py::arg("expected_samples"), py::arg("files") = nullptr);
+    Class<FileRecordCache, std::shared_ptr<FileRecordCache>>(m, "FileRecordCache")
+        .def(py::init(&make_file_record_cache), py::arg("store"), py::arg("validation"), py::arg("check_interval"),
              py::arg("clock_ahead_ns") = 0)
-        .def("counters", &counters_of_coefficients)
-        .def("begin_epoch", [](CoefficientCache& cache) { cache.pace().begin_epoch(); })
+        .def("counters", &counters_of_files)
+        .def("begin_epoch", [](FileRecordCache& cache) { cache.pace().begin_epoch(); })
         .def_property_readonly("slow_pace", &slow_pace_of)
-        .def_property_readonly("is_on", &CoefficientCache::is_on);
+        .def_property_readonly("is_on", &FileRecordCache::is_on);
     bind_builder<IndexBuilder>(m, "IndexBuilder");
     bind_builder<CoefficientBuilder>(m, "CoefficientBuilder");
+    bind_builder<PixelBuilder, std::shared_ptr<FirstSteps>>(m, "PixelBuilder", py::arg("first_steps"));
     m.def("open_record_store", &open_store, py::arg("folder"), py::arg("key"), py::arg("max_bytes"),
           py::arg("is_shared"), py::arg("may_write"), py::arg("kind") = "index", py::arg("max_file_bytes") = 0);
     m.def("random_store_key", &random_store_key);

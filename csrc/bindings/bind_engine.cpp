@@ -66,6 +66,19 @@ py::dict describe_stages(const SampleTimings& timings) {
     return stages;
 }
 
+std::shared_ptr<FirstSteps> make_first_steps(std::shared_ptr<TransformPlan> plan, const py::bytes& hash) {
+    const ByteSpan bytes = span_of(hash);
+    auto steps = std::make_shared<FirstSteps>();
+    const OutputLayout& layout = plan->layout();
+    if (bytes.size() != steps->hash.size()) throw py::value_error("hash must be 16 bytes");
+    if (plan->is_random() || layout.channels_last || layout.is_bgr || !layout.table.empty()) {
+        throw py::value_error("plan must make planar RGB pixels without draws");
+    }
+    std::copy(bytes.begin(), bytes.end(), steps->hash.begin());
+    steps->plan = std::move(plan);
+    return steps;
+}
+
 class EngineHandle {
   public:
     EngineHandle(std::size_t num_threads, std::size_t max_free_buffers, std::uint64_t max_file_bytes,
@@ -82,22 +95,24 @@ class EngineHandle {
     }
 
     py::object open_iteration(std::shared_ptr<SampleIndex> index, const Plans& views, std::uint64_t seed,
-                              std::uint64_t epoch, std::shared_ptr<WorkingDirectory> directory) {
+                              std::uint64_t epoch, std::shared_ptr<WorkingDirectory> directory,
+                              std::shared_ptr<FirstSteps> first_steps) {
         check_process(engine_.core());
-        std::vector<SampleSource> sources{
-            {std::move(index), views_of(views), std::nullopt, seed, epoch, std::move(directory)}};
+        std::vector<SampleSource> sources{{std::move(index), views_of(views), std::nullopt, seed, epoch,
+                                           std::move(directory), std::move(first_steps)}};
         return make_iteration_object(engine_.open_iteration(std::move(sources)));
     }
 
     py::object open_torch_iteration(const std::shared_ptr<SampleIndex>& index, const Plans& views,
                                     const std::vector<TorchDraws>& draws,
-                                    const std::shared_ptr<WorkingDirectory>& directory, std::size_t first_lane) {
+                                    const std::shared_ptr<WorkingDirectory>& directory, std::size_t first_lane,
+                                    const std::shared_ptr<FirstSteps>& first_steps) {
         check_process(engine_.core());
         if (draws.empty()) throw py::value_error("draws must hold the generator of at least one lane");
         if (first_lane >= draws.size()) throw py::value_error("first_lane must be one of the lanes");
         std::vector<SampleSource> sources;
         for (const TorchDraws& generator : draws) {
-            sources.push_back({index, views_of(views), generator, 0, 0, directory});
+            sources.push_back({index, views_of(views), generator, 0, 0, directory, first_steps});
         }
         return make_iteration_object(engine_.open_iteration(std::move(sources), first_lane));
     }
@@ -395,15 +410,19 @@ void bind_engine(py::module_& m) {
         .def("allocate", &allocate_from, py::arg("nbytes"))
         .def_property_readonly("bytes_held", &BufferPool::bytes_held);
 
+    Class<FirstSteps, std::shared_ptr<FirstSteps>>(
+        m, "FirstSteps", "What is done to each image before it is kept: its plan, and what stands for that.")
+        .def(py::init(&make_first_steps), py::arg("plan"), py::arg("hash"));
     Class<EngineHandle>(m, "Engine")
         .def(py::init<std::size_t, std::size_t, std::uint64_t, std::uint64_t, bool, std::shared_ptr<DecodeCache>>(),
              py::kw_only(), py::arg("num_threads"), py::arg("max_free_buffers"), py::arg("max_file_bytes"),
              py::arg("max_pixels"), py::arg("native_jpeg"), py::arg("cache") = py::none())
         .def("allocate", &EngineHandle::allocate, py::arg("nbytes"))
         .def("open_iteration", &EngineHandle::open_iteration, py::arg("index"), py::arg("views"), py::arg("seed"),
-             py::arg("epoch"), py::arg("directory") = py::none())
+             py::arg("epoch"), py::arg("directory") = py::none(), py::arg("first_steps") = py::none())
         .def("open_torch_iteration", &EngineHandle::open_torch_iteration, py::arg("index"), py::arg("views"),
-             py::arg("draws"), py::arg("directory") = py::none(), py::arg("first_lane") = 0)
+             py::arg("draws"), py::arg("directory") = py::none(), py::arg("first_lane") = 0,
+             py::arg("first_steps") = py::none())
         .def("next_fallback", &EngineHandle::next_fallback)
         .def("close", &EngineHandle::close, py::arg("timeout_seconds") = 0.0)
         .def("stats", &EngineHandle::stats)

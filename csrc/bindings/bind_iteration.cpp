@@ -171,10 +171,13 @@ class Batch {
     // For each sample (path, what made it, (width, height), the steps of each view).
     py::list reports() const {
         py::list reports;
+        const bool has_first_steps = lane().source().first_steps != nullptr;
+        const char* const record_name =
+            record_kind_name(has_first_steps ? RecordKind::kPixels : RecordKind::kCoefficients);
         for (std::size_t position = 0; position < slot_->sample_indices.size(); ++position) {
             const SampleReport& report = slot_->reports[position];
             const char* const source = report.is_by_fallback ? "fallback"
-                                       : report.is_by_record ? "coefficients"
+                                       : report.is_by_record ? record_name
                                                              : "native";
             reports.append(py::make_tuple(path_of(lane(), slot_->sample_indices[position]), source,
                                           py::make_tuple(report.source_size.width, report.source_size.height),
@@ -446,7 +449,8 @@ class IterationHandle {
 
 py::list list_views(const SampleReport& report) {
     py::list views;
-    for (const ResolvedTransform& view : report.views) views.append(list_reports(view.operations));
+    const py::list first_steps = list_reports(report.first_steps.operations);
+    for (const ResolvedTransform& view : report.views) views.append(first_steps + list_reports(view.operations));
     return views;
 }
 

@@ -68,8 +68,10 @@ SizeArray header_sizes(const SampleIndex& index, const IndexArray& indices, std:
 }
 
 std::unique_ptr<DrawPlanner> make_planner(const std::vector<std::shared_ptr<TransformPlan>>& views, std::uint64_t seed,
-                                          std::uint64_t epoch, const std::optional<TorchDraws>& draws) {
-    return std::make_unique<DrawPlanner>(SampleSource{nullptr, views_of(views), draws, seed, epoch, nullptr});
+                                          std::uint64_t epoch, const std::optional<TorchDraws>& draws,
+                                          std::shared_ptr<FirstSteps> first_steps) {
+    return std::make_unique<DrawPlanner>(
+        SampleSource{nullptr, views_of(views), draws, seed, epoch, nullptr, std::move(first_steps)});
 }
 
 void plan(DrawPlanner& planner, const IndexArray& indices, const SizeArray& sizes, const LostDrawList& lost_draws,
@@ -115,7 +117,7 @@ void bind_planner(py::module_& m) {
     Class<DrawPlanner>(m, "DrawPlanner",
                        "The random choices of batches that are not loaded, one batch after the other.")
         .def(py::init(&make_planner), py::arg("views"), py::kw_only(), py::arg("seed") = 0, py::arg("epoch") = 0,
-             py::arg("draws") = py::none())
+             py::arg("draws") = py::none(), py::arg("first_steps") = py::none())
         .def("plan", &plan, py::arg("indices"), py::arg("sizes"), py::arg("lost_draws") = LostDrawList(),
              py::arg("draw_numbers") = py::none())
         .def("take_back", &DrawPlanner::take_back)

@@ -252,7 +252,8 @@ struct ToPython {
 
 std::shared_ptr<TransformPlan> create_plan(Steps steps, int element_size, bool channels_last,
                                            const std::optional<py::bytes>& table, ResizeOrder resize_order,
-                                           bool allow_variable_size, bool bgr) {
+                                           bool allow_variable_size, bool bgr,
+                                           const std::optional<std::pair<std::int32_t, std::int32_t>>& source_size) {
     OutputLayout layout;
     layout.element_size_bytes = element_size;
     layout.channels_last = channels_last;
@@ -262,9 +263,10 @@ std::shared_ptr<TransformPlan> create_plan(Steps steps, int element_size, bool c
         if (bytes.empty()) throw py::value_error("table must be None or not empty");
         layout.table.assign(bytes.begin(), bytes.end());
     }
+    PlanOptions options = {resize_order, allow_variable_size, std::nullopt};
+    if (source_size) options.source_size = ImageSize{source_size->second, source_size->first};
     std::string problem;
-    auto plan =
-        TransformPlan::create(std::move(steps), std::move(layout), {resize_order, allow_variable_size}, &problem);
+    auto plan = TransformPlan::create(std::move(steps), std::move(layout), options, &problem);
     if (plan == nullptr) throw py::value_error(problem);
     return plan;
 }
@@ -351,6 +353,7 @@ void bind_steps(py::module_& m) {
     compare_by_fields(step);
     step.def("size_after", &sides_after, py::arg("size").none(true))
         .def("with_torch_exp", &complete, py::arg("find"))
+        .def_property_readonly("is_random", &Step::is_random)
         .def_property_readonly("max_operations", &Step::max_operations);
     bind_pixel_ops(m);
     bind_size_steps(m);
@@ -371,7 +374,8 @@ void bind_transform_plan(py::module_& m) {
         "Steps on images and the last write, checked and immutable. Raises ValueError where an argument makes no sense "
         "or the result has no fixed size and none is allowed.")
         .def(py::init(&create_plan), py::arg("steps"), py::kw_only(), py::arg("element_size"), py::arg("channels_last"),
-             py::arg("table"), py::arg("resize_order"), py::arg("allow_variable_size") = false, py::arg("bgr") = false)
+             py::arg("table"), py::arg("resize_order"), py::arg("allow_variable_size") = false, py::arg("bgr") = false,
+             py::arg("source_size") = py::none())
         .def_property_readonly("sample_bytes", &sample_bytes)
         .def_property_readonly("is_random", &TransformPlan::is_random)
         .def("resolve", &resolve, py::arg("draws"), py::arg("width"), py::arg("height"),

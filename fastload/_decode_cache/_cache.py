@@ -15,8 +15,12 @@ from fastload._process import _config
 DEFAULT_MAX_BYTES = 4 << 30
 
 
-What = Literal["index", "coefficients"]
+What = Literal["index", "coefficients", "pixels"]
 Validation = Literal["stat", "content", "trust"]
+_TAKES = {
+    "coefficients": "about 1.7 times the bytes of the images",
+    "pixels": "3 bytes for each pixel of an image before the first random step, 150 kB for one of 224 x 224",
+}
 
 
 class Cache:
@@ -29,7 +33,9 @@ class Cache:
     What is kept is an index of each JPEG file by its contents: where the decoder may begin. A file that changes is
     another file; no rule about times or names is needed. With ``what="coefficients"`` the coefficients of the files
     are kept as well, which leaves the larger part of decoding away and takes about 1.7 times the files' bytes. They are
-    found by path, and believed while size, times and inode of the file are what they were.
+    found by path, and believed while size, times and inode of the file are what they were. With ``what="pixels"`` it
+    is the image as it stands before the first random step of the transform, by path and by these steps; so it is for
+    transforms that begin with a Resize or a crop that draws nothing, as those of evaluation do.
 
     Args:
         path: Folder on a local disk; made where there is none. None: ``decode`` in the cache folder
@@ -37,13 +43,14 @@ class Cache:
             read, and ``fastload cache build`` writes; coefficients are neither written nor read there.
         max_bytes: That all files in it may take together, as a number or as "200G" or "1.5TiB". None: 4 GiB, an index
             of each of 4 million photographs; to be given with ``what="coefficients"``.
-        what: "index" or "coefficients"; the index is always part of it, and serves the images for whose coefficients
+        what: "index", "coefficients" or "pixels"; the index is always part of it, and serves the images for which
             there is no room.
-        validate: When coefficients are believed. "stat": the file has the size, times and inode that it had. On a file
-            server it is opened for that; on FUSE, whose times may stand still, nothing is believed. "content": it is
-            read, too, and must have the same bytes. "trust": as "stat", without opening and on FUSE, on your word.
+        validate: When coefficients and pixels are believed. "stat": the file has the size, times and inode that it
+            had. On a file server it is opened for that; on FUSE, whose times may stand still, nothing is believed.
+            "content": it is read, too, and must have the same bytes. "trust": as "stat", without opening and on FUSE,
+            on your word.
         spot_checks: The share of images that are decoded from their files as well, and compared. The first difference
-            ends the use of coefficients in the process, with a warning.
+            ends the use of coefficients and pixels in the process, with a warning.
         shared: Whether folders and files of other users are believed. Who can write to them can make wrong images.
 
     Raises:
@@ -69,7 +76,7 @@ class Cache:
         self._what: What = _one_of(what, "what", get_args(What))
         if max_bytes is None and what != "index":
             raise ValueError(
-                f"max_bytes must be given with what={what!r}, which takes about 1.7 times the bytes of the images: "
+                f"max_bytes must be given with what={what!r}, which takes {_TAKES[what]}: "
                 f"`fastload cache info --estimate FOLDER --what {what}` says how much that is"
             )
         self._max_bytes = DEFAULT_MAX_BYTES if max_bytes is None else _checked_size(max_bytes)
@@ -140,6 +147,25 @@ class Cache:
 
     def _arguments(self) -> tuple[Any, ...]:
         return self._path, self._max_bytes, self._what, self._validate, self._spot_checks, self._shared
+
+
+class NoPixelsError(ValueError):
+    """A cache of pixels where a loader has none that are worth keeping.
+
+    Args:
+        why: As a clause.
+    """
+
+    def __init__(self, why: str) -> None:
+        super().__init__(
+            'cache=Cache(what="pixels") keeps each image as it is before the first random step; '
+            f'what="coefficients" or "index" fits any transform. Here {why}'
+        )
+
+
+def is_of_pixels(setting: object) -> bool:
+    """Whether a loader's argument asks for pixels."""
+    return isinstance(setting, Cache) and setting.what == "pixels"
 
 
 def place_of(cache: Cache, kind: RecordKind = "index") -> StorePlace:

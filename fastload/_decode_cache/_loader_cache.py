@@ -13,7 +13,7 @@ import torch.distributed
 
 from fastload import _native
 from fastload._decode_cache._cache import Cache, place_of
-from fastload._decode_cache._coefficients import Coefficients, coefficients_of
+from fastload._decode_cache._file_records import FileRecords, file_records_of
 from fastload._decode_cache._shared_place import open_shared
 from fastload._decode_cache._store import OpenStore, open_store
 from fastload._display._units import counted, in_bytes
@@ -31,13 +31,13 @@ class LoaderCache:
     """That of one loader: made when it is first needed, and anew in a process forked since.
 
     Entropy indexes of JPEG files are kept, by the files' contents, so other loaders of the process profit; and the
-    files' coefficients, by their paths, in a store that is asked for them.
+    files' coefficients or pixels, by their paths, in a store that is asked for them.
     """
 
     def __init__(self) -> None:
         self._native: _native.DecodeCache | None = None
         self._store: OpenStore | None = None
-        self._coefficients: Coefficients | None = None
+        self._files: FileRecords | None = None
         self._refusal: str | None = None  # why there are none of those that are asked for
         self._made_for: tuple[int, CacheSetting] | None = None
         self._counted: Counter[str] = Counter()  # with other settings
@@ -55,13 +55,13 @@ class LoaderCache:
             if self._is_here():
                 self._counted.update(self._counters())
             self._store = _store_of(setting)
-            self._coefficients, self._refusal = (None, None) if self._store is None else coefficients_of(setting)
-            self._native = _made(self._store, num_images or 0, self._coefficients)
+            self._files, self._refusal = (None, None) if self._store is None else file_records_of(setting)
+            self._native = _made(self._store, num_images or 0, self._files)
             self._made_for = os.getpid(), setting
         if self._native is not None and self._native.counters()["cache_mismatches"] > 0:
             _warn_of_mismatches(os.getpid())
-        if self._coefficients is not None:
-            self._coefficients.begin_epoch()
+        if self._files is not None:
+            self._files.begin_epoch()
         for store in self._stores():
             store.warn_of_trouble()
             store.native.begin_epoch()
@@ -74,14 +74,14 @@ class LoaderCache:
                 store.native.end_epoch()
 
     def _stores(self) -> list[OpenStore]:
-        kept = [] if self._coefficients is None else [self._coefficients.store]
+        kept = [] if self._files is None else [self._files.store]
         return kept if self._store is None else [self._store, *kept]
 
     def _counters(self) -> Mapping[str, int]:
         """Of what is used now."""
         counters = Counter({} if self._native is None else self._native.counters())
-        if self._coefficients is not None:
-            counters.update(self._coefficients.counters())
+        if self._files is not None:
+            counters.update(self._files.counters())
         return counters
 
     def stats(self) -> Mapping[str, int]:
@@ -101,7 +101,7 @@ class LoaderCache:
         """What is kept, and why it is not, if so."""
         store = self._store if self._is_here() else None
         if store is not None:
-            return _described(store, self._refusal) if self._coefficients is None else self._coefficients.describe()
+            return _described(store, self._refusal) if self._files is None else self._files.describe()
         if isinstance(setting, Cache):
             reason = "the folder cannot be used; they are kept in memory" if self._is_here() else None
             return f"JPEG indexes in {setting!r}", reason
@@ -152,9 +152,9 @@ def _store_of(setting: CacheSetting) -> OpenStore | None:
         return None
 
 
-def _made(store: OpenStore | None, num_images: int, coefficients: Coefficients | None) -> _native.DecodeCache | None:
+def _made(store: OpenStore | None, num_images: int, files: FileRecords | None) -> _native.DecodeCache | None:
     if store is not None:
-        return store.native.make_decode_cache(num_images, None if coefficients is None else coefficients.native)
+        return store.native.make_decode_cache(num_images, None if files is None else files.native)
     _native.set_index_memory(index_limit())
     return _native.make_decode_cache(num_images)
 

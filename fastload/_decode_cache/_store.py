@@ -14,10 +14,10 @@ from fastload._decode_cache._folder import NOT_WRITABLE, find_store_folder, open
 from fastload._process._exit import DaemonThread, LiveObjects, ThreadStartError, join_threads, start_threads
 
 CLOSE_SECONDS = 60.0
-RecordKind = Literal["index", "coefficients"]
+RecordKind = Literal["index", "coefficients", "pixels"]
 KINDS: tuple[RecordKind, ...] = get_args(RecordKind)
 # Large, and read for each image: a network is slower than decoding, and its times are not to be believed.
-_ONLY_LOCAL = frozenset[RecordKind](("coefficients",))
+_ONLY_LOCAL = frozenset[RecordKind](("coefficients", "pixels"))
 # Not an error of the system's: the store's own bytes are used up.
 _FULL = -1
 

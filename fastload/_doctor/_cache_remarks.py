@@ -33,7 +33,7 @@ class CacheStores:
                 self._stores[kind] = open_store(place_of(cache, kind))
         except (OSError, RuntimeError) as error:
             reason = getattr(error, "strerror", None) or error
-            what = "coefficients" if self._stores else "the cache"
+            what = cache.what if self._stores else "the cache"
             self._refusal = f"{what} in {str(cache.path)!r} cannot be used: {reason}"
 
     def remarks(self, data_bytes: float, memory_bytes: int, root: Path = Path("/")) -> Iterator[str]:
@@ -49,15 +49,16 @@ class CacheStores:
             yield f"no more is kept in the cache in {self._path}: {reason}"
         if self._refusal is not None:
             yield self._refusal
-        if (store := self._stores.get("coefficients")) is not None:
-            yield from _remarks_on_coefficients(store, data_bytes, memory_bytes, root)
+        for kind, store in self._stores.items():
+            if kind != "index":
+                yield from _remarks_on_images(store, data_bytes, memory_bytes, root)
 
     @property
     def _path(self) -> str:
         return repr(str(self._cache.path)) if self._cache is not None else ""
 
 
-def _remarks_on_coefficients(store: OpenStore, data_bytes: float, memory_bytes: int, root: Path) -> Iterator[str]:
+def _remarks_on_images(store: OpenStore, data_bytes: float, memory_bytes: int, root: Path) -> Iterator[str]:
     place = store.place
     where, most = repr(str(place.path)), in_bytes(place.max_bytes)
     try:
@@ -72,12 +73,12 @@ def _remarks_on_coefficients(store: OpenStore, data_bytes: float, memory_bytes: 
         )
     if is_slow:
         yield (
-            f"the system says that the cache in {where} is on a rotating disk: reading coefficients there may take "
+            f"the system says that the cache in {where} is on a rotating disk: reading {place.kind} there may take "
             "longer than decoding does"
         )
     if 0 < data_bytes <= memory_bytes < data_bytes + place.max_bytes:
         yield (
             f"the files, about {in_bytes(data_bytes)}, fit into the memory of {in_bytes(memory_bytes)}, and do not "
-            f"together with a cache of {most} in {where}: coefficients that are read from the disk may take longer "
+            f"together with a cache of {most} in {where}: {place.kind} that are read from the disk may take longer "
             "than decoding does"
         )

@@ -14,7 +14,7 @@ import torch.utils.data
 from torch.utils.data import BatchSampler, Dataset, IterableDataset, Sampler
 
 from fastload import _native
-from fastload._decode_cache._cache import Cache
+from fastload._decode_cache._cache import Cache, NoPixelsError, is_of_pixels
 from fastload._decode_cache._loader_cache import CacheSetting
 from fastload._delivery._batch_memory import BatchMemory, HostMemory, StagedMemory
 from fastload._delivery._device import PinnedMemory, is_host, open_device
@@ -349,7 +349,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             verdict,
             *plan.verdicts,
             *self._image_rows(plan.mode),
-            *self._cache_rows(plan.mode),
+            *self._cache_rows(plan),
             *self._sharing_rows(plan.mode),
             *self._device_rows(plan.mode),
             *state_rows(self, plan.mode),
@@ -369,12 +369,15 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         what = f"decoded by Pillow ({reason})" if reason else "decoded natively as your code asks for them"
         return [f"{'images':<10} JPEG files that Pillow opens: {what}"]
 
-    def _cache_rows(self, mode: Mode) -> list[StageVerdict]:
+    def _cache_rows(self, plan: LoaderPlan) -> list[StageVerdict]:
+        mode, setting = plan.mode, self._setting("cache")
+        if is_of_pixels(setting) and (why := plan.why_no_pixels()) is not None:
+            return [StageVerdict("cache", "pixels", f"iter() raises a ValueError, as {why}")]
         is_native = mode in (Mode.NATIVE, Mode.PARTLY_NATIVE)
         opens_natively = mode is Mode.PYTHON and self.num_workers > 0 and self._images_obstacle() is None
-        if self._setting("cache") is None or not (is_native or opens_natively):
+        if setting is None or not (is_native or opens_natively):
             return []
-        return [StageVerdict("cache", *self._fastload.cache.describe(self._setting("cache")))]
+        return [StageVerdict("cache", *self._fastload.cache.describe(setting))]
 
     def _sharing_rows(self, mode: Mode) -> list[str]:
         if self.num_workers == 0 or mode not in (Mode.PYTHON, Mode.PARTLY_NATIVE):
@@ -468,6 +471,8 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         memory_format = self._settings.memory_format
         if plan.mode is not Mode.NATIVE and memory_format is not torch.contiguous_format:
             raise ValueError(f"memory_format={memory_format} needs native batches, but:\n{self._explain(plan)}")
+        if is_of_pixels(self._setting("cache")) and (why := plan.why_no_pixels()) is not None:
+            raise NoPixelsError(f"{why}:\n{self._explain(plan)}")
         if plan.mode is Mode.TORCH:
             check_not_resumed(self, OF_TORCHS)
             if self._settings.on_error != "raise":
@@ -558,7 +563,8 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             why = self._explain(plan)
             raise RuntimeError(f"the sampler has changed the dataset so that it is not native any more:\n{why}")
         is_on_device = self._delivery().device is not None
-        return plan.native(self._settings.memory_format, is_converted_later=is_on_device)
+        keeps_pixels = is_of_pixels(self._setting("cache"))
+        return plan.native(self._settings.memory_format, is_converted_later=is_on_device, keeps_pixels=keeps_pixels)
 
     def _iterator_of_native_part(self, part: NativePartPlan) -> ThreadIterator:
         code = self._user_code()._replace(

@@ -138,7 +138,9 @@ class NativeIterator(ReloadingIterator):
         if plan.has_ordered_draws:
             draws = worker_draws(int(self._base_seed), self._num_workers, self._generators, going_on)
             first_lane = 0 if going_on is None else going_on.position % len(draws)
-            return engine.open_torch_iteration(plan.source.table.index, plan.views, draws, self._directory, first_lane)
+            return engine.open_torch_iteration(
+                plan.source.table.index, plan.views, draws, self._directory, first_lane, plan.first_steps
+            )
         return self._open_seeded(*loader._random_key(int(self._base_seed), self._resets))
 
     def _finish_epoch(self) -> None:

@@ -54,7 +54,10 @@ class BatchPlanner:
         self._source = plan.source
         self._handling = handling
         by_worker: list[_native.TorchDraws | None] = [*draws] or [None]
-        self._workers = [_native.DrawPlanner(plan.views, seed=seed, epoch=epoch, draws=each) for each in by_worker]
+        self._workers = [
+            _native.DrawPlanner(plan.views, seed=seed, epoch=epoch, draws=each, first_steps=plan.first_steps)
+            for each in by_worker
+        ]
         self.position = position
 
     @property

@@ -102,8 +102,8 @@ class SampleReport:
     Attributes:
         index: in the dataset.
         path: as given to the system.
-        source: "native", "coefficients" where a store had those of the image, "fallback" where Pillow decoded it, or
-            "planned" where nothing was decoded.
+        source: "native", "coefficients" or "pixels" where a store had those of the image, "fallback" where Pillow
+            decoded it, or "planned" where nothing was decoded.
         source_size: (width, height) of the decoded image in pixels; (0, 0) where it is not known.
         views: the steps of each view of a MultiView, else those of the one result; in the order in which they were
             done. A step that changes nothing is left out.

@@ -29,7 +29,9 @@ class StatefulIterator(ResumableIterator):
     def _open_seeded(self, seed: int, epoch: int) -> _native.Iteration:
         """What draws by seed, epoch and sample."""
         self._seed, plan = seed, self._plan
-        return self._engine.native.open_iteration(plan.source.table.index, plan.views, seed, epoch, self._directory)
+        return self._engine.native.open_iteration(
+            plan.source.table.index, plan.views, seed, epoch, self._directory, plan.first_steps
+        )
 
     def _set_epoch(self, epoch: int) -> None:
         """Nothing is in flight, but for batches that were begun early and draw nothing."""

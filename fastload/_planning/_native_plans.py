@@ -28,6 +28,7 @@ class NativePlan:
         is_multi_view: whether a sample has a list of views; else it has the one view itself.
         lowered: what the views were made of.
         draws_as_torch: whether random choices are those that torch would draw; else the counter makes them.
+        first_steps: what is done to each image before its pixels are kept, and `views` go on with; None: none are.
     """
 
     source: LoweredSource
@@ -36,6 +37,7 @@ class NativePlan:
     is_multi_view: bool
     lowered: LoweredTransform
     draws_as_torch: bool
+    first_steps: _native.FirstSteps | None = None
 
     @property
     def has_ordered_draws(self) -> bool:

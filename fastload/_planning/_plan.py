@@ -5,7 +5,7 @@ Each stage of the flow is looked at for itself; the one that needs most of Pytho
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,9 +27,10 @@ from fastload._planning._verdicts import (
     transform_verdicts,
 )
 from fastload.sources._lowering import LoweredSource, NotLoweredError
+from fastload.transforms._first_steps import NoFirstStepsError, first_steps_of, hash_of, size_behind
 from fastload.transforms._lowering import LoweredTransform, lower_transform
 from fastload.transforms._pillow_rules import resize_order
-from fastload.transforms._stage import RunsInPythonError
+from fastload.transforms._stage import PlacedStep, RunsInPythonError, Size
 
 
 @dataclass(frozen=True)
@@ -52,23 +53,44 @@ class LoaderPlan:
     def mode(self) -> Mode:
         return max(verdict.mode for verdict in self.verdicts)
 
-    def native(self, memory_format: torch.memory_format, *, is_converted_later: bool) -> NativePlan:
+    def native(
+        self, memory_format: torch.memory_format, *, is_converted_later: bool, keeps_pixels: bool = False
+    ) -> NativePlan:
         """For a loader of which everything is native.
 
-        With `is_converted_later` uint8 pixels are written where the user's elements can be made of them on a device.
+        Args:
+            memory_format: Of batches.
+            is_converted_later: uint8 pixels are written where the user's elements can be made of them on a device.
+            keeps_pixels: The image behind the first steps is made by itself, so that it can be kept.
+
+        Raises:
+            NoFirstStepsError: There is no such image that is worth it.
         """
         assert self.source is not None, "what is native is lowered"
         assert self.transform is not None
         views = self.transform.views or (self.transform,)
         forms = [_view_form(view, memory_format, is_converted_later=is_converted_later) for view in views]
+        first = first_steps_of(views) if keeps_pixels else ()
+        others = [replace(view, steps=view.steps[len(first) :]) for view in views]
         return NativePlan(
             self.source,
-            tuple(self._view_plan(view, form) for view, form in zip(views, forms, strict=True)),
+            tuple(self._view_plan(view, form, size_behind(first)) for view, form in zip(others, forms, strict=True)),
             tuple(forms),
             is_multi_view=bool(self.transform.views),
             lowered=self.transform,
             draws_as_torch=self.rng == "torch",
+            first_steps=_first_steps(first) if first else None,
         )
+
+    def why_no_pixels(self) -> str | None:
+        """Why no image behind first steps can be kept, as a clause; None where it can."""
+        if self.mode is not Mode.NATIVE or self.transform is None:
+            return "batches are not native"
+        try:
+            first_steps_of(self.transform.views or (self.transform,))
+        except NoFirstStepsError as error:
+            return str(error)
+        return None
 
     def native_part(self, image_type: type[torch.Tensor] | None) -> NativePartPlan:
         """For a loader whose samples native code begins and Python ends, which calls a MultiView as it is.
@@ -90,13 +112,19 @@ class LoaderPlan:
             _pillow.native_jpeg_is_exact().is_exact,
         )
 
-    def _view_plan(self, view: LoweredTransform, form: ViewForm) -> _native.TransformPlan:
+    def _view_plan(self, view: LoweredTransform, form: ViewForm, source_size: Size | None) -> _native.TransformPlan:
         is_pixels = form.table is not None
         channels_last = is_pixels or form.layout.memory_format is torch.channels_last
-        return self._transform_plan(view, is_pixels, channels_last, allow_variable_size=False)
+        return self._transform_plan(view, is_pixels, channels_last, allow_variable_size=False, source_size=source_size)
 
     def _transform_plan(
-        self, lowered: LoweredTransform, is_uint8: bool, channels_last: bool, *, allow_variable_size: bool
+        self,
+        lowered: LoweredTransform,
+        is_uint8: bool,
+        channels_last: bool,
+        *,
+        allow_variable_size: bool,
+        source_size: Size | None = None,
     ) -> _native.TransformPlan:
         """The native steps of `lowered`; with `is_uint8` they end in pixels, else in its own elements."""
         return _native.TransformPlan(
@@ -106,6 +134,7 @@ class LoaderPlan:
             table=None if is_uint8 else lowered.form.table,
             resize_order=resize_order(_pillow.pillow_info().version),
             allow_variable_size=allow_variable_size,
+            source_size=source_size,
         )
 
 
@@ -165,6 +194,27 @@ def in_processes(threads: LoaderPlan) -> LoaderPlan:
         Mode.PARTLY_NATIVE: "torch's own, as asked for; with workers='threads' the samples are partly native",
     }.get(threads.mode, "torch's own, as asked for")
     return LoaderPlan((StageVerdict("workers", "processes", reason, Mode.TORCH),), threads.rng)
+
+
+def kept_first_steps(source: LoweredSource) -> _native.FirstSteps:
+    """Those of the transform of a data set.
+
+    Raises:
+        NoFirstStepsError: Nothing is worth keeping.
+        RunsInPythonError: The transform cannot even be cut.
+    """
+    transform = _lower_parts(source)
+    return _first_steps(first_steps_of(transform.views or (transform,)))
+
+
+def _first_steps(steps: Sequence[PlacedStep]) -> _native.FirstSteps:
+    """What their result depends on besides takes part in the hash; csrc/engine/cache/record_kinds.h counts the rest."""
+    info = _pillow.pillow_info()
+    order = resize_order(info.version)
+    plan = _native.TransformPlan(
+        list(steps), element_size=1, channels_last=False, table=None, resize_order=order, allow_variable_size=True
+    )
+    return _native.FirstSteps(plan, hash_of(steps, f"{order}, Pillow {info.version}, libjpeg {info.libjpeg_turbo}"))
 
 
 def _lower_parts(source: LoweredSource) -> LoweredTransform:

@@ -97,7 +97,7 @@ LEVELS = {
         "record_merge": 3,
         "store_report": 3,
         "record_store": 4,
-        "coefficient_cache": 5,
+        "file_record_cache": 5,
         "decode_cache": 6,
     },
     "csrc/python": {
@@ -133,7 +133,7 @@ LEVELS = {
         "_cache": 2,
         "_report": 2,
         "_clearing": 3,
-        "_coefficients": 3,
+        "_file_records": 3,
         "_shared_place": 3,
         "_loader_cache": 4,
     },
@@ -228,6 +228,7 @@ LEVELS = {
         "_nodes": 6,
         "_native_steps": 7,
         "_lowering": 8,
+        "_first_steps": 9,
         "__init__": 9,
     },
 }

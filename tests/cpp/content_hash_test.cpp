@@ -328,6 +328,7 @@ TEST_CASE(content_hash_does_not_depend_on_where_bytes_lie) {
             const std::unique_ptr<std::uint8_t[]> moved(new std::uint8_t[offset + size]);
             std::copy(bytes.begin(), bytes.end(), moved.get() + offset);
             CHECK(content_hash(key, {moved.get() + offset, size}) == hash);
+            CHECK_EQUAL(content_sum(key, {moved.get() + offset, size}), hash.low);
         }
     }
 }

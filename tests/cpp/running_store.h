@@ -29,7 +29,8 @@ struct StoreSettings {
 };
 
 inline KindRules rules_of(RecordKind kind, std::uint64_t max_bytes = 64 * kMiB) {
-    return kind == RecordKind::kIndex ? index_rules() : coefficient_rules(max_bytes);
+    if (kind == RecordKind::kIndex) return index_rules();
+    return kind == RecordKind::kPixels ? pixel_rules(max_bytes) : coefficient_rules(max_bytes);
 }
 
 inline std::unique_ptr<RecordStore> make_store(const RecordFolder& folder, const StoreSettings& settings = {}) {

@@ -8,9 +8,12 @@
 #include "base/aligned_buffer.h"
 #include "check.h"
 #include "image/plan/normalization.h"
+#include "image/plan/pixel_record.h"
 #include "image/plan/transform_executor.h"
 #include "image/plan/working_image.h"
+#include "image/steps/apply_op.h"
 #include "image/steps/center_crop.h"
+#include "image/steps/point_ops.h"
 #include "image/steps/random_resized_crop.h"
 #include "image/steps/resize.h"
 #include "image/steps/resize_shorter_side.h"
@@ -361,6 +364,51 @@ TEST_CASE(load_packed_puts_every_pixel_into_its_strip) {
         }
     }
     CHECK(executor.load_packed({pixels.data(), 0, 0, 19}, &strips).code == StatusCode::kInvalidGeometry);
+}
+
+TEST_CASE(pixels_in_rows_give_what_those_in_strips_do_and_stay_as_they_are) {
+    const StripImage strips(61, 47, 5);
+    TransformExecutor executor(*select_kernel_table());
+    const auto whole = make_plan({placed(sized<CenterCrop>(61, 47))});
+    std::vector<std::uint8_t> rows = run(executor, *whole, strips.view());
+    const std::vector<std::uint8_t> before = rows;
+    const PlanarImageView image = planes_at(rows.data(), {61, 47});
+    ApplyOp invert;
+    invert.op = std::make_shared<Invert>();
+    const PlacedStep in_place = placed(invert);
+    const std::vector<Steps> pipelines = {
+        {crop(61, 47)},
+        {crop(70, 30)},
+        {flip(1.0), crop(40, 47)},
+        {in_place, crop(61, 47)},
+        {flip(1.0), in_place, crop(30, 30), in_place},
+        {resize(20, 31)},
+        {crop(50, 40), resize(70, 66), in_place, crop(60, 60)},
+        {shorter_side(33), flip(1.0), crop(33, 33)},
+    };
+    for (const Steps& steps : pipelines) {
+        const auto plan = make_plan(steps);
+        ResolvedTransform resolved;
+        CHECK(resolve(*plan, {1, 0, 3}, {61, 47}, &resolved).is_ok());
+        std::vector<std::uint8_t> made(plan->sample_bytes());
+        CHECK(executor.run(*plan, resolved, crop_rows(image, resolved.source_region), made.data()).is_ok());
+        CHECK(made == run(executor, *plan, strips.view(), 3));
+        CHECK(rows == before);
+    }
+}
+
+TEST_CASE(a_plan_for_images_of_one_size_takes_no_other) {
+    std::string problem;
+    PlanOptions options;
+    options.source_size = ImageSize{40, 30};
+    const auto plan = TransformPlan::create({flip(0.5)}, {}, options, &problem);
+    CHECK(plan != nullptr);
+    CHECK_EQUAL(plan->sample_bytes(), std::size_t{3 * 40 * 30});
+    ResolvedTransform resolved;
+    CHECK(resolve(*plan, {1, 0, 0}, {40, 30}, &resolved).is_ok());
+    for (const ImageSize other : {ImageSize{30, 40}, ImageSize{40, 31}, ImageSize{1, 1}}) {
+        CHECK(resolve(*plan, {1, 0, 0}, other, &resolved).code == StatusCode::kInvalidGeometry);
+    }
 }
 
 }  // namespace fastload

@@ -16,7 +16,7 @@ import torch.utils.data
 from torchvision.datasets import ImageFolder
 
 import fastload
-from fastload._decode_cache import _coefficients, _folder
+from fastload._decode_cache import _file_records, _folder
 from fastload._doctor._timeline import take_timeline
 from fastload._loader._loader import DataLoader
 
@@ -155,7 +155,7 @@ def test_what_makes_no_sense_is_named(arguments: dict[str, Any], error: type[Exc
 def test_a_cache_on_disk_that_keeps_nothing_is_told(
     clean_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_coefficients, "CLOCK_AHEAD_NS", 3600 * 10**9)
+    monkeypatch.setattr(_file_records, "CLOCK_AHEAD_NS", 3600 * 10**9)
 
     def remarks_on(cache: fastload.Cache) -> list[str]:
         dataset = ImageFolder(str(clean_folder), recipes.evaluation(40, 32))

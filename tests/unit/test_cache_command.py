@@ -23,7 +23,7 @@ from wrong_records import make_wrong
 
 import fastload
 from fastload import _native
-from fastload._decode_cache import _clearing, _coefficients, _folder, _report
+from fastload._decode_cache import _clearing, _file_records, _folder, _report
 from fastload._decode_cache._builders import FileRun
 from fastload.cli import main
 from fastload.cli._cache import _build, _estimate, _run
@@ -39,6 +39,7 @@ SCRIPT = """
 import fastload
 import torch
 from torch.utils.data import Dataset, Subset
+from torchvision import transforms
 from torchvision.datasets import ImageFolder
 
 class Own(Dataset):
@@ -49,6 +50,9 @@ class Own(Dataset):
 
 images = ImageFolder("images")
 part = torch.utils.data.DataLoader(Subset(images, [3, 1, 3]))
+small = transforms.Compose([transforms.Resize(40), transforms.RandomCrop(32), transforms.ToTensor()])
+cropped = torch.utils.data.DataLoader(ImageFolder("images", small), batch_size=4)
+random = torch.utils.data.DataLoader(ImageFolder("images", transforms.RandomCrop(32)), batch_size=4)
 own = fastload.DataLoader(Own())
 """
 
@@ -56,7 +60,7 @@ own = fastload.DataLoader(Own())
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A working folder: 12 JPEG files in `images`, train.py, and no store yet; files pass for an hour older."""
-    monkeypatch.setattr(_coefficients, "CLOCK_AHEAD_NS", HOUR_NS)
+    monkeypatch.setattr(_file_records, "CLOCK_AHEAD_NS", HOUR_NS)
     make_clean_folder(tmp_path / "images", NUM_FILES)
     (tmp_path / "train.py").write_text(SCRIPT)
     monkeypatch.setenv("FASTLOAD_CACHE", str(tmp_path / "cache"))
@@ -125,6 +129,43 @@ def test_a_loader_finds_every_record_in_its_first_epoch(folder: Path, run: Any, 
     stats = cached.stats()
     assert (stats.cache_hits, stats.cache_misses, stats.cache_mismatches) == (NUM_FILES, 0, 0)
     assert stats.cache_coefficient_hits == (NUM_FILES if what == "coefficients" else 0)
+
+
+def test_pixels_are_built_and_verified_for_a_loader(folder: Path, run: Any) -> None:
+    options = ["--what", "pixels", "--max-bytes", "1G"]
+    exit_code, rows, text = run("build", "train.py:cropped", "--path", "store", *options)
+    assert exit_code == 0
+    assert text.startswith("fastload cache build: 12 of 12 files known\n")
+    assert rows["kept"].startswith("12  in ")
+    rows = run("build", "train.py:cropped", "--path", "store", *options)[1]
+    assert (rows["known before"], rows["kept"].split()[0]) == ("12", "0")
+    theirs = sys.modules["train"].cropped
+    cache = fastload.Cache("store", "1G", what="pixels", spot_checks=0)
+    mine, plain = (
+        fastload.DataLoader(theirs.dataset, batch_size=4, num_workers=2, rng="sample", seed=1, cache=setting)
+        for setting in (cache, None)
+    )
+    assert flat(list(mine)) == flat(list(plain))
+    assert mine.stats().cache_pixel_hits == NUM_FILES
+    exit_code, _, text = run("verify", "store", "--against", "train.py:cropped")
+    assert (exit_code, grouped(text)["pixels", "compared"]) == (0, "12  files with a record")
+    assert grouped(run("verify", "store", "--against", "images")[2])["pixels", "compared"].startswith("0  their loader")
+    (data,) = files_of(folder / "store", what="pixels")
+    flip(data, data.stat().st_size // 2)
+    assert grouped(run("verify", "store", "--against", "train.py:cropped")[2])["pixels", "damaged"].startswith("1  ")
+
+
+@pytest.mark.parametrize(
+    ("target", "why"),
+    [
+        ("images", "pixels are those behind the first steps of a transform: name a loader, script.py:name or "),
+        ("train.py:random", "no pixels of this loader are worth keeping: this transform's RandomCrop draws before the"),
+        ("train.py:part", "no pixels of this loader are worth keeping: this transform does not change the size of"),
+    ],
+)
+def test_pixels_are_refused_where_none_are_worth_keeping(folder: Path, run: Any, target: str, why: str) -> None:
+    exit_code, _, text = run("build", target, "--path", "store", "--what", "pixels", "--max-bytes", "1G")
+    assert (exit_code, text.startswith(f"fastload cache: error: {why}")) == (2, True), text
 
 
 @each_kind
@@ -217,7 +258,7 @@ def test_a_record_that_is_found_wrong_is_made_anew_and_told(folder: Path, run: A
 def test_files_that_were_just_changed_have_a_row_and_their_turn_later(
     folder: Path, run: Any, monkeypatch: pytest.MonkeyPatch, seconds: int
 ) -> None:
-    monkeypatch.setattr(_coefficients, "CLOCK_AHEAD_NS", seconds * 10**9)
+    monkeypatch.setattr(_file_records, "CLOCK_AHEAD_NS", seconds * 10**9)
     exit_code, rows, text = run("build", "images", "--path", "store", *OPTIONS["coefficients"])
     assert exit_code == 1
     assert text.startswith("fastload cache build: 0 of 12 files known\n")
@@ -225,7 +266,7 @@ def test_files_that_were_just_changed_have_a_row_and_their_turn_later(
         "12  changed in the last minute, or nobody knows when; the same command a minute later takes them: "
         "images/class0/0000.JPEG, images/class0/0003.JPEG, images/class0/0006.JPEG"
     )
-    monkeypatch.setattr(_coefficients, "CLOCK_AHEAD_NS", HOUR_NS)
+    monkeypatch.setattr(_file_records, "CLOCK_AHEAD_NS", HOUR_NS)
     exit_code, rows, _ = run("build", "images", "--path", "store", *OPTIONS["coefficients"])
     assert (exit_code, rows["kept"].split()[0], "too new" in rows) == (0, "12", False)
 
@@ -435,7 +476,7 @@ def test_files_that_are_too_new_are_told_in_an_estimate(
     folder: Path, run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_estimate, "_TURN_SECONDS", 0.02)
-    monkeypatch.setattr(_coefficients, "CLOCK_AHEAD_NS", 0)
+    monkeypatch.setattr(_file_records, "CLOCK_AHEAD_NS", 0)
     exit_code, _, text = run("info", "--estimate", "images", "--workers", "1", "--what", "coefficients")
     assert exit_code == 0
     assert grouped(text)["coefficients", "too new"] == "12  changed in the last minute: ask again a minute later"
@@ -457,9 +498,9 @@ def test_an_estimate_measures_nothing_where_the_batches_differ(
 ) -> None:
     build = _estimate._build
 
-    def build_wrong(paths: Any, num_workers: int, cache: fastload.Cache, kind: Any) -> Any:
-        built = build(paths, num_workers, cache, kind)
-        for path in paths:
+    def build_wrong(files: Any, num_workers: int, cache: fastload.Cache, kind: Any) -> Any:
+        built = build(files, num_workers, cache, kind)
+        for path in files.paths:
             make_wrong(cache.path, Path(os.fsdecode(path)))
         return built
 
@@ -556,7 +597,7 @@ def test_clear_removes_the_store_and_its_folders(folder: Path, run: Any) -> None
 def test_clear_leaves_what_is_not_a_stores(folder: Path, run: Any) -> None:
     for options in OPTIONS.values():
         run("build", "images", "--path", "store", *options)
-    names = ["v1/notes.txt", "v1/index-0.dat", "v1/pixels-0123456789abcdef.dat", "v2"]
+    names = ["v1/notes.txt", "v1/index-0.dat", "v1/pictures-0123456789abcdef.dat", "v2"]
     others = [folder / "store" / name for name in names]
     for other in others:
         other.write_text("mine")

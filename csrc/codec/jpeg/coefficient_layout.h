@@ -1,11 +1,11 @@
 // The form in which a file's coefficients are kept, so that reading them costs less than entropy decoding.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 
 #include "base/content_hash.h"
+#include "base/record_stamp.h"
 #include "base/span.h"
 #include "codec/jpeg/markers.h"
 
@@ -24,9 +24,6 @@ namespace fastload::jpeg {
 // Beyond it a file has no record.
 constexpr std::uint64_t kMaxCoefficientRecordBytes = std::uint64_t{32} << 20;
 
-// What whoever keeps a record wants to know of its file. It is under the check.
-using RecordStamp = std::array<std::uint8_t, 64>;
-
 struct CoefficientHead {
     RecordStamp stamp = {};
     std::int32_t width = 0;
@@ -40,7 +37,7 @@ struct CoefficientHead {
 static_assert(sizeof(CoefficientHead) == 464);
 
 inline std::uint64_t coefficient_check(const HashKey& key, std::uint64_t salt, ByteSpan head) noexcept {
-    return content_hash(key, head).low ^ salt;
+    return content_sum(key, head) ^ salt;
 }
 
 // Where in a record what lies that stands behind CoefficientHead.

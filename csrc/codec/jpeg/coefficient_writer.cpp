@@ -79,7 +79,7 @@ ByteSpan CoefficientWriter::finish(const HashKey& key, std::uint64_t salt, const
     for (std::int32_t row = 0; row < frame_.mcus_high; ++row) {
         const std::size_t begin = begin_of(row);
         const ByteSpan row_bytes = bytes.subspan(begin, begin_of(row + 1) - begin);
-        set_number(&record_, layout.sum(row), content_hash(key, row_bytes).low);
+        set_number(&record_, layout.sum(row), content_sum(key, row_bytes));
     }
     head_.stamp = stamp;
     set_number(&record_, 0, head_);

@@ -1,5 +1,5 @@
 // What a loader keeps of the images it decodes, so that they cost less the next time: entropy indexes, and coefficients
-// if it is asked to.
+// or pixels if it is asked to.
 #pragma once
 
 #include <atomic>
@@ -11,7 +11,7 @@
 #include "base/content_hash.h"
 #include "base/span.h"
 #include "codec/jpeg/entropy_index.h"
-#include "engine/cache/coefficient_cache.h"
+#include "engine/cache/file_record_cache.h"
 #include "engine/cache/index_record.h"
 #include "engine/cache/index_records.h"
 #include "engine/fork_guard.h"
@@ -33,15 +33,14 @@ class DecodeCache {
 
     // For the records of about `expected_samples` images; 0: of a number that nobody knows. `key` lives as long as
     // `records`.
-    // `coefficients` may be null.
+    // `files` may be null.
     DecodeCache(const HashKey& key, std::shared_ptr<IndexRecords> records, std::uint64_t expected_samples,
-                std::shared_ptr<CoefficientCache> coefficients = nullptr) noexcept
-        : key_(key),
-          records_(std::move(records)),
-          expected_samples_(expected_samples),
-          coefficients_(std::move(coefficients)) {}
+                std::shared_ptr<FileRecordCache> files = nullptr) noexcept
+        : key_(key), records_(std::move(records)), expected_samples_(expected_samples), files_(std::move(files)) {}
 
-    CoefficientCache* coefficients() const noexcept { return coefficients_.get(); }
+    // Null where none are kept.
+    FileRecordCache* coefficients() const noexcept { return files_of(RecordKind::kCoefficients); }
+    FileRecordCache* pixels() const noexcept { return files_of(RecordKind::kPixels); }
 
     // False where so little would fit that looking for it costs more than it gives, and in a process forked since.
     bool is_worth_it() const noexcept {
@@ -64,6 +63,10 @@ class DecodeCache {
     CacheCounters counters() const noexcept;
 
   private:
+    FileRecordCache* files_of(RecordKind kind) const noexcept {
+        return files_ != nullptr && files_->kind() == kind ? files_.get() : nullptr;
+    }
+
     // So many records tell how large those of a level are.
     static constexpr std::uint64_t kSampledRecords = 256;
     // Of more, a level with a checkpoint a row is enough: a record must not outgrow its bytes' worth.
@@ -76,7 +79,7 @@ class DecodeCache {
     const HashKey& key_;
     const std::shared_ptr<IndexRecords> records_;
     const std::uint64_t expected_samples_;
-    const std::shared_ptr<CoefficientCache> coefficients_;
+    const std::shared_ptr<FileRecordCache> files_;
     const std::uint32_t generation_ = fork_generation();
     std::atomic<jpeg::IndexLevel> level_{jpeg::IndexLevel::kDense};
     std::atomic<bool> is_worth_it_{true};

@@ -18,7 +18,7 @@ namespace fastload {
 constexpr std::size_t kIndexCheckBytes = 8;
 
 inline std::uint64_t index_check_of(const HashKey& secret, const ContentKey& key, ByteSpan packed) noexcept {
-    return content_hash(secret, packed).low ^ key.hash.high;
+    return content_sum(secret, packed) ^ key.hash.high;
 }
 
 // Sets *packed to what is before the check of a record that is whole; false for any other.

@@ -12,15 +12,16 @@ namespace fastload {
 
 // Note [kinds of records]
 // Indexes are small, read as a whole, and come again as they learn more: closed files of them are merged, and of a
-// growing file the directory must stay small. Coefficients are large, read in parts, and written once for an image:
-// nobody copies them again, so a file is large, and few are open.
+// growing file the directory must stay small. Coefficients and pixels are large, and written once for an image: nobody
+// copies them again, so a file is large, and few are open.
 // All kinds in a folder share its bytes, first come, first served, but none takes the last of them: indexes leave what
-// merging copies, and coefficients, which fill any budget, leave what indexes of the images beyond it take, and their
-// directories, which grow when they are published.
+// merging copies, and coefficients and pixels, which fill any budget, leave what indexes of the images beyond it take,
+// and their directories, which grow when they are published.
 
 // Raised whenever what a decoder takes or what a record of the kind means changes.
 constexpr std::uint32_t kIndexRevision = 1;
 constexpr std::uint32_t kCoefficientRevision = 1;
+constexpr std::uint32_t kPixelRevision = 1;
 
 // What stays free of a store's bytes when records of a kind take more, as divisors; 0: nothing.
 struct BudgetShares {
@@ -68,15 +69,23 @@ constexpr KindRules index_rules() noexcept {
             {7, 0, 0}};
 }
 
-// In a store of `max_bytes`.
-constexpr KindRules coefficient_rules(std::uint64_t max_bytes) noexcept {
-    return {RecordKind::kCoefficients,
-            kCoefficientRevision,
+// Of coefficients and of pixels, in a store of `max_bytes`.
+constexpr KindRules image_rules(RecordKind kind, std::uint32_t decoder_revision, std::uint64_t max_bytes) noexcept {
+    return {kind,
+            decoder_revision,
             std::uint32_t{32} << 20,
             std::size_t{64} << 20,
             std::max(std::uint64_t{1} << 30, max_bytes / 128),
             false,
             {0, 3, 32}};
+}
+
+constexpr KindRules coefficient_rules(std::uint64_t max_bytes) noexcept {
+    return image_rules(RecordKind::kCoefficients, kCoefficientRevision, max_bytes);
+}
+
+constexpr KindRules pixel_rules(std::uint64_t max_bytes) noexcept {
+    return image_rules(RecordKind::kPixels, kPixelRevision, max_bytes);
 }
 
 }  // namespace fastload

@@ -30,7 +30,7 @@ Status CoefficientBuilder::make(ByteSpan path, ByteSpan* contents, BuildOutcome*
 // Whether the file's record is there; then it has been opened.
 bool CoefficientBuilder::find(ByteSpan path) noexcept {
     FileFacts facts;
-    return file_.begin(coefficients_, path, nullptr) && coefficients_.find_facts(path, nullptr, &facts) &&
+    return file_.begin(coefficients_, path, nullptr, {}) && coefficients_.find_facts(path, nullptr, &facts) &&
            file_.find(coefficients_, facts, {}, limits_);
 }
 

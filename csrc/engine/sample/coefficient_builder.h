@@ -8,7 +8,7 @@
 #include "base/status.h"
 #include "codec/jpeg/coefficient_writer.h"
 #include "codec/jpeg/jpeg_decoder.h"
-#include "engine/cache/coefficient_cache.h"
+#include "engine/cache/file_record_cache.h"
 #include "engine/sample/build_outcome.h"
 #include "engine/sample/native_sample_worker.h"
 #include "engine/sample/recorded_file.h"
@@ -33,7 +33,7 @@ class CoefficientBuilder {
     bool find(ByteSpan path) noexcept;
 
     const std::shared_ptr<DecodeCache> cache_;
-    CoefficientCache& coefficients_;
+    FileRecordCache& coefficients_;
     const DecodeLimits limits_;
     const std::uint64_t max_file_bytes_;
     JpegDecoder decoder_;

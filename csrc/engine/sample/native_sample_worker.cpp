@@ -1,6 +1,9 @@
 #include "engine/sample/native_sample_worker.h"
 
+#include <optional>
+
 #include "engine/sample/sample_timings.h"
+#include "image/pixels/pixel_buffers.h"
 
 namespace fastload {
 namespace {
@@ -12,34 +15,51 @@ bool is_cancelled(const SampleTask& task) noexcept {
     return task.is_cancelled != nullptr && task.is_cancelled->load(std::memory_order_relaxed);
 }
 
+// Of an image behind the first steps.
+void show_whole(const PlanarImageView& image, LoadedPixels* pixels) noexcept {
+    pixels->rows = image;
+    pixels->region = {0, 0, image.width, image.height};
+    pixels->is_behind_first_steps = true;
+}
+
 }  // namespace
 
 NativeSampleWorker::NativeSampleWorker(const KernelTable& kernels, const NativeWorkerOptions& options)
     : options_(options),
       coefficients_(options.is_native_jpeg_allowed && options.cache != nullptr ? options.cache->coefficients()
                                                                                : nullptr),
+      pixels_(options.cache != nullptr ? options.cache->pixels() : nullptr),
       decoder_(kernels, options.decode_limits),
-      indexed_decode_(options.cache),
+      indexed_decode_(options.has_indexes ? options.cache : nullptr),
       recorded_decode_(kernels, options.decode_limits),
       executor_(kernels) {}
 
 void NativeSampleWorker::read(const SampleTask& task, SampleTimings* timings) noexcept {
     const SampleSource& source = *task.source;
-    read_file(source.index->path(task.sample_index, &path_buffer_), source.directory.get(), false, task.file, timings);
+    read_for(source.first_steps.get(), source.index->path(task.sample_index, &path_buffer_), source.directory.get(),
+             task.file, timings);
 }
 
 void NativeSampleWorker::read_file(ByteSpan path, const WorkingDirectory* directory, bool needs_metadata,
                                    SampleFile* file, SampleTimings* timings) const noexcept {
-    RecordedFile* const recorded = coefficients_ == nullptr || needs_metadata ? nullptr : file->recorded();
+    if (needs_metadata) return read_contents(path, directory, file, timings);
+    read_for(nullptr, path, directory, file, timings);
+}
+
+void NativeSampleWorker::read_for(const FirstSteps* first_steps, ByteSpan path, const WorkingDirectory* directory,
+                                  SampleFile* file, SampleTimings* timings) const noexcept {
+    FileRecordCache* const records = records_for(first_steps);
+    RecordedFile* const recorded = records == nullptr ? nullptr : file->recorded();
     if (recorded == nullptr) return read_contents(path, directory, file, timings);
-    if (open_record(path, directory, recorded, timings)) return file->take_record();
+    const StepsHash steps = first_steps == nullptr ? StepsHash{} : first_steps->hash;
+    if (open_record(records, steps, path, directory, recorded, timings)) return file->take_record();
     const std::int64_t opened_ns = system_time_ns();
     read_contents(path, directory, file, timings);
     if (!recorded->has_key() || !file->status().is_ok()) return;
     const StageTimer timer(&timings->cache_ns);
     recorded->note_read(file->facts(), opened_ns);
-    if (coefficients_->checks_contents()) {
-        recorded->find(*coefficients_, file->facts(), file->contents(), options_.decode_limits);
+    if (records->checks_contents()) {
+        recorded->find(*records, file->facts(), file->contents(), options_.decode_limits);
     }
 }
 
@@ -54,17 +74,18 @@ void NativeSampleWorker::take_contents(ByteSpan contents, const OpenedVersion* o
 }
 
 // Finds the record by which a file need not be read.
-bool NativeSampleWorker::open_record(ByteSpan path, const WorkingDirectory* directory, RecordedFile* recorded,
+bool NativeSampleWorker::open_record(FileRecordCache* records, const StepsHash& steps, ByteSpan path,
+                                     const WorkingDirectory* directory, RecordedFile* recorded,
                                      SampleTimings* timings) const noexcept {
     std::uint64_t found_in_ns = 0;
     bool is_found = false;
     {
         const StageTimer timer(&found_in_ns);
-        if (recorded->begin(*coefficients_, path, directory) && !coefficients_->checks_contents()) {
+        if (recorded->begin(*records, path, directory, steps) && !records->checks_contents()) {
             FileFacts facts;
             const bool is_believed =
-                coefficients_->find_facts(path, directory, &facts) && facts.size <= options_.max_file_bytes;
-            is_found = is_believed && recorded->find(*coefficients_, facts, {}, options_.decode_limits);
+                records->find_facts(path, directory, &facts) && facts.size <= options_.max_file_bytes;
+            is_found = is_believed && recorded->find(*records, facts, {}, options_.decode_limits);
             if (!is_believed) recorded->forget();
         }
     }
@@ -117,18 +138,28 @@ Status NativeSampleWorker::check(ByteSpan contents, ImageInfo* info, std::size_t
 Status NativeSampleWorker::decode(const SampleTask& task, LoadedPixels* pixels, SampleTimings* timings) noexcept {
     if (const Status status = task.file->status(); !status.is_ok()) return status;
     if (is_cancelled(task)) return kCancelledStatus;
-    if (!options_.is_native_jpeg_allowed) return Status::unsupported(kNoLibjpegTurbo);
+    const Status status = decode_file(task, pixels, timings);
+    if (is_for_fallback(status.code)) note_read_version(task);
+    return status;
+}
+
+// A file that was read, or its record.
+Status NativeSampleWorker::decode_file(const SampleTask& task, LoadedPixels* pixels, SampleTimings* timings) noexcept {
+    if (!options_.is_native_jpeg_allowed && !task.file->has_record()) return Status::unsupported(kNoLibjpegTurbo);
     ImageSize size;
     if (const Status status = find_size(task.file, &size, timings); !status.is_ok()) return status;
     // An image that the transform cannot be applied to is decoded as well: a damaged one is damaged first.
     const Status choices = task.choices->resolve(task, size);
     if (!choices.is_ok() && choices.code != StatusCode::kInvalidGeometry) return choices;
-    pixels->region = choices.is_ok() ? task.report->source_region() : Region{0, 0, size.width, size.height};
-    const Status decoded = task.file->has_record() ? decode_record(task, size, pixels, timings)
-                                                   : decode_contents(task.file, pixels, timings);
+    pixels->region = choices.is_ok() ? task.report->source_region(*task.source) : Region{0, 0, size.width, size.height};
+    const bool is_plain = !task.file->has_record() || (!choices.is_ok() && task.source->first_steps != nullptr);
+    const Status decoded = !is_plain                 ? decode_record(task, size, pixels, timings)
+                           : task.file->has_record() ? decode_behind_record(task.file, size, pixels, timings)
+                                                     : decode_contents(task, pixels, timings);
     if (!decoded.is_ok()) return decoded;
     if (!choices.is_ok()) return choices;
-    return is_cancelled(task) ? kCancelledStatus : Status::ok();
+    if (is_cancelled(task)) return kCancelledStatus;
+    return make_first_steps(task, pixels, timings);
 }
 
 // From the file's header or its record.
@@ -145,49 +176,79 @@ Status NativeSampleWorker::find_size(SampleFile* file, ImageSize* size, SampleTi
 }
 
 // Of a file of which no record is believed.
-Status NativeSampleWorker::decode_contents(SampleFile* file, LoadedPixels* pixels, SampleTimings* timings) noexcept {
-    RecordedFile* const recorded = coefficients_ == nullptr ? nullptr : file->recorded();
+Status NativeSampleWorker::decode_contents(const SampleTask& task, LoadedPixels* pixels,
+                                           SampleTimings* timings) noexcept {
+    FileRecordCache* const records = records_for(task.source->first_steps.get());
+    RecordedFile* const recorded = records == nullptr ? nullptr : task.file->recorded();
     if (recorded != nullptr && recorded->has_key()) {
-        coefficients_->count(recorded->version(), recorded->outcome());
-        if (recorded->is_wanted(*coefficients_) &&
-            recorded_decode_.make(coefficients_, *recorded, file->contents(), pixels->region, &decoder_, &pixels->view,
+        records->count(recorded->version(), recorded->outcome());
+        if (records == coefficients_ && recorded->is_wanted(*records) &&
+            recorded_decode_.make(records, *recorded, task.file->contents(), pixels->region, &decoder_, &pixels->view,
                                   timings)) {
             return Status::ok();
         }
+        if (records == pixels_ &&
+            KeptImage::is_wanted(recorded->opened(), *records, task.report->first_steps.output_size)) {
+            const StageTimer timer(&timings->decode_ns);  // no index of what is not decoded again
+            return decoder_.decode(pixels->region, &pixels->view);
+        }
     }
-    return indexed_decode_.decode(decoder_, file->contents(), pixels->region, &pixels->view, timings);
+    return indexed_decode_.decode(decoder_, task.file->contents(), pixels->region, &pixels->view, timings);
 }
 
 // `size` is what the record has said.
 Status NativeSampleWorker::decode_record(const SampleTask& task, ImageSize size, LoadedPixels* pixels,
                                          SampleTimings* timings) noexcept {
+    FileRecordCache& records = *records_for(task.source->first_steps.get());
     RecordedFile& recorded = *task.file->recorded();
+    const Region region = pixels->region;
     std::uint64_t hit_ns = recorded.found_in_ns();
-    bool is_decoded = false;
+    bool is_taken = false;
     {
         const StageTimer timer(&hit_ns);
-        is_decoded =
-            recorded_decode_.decode(*coefficients_, &recorded, pixels->region, &decoder_, &pixels->view, timings);
+        is_taken = take_record(task, &recorded, pixels, timings);
     }
-    coefficients_->count(recorded.version(), recorded.outcome());
-    if (is_decoded) coefficients_->pace().count_hit(hit_ns);
-    const bool is_checked = is_decoded && coefficients_->is_checked(recorded.version(), task.source->epoch) &&
-                            recorded_decode_.remember(pixels->view);
-    task.report->is_by_record = is_decoded && !is_checked;
+    records.count(recorded.version(), recorded.outcome());
+    if (is_taken) records.pace().count_hit(hit_ns);
+    const bool is_checked = is_taken && options_.is_native_jpeg_allowed &&
+                            records.is_checked(recorded.version(), task.source->epoch) &&
+                            recorded_decode_.remember(*pixels);
+    task.report->is_by_record = is_taken && !is_checked;
     if (task.report->is_by_record) return Status::ok();
 
+    pixels->region = region;
+    pixels->is_behind_first_steps = false;
     std::uint64_t file_ns = 0;
     Status status;
     {
         const StageTimer timer(&file_ns);
         status = decode_behind_record(task.file, size, pixels, timings);
+        if (status.is_ok()) status = make_first_steps(task, pixels, timings);
     }
-    // A file that was changed since the record was looked for says nothing about it.
-    if (is_checked && (recorded.path().is_empty() || task.file->facts() == recorded.version().facts)) {
-        coefficients_->pace().count_check(file_ns);
-        coefficients_->count_check(status.is_ok() && recorded_decode_.equals(pixels->view));
+    // Of what the reference decoder has to decode there is nothing to compare yet. A file that was changed since the
+    // record was looked for says nothing about it.
+    if (is_checked && !is_for_fallback(status.code) &&
+        (recorded.path().is_empty() || task.file->facts() == recorded.version().facts)) {
+        records.pace().count_check(file_ns);
+        records.count_check(status.is_ok() && recorded_decode_.equals(*pixels));
     }
     return status;
+}
+
+// Pixels by the file's open record. False: it does not hold, and is not open any more.
+bool NativeSampleWorker::take_record(const SampleTask& task, RecordedFile* recorded, LoadedPixels* pixels,
+                                     SampleTimings* timings) noexcept {
+    if (task.source->first_steps == nullptr) {
+        return recorded_decode_.decode(*coefficients_, recorded, pixels->region, &decoder_, &pixels->view, timings);
+    }
+    const PlanarImageView& image = recorded->image();
+    const ImageSize size = task.report->first_steps.output_size;
+    if (image.width != size.width || image.height != size.height) {
+        recorded->give_up();
+        return false;
+    }
+    show_whole(image, pixels);
+    return true;
 }
 
 // By the file whose record has said `size`.
@@ -215,10 +276,49 @@ Status NativeSampleWorker::read_behind_record(SampleFile* file, SampleTimings* t
 Status NativeSampleWorker::load_packed(const SampleTask& task, const PackedImageView& rgb, LoadedPixels* pixels,
                                        SampleTimings* timings) noexcept {
     if (const Status status = task.choices->resolve(task, {rgb.width, rgb.height}); !status.is_ok()) return status;
-    const StageTimer timer(&timings->transform_ns);
-    const Region region = task.report->source_region();
-    pixels->region = region;
-    return executor_.load_packed(rgb.crop(region), &pixels->view);
+    {
+        const StageTimer timer(&timings->transform_ns);
+        const Region region = task.report->source_region(*task.source);
+        pixels->region = region;
+        const Status status = executor_.load_packed(rgb.crop(region), &pixels->view);
+        if (!status.is_ok()) return status;
+    }
+    return make_first_steps(task, pixels, timings);
+}
+
+// Makes the pixels those of the image behind the first steps, if there are such and that was not done, and keeps them.
+Status NativeSampleWorker::make_first_steps(const SampleTask& task, LoadedPixels* pixels,
+                                            SampleTimings* timings) noexcept {
+    if (task.source->first_steps == nullptr || pixels->is_behind_first_steps) return Status::ok();
+    {
+        const StageTimer timer(&timings->transform_ns);
+        const Status status = kept_image_.make(task, pixels->view, &executor_);
+        if (!status.is_ok()) return status;
+    }
+    show_whole(kept_image_.image(), pixels);
+    if (pixels_ == nullptr) return Status::ok();
+    const StageTimer timer(&timings->cache_ns);
+    if (const std::optional<ReadVersion>& read = task.report->read_version; read) {
+        pixels->is_kept = kept_image_.keep(read->opened, *pixels_, [&] { return read->stamp; });
+    } else if (const RecordedFile* const recorded = task.file == nullptr ? nullptr : task.file->recorded();
+               recorded != nullptr && recorded->has_key()) {
+        pixels->is_kept = kept_image_.keep(recorded->opened(), *pixels_, [&] {
+            return pixels_->stamp_of(recorded->version(), task.file->contents());
+        });
+    }
+    return Status::ok();
+}
+
+// For a file that the reference decoder is going to read: what it makes of it is kept as that of the file as it was
+// before. Where it has changed in between, nobody believes that.
+void NativeSampleWorker::note_read_version(const SampleTask& task) const noexcept {
+    if (task.source->first_steps == nullptr || pixels_ == nullptr) return;
+    const RecordedFile* const recorded = task.file->recorded();
+    if (recorded == nullptr || !recorded->has_key() ||
+        !pixels_->is_settled(recorded->version(), recorded->opened_ns())) {
+        return;
+    }
+    task.report->read_version = {recorded->opened(), pixels_->stamp_of(recorded->version(), task.file->contents())};
 }
 
 Status NativeSampleWorker::write_views(const SampleTask& task, const LoadedPixels& pixels,
@@ -237,7 +337,9 @@ Status NativeSampleWorker::write(const SampleTask& task, const LoadedPixels& pix
     Region needed = resolved.source_region;
     needed.left -= pixels.region.left;
     needed.top -= pixels.region.top;
-    return executor_.run(*task.source->views[view].plan, resolved, pixels.view.crop(needed), destination);
+    const TransformPlan& plan = *task.source->views[view].plan;
+    return pixels.is_behind_first_steps ? executor_.run(plan, resolved, crop_rows(pixels.rows, needed), destination)
+                                        : executor_.run(plan, resolved, pixels.view.crop(needed), destination);
 }
 
 void NativeSampleWorker::end_sample() noexcept {
@@ -251,11 +353,12 @@ void NativeSampleWorker::release_scratch(ScratchRule rule) noexcept {
     indexed_decode_.release_scratch(rule);
     recorded_decode_.release_scratch(rule);
     executor_.release_scratch(rule);
+    kept_image_.release_scratch(rule);
 }
 
 std::size_t NativeSampleWorker::scratch_bytes() const noexcept {
     return decoder_.scratch_bytes() + indexed_decode_.scratch_bytes() + recorded_decode_.scratch_bytes() +
-           executor_.scratch_bytes();
+           executor_.scratch_bytes() + kept_image_.scratch_bytes();
 }
 
 }  // namespace fastload

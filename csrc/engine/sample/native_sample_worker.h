@@ -9,6 +9,8 @@
 #include "codec/jpeg/jpeg_decoder.h"
 #include "engine/cache/decode_cache.h"
 #include "engine/sample/indexed_decode.h"
+#include "engine/sample/kept_image.h"
+#include "engine/sample/loaded_pixels.h"
 #include "engine/sample/recorded_decode.h"
 #include "engine/sample/sample_task.h"
 #include "image/plan/transform_executor.h"
@@ -23,12 +25,7 @@ struct NativeWorkerOptions {
     // False where the installed Pillow does not decode with libjpeg-turbo: then every file is left to Pillow.
     bool is_native_jpeg_allowed = true;
     std::shared_ptr<DecodeCache> cache;  // null: nothing is kept
-};
-
-// Pixels in the scratch memory of a worker, until that loads the next ones.
-struct LoadedPixels {
-    StripImageView view;
-    Region region;  // of the image, as the file or the reference decoder has it
+    bool has_indexes = true;             // among what is kept
 };
 
 class NativeSampleWorker final : public SampleWorker {
@@ -46,11 +43,15 @@ class NativeSampleWorker final : public SampleWorker {
     // of coefficients may take the place of the file, unless the file's metadata are needed.
     void read_file(ByteSpan path, const WorkingDirectory* directory, bool needs_metadata, SampleFile* file,
                    SampleTimings* timings) const noexcept;
+    // The same for a sample that has first steps, or none: a record of the pixels behind them may take the place.
+    void read_for(const FirstSteps* first_steps, ByteSpan path, const WorkingDirectory* directory, SampleFile* file,
+                  SampleTimings* timings) const noexcept;
     // Takes what somebody has read: of a file, if `opened` is not null.
     void take_contents(ByteSpan contents, const OpenedVersion* opened, SampleFile* file,
                        SampleTimings* timings) const noexcept;
     // What `read_file` and others look for records in; null: in none.
-    CoefficientCache* coefficients() const noexcept { return coefficients_; }
+    FileRecordCache* coefficients() const noexcept { return coefficients_; }
+    FileRecordCache* pixels() const noexcept { return pixels_; }
     // See JpegDecoder::check_file.
     Status check(ByteSpan contents, ImageInfo* info, std::size_t* end_offset) noexcept;
     // Of the file of which decode() has read the header: JpegDecoder::read_orientation.
@@ -80,28 +81,38 @@ class NativeSampleWorker final : public SampleWorker {
         const NativeSampleWorker& worker_;
     };
 
-    bool open_record(ByteSpan path, const WorkingDirectory* directory, RecordedFile* recorded,
-                     SampleTimings* timings) const noexcept;
+    FileRecordCache* records_for(const FirstSteps* first_steps) const noexcept {
+        return first_steps == nullptr ? coefficients_ : pixels_;
+    }
+    bool open_record(FileRecordCache* records, const StepsHash& steps, ByteSpan path, const WorkingDirectory* directory,
+                     RecordedFile* recorded, SampleTimings* timings) const noexcept;
     void read_contents(ByteSpan path, const WorkingDirectory* directory, SampleFile* file,
                        SampleTimings* timings) const noexcept;
     Status read_behind_record(SampleFile* file, SampleTimings* timings) const noexcept;
     Status decode_behind_record(SampleFile* file, ImageSize size, LoadedPixels* pixels,
                                 SampleTimings* timings) noexcept;
     Status find_size(SampleFile* file, ImageSize* size, SampleTimings* timings) noexcept;
-    Status decode_contents(SampleFile* file, LoadedPixels* pixels, SampleTimings* timings) noexcept;
+    Status decode_file(const SampleTask& task, LoadedPixels* pixels, SampleTimings* timings) noexcept;
+    Status decode_contents(const SampleTask& task, LoadedPixels* pixels, SampleTimings* timings) noexcept;
     Status decode_record(const SampleTask& task, ImageSize size, LoadedPixels* pixels, SampleTimings* timings) noexcept;
+    bool take_record(const SampleTask& task, RecordedFile* recorded, LoadedPixels* pixels,
+                     SampleTimings* timings) noexcept;
+    Status make_first_steps(const SampleTask& task, LoadedPixels* pixels, SampleTimings* timings) noexcept;
+    void note_read_version(const SampleTask& task) const noexcept;
     Status run_steps(const SampleTask& task, SampleTimings* timings) noexcept;
     Status run_steps_with_pixels(const SampleTask& task, const PackedImageView& rgb, SampleTimings* timings) noexcept;
     void release_scratch(ScratchRule rule) noexcept;
     Status write_views(const SampleTask& task, const LoadedPixels& pixels, SampleTimings* timings) noexcept;
 
     const NativeWorkerOptions options_;
-    CoefficientCache* const coefficients_;  // null: none are kept
+    FileRecordCache* const coefficients_;  // null: none are kept
+    FileRecordCache* const pixels_;        // likewise
     PathBuffer path_buffer_;
     JpegDecoder decoder_;
     IndexedDecode indexed_decode_;
     RecordedDecode recorded_decode_;
     TransformExecutor executor_;
+    KeptImage kept_image_;
 };
 
 }  // namespace fastload

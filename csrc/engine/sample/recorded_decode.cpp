@@ -2,16 +2,16 @@
 
 #include <cstring>
 
+#include "image/plan/pixel_record.h"
+
 namespace fastload {
 namespace {
 
-std::size_t packed_bytes(const StripImageView& rgb) {
-    return std::size_t{3} * static_cast<std::size_t>(rgb.width) * static_cast<std::size_t>(rgb.height);
-}
+std::size_t packed_bytes(const LoadedPixels& pixels) { return pixel_bytes(pixels.size()); }
 
 }  // namespace
 
-bool RecordedDecode::decode(const CoefficientCache& cache, RecordedFile* file, const Region& region,
+bool RecordedDecode::decode(const FileRecordCache& cache, RecordedFile* file, const Region& region,
                             JpegDecoder* decoder, StripImageView* rgb, SampleTimings* timings) noexcept {
     {
         const StageTimer timer(&timings->cache_ns);
@@ -23,7 +23,7 @@ bool RecordedDecode::decode(const CoefficientCache& cache, RecordedFile* file, c
     return is_decoded;
 }
 
-bool RecordedDecode::make(CoefficientCache* cache, const RecordedFile& file, ByteSpan contents, const Region& region,
+bool RecordedDecode::make(FileRecordCache* cache, const RecordedFile& file, ByteSpan contents, const Region& region,
                           JpegDecoder* decoder, StripImageView* rgb, SampleTimings* timings) noexcept {
     {
         const StageTimer timer(&timings->decode_ns);
@@ -42,25 +42,28 @@ bool RecordedDecode::make(CoefficientCache* cache, const RecordedFile& file, Byt
            made_.read_rows(&bytes, cache->key(), region).is_ok() && decoder->decode_record(made_, region, rgb).is_ok();
 }
 
-bool RecordedDecode::pack(const StripImageView& rgb, AlignedBuffer* pixels) const noexcept {
-    if (!pixels->reserve(packed_bytes(rgb)).is_ok()) return false;
+bool RecordedDecode::pack(const LoadedPixels& pixels, AlignedBuffer* packed) const noexcept {
+    if (!packed->reserve(packed_bytes(pixels)).is_ok()) return false;
     ConvertJob job;
-    job.width = rgb.width;
-    job.height = rgb.height;
-    job.is_channels_last = true;
-    kernels_.convert_strips(rgb, job, pixels->data());
+    job.width = pixels.size().width;
+    job.height = pixels.size().height;
+    if (pixels.is_behind_first_steps) {
+        kernels_.convert_rows(pixels.rows, job, packed->data());
+    } else {
+        kernels_.convert_strips(pixels.view, job, packed->data());
+    }
     return true;
 }
 
-bool RecordedDecode::remember(const StripImageView& rgb) noexcept {
-    remembered_bytes_ = packed_bytes(rgb);
-    return pack(rgb, &remembered_);
+bool RecordedDecode::remember(const LoadedPixels& pixels) noexcept {
+    remembered_bytes_ = packed_bytes(pixels);
+    return pack(pixels, &remembered_);
 }
 
-bool RecordedDecode::equals(const StripImageView& rgb) noexcept {
+bool RecordedDecode::equals(const LoadedPixels& pixels) noexcept {
     // Without memory nothing is known, which is no difference.
-    if (!pack(rgb, &compared_)) return true;
-    return packed_bytes(rgb) == remembered_bytes_ &&
+    if (!pack(pixels, &compared_)) return true;
+    return packed_bytes(pixels) == remembered_bytes_ &&
            std::memcmp(compared_.data(), remembered_.data(), remembered_bytes_) == 0;
 }
 

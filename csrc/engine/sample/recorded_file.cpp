@@ -5,6 +5,9 @@
 namespace fastload {
 namespace {
 
+// Of an ordinary photograph, of its file's bytes. Where less is free, making a record is most likely for nothing.
+constexpr std::uint64_t kCoefficientBytesOfFile = 2;
+
 class StoredBytes final : public jpeg::RecordBytes {
   public:
     explicit StoredBytes(StoredRecord* record) noexcept : record_(*record) {}
@@ -17,7 +20,8 @@ class StoredBytes final : public jpeg::RecordBytes {
 
 }  // namespace
 
-bool RecordedFile::begin(const CoefficientCache& cache, ByteSpan path, const WorkingDirectory* directory) noexcept {
+bool RecordedFile::begin(const FileRecordCache& cache, ByteSpan path, const WorkingDirectory* directory,
+                         const StepsHash& steps) noexcept {
     forget();
     try {
         path_.assign(reinterpret_cast<const char*>(path.data()), path.size());
@@ -25,7 +29,7 @@ bool RecordedFile::begin(const CoefficientCache& cache, ByteSpan path, const Wor
         return false;
     }
     directory_ = directory;
-    has_key_ = cache.find_key(path, directory, &version_.key);
+    has_key_ = cache.find_key(path, directory, steps, &version_.key);
     return has_key_;
 }
 
@@ -37,24 +41,39 @@ void RecordedFile::begin_opened(const OpenedVersion& opened) noexcept {
     note_read(opened.version.facts, opened.opened_ns);
 }
 
-bool RecordedFile::find(const CoefficientCache& cache, const FileFacts& facts, ByteSpan contents,
+bool RecordedFile::find(const FileRecordCache& cache, const FileFacts& facts, ByteSpan contents,
                         const DecodeLimits& limits) noexcept {
     version_.facts = facts;
-    outcome_ = CoefficientCache::Outcome::kMiss;
+    outcome_ = FileRecordCache::Outcome::kMiss;
     if (!cache.find(version_, &stored_)) return false;
-    StoredBytes bytes(&stored_);
-    const Status status = reader_.open(&bytes, cache.key(), cache.salt_of(version_), limits);
+    const Status status = open_stored(cache, limits);
     if (status.code == StatusCode::kIrregular || status.code == StatusCode::kReadFailed) {
-        outcome_ = CoefficientCache::Outcome::kDamaged;
+        outcome_ = FileRecordCache::Outcome::kDamaged;
     } else if (!status.is_ok()) {
         return false;  // of a file that other limits let be decoded, or no memory
-    } else if (!cache.is_of(reader_.record().stamp(), version_, contents)) {
-        outcome_ = CoefficientCache::Outcome::kStale;
+    } else if (!cache.is_of(stamp(), version_, contents)) {
+        outcome_ = FileRecordCache::Outcome::kStale;
     } else {
-        outcome_ = CoefficientCache::Outcome::kHit;
+        outcome_ = FileRecordCache::Outcome::kHit;
         is_open_ = true;
     }
     return is_open_;
+}
+
+Status RecordedFile::open_stored(const FileRecordCache& cache, const DecodeLimits& limits) noexcept {
+    is_pixels_ = cache.kind() == RecordKind::kPixels;
+    if (is_pixels_) return open_pixels(cache, limits);
+    StoredBytes bytes(&stored_);
+    return reader_.open(&bytes, cache.key(), cache.salt_of(version_), limits);
+}
+
+Status RecordedFile::open_pixels(const FileRecordCache& cache, const DecodeLimits& limits) noexcept {
+    std::uint8_t* const place = pixels_.reserve(stored_.size());
+    if (place == nullptr) return {StatusCode::kOutOfMemory, 0, 0, "no memory for a pixel record"};
+    if (!stored_.read(0, {place, stored_.size()})) {
+        return {StatusCode::kReadFailed, 0, 0, "a pixel record cannot be read"};
+    }
+    return pixels_.open(cache.key(), cache.salt_of(version_), limits.max_pixels);
 }
 
 void RecordedFile::note_read(const FileFacts& facts, std::int64_t opened_ns) noexcept {
@@ -69,7 +88,7 @@ void RecordedFile::forget() noexcept {
     is_open_ = false;
 }
 
-Status RecordedFile::read_rows(const CoefficientCache& cache, const Region& region) noexcept {
+Status RecordedFile::read_rows(const FileRecordCache& cache, const Region& region) noexcept {
     StoredBytes bytes(&stored_);
     const Status status = reader_.read_rows(&bytes, cache.key(), region);
     if (!status.is_ok()) give_up();
@@ -87,11 +106,12 @@ bool RecordedFile::read_all(std::vector<std::uint8_t>* record) noexcept {
 
 void RecordedFile::give_up() noexcept {
     is_open_ = false;
-    outcome_ = CoefficientCache::Outcome::kDamaged;
+    outcome_ = FileRecordCache::Outcome::kDamaged;
 }
 
-bool RecordedFile::is_wanted(const CoefficientCache& cache) const noexcept {
-    return has_key_ && !is_open_ && cache.wants(version_, opened_ns_);
+bool RecordedFile::is_wanted(const FileRecordCache& cache) const noexcept {
+    return has_key_ && !is_open_ &&
+           cache.wants(version_, opened_ns_, static_cast<std::size_t>(kCoefficientBytesOfFile * version_.facts.size));
 }
 
 }  // namespace fastload

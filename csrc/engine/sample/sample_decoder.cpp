@@ -63,7 +63,7 @@ Status SampleDecoder::run_with_contents(ByteSpan contents, const Plan& plan, Dra
 }
 
 bool SampleDecoder::find_opened(int descriptor, ByteSpan path, OpenedVersion* opened) const noexcept {
-    CoefficientCache* const coefficients = worker_.coefficients();
+    FileRecordCache* const coefficients = worker_.coefficients();
     return coefficients != nullptr && coefficients->find_opened(descriptor, path, system_time_ns(), opened);
 }
 
@@ -114,7 +114,7 @@ Status SampleDecoder::make(SampleChoices* choices, DecodedSample* sample, Load l
 
 template <typename Load>
 Status SampleDecoder::make_sample(SampleChoices* choices, DecodedSample* sample, Load load) noexcept {
-    ++source_.epoch;  // each is another sample to CoefficientCache::is_checked()
+    ++source_.epoch;  // each is another sample to FileRecordCache::is_checked()
     SampleTask task;
     task.source = &source_;
     task.file = &file_;

@@ -46,7 +46,7 @@ void SampleFile::forget() noexcept {
 bool SampleFile::may_wait(std::size_t limit) noexcept {
     if (is_counted_) return true;
     if (waiting_bytes_->load(std::memory_order_relaxed) >= limit) return false;
-    counted_bytes_ = contents_.size();
+    counted_bytes_ = contents_.size() + (recorded_ == nullptr ? 0 : recorded_->waiting_bytes());
     waiting_bytes_->fetch_add(counted_bytes_, std::memory_order_relaxed);
     is_counted_ = true;
     return true;

@@ -11,8 +11,14 @@ bool SampleSource::is_random() const noexcept {
 
 Status SampleSource::resolve(DrawSource* draws, ImageSize source_size, SampleReport* report) const noexcept {
     report->source_size = source_size;
+    ImageSize size = source_size;
+    if (first_steps != nullptr) {
+        const Status status = first_steps->plan->resolve(draws, size, &report->first_steps);
+        if (!status.is_ok()) return status;
+        size = report->first_steps.output_size;
+    }
     for (std::size_t i = 0; i < views.size(); ++i) {
-        const Status status = views[i].plan->resolve(draws, source_size, &report->views[i]);
+        const Status status = views[i].plan->resolve(draws, size, &report->views[i]);
         if (!status.is_ok()) return status;
     }
     return Status::ok();
@@ -23,6 +29,9 @@ void SampleReport::reset(const SampleSource& source) {
     is_by_fallback = false;
     is_by_record = false;
     source_size = {};
+    read_version.reset();
+    first_steps.operations.clear();
+    if (source.first_steps != nullptr) source.first_steps->plan->reserve(&first_steps);
     views.resize(source.views.size());
     for (std::size_t i = 0; i < views.size(); ++i) {
         views[i].operations.clear();
@@ -30,7 +39,8 @@ void SampleReport::reset(const SampleSource& source) {
     }
 }
 
-Region SampleReport::source_region() const noexcept {
+Region SampleReport::source_region(const SampleSource& source) const noexcept {
+    if (source.first_steps != nullptr) return first_steps.source_region;
     Region all = views.front().source_region;
     for (const ResolvedTransform& view : views) {
         const Region& region = view.source_region;

@@ -25,6 +25,12 @@ struct View {
     std::size_t sample_bytes = 0;  // what one sample takes in its batch
 };
 
+// The first steps of all views, whose result is kept; the plans of the views are of the others.
+struct FirstSteps {
+    std::shared_ptr<const TransformPlan> plan;  // without draws, into rows of pixels
+    StepsHash hash = {};
+};
+
 struct SampleReport;
 
 // What all samples of one iteration share. Immutable; threads read it without locks.
@@ -37,6 +43,7 @@ struct SampleSource {
     std::uint64_t seed = 0;
     std::uint64_t epoch = 0;
     std::shared_ptr<const WorkingDirectory> directory;  // of relative paths; null: the thread's current one
+    std::shared_ptr<const FirstSteps> first_steps;      // null: none are kept, and the views begin with the image
 
     // True where resolve() draws.
     bool is_random() const noexcept;
@@ -50,15 +57,17 @@ struct SampleSource {
 struct SampleReport {
     std::int64_t sample_index = 0;
     bool is_by_fallback = false;
-    bool is_by_record = false;  // of coefficients, not by the file
+    bool is_by_record = false;  // of coefficients or pixels, not by the file
     ImageSize source_size;
+    ResolvedTransform first_steps;
     std::vector<ResolvedTransform> views;
+    std::optional<ReadVersion> read_version;  // of the file whose pixels the reference decoder gives
 
     // Forgets the sample, with room for the steps of another one. May throw std::bad_alloc.
     void reset(const SampleSource& source);
 
-    // The part of the image that the views need together.
-    Region source_region() const noexcept;
+    // The part of the image that the views, or their first steps, need together.
+    Region source_region(const SampleSource& source) const noexcept;
 };
 
 struct SampleTask;

@@ -6,6 +6,17 @@ namespace fastload {
 
 Status TransformExecutor::run(const TransformPlan& plan, const ResolvedTransform& resolved,
                               const StripImageView& pixels, void* destination) noexcept {
+    return run_on(plan, resolved, pixels, destination);
+}
+
+Status TransformExecutor::run(const TransformPlan& plan, const ResolvedTransform& resolved,
+                              const PlanarImageView& pixels, void* destination) noexcept {
+    return run_on(plan, resolved, pixels, destination);
+}
+
+template <typename View>
+Status TransformExecutor::run_on(const TransformPlan& plan, const ResolvedTransform& resolved, const View& pixels,
+                                 void* destination) noexcept {
     const Region& region = resolved.source_region;
     if (pixels.width != region.width || pixels.height != region.height) {
         return {StatusCode::kInvalidGeometry, 0, 0, "the pixels are not the region that the transform asked for"};

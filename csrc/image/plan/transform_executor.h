@@ -23,6 +23,9 @@ class TransformExecutor {
     // are unspecified after a failure.
     Status run(const TransformPlan& plan, const ResolvedTransform& resolved, const StripImageView& pixels,
                void* destination) noexcept;
+    // The same of pixels in rows, which stay as they are.
+    Status run(const TransformPlan& plan, const ResolvedTransform& resolved, const PlanarImageView& pixels,
+               void* destination) noexcept;
 
     // Copies an interleaved image into strips of this executor, for pixels that come from Pillow. `strips` shows the
     // whole image and is valid until the next call of load_packed.
@@ -34,6 +37,10 @@ class TransformExecutor {
     void release_scratch(ScratchRule rule) noexcept { workspace_.release(rule); }
 
   private:
+    template <typename View>
+    Status run_on(const TransformPlan& plan, const ResolvedTransform& resolved, const View& pixels,
+                  void* destination) noexcept;
+
     Workspace workspace_;
 };
 

@@ -58,7 +58,8 @@ std::shared_ptr<TransformPlan> TransformPlan::create(Steps steps, OutputLayout l
         plan->normalizations_ = find_normalizations(table.data());
     }
     plan->resize_order_ = options.resize_order;
-    const std::optional<ImageSize> size = size_after(plan->steps_, std::nullopt);
+    plan->source_size_ = options.source_size;
+    const std::optional<ImageSize> size = size_after(plan->steps_, options.source_size);
     if (!size && !options.is_variable_size_allowed) {
         *problem =
             "steps must end in an image of fixed size, but the result depends on the size of the source; "
@@ -86,6 +87,9 @@ Status TransformPlan::resolve(DrawSource* draws, ImageSize source, ResolvedTrans
     if (!LongSize(source).is_possible()) {
         return {StatusCode::kInvalidGeometry, 0, 0,
                 "a side of the image is not in 1..1048576, as native images need (docs/transforms.md)"};
+    }
+    if (source_size_ && (source.width != source_size_->width || source.height != source_size_->height)) {
+        return {StatusCode::kInvalidGeometry, 0, 0, "the image has not the size that the plan was made for"};
     }
     try {
         reserve(out);

@@ -23,6 +23,7 @@ struct PlanOptions {
     ResizeOrder resize_order = ResizeOrder::kHorizontalFirst;
     // Take steps behind which the size depends on the image; none at all are the decoded image.
     bool is_variable_size_allowed = false;
+    std::optional<ImageSize> source_size = std::nullopt;  // where all images have the same
 };
 
 // Immutable after creation; shared by all threads.
@@ -62,7 +63,8 @@ class TransformPlan {
     bool is_random() const noexcept;
 
     // Makes the choices for one sample of `source` size with `draws`. Fails with kInvalidGeometry where a side of the
-    // source or of a result between two steps is not in 1..kMaxResizedSide, or a random crop is larger than the image;
+    // source or of a result between two steps is not in 1..kMaxResizedSide, or the source has not the size that the
+    // plan was made for, or a random crop is larger than the image;
     // with kOutOfMemory where there was no room and no memory for the operations.
     Status resolve(DrawSource* draws, ImageSize source, ResolvedTransform* out) const noexcept;
 
@@ -71,6 +73,7 @@ class TransformPlan {
     OutputLayout layout_;
     std::optional<Normalizations> normalizations_;
     ResizeOrder resize_order_ = ResizeOrder::kHorizontalFirst;
+    std::optional<ImageSize> source_size_;
     ImageSize output_size_;
     std::size_t sample_bytes_ = 0;
     std::size_t max_operations_ = 0;

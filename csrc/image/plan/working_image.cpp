@@ -85,12 +85,13 @@ void WorkingImage::set_rows(const Placement& placement, const PlanarImageView& r
     rows_ = rows;
     buffer_ = buffer;
     is_in_strips_ = false;
+    are_rows_own_ = true;
     placement_ = placement;
 }
 
 Status WorkingImage::gather(PlanarImageView* rows) noexcept {
     if (Status status = make_due_resize(); !status.is_ok()) return status;
-    if (!is_in_strips_ && placement_.is_plain()) {
+    if (!is_in_strips_ && are_rows_own_ && placement_.is_plain()) {
         set_rows(Placement::of_whole(size()), crop_rows(rows_, placement_.source), buffer_);
     } else {
         const std::size_t buffer = free_buffer();

@@ -40,6 +40,15 @@ class WorkingImage {
     WorkingImage(const StripImageView& pixels, const Placement& placement, ResizeOrder resize_order,
                  Workspace* workspace) noexcept
         : placement_(placement), strips_(pixels), resize_order_(resize_order), workspace_(*workspace) {}
+    // The same in rows of somebody else's, which stay as they are.
+    WorkingImage(const PlanarImageView& pixels, const Placement& placement, ResizeOrder resize_order,
+                 Workspace* workspace) noexcept
+        : placement_(placement),
+          is_in_strips_(false),
+          are_rows_own_(false),
+          rows_(pixels),
+          resize_order_(resize_order),
+          workspace_(*workspace) {}
 
     ImageSize size() const noexcept { return placement_.size; }
     Workspace& workspace() noexcept { return workspace_; }
@@ -96,6 +105,7 @@ class WorkingImage {
 
     Placement placement_;
     bool is_in_strips_ = true;
+    bool are_rows_own_ = true;
     std::size_t buffer_ = 0;  // which of the workspace's has the rows
     StripImageView strips_;
     PlanarImageView rows_;

@@ -68,6 +68,8 @@ const char* record_kind_name(RecordKind kind) noexcept {
             return "index";
         case RecordKind::kCoefficients:
             return "coefficients";
+        case RecordKind::kPixels:
+            return "pixels";
     }
     return "";
 }

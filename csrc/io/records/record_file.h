@@ -21,7 +21,7 @@ namespace fastload {
 // Files are read with pread, never mapped: one that is cut by somebody gives a short read. Numbers lie in the order
 // of the machine's bytes; a file of another order is a foreign one.
 
-enum class RecordKind : std::uint32_t { kIndex = 1, kCoefficients = 2 };
+enum class RecordKind : std::uint32_t { kIndex = 1, kCoefficients = 2, kPixels = 3 };
 
 // "index", "coefficients": what file names begin with.
 const char* record_kind_name(RecordKind kind) noexcept;

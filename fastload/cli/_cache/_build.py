@@ -22,10 +22,10 @@ from fastload.cli._console import say, show
 from fastload.cli._errors import DIFFERENT, FINE, INTERRUPTED, CommandError, UsageError
 
 _DESCRIPTION = """Reads and decodes every file of TARGET once, as a whole, and keeps its index in a store, or with
---what coefficients its coefficients, so that the first epoch is as fast as later ones. A file that the store knows is
-passed over: what was interrupted goes on with the same command. Ctrl-C publishes what is there. On a network file
-system this command alone writes indexes, and no other process may use the store meanwhile; coefficients are not kept
-there."""
+--what coefficients its coefficients, or with --what pixels what the first steps of a loader's transform make of it, so
+that the first epoch is as fast as later ones. A file that the store knows is passed over: what was interrupted goes on
+with the same command. Ctrl-C publishes what is there. On a network file system this command alone writes indexes, and
+no other process may use the store meanwhile; coefficients and pixels are not kept there."""
 _NOT_KEPT = 'too large, or in the place of damaged records: "fastload cache verify" tells'
 _TOO_NEW = "changed in the last minute, or nobody knows when; the same command a minute later takes them"
 
@@ -41,7 +41,7 @@ def add_to(parts: Any) -> argparse.ArgumentParser:
     parser.add_argument(
         "--max-bytes",
         metavar="SIZE",
-        help="of the store, such as 200G or 1.5TiB (default: 4GiB; to be given with --what coefficients)",
+        help="of the store, such as 200G or 1.5TiB (default: 4GiB; to be given with --what coefficients or pixels)",
     )
     add_workers(parser)
     add_shared(parser)
@@ -62,7 +62,7 @@ def _run(options: argparse.Namespace) -> int:
         store.native.flush(FLUSH_SECONDS)  # so that it is tidied up before its records are counted
         num_before = _num_records(store)
         decode_cache = kind.make_cache(store.native, len(files.paths))
-        actions = [record_action(builder, store) for builder in builders(kind, decode_cache, num_workers)]
+        actions = [record_action(builder, store) for builder in builders(kind, decode_cache, files, num_workers)]
         run, is_whole = gone_through(
             f"building {kind.plural}",
             files.paths,

@@ -9,7 +9,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,7 +22,7 @@ from fastload._decode_cache._store import OpenStore, RecordKind
 from fastload._display._units import in_bytes, in_percent, in_seconds
 from fastload._loader._loader import DataLoader
 from fastload._progress import Progress
-from fastload.cli._cache._files import why_unread
+from fastload.cli._cache._files import TargetFiles, why_unread
 from fastload.cli._cache._kinds import Kind, up_to
 from fastload.cli._cache._run import builders, gone_through, record_action
 from fastload.cli._errors import LoaderFailedError, UsageError, one_line
@@ -84,6 +84,7 @@ class Estimate:
         num_workers: Threads.
         plain_rate: Images a second without a store; None where batches differ.
         kinds: What a store of each kind brings, that of indexes first, which is part of the others.
+        transform: Whose the loaders that were measured had.
     """
 
     num_files: int
@@ -92,6 +93,7 @@ class Estimate:
     num_workers: int
     plain_rate: float | None
     kinds: Mapping[RecordKind, KindEstimate]
+    transform: str
 
     @property
     def is_equal(self) -> bool:
@@ -107,20 +109,22 @@ class Estimate:
         looked_at = f"{self.num_looked_at:,} of {self.num_files:,}"
         yield "files", "looked at", looked_at, f"{in_bytes(self.file_bytes)} each"
         if self.plain_rate is not None:
-            yield "without", "images/s", f"{self.plain_rate:,.0f}", "with the usual training transform, files in memory"
+            yield "without", "images/s", f"{self.plain_rate:,.0f}", f"with {self.transform}, files in memory"
         for name, kind in self.kinds.items():
             for row in kind.rows(self.file_bytes, self.num_looked_at, self.plain_rate):
                 yield name, *row
 
 
-def estimate(paths: Sequence[bytes], num_workers: int, kind: Kind) -> Estimate:
+def estimate(files: TargetFiles, num_workers: int, kind: Kind) -> Estimate:
     """Looks at some of the files.
 
     Raises:
         UsageError: None of them can be read, there is no torchvision, or no room for temporary files.
         LoaderFailedError: The loader fails.
     """
-    transform = training_transform()
+    paths = files.paths
+    source = files.source if kind.name == "pixels" else None
+    transform = training_transform() if source is None else source.transform
     places = sorted(random.Random(0).sample(range(len(paths)), min(len(paths), _NUM_FILES)))
     chosen = [paths[place] for place in places]
     sizes = {path: size for path in chosen if (size := _size_of(path)) is not None}
@@ -128,13 +132,13 @@ def estimate(paths: Sequence[bytes], num_workers: int, kind: Kind) -> Estimate:
         raise UsageError(f"none of {len(chosen)} files can be read: {os.fsdecode(chosen[0])}: {why_unread(chosen[0])}")
     try:
         with tempfile.TemporaryDirectory(prefix="fastload-estimate-") as folder:
-            return _estimated(len(paths), sizes, num_workers, transform, Path(folder), up_to(kind))
+            return _estimated(files, sizes, num_workers, transform, Path(folder), up_to(kind))
     except OSError as error:
         raise UsageError(one_line(error)) from error
 
 
 def _estimated(
-    num_files: int,
+    files: TargetFiles,
     sizes: Mapping[bytes, int],
     num_workers: int,
     transform: Any,
@@ -143,7 +147,8 @@ def _estimated(
 ) -> Estimate:
     max_bytes = _ROOM_BYTES + _ROOM_OF_FILES * sum(sizes.values())
     caches = [Cache(folder, max_bytes, what=kind.name) for kind in kinds]
-    built = [_build(list(sizes), num_workers, cache, kind) for cache, kind in zip(caches, kinds, strict=True)]
+    chosen, num_files = replace(files, paths=list(sizes)), len(files.paths)
+    built = [_build(chosen, num_workers, cache, kind) for cache, kind in zip(caches, kinds, strict=True)]
     images = ImageFiles(list(sizes), [0] * len(sizes), transform)
     loaders = [_loader(images, num_workers, setting) for setting in (None, *caches)]
     try:
@@ -158,7 +163,8 @@ def _estimated(
         kind.name: each.estimate(num_files / len(sizes), is_equal, rate)
         for kind, each, is_equal, rate in zip(kinds, built, are_equal, rates, strict=True)
     }
-    return Estimate(num_files, len(sizes), statistics.mean(sizes.values()), num_workers, plain, found)
+    whose = "the loader's transform" if kinds[-1].name == "pixels" else "the usual training transform"
+    return Estimate(num_files, len(sizes), statistics.mean(sizes.values()), num_workers, plain, found, whose)
 
 
 def _size_of(path: bytes) -> int | None:
@@ -191,13 +197,14 @@ class _Built(NamedTuple):
         )
 
 
-def _build(paths: Sequence[bytes], num_workers: int, cache: Cache, kind: Kind) -> _Built:
+def _build(files: TargetFiles, num_workers: int, cache: Cache, kind: Kind) -> _Built:
+    paths = files.paths
     store = OpenStore(place_of(cache, kind.name))
     used_before = _used_bytes(cache)
     begin = time.perf_counter()
     try:
         store_cache = kind.make_cache(store.native, len(paths))
-        actions = [record_action(builder, store) for builder in builders(kind, store_cache, num_workers)]
+        actions = [record_action(builder, store) for builder in builders(kind, store_cache, files, num_workers)]
         run, is_whole = gone_through(f"building {kind.plural}", paths, actions)
         seconds = time.perf_counter() - begin
     finally:

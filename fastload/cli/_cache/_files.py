@@ -34,10 +34,12 @@ class TargetFiles:
     Attributes:
         paths: Of the files, each once.
         unlisted: Of directories that the system does not list, why.
+        source: The data set of a loader; None of a folder.
     """
 
     paths: Sequence[bytes]
     unlisted: list[str] = field(default_factory=list)
+    source: LoweredSource | None = None
 
 
 def files_of(target: str) -> TargetFiles:
@@ -55,7 +57,8 @@ def files_of(target: str) -> TargetFiles:
         return files
     if ":" not in target and not target.endswith(".py"):
         raise UsageError(f"{target!r} is neither a folder nor of the form script.py:name or package.module:name")
-    return TargetFiles(_TablePaths(_lowered(target)))
+    source = _lowered(target)
+    return TargetFiles(_TablePaths(source), source=source)
 
 
 def why_unread(path: bytes) -> str:

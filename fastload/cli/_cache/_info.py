@@ -29,8 +29,9 @@ from fastload.cli._console import say, show
 from fastload.cli._errors import DIFFERENT, FINE, UsageError
 
 _DESCRIPTION = """Says what a store has on disk; nothing is changed. With --estimate it says instead how large the
-indexes of TARGET's files would be, with --what coefficients their coefficients, too, and measures how much faster later
-epochs are, by at most 256 of the files."""
+indexes of TARGET's files would be, with --what coefficients their coefficients, too, with --what pixels what the first
+steps of a loader's transform make of them, and measures how much faster later epochs are, by at most 256 of the
+files."""
 
 _REMOTE = 'of other machines: only "fastload cache build" writes, and only indexes'
 
@@ -69,7 +70,7 @@ def _show_estimate(options: argparse.Namespace) -> int:
     if options.path is not None:
         raise UsageError(f"--estimate looks at no store: leave out {options.path}, or --estimate")
     files = files_of(options.estimate)
-    found = estimate(files.paths, workers_of(options), kind_of(options))
+    found = estimate(files, workers_of(options), kind_of(options))
     if options.json:
         print(json.dumps(found.as_dict(), indent=2))
     else:

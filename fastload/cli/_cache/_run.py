@@ -14,6 +14,7 @@ from fastload._pillow import _pillow
 from fastload._process._config import MAX_FILE_BYTES
 from fastload._process._exit import ThreadStartError
 from fastload._progress import Progress
+from fastload.cli._cache._files import TargetFiles
 from fastload.cli._cache._kinds import Builder, Kind
 from fastload.cli._errors import CommandError
 
@@ -21,10 +22,10 @@ from fastload.cli._errors import CommandError
 FLUSH_SECONDS = 60.0
 
 
-def builders(kind: Kind, cache: _native.DecodeCache, number: int) -> list[Builder]:
-    """One for each thread, that takes the files a loader would take."""
+def builders(kind: Kind, cache: _native.DecodeCache, files: TargetFiles, number: int) -> list[Builder]:
+    """One for each thread, that takes the files a loader would take. Raises UsageError as `Kind.make_builder`."""
     limits = {"max_file_bytes": MAX_FILE_BYTES, "max_pixels": _pillow.max_pixels()}
-    return [kind.make_builder(cache=cache, **limits) for _ in range(number)]
+    return [kind.make_builder(files, cache=cache, **limits) for _ in range(number)]
 
 
 def record_action(builder: Builder, store: OpenStore) -> FileAction:

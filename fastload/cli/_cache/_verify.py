@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from fastload import _native
@@ -13,14 +13,15 @@ from fastload._display._table import Table
 from fastload._display._units import counted
 from fastload._progress import Progress
 from fastload.cli._cache._arguments import RIGHT_OF_GROUPS, add_shared, add_workers, path_of, store_errors, workers_of
-from fastload.cli._cache._files import files_of, named, why_unread
+from fastload.cli._cache._files import TargetFiles, files_of, named, why_unread
 from fastload.cli._cache._kinds import Kind, kinds_in
 from fastload.cli._cache._run import builders, gone_through
 from fastload.cli._console import say, show
 from fastload.cli._errors import DIFFERENT, FINE, INTERRUPTED
 
 _DESCRIPTION = """Reads every record of a store and makes its checks. With --against the index of each file of TARGET is
-made anew and compared with the record, and so are its coefficients where the store has any. Nothing is changed."""
+made anew and compared with the record, and so are its coefficients or pixels where the store has any; for pixels TARGET
+is a loader. Nothing is changed."""
 
 
 def add_to(parts: Any) -> argparse.ArgumentParser:
@@ -44,8 +45,10 @@ def _run(options: argparse.Namespace) -> int:
     num_different, is_whole = 0, True
     for kind, store in stores.items():
         of_kind = list(_rows_of(report.of(kind.name)))
-        if files is not None and is_whole:
-            run, is_whole = _compared(kind, store, files.paths, num_workers)
+        if files is not None and kind.needs_loader and files.source is None:
+            of_kind.append(("compared", "0", "their loader was not named"))
+        elif files is not None and is_whole:
+            run, is_whole = _compared(kind, store, files, num_workers)
             of_kind += _rows_of_comparison(kind, run)
             num_different += run.counts["different"]
         rows += ((kind.name, *row) for row in of_kind)
@@ -63,9 +66,10 @@ def _run(options: argparse.Namespace) -> int:
     return DIFFERENT if num_bad else FINE
 
 
-def _compared(kind: Kind, store: _native.RecordStore, paths: Sequence[bytes], num_workers: int) -> tuple[FileRun, bool]:
-    actions = [builder.compare for builder in builders(kind, kind.make_cache(store, len(paths)), num_workers)]
-    return gone_through(f"comparing {kind.plural}", paths, actions)
+def _compared(kind: Kind, store: _native.RecordStore, files: TargetFiles, num_workers: int) -> tuple[FileRun, bool]:
+    cache = kind.make_cache(store, len(files.paths))
+    actions = [builder.compare for builder in builders(kind, cache, files, num_workers)]
+    return gone_through(f"comparing {kind.plural}", files.paths, actions)
 
 
 def _num_damaged(report: StoreReport) -> int:

@@ -1,14 +1,15 @@
-// What a loader keeps of the coefficients of the images it decodes, by the paths of their files.
+// What a loader keeps of the images it decodes by the paths of their files: coefficients, or pixels.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
 #include <utility>
 
 #include "base/content_hash.h"
+#include "base/record_stamp.h"
 #include "base/span.h"
-#include "codec/jpeg/coefficient_layout.h"
 #include "engine/cache/file_system_kind.h"
 #include "engine/cache/hit_pace.h"
 #include "engine/cache/record_store.h"
@@ -20,17 +21,18 @@
 namespace fastload {
 
 // Note [believed records]
-// A record is looked for by its file's absolute path, as it is written, and believed where the file has the facts now
-// that it had when it was read: size, both times and inode. So a change by writing, cutting, renaming or restoring is
-// noticed, whatever times somebody sets, since nobody sets a ctime. Not admitted are files whose facts may stay the
-// same through a change: are_settled(), and FUSE, where a program says what it likes. With Validation::kContent the
-// file is read on each load, and its bytes must be those that the record was made of.
+// A record is looked for by its file's absolute path, as it is written, and by what was done to the image. It is
+// believed where the file has the facts now that it had when it was read: size, both times and inode. So a change by
+// writing, cutting, renaming or restoring is noticed, whatever times somebody sets, since nobody sets a ctime. Not
+// admitted are files whose facts may stay the same through a change: are_settled(), and FUSE, where a program says what
+// it likes. With Validation::kContent the file is read on each load, and its bytes must be those that the record was
+// made of.
 //
 // One hit of many is decoded plainly as well, see is_checked(). Where the pixels differ, the plain ones are delivered
 // and nothing is believed any more in this process.
 
 // What became of the images for which a record was looked for.
-struct CoefficientCounters {
+struct FileRecordCounters {
     std::uint64_t hits = 0;
     std::uint64_t misses = 0;      // of those below as well
     std::uint64_t stale = 0;       // records of other contents, as far as is known
@@ -53,21 +55,30 @@ struct OpenedVersion {
     std::int64_t opened_ns = 0;
 };
 
+// The same with what its record is to say of it.
+struct ReadVersion {
+    OpenedVersion opened;
+    RecordStamp stamp = {};
+};
+
 enum class Validation : std::uint8_t {
     kStat,     // by the file's facts
     kContent,  // by its bytes
     kTrust     // by its facts, FUSE or not
 };
 
-// Whether all checks of the record with this key hold.
-bool is_whole_coefficient_record(const HashKey& secret, const ContentKey& key, ByteSpan record) noexcept;
+// What stands for what was done to an image before it was kept; all 0: nothing.
+using StepsHash = std::array<std::uint8_t, 16>;
+
+// Whether all checks of the record with this key hold, which is one of coefficients or of pixels.
+bool is_whole_file_record(RecordKind kind, const HashKey& secret, const ContentKey& key, ByteSpan record) noexcept;
 
 // Thread-safe.
-class CoefficientCache {
+class FileRecordCache {
   public:
     // One hit in `check_interval` is checked; 0: none. `clock_ahead_ns`: what the system's clock is behind; for tests.
-    CoefficientCache(std::shared_ptr<RecordStore> store, Validation validation, std::uint32_t check_interval,
-                     std::int64_t clock_ahead_ns = 0) noexcept
+    FileRecordCache(std::shared_ptr<RecordStore> store, Validation validation, std::uint32_t check_interval,
+                    std::int64_t clock_ahead_ns = 0) noexcept
         : store_(std::move(store)),
           validation_(validation),
           check_interval_(check_interval),
@@ -81,16 +92,19 @@ class CoefficientCache {
     HitPace& pace() noexcept { return pace_; }
     const HitPace& pace() const noexcept { return pace_; }
     bool checks_contents() const noexcept { return validation_ == Validation::kContent; }
+    RecordKind kind() const noexcept { return store_->place().kind; }
     const HashKey& key() const noexcept { return store_->key(); }
     std::uint64_t salt_of(const FileVersion& file) const noexcept { return file.key.hash.high; }
 
     // False where nothing is looked for, and where the path cannot be made an absolute one.
-    bool find_key(ByteSpan path, const WorkingDirectory* directory, ContentKey* key) const noexcept;
+    bool find_key(ByteSpan path, const WorkingDirectory* directory, const StepsHash& steps,
+                  ContentKey* key) const noexcept;
 
     // The facts of the file at `path`, by which a record of it is believed. False where none may be.
     bool find_facts(ByteSpan path, const WorkingDirectory* directory, FileFacts* facts) noexcept;
 
-    // Of a file that was opened at `opened_ns` by this path, before it is read. False where it has no record.
+    // Of a file that was opened at `opened_ns` by this path, before it is read. False where it has no record of
+    // coefficients.
     bool find_opened(int descriptor, ByteSpan path, std::int64_t opened_ns, OpenedVersion* opened) noexcept;
 
     bool find(const FileVersion& file, StoredRecord* record) const noexcept {
@@ -98,14 +112,14 @@ class CoefficientCache {
     }
     // Whether a file that was opened at `opened_ns` may have a record: are_settled().
     bool is_settled(const FileVersion& file, std::int64_t opened_ns) const noexcept;
-    // Whether one is to be made then.
-    bool wants(const FileVersion& file, std::int64_t opened_ns) const noexcept;
+    // Whether one of `record_bytes` is to be made then.
+    bool wants(const FileVersion& file, std::int64_t opened_ns, std::size_t record_bytes) const noexcept;
     // False where there is no room.
     bool put(const FileVersion& file, ByteSpan record) noexcept;
 
-    jpeg::RecordStamp stamp_of(const FileVersion& file, ByteSpan contents) const noexcept;
+    RecordStamp stamp_of(const FileVersion& file, ByteSpan contents) const noexcept;
     // Whether the record with this stamp is of the file as it is. `contents` matter where they are checked.
-    bool is_of(const jpeg::RecordStamp& stamp, const FileVersion& file, ByteSpan contents) const noexcept;
+    bool is_of(const RecordStamp& stamp, const FileVersion& file, ByteSpan contents) const noexcept;
 
     // Whether the hit of this file in this epoch is checked.
     bool is_checked(const FileVersion& file, std::uint64_t epoch) const noexcept;
@@ -114,7 +128,7 @@ class CoefficientCache {
     // A damaged one is not looked for again.
     void count(const FileVersion& file, Outcome outcome) noexcept;
     void count_check(bool is_right) noexcept;
-    CoefficientCounters counters() const noexcept;
+    FileRecordCounters counters() const noexcept;
 
   private:
     const std::shared_ptr<RecordStore> store_;

@@ -1,4 +1,4 @@
-#include "engine/cache/coefficient_cache.h"
+#include "engine/cache/file_record_cache.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -12,20 +12,19 @@
 
 #include "base/unique_fd.h"
 #include "codec/jpeg/record_reader.h"
+#include "image/plan/pixel_record.h"
 #include "io/system_path.h"
 
 namespace fastload {
 namespace {
 
-// Of an ordinary photograph, of its file's bytes. Where less is free, making a record is most likely for nothing.
-constexpr std::uint64_t kRecordBytesOfFile = 2;
 constexpr std::int64_t kSecond = 1'000'000'000;
 
 struct Stamp {
     FileFacts facts;
     ContentKey contents;
 };
-static_assert(sizeof(Stamp) <= sizeof(jpeg::RecordStamp));
+static_assert(sizeof(Stamp) <= sizeof(RecordStamp));
 
 // Of two records of a path, that of the later change is the better one.
 std::uint32_t rank_of(const FileFacts& facts) noexcept { return static_cast<std::uint32_t>(facts.ctime_ns / kSecond); }
@@ -46,6 +45,14 @@ class AbsolutePath {
             }
             part = end + 1;
         }
+        return true;
+    }
+    // False likewise.
+    bool append_hash(const StepsHash& steps) noexcept {
+        if (1 + steps.size() > sizeof bytes_ - size_) return false;
+        bytes_[size_] = 0;  // which no path has
+        std::memcpy(bytes_ + size_ + 1, steps.data(), steps.size());
+        size_ += 1 + steps.size();
         return true;
     }
     ByteSpan bytes() const noexcept { return {bytes_, size_}; }
@@ -72,7 +79,13 @@ bool find_opened_facts(const SystemPath& file, FileFacts* facts) noexcept {
     return true;
 }
 
-}  // namespace
+bool is_whole_pixel_record(const HashKey& secret, const ContentKey& key, ByteSpan record) noexcept {
+    PixelRecordReader reader;
+    std::uint8_t* const place = reader.reserve(record.size());
+    if (place == nullptr) return false;
+    std::memcpy(place, record.data(), record.size());
+    return reader.open(secret, key.hash.high, std::numeric_limits<std::uint64_t>::max()).is_ok();
+}
 
 bool is_whole_coefficient_record(const HashKey& secret, const ContentKey& key, ByteSpan record) noexcept {
     DecodeLimits limits;
@@ -84,7 +97,15 @@ bool is_whole_coefficient_record(const HashKey& secret, const ContentKey& key, B
     return reader.read_rows(&bytes, secret, {0, 0, size.width, size.height}).is_ok();
 }
 
-bool CoefficientCache::find_key(ByteSpan path, const WorkingDirectory* directory, ContentKey* key) const noexcept {
+}  // namespace
+
+bool is_whole_file_record(RecordKind kind, const HashKey& secret, const ContentKey& key, ByteSpan record) noexcept {
+    return kind == RecordKind::kPixels ? is_whole_pixel_record(secret, key, record)
+                                       : is_whole_coefficient_record(secret, key, record);
+}
+
+bool FileRecordCache::find_key(ByteSpan path, const WorkingDirectory* directory, const StepsHash& steps,
+                               ContentKey* key) const noexcept {
     if (path.is_empty() || !is_on() || pace_.is_slower()) return false;
     AbsolutePath absolute;
     if (path[0] != '/') {
@@ -93,12 +114,12 @@ bool CoefficientCache::find_key(ByteSpan path, const WorkingDirectory* directory
         if (folder == nullptr || *folder != '/') return false;
         if (!absolute.append({reinterpret_cast<const std::uint8_t*>(folder), std::strlen(folder)})) return false;
     }
-    if (!absolute.append(path)) return false;
+    if (!absolute.append(path) || (steps != StepsHash{} && !absolute.append_hash(steps))) return false;
     *key = {content_hash(store_->key(), absolute.bytes()), absolute.bytes().size()};
     return true;
 }
 
-bool CoefficientCache::find_facts(ByteSpan path, const WorkingDirectory* directory, FileFacts* facts) noexcept {
+bool FileRecordCache::find_facts(ByteSpan path, const WorkingDirectory* directory, FileFacts* facts) noexcept {
     SystemPath file;
     struct stat found = {};
     if (!find_system_path(path, directory, &file).is_ok() || !find_stat(file, &found) || !S_ISREG(found.st_mode)) {
@@ -110,10 +131,11 @@ bool CoefficientCache::find_facts(ByteSpan path, const WorkingDirectory* directo
     return kind == FileSystemKind::kServed && find_opened_facts(file, facts);
 }
 
-bool CoefficientCache::find_opened(int descriptor, ByteSpan path, std::int64_t opened_ns,
-                                   OpenedVersion* opened) noexcept {
+bool FileRecordCache::find_opened(int descriptor, ByteSpan path, std::int64_t opened_ns,
+                                  OpenedVersion* opened) noexcept {
     struct stat found = {};
-    if (::fstat(descriptor, &found) != 0 || !S_ISREG(found.st_mode) || !find_key(path, nullptr, &opened->version.key)) {
+    if (::fstat(descriptor, &found) != 0 || !S_ISREG(found.st_mode) ||
+        !find_key(path, nullptr, {}, &opened->version.key)) {
         return false;
     }
     opened->version.facts = facts_of(found);
@@ -122,58 +144,55 @@ bool CoefficientCache::find_opened(int descriptor, ByteSpan path, std::int64_t o
            file_systems_.find(found.st_dev, descriptor, "") != FileSystemKind::kProgram;
 }
 
-bool CoefficientCache::wants(const FileVersion& file, std::int64_t opened_ns) const noexcept {
-    return is_on() && is_settled(file, opened_ns) &&
-           store_->would_keep(file.key, rank_of(file.facts),
-                              static_cast<std::size_t>(kRecordBytesOfFile * file.facts.size));
+bool FileRecordCache::wants(const FileVersion& file, std::int64_t opened_ns, std::size_t record_bytes) const noexcept {
+    return is_on() && is_settled(file, opened_ns) && store_->would_keep(file.key, rank_of(file.facts), record_bytes);
 }
 
-bool CoefficientCache::is_settled(const FileVersion& file, std::int64_t opened_ns) const noexcept {
+bool FileRecordCache::is_settled(const FileVersion& file, std::int64_t opened_ns) const noexcept {
     return are_settled(file.facts, opened_ns + clock_ahead_ns_);
 }
 
-bool CoefficientCache::put(const FileVersion& file, ByteSpan record) noexcept {
+bool FileRecordCache::put(const FileVersion& file, ByteSpan record) noexcept {
     const bool is_kept = store_->put(file.key, rank_of(file.facts), record);
     (is_kept ? kept_ : dropped_).fetch_add(1, std::memory_order_relaxed);
     return is_kept;
 }
 
-jpeg::RecordStamp CoefficientCache::stamp_of(const FileVersion& file, ByteSpan contents) const noexcept {
+RecordStamp FileRecordCache::stamp_of(const FileVersion& file, ByteSpan contents) const noexcept {
     const Stamp stamp = {file.facts, {content_hash(store_->key(), contents), contents.size()}};
-    jpeg::RecordStamp bytes = {};
+    RecordStamp bytes = {};
     std::memcpy(bytes.data(), &stamp, sizeof stamp);
     return bytes;
 }
 
-bool CoefficientCache::is_of(const jpeg::RecordStamp& stamp, const FileVersion& file,
-                             ByteSpan contents) const noexcept {
+bool FileRecordCache::is_of(const RecordStamp& stamp, const FileVersion& file, ByteSpan contents) const noexcept {
     Stamp noted;
     std::memcpy(&noted, stamp.data(), sizeof noted);
     if (!checks_contents()) return noted.facts == file.facts;
     return noted.contents.length == contents.size() && noted.contents.hash == content_hash(store_->key(), contents);
 }
 
-bool CoefficientCache::is_checked(const FileVersion& file, std::uint64_t epoch) const noexcept {
+bool FileRecordCache::is_checked(const FileVersion& file, std::uint64_t epoch) const noexcept {
     return check_interval_ != 0 && (file.key.hash.low + epoch) % check_interval_ == 0;
 }
 
-void CoefficientCache::count(const FileVersion& file, Outcome outcome) noexcept {
+void FileRecordCache::count(const FileVersion& file, Outcome outcome) noexcept {
     if (outcome == Outcome::kDamaged) store_->remove(file.key);
     outcomes_[static_cast<int>(outcome)].fetch_add(1, std::memory_order_relaxed);
 }
 
-void CoefficientCache::count_check(bool is_right) noexcept {
+void FileRecordCache::count_check(bool is_right) noexcept {
     checks_.fetch_add(1, std::memory_order_relaxed);
     if (is_right) return;
     mismatches_.fetch_add(1, std::memory_order_relaxed);
     has_failed_.store(true, std::memory_order_relaxed);
 }
 
-CoefficientCounters CoefficientCache::counters() const noexcept {
+FileRecordCounters FileRecordCache::counters() const noexcept {
     const auto outcome = [this](Outcome which) {
         return outcomes_[static_cast<int>(which)].load(std::memory_order_relaxed);
     };
-    CoefficientCounters counters;
+    FileRecordCounters counters;
     counters.hits = outcome(Outcome::kHit);
     counters.stale = outcome(Outcome::kStale);
     counters.damaged = outcome(Outcome::kDamaged);

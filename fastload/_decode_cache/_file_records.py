@@ -1,4 +1,4 @@
-"""The coefficients of images on disk, as one loader uses them."""
+"""The coefficients or pixels of images on disk, as one loader uses them."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from fastload._display._units import counted, in_bytes, in_seconds
 CLOCK_AHEAD_NS = 0
 
 
-def coefficients_in(store: _native.RecordStore, validate: Validation, spot_checks: float) -> _native.CoefficientCache:
-    """What native code believes of a store of coefficients; the arguments are those of a Cache."""
+def file_records_in(store: _native.RecordStore, validate: Validation, spot_checks: float) -> _native.FileRecordCache:
+    """What native code believes of a store of coefficients or pixels; the arguments are those of a Cache."""
     interval = round(1 / spot_checks) if spot_checks > 0 else 0
-    return _native.CoefficientCache(store, validate, interval, CLOCK_AHEAD_NS)
+    return _native.FileRecordCache(store, validate, interval, CLOCK_AHEAD_NS)
 
 
-class Coefficients:
+class FileRecords:
     """Those in one store. Raises OSError where it cannot be opened.
 
     Args:
@@ -28,8 +28,9 @@ class Coefficients:
     """
 
     def __init__(self, cache: Cache) -> None:
-        self.store = open_store(place_of(cache, "coefficients"))
-        self.native = coefficients_in(self.store.native, cache.validate, cache.spot_checks)
+        self.what = cache.what
+        self.store = open_store(place_of(cache, cache.what))
+        self.native = file_records_in(self.store.native, cache.validate, cache.spot_checks)
         self._has_warned = False
 
     def counters(self) -> Mapping[str, int]:
@@ -39,7 +40,7 @@ class Coefficients:
         return {
             "cache_hits": counters["hits"],
             "cache_misses": made,
-            "cache_coefficient_hits": counters["hits"],
+            f"cache_{self.what.removesuffix('s')}_hits": counters["hits"],
             "cache_stale": counters["stale"],
             "cache_damaged": counters["damaged"],
             "cache_dropped": counters["dropped"],
@@ -48,17 +49,17 @@ class Coefficients:
         }
 
     def begin_epoch(self) -> None:
-        """Coefficients are tried again where they were slower than files."""
+        """Records are tried again where they were slower than files."""
         self.native.begin_epoch()
         self._warn_of_mismatches()
 
     def _warn_of_mismatches(self) -> None:
-        """Once; behind it no coefficients are believed."""
+        """Once; behind it no record is believed."""
         if self._has_warned or self.native.is_on:
             return
         self._has_warned = True
         warnings.warn(
-            f"an image by the coefficients in {str(self.store.place.path)!r} was not as its file is: they are not used "
+            f"an image by the {self.what} in {str(self.store.place.path)!r} was not as its file is: they are not used "
             "any more in this process, and batches have the files' pixels. Was a file changed without a new time, by a "
             "program that maps it, or the clock set back? Remove the store by `fastload cache clear`, or name "
             'validate="content".',
@@ -70,9 +71,7 @@ class Coefficients:
         """What is kept, and why no more is, if so."""
         place = self.store.place
         so_far = counted(self.store.native.counters()["records"], "record")
-        what = (
-            f"coefficients in {str(place.path)!r}, {so_far}, at most {in_bytes(place.max_bytes)}; others by the index"
-        )
+        what = f"{self.what} in {str(place.path)!r}, {so_far}, at most {in_bytes(place.max_bytes)}; others by the index"
         if not self.native.is_on:
             return what, "not used any more: an image by them was not as its file is"
         if (pace := self.native.slow_pace) is not None:
@@ -82,18 +81,18 @@ class Coefficients:
         return what, None if reason is None else f"no more are kept: {reason}"
 
 
-def coefficients_of(setting: object) -> tuple[Coefficients | None, str | None]:
+def file_records_of(setting: object) -> tuple[FileRecords | None, str | None]:
     """Those of a loader's cache, or why there are none where they are asked for; of that it warns."""
     if not isinstance(setting, Cache) or setting.what == "index":
         return None, None
     try:
-        return Coefficients(setting), None
+        return FileRecords(setting), None
     except OSError as error:
         reason = error.strerror or str(error)
         warnings.warn(
-            f"coefficients in {str(setting.path)!r} are neither kept nor used: {reason}. Images are decoded by their "
+            f"{setting.what} in {str(setting.path)!r} are neither kept nor used: {reason}. Images are decoded by their "
             "indexes. Name a folder of your own on a local disk.",
             RuntimeWarning,
             stacklevel=2,
         )
-        return None, f"coefficients are neither kept nor used: {reason}"
+        return None, f"{setting.what} are neither kept nor used: {reason}"

@@ -1,0 +1,558 @@
+"""Coefficients and pixels on disk change no byte, error, draw or order; and a file that was changed is read anew."""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import pickle
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import recipes
+import torch
+from bad_folders import ListOfFiles
+from cached_epochs import (
+    RECIPES,
+    SIZE,
+    assert_only_records,
+    blocks_bytes,
+    digests,
+    let_go_of_stores,
+    loader_of,
+    make_odd_photographs,
+    make_photographs,
+    told_in_two_epochs,
+)
+from image_folders import save_jpeg
+from PIL import Image
+from torchvision import transforms
+from torchvision.datasets import ImageFolder
+
+import fastload
+from fastload import _native
+from fastload._decode_cache import _file_records, _folder
+
+HOUR_NS = 3600 * 10**9
+# Name -> what makes a transform that begins with steps that do not draw.
+RECIPES_OF_PIXELS: dict[str, Callable[[], Any]] = {
+    "evaluation": lambda: recipes.evaluation(64, 32),
+    "of one size": lambda: transforms.Compose(
+        [
+            *(transforms.Resize((50, 61)), transforms.Grayscale(3)),
+            *(transforms.ColorJitter(0.4, 0.4, 0.4, 0.1), transforms.ToTensor()),
+        ]
+    ),
+    "of several sizes": lambda: transforms.Compose(
+        [
+            *(transforms.Resize(72), transforms.RandomCrop(SIZE, padding=4), transforms.RandomHorizontalFlip()),
+            *(transforms.RandAugment(), transforms.ToTensor(), transforms.RandomErasing(0.5)),
+        ]
+    ),
+    "resized twice": lambda: transforms.Compose(
+        [transforms.Resize(90), transforms.RandomVerticalFlip(), transforms.Resize((SIZE, SIZE)), transforms.ToTensor()]
+    ),
+    "two views": lambda: fastload.MultiView([view_of(transforms.RandomCrop(40)), view_of(transforms.CenterCrop(40))]),
+}
+
+
+def view_of(crop: Any) -> Any:
+    return transforms.Compose([transforms.Resize(64), crop, transforms.ToTensor()])
+
+
+@pytest.fixture(autouse=True)
+def files_are_old_enough(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(_file_records, "CLOCK_AHEAD_NS", HOUR_NS)
+    _native.clear_index_memory()
+    yield
+    _native.clear_index_memory()
+    let_go_of_stores()
+
+
+@pytest.fixture(scope="module")
+def odd_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_odd_photographs(tmp_path_factory.mktemp("odd"))
+
+
+@pytest.fixture
+def photographs(tmp_path: Path) -> Path:
+    return make_photographs(tmp_path / "photographs", 16)
+
+
+@pytest.fixture(params=["coefficients", "pixels"])
+def what(request: pytest.FixtureRequest) -> Any:
+    return request.param
+
+
+@pytest.fixture
+def cache(tmp_path: Path, what: Any) -> fastload.Cache:
+    return cache_at(tmp_path / "store", what)
+
+
+def cache_at(path: Path, what: Any, max_bytes: str = "1G", **arguments: Any) -> fastload.Cache:
+    return fastload.Cache(path, max_bytes, what=what, **arguments)
+
+
+def hits_in(stats: fastload.Stats) -> int:
+    """By the one kind that is used."""
+    return stats.cache_coefficient_hits + stats.cache_pixel_hits
+
+
+def drawing(what: str) -> Any:
+    """A transform that draws: at once, or behind steps whose pixels are worth keeping."""
+    kept = [transforms.Resize(320), transforms.CenterCrop(310), transforms.RandomCrop(SIZE), transforms.ToTensor()]
+    return recipes.training(SIZE) if what == "coefficients" else transforms.Compose(kept)
+
+
+def stats_of(folder: Path, cache: Any, **arguments: Any) -> fastload.Stats:
+    """Of two epochs, whose batches are compared with those without a cache."""
+    loader = loader_of(folder, cache, **arguments)
+    assert digests(loader, 2) == digests(loader_of(folder, None, **arguments), 2)
+    return loader.stats()
+
+
+@pytest.mark.parametrize("num_workers", [0, 3])
+@pytest.mark.parametrize("rng", ["torch", "sample"])
+@pytest.mark.parametrize(
+    ("what", "recipe"),
+    [*(("coefficients", recipe) for recipe in RECIPES), *(("pixels", recipe) for recipe in RECIPES_OF_PIXELS)],
+)
+def test_three_epochs_have_the_bytes_without_a_cache_and_so_has_the_next_run(
+    odd_folder: Path, cache: fastload.Cache, what: str, recipe: str, rng: str, num_workers: int
+) -> None:
+    dataset = ImageFolder(str(odd_folder), (RECIPES if what == "coefficients" else RECIPES_OF_PIXELS)[recipe]())
+
+    def run(cache: Any) -> tuple[list[str], fastload.Stats]:
+        loader = fastload.DataLoader(
+            dataset,
+            batch_size=5,
+            shuffle=True,
+            generator=torch.Generator().manual_seed(1),
+            num_workers=num_workers,
+            rng=rng,
+            seed=3 if rng == "sample" else None,
+            cache=cache,
+        )
+        return digests(loader, 3), loader.stats()
+
+    expected = run(None)[0]
+    first, filled = run(cache)
+    let_go_of_stores()
+    second, known = run(cache)
+    assert first == second == expected
+    # The progressive file, too; of the PNG the pixels.
+    assert (hits_in(filled), hits_in(known)) == ((46, 69) if what == "coefficients" else (48, 72))
+    for stats in (filled, known):
+        assert stats.cache_mismatches == stats.cache_dropped == stats.cache_damaged == stats.cache_stale == 0
+    assert known.bytes_read < filled.bytes_read
+    let_go_of_stores()
+    assert_only_records(cache.path / "v1")
+
+
+@pytest.mark.parametrize("what", ["coefficients"])
+@pytest.mark.parametrize("num_workers", [0, 2])
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_images_that_are_opened_with_pillow_have_the_bytes_without_a_cache(
+    odd_folder: Path, cache: fastload.Cache, recipe: str, num_workers: int
+) -> None:
+    images = ImageFolder(str(odd_folder), RECIPES[recipe]())
+    dataset = ListOfFiles(images, images.transform)
+
+    def run(cache: Any) -> tuple[list[str], fastload.Stats]:
+        loader = fastload.DataLoader(dataset, batch_size=5, num_workers=num_workers, cache=cache)
+        return digests(loader, 3), loader.stats()
+
+    expected = run(None)[0]
+    first, filled = run(cache)
+    let_go_of_stores()
+    second, known = run(cache)
+    assert first == second == expected
+    # Without worker threads Pillow opens them itself.
+    hits = (hits_in(filled), hits_in(known))
+    assert hits == ((46, 69) if num_workers else (0, 0))
+    assert known.cache_mismatches == known.cache_damaged == known.cache_stale == 0
+
+
+@pytest.mark.parametrize("what", ["coefficients"])
+def test_an_opened_file_that_changes_is_decoded_anew(photographs: Path, cache: fastload.Cache) -> None:
+    images = ImageFolder(str(photographs), recipes.evaluation(SIZE, SIZE - 8))
+    dataset = ListOfFiles(images, images.transform)
+    loaders = [fastload.DataLoader(dataset, batch_size=4, num_workers=2, cache=setting) for setting in (cache, None)]
+    assert digests(loaders[0], 2) == digests(loaders[1], 2)
+    wait_for_another_second()
+    for path in sorted(photographs.rglob("*.jpg"))[::5]:
+        rewritten_with_its_size_and_times(path)
+    assert digests(loaders[0], 2) == digests(loaders[1], 2)
+    stats = loaders[0].stats()
+    assert (stats.cache_stale, hits_in(stats)) == (4, 16 + 12 + 16)
+
+
+def test_bad_files_have_their_errors_and_places(
+    odd_folder: Path, cache: fastload.Cache, tmp_path: Path, what: str
+) -> None:
+    folder = shutil.copytree(odd_folder, tmp_path / "images")
+    victim = folder / "class0" / "02.jpg"
+    victim.write_bytes(victim.read_bytes()[:2000])
+    dataset = ImageFolder(str(folder), drawing(what))
+    plain, first, later = (told_in_two_epochs(dataset, setting) for setting in (None, cache, cache))
+    assert plain == first == later
+    assert any("02.jpg" in line for line in plain)
+
+
+def wait_for_another_second() -> None:
+    """Versions of a file that are kept lie a minute apart, unless the clock is ahead."""
+    time.sleep(1.1)
+
+
+def replaced_by_another_size(path: Path) -> None:
+    save_jpeg(path, 99, 90, 200)
+
+
+def rewritten_with_its_size_and_times(path: Path) -> None:
+    before = path.stat()
+    save_jpeg(path, 99, 160, 120, quality=30)
+    path.write_bytes(path.read_bytes().ljust(before.st_size, b"\0"))
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert path.stat().st_size == before.st_size
+
+
+def renamed_over(path: Path) -> None:
+    save_jpeg(path.with_suffix(".new"), 99, 160, 120)
+    os.replace(path.with_suffix(".new"), path)  # noqa: PTH105
+
+
+def cut(path: Path) -> None:
+    os.truncate(path, 900)
+
+
+def forbidden(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+def gone(path: Path) -> None:
+    path.unlink()
+
+
+@pytest.mark.parametrize(
+    "change", [replaced_by_another_size, rewritten_with_its_size_and_times, renamed_over, cut, forbidden, gone]
+)
+@pytest.mark.parametrize("validate", ["stat", "content", "trust"])
+def test_a_file_that_changes_is_read_anew(
+    photographs: Path, tmp_path: Path, validate: Any, change: Callable[[Path], None], what: Any
+) -> None:
+    cache = cache_at(tmp_path / "store", what, validate=validate)
+    dataset = ImageFolder(str(photographs), recipes.evaluation(SIZE, SIZE - 8))
+    told_in_two_epochs(dataset, cache)
+    for path in sorted(photographs.rglob("*.jpg"))[::5]:
+        change(path)
+    assert told_in_two_epochs(dataset, cache) == told_in_two_epochs(dataset, None)
+
+
+def test_a_file_that_was_only_touched_is_read_anew_by_its_facts_and_not_by_its_bytes(
+    photographs: Path, tmp_path: Path, what: Any
+) -> None:
+    for validate, stale in (("stat", 16), ("content", 0)):
+        cache = cache_at(tmp_path / validate, what, validate=validate)
+        stats_of(photographs, cache)
+        wait_for_another_second()
+        for path in photographs.rglob("*.jpg"):
+            path.touch()
+        stats = stats_of(photographs, cache)
+        assert (stats.cache_stale, hits_in(stats)) == (stale, 32 - stale)
+
+
+def test_a_folder_exchanged_by_a_link_is_another_one(photographs: Path, cache: fastload.Cache, tmp_path: Path) -> None:
+    wait_for_another_second()
+    other = make_photographs(tmp_path / "other", 16)
+    for seed, path in enumerate(sorted(other.rglob("*.jpg"))):
+        save_jpeg(path, 50 + seed, 160, 120)
+    place = tmp_path / "place"
+    place.symlink_to(photographs)
+    stats_of(place, cache)
+    place.unlink()
+    place.symlink_to(other)
+    assert stats_of(place, cache).cache_stale == 16
+
+
+def test_a_file_that_was_just_changed_is_not_kept(
+    photographs: Path, cache: fastload.Cache, monkeypatch: pytest.MonkeyPatch, what: Any
+) -> None:
+    monkeypatch.setattr(_file_records, "CLOCK_AHEAD_NS", 0)
+    assert hits_in(stats_of(photographs, cache)) == 0
+    monkeypatch.setattr(_file_records, "CLOCK_AHEAD_NS", 55 * 10**9)
+    assert hits_in(stats_of(photographs, cache_at(cache.path.with_name("soon"), what))) == 0
+    monkeypatch.setattr(_file_records, "CLOCK_AHEAD_NS", 61 * 10**9)
+    assert hits_in(stats_of(photographs, cache_at(cache.path.with_name("late"), what))) == 16
+
+
+def test_files_of_a_relative_root_are_those_of_its_folder(
+    photographs: Path, cache: fastload.Cache, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    other = tmp_path / "elsewhere"
+    make_photographs(other / "photographs", 16)
+    for seed, path in enumerate(sorted(other.rglob("*.jpg"))):
+        save_jpeg(path, 70 + seed, 160, 120)
+    for folder, hits in ((photographs.parent, 16), (other, 16), (photographs.parent, 32)):
+        monkeypatch.chdir(folder)
+        assert hits_in(stats_of(Path("photographs"), cache)) == hits
+    assert hits_in(stats_of(photographs, cache)) == 32
+    assert hits_in(stats_of(Path(f"{photographs.parent}/.//photographs"), cache)) == 32
+    dotted = ImageFolder(f".//{photographs.name}/./", recipes.evaluation(SIZE, SIZE - 8))
+    loader = fastload.DataLoader(dataset=dotted, batch_size=4, num_workers=2, cache=cache)
+    monkeypatch.chdir(photographs.parent)
+    assert digests(loader) == digests(loader_of(photographs, None))
+    assert hits_in(loader.stats()) == 16
+
+
+def test_what_a_map_writes_unseen_is_noticed_by_a_check_and_by_the_bytes(tmp_path: Path, what: Any) -> None:
+    """On tmpfs a store through a map into a page that is dirty already changes no time."""
+    shared_memory = Path("/dev/shm")
+    if not os.access(shared_memory, os.W_OK):
+        pytest.skip("no tmpfs")
+    folder = make_photographs(shared_memory / f"fastload-test-{os.getpid()}", 4)
+    try:
+        path = sorted(folder.rglob("*.jpg"))[0]
+        changed = bytearray(path.read_bytes())
+        save_jpeg(path.with_name("changed"), 99, 160, 120)
+        others = path.with_name("changed").read_bytes()
+        path.with_name("changed").unlink()
+        size = max(len(changed), len(others))
+        path.write_bytes(changed.ljust(size, b"\0"))
+        with path.open("r+b") as file, mmap.mmap(file.fileno(), size) as mapped:
+            mapped[0] = mapped[0]  # dirty from here on
+            caches = {
+                "all": cache_at(tmp_path / "all", what, spot_checks=1.0),
+                "none": cache_at(tmp_path / "none", what, spot_checks=0.0),
+                "content": cache_at(tmp_path / "content", what, validate="content", spot_checks=0.0),
+            }
+            before = path.stat()
+            for cache in caches.values():
+                stats_of(folder, cache)
+            mapped[: len(others)] = others
+            if path.stat() != before:
+                pytest.skip("this kernel sets the times of a mapped file")
+            plain = digests(loader_of(folder, None), 3)
+            assert digests(loader_of(folder, caches["none"]), 3) != plain
+            assert digests(loader_of(folder, caches["content"]), 3) == plain
+            loader = loader_of(folder, caches["all"], num_workers=1)
+            with pytest.warns(RuntimeWarning, match="was not as its file is"):
+                assert digests(loader, 3) == plain
+            stats = loader.stats()
+            assert stats.cache_mismatches == 1
+            assert hits_in(stats) < 4
+            assert "not used any more" in str(loader.explain())
+    finally:
+        shutil.rmtree(folder)
+
+
+def test_checked_images_have_the_bytes_without_a_cache(photographs: Path, tmp_path: Path, what: Any) -> None:
+    stats = stats_of(photographs, cache_at(tmp_path / "store", what, spot_checks=1.0))
+    assert stats.cache_checks == hits_in(stats) == 16
+    assert stats.cache_mismatches == 0
+    shares = stats_of(photographs, cache_at(tmp_path / "store", what, spot_checks=1 / 4))
+    assert 0 < shares.cache_checks < 20
+
+
+def test_damaged_records_are_read_anew(photographs: Path, cache: fastload.Cache, what: Any) -> None:
+    stats_of(photographs, cache)
+    let_go_of_stores()
+    (data,) = (cache.path / "v1").glob(f"{what}-*.dat")
+    bytes_of_all = bytearray(data.read_bytes())
+    for at in range(100, len(bytes_of_all), 997):
+        bytes_of_all[at] ^= 4
+    data.write_bytes(bytes_of_all)
+    stats = stats_of(photographs, cache)
+    assert stats.cache_damaged >= 16
+    assert stats.cache_mismatches == 0
+
+
+def test_some_of_the_images_have_room(tmp_path: Path, what: Any) -> None:
+    """The others are decoded by their indexes, and all is counted."""
+    count = 48
+    for seed in range(count):
+        save_jpeg(tmp_path / "images" / "one" / f"{seed:02}.jpg", seed, 700, 600, quality=97)
+    cache = cache_at(tmp_path / "store", what, "4MiB")
+    dataset = ImageFolder(str(tmp_path / "images"), drawing(what))
+    plain, loader = (
+        fastload.DataLoader(dataset, batch_size=4, num_workers=2, cache=setting) for setting in (None, cache)
+    )
+    assert digests(plain) == digests(loader)
+    for store in loader._fastload.cache._stores():  # until a record is written it is found, room or not
+        assert store.native.flush(30.0)
+    assert digests(plain, 3) == digests(loader, 3)
+    stats = loader.stats()
+    assert 0 < hits_in(stats) < 2 * count
+    assert stats.cache_hits > hits_in(stats)
+    assert blocks_bytes(cache.path / "v1") <= 4 << 20
+
+
+def test_ranks_find_what_others_keep(
+    photographs: Path, cache: fastload.Cache, run_child: Callable[..., Any], what: Any
+) -> None:
+    program = """
+    import os, fastload
+    from cached_epochs import digests, loader_of
+    from fastload._decode_cache import _file_records
+    _file_records.CLOCK_AHEAD_NS = 3600 * 10**9
+    loader = loader_of(os.environ["FOLDER"], fastload.Cache(os.environ["STORE"], "1G", what=os.environ["WHAT"]))
+    found, stats = digests(loader), loader.stats()
+    print(*found, stats.cache_coefficient_hits + stats.cache_pixel_hits)
+    """
+    expected = digests(loader_of(photographs, None))
+    env = {"FOLDER": str(photographs), "STORE": str(cache.path), "WHAT": what}
+    printed = [run_child(program, env=env, warm=True).stdout.split() for _ in range(2)]
+    assert printed == [[*expected, "0"], [*expected, "16"]]
+
+
+@pytest.mark.parametrize("file_system", ["nfs4", "fuse.sshfs"])
+def test_on_a_file_system_of_other_machines_none_are_kept_or_used(
+    photographs: Path, cache: fastload.Cache, monkeypatch: pytest.MonkeyPatch, file_system: str, what: Any
+) -> None:
+    assert hits_in(stats_of(photographs, cache)) == 16
+    let_go_of_stores()
+    files = sorted((cache.path / "v1").glob(f"{what}-*"))
+    before = [file.read_bytes() for file in files]
+    monkeypatch.setattr(_folder, "file_system_of", lambda fd: file_system)
+    loader = loader_of(photographs, cache)
+    where = f"it is on {file_system}, and must be on a disk of this machine"
+    with pytest.warns(RuntimeWarning, match=f"^{what} in .* are neither kept nor used: {where}. Images are "):
+        assert digests(loader, 2) == digests(loader_of(photographs, None), 2)
+    assert hits_in(loader.stats()) == 0
+    assert f"{what} are neither kept nor used: {where}" in json.dumps(loader.explain().as_dict())
+    assert [file.read_bytes() for file in sorted((cache.path / "v1").glob(f"{what}-*"))] == before
+
+
+def test_what_a_sample_was_made_of_is_reported(photographs: Path, cache: fastload.Cache, what: Any) -> None:
+    loader = loader_of(photographs, cache)
+    sources = []
+    for _ in range(2):
+        iterator = iter(loader)
+        sources += [{report.source for report in iterator.batch_report()} for _ in iterator]
+    assert sources == [{"native"}] * 4 + [{what}] * 4
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"what": "coefficients"}, "max_bytes must be given with what='coefficients', which takes about 1.7 times"),
+        ({"what": "pictures", "max_bytes": "1G"}, "what must be 'index' or 'coefficients' or 'pixels', got 'pictures'"),
+        ({"validate": "hope"}, "validate must be 'stat' or 'content' or 'trust', got 'hope'"),
+        ({"spot_checks": 2}, "spot_checks must be a share from 0 to 1, got 2"),
+    ],
+)
+def test_settings_that_are_none_are_named(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match="^" + message.replace(".", r"\.")):
+        fastload.Cache("/tmp/store", **arguments)
+
+
+def test_a_cache_shows_itself_by_its_arguments(tmp_path: Path) -> None:
+    cache = cache_at(tmp_path, "coefficients", validate="content", spot_checks=0.5)
+    place = f"Cache({str(tmp_path)!r}, max_bytes=1000000000"
+    assert repr(cache) == f"{place}, what='coefficients', validate='content', spot_checks=0.5)"
+    assert eval(repr(cache), {"Cache": fastload.Cache}) == cache
+    assert pickle.loads(pickle.dumps(cache)) == cache != cache_at(tmp_path, "coefficients")
+
+
+@pytest.mark.parametrize(
+    ("transform", "why"),
+    [
+        (recipes.training(SIZE), "Here this transform's RandomResizedCrop draws before the size of images is fixed"),
+        (
+            transforms.Compose([transforms.Grayscale(3), transforms.RandomCrop(SIZE), transforms.ToTensor()]),
+            "Here this transform's RandomCrop draws before the size of images is fixed",
+        ),
+        (
+            fastload.MultiView([view_of(transforms.RandomCrop(40)), recipes.evaluation(40, 40)]),
+            "Here this transform's ResizeShorterSide is not the same in all views before the size of images is fixed",
+        ),
+        (
+            transforms.Compose([transforms.Resize((40, 40)), transforms.ToTensor(), torch.neg]),
+            r"Here batches are not native:\npartly native: .*\n",
+        ),
+    ],
+    ids=["draws at once", "draws in front of a crop", "views begin differently", "ends in Python"],
+)
+def test_pixels_are_refused_where_none_are_worth_keeping(
+    photographs: Path, tmp_path: Path, transform: Any, why: str
+) -> None:
+    dataset = ImageFolder(str(photographs), transform)
+    loader = fastload.DataLoader(dataset, batch_size=4, cache=cache_at(tmp_path / "store", "pixels"))
+    fitting = r'^cache=Cache\(what="pixels"\) keeps .*; what="coefficients" or "index" fits any transform\. '
+    with pytest.raises(ValueError, match=fitting + why):
+        iter(loader)
+    assert "  cache      pixels: iter() raises a ValueError, as " in loader.explain()
+    loader.cache = cache_at(tmp_path / "store", "coefficients")
+    assert digests(loader) == digests(fastload.DataLoader(dataset, batch_size=4))
+
+
+def test_pixels_of_another_transform_are_others(photographs: Path, tmp_path: Path) -> None:
+    """By the steps in front of the first draw alone."""
+    cache = cache_at(tmp_path / "store", "pixels")
+    resizes = [
+        transforms.Resize(60),
+        transforms.Resize(60, transforms.InterpolationMode.NEAREST),
+        transforms.Resize(61),
+    ]
+    behind = [[transforms.RandomCrop(SIZE)], [transforms.CenterCrop(SIZE), transforms.RandomHorizontalFlip()]]
+    for resize in resizes:
+        for steps in behind:
+            for mean, hits in ((0.5, 16), (0.4, 32)):
+                normalize = transforms.Normalize((mean,) * 3, (0.2,) * 3)
+                transform = transforms.Compose([resize, *steps, transforms.ToTensor(), normalize])
+                dataset = ImageFolder(str(photographs), transform)
+                loaders = [fastload.DataLoader(dataset, batch_size=4, cache=setting) for setting in (cache, None)]
+                assert digests(loaders[0], 2) == digests(loaders[1], 2)
+                assert loaders[0].stats().cache_pixel_hits == hits
+
+
+def test_what_was_done_before_pixels_were_kept_is_told_and_planned(photographs: Path, tmp_path: Path) -> None:
+    dataset = ImageFolder(str(photographs), drawing("pixels"))
+    told = []
+    for cache in (None, cache_at(tmp_path / "store", "pixels")):
+        loader = fastload.DataLoader(dataset, batch_size=4, rng="sample", seed=1, cache=cache)
+        for _ in range(2):
+            loader.set_epoch(0)
+            iterator = iter(loader)
+            told.append(
+                [
+                    [(report.path, report.source_size, report.views) for report in iterator.batch_report()]
+                    for _ in iterator
+                ]
+            )
+        planned = [loader.plan(0, step) for step in range(len(loader))]
+        told.append([[(report.path, report.source_size, report.views) for report in batch] for batch in planned])
+    assert all(one == told[0] for one in told)
+
+
+def test_a_state_is_of_the_batches_and_not_of_what_is_kept(photographs: Path, tmp_path: Path) -> None:
+    dataset = ImageFolder(str(photographs), drawing("pixels"))
+
+    def loader(cache: Any) -> Any:
+        torch.manual_seed(1)
+        return fastload.DataLoader(dataset, batch_size=4, shuffle=True, num_workers=2, cache=cache)
+
+    cache = cache_at(tmp_path / "store", "pixels")
+    expected = [images.numpy().tobytes() for images, _ in loader(None)]
+    for first, second in ((cache, None), (None, cache), (cache, cache)):
+        begun, resumed = loader(first), loader(second)
+        iterator = iter(begun)
+        assert [next(iterator)[0].numpy().tobytes() for _ in range(2)] == expected[:2]
+        resumed.load_state_dict(begun.state_dict())
+        assert [images.numpy().tobytes() for images, _ in resumed] == expected[2:]
+
+
+def test_the_limit_of_pixels_holds_for_images_that_are_kept(
+    photographs: Path, cache: fastload.Cache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is the file's image that is too large, whatever was kept of it."""
+    stats_of(photographs, cache)
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 160 * 120 // 2 - 1)
+    dataset = ImageFolder(str(photographs), recipes.evaluation(SIZE, SIZE - 8))
+    plain, kept = (told_in_two_epochs(dataset, setting) for setting in (None, cache))
+    assert plain == kept
+    assert all("decompression bomb" in line for line in plain)
