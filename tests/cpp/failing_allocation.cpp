@@ -61,6 +61,11 @@ void* operator new[](std::size_t size) { return operator new(size); }
 
 void* operator new[](std::size_t size, const std::nothrow_t& tag) noexcept { return operator new(size, tag); }
 
+void* operator new(std::size_t size, std::align_val_t alignment) {
+    if (void* memory = fastload::testing::allocate_aligned(size, alignment)) return memory;
+    throw std::bad_alloc();
+}
+
 void* operator new(std::size_t size, std::align_val_t alignment, const std::nothrow_t&) noexcept {
     return fastload::testing::allocate_aligned(size, alignment);
 }
@@ -70,3 +75,4 @@ void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 void operator delete[](void* memory) noexcept { std::free(memory); }
 void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
 void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }

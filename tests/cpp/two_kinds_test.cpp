@@ -113,7 +113,8 @@ TEST_CASE(two_kinds_of_one_process_stay_within_one_budget_and_indexes_are_kept_b
         const std::uint64_t count = 2 * max_bytes / kUsualBytes;  // twice as many as fit
         const std::uint64_t most = most_blocks_bytes(folder, [&] { keep_both(folder, max_bytes, 0, count); });
         CHECK(most <= max_bytes);
-        CHECK(most > max_bytes / 4 * 3);
+        // Coefficients may end while indexes have reserved a step of 1 MiB, and no look may fall into that time.
+        CHECK(most > max_bytes / 2);
         const auto coefficients = make_store(folder, of_coefficients());
         const auto indexes = make_store(folder, of_indexes(max_bytes));
         CHECK_EQUAL(coefficients->open(), 0);
