@@ -86,10 +86,12 @@ bench: $(VENV)/.built
 build_on_gpu = FASTLOAD_CUDA=auto $(PYTHON) setup.py --quiet build_ext --inplace
 on_gpu = @if $(PYTHON) -m benchmarks._gpu_machine; then set -ex; $(build_on_gpu); $(1); else test $$? -eq 3; fi
 
-GPU_TESTS := tests/device tests/loader
+GPU_TESTS := tests/device tests/loader tests/examples/test_cuda_op_in_dataset.py
 # Those among them for torch's own finder of races, which sees the operations that Python gives to the device.
 ORDER_TESTS := tests/device/test_on_gpu.py tests/loader/test_device_order.py
 
+# Nothing is installed, so the processes that tests start are told where fastload is.
+test-gpu: export PYTHONPATH := $(CURDIR)$(if $(PYTHONPATH),:$(PYTHONPATH))
 test-gpu:
 	$(call on_gpu,FASTLOAD_REQUIRE_CUDA=1 $(PYTHON) -m pytest -m gpu $(GPU_TESTS) $(ARGS); \
 	    TORCH_CUDA_SANITIZER=1 $(PYTHON) -m pytest -m gpu $(ORDER_TESTS) $(ARGS))

@@ -75,6 +75,23 @@ def _speed(turns: Sequence[Turn]) -> Record:
 # ---- for people ------------------------------------------------------------------------------------------------------
 
 
+def format_page(record: Record) -> str:
+    """The table of docs/device.md: each loader alone, training with them, and training on a batch that lies there."""
+    speeds = {name: found["images_per_second"]["median"] for name, found in record["alone"].items()}
+    lines = [
+        ("no model" if name == "torch" else "", name, f"{speed:.0f}", f"{speed / speeds['torch']:.2f}x", "")
+        for name, speed in speeds.items()
+    ]
+    for model, loaders in record["training"].items():
+        for name in ("torch", "fastload", RESIDENT):
+            found = loaders[name]
+            idle = _percent(found["idle_share"]["median"]) if name != RESIDENT else ""
+            speed = f"{found['images_per_second']['median']:.0f}"
+            lines.append((model if name == "torch" else "", name, speed, f"{found['ratio_to_torch']:.2f}x", idle))
+    headers = ("", "batches from", "images/s", "torch's", "GPU idle")
+    return str(tabulate(lines, headers=headers, tablefmt="pipe", disable_numparse=True))
+
+
 def format_tables(record: Record) -> str:
     """Copies, loading alone, training, goals."""
     compared = f"{record['compared_images']} images of both loaders compared: equal, byte for byte"

@@ -47,12 +47,14 @@ class GpuPlan:
         models: names in torchvision.models.
         rounds: of each loader; medians are shown.
         seconds: that the model alone takes for a timed stretch.
+        cache: fastload's argument. With "auto" later rounds find what earlier ones left of each image.
     """
 
     settings: LoaderSettings
     models: tuple[str, ...]
     rounds: int
     seconds: float
+    cache: str | None
 
     @property
     def warm_steps(self) -> int:
@@ -112,7 +114,7 @@ def compare(machine: Machine, plan: GpuPlan) -> tuple[int, tuple[torch.Tensor, t
     """How many images of both loaders were equal, byte for byte, and a batch of them on the device."""
     settings = replace(plan.settings, image_count=_COMPARED_BATCHES * plan.settings.batch_size)
     batches: dict[str, list[Any]] = {}
-    for name, source in _open(machine, settings).items():
+    for name, source in _open(machine, settings, plan.cache).items():
         torch.manual_seed(settings.seed)
         batches[name] = list(source.batches())
         source.close()
@@ -131,7 +133,7 @@ def _take_turns(
 ) -> dict[str, list[Turn]]:
     """The rounds of each loader and, where there is one, of the resident batch, taking turns."""
     image_count = plan.num_batches(steps) * plan.settings.batch_size
-    sources = _open(machine, replace(plan.settings, image_count=image_count))
+    sources = _open(machine, replace(plan.settings, image_count=image_count), plan.cache)
     names = (*sources, RESIDENT) if resident is not None else tuple(sources)
     turns: dict[str, list[Turn]] = {name: [] for name in names}
     for _, name in interleave(names, plan.rounds):
@@ -165,7 +167,7 @@ class Source:
         self._loader = None
 
 
-def _open(machine: Machine, settings: LoaderSettings) -> Mapping[str, Source]:
+def _open(machine: Machine, settings: LoaderSettings, cache: str | None) -> Mapping[str, Source]:
     """LOADERS over the same images. torch's comes first: it forks before fastload has threads."""
     dataset = image_folder(settings, pil_transform("train"))
 
@@ -175,7 +177,8 @@ def _open(machine: Machine, settings: LoaderSettings) -> Mapping[str, Source]:
         return on_device, labels.to(machine.device, non_blocking=True)
 
     theirs = open_loader(torch.utils.data.DataLoader, dataset, settings, pin_memory=True)
-    ours = open_loader(fastload.DataLoader, dataset, settings, device=machine.device, memory_format=torch.channels_last)
+    delivery = {"device": machine.device, "memory_format": torch.channels_last, "cache": cache}
+    ours = open_loader(fastload.DataLoader, dataset, settings, **delivery)
     return {"torch": Source(theirs, to_device), "fastload": Source(ours, tuple)}
 
 

@@ -3,6 +3,7 @@
     python -m benchmarks.gpu                    # on a GPU of today and 16 cores: less than 8 minutes
     python -m benchmarks.gpu --quick            # 2 minutes
     python -m benchmarks.gpu --data train       # your own images, a folder for each class
+    python -m benchmarks.gpu --no-cache         # as in a first epoch
 
 The loaders' batches are compared first, byte for byte; then everyone takes a turn before anyone takes the next. Both
 have as many workers as there are cores and four batches ahead for each; torch's has pin_memory, persistent_workers and
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import json
 import os
 import shutil
 import sys
@@ -41,9 +43,12 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     add("--rounds", type=int, help="of each loader; medians are shown (default: 3)")
     add("--seconds", type=float, help="that the model alone takes for a timed stretch (default: 5)")
     add("--data", type=Path, help="folder with one folder of images per class (default: the set that is made here)")
+    add("--no-cache", action="store_true", help="fastload decodes each image as in a first epoch, with cache=None")
     add("--json", type=Path, default=DEFAULT_RECORD, help="file of the record (default: %(default)s)")
+    add("--page", type=Path, metavar="JSON", help="only print the table of docs/device.md, from such a file")
     add("--quick", action="store_true", help="one round of 3 seconds")
     options = parser.parse_args(arguments)
+    options.cache = None if options.no_cache else "auto"
     options.rounds = options.rounds or (1 if options.quick else 3)
     options.seconds = options.seconds or (3.0 if options.quick else 5.0)
     return options
@@ -68,6 +73,11 @@ def why_not_measured(options: argparse.Namespace) -> str | None:
 def main(arguments: Sequence[str] | None = None, machine: Any = None) -> int:
     """`machine` is a `_gpu_training.Machine`; None: the GPU, if there is one."""
     options = parse_arguments(arguments)
+    if options.page is not None:
+        from benchmarks import _gpu_report
+
+        print(_gpu_report.format_page(json.loads(options.page.read_text())))
+        return 0
     if machine is None:
         reason = why_no_gpu()
         if reason is not None:
@@ -95,9 +105,9 @@ def main(arguments: Sequence[str] | None = None, machine: Any = None) -> int:
         image_count=0,
         prefetch_factor=options.prefetch_factor,
     )
-    plan = GpuPlan(settings, tuple(options.models), options.rounds, options.seconds)
+    plan = GpuPlan(settings, tuple(options.models), options.rounds, options.seconds, options.cache)
     contender = load_contender("fastload_loader")
-    names = ("models", "batch_size", "workers", "prefetch_factor", "rounds", "seconds")
+    names = ("models", "batch_size", "workers", "prefetch_factor", "rounds", "seconds", "cache")
     environment = {
         "machine": {**describe_machine(), **machine.describe()},
         "versions": {**contender.versions(), **contender.details()},

@@ -210,6 +210,11 @@ def test_staged_copies_are_the_loaders_own_and_their_slots_come_back(monkeypatch
     assert sorted(arrived) == sorted(slot.numpy().tobytes() for slot in sent for _ in range(3))
 
 
+def test_the_table_of_the_page_is_that_of_the_record(capsys: pytest.CaptureFixture[str]) -> None:
+    assert gpu.main(["--page", str(ROOT / "benchmarks" / "results" / "h200.json")]) == 0
+    assert capsys.readouterr().out in (ROOT / "docs" / "device.md").read_text()
+
+
 def tiny_model(name: str, num_classes: int) -> torch.nn.Module:
     assert (name, num_classes) == ("tiny", 3)
     pooled = torch.nn.Sequential(torch.nn.AdaptiveAvgPool2d(4), torch.nn.Flatten())
@@ -225,17 +230,31 @@ def arguments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return ["--data", str(data), "--json", str(tmp_path / "gpu.json"), *sizes]
 
 
+@pytest.mark.parametrize("is_cached", [True, False])
 @pytest.mark.filterwarnings("ignore:'pin_memory' argument")
 def test_a_whole_run_compares_times_and_writes_its_record(
-    arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    arguments: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    is_cached: bool,
 ) -> None:
-    assert gpu.main(arguments, HostMachine()) == 0
+    caches: set[str | None] = set()
+    open_loader = _gpu_training.open_loader
+
+    def opened(loader_class: Any, *others: Any, **options: Any) -> Any:
+        caches.update({options["cache"]} if "cache" in options else ())
+        return open_loader(loader_class, *others, **options)
+
+    monkeypatch.setattr(_gpu_training, "open_loader", opened)
+    assert gpu.main(arguments if is_cached else [*arguments, "--no-cache"], HostMachine()) == 0
     shown = capsys.readouterr().out
     record = json.loads((tmp_path / "gpu.json").read_text())
     assert "8 images of both loaders compared: equal, byte for byte" in shown
     assert shown.rstrip().endswith("written: " + str(tmp_path / "gpu.json"))
     assert record["data"] == "own folder data"
     assert record["settings"]["rounds"] == 2
+    assert {record["settings"]["cache"]} == caches == {"auto" if is_cached else None}
     assert {name: len(found["rounds"]) for name, found in record["training"]["tiny"].items()} == {
         "torch": 2,
         "fastload": 2,
@@ -273,6 +292,8 @@ def run_make(goal: str, python: str, *settings: str) -> subprocess.CompletedProc
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
 class TestMakeWhereThereIsAGpu:
+    TESTS = "tests/device tests/loader tests/examples/test_cuda_op_in_dataset.py"
+
     @pytest.fixture
     def python(self, tmp_path: Path) -> str:
         """An interpreter that finds a GPU, does nothing, and fails where its arguments end in FAIL."""
@@ -287,14 +308,27 @@ class TestMakeWhereThereIsAGpu:
         assert result.stdout.splitlines() == [
             "ran -m benchmarks._gpu_machine",
             "ran setup.py --quiet build_ext --inplace",
-            "ran -m pytest -m gpu tests/device tests/loader -k a,b",
+            f"ran -m pytest -m gpu {self.TESTS} -k a,b",
             "ran -m pytest -m gpu tests/device/test_on_gpu.py tests/loader/test_device_order.py -k a,b",
         ]
 
     def test_a_failure_ends_it(self, python: str) -> None:
         result = run_make("test-gpu", python, "ARGS=FAIL")
         assert result.returncode != 0
-        assert result.stdout.splitlines()[-1] == "ran -m pytest -m gpu tests/device tests/loader FAIL"
+        assert result.stdout.splitlines()[-1] == f"ran -m pytest -m gpu {self.TESTS} FAIL"
+
+    @pytest.mark.parametrize("theirs", [None, "/their/modules"])
+    def test_what_the_tests_start_finds_the_package_that_is_not_installed(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, theirs: str | None
+    ) -> None:
+        script = tmp_path / "python"
+        script.write_text('#!/bin/sh\ncase "$*" in *pytest*) echo "$PYTHONPATH" ;; esac\n')
+        script.chmod(0o755)
+        monkeypatch.delenv("PYTHONPATH", raising=False)
+        if theirs is not None:
+            monkeypatch.setenv("PYTHONPATH", theirs)
+        result = run_make("test-gpu", str(script))
+        assert result.stdout.splitlines() == [os.pathsep.join(filter(None, [str(ROOT), theirs]))] * 2
 
     def test_the_benchmark_gets_the_users_folder(self, python: str) -> None:
         result = run_make("bench-gpu", python, "DATA=my images", "ARGS=--quick")
