@@ -101,9 +101,9 @@ class _ProcessChild:
 
 
 class ChildPool:
-    """Children that stay as long as the block lasts, one for each contender and number of workers, started on demand.
+    """Children that stay until they are ended, one for each contender and number of workers, started on demand.
 
-    Idle ones cost memory and no time, and every row finds them warm.
+    Idle ones cost memory and no time.
     """
 
     def __init__(self, spawn: Spawner, cores_for: Callable[[int], Sequence[int]]) -> None:
@@ -121,11 +121,14 @@ class ChildPool:
         for key in [key for key in self._children if key[0] == name]:
             self._children.pop(key).close()
 
+    def end_all(self) -> None:
+        """Ends every child, at the same time: each takes its interpreter's time to end."""
+        with ThreadPoolExecutor() as threads:
+            list(threads.map(lambda child: child.close(), self._children.values()))
+        self._children.clear()
+
     def __enter__(self) -> ChildPool:
         return self
 
     def __exit__(self, *_: object) -> None:
-        # At the same time: each takes its interpreter's time to end.
-        with ThreadPoolExecutor() as threads:
-            list(threads.map(lambda child: child.close(), self._children.values()))
-        self._children.clear()
+        self.end_all()

@@ -108,6 +108,7 @@ def run(plan: Plan, spawn: Spawner, log: Log, unavailable: Mapping[str, str] | N
             _compare_row(plan, row, pool, found, log)
         for row in plan.rows:
             found.timings += _time_row(plan, row, pool, found, log)
+            pool.end_all()  # some loaders keep memory when they are closed, FFCV's gigabytes after a row
     for workers in plan.memory_workers:
         _measure_memory(plan, workers, spawn, found, log)
     return found

@@ -14,7 +14,7 @@ from tabulate import tabulate
 from benchmarks._harness import Measurements, Plan, Timing
 from benchmarks._protocol import Memory
 from benchmarks._rows import Row
-from benchmarks.contenders import DECODE_FASTLOADS, FASTLOADS, reference_of
+from benchmarks.contenders import CACHES, DECODE_FASTLOADS, FASTLOADS, OURS, reference_of
 
 SCHEMA_VERSION = 2
 
@@ -55,7 +55,7 @@ def format_tables(record: Record) -> str:
     parts = [_format_environment(record), _format_rows(record), _format_contenders(record), _format_comparisons(record)]
     parts += [_format_row(record, row, workers) for row, workers in _scenarios(record)]
     parts += [_format_options(record), _format_memory(record), _format_stages(record)]
-    parts += [_format_against(record, FASTLOADS), _format_against(record, DECODE_FASTLOADS)]
+    parts += [_format_against(record, FASTLOADS + CACHES), _format_against(record, DECODE_FASTLOADS)]
     return "\n\n".join(part for part in parts if part)
 
 
@@ -106,7 +106,7 @@ def _against_others(timings: Sequence[Record]) -> list[Record]:
     by_key = {_key(timing): timing["summary"] for timing in timings}
     against = []
     for (row, workers, name), ours in by_key.items():
-        if name in FASTLOADS + DECODE_FASTLOADS:
+        if name in OURS:
             rivals = {
                 rival: theirs
                 for (other_row, other_workers, rival), theirs in by_key.items()

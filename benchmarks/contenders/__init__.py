@@ -11,12 +11,15 @@ REFERENCE = "torch_pil"
 DECODE_REFERENCE = "decode_pillow"
 
 FASTLOADS = ("fastload_loader", "fastload_avx2", "fastload_scalar")
-LOADERS = ("torch_pil", "torch_pillow_simd", "torch_tensors", "dali", "ffcv", *FASTLOADS)
+CACHES = ("fastload_first_epoch", "fastload_coefficients", "fastload_pixels")
+OTHERS = ("torch_pillow_simd", "torch_tensors", "dali", "ffcv", "ffcv_raw")
+LOADERS = ("torch_pil", *OTHERS, CACHES[0], *FASTLOADS, *CACHES[1:])
 
 DECODE_FASTLOADS = ("decode_fastload", "decode_fastload_avx2", "decode_fastload_scalar")
 DECODERS = ("decode_pillow", "decode_simplejpeg", "decode_torchvision", *DECODE_FASTLOADS)
 
 NAMES = LOADERS + DECODERS
+OURS = FASTLOADS + CACHES + DECODE_FASTLOADS
 
 KERNEL_CHOICES = (FASTLOADS, DECODE_FASTLOADS)
 """Contenders that differ in the kernels alone, in the order in which one of several with the same kernels is kept."""
@@ -29,7 +32,10 @@ def reference_of(mode: str) -> str:
 
 def contenders_of(mode: str) -> Sequence[str]:
     """Those that can do what the mode asks for."""
-    return DECODERS if mode == "decode" else LOADERS
+    if mode == "decode":
+        return DECODERS
+    # Training crops at random first, so there is no image to keep but the whole one.
+    return [name for name in LOADERS if mode == "eval" or name != "fastload_pixels"]
 
 
 def load_contender(name: str) -> Contender:

@@ -35,7 +35,11 @@ class FastloadLoader(Contender):
 
         # A persistent evaluation begins its next epoch when one ends: outside of what is timed.
         settings = replace(settings, persistent_workers=False)
-        return open_loader(DataLoader, dataset, settings, rng="sample", seed=settings.seed)
+        return open_loader(DataLoader, dataset, settings, rng="sample", seed=settings.seed, cache=self.cache(settings))
+
+    def cache(self, settings: LoaderSettings) -> Any:
+        """The argument of that name. Its default keeps an index of each file for later epochs."""
+        return "auto"
 
     def options(self, loader: Any) -> dict[str, Any]:
         return {**super().options(loader), "explain": loader.explain()}

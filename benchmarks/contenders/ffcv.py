@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 import torch
 
@@ -21,6 +21,7 @@ _PAGE_BYTES = 1 << 25
 
 
 class Ffcv(Contender):
+    write_mode: ClassVar[Literal["jpg", "raw"]] = "jpg"
     packages = ("torch", "numpy", "numba", "ffcv")
 
     def unavailable_because(self) -> str | None:
@@ -37,7 +38,7 @@ class Ffcv(Contender):
 
         is_training = settings.mode == "train"
         loader: Batches = Loader(
-            str(converted(settings)),
+            str(converted(settings, self.write_mode)),
             batch_size=settings.batch_size,
             num_workers=max(1, settings.workers),
             order=OrderOption.RANDOM if is_training else OrderOption.SEQUENTIAL,
@@ -57,6 +58,7 @@ class Ffcv(Contender):
             "num_workers": loader.num_workers,
             "batches_ahead": loader.batches_ahead,
             "os_cache": True,
+            "write_mode": self.write_mode,
             "layout": "channels_last",
             "torch_threads": torch.get_num_threads(),
         }
@@ -79,17 +81,18 @@ def image_pipeline(is_training: bool, output: str) -> list[Any]:
     return [*geometry, *normalisation, ToTensor(), ToTorchImage(), *conversion]
 
 
-def converted(settings: LoaderSettings) -> Path:
-    """The round's files in FFCV's format, written when they are not there yet."""
+def converted(settings: LoaderSettings, write_mode: Literal["jpg", "raw"]) -> Path:
+    """The round's files in FFCV's format, written when they are not there yet: their own bytes, or their pixels."""
     from ffcv.fields import IntField, RGBImageField
     from ffcv.writer import DatasetWriter
 
     samples = list_samples(settings)
-    path = Path(settings.cache) / f"ffcv-{_digest(samples)}.beton"
+    path = Path(settings.cache) / f"ffcv-{write_mode}-{_digest(samples)}.beton"
     if not path.exists():
-        dataset = _JpegFiles(samples)
-        images = RGBImageField(write_mode="jpg")
-        images.encode = _store_jpeg
+        dataset = _JpegFiles(samples) if write_mode == "jpg" else _Pixels(samples)
+        images = RGBImageField(write_mode=write_mode)
+        if write_mode == "jpg":
+            images.encode = _store_jpeg
         fresh = path.with_suffix(".new")
         writer = DatasetWriter(str(fresh), {"image": images, "label": IntField()}, page_size=_PAGE_BYTES, num_workers=1)
         writer.from_indexed_dataset(dataset)
@@ -118,6 +121,24 @@ class _JpegFiles:
 
         path, label = self._samples[index]
         return (np.fromfile(path, dtype=np.uint8), *self._sizes[index]), label
+
+
+class _Pixels:
+    """(RGB pixels [height, width, 3], label) of each file."""
+
+    def __init__(self, samples: Sequence[tuple[str, int]]) -> None:
+        self._samples = samples
+
+    def __len__(self) -> int:
+        return len(self._samples)
+
+    def __getitem__(self, index: int) -> tuple[Any, int]:
+        import numpy as np
+        from PIL import Image
+
+        path, label = self._samples[index]
+        with Image.open(path) as image:
+            return np.asarray(image.convert("RGB")), label
 
 
 def _jpeg_size(path: str) -> tuple[int, int]:

@@ -226,7 +226,9 @@ def test_contender_that_fails_is_recorded_and_the_others_go_on(settings: LoaderS
     assert len(found.timings[0].rounds) == 3
 
 
-def test_contender_that_failed_in_one_row_takes_part_in_the_next_in_a_fresh_process(settings: LoaderSettings) -> None:
+def test_contender_that_failed_in_one_row_takes_part_in_the_next_where_all_have_fresh_processes(
+    settings: LoaderSettings,
+) -> None:
     batches = {"eval": evaluation_batches(), "train": evaluation_batches()}
     spawn = Failing(dict.fromkeys(("torch_pil", "dali"), batches))
     plan = make_plan(settings, ("torch_pil", "dali"), modes=("eval", "train"), memory_workers=())
@@ -237,7 +239,7 @@ def test_contender_that_failed_in_one_row_takes_part_in_the_next_in_a_fresh_proc
         ("train", "torch_pil"),
         ("train", "dali"),
     ]
-    assert spawn.started == ["torch_pil", "dali", "dali"]
+    assert spawn.started == ["torch_pil", "dali"] * 2
 
 
 def test_numbers_of_workers_of_a_row_take_turns_in_the_same_rounds(settings: LoaderSettings) -> None:
@@ -380,6 +382,18 @@ def test_chart_is_a_png_of_the_record(settings: LoaderSettings, tmp_path: Path) 
     with Image.open(tmp_path / "latest.png") as image:
         assert image.format == "PNG"
         assert image.width > 1000
+        height = image.height
+    assert chart.main([str(tmp_path / "latest.json"), "--brief", "-o", str(tmp_path / "brief.png")]) == 0
+    with Image.open(tmp_path / "brief.png") as image:
+        assert image.format == "PNG"
+        assert image.height < height
+
+
+def test_every_loader_has_a_label_in_charts() -> None:
+    pytest.importorskip("matplotlib", reason="benchmarks/requirements.txt is not installed")
+    from benchmarks import chart
+
+    assert sorted(chart.LABELS) == sorted(contenders.LOADERS)
 
 
 def test_samples_of_a_round_are_spread_over_the_data_or_repeat_it() -> None:
@@ -534,6 +548,32 @@ def test_kernel_table_that_the_processor_lacks_is_no_failure(monkeypatch: pytest
     monkeypatch.setattr(fastload, "build_info", refuse)
     for name in ("fastload_avx2", "decode_fastload_avx2"):
         assert "must name a kernel table" in str(contenders.load_contender(name).unavailable_because())
+
+
+@pytest.mark.parametrize("kept", ["coefficients", "pixels"])
+def test_a_store_is_filled_with_files_that_are_old_enough_before_anything_is_compared(
+    kept: str, settings: LoaderSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("fastload", reason="fastload is not built")
+    slept: list[float] = []
+    monkeypatch.setattr(time, "sleep", slept.append)
+    contender: Any = contenders.load_contender(f"fastload_{kept}")
+    settings = replace(settings, cache=str(tmp_path))
+    loader: Any = contender.open(settings)
+    assert loader.cache.what == kept
+    assert loader.cache.path.is_relative_to(tmp_path)
+    assert 0 < slept[0] <= 62
+    assert loader.stats().samples == IMAGE_COUNT
+    contender.close(loader)
+
+    loader = contender.open(settings)
+    assert len(slept) == 1
+    assert loader.stats().samples == 0
+    contender.close(loader)
+
+
+def test_pixels_are_not_kept_in_training() -> None:
+    assert set(contenders.contenders_of("eval")) - set(contenders.contenders_of("train")) == {"fastload_pixels"}
 
 
 @pytest.mark.parametrize(
