@@ -51,7 +51,7 @@ def draw_chart(record: Record, path: Path) -> None:
     if not scenarios:
         raise ValueError("the record has no timings to draw")
     figure, grid = plt.subplots(
-        len(scenarios), len(PANELS), figsize=(5 * len(PANELS), 0.8 + 2.8 * len(scenarios)), squeeze=False
+        len(scenarios), len(PANELS), figsize=(6 * len(PANELS), 0.8 + 3.0 * len(scenarios)), squeeze=False
     )
     for axes, (row, workers) in zip(grid, scenarios, strict=True):
         timings = [timing for timing in record["timings"] if (timing["row"], timing["workers"]) == (row, workers)]
