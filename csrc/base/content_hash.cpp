@@ -13,7 +13,7 @@ __extension__ using Uint128 = unsigned __int128;
 
 constexpr Uint128 kPrime = (Uint128{1} << 127) - 1;
 constexpr std::size_t kPairBytes = 16;
-constexpr std::size_t kGroupBytes = 8 * kPairBytes;  // what compilers unroll: a seventh faster
+constexpr std::size_t kGroupBytes = 16 * kPairBytes;  // what compilers unroll: a fifth faster
 constexpr std::size_t kBlockBytes = 8 * HashKey::kBlockWords;
 
 constexpr std::uint64_t low(Uint128 value) noexcept { return static_cast<std::uint64_t>(value); }

@@ -22,6 +22,9 @@ constexpr int kMaxParameter = 31;
 // What one look at the bits gives at least.
 constexpr int kFetchedBits = 57;
 static_assert(kEscape + 1 + kMaxParameter <= kFetchedBits && kRawBits <= kFetchedBits);
+// With 7 that wait for a byte to be full, less than 64.
+constexpr int kPutBits = 56;
+static_assert(kEscape + kMaxParameter <= kPutBits && kRawBits <= kPutBits);
 
 static_assert(std::is_trivially_copyable_v<Checkpoint>);
 
@@ -74,12 +77,21 @@ class PackedWriter {
     void put_u32(std::uint32_t value) noexcept {
         for (int shift = 0; shift < 32; shift += 8) put(static_cast<std::uint8_t>(value >> shift));
     }
-    // At most kFetchedBits, the highest first.
+    // At most kPutBits, the highest first.
     void put_bits(std::uint64_t value, int count) noexcept {
         pending_ = pending_ << count | value;
-        for (num_pending_ += count; num_pending_ >= 8; num_pending_ -= 8) {
-            put(static_cast<std::uint8_t>(pending_ >> (num_pending_ - 8)));
+        num_pending_ += count;
+        const std::uint64_t from_the_top = (pending_ << 1) << (63 - num_pending_);
+        std::uint8_t next[8];
+        for (int i = 0; i < 8; ++i) next[i] = static_cast<std::uint8_t>(from_the_top >> (56 - 8 * i));
+        const auto whole = static_cast<std::size_t>(num_pending_ / 8);
+        if (size_ + sizeof(next) <= bytes_.size()) {
+            std::memcpy(bytes_.data() + size_, next, sizeof(next));  // what is too much is written again
+            size_ += whole;
+        } else {
+            for (std::size_t i = 0; i < whole; ++i) put(next[i]);
         }
+        num_pending_ %= 8;
     }
     void put_rice(std::uint64_t value, int parameter) noexcept {
         const std::uint64_t zeros = value >> parameter;
@@ -87,8 +99,8 @@ class PackedWriter {
             put_bits(0, kEscape);
             return put_bits(value, kRawBits);
         }
-        put_bits(1, static_cast<int>(zeros) + 1);
-        put_bits(value & ((std::uint64_t{1} << parameter) - 1), parameter);
+        const std::uint64_t one = std::uint64_t{1} << parameter;
+        put_bits(one | (value & (one - 1)), static_cast<int>(zeros) + 1 + parameter);
     }
     // 0 where it was too much.
     std::size_t finish() noexcept {
@@ -137,9 +149,14 @@ class PackedReader {
     }
     // The next bits from the top on, kFetchedBits at least.
     std::uint64_t fetch() const noexcept {
-        std::uint8_t next[8] = {};
         const std::size_t at = std::min(at_bits_ / 8, bytes_.size());
-        std::memcpy(next, bytes_.data() + at, std::min(sizeof(next), bytes_.size() - at));
+        const std::size_t left = bytes_.size() - at;
+        std::uint8_t next[8];
+        if (left >= sizeof(next)) {
+            std::memcpy(next, bytes_.data() + at, sizeof(next));
+        } else {
+            for (std::size_t i = 0; i < sizeof(next); ++i) next[i] = i < left ? bytes_[at + i] : 0;
+        }
         std::uint64_t word = 0;
         for (const std::uint8_t byte : next) word = word << 8 | byte;
         return word << at_bits_ % 8;
