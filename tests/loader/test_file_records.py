@@ -427,8 +427,9 @@ def test_on_a_file_system_of_other_machines_none_are_kept_or_used(
     assert [file.read_bytes() for file in sorted((cache.path / "v1").glob(f"{what}-*"))] == before
 
 
-def test_what_a_sample_was_made_of_is_reported(photographs: Path, cache: fastload.Cache, what: Any) -> None:
-    loader = loader_of(photographs, cache)
+def test_what_a_sample_was_made_of_is_reported(photographs: Path, tmp_path: Path, what: Any) -> None:
+    # What is checked on the spot is made of the file.
+    loader = loader_of(photographs, cache_at(tmp_path / "store", what, spot_checks=0.0))
     sources = []
     for _ in range(2):
         iterator = iter(loader)
