@@ -30,6 +30,16 @@ struct ByteShuffles {
 };
 constexpr ByteShuffles kByteShuffles;
 
+// A shuffle, from byte 8 - n on, that moves eight bytes up by n, zeros below and above them.
+struct MoveUp {
+    std::uint8_t shuffles[24] = {};
+
+    constexpr MoveUp() {
+        for (int i = 0; i < 24; ++i) shuffles[i] = static_cast<std::uint8_t>(i < 8 || i >= 16 ? 0x80 : i - 8);
+    }
+};
+constexpr MoveUp kMoveUp;
+
 // What an `expand` shuffle of eight positions is increased by behind one of `count`, sixteen bytes for both.
 struct SecondShuffle {
     alignas(16) std::uint8_t increase[9][16] = {};
@@ -200,17 +210,13 @@ inline std::uint64_t nonzero_bits(const __m256i* quarters) {
     return ~zeros;
 }
 
-// The bytes whose bits are set in `mask`, of eight for each of its, one behind the other and a zero behind the last.
-template <int kEights>
-inline void compress_bytes(const std::uint8_t* bytes, std::uint64_t mask, std::uint8_t* values) {
-    for (int i = 0; i < kEights; ++i) {
-        const std::uint64_t bits = mask >> 8 * i & 0xFF;
-        const __m128i chosen =
-            _mm_shuffle_epi8(load_8(bytes + std::ptrdiff_t{8} * i), load_8(kByteShuffles.compress[bits]));
-        _mm_storel_epi64(reinterpret_cast<__m128i*>(values), chosen);
-        values += count_bits(bits);
-    }
-    *values = 0;
+// Of sixteen bytes those whose bits are set in `mask`, one behind the other, and zeros behind them.
+inline __m128i compress_16(__m128i bytes, std::uint64_t mask) {
+    const std::uint64_t low = mask & 0xFF;
+    const std::uint64_t high = mask >> 8 & 0xFF;
+    const __m128i first = _mm_move_epi64(_mm_shuffle_epi8(bytes, load_8(kByteShuffles.compress[low])));
+    const __m128i second = _mm_shuffle_epi8(_mm_srli_si128(bytes, 8), load_8(kByteShuffles.compress[high]));
+    return _mm_or_si128(first, _mm_shuffle_epi8(second, load_16(kMoveUp.shuffles + 8 - count_bits(low))));
 }
 
 // Values of bytes as nibbles, two a byte, in the low bytes of words.
@@ -218,26 +224,68 @@ inline __m256i pair_nibbles(__m256i bytes) {
     return _mm256_maddubs_epi16(_mm256_and_si256(bytes, _mm256_set1_epi8(15)), _mm256_set1_epi16(0x1001));
 }
 
-// Packs `count` values of a group; may write 64 bytes.
-inline std::uint8_t* pack_group(const std::uint8_t* values, unsigned count, std::uint8_t width, std::uint8_t* packed) {
-    const __m256i first = load(values);
-    const __m256i second = load(values + 32);
-    const __m256i nibbles =
-        _mm256_permute4x64_epi64(_mm256_packus_epi16(pair_nibbles(first), pair_nibbles(second)), 0xD8);
-    const __m256i is_byte = _mm256_set1_epi8(static_cast<char>(-width));
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(packed), _mm256_blendv_epi8(nibbles, first, is_byte));
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(packed + 32), second);
+// Packs `count` values, zeros behind them; may write 16 bytes.
+inline std::uint8_t* pack_low_group(__m128i values, unsigned count, std::uint8_t width, std::uint8_t* packed) {
+    const __m256i pairs = pair_nibbles(_mm256_castsi128_si256(values));
+    const __m128i nibbles = _mm_packus_epi16(_mm256_castsi256_si128(pairs), _mm_setzero_si128());
+    const __m128i is_byte = _mm_set1_epi8(static_cast<char>(-width));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(packed), _mm_blendv_epi8(nibbles, values, is_byte));
     return packed + group_bytes(count, width);
 }
 
-// A block's bytes and their values; zero where nothing was written yet.
-struct PackRoom {
-    alignas(32) std::uint8_t bytes[64] = {};
-    alignas(32) std::uint8_t low_values[64] = {};
-    alignas(32) std::uint8_t high_values[64] = {};
+// Writes nibbles one behind the other.
+struct NibbleWriter {
+    std::uint8_t* next;
+    unsigned is_half = 0;     // whether the first nibble of *next is taken,
+    std::uint64_t first = 0;  // by this one
+
+    // The lowest `count` of sixteen nibbles, zeros behind them; may write 9 bytes.
+    inline __attribute__((always_inline)) void put(std::uint64_t nibbles, unsigned count) {
+        const std::uint64_t bytes = first | nibbles << 4 * is_half;
+        std::memcpy(next, &bytes, sizeof bytes);
+        next[sizeof bytes] = static_cast<std::uint8_t>(nibbles >> 32 >> (32 - 4 * is_half));
+        count += is_half;
+        next += count / 2;
+        is_half = count % 2;
+        first = *next;
+    }
+    std::uint8_t* end() const { return next + is_half; }
 };
 
-inline std::uint8_t* pack_block(const std::int16_t* coefficients, PackRoom* room, std::uint8_t* packed) {
+inline std::uint64_t low_half(__m128i bytes) { return static_cast<std::uint64_t>(_mm_cvtsi128_si64(bytes)); }
+
+// Packs the bytes of positions 16..63 whose bits are set in `mask`.
+inline std::uint8_t* pack_high_group(__m256i bytes01, __m256i bytes23, std::uint64_t mask, std::uint8_t width,
+                                     std::uint8_t* packed) {
+    const __m128i values1 = compress_16(_mm256_extracti128_si256(bytes01, 1), mask >> 16);
+    const __m128i values2 = compress_16(_mm256_castsi256_si128(bytes23), mask >> 32);
+    const __m128i values3 = compress_16(_mm256_extracti128_si256(bytes23, 1), mask >> 48);
+    const unsigned counts[3] = {count_bits(mask & 0xFFFF0000), count_bits(mask >> 32 & 0xFFFF), count_bits(mask >> 48)};
+    if (width == kByte) {
+        auto* place = packed;
+        _mm_storeu_si128(reinterpret_cast<__m128i*>(place), values1);
+        place += counts[0];
+        _mm_storeu_si128(reinterpret_cast<__m128i*>(place), values2);
+        place += counts[1];
+        _mm_storeu_si128(reinterpret_cast<__m128i*>(place), values3);
+        return place + counts[2];
+    }
+    const __m256i nibbles =
+        _mm256_packus_epi16(pair_nibbles(combine(values1, values2)), pair_nibbles(_mm256_castsi128_si256(values3)));
+    NibbleWriter writer{packed};
+    writer.put(low_half(_mm256_castsi256_si128(nibbles)), counts[0]);
+    writer.put(low_half(_mm256_extracti128_si256(nibbles, 1)), counts[1]);
+    writer.put(low_half(_mm_srli_si128(_mm256_castsi256_si128(nibbles), 8)), counts[2]);
+    return writer.end();
+}
+
+// Packs the coefficients whose bits are set in `mask`, two bytes each.
+inline std::uint8_t* pack_words(const std::int16_t* coefficients, std::uint64_t mask, std::uint8_t* packed) {
+    for (; mask != 0; mask &= mask - 1, packed += 2) std::memcpy(packed, coefficients + __builtin_ctzll(mask), 2);
+    return packed;
+}
+
+inline std::uint8_t* pack_block(const std::int16_t* coefficients, std::uint8_t* packed) {
     const __m256i quarters[4] = {load(coefficients), load(coefficients + 16), load(coefficients + 32),
                                  load(coefficients + 48)};
     const std::uint64_t mask = nonzero_bits(quarters) & ~std::uint64_t{1};
@@ -246,16 +294,17 @@ inline std::uint8_t* pack_block(const std::int16_t* coefficients, PackRoom* room
         either(magnitude_bits(quarters[1]), either(magnitude_bits(quarters[2]), magnitude_bits(quarters[3])));
     const int index = packed_class(mask, width_of(low_magnitudes), width_of(high_magnitudes));
     const PackedClass& kind = kPackedClasses.of[index];
-    if (__builtin_expect(kind.low_width == kTwoBytes, 0)) return pack_blocks_scalar(coefficients, 1, packed);
     packed = write_head(coefficients[0], index, mask, packed);
-    if (mask == 0) return packed;
-    auto* const bytes = reinterpret_cast<__m256i*>(room->bytes);
-    _mm256_store_si256(bytes, pack_to_bytes(quarters[0], quarters[1]));
-    _mm256_store_si256(bytes + 1, pack_to_bytes(quarters[2], quarters[3]));
-    compress_bytes<2>(room->bytes, mask, room->low_values);
-    compress_bytes<6>(room->bytes + 16, mask >> 16, room->high_values);
-    packed = pack_group(room->low_values, count_bits(mask & kLowGroup), kind.low_width, packed);
-    return pack_group(room->high_values, count_bits(mask >> 16), kind.high_width, packed);
+    const __m256i bytes01 = pack_to_bytes(quarters[0], quarters[1]);
+    if (__builtin_expect(kind.low_width == kTwoBytes, 0)) {
+        packed = pack_words(coefficients, mask & kLowGroup, packed);
+    } else {
+        const __m128i values = compress_16(_mm256_castsi256_si128(bytes01), mask);
+        packed = pack_low_group(values, count_bits(mask & kLowGroup), kind.low_width, packed);
+    }
+    if (mask >> 16 == 0) return packed;
+    if (__builtin_expect(kind.high_width == kTwoBytes, 0)) return pack_words(coefficients, mask & ~kLowGroup, packed);
+    return pack_high_group(bytes01, pack_to_bytes(quarters[2], quarters[3]), mask, kind.high_width, packed);
 }
 
 FASTLOAD_END_TARGET
@@ -265,10 +314,9 @@ FASTLOAD_END_TARGET
 FASTLOAD_BEGIN_TARGET(FASTLOAD_AVX2_FEATURES)
 
 std::uint8_t* pack_blocks_avx2(const std::int16_t* coefficients, std::size_t count, std::uint8_t* packed) noexcept {
-    PackRoom room;
     for (; count != 0; --count, coefficients += 64) {
         if (!does_dc_fit(coefficients[0])) return nullptr;
-        packed = pack_block(coefficients, &room, packed);
+        packed = pack_block(coefficients, packed);
     }
     return packed;
 }

@@ -3,8 +3,6 @@
 #include <cstring>
 #include <new>
 
-#include "kernels/coefficients.h"
-
 namespace fastload::jpeg {
 namespace {
 
@@ -31,7 +29,7 @@ Status CoefficientWriter::begin(const Frame& frame, ColorModel color) noexcept {
     const CoefficientLayout layout(frame);
     next_offset_ = layout.offset(0, 0, 0);
     try {
-        record_.assign(layout.bytes(), 0);
+        record_.assign(layout.bytes() + kPackedSlackBytes, 0);
     } catch (const std::bad_alloc&) {
         return kNoMemory;
     }
@@ -40,7 +38,7 @@ Status CoefficientWriter::begin(const Frame& frame, ColorModel color) noexcept {
 }
 
 void CoefficientWriter::note_offset() noexcept {
-    const auto offset = static_cast<std::uint32_t>(record_.size() - CoefficientLayout(frame_).bytes());
+    const auto offset = static_cast<std::uint32_t>(size() - CoefficientLayout(frame_).bytes());
     set_number(&record_, next_offset_, offset);
     next_offset_ += sizeof offset;
 }
@@ -51,12 +49,15 @@ Status CoefficientWriter::add(const std::int16_t* blocks, std::size_t count) noe
     }
     const std::uint8_t* const end = kernels_.pack_blocks(blocks, count, packed_.data());
     if (end == nullptr) return Status::irregular("a DC coefficient of more than 12 bits", 0);
-    const auto size = static_cast<std::size_t>(end - packed_.data());
-    if (record_.size() + size > kMaxCoefficientRecordBytes) {
+    return add_packed({packed_.data(), static_cast<std::size_t>(end - packed_.data())});
+}
+
+Status CoefficientWriter::add_packed(ByteSpan packed) noexcept {
+    if (size() + packed.size() > kMaxCoefficientRecordBytes) {
         return {StatusCode::kLimitExceeded, 0, 0, "a coefficient record above the limit"};
     }
     try {
-        record_.insert(record_.end(), packed_.data(), packed_.data() + size);
+        record_.insert(record_.end() - kPackedSlackBytes, packed.begin(), packed.end());
     } catch (const std::bad_alloc&) {
         return kNoMemory;
     }
@@ -70,7 +71,7 @@ void CoefficientWriter::set_quantization(int component, const QuantizationTable&
 
 ByteSpan CoefficientWriter::finish(const HashKey& key, std::uint64_t salt, const RecordStamp& stamp) noexcept {
     const CoefficientLayout layout(frame_);
-    const ByteSpan bytes(record_.data(), record_.size());
+    const ByteSpan bytes(record_.data(), size());
     const auto begin_of = [&](std::int32_t mcu_row) {
         std::uint32_t offset = 0;
         std::memcpy(&offset, record_.data() + layout.offset(mcu_row, 0, 0), sizeof offset);

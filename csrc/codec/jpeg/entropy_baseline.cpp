@@ -144,23 +144,33 @@ FASTLOAD_ALWAYS_INLINE std::uint64_t decode_ac(BitReader& reader, const AcTable&
 }
 
 // Note [one block behind]
-// The inverse DCT of a block runs behind the DC symbol of the next one. Its loads are wider than the stores of the
-// entropy decoder, so they wait until those have reached the cache, and right behind the end of a block, which is often
-// predicted wrongly, nothing else is there to do. So the blocks of a run of MCUs take turns in two buffers, and the run
-// ends with the last one's transform. A block that is still pending when a run fails is dropped with the scan.
+// The inverse DCT of a block, or its packing, runs behind the DC symbol of the next one. Its loads are wider than the
+// stores of the entropy decoder, so they wait until those have reached the cache, and right behind the end of a block,
+// which is often predicted wrongly, nothing else is there to do. So the blocks of a run of MCUs take turns in two
+// buffers, and the run ends with the last one's transform. A block that is still pending when a run fails is dropped
+// with the scan.
 struct PendingBlock {
     std::int16_t* coefficients = nullptr;  // none pending
     const std::uint16_t* quantization = nullptr;
     std::uint8_t* output = nullptr;
+    PackedRow* row = nullptr;
 
-    // Its samples go to `output`, or its coefficients, which are zero here afterwards either way.
-    template <bool kAsCoefficients>
-    FASTLOAD_ALWAYS_INLINE void complete(InverseDctFunction inverse_dct) const {
+    // Its samples go to `output`. The coefficients are zero afterwards.
+    FASTLOAD_ALWAYS_INLINE void transform(InverseDctFunction inverse_dct) const {
+        if (coefficients != nullptr) inverse_dct(coefficients, quantization, output);
+    }
+
+    // It goes to its row, if it belongs there. The coefficients are zero afterwards.
+    FASTLOAD_ALWAYS_INLINE void pack(PackBlocksFunction pack_blocks) const {
         if (coefficients == nullptr) return;
-        if (!kAsCoefficients) return inverse_dct(coefficients, quantization, output);
-        constexpr std::size_t kBytes = 64 * sizeof(std::int16_t);
-        std::memcpy(output, coefficients, kBytes);
-        std::memset(coefficients, 0, kBytes);
+        if (row->blocks_to_come != 0) {
+            row->next = pack_blocks(coefficients, 1, row->next);
+            row->blocks_to_come = row->next == nullptr ? 0 : row->blocks_to_come - 1;
+        }
+        // In pieces, because GCC makes one large memset a string instruction, which takes longer to start than to
+        // store.
+#pragma GCC unroll 8
+        for (int k = 0; k < 64; k += 8) std::memset(coefficients + k, 0, 8 * sizeof(std::int16_t));
     }
 };
 
@@ -170,6 +180,7 @@ void EntropyScan::begin(const ScanData& data, std::uint32_t mcu_count, std::uint
                         const KernelTable& kernels, std::uint64_t file_offset) noexcept {
     data_ = data;
     inverse_dct_ = kernels.inverse_dct;
+    pack_blocks_ = kernels.pack_blocks;
     has_bmi2_ = kernels.has_bmi2;
     file_offset_ = file_offset;
     mcu_count_ = mcu_count;
@@ -271,29 +282,36 @@ FASTLOAD_ALWAYS_INLINE bool EntropyScan::run_mcus_inline(std::uint32_t first, st
     std::int16_t* other = buffers_[1].coefficients;
     PendingBlock pending;
     constexpr bool kIsKept = kTarget != Target::kNone;
-    constexpr bool kIsRead = kTarget == Target::kCoefficients;
+    constexpr bool kIsPacked = kTarget == Target::kPacked;
+    const auto complete = [&]() __attribute__((always_inline)) {
+        if (kIsPacked) {
+            pending.pack(pack_blocks_);
+        } else if (kIsKept) {
+            pending.transform(inverse_dct_);
+        }
+    };
     for (std::uint32_t mcu = first; mcu < first + count; ++mcu) {
         for (int b = 0; b < block_count_; ++b) {
             const ScanBlock& plan = blocks_[b];
             if (!decode_dc(reader, *plan.dc, &predictions_[plan.prediction])) return false;
-            if (kIsKept) pending.complete<kIsRead>(inverse_dct_);
+            complete();
             const std::uint64_t end = decode_ac<kIsKept>(reader, *plan.ac, block);
             if (end == kBadBlock) return false;
             if (!kIsKept) continue;
             block[0] = static_cast<std::int16_t>(predictions_[plan.prediction]);
-            std::uint8_t* const output = plan.output + mcu * plan.mcu_stride_bytes;
-            if (!kIsRead && end == kDcOnly) {
+            std::uint8_t* const output = kIsPacked ? nullptr : plan.output + mcu * plan.mcu_stride_bytes;
+            if (!kIsPacked && end == kDcOnly) {
                 fill_from_dc(block[0], plan.quantization[0], output);
                 pending = {};
             } else {
-                pending = {block, plan.quantization, output};
+                pending = {block, plan.quantization, output, plan.row};
                 std::swap(block, other);
             }
         }
         // See Note [padding]: beyond this point a further MCU might read outside.
         if (reader.next > limit) return false;
     }
-    if (kIsKept) pending.complete<kIsRead>(inverse_dct_);
+    complete();
     reader_ = reader;
     return true;
 }
@@ -303,14 +321,12 @@ FASTLOAD_BEGIN_TARGET("bmi,bmi2")
 bool EntropyScan::decode_mcus_bmi2(std::uint32_t first, std::uint32_t count) noexcept {
     return run_mcus_inline<Target::kSamples>(first, count);
 }
-bool EntropyScan::read_mcus_bmi2(std::uint32_t first, std::uint32_t count) noexcept {
-    return run_mcus_inline<Target::kCoefficients>(first, count);
-}
+bool EntropyScan::pack_mcus_bmi2(std::uint32_t count) noexcept { return run_mcus_inline<Target::kPacked>(0, count); }
 bool EntropyScan::walk_mcus_bmi2(std::uint32_t count) noexcept { return run_mcus_inline<Target::kNone>(0, count); }
 FASTLOAD_END_TARGET
 #else
 bool EntropyScan::decode_mcus_bmi2(std::uint32_t, std::uint32_t) noexcept { return false; }
-bool EntropyScan::read_mcus_bmi2(std::uint32_t, std::uint32_t) noexcept { return false; }
+bool EntropyScan::pack_mcus_bmi2(std::uint32_t) noexcept { return false; }
 bool EntropyScan::walk_mcus_bmi2(std::uint32_t) noexcept { return false; }
 #endif
 
@@ -318,11 +334,11 @@ template <EntropyScan::Target kTarget>
 bool EntropyScan::run_mcus(std::uint32_t first, std::uint32_t count) noexcept {
     if (!has_bmi2_) return run_mcus_inline<kTarget>(first, count);
     if (kTarget == Target::kNone) return walk_mcus_bmi2(count);
-    return kTarget == Target::kSamples ? decode_mcus_bmi2(first, count) : read_mcus_bmi2(first, count);
+    return kTarget == Target::kSamples ? decode_mcus_bmi2(first, count) : pack_mcus_bmi2(count);
 }
 
 template Status EntropyScan::run<EntropyScan::Target::kNone>(std::uint32_t count) noexcept;
 template Status EntropyScan::run<EntropyScan::Target::kSamples>(std::uint32_t count) noexcept;
-template Status EntropyScan::run<EntropyScan::Target::kCoefficients>(std::uint32_t count) noexcept;
+template Status EntropyScan::run<EntropyScan::Target::kPacked>(std::uint32_t count) noexcept;
 
 }  // namespace fastload::jpeg

@@ -10,6 +10,7 @@
 #include "codec/jpeg/checkpoint_track.h"
 #include "codec/jpeg/entropy_index.h"
 #include "codec/jpeg/huffman_table.h"
+#include "codec/jpeg/packed_rows.h"
 #include "codec/jpeg/scan_data.h"
 #include "kernels/kernel_table.h"
 
@@ -23,14 +24,15 @@ struct ScanBlock {
     const AcTable* ac = nullptr;
     const std::uint16_t* quantization = nullptr;
     int prediction = 0;  // index of the component in the scan
-    // Where the block of the window's first MCU of the current row goes: its samples or, for read(), its coefficients.
+    // For decode(): where the samples of the window's first MCU of the current row go.
     std::uint8_t* output = nullptr;
     std::size_t mcu_stride_bytes = 0;
+    PackedRow* row = nullptr;  // for pack()
 };
 
 class EntropyScan {
     // What blocks become.
-    enum class Target : std::uint8_t { kNone, kSamples, kCoefficients };
+    enum class Target : std::uint8_t { kNone, kSamples, kPacked };
 
   public:
     // `restart_interval` in MCUs, 0 for none. `file_offset` is only for messages.
@@ -48,8 +50,8 @@ class EntropyScan {
     Status walk(std::uint32_t count) noexcept { return run<Target::kNone>(count); }
     // The next `count` MCUs: the i-th writes block b to blocks()[b].output + i * mcu_stride_bytes.
     Status decode(std::uint32_t count) noexcept { return run<Target::kSamples>(count); }
-    // The same with coefficients, 64 of them in zigzag order, instead of samples.
-    Status read(std::uint32_t count) noexcept { return run<Target::kCoefficients>(count); }
+    // The next `count` MCUs: block b is packed behind what is in blocks()[b].row.
+    Status pack(std::uint32_t count) noexcept { return run<Target::kPacked>(count); }
     // To be called after the last MCU that is wanted: proves that no bit behind the segment's end was used and, where
     // the segment was read completely, that less than a byte of it is left.
     Status finish() const noexcept;
@@ -75,7 +77,7 @@ class EntropyScan {
     template <Target kTarget>
     bool run_mcus_inline(std::uint32_t first, std::uint32_t count) noexcept;
     bool decode_mcus_bmi2(std::uint32_t first, std::uint32_t count) noexcept;
-    bool read_mcus_bmi2(std::uint32_t first, std::uint32_t count) noexcept;
+    bool pack_mcus_bmi2(std::uint32_t count) noexcept;
     bool walk_mcus_bmi2(std::uint32_t count) noexcept;
     std::uint32_t mcus_to_stop() const noexcept {
         return track_ == nullptr ? std::numeric_limits<std::uint32_t>::max() : track_->next_stop() - next_mcu();
@@ -86,6 +88,7 @@ class EntropyScan {
 
     ScanData data_;
     InverseDctFunction inverse_dct_ = nullptr;
+    PackBlocksFunction pack_blocks_ = nullptr;
     bool has_bmi2_ = false;
     std::uint64_t file_offset_ = 0;
     std::uint32_t mcu_count_ = 0;             // in the scan

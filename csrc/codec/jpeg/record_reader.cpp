@@ -30,13 +30,27 @@ Status RecordReader::open(RecordBytes* bytes, const HashKey& key, std::uint64_t 
     return record_.open({head_buffer_.data(), head_bytes}, key, salt, limits);
 }
 
-Status RecordReader::read_rows(RecordBytes* bytes, const HashKey& key, const Region& region) noexcept {
-    if (!record_.find_rows(region, &rows_) || rows_.offset + rows_.bytes > bytes->size()) {
+Status RecordReader::find_rows(std::uint64_t record_bytes, const Region& region) noexcept {
+    if (!record_.find_rows(region, &rows_) || rows_.offset + rows_.bytes > record_bytes) {
         return Status::irregular("a coefficient record is cut short", 0);
     }
+    return Status::ok();
+}
+
+Status RecordReader::view_rows(ByteSpan record, const Region& region) noexcept {
+    const Status status = find_rows(record.size(), region);
+    if (status.is_ok()) {
+        row_bytes_ = record.subspan(static_cast<std::size_t>(rows_.offset), static_cast<std::size_t>(rows_.bytes));
+    }
+    return status;
+}
+
+Status RecordReader::read_rows(RecordBytes* bytes, const HashKey& key, const Region& region) noexcept {
+    if (const Status status = find_rows(bytes->size(), region); !status.is_ok()) return status;
     const auto size = static_cast<std::size_t>(rows_.bytes);
     if (const Status status = row_buffer_.reserve(size + kPackedSlackBytes); !status.is_ok()) return status;
     if (!bytes->read(rows_.offset, {row_buffer_.data(), size})) return kUnread;
+    row_bytes_ = {row_buffer_.data(), size};
     if (!record_.holds(rows_, row_bytes(), key)) {
         return Status::irregular("the sum of a coefficient record's row does not hold", 0);
     }

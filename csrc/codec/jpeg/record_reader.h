@@ -49,16 +49,22 @@ class RecordReader {
 
     // Reads and checks the rows for a region inside of the image; `key` is that of open().
     Status read_rows(RecordBytes* bytes, const HashKey& key, const Region& region) noexcept;
+    // The same of a record that was made just now: it is used where it is, with kPackedSlackBytes behind it, and its
+    // sums are not looked at.
+    Status view_rows(ByteSpan record, const Region& region) noexcept;
     const RecordRows& rows() const noexcept { return rows_; }
     // With kPackedSlackBytes behind them.
-    ByteSpan row_bytes() const noexcept { return {row_buffer_.data(), static_cast<std::size_t>(rows_.bytes)}; }
+    ByteSpan row_bytes() const noexcept { return row_bytes_; }
 
     std::size_t scratch_bytes() const noexcept { return head_buffer_.capacity() + row_buffer_.capacity(); }
     void release_scratch(ScratchRule rule) noexcept;
 
   private:
+    Status find_rows(std::uint64_t record_bytes, const Region& region) noexcept;
+
     CoefficientRecord record_;
     RecordRows rows_;
+    ByteSpan row_bytes_;
     AlignedBuffer head_buffer_;
     AlignedBuffer row_buffer_;
 };

@@ -14,7 +14,6 @@ namespace {
 // So many of the rows must be new, or they are not worth a new record: 1 / 8.
 constexpr std::uint32_t kMinExtension = 8;
 constexpr std::size_t kSampleBlockBytes = 64;
-constexpr std::size_t kCoefficientBlockBytes = 64 * sizeof(std::int16_t);
 
 bool is_same_fault(const Status& a, const Status& b) {
     return a.code == b.code && std::strcmp(a.detail, b.detail) == 0;
@@ -128,20 +127,35 @@ void SequentialFrame::plan_blocks(const Scan& scan, const ScanData& data, std::u
     }
 }
 
-// Points the blocks of the window's first MCU in this row of MCUs to their places, in stream order. `find_place` says
-// where a block of a component goes whose column is counted from the window's left, and how far behind it its right
-// neighbour does.
-template <typename FindPlace>
-void SequentialFrame::set_outputs(const Scan& scan, std::int32_t mcu_row, std::size_t block_bytes,
-                                  FindPlace find_place) noexcept {
+// Points the blocks of the window's first MCU in this row of MCUs to their places, in stream order.
+void SequentialFrame::set_outputs(const Scan& scan, std::int32_t mcu_row) noexcept {
+    const McuWindow& window = tools_.reconstructor.window();
     ScanBlock* block = entropy_.blocks();
     for (int i = 0; i < scan.component_count; ++i) {
         const BlocksOfMcu blocks(header_->frame, scan, i);
+        const int component = scan.components[i].component;
+        const std::int32_t left = window.left * header_->frame.components[component].horizontal;
         for (int y = 0; y < blocks.vertical; ++y) {
             for (int x = 0; x < blocks.horizontal; ++x, ++block) {
-                block->output = find_place(scan.components[i].component, x, mcu_row * blocks.vertical + y);
-                block->mcu_stride_bytes = static_cast<std::size_t>(blocks.horizontal) * block_bytes;
+                block->output = tools_.reconstructor.block(component, left + x, mcu_row * blocks.vertical + y);
+                block->mcu_stride_bytes = static_cast<std::size_t>(blocks.horizontal) * kSampleBlockBytes;
             }
+        }
+    }
+}
+
+// Has the blocks of this row of MCUs packed as the row numbered `kept_row` of those in memory.
+void SequentialFrame::restart_rows(const Scan& scan, std::int32_t mcu_row, std::int32_t kept_row) noexcept {
+    ScanBlock* block = entropy_.blocks();
+    for (int i = 0; i < scan.component_count; ++i) {
+        const BlocksOfMcu blocks(header_->frame, scan, i);
+        const int component = scan.components[i].component;
+        const FrameComponent& facts = header_->frame.components[component];
+        for (int y = 0; y < blocks.vertical; ++y) {
+            const bool is_there = mcu_row * blocks.vertical + y < facts.blocks_high;
+            PackedRow* const row =
+                rows_.restart(component, kept_row * blocks.vertical + y, is_there ? facts.blocks_wide : 0);
+            for (int x = 0; x < blocks.horizontal; ++x, ++block) block->row = row;
         }
     }
 }
@@ -160,11 +174,7 @@ Status SequentialFrame::decode_rows(const Scan& scan, EntropyIndex* index) noexc
     for (std::uint32_t row = top; status.is_ok() && row < bottom; ++row) {
         status = walk.walk_to(row * wide + left);
         if (!status.is_ok()) break;
-        set_outputs(scan, static_cast<std::int32_t>(row), kSampleBlockBytes,
-                    [&](int component, std::int32_t column, std::int32_t block_row) {
-                        const std::int32_t first = window.left * header_->frame.components[component].horizontal;
-                        return tools_.reconstructor.block(component, first + column, block_row);
-                    });
+        set_outputs(scan, static_cast<std::int32_t>(row));
         status = walk.decode(static_cast<std::uint32_t>(grid.window.right) - left);
         if (status.is_ok()) status = walk.leave_row((row + 1) * wide, row + 1 == bottom);
         if (status.is_ok() && is_single_pass()) {
@@ -186,7 +196,7 @@ Status SequentialFrame::read(ByteSpan file, const Header& header, CoefficientWri
             laid_out = rows_.begin(frame, is_single_pass() ? 1 : frame.mcus_high, limits_.max_coefficient_bytes);
             if (laid_out.is_ok()) laid_out = writer->begin(frame, header.color);
         }
-        return laid_out.is_ok() ? read_rows(scan, writer) : laid_out;
+        return laid_out.is_ok() ? pack_rows(scan, writer) : laid_out;
     });
     for (std::int32_t row = 0; status.is_ok() && !is_single_pass() && row < frame.mcus_high; ++row) {
         status = add_rows(row, row, writer);
@@ -195,15 +205,12 @@ Status SequentialFrame::read(ByteSpan file, const Header& header, CoefficientWri
     return status;
 }
 
-Status SequentialFrame::read_rows(const Scan& scan, CoefficientWriter* writer) noexcept {
+Status SequentialFrame::pack_rows(const Scan& scan, CoefficientWriter* writer) noexcept {
     const ScanGrid grid(header_->frame, scan, McuWindow{});
     Status status;
     for (std::int32_t row = 0; status.is_ok() && row < grid.high; ++row) {
-        set_outputs(scan, is_single_pass() ? 0 : row, kCoefficientBlockBytes,
-                    [this](int component, std::int32_t column, std::int32_t block_row) {
-                        return reinterpret_cast<std::uint8_t*>(rows_.block(component, column, block_row));
-                    });
-        status = entropy_.read(static_cast<std::uint32_t>(grid.wide));
+        restart_rows(scan, row, is_single_pass() ? 0 : row);
+        status = entropy_.pack(static_cast<std::uint32_t>(grid.wide));
         if (status.is_ok() && is_single_pass()) status = add_rows(row, 0, writer);
     }
     return status.is_ok() ? entropy_.finish() : status;
@@ -215,9 +222,10 @@ Status SequentialFrame::add_rows(std::int32_t mcu_row, std::int32_t kept_row, Co
         const FrameComponent& component = header_->frame.components[i];
         for (int y = 0; y < component.vertical; ++y) {
             const bool is_there = mcu_row * component.vertical + y < component.blocks_high;
-            const std::int16_t* const blocks = rows_.block(i, 0, kept_row * component.vertical + y);
-            const std::size_t count = is_there ? static_cast<std::size_t>(component.blocks_wide) : 0;
-            if (const Status status = writer->add(blocks, count); !status.is_ok()) return status;
+            ByteSpan packed;
+            Status status = is_there ? rows_.find(i, kept_row * component.vertical + y, &packed) : Status::ok();
+            if (status.is_ok()) status = writer->add_packed(packed);
+            if (!status.is_ok()) return status;
         }
     }
     return Status::ok();

@@ -1,4 +1,4 @@
-// Decodes sequential files scan by scan: a region into samples, or all coefficients.
+// Decodes sequential files scan by scan: a region into samples, or all into packed blocks.
 #pragma once
 
 #include <cstddef>
@@ -8,13 +8,13 @@
 #include "base/span.h"
 #include "base/status.h"
 #include "codec/decoder.h"
-#include "codec/jpeg/coefficient_rows.h"
 #include "codec/jpeg/coefficient_writer.h"
 #include "codec/jpeg/decoding_tables.h"
 #include "codec/jpeg/entropy_baseline.h"
 #include "codec/jpeg/entropy_index.h"
 #include "codec/jpeg/frame_tools.h"
 #include "codec/jpeg/markers.h"
+#include "codec/jpeg/packed_rows.h"
 
 namespace fastload::jpeg {
 
@@ -43,15 +43,15 @@ class SequentialFrame {
     Status for_each_scan(DecodeScan decode_scan) noexcept;
     Status read_scan_data(const Scan& scan, std::size_t* end_offset) noexcept;
     void plan_blocks(const Scan& scan, const ScanData& data, std::uint32_t mcu_count) noexcept;
-    template <typename FindPlace>
-    void set_outputs(const Scan& scan, std::int32_t mcu_row, std::size_t block_bytes, FindPlace find_place) noexcept;
+    void set_outputs(const Scan& scan, std::int32_t mcu_row) noexcept;
+    void restart_rows(const Scan& scan, std::int32_t mcu_row, std::int32_t kept_row) noexcept;
     bool is_single_pass() const noexcept;
 
     Status decode_scans(const Region& region, EntropyIndex* index) noexcept;
     Status decode_rows(const Scan& scan, EntropyIndex* index) noexcept;
     void complete_all_rows() noexcept;
 
-    Status read_rows(const Scan& scan, CoefficientWriter* writer) noexcept;
+    Status pack_rows(const Scan& scan, CoefficientWriter* writer) noexcept;
     Status add_rows(std::int32_t mcu_row, std::int32_t kept_row, CoefficientWriter* writer) noexcept;
 
     FrameTools tools_;
@@ -62,7 +62,7 @@ class SequentialFrame {
     // A component keeps the quantization table of its scan while others may be redefined.
     QuantizationTable quantization_[kMaxComponents];
     EntropyScan entropy_;
-    CoefficientRows rows_;
+    PackedRows rows_;
     bool stopped_early_ = false;
     bool has_relied_ = false;  // on the index, in the last scan
     bool was_index_wrong_ = false;

@@ -39,7 +39,7 @@ bool RecordedDecode::make(FileRecordCache* cache, const RecordedFile& file, Byte
     const StageTimer timer(&timings->decode_ns);
     jpeg::MemoryBytes bytes(record);
     return made_.open(&bytes, cache->key(), cache->salt_of(version), limits_).is_ok() &&
-           made_.read_rows(&bytes, cache->key(), region).is_ok() && decoder->decode_record(made_, region, rgb).is_ok();
+           made_.view_rows(record, region).is_ok() && decoder->decode_record(made_, region, rgb).is_ok();
 }
 
 bool RecordedDecode::pack(const LoadedPixels& pixels, AlignedBuffer* packed) const noexcept {
