@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from fastload import _native
-from fastload._decode_cache._store import RecordKind, StorePlace
+from fastload._decode_cache._store import KINDS, RecordKind, StorePlace
 from fastload._display._units import bytes_of, in_bytes
 from fastload._process import _config
 
@@ -15,7 +16,7 @@ from fastload._process import _config
 DEFAULT_MAX_BYTES = 4 << 30
 
 
-What = Literal["index", "coefficients", "pixels"]
+What = RecordKind | tuple[RecordKind, ...]
 Validation = Literal["stat", "content", "trust"]
 _TAKES = {
     "coefficients": "about 1.7 times the bytes of the images",
@@ -35,7 +36,9 @@ class Cache:
     are kept as well, which leaves the larger part of decoding away and takes about 1.7 times the files' bytes. They are
     found by path, and believed while size, times and inode of the file are what they were. With ``what="pixels"`` it
     is the image as it stands before the first random step of the transform, by path and by these steps; so it is for
-    transforms that begin with a Resize or a crop that draws nothing, as those of evaluation do.
+    transforms that begin with a Resize or a crop that draws nothing, as those of evaluation do. With several of them,
+    ``what=("coefficients", "pixels")``, one cache is for loaders of both sorts: pixels are kept for a loader that has
+    such steps, coefficients for any other.
 
     Args:
         path: Folder on a local disk; made where there is none. None: ``decode`` in the cache folder
@@ -43,8 +46,8 @@ class Cache:
             read, and ``fastload cache build`` writes; coefficients are neither written nor read there.
         max_bytes: That all files in it may take together, as a number or as "200G" or "1.5TiB". None: 4 GiB, an index
             of each of 4 million photographs; to be given with ``what="coefficients"``.
-        what: "index", "coefficients" or "pixels"; the index is always part of it, and serves the images for which
-            there is no room.
+        what: "index", "coefficients" or "pixels", or a tuple of these; the index is always part of it, and serves the
+            images for which there is no room.
         validate: When coefficients and pixels are believed. "stat": the file has the size, times and inode that it
             had. On a file server it is opened for that; on FUSE, whose times may stand still, nothing is believed.
             "content": it is read, too, and must have the same bytes. "trust": as "stat", without opening and on FUSE,
@@ -67,17 +70,18 @@ class Cache:
         self,
         path: str | os.PathLike[str] | None = None,
         max_bytes: int | str | None = None,
-        what: What = "index",
+        what: RecordKind | Iterable[RecordKind] = "index",
         validate: Validation = "stat",
         spot_checks: float = 1 / 256,
         shared: bool = False,
     ) -> None:
         self._path = None if path is None else Path(os.path.abspath(os.path.expanduser(os.fspath(path))))  # noqa: PTH100, PTH111
-        self._what: What = _one_of(what, "what", get_args(What))
-        if max_bytes is None and what != "index":
+        self._what = _checked_what(what)
+        if max_bytes is None and (large := kinds_of(self)[1:]):
+            takes = " and ".join(_TAKES[kind] for kind in large)
             raise ValueError(
-                f"max_bytes must be given with what={what!r}, which takes {_TAKES[what]}: "
-                f"`fastload cache info --estimate FOLDER --what {what}` says how much that is"
+                f"max_bytes must be given with what={what!r}, which takes {takes}: "
+                f"`fastload cache info --estimate FOLDER --what {large[0]}` says how much that is"
             )
         self._max_bytes = DEFAULT_MAX_BYTES if max_bytes is None else _checked_size(max_bytes)
         self._validate: Validation = _one_of(validate, "validate", get_args(Validation))
@@ -102,7 +106,7 @@ class Cache:
 
     @property
     def what(self) -> What:
-        """What is kept."""
+        """What is kept: the name of a kind, or a tuple of names."""
         return self._what
 
     @property
@@ -145,6 +149,9 @@ class Cache:
     def __reduce__(self) -> tuple[Any, ...]:
         return Cache, self._arguments()
 
+    def _only(self, kind: RecordKind) -> Cache:
+        return Cache(self._path, self._max_bytes, kind, self._validate, self._spot_checks, self._shared)
+
     def _arguments(self) -> tuple[Any, ...]:
         return self._path, self._max_bytes, self._what, self._validate, self._spot_checks, self._shared
 
@@ -163,8 +170,27 @@ class NoPixelsError(ValueError):
         )
 
 
+def kinds_of(cache: Cache) -> tuple[RecordKind, ...]:
+    """Of all records in it, indexes first."""
+    asked = (cache.what,) if isinstance(cache.what, str) else cache.what
+    return tuple(kind for kind in KINDS if kind == "index" or kind in asked)
+
+
+def for_loader(setting: Any, why_no_pixels: Callable[[], str | None]) -> Any:
+    """What counts of a loader's argument for that loader, which uses one kind besides indexes.
+
+    Args:
+        setting: A Cache, or another value, which is returned.
+        why_no_pixels: Says why the loader has no pixels that are worth keeping, or None.
+    """
+    if not isinstance(setting, Cache) or isinstance(setting.what, str):
+        return setting
+    kinds = [kind for kind in kinds_of(setting) if kind != "pixels" or why_no_pixels() is None]
+    return setting._only(kinds[-1])
+
+
 def is_of_pixels(setting: object) -> bool:
-    """Whether a loader's argument asks for pixels."""
+    """Whether what counts for a loader is pixels."""
     return isinstance(setting, Cache) and setting.what == "pixels"
 
 
@@ -182,6 +208,17 @@ def _one_of(value: Any, name: str, allowed: tuple[Any, ...]) -> Any:
     if value not in allowed:
         raise ValueError(f"{name} must be {' or '.join(map(repr, allowed))}, got {value!r}")
     return value
+
+
+def _checked_what(what: RecordKind | Iterable[RecordKind]) -> What:
+    """Raises ValueError."""
+    if isinstance(what, str):
+        kind: RecordKind = _one_of(what, "what", KINDS)
+        return kind
+    kinds = tuple(what)
+    if not kinds or any(kind not in KINDS for kind in kinds):
+        raise ValueError(f"what must be {' or '.join(map(repr, KINDS))}, or a tuple of these, got {what!r}")
+    return kinds
 
 
 def _checked_size(max_bytes: int | str) -> int:

@@ -6,8 +6,8 @@ import warnings
 from collections.abc import Mapping
 
 from fastload import _native
-from fastload._decode_cache._cache import Cache, Validation, place_of
-from fastload._decode_cache._store import open_store
+from fastload._decode_cache._cache import Cache, Validation, kinds_of, place_of
+from fastload._decode_cache._store import RecordKind, open_store
 from fastload._display._units import counted, in_bytes, in_seconds
 
 # What the system's clock is behind, for tests: files must not have been changed in the last minute.
@@ -25,11 +25,12 @@ class FileRecords:
 
     Args:
         cache: What the user has asked for.
+        kind: Of these records.
     """
 
-    def __init__(self, cache: Cache) -> None:
-        self.what = cache.what
-        self.store = open_store(place_of(cache, cache.what))
+    def __init__(self, cache: Cache, kind: RecordKind) -> None:
+        self.what = kind
+        self.store = open_store(place_of(cache, kind))
         self.native = file_records_in(self.store.native, cache.validate, cache.spot_checks)
         self._has_warned = False
 
@@ -83,16 +84,16 @@ class FileRecords:
 
 def file_records_of(setting: object) -> tuple[FileRecords | None, str | None]:
     """Those of a loader's cache, or why there are none where they are asked for; of that it warns."""
-    if not isinstance(setting, Cache) or setting.what == "index":
+    if not isinstance(setting, Cache) or (kind := kinds_of(setting)[-1]) == "index":
         return None, None
     try:
-        return FileRecords(setting), None
+        return FileRecords(setting, kind), None
     except OSError as error:
         reason = error.strerror or str(error)
         warnings.warn(
-            f"{setting.what} in {str(setting.path)!r} are neither kept nor used: {reason}. Images are decoded by their "
+            f"{kind} in {str(setting.path)!r} are neither kept nor used: {reason}. Images are decoded by their "
             "indexes. Name a folder of your own on a local disk.",
             RuntimeWarning,
             stacklevel=2,
         )
-        return None, f"{setting.what} are neither kept nor used: {reason}"
+        return None, f"{kind} are neither kept nor used: {reason}"

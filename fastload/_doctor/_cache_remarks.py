@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from fastload._decode_cache._cache import Cache, place_of
+from fastload._decode_cache._cache import Cache, kinds_of, place_of
 from fastload._decode_cache._report import report_of
 from fastload._decode_cache._store import OpenStore, RecordKind, open_store
 from fastload._display._units import in_bytes
@@ -27,14 +27,14 @@ class CacheStores:
             self._open(self._cache)
 
     def _open(self, cache: Cache) -> None:
-        kinds: tuple[RecordKind, ...] = tuple(dict.fromkeys(("index", cache.what)))
-        try:
-            for kind in kinds:
+        for kind in kinds_of(cache):
+            try:
                 self._stores[kind] = open_store(place_of(cache, kind))
-        except (OSError, RuntimeError) as error:
-            reason = getattr(error, "strerror", None) or error
-            what = cache.what if self._stores else "the cache"
-            self._refusal = f"{what} in {str(cache.path)!r} cannot be used: {reason}"
+            except (OSError, RuntimeError) as error:
+                reason = getattr(error, "strerror", None) or error
+                what = kind if self._stores else "the cache"
+                self._refusal = f"{what} in {str(cache.path)!r} cannot be used: {reason}"
+                return
 
     def remarks(self, data_bytes: float, memory_bytes: int, root: Path = Path("/")) -> Iterator[str]:
         """Lines about it, when the loader was measured.

@@ -14,7 +14,7 @@ import torch.utils.data
 from torch.utils.data import BatchSampler, Dataset, IterableDataset, Sampler
 
 from fastload import _native
-from fastload._decode_cache._cache import Cache, NoPixelsError, is_of_pixels
+from fastload._decode_cache._cache import Cache, NoPixelsError, for_loader, is_of_pixels
 from fastload._decode_cache._loader_cache import CacheSetting
 from fastload._delivery._batch_memory import BatchMemory, HostMemory, StagedMemory
 from fastload._delivery._device import PinnedMemory, is_host, open_device
@@ -370,7 +370,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         return [f"{'images':<10} JPEG files that Pillow opens: {what}"]
 
     def _cache_rows(self, plan: LoaderPlan) -> list[StageVerdict]:
-        mode, setting = plan.mode, self._setting("cache")
+        mode, setting = plan.mode, self._cache_setting(plan)
         if is_of_pixels(setting) and (why := plan.why_no_pixels()) is not None:
             return [StageVerdict("cache", "pixels", f"iter() raises a ValueError, as {why}")]
         is_native = mode in (Mode.NATIVE, Mode.PARTLY_NATIVE)
@@ -471,7 +471,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         memory_format = self._settings.memory_format
         if plan.mode is not Mode.NATIVE and memory_format is not torch.contiguous_format:
             raise ValueError(f"memory_format={memory_format} needs native batches, but:\n{self._explain(plan)}")
-        if is_of_pixels(self._setting("cache")) and (why := plan.why_no_pixels()) is not None:
+        if is_of_pixels(self._cache_setting(plan)) and (why := plan.why_no_pixels()) is not None:
             raise NoPixelsError(f"{why}:\n{self._explain(plan)}")
         if plan.mode is Mode.TORCH:
             check_not_resumed(self, OF_TORCHS)
@@ -563,7 +563,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             why = self._explain(plan)
             raise RuntimeError(f"the sampler has changed the dataset so that it is not native any more:\n{why}")
         is_on_device = self._delivery().device is not None
-        keeps_pixels = is_of_pixels(self._setting("cache"))
+        keeps_pixels = is_of_pixels(self._cache_setting(plan))
         return plan.native(self._settings.memory_format, is_converted_later=is_on_device, keeps_pixels=keeps_pixels)
 
     def _iterator_of_native_part(self, part: NativePartPlan) -> ThreadIterator:
@@ -670,7 +670,12 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         # A data set of the user's is not asked for its length: torch's workers would not ask, either.
         source = self._fastload.source
         num_images = None if source is None else len(source)
-        return self._fastload.cache.native(self._setting("cache"), num_images)
+        return self._fastload.cache.native(self._cache_setting(), num_images)
+
+    def _cache_setting(self, plan: LoaderPlan | None = None) -> CacheSetting:
+        """The user's, as it counts for this loader. `plan` is that of the loader as it is now."""
+        setting: CacheSetting = for_loader(self._setting("cache"), lambda: (plan or self._plan()).why_no_pixels())
+        return setting
 
     @property
     def _max_batches_in_flight(self) -> int:

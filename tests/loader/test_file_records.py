@@ -6,6 +6,7 @@ import json
 import mmap
 import os
 import pickle
+import re
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -442,12 +443,21 @@ def test_what_a_sample_was_made_of_is_reported(photographs: Path, tmp_path: Path
     [
         ({"what": "coefficients"}, "max_bytes must be given with what='coefficients', which takes about 1.7 times"),
         ({"what": "pictures", "max_bytes": "1G"}, "what must be 'index' or 'coefficients' or 'pixels', got 'pictures'"),
+        (
+            {"what": ("pixels", "coefficients")},
+            "max_bytes must be given with what=('pixels', 'coefficients'), which takes",
+        ),
+        ({"what": ()}, "what must be 'index' or 'coefficients' or 'pixels', or a tuple of these, got ()"),
+        (
+            {"what": ["index", "all"]},
+            "what must be 'index' or 'coefficients' or 'pixels', or a tuple of these, got ['in",
+        ),
         ({"validate": "hope"}, "validate must be 'stat' or 'content' or 'trust', got 'hope'"),
         ({"spot_checks": 2}, "spot_checks must be a share from 0 to 1, got 2"),
     ],
 )
 def test_settings_that_are_none_are_named(arguments: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match="^" + message.replace(".", r"\.")):
+    with pytest.raises(ValueError, match="^" + re.escape(message)):
         fastload.Cache("/tmp/store", **arguments)
 
 
@@ -457,6 +467,31 @@ def test_a_cache_shows_itself_by_its_arguments(tmp_path: Path) -> None:
     assert repr(cache) == f"{place}, what='coefficients', validate='content', spot_checks=0.5)"
     assert eval(repr(cache), {"Cache": fastload.Cache}) == cache
     assert pickle.loads(pickle.dumps(cache)) == cache != cache_at(tmp_path, "coefficients")
+    several = cache_at(tmp_path, ["pixels", "coefficients"])
+    assert repr(several) == f"{place}, what=('pixels', 'coefficients'))"
+    assert eval(repr(several), {"Cache": fastload.Cache}) == several
+
+
+def test_one_cache_keeps_for_each_loader_what_fits_its_transform(photographs: Path, tmp_path: Path) -> None:
+    def loader(transform: Any, cache: Any) -> Any:
+        return fastload.DataLoader(ImageFolder(str(photographs), transform), batch_size=4, num_workers=2, cache=cache)
+
+    def used(transform: Any, cache: Any) -> tuple[int, int, int]:
+        """Hits by pixels, by coefficients and by indexes in the second epoch, whose batches are compared."""
+        kept, plain = loader(transform, cache), loader(transform, None)
+        assert digests(kept, 2) == digests(plain, 2)
+        stats = kept.stats()
+        files = stats.cache_pixel_hits + stats.cache_coefficient_hits
+        return stats.cache_pixel_hits, stats.cache_coefficient_hits, stats.cache_hits - files
+
+    fixed, drawing_at_once = drawing("pixels"), drawing("coefficients")
+    tail = transforms.Compose([transforms.Resize((40, 40)), transforms.ToTensor(), torch.neg])
+    cache = cache_at(tmp_path / "store", ("coefficients", "pixels"), spot_checks=0.0)
+    assert used(fixed, cache) == (16, 0, 0)
+    assert used(drawing_at_once, cache) == (0, 16, 0)
+    assert used(tail, cache) == (0, 32, 0)
+    by_pixels, by_coefficients, by_indexes = used(drawing_at_once, cache_at(tmp_path / "other", ("pixels",)))
+    assert by_pixels == by_coefficients == 0 < by_indexes
 
 
 @pytest.mark.parametrize(
