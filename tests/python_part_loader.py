@@ -8,6 +8,7 @@ import torch.utils.data
 from torch.utils.data import Dataset
 
 import fastload
+from fastload._loader._iterators import iterator_of_native_part
 from fastload._planning._plan import LoaderPlan
 from fastload._threads._iterator import ThreadIterator
 from fastload.sources._lowering import lower_dataset
@@ -29,7 +30,7 @@ class PythonPartLoader(fastload.DataLoader[Any]):
         lowered = lower_transform(source.transform)
         assert sum(stage.problem is None for stage in lowered.stages) == self.num_native, lowered.stages
         plan = LoaderPlan((), self.rng, source, lowered)
-        return self._iterator_of_native_part(plan.native_part(image_type()))
+        return iterator_of_native_part(self, plan.native_part(image_type()))
 
 
 def torch_loader(dataset: Dataset[Any], **arguments: Any) -> torch.utils.data.DataLoader[Any]:

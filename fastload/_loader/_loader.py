@@ -6,21 +6,16 @@ import copy
 import functools
 import os
 import warnings
-from collections.abc import Callable, Iterable, Sequence, Sized
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, Literal, TypeVar, cast
 
 import torch
 import torch.utils.data
-from torch.utils.data import BatchSampler, Dataset, IterableDataset, Sampler
+from torch.utils.data import Dataset, IterableDataset, Sampler
 
-from fastload import _native
-from fastload._decode_cache._cache import Cache, NoPixelsError, for_loader, is_of_pixels
+from fastload._decode_cache._cache import Cache, for_loader
 from fastload._decode_cache._loader_cache import CacheSetting
-from fastload._delivery._batch_memory import BatchMemory, HostMemory, StagedMemory
-from fastload._delivery._device import PinnedMemory, is_host, open_device
-from fastload._delivery._hand_over import Delivery
-from fastload._delivery._torch_iterator import torch_iterator
-from fastload._images._array_dataset import ArrayDataset, holds_array
+from fastload._delivery._device import PinnedMemory
 from fastload._images._deferred import pillow_obeys
 from fastload._images._opener import obstacle
 from fastload._loader._addresses import (
@@ -34,56 +29,41 @@ from fastload._loader._addresses import (
     state_of_address,
 )
 from fastload._loader._description import describe
-from fastload._loader._explanation import Explanation, explanation_of
+from fastload._loader._explanation import Explanation
+from fastload._loader._iterators import iterator_of, native_plan
 from fastload._loader._journal import check_journal, note_epoch
 from fastload._loader._resuming import (
-    check_beginning,
-    check_not_resumed,
     fitting_of,
     follow_sampler,
     load_state,
     prepare_iteration,
     state_of,
-    state_rows,
     take_begun,
 )
+from fastload._loader._rows import explain_loader
 from fastload._loader._saved_checks import Fitting
-from fastload._loader._settings import LoaderSettings, check_epoch, check_settings, check_workers
+from fastload._loader._settings import LoaderSettings, check_settings
 from fastload._loader._state import LoaderState, NextEpoch
 from fastload._loader._steps import StepsIterator
-from fastload._native_batches._engine import EngineSettings, LoaderEngine
 from fastload._native_batches._iterator import NativeIterator
-from fastload._native_batches._repairs import BatchRepairs
 from fastload._native_batches._report import SampleReport
-from fastload._pillow import _pillow
 from fastload._pillow._decode_image import pil_loader
-from fastload._planning._advice import advice
-from fastload._planning._native_plans import NativePartPlan, NativePlan
+from fastload._planning._native_plans import NativePlan
 from fastload._planning._plan import LoaderPlan, guarded, in_processes, plan_loader
-from fastload._planning._verdicts import Mode, StageVerdict, gil_advice
+from fastload._planning._verdicts import Mode
 from fastload._process import _config
 from fastload._process._distributed import rank_and_world_size, warn_of_unsharded
 from fastload._process._processors import num_auto_workers, num_available
-from fastload._quarantine._guard import SampleGuard
-from fastload._quarantine._policy import check_policy
 from fastload._quarantine._quarantine import Quarantine
 from fastload._quarantine._repair import Handling
 from fastload._quarantine._substitutes import Candidates, candidates_of, describe_errors
-from fastload._resume._obstacles import OF_PROCESSES, OF_TORCHS
-from fastload._resume._saved_state import Way
 from fastload._stats import LoaderStats
 from fastload._threads._counters import add_counters
-from fastload._threads._dataset import DatasetPlan, make_dataset_fetcher
-from fastload._threads._fetcher import FetcherFactory
-from fastload._threads._init_fn import init_native_workers
 from fastload._threads._iterator import ThreadIterator
-from fastload._threads._native_part_fetcher import NativePartFetcher
-from fastload._threads._thread_plan import ThreadPlan
-from fastload._threads._worker_objects import UserCode, sharing_rows
+from fastload._threads._worker_objects import UserCode
 from fastload.samplers._seeded_shuffle import SeededShuffle
 from fastload.samplers._sharded_sampler import ShardedSampler
 from fastload.sources._lowering import LoweredSource, lower_dataset
-from fastload.transforms._recognize import image_type
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -322,76 +302,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         return self._explain(self._plan())
 
     def _explain(self, plan: LoaderPlan) -> Explanation:
-        if self._is_of_processes:
-            verdict = f"not native: samples are loaded in Python, by worker processes of torch's: {self.num_workers}"
-            return explanation_of(
-                verdict,
-                *plan.verdicts,
-                *self._image_rows(Mode.PYTHON),
-                *self._device_rows(plan.mode),
-                *state_rows(self, plan.mode),
-            )
-        by = {0: "in the calling thread", 1: "by one thread"}.get(self.num_workers, f"by {self.num_workers} threads")
-        if plan.mode is Mode.PYTHON and self._is_array_native():
-            verdict = f"partly native: samples are made natively of the data set's array, {by}"
-            num_samples = len(cast(Sized, self.dataset))
-            source = StageVerdict("source", f"{type(self.dataset).__name__}, {num_samples} samples in an array")
-            rows = [source, *plan.verdicts[1:]]
-            about = [*self._sharing_rows(plan.mode), *self._device_rows(plan.mode), *state_rows(self, plan.mode)]
-            return explanation_of(verdict, *rows, *about)
-        verdict = {
-            Mode.NATIVE: f"native: batches are read, decoded and transformed {by}",
-            Mode.PARTLY_NATIVE: f"partly native: samples are {_native_work(plan)}, {by}",
-            Mode.PYTHON: f"not native: samples are loaded in Python, {by}",
-            Mode.TORCH: "not native: torch's own iterator runs, unchanged",
-        }[plan.mode]
-        return explanation_of(
-            verdict,
-            *plan.verdicts,
-            *self._image_rows(plan.mode),
-            *self._cache_rows(plan),
-            *self._sharing_rows(plan.mode),
-            *self._device_rows(plan.mode),
-            *state_rows(self, plan.mode),
-            *advice(self, plan.mode, plan.source, plan.transform),
-            *filter(None, [gil_advice(DataLoader.stats(self))]),
-        )
-
-    def _is_array_native(self) -> bool:
-        """Whether the workers make samples of an array without the Python of torchvision's data set."""
-        is_known = self.num_workers > 0 and self._images_obstacle() is None and holds_array(self.dataset)
-        return is_known and ArrayDataset(self.dataset).is_native()
-
-    def _image_rows(self, mode: Mode) -> list[str]:
-        if self.num_workers == 0 or mode is not Mode.PYTHON:
-            return []
-        reason = self._images_obstacle()
-        what = f"decoded by Pillow ({reason})" if reason else "decoded natively as your code asks for them"
-        return [f"{'images':<10} JPEG files that Pillow opens: {what}"]
-
-    def _cache_rows(self, plan: LoaderPlan) -> list[StageVerdict]:
-        mode, setting = plan.mode, self._cache_setting(plan)
-        if is_of_pixels(setting) and (why := plan.why_no_pixels()) is not None:
-            return [StageVerdict("cache", "pixels", f"iter() raises a ValueError, as {why}")]
-        is_native = mode in (Mode.NATIVE, Mode.PARTLY_NATIVE)
-        opens_natively = mode is Mode.PYTHON and self.num_workers > 0 and self._images_obstacle() is None
-        if setting is None or not (is_native or opens_natively):
-            return []
-        return [StageVerdict("cache", *self._fastload.cache.describe(setting))]
-
-    def _sharing_rows(self, mode: Mode) -> list[str]:
-        if self.num_workers == 0 or mode not in (Mode.PYTHON, Mode.PARTLY_NATIVE):
-            return []
-        return sharing_rows(self._user_code(), copied=self._settings.copy)
-
-    def _device_rows(self, mode: Mode) -> list[str]:
-        rows, device = [], self._settings.device
-        if not is_host(device):
-            how = "pixels are copied, and converted there" if mode is Mode.NATIVE else "batches are pinned and copied"
-            rows.append(f"{'device':<10} {getattr(device, 'name', device)}: {how} on fastload's stream")
-        if self._settings.device_transform is not None:
-            rows.append(f"{'device':<10} device_transform: called with each batch")
-        return rows
+        return explain_loader(self, plan, DataLoader.stats(self))
 
     def _mode(self) -> Mode:
         """Who makes the batches."""
@@ -462,148 +373,19 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             return iterator
 
     def _get_iterator(self) -> Any:
-        check_epoch(self, self._batches_per_thread)
-        check_policy(self._settings.error_policy, self.dataset, is_batched=self.batch_sampler is not None)
-        if self._is_of_processes:
-            check_not_resumed(self, OF_PROCESSES)
-            return self._process_iterator()
-        plan = self._plan()
-        memory_format = self._settings.memory_format
-        if plan.mode is not Mode.NATIVE and memory_format is not torch.contiguous_format:
-            raise ValueError(f"memory_format={memory_format} needs native batches, but:\n{self._explain(plan)}")
-        if is_of_pixels(self._cache_setting(plan)) and (why := plan.why_no_pixels()) is not None:
-            raise NoPixelsError(f"{why}:\n{self._explain(plan)}")
-        if plan.mode is Mode.TORCH:
-            check_not_resumed(self, OF_TORCHS)
-            if self._settings.on_error != "raise":
-                raise ValueError(
-                    f"on_error={self._settings.on_error!r} needs fastload's own threads, but:\n{self._explain(plan)}"
-                )
-            return torch_iterator(self, self._fastload.torch, self._delivery())
-        if plan.mode is Mode.PYTHON:
-            return self._iterator_of_dataset()
-        if plan.mode is Mode.PARTLY_NATIVE:
-            return self._iterator_of_native_part(plan.native_part(image_type()))
-        return self._native_iterator(plan)
+        return iterator_of(self)
 
     @property
     def _is_of_processes(self) -> bool:
         return self.num_workers > 0 and bool(self._setting("workers") == "processes")
-
-    def _process_iterator(self) -> Any:
-        settings, state = self._settings, self._fastload
-        check_workers(settings)  # again: attributes may have been set
-        make = functools.partial(torch_iterator, counters=state.torch, delivery=self._delivery())
-        return state.process_images.start(self, make) if settings.native_images else make(self)
-
-    def _native_iterator(self, plan: LoaderPlan) -> NativeIterator:
-        init_workers = None
-        if self.worker_init_fn is not None and self.num_workers > 0:
-            init_workers = functools.partial(
-                init_native_workers, self.worker_init_fn, self.num_workers, dataset=self.dataset
-            )
-        before = self._fastload.engine
-        engine = self._running_engine()
-        # A sampler of the user's, asked before the workers of torch would start, may change the dataset.
-        is_asked_again = type(self.batch_sampler) is not BatchSampler
-        make_plan = functools.partial(self._native_plan, None if is_asked_again else plan)
-        beginning = check_beginning(self, functools.partial(self._fitting, plan))
-        try:
-            return NativeIterator(
-                self,
-                engine,
-                make_plan,
-                init_workers,
-                self._batch_memory,
-                self._delivery(),
-                self._make_repairs(),
-                beginning,
-            )
-        except BaseException:
-            if engine is not before:
-                engine.close()  # its threads are for nobody
-            raise
-
-    def _delivery(self) -> Delivery:
-        """Where batches go. The device is looked for now, not before: a process that forks must not have used it."""
-        settings, state = self._settings, self._fastload
-        if settings.device != state.opened:
-            state.device, state.opened = open_device(settings.device, state.pinned), settings.device
-        prefetch = 2 if settings.device_prefetch is None else settings.device_prefetch
-        is_ahead = state.device is not None and self.num_workers > 0
-        return Delivery(self._pinned_memory, state.device, prefetch if is_ahead else 0, settings.device_transform)
 
     @property
     def _pinned_memory(self) -> PinnedMemory:
         state = self._fastload
         return state.pinned if state.device is None else state.device.pinned
 
-    def _batch_memory(self, plan: NativePlan, is_pinned: bool) -> BatchMemory:
-        delivery = self._delivery()
-        if delivery.device is None:
-            engine = self._running_engine().native
-            return HostMemory(engine, plan.forms, delivery.pinned if is_pinned else None)
-        # One is held by the batch that is being handed over and one by the copy of the batch before.
-        num_slots = self._max_batches_in_flight + 2
-        memory = StagedMemory(
-            delivery.device,
-            plan.forms,
-            num_slots,
-            delivery.prefetch,
-            self._fastload.threads.counters.add,
-            self._running_engine().check_open,
-        )
-        self._fastload.staged.add(memory)
-        return memory
-
-    def _native_plan(self, plan: LoaderPlan | None) -> NativePlan:
-        """What the engine is to do, of `plan` or of the loader as it is now."""
-        plan = plan or self._plan()
-        if plan.mode is not Mode.NATIVE:
-            why = self._explain(plan)
-            raise RuntimeError(f"the sampler has changed the dataset so that it is not native any more:\n{why}")
-        is_on_device = self._delivery().device is not None
-        keeps_pixels = is_of_pixels(self._cache_setting(plan))
-        return plan.native(self._settings.memory_format, is_converted_later=is_on_device, keeps_pixels=keeps_pixels)
-
-    def _iterator_of_native_part(self, part: NativePartPlan) -> ThreadIterator:
-        code = self._user_code()._replace(
-            python_part=part.lowered.python_part,
-            transform=part.source.transform,
-            target_transform=part.source.target_transform,
-        )
-        make_fetcher = functools.partial(NativePartFetcher, self._dataset_plan(), part.without_code())
-        return self._thread_iterator("tail", code, make_fetcher, part.python_position)
-
-    def _iterator_of_dataset(self) -> ThreadIterator:
-        make_fetcher = functools.partial(make_dataset_fetcher, self._dataset_plan())
-        return self._thread_iterator("python", self._user_code(), make_fetcher, 0)
-
     def _user_code(self) -> UserCode:
         return UserCode(self.dataset, self.collate_fn, self.worker_init_fn)
-
-    def _dataset_plan(self) -> DatasetPlan:
-        threads = self._fastload.threads
-        return DatasetPlan(
-            self.batch_sampler is not None,
-            self.drop_last,
-            threads.counters,
-            None if self._settings.thread_safe else threads.dataset_lock(self.dataset),
-            self._make_guard(),
-            self._native_cache(),
-        )
-
-    def _make_guard(self) -> Callable[[], SampleGuard] | None:
-        """Of what loads samples where bad ones are replaced or left out."""
-        policy = self._settings.error_policy
-        if not policy.is_active:
-            return None
-        return functools.partial(SampleGuard, policy, self._candidates())
-
-    def _make_repairs(self) -> Callable[[LoweredSource, int | None], BatchRepairs] | None:
-        """Of what does so with native batches."""
-        quarantine = self._quarantine()
-        return None if quarantine is None else functools.partial(BatchRepairs, quarantine, self._candidates())
 
     def _candidates(self) -> Candidates:
         policy = self._settings.error_policy
@@ -627,50 +409,10 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             state.quarantine = Quarantine(policy, *rank_and_world_size(), state.threads.counters.add)
         return state.quarantine
 
-    def _thread_iterator(self, way: Way, code: UserCode, make_fetcher: FetcherFactory, position: int) -> ThreadIterator:
-        settings = self._settings
-        plan = ThreadPlan(
-            make_fetcher,
-            code,
-            settings.copy,
-            settings.rng,
-            position,
-            self._num_threads,
-            self._max_batches_in_flight,
-            self._delivery(),
-            settings.native_images,
-            self._quarantine(),
-            way,
-            check_beginning(self, self._fitting),
-            settings.snapshot_every_n_steps,
-            self._native_cache() if settings.native_images else None,
-        )
-        return ThreadIterator(self, self._fastload.threads, plan)
-
     @property
     def _num_threads(self) -> int:
         """Workers, of which a stream may have fewer."""
         return min(self.num_workers, self._setting("num_streams") or self.num_workers)
-
-    def _running_engine(self) -> LoaderEngine:
-        """The engine with today's settings; a new one where there is none or it has ended."""
-        settings = EngineSettings(
-            num_threads=self.num_workers,
-            max_batches=self._max_batches_in_flight,
-            max_pixels=_pillow.pillow_info().max_pixels,
-            is_native_jpeg_exact=_pillow.native_jpeg_is_exact().is_exact,
-            cache=self._native_cache(),
-        )
-        state = self._fastload
-        if state.engine is None or not state.engine.can_run(settings):
-            state.engine = LoaderEngine(settings)
-        return state.engine
-
-    def _native_cache(self) -> _native.DecodeCache | None:
-        # A data set of the user's is not asked for its length: torch's workers would not ask, either.
-        source = self._fastload.source
-        num_images = None if source is None else len(source)
-        return self._fastload.cache.native(self._cache_setting(), num_images)
 
     def _cache_setting(self, plan: LoaderPlan | None = None) -> CacheSetting:
         """The user's, as it counts for this loader. `plan` is that of the loader as it is now."""
@@ -938,11 +680,11 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
 
     def _fitting(self, plan: LoaderPlan | None = None) -> Fitting:
         """What a state must fit, of `plan` or of the loader as it is now."""
-        return fitting_of(self, plan or self._plan(), self._native_plan)
+        return fitting_of(self, plan or self._plan(), functools.partial(native_plan, self))
 
     def _native_plan_or_none(self) -> NativePlan | None:
         plan = self._plan()
-        return self._native_plan(plan) if plan.mode is Mode.NATIVE else None
+        return native_plan(self, plan) if plan.mode is Mode.NATIVE else None
 
     # ---- looking at it and ending it -------------------------------------------------------------------------------
 
@@ -1018,10 +760,3 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         # A derived class may have copied __dict__ as it is.
         self.__dict__.update(state, _fastload=copy.copy(state["_fastload"]), _iterator=None)
         self._show(self._fastload.settings)
-
-
-def _native_work(plan: LoaderPlan) -> str:
-    """What native code does to samples that Python ends, and what is left to that."""
-    if plan.transform is not None and plan.transform.stages and plan.transform.native_count == 0:
-        return "read and decoded natively, then transformed in Python"
-    return "read, decoded and transformed natively, then ended in Python"

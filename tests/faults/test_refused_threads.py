@@ -131,7 +131,7 @@ FAILURES = {
     "interrupt": ("more = dict(sampler=Failing(KeyboardInterrupt))", "native, partly native, Python"),
     "next of the sampler": ("more = dict(sampler=FailingLater())", "native, partly native, Python"),
     "memory of a batch": ("_batch_memory.HostMemory.place = fail", "native"),
-    "plan": ("fastload.DataLoader._native_plan = fail", "native"),
+    "plan": ("fastload._loader._iterators.native_plan = fail", "native"),
     "copies of objects": ("_iterator.make_worker_objects = fail", "partly native, Python"),
     "first epoch": ("WorkerGroup.restart_order = fail", "partly native, Python"),
 }

@@ -1,0 +1,103 @@
+"""What explain() says of a loader."""
+
+from __future__ import annotations
+
+from collections.abc import Sized
+from typing import Any, cast
+
+from fastload._decode_cache._cache import is_of_pixels
+from fastload._delivery._device import is_host
+from fastload._images._array_dataset import ArrayDataset, holds_array
+from fastload._loader._explanation import Explanation, explanation_of
+from fastload._loader._resuming import state_rows
+from fastload._planning._advice import advice
+from fastload._planning._plan import LoaderPlan
+from fastload._planning._verdicts import Mode, StageVerdict, gil_advice
+from fastload._stats import LoaderStats
+from fastload._threads._worker_objects import sharing_rows
+
+
+def explain_loader(loader: Any, plan: LoaderPlan, stats: LoaderStats) -> Explanation:
+    """Says, stage by stage, what `plan` makes of the loader, of which `stats` tell what it has done."""
+    if loader._is_of_processes:
+        verdict = f"not native: samples are loaded in Python, by worker processes of torch's: {loader.num_workers}"
+        return explanation_of(
+            verdict,
+            *plan.verdicts,
+            *_image_rows(loader, Mode.PYTHON),
+            *_device_rows(loader, plan.mode),
+            *state_rows(loader, plan.mode),
+        )
+    by = {0: "in the calling thread", 1: "by one thread"}.get(loader.num_workers, f"by {loader.num_workers} threads")
+    if plan.mode is Mode.PYTHON and _is_array_native(loader):
+        verdict = f"partly native: samples are made natively of the data set's array, {by}"
+        num_samples = len(cast(Sized, loader.dataset))
+        source = StageVerdict("source", f"{type(loader.dataset).__name__}, {num_samples} samples in an array")
+        rows = [source, *plan.verdicts[1:]]
+        about = [*_sharing_rows(loader, plan.mode), *_device_rows(loader, plan.mode), *state_rows(loader, plan.mode)]
+        return explanation_of(verdict, *rows, *about)
+    verdict = {
+        Mode.NATIVE: f"native: batches are read, decoded and transformed {by}",
+        Mode.PARTLY_NATIVE: f"partly native: samples are {_native_work(plan)}, {by}",
+        Mode.PYTHON: f"not native: samples are loaded in Python, {by}",
+        Mode.TORCH: "not native: torch's own iterator runs, unchanged",
+    }[plan.mode]
+    return explanation_of(
+        verdict,
+        *plan.verdicts,
+        *_image_rows(loader, plan.mode),
+        *_cache_rows(loader, plan),
+        *_sharing_rows(loader, plan.mode),
+        *_device_rows(loader, plan.mode),
+        *state_rows(loader, plan.mode),
+        *advice(loader, plan.mode, plan.source, plan.transform),
+        *filter(None, [gil_advice(stats)]),
+    )
+
+
+def _is_array_native(loader: Any) -> bool:
+    """Whether the workers make samples of an array without the Python of torchvision's data set."""
+    is_known = loader.num_workers > 0 and loader._images_obstacle() is None and holds_array(loader.dataset)
+    return is_known and ArrayDataset(loader.dataset).is_native()
+
+
+def _image_rows(loader: Any, mode: Mode) -> list[str]:
+    if loader.num_workers == 0 or mode is not Mode.PYTHON:
+        return []
+    reason = loader._images_obstacle()
+    what = f"decoded by Pillow ({reason})" if reason else "decoded natively as your code asks for them"
+    return [f"{'images':<10} JPEG files that Pillow opens: {what}"]
+
+
+def _cache_rows(loader: Any, plan: LoaderPlan) -> list[StageVerdict]:
+    mode, setting = plan.mode, loader._cache_setting(plan)
+    if is_of_pixels(setting) and (why := plan.why_no_pixels()) is not None:
+        return [StageVerdict("cache", "pixels", f"iter() raises a ValueError, as {why}")]
+    is_native = mode in (Mode.NATIVE, Mode.PARTLY_NATIVE)
+    opens_natively = mode is Mode.PYTHON and loader.num_workers > 0 and loader._images_obstacle() is None
+    if setting is None or not (is_native or opens_natively):
+        return []
+    return [StageVerdict("cache", *loader._fastload.cache.describe(setting))]
+
+
+def _sharing_rows(loader: Any, mode: Mode) -> list[str]:
+    if loader.num_workers == 0 or mode not in (Mode.PYTHON, Mode.PARTLY_NATIVE):
+        return []
+    return sharing_rows(loader._user_code(), copied=loader._settings.copy)
+
+
+def _device_rows(loader: Any, mode: Mode) -> list[str]:
+    rows, device = [], loader._settings.device
+    if not is_host(device):
+        how = "pixels are copied, and converted there" if mode is Mode.NATIVE else "batches are pinned and copied"
+        rows.append(f"{'device':<10} {getattr(device, 'name', device)}: {how} on fastload's stream")
+    if loader._settings.device_transform is not None:
+        rows.append(f"{'device':<10} device_transform: called with each batch")
+    return rows
+
+
+def _native_work(plan: LoaderPlan) -> str:
+    """What native code does to samples that Python ends, and what is left to that."""
+    if plan.transform is not None and plan.transform.stages and plan.transform.native_count == 0:
+        return "read and decoded natively, then transformed in Python"
+    return "read, decoded and transformed natively, then ended in Python"
