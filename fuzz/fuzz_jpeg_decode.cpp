@@ -1,6 +1,6 @@
 // Full decode and the decode of a region chosen by the input's own bytes, with the kernels of every instruction set.
-// Where the full one succeeds, the region must too and be its crop; only allowed verdicts may come back, the same ones
-// and the same pixels from all.
+// Where the full one succeeds, the region must too and be its crop, and so must a record of the file's coefficients, if
+// it has one; only allowed verdicts may come back, the same ones, the same pixels and the same record from all.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "codec/jpeg/jpeg_decoder.h"
+#include "coefficient_records.h"
 #include "fuzz_input.h"
 #include "kernels/dispatch.h"
 
@@ -48,17 +49,18 @@ Region region_of(ByteSpan file, const ImageSize& size) {
     return region;
 }
 
-// What became of a file: the verdict on all of it and the pixels where there are any.
+// What became of a file: the verdict on all of it, the pixels of the region where there are any, and the record.
 struct Outcome {
     StatusCode code = StatusCode::kOk;
     std::vector<std::uint8_t> pixels;
+    std::vector<std::uint8_t> record;
 };
 
 Outcome decode_twice(JpegDecoder& decoder, ByteSpan file) {
     ImageInfo info;
     const Status header = decoder.read_header(file, &info);
     check_verdict(header);
-    if (!header.is_ok()) return {header.code, {}};
+    if (!header.is_ok()) return {header.code, {}, {}};
     int orientation = 0;
     if (decoder.read_orientation(&orientation).is_ok()) require(orientation >= 1 && orientation <= 8);
     StripImageView view;
@@ -71,7 +73,19 @@ Outcome decode_twice(JpegDecoder& decoder, ByteSpan file) {
     const Status part = decoder.decode(region, &view);
     check_verdict(part);
     if (full.is_ok()) require(part.is_ok() && pixels_of(view) == expected);
-    return {full.code, std::move(expected)};
+    return {full.code, std::move(expected), {}};
+}
+
+void check_record(const KernelTable& kernels, ByteSpan file, const DecodeLimits& limits, Outcome* outcome) {
+    outcome->record = testing::record_of(kernels, file, limits);
+    if (outcome->record.empty()) return;
+    testing::RecordDecoder decoder(kernels);
+    StripImageView view;
+    ImageInfo info;
+    const auto header = std::make_unique<JpegDecoder>(kernels, limits);
+    require(outcome->code == StatusCode::kOk && header->read_header(file, &info).is_ok());
+    require(decoder.decode(outcome->record, region_of(file, info.size), &view).is_ok());
+    require(pixels_of(view) == outcome->pixels);
 }
 
 }  // namespace
@@ -86,10 +100,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         // A fresh one, so that a run depends on this input alone.
         const auto decoder = std::make_unique<JpegDecoder>(*kernels, limits);
         Outcome outcome = decode_twice(*decoder, {data, size});
+        check_record(*kernels, {data, size}, limits, &outcome);
         if (!expected) {
             expected = std::move(outcome);
         } else {
-            fuzzing::require(outcome.code == expected->code && outcome.pixels == expected->pixels);
+            fuzzing::require(outcome.code == expected->code && outcome.pixels == expected->pixels &&
+                             outcome.record == expected->record);
         }
     }
     return 0;
