@@ -186,6 +186,45 @@ inline void reconstruct(Inputs words, std::int16_t dc, const Inputs& steps, std:
     transform_to_strip(products, strip_block);
 }
 
+// Eight words at their positions, zeros between them.
+inline __m128i place_words(const std::uint8_t* values, std::uint64_t bits) {
+    const __m128i places = load_8(kByteShuffles.expand[bits]);
+    const __m128i first_bytes = _mm_adds_epu8(places, places);  // what is nowhere stays so
+    const __m128i shuffle = _mm_or_si128(_mm_unpacklo_epi8(first_bytes, first_bytes), _mm_set1_epi16(0x0100));
+    return _mm_shuffle_epi8(load_16(values), shuffle);
+}
+
+inline __m256i outside_row0(__m256i words, int first) {
+    return _mm256_and_si256(words, load(kOutsideOfRow0.bits + first));
+}
+
+// Of coefficients in zigzag order; by value, so that the caller's stay in registers.
+__attribute__((noinline, cold)) bool has_row0_only(__m256i words0, __m256i words1, __m256i words2, __m256i words3) {
+    const __m256i others = either(either(outside_row0(words0, 0), outside_row0(words1, 16)),
+                                  either(outside_row0(words2, 32), outside_row0(words3, 48)));
+    return _mm256_testz_si256(others, others) != 0;
+}
+
+// A block whose values all have two bytes.
+inline void reconstruct_wide(const PackedBlock& block, const std::uint16_t* quantization, std::uint8_t* strip_block) {
+    const std::uint8_t* values = block.low_values;
+    __m256i words[4];
+    for (int i = 0; i < 4; ++i) {
+        const std::uint64_t bits = block.mask >> 16 * i;
+        const __m128i low = place_words(values, bits & 0xFF);
+        const __m128i high = place_words(values + std::size_t{2} * count_bits(bits & 0xFF), bits >> 8 & 0xFF);
+        words[i] = combine(low, high);
+        values += std::size_t{2} * count_bits(bits & 0xFFFF);
+    }
+    words[0] = _mm256_insert_epi16(words[0], block.dc, 0);
+    __m256i products[4];
+    const bool is_large = dequantize(words, quantization, products);
+    if (__builtin_expect(is_large, 0) && has_row0_only(words[0], words[1], words[2], words[3])) {
+        wrap_row0(products);
+    }
+    transform_to_strip(from_zigzag(products), strip_block);
+}
+
 // The sixteen words of each of two registers as bytes.
 inline __m256i pack_to_bytes(__m256i low, __m256i high) {
     return _mm256_permute4x64_epi64(_mm256_packs_epi16(low, high), 0xD8);
@@ -341,6 +380,8 @@ const std::uint8_t* reconstruct_blocks_avx2(const std::uint8_t* packed, const st
         packed = block.end;
         if (block.mask == 0) {
             fill_samples(dc_sample(block.dc, quantization[0]), strip_blocks);
+        } else if (__builtin_expect(block.kind->high_width == kTwoBytes, 0)) {
+            reconstruct_wide(block, quantization, strip_blocks);
         } else if (__builtin_expect(block.kind->low_width == kTwoBytes, 0)) {
             unpack_values(block, coefficients);
             coefficients[0] = block.dc;

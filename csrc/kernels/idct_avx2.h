@@ -172,6 +172,18 @@ inline void store_columns(__m256i columns01, __m256i columns23, std::uint8_t* st
 inline __m256i move_by_limit(__m256i words) { return _mm256_add_epi16(words, _mm256_set1_epi16(8192)); }
 inline bool is_any_beyond_limit(__m256i moved) { return _mm256_testz_si256(moved, _mm256_set1_epi16(-16384)) == 0; }
 
+// Makes the products of coefficients in zigzag order, sixteen in a register. Whether one of them may want what
+// wrap_row0() does, if there are none but in row 0: all of that row is among the first 32.
+inline bool dequantize(const __m256i* words, const std::uint16_t* quantization, __m256i* products) {
+    for (int i = 0; i < 4; ++i) products[i] = _mm256_mullo_epi16(words[i], load(quantization + 16 * i));
+    return is_any_beyond_limit(either(move_by_limit(products[0]), move_by_limit(products[1])));
+}
+
+inline void wrap_row0(__m256i* products) {
+    products[0] = wrap_to_14_bits(products[0]);
+    products[1] = wrap_to_14_bits(products[1]);
+}
+
 // Writes the 64 samples of a block from its products: pairs of rows, the columns in the order of kLanes.
 inline void transform_to_strip(const Inputs& products, std::uint8_t* strip_block) {
     const Sums first = transform(products, _mm256_set1_epi32(1 << 10));
