@@ -48,6 +48,7 @@ _EPOCHS = 5  # of a round; the third and later ones know almost all that they ne
 _NUM_COMPARED = 3
 _NUM_LISTED = 1_280_000  # ImageNet's files
 _SETTLING_SECONDS = 62  # younger files have no records but indexes
+_MUCH = 16 << 30
 _LEVEL_RECORDS = 256  # after so many records it is decided how large they may be
 
 
@@ -62,6 +63,7 @@ class Case(NamedTuple):
             short index only. The sampler still draws each file once.
         is_on_disk: What is kept is in a `fastload.Cache`, in place of the process's memory.
         kept: What is kept there besides indexes.
+        room: What the store may take, in the files' bytes; None: as much as it needs.
         is_progressive: The files are progressive ones, made of the others.
     """
 
@@ -71,6 +73,7 @@ class Case(NamedTuple):
     lists_many: bool = False
     is_on_disk: bool = False
     kept: Literal["index", "coefficients", "pixels"] = "index"
+    room: float | None = None
     is_progressive: bool = False
 
 
@@ -81,6 +84,9 @@ CASES = {
     "train-disk": Case("training, indexes on disk", "train", is_on_disk=True),
     "train-coefficients": Case("training, coefficients", "train", is_on_disk=True, kept="coefficients"),
     "eval-coefficients": Case("evaluation, coefficients", "eval", is_on_disk=True, kept="coefficients"),
+    "half-coefficients": Case(
+        "training, coefficients of half of the files", "train", is_on_disk=True, kept="coefficients", room=0.91
+    ),
     "eval-pixels": Case("evaluation, pixels", "eval", is_on_disk=True, kept="pixels"),
     "progressive": Case(
         *("training, progressive files, coefficients", "train"),
@@ -248,6 +254,8 @@ def measure(case: Case, options: argparse.Namespace) -> Figures:
     theirs = loader(torch.utils.data.DataLoader, persistent_workers=True)
     expected = _digest(theirs, epoch=0)
     plain, indexed = loader(fastload.DataLoader, cache=None), loader(fastload.DataLoader)
+    file_bytes = sum(path.stat().st_size for path in _paths_of(dataset, files))
+    max_bytes = _MUCH if case.room is None else max(1 << 20, round(case.room * file_bytes))
     with tempfile.TemporaryDirectory(prefix="fastload-second-epoch-") as scratch:
 
         def know_nothing() -> Any:
@@ -255,7 +263,7 @@ def measure(case: Case, options: argparse.Namespace) -> Figures:
             _native.clear_index_memory()
             if case.is_on_disk:
                 folder = tempfile.mkdtemp(dir=scratch)
-                indexed.cache = fastload.Cache(folder, "16G", what=case.kept)
+                indexed.cache = fastload.Cache(folder, max_bytes, what=case.kept)
             return indexed
 
         if case.lists_many:
@@ -264,7 +272,7 @@ def measure(case: Case, options: argparse.Namespace) -> Figures:
         rounds = [_time_round(theirs, plain, know_nothing(), number) for number in range(options.rounds)]
         stats = indexed.stats()
     index = {"records": stats.cache_records, "record_bytes": stats.cache_bytes_written}
-    counters = ("cache_hits", "cache_misses", "cache_mismatches")
+    counters = ("cache_hits", "cache_coefficient_hits", "cache_pixel_hits", "cache_misses", "cache_mismatches")
     return {
         "sha256": expected,
         "kernels": fastload.build_info().active_kernel_table,
@@ -272,7 +280,7 @@ def measure(case: Case, options: argparse.Namespace) -> Figures:
         "index": index if case.is_on_disk else dict(_native.index_memory()),
         **{name: getattr(stats, name) for name in counters},
         "files": files,
-        "file_bytes": sum(path.stat().st_size for path in _paths_of(dataset, files)),
+        "file_bytes": file_bytes,
     }
 
 
