@@ -58,7 +58,7 @@ class VectorBytes final : public jpeg::RecordBytes {
 
 // Gives the head of a record, whatever it says now, the sums and the check it must have. False where its table is of
 // another length than the record has, or does not lie in it.
-inline bool put_sums_right(std::vector<std::uint8_t>* record) {
+inline bool put_sums_right(std::vector<std::uint8_t>* record, std::uint64_t salt = kSalt) {
     const ByteSpan bytes(record->data(), record->size());
     std::size_t head_bytes = 0;
     if (!jpeg::CoefficientRecord::find_head_bytes(bytes, DecodeLimits{}, &head_bytes).is_ok() ||
@@ -68,12 +68,12 @@ inline bool put_sums_right(std::vector<std::uint8_t>* record) {
     constexpr std::size_t kNumber = sizeof(std::uint64_t);
     const auto put_check = [&] {
         const std::size_t at = head_bytes - kNumber;
-        const std::uint64_t check = jpeg::coefficient_check(record_key(), kSalt, bytes.subspan(0, at));
+        const std::uint64_t check = jpeg::coefficient_check(record_key(), salt, bytes.subspan(0, at));
         std::memcpy(record->data() + at, &check, kNumber);
     };
     put_check();
     const auto opened = std::make_unique<jpeg::CoefficientRecord>();
-    if (!opened->open(bytes.subspan(0, head_bytes), record_key(), kSalt, DecodeLimits{}).is_ok()) return false;
+    if (!opened->open(bytes.subspan(0, head_bytes), record_key(), salt, DecodeLimits{}).is_ok()) return false;
     const jpeg::Frame& frame = opened->frame();
     const jpeg::CoefficientLayout layout(frame);
     for (std::int32_t row = 0; row < frame.mcus_high; ++row) {

@@ -1,0 +1,82 @@
+#include "engine/cache/file_record_cache.h"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "check.h"
+#include "engine/fork_guard.h"
+#include "forked_child.h"
+#include "io/file_facts.h"
+#include "running_store.h"
+#include "temporary_folder.h"
+
+namespace fastload {
+namespace {
+
+using testing::bytes_of;
+using testing::in_forked_child;
+using testing::make_store;
+using testing::RecordFolder;
+
+constexpr std::int64_t kSecond = 1'000'000'000;
+constexpr FileFacts kFacts = {1000, 7 * kSecond + 1, 8 * kSecond + 1, 5};
+
+std::unique_ptr<FileRecordCache> make_cache(const RecordFolder& folder, Validation validation) {
+    return std::make_unique<FileRecordCache>(
+        make_store(folder, {64 * testing::kMiB, 0, true, RecordKind::kCoefficients}), validation, 0);
+}
+
+}  // namespace
+
+TEST_CASE(a_record_is_of_a_file_that_has_each_of_its_facts) {
+    const RecordFolder folder;
+    const auto cache = make_cache(folder, Validation::kStat);
+    const RecordStamp stamp = cache->stamp_of({{}, kFacts}, bytes_of("contents"));
+    CHECK(cache->is_of(stamp, {{}, kFacts}, {}));
+    FileFacts others[] = {kFacts, kFacts, kFacts, kFacts};
+    others[0].size += 1;
+    others[1].mtime_ns += 1;
+    others[2].ctime_ns += 1;
+    others[3].inode += 1;
+    for (const FileFacts& facts : others) CHECK(!cache->is_of(stamp, {{}, facts}, {}));
+}
+
+TEST_CASE(a_record_is_of_contents_with_their_length_where_those_are_checked) {
+    const RecordFolder folder;
+    const auto cache = make_cache(folder, Validation::kContent);
+    const RecordStamp stamp = cache->stamp_of({{}, kFacts}, bytes_of("contents"));
+    CHECK(cache->is_of(stamp, {}, bytes_of("contents")));
+    for (const std::string other : {"", "content", "Contents", "contents "}) {
+        CHECK(!cache->is_of(stamp, {{}, kFacts}, bytes_of(other)));
+    }
+}
+
+TEST_CASE(files_are_settled_a_minute_after_their_times_unless_those_are_whole_seconds) {
+    constexpr std::int64_t kMinute = 60 * kSecond;
+    CHECK(are_settled(kFacts, kFacts.ctime_ns + kMinute));
+    CHECK(!are_settled(kFacts, kFacts.ctime_ns + kMinute - 1));
+    FileFacts written_later = kFacts;
+    written_later.mtime_ns = kFacts.ctime_ns + 1;
+    CHECK(!are_settled(written_later, kFacts.ctime_ns + kMinute));
+    CHECK(are_settled(written_later, kFacts.ctime_ns + kMinute + 1));
+    FileFacts from_image = kFacts;
+    from_image.ctime_ns = 8 * kSecond;
+    CHECK(!are_settled(from_image, 100 * kMinute));
+}
+
+TEST_CASE(a_forked_child_looks_for_no_record) {
+    CHECK(install_fork_counter());
+    const RecordFolder folder;
+    const auto cache = make_cache(folder, Validation::kStat);
+    ContentKey key;
+    CHECK(cache->is_on() && cache->find_key(bytes_of("/a.jpg"), nullptr, {}, &key));
+    const auto looks_for_none = [&] {
+        return !cache->is_on() && !cache->find_key(bytes_of("/a.jpg"), nullptr, {}, &key);
+    };
+    CHECK_EQUAL(in_forked_child(looks_for_none), 0);
+    CHECK(cache->is_on());
+}
+
+}  // namespace fastload
