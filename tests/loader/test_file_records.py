@@ -310,7 +310,10 @@ def test_files_of_a_relative_root_are_those_of_its_folder(
     assert hits_in(loader.stats()) == 16
 
 
-def test_what_a_map_writes_unseen_is_noticed_by_a_check_and_by_the_bytes(tmp_path: Path, what: Any) -> None:
+@pytest.mark.parametrize("other_size", [(160, 120), (150, 130)])
+def test_what_a_map_writes_unseen_is_noticed_by_a_check_and_by_the_bytes(
+    tmp_path: Path, what: Any, other_size: tuple[int, int]
+) -> None:
     """On tmpfs a store through a map into a page that is dirty already changes no time."""
     shared_memory = Path("/dev/shm")
     if not os.access(shared_memory, os.W_OK):
@@ -319,7 +322,7 @@ def test_what_a_map_writes_unseen_is_noticed_by_a_check_and_by_the_bytes(tmp_pat
     try:
         path = sorted(folder.rglob("*.jpg"))[0]
         changed = bytearray(path.read_bytes())
-        save_jpeg(path.with_name("changed"), 99, 160, 120)
+        save_jpeg(path.with_name("changed"), 99, *other_size)
         others = path.with_name("changed").read_bytes()
         path.with_name("changed").unlink()
         size = max(len(changed), len(others))

@@ -152,10 +152,12 @@ Status NativeSampleWorker::decode_file(const SampleTask& task, LoadedPixels* pix
     const Status choices = task.choices->resolve(task, size);
     if (!choices.is_ok() && choices.code != StatusCode::kInvalidGeometry) return choices;
     pixels->region = choices.is_ok() ? task.report->source_region(*task.source) : Region{0, 0, size.width, size.height};
+    bool has_other_size = false;
     const bool is_plain = !task.file->has_record() || (!choices.is_ok() && task.source->first_steps != nullptr);
-    const Status decoded = !is_plain                 ? decode_record(task, size, pixels, timings)
-                           : task.file->has_record() ? decode_behind_record(task.file, size, pixels, timings)
-                                                     : decode_contents(task, pixels, timings);
+    const Status decoded = !is_plain ? decode_record(task, size, pixels, timings)
+                           : task.file->has_record()
+                               ? decode_behind_record(task.file, size, &has_other_size, pixels, timings)
+                               : decode_contents(task, pixels, timings);
     if (!decoded.is_ok()) return decoded;
     if (!choices.is_ok()) return choices;
     if (is_cancelled(task)) return kCancelledStatus;
@@ -219,15 +221,16 @@ Status NativeSampleWorker::decode_record(const SampleTask& task, ImageSize size,
     pixels->region = region;
     pixels->is_behind_first_steps = false;
     std::uint64_t file_ns = 0;
+    bool has_other_size = false;
     Status status;
     {
         const StageTimer timer(&file_ns);
-        status = decode_behind_record(task.file, size, pixels, timings);
+        status = decode_behind_record(task.file, size, &has_other_size, pixels, timings);
         if (status.is_ok()) status = make_first_steps(task, pixels, timings);
     }
     // Of what the reference decoder has to decode there is nothing to compare yet. A file that was changed since the
     // record was looked for says nothing about it.
-    if (is_checked && !is_for_fallback(status.code) &&
+    if (is_checked && (has_other_size || !is_for_fallback(status.code)) &&
         (recorded.path().is_empty() || task.file->facts() == recorded.version().facts)) {
         records.pace().count_check(file_ns);
         records.count_check(status.is_ok() && recorded_decode_.equals(*pixels));
@@ -251,16 +254,16 @@ bool NativeSampleWorker::take_record(const SampleTask& task, RecordedFile* recor
     return true;
 }
 
-// By the file whose record has said `size`.
-Status NativeSampleWorker::decode_behind_record(SampleFile* file, ImageSize size, LoadedPixels* pixels,
-                                                SampleTimings* timings) noexcept {
+// By the file whose record has said `size`, if that is its size.
+Status NativeSampleWorker::decode_behind_record(SampleFile* file, ImageSize size, bool* has_other_size,
+                                                LoadedPixels* pixels, SampleTimings* timings) noexcept {
     Status status = read_behind_record(file, timings);
     ImageInfo info;
     if (status.is_ok()) status = decoder_.read_header(file->contents(), &info);
-    if (status.is_ok() && (info.size.width != size.width || info.size.height != size.height)) {
-        return {StatusCode::kInvalidGeometry, 0, 0, "the size of the image changed while it was loaded"};
-    }
     if (!status.is_ok()) return status;
+    *has_other_size = info.size.width != size.width || info.size.height != size.height;
+    // The choices were made for that size. With what the reference decoder decodes they are made again.
+    if (*has_other_size) return Status::unsupported("a record of an image of another size");
     return indexed_decode_.decode(decoder_, file->contents(), pixels->region, &pixels->view, timings);
 }
 

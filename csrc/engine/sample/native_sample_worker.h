@@ -89,7 +89,7 @@ class NativeSampleWorker final : public SampleWorker {
     void read_contents(ByteSpan path, const WorkingDirectory* directory, SampleFile* file,
                        SampleTimings* timings) const noexcept;
     Status read_behind_record(SampleFile* file, SampleTimings* timings) const noexcept;
-    Status decode_behind_record(SampleFile* file, ImageSize size, LoadedPixels* pixels,
+    Status decode_behind_record(SampleFile* file, ImageSize size, bool* has_other_size, LoadedPixels* pixels,
                                 SampleTimings* timings) noexcept;
     Status find_size(SampleFile* file, ImageSize* size, SampleTimings* timings) noexcept;
     Status decode_file(const SampleTask& task, LoadedPixels* pixels, SampleTimings* timings) noexcept;
