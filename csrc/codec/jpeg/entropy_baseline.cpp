@@ -260,11 +260,12 @@ Status EntropyScan::run(std::uint32_t count) noexcept {
             if (status.is_ok()) status = start_segment();
             if (!status.is_ok()) return status;
         }
-        const std::uint32_t part = std::min(count - first, mcus_left_in_segment_);
+        const std::uint32_t part = std::min({count - first, mcus_left_in_segment_, mcus_to_stop()});
         if (!run_mcus<kTarget>(first, part)) return irregular("a code that no table has, or a block too long");
         first += part;
         mcus_left_ -= part;
         mcus_left_in_segment_ -= part;
+        if (mcus_to_stop() == 0) track_->pass(reader_.position_bits(data_.bytes), predictions_);
     }
     return Status::ok();
 }
@@ -289,7 +290,6 @@ FASTLOAD_ALWAYS_INLINE bool EntropyScan::run_mcus_inline(std::uint32_t first, st
             pending.transform(inverse_dct_);
         }
     };
-    std::uint64_t stop = first + mcus_to_stop(next_mcu());
     for (std::uint32_t mcu = first; mcu < first + count; ++mcu) {
         for (int b = 0; b < block_count_; ++b) {
             const ScanBlock& plan = blocks_[b];
@@ -310,10 +310,6 @@ FASTLOAD_ALWAYS_INLINE bool EntropyScan::run_mcus_inline(std::uint32_t first, st
         }
         // See Note [padding]: beyond this point a further MCU might read outside.
         if (reader.next > limit) return false;
-        if (__builtin_expect(mcu + 1 == stop, 0)) {
-            track_->pass(reader.position_bits(data_.bytes), predictions_);
-            stop += mcus_to_stop(next_mcu() + (mcu + 1 - first));
-        }
     }
     complete();
     reader_ = reader;

@@ -79,9 +79,8 @@ class EntropyScan {
     bool decode_mcus_bmi2(std::uint32_t first, std::uint32_t count) noexcept;
     bool pack_mcus_bmi2(std::uint32_t count) noexcept;
     bool walk_mcus_bmi2(std::uint32_t count) noexcept;
-    // From MCU `mcu`.
-    std::uint32_t mcus_to_stop(std::uint32_t mcu) const noexcept {
-        return track_ == nullptr ? std::numeric_limits<std::uint32_t>::max() : track_->next_stop() - mcu;
+    std::uint32_t mcus_to_stop() const noexcept {
+        return track_ == nullptr ? std::numeric_limits<std::uint32_t>::max() : track_->next_stop() - next_mcu();
     }
     Status start_segment() noexcept;
     Status skip_segments(std::uint32_t count, std::uint32_t* skipped) noexcept;
