@@ -127,8 +127,7 @@ void inverse_dct_scalar(std::int16_t* coefficients, const std::uint16_t* quantiz
         products[i] = static_cast<std::int16_t>(static_cast<std::uint32_t>(coefficient) * quantization[i]);
         below_row0 = static_cast<std::uint16_t>(below_row0 | (coefficient & kOutsideOfRow0.bits[i]));
     }
-    // By 16 bytes, because GCC makes one large memset a string instruction, which takes longer to start than to store.
-    for (int i = 0; i < 64; i += 8) std::memset(coefficients + i, 0, 16);
+    clear_block(coefficients);
     for (int i = 0; i < 64; ++i) absolute_sum += std::abs(std::int32_t{products[i]});
     Matrix input;
     std::int16_t* const natural = &input[0][0];

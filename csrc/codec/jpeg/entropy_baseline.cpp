@@ -167,10 +167,7 @@ struct PendingBlock {
             row->next = pack_blocks(coefficients, 1, row->next);
             row->blocks_to_come = row->next == nullptr ? 0 : row->blocks_to_come - 1;
         }
-        // In pieces, because GCC makes one large memset a string instruction, which takes longer to start than to
-        // store.
-#pragma GCC unroll 8
-        for (int k = 0; k < 64; k += 8) std::memset(coefficients + k, 0, 8 * sizeof(std::int16_t));
+        clear_block(coefficients);
     }
 };
 
