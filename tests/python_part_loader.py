@@ -13,7 +13,6 @@ from fastload._planning._plan import LoaderPlan
 from fastload._threads._iterator import ThreadIterator
 from fastload.sources._lowering import lower_dataset
 from fastload.transforms._lowering import lower_transform
-from fastload.transforms._recognize import image_type
 
 
 class PythonPartLoader(fastload.DataLoader[Any]):
@@ -30,7 +29,7 @@ class PythonPartLoader(fastload.DataLoader[Any]):
         lowered = lower_transform(source.transform)
         assert sum(stage.problem is None for stage in lowered.stages) == self.num_native, lowered.stages
         plan = LoaderPlan((), self.rng, source, lowered)
-        return iterator_of_native_part(self, plan.native_part(image_type()))
+        return iterator_of_native_part(self, plan)
 
 
 def torch_loader(dataset: Dataset[Any], **arguments: Any) -> torch.utils.data.DataLoader[Any]:

@@ -93,7 +93,7 @@ class _Examination:
     ) -> None:
         self._loader = loader
         self._twin = self._with()
-        self._cache_stores = CacheStores(self._twin.cache)
+        self._cache_stores = CacheStores(self._twin._cache_setting(self._twin._plan()))
         self._seconds = seconds
         self._say = say
         if train_step is not None:

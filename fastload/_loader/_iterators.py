@@ -22,7 +22,7 @@ from fastload._native_batches._engine import EngineSettings, LoaderEngine
 from fastload._native_batches._iterator import NativeIterator
 from fastload._native_batches._repairs import BatchRepairs
 from fastload._pillow import _pillow
-from fastload._planning._native_plans import NativePartPlan, NativePlan
+from fastload._planning._native_plans import NativePlan
 from fastload._planning._plan import LoaderPlan
 from fastload._planning._verdicts import Mode
 from fastload._quarantine._guard import SampleGuard
@@ -61,9 +61,9 @@ def iterator_of(loader: Any) -> Any:
             )
         return torch_iterator(loader, loader._fastload.torch, _delivery(loader))
     if plan.mode is Mode.PYTHON:
-        return _iterator_of_dataset(loader)
+        return _iterator_of_dataset(loader, plan)
     if plan.mode is Mode.PARTLY_NATIVE:
-        return iterator_of_native_part(loader, plan.native_part(image_type()))
+        return iterator_of_native_part(loader, plan)
     return _native_iterator(loader, plan)
 
 
@@ -81,7 +81,7 @@ def _native_iterator(loader: Any, plan: LoaderPlan) -> NativeIterator:
             init_native_workers, loader.worker_init_fn, loader.num_workers, dataset=loader.dataset
         )
     before = loader._fastload.engine
-    engine = _running_engine(loader)
+    engine = _running_engine(loader, plan)
     # A sampler of the user's, asked before the workers of torch would start, may change the dataset.
     is_asked_again = type(loader.batch_sampler) is not BatchSampler
     make_plan = functools.partial(native_plan, loader, None if is_asked_again else plan)
@@ -92,7 +92,7 @@ def _native_iterator(loader: Any, plan: LoaderPlan) -> NativeIterator:
             engine,
             make_plan,
             init_workers,
-            functools.partial(_batch_memory, loader),
+            functools.partial(_batch_memory, loader, engine),
             _delivery(loader),
             _make_repairs(loader),
             beginning,
@@ -113,11 +113,10 @@ def _delivery(loader: Any) -> Delivery:
     return Delivery(loader._pinned_memory, state.device, prefetch if is_ahead else 0, settings.device_transform)
 
 
-def _batch_memory(loader: Any, plan: NativePlan, is_pinned: bool) -> BatchMemory:
+def _batch_memory(loader: Any, engine: LoaderEngine, plan: NativePlan, is_pinned: bool) -> BatchMemory:
     delivery = _delivery(loader)
     if delivery.device is None:
-        engine = _running_engine(loader).native
-        return HostMemory(engine, plan.forms, delivery.pinned if is_pinned else None)
+        return HostMemory(engine.native, plan.forms, delivery.pinned if is_pinned else None)
     # One is held by the batch that is being handed over and one by the copy of the batch before.
     num_slots = loader._max_batches_in_flight + 2
     memory = StagedMemory(
@@ -126,7 +125,7 @@ def _batch_memory(loader: Any, plan: NativePlan, is_pinned: bool) -> BatchMemory
         num_slots,
         delivery.prefetch,
         loader._fastload.threads.counters.add,
-        _running_engine(loader).check_open,
+        engine.check_open,
     )
     loader._fastload.staged.add(memory)
     return memory
@@ -143,22 +142,24 @@ def native_plan(loader: Any, plan: LoaderPlan | None) -> NativePlan:
     return plan.native(loader._settings.memory_format, is_converted_later=is_on_device, keeps_pixels=keeps_pixels)
 
 
-def iterator_of_native_part(loader: Any, part: NativePartPlan) -> ThreadIterator:
+def iterator_of_native_part(loader: Any, plan: LoaderPlan) -> ThreadIterator:
+    part, cache = plan.native_part(image_type()), _native_cache(loader, plan)
     code = loader._user_code()._replace(
         python_part=part.lowered.python_part,
         transform=part.source.transform,
         target_transform=part.source.target_transform,
     )
-    make_fetcher = functools.partial(NativePartFetcher, _dataset_plan(loader), part.without_code())
-    return _thread_iterator(loader, "tail", code, make_fetcher, part.python_position)
+    make_fetcher = functools.partial(NativePartFetcher, _dataset_plan(loader, cache), part.without_code())
+    return _thread_iterator(loader, "tail", code, make_fetcher, part.python_position, cache)
 
 
-def _iterator_of_dataset(loader: Any) -> ThreadIterator:
-    make_fetcher = functools.partial(make_dataset_fetcher, _dataset_plan(loader))
-    return _thread_iterator(loader, "python", loader._user_code(), make_fetcher, 0)
+def _iterator_of_dataset(loader: Any, plan: LoaderPlan) -> ThreadIterator:
+    cache = _native_cache(loader, plan)
+    make_fetcher = functools.partial(make_dataset_fetcher, _dataset_plan(loader, cache))
+    return _thread_iterator(loader, "python", loader._user_code(), make_fetcher, 0, cache)
 
 
-def _dataset_plan(loader: Any) -> DatasetPlan:
+def _dataset_plan(loader: Any, cache: _native.DecodeCache | None) -> DatasetPlan:
     threads = loader._fastload.threads
     return DatasetPlan(
         loader.batch_sampler is not None,
@@ -166,7 +167,7 @@ def _dataset_plan(loader: Any) -> DatasetPlan:
         threads.counters,
         None if loader._settings.thread_safe else threads.dataset_lock(loader.dataset),
         _make_guard(loader),
-        _native_cache(loader),
+        cache,
     )
 
 
@@ -185,7 +186,12 @@ def _make_repairs(loader: Any) -> Callable[[LoweredSource, int | None], BatchRep
 
 
 def _thread_iterator(
-    loader: Any, way: Way, code: UserCode, make_fetcher: FetcherFactory, position: int
+    loader: Any,
+    way: Way,
+    code: UserCode,
+    make_fetcher: FetcherFactory,
+    position: int,
+    cache: _native.DecodeCache | None,
 ) -> ThreadIterator:
     settings = loader._settings
     plan = ThreadPlan(
@@ -202,19 +208,19 @@ def _thread_iterator(
         way,
         check_beginning(loader, loader._fitting),
         settings.snapshot_every_n_steps,
-        _native_cache(loader) if settings.native_images else None,
+        cache if settings.native_images else None,
     )
     return ThreadIterator(loader, loader._fastload.threads, plan)
 
 
-def _running_engine(loader: Any) -> LoaderEngine:
+def _running_engine(loader: Any, plan: LoaderPlan) -> LoaderEngine:
     """The engine with today's settings; a new one where there is none or it has ended."""
     settings = EngineSettings(
         num_threads=loader.num_workers,
         max_batches=loader._max_batches_in_flight,
         max_pixels=_pillow.pillow_info().max_pixels,
         is_native_jpeg_exact=_pillow.native_jpeg_is_exact().is_exact,
-        cache=_native_cache(loader),
+        cache=_native_cache(loader, plan),
     )
     state = loader._fastload
     engine: LoaderEngine | None = state.engine
@@ -223,9 +229,9 @@ def _running_engine(loader: Any) -> LoaderEngine:
     return engine
 
 
-def _native_cache(loader: Any) -> _native.DecodeCache | None:
+def _native_cache(loader: Any, plan: LoaderPlan) -> _native.DecodeCache | None:
     # A data set of the user's is not asked for its length: torch's workers would not ask, either.
     source = loader._fastload.source
     num_images = None if source is None else len(source)
     kept: LoaderCache = loader._fastload.cache
-    return kept.native(loader._cache_setting(), num_images)
+    return kept.native(loader._cache_setting(plan), num_images)

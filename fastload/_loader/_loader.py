@@ -414,9 +414,9 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         """Workers, of which a stream may have fewer."""
         return min(self.num_workers, self._setting("num_streams") or self.num_workers)
 
-    def _cache_setting(self, plan: LoaderPlan | None = None) -> CacheSetting:
+    def _cache_setting(self, plan: LoaderPlan) -> CacheSetting:
         """The user's, as it counts for this loader. `plan` is that of the loader as it is now."""
-        setting: CacheSetting = for_loader(self._setting("cache"), lambda: (plan or self._plan()).why_no_pixels())
+        setting: CacheSetting = for_loader(self._setting("cache"), plan.why_no_pixels)
         return setting
 
     @property
