@@ -14,7 +14,6 @@
 #include <cstring>
 #include <memory>
 #include <new>
-#include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -22,11 +21,11 @@
 
 #include "bindings/bindings.h"
 #include "bindings/class.h"
+#include "bindings/gil_turns.h"
 #include "bindings/without_gil.h"
 #include "codec/jpeg/jpeg_decoder.h"
 #include "engine/batch/batch_rows.h"
 #include "engine/batch/buffer_pool.h"
-#include "engine/brief_holds.h"
 #include "engine/engine.h"
 #include "engine/fork_guard.h"
 #include "engine/sample/native_sample_worker.h"
@@ -204,9 +203,6 @@ py::array_t<std::uint8_t> array_of(DecodedSample sample, const OutputLayout& lay
     return py::array_t<std::uint8_t>(std::move(shape), bytes, owner);
 }
 
-// Of the threads that have decoders.
-BriefHolds gil_holds;
-
 class SampleDecoderHandle {
   public:
     using Plan = std::shared_ptr<TransformPlan>;
@@ -266,21 +262,19 @@ class SampleDecoderHandle {
     // (contents, facts or None, what run_bytes() takes); None where the file cannot be read.
     py::object read_open(int descriptor, const py::bytes& path) {
         FileFacts file;
-        OpenedVersion version;
-        bool is_of_file = false;
-        const ByteSpan name = span_of(path);
-        const Status status = at_work([&] {
-            is_of_file = !name.is_empty() && decoder_.find_opened(descriptor, name, &version);
-            return find_open_facts(descriptor, max_file_bytes_, &file);
-        });
-        if (!status.is_ok()) return py::none();
+        // With the GIL, which costs more to give away: who opened the file has just asked for the same.
+        if (!find_open_facts(descriptor, max_file_bytes_, &file).is_ok()) return py::none();
         const std::uint64_t size = file.size;
         auto contents =
             py::reinterpret_steal<py::bytes>(PyBytes_FromStringAndSize(nullptr, static_cast<py::ssize_t>(size)));
         if (!contents) throw py::error_already_set();
         auto* const bytes = reinterpret_cast<std::uint8_t*>(PyBytes_AS_STRING(contents.ptr()));
+        OpenedVersion version;
+        bool is_of_file = false;
         bool is_read = false;
+        const ByteSpan name = span_of(path);
         const py::object facts = facts_of([&](ImageInfo* info, std::size_t* end_offset) {
+            is_of_file = !name.is_empty() && decoder_.find_opened(descriptor, name, &version);
             const Status read = read_open_file(descriptor, bytes, size);
             is_read = read.is_ok();
             return is_read ? decoder_.check({bytes, size}, info, end_offset) : read;
@@ -308,18 +302,12 @@ class SampleDecoderHandle {
         return all;
     }
 
-    // What `call()` says, without the GIL. Note [waiting awake]
+    // What `call()` says, without the GIL.
     template <typename Call>
     Status at_work(Call&& call) {
         if (is_busy_) throw std::logic_error("this decoder is at work in another thread");
         is_busy_ = true;
-        if (python_begun_ns_) gil_holds.end(*python_begun_ns_, BriefHolds::now_ns());
-        const Status status = without_gil([&] {
-            const Status said = call();
-            gil_holds.wait();
-            return said;
-        });
-        python_begun_ns_ = gil_holds.begin(BriefHolds::now_ns());
+        const Status status = between_turns(std::forward<Call>(call));
         is_busy_ = false;
         return status;
     }
@@ -358,7 +346,6 @@ class SampleDecoderHandle {
     std::uint64_t max_file_bytes_;
     const char* fallback_reason_ = "";
     bool is_busy_ = false;  // under the GIL
-    std::optional<std::int64_t> python_begun_ns_;
 };
 
 }  // namespace

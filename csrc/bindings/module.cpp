@@ -13,7 +13,7 @@
 
 #include "base/checked_math.h"
 #include "bindings/bindings.h"
-#include "bindings/without_gil.h"
+#include "bindings/gil_turns.h"
 #include "engine/deferred_releases.h"
 #include "kernels/dispatch.h"
 
@@ -48,14 +48,15 @@ std::string active_table_name() { return active_kernel_table().name; }
 // Long enough for a thread that waits for the GIL to take it.
 constexpr timespec kPause = {0, 50'000};
 
-// Lets go of the GIL for a moment; returns how long it then took to get it back. The time is taken after the pause, so
-// that what the system's scheduler adds to a pause does not count.
+// Lets go of the GIL for a moment; returns how long it then took to get it back, its turn included. The time is taken
+// after the pause, so that what the system's scheduler adds to a pause does not count.
 double gil_wait_seconds() {
     using Clock = std::chrono::steady_clock;
-    const Clock::time_point woken = without_gil([] {
+    const auto pause = [] {
         ::nanosleep(&kPause, nullptr);
         return Clock::now();
-    });
+    };
+    const Clock::time_point woken = gil_turn ? between_turns(pause) : without_gil(pause);
     return std::chrono::duration<double>(Clock::now() - woken).count();
 }
 
