@@ -648,7 +648,12 @@ class SampleDecoder:
         self, *, max_file_bytes: int, max_pixels: int, native_jpeg: bool, cache: DecodeCache | None = None
     ) -> None: ...
     def run_file(
-        self, path: bytes, plan: TransformPlan, draws: DrawSource, directory: WorkingDirectory | None = None
+        self,
+        path: bytes,
+        plan: TransformPlan,
+        draws: DrawSource,
+        directory: WorkingDirectory | None = None,
+        first_steps: FirstSteps | None = None,
     ) -> NDArray[np.uint8] | StatusFailure | None: ...
     def run_bytes(
         self,
@@ -674,6 +679,7 @@ class SampleDecoder:
         draws: DrawSource,
         rows: BatchRows | None = None,
         row: int = 0,
+        first_steps: FirstSteps | None = None,
     ) -> NDArray[np.uint8] | StatusFailure: ...
     def check_bytes(self, contents: bytes) -> tuple[int, int, int, int] | None: ...
     def read_open(

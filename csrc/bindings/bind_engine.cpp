@@ -206,6 +206,7 @@ py::array_t<std::uint8_t> array_of(DecodedSample sample, const OutputLayout& lay
 class SampleDecoderHandle {
   public:
     using Plan = std::shared_ptr<TransformPlan>;
+    using Steps = std::shared_ptr<FirstSteps>;
     using OrientedPlans = std::array<Plan, 8>;
 
     SampleDecoderHandle(std::uint64_t max_file_bytes, std::uint64_t max_pixels, bool is_native_jpeg_allowed,
@@ -216,9 +217,11 @@ class SampleDecoderHandle {
     SampleDecoderHandle(const SampleDecoderHandle&) = delete;  // scratch memory has one owner
     SampleDecoderHandle& operator=(const SampleDecoderHandle&) = delete;
 
-    py::object run_file(const py::bytes& path, const Plan& plan, DrawSource& draws, const WorkingDirectory* directory) {
-        return run(plan,
-                   [&](DecodedSample* sample) { return decoder_.run(span_of(path), plan, &draws, sample, directory); });
+    py::object run_file(const py::bytes& path, const Plan& plan, DrawSource& draws, const WorkingDirectory* directory,
+                        const Steps& first_steps) {
+        return run(plan, [&](DecodedSample* sample) {
+            return decoder_.run(span_of(path), plan, &draws, sample, directory, first_steps);
+        });
     }
 
     // `opened`: what read_open() said, or empty.
@@ -247,9 +250,11 @@ class SampleDecoderHandle {
     }
 
     py::object run_pixels(const py::buffer& pixels, std::int32_t width, std::int32_t height, const Plan& plan,
-                          DrawSource& draws, const BatchRows* rows, std::size_t row) {
+                          DrawSource& draws, const BatchRows* rows, std::size_t row, const Steps& first_steps) {
         const PackedImageView rgb = view_packed(pixels, width, height);
-        const auto make = [&](DecodedSample* sample) { return decoder_.run_with_pixels(rgb, plan, &draws, sample); };
+        const auto make = [&](DecodedSample* sample) {
+            return decoder_.run_with_pixels(rgb, plan, &draws, sample, first_steps);
+        };
         return run(plan, make, rows, row);
     }
 
@@ -427,7 +432,8 @@ void bind_decoders(py::module_& m) {
         .def(py::init<std::uint64_t, std::uint64_t, bool, std::shared_ptr<DecodeCache>>(), py::kw_only(),
              py::arg("max_file_bytes"), py::arg("max_pixels"), py::arg("native_jpeg"), py::arg("cache") = py::none())
         .def("run_file", &SampleDecoderHandle::run_file, py::arg("path"), py::arg("plan"), py::arg("draws"),
-             py::arg("directory") = py::none())
+             py::arg("directory") = py::none(), py::arg("first_steps") = py::none(),
+             "With first steps their result may be kept, or be there already; the plan is that of the others.")
         .def("run_bytes", &SampleDecoderHandle::run_bytes, py::arg("contents"), py::arg("plan"), py::arg("draws"),
              py::arg("rows") = py::none(), py::arg("row") = 0, py::arg("opened") = py::bytes(),
              "With rows of a batch the sample is written to this one, if it has its size and nobody holds it.")
@@ -438,7 +444,9 @@ void bind_decoders(py::module_& m) {
         .def("run_oriented_bytes", &SampleDecoderHandle::run_oriented_bytes, py::arg("contents"), py::arg("plans"),
              py::arg("draws"))
         .def("run_pixels", &SampleDecoderHandle::run_pixels, py::arg("pixels"), py::arg("width"), py::arg("height"),
-             py::arg("plan"), py::arg("draws"), py::arg("rows") = py::none(), py::arg("row") = 0)
+             py::arg("plan"), py::arg("draws"), py::arg("rows") = py::none(), py::arg("row") = 0,
+             py::arg("first_steps") = py::none(),
+             "With first steps the pixels are those of the file that run_file() was called with last.")
         .def("check_bytes", &SampleDecoderHandle::check_bytes, py::arg("contents"),
              "Whether Pillow decodes the file that has these contents, found without decoding it: (width, height, "
              "number of components, place behind its EOI), or None where it has to try.")

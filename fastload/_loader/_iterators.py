@@ -143,7 +143,8 @@ def native_plan(loader: Any, plan: LoaderPlan | None) -> NativePlan:
 
 
 def iterator_of_native_part(loader: Any, plan: LoaderPlan) -> ThreadIterator:
-    part, cache = plan.native_part(image_type()), _native_cache(loader, plan)
+    keeps_pixels = is_of_pixels(loader._cache_setting(plan))
+    part, cache = plan.native_part(image_type(), keeps_pixels=keeps_pixels), _native_cache(loader, plan)
     code = loader._user_code()._replace(
         python_part=part.lowered.python_part,
         transform=part.source.transform,

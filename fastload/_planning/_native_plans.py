@@ -75,11 +75,12 @@ class NativePartPlan:
 
     Attributes:
         source: The dataset as arrays.
-        transform: The native steps and the form they end in.
+        transform: The native steps and the form they end in; with first_steps those behind them.
         lowered: What the steps were lowered from, with the transforms that Python goes on with.
         image_type: torchvision's tv_tensors.Image, where the native part ends in one.
         max_pixels: Larger images are left to Pillow.
         is_native_jpeg_exact: False leaves every file to Pillow.
+        first_steps: As of a NativePlan.
     """
 
     source: LoweredSource
@@ -88,6 +89,7 @@ class NativePartPlan:
     image_type: type[torch.Tensor] | None
     max_pixels: int
     is_native_jpeg_exact: bool
+    first_steps: _native.FirstSteps | None = None
 
     @property
     def python_position(self) -> int:

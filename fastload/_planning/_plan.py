@@ -84,18 +84,24 @@ class LoaderPlan:
 
     def why_no_pixels(self) -> str | None:
         """Why no image behind first steps can be kept, as a clause; None where it can."""
-        if self.mode is not Mode.NATIVE or self.transform is None:
-            return "batches are not native"
+        if self.mode not in (Mode.NATIVE, Mode.PARTLY_NATIVE) or self.transform is None:
+            return "samples are not loaded natively"
+        views = self.transform.views if self.mode is Mode.NATIVE else ()
         try:
-            first_steps_of(self.transform.views or (self.transform,))
+            first_steps_of(views or (self.transform,))
         except NoFirstStepsError as error:
             return str(error)
         return None
 
-    def native_part(self, image_type: type[torch.Tensor] | None) -> NativePartPlan:
+    def native_part(self, image_type: type[torch.Tensor] | None, *, keeps_pixels: bool = False) -> NativePartPlan:
         """For a loader whose samples native code begins and Python ends, which calls a MultiView as it is.
 
+        Args:
+            image_type: torchvision's tv_tensors.Image, where it is known.
+            keeps_pixels: As for native().
+
         Raises:
+            NoFirstStepsError: As native().
             UnknownDrawsError: rng is "torch", whose draws native code does not know.
         """
         assert self.source is not None, "what is partly native is lowered"
@@ -103,13 +109,18 @@ class LoaderPlan:
         form = self.transform.form
         is_image = form.sample == "pil"
         channels_last = is_image or form.is_interleaved
+        first = first_steps_of((self.transform,)) if keeps_pixels else ()
+        others = replace(self.transform, steps=self.transform.steps[len(first) :])
         return NativePartPlan(
             self.source,
-            self._transform_plan(self.transform, is_image, channels_last, allow_variable_size=True),
+            self._transform_plan(
+                others, is_image, channels_last, allow_variable_size=True, source_size=size_behind(first)
+            ),
             self.transform,
             image_type,
             _pillow.pillow_info().max_pixels,
             _pillow.native_jpeg_is_exact().is_exact,
+            first_steps=_first_steps(first) if first else None,
         )
 
     def _view_plan(self, view: LoweredTransform, form: ViewForm, source_size: Size | None) -> _native.TransformPlan:

@@ -75,13 +75,15 @@ class NativePart:
         if self._is_deferring:
             return self._deferred(file, index)
         info: dict[Any, Any] | None = None
-        result = self._native.run_file(path, plan.transform, self._draws(), self._directory)
+        result = self._native.run_file(path, plan.transform, self._draws(), self._directory, plan.first_steps)
         if result is None:
             self.fallback_reason = self._native.fallback_reason
             image = self.opened(file, index)
             info = image.info
             pixels = image.tobytes()
-            result = self._native.run_pixels(pixels, image.width, image.height, plan.transform, self._draws())
+            result = self._native.run_pixels(
+                pixels, image.width, image.height, plan.transform, self._draws(), first_steps=plan.first_steps
+            )
         if isinstance(result, dict):
             if result["stage"] == "transform":
                 self.fallback_reason = result["detail"]

@@ -40,7 +40,8 @@ def first_steps_of(views: Sequence[LoweredTransform]) -> tuple[PlacedStep, ...]:
         return tuple(first)
     behind = [step for _, step in views[0].steps[len(first) :]]
     if not behind:
-        raise NoFirstStepsError("this transform does not change the size of images")
+        part = "transform's native part" if views[0].python_part else "transform"
+        raise NoFirstStepsError(f"this {part} does not change the size of images")
     name = type(behind[0]).__name__
     why = "draws" if behind[0].is_random else "is not the same in all views"
     raise NoFirstStepsError(f"this transform's {name} {why} before the size of images is fixed or reduced")

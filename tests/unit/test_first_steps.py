@@ -45,6 +45,7 @@ def test_they_are_those_that_all_views_begin_with() -> None:
         ),
         ([lowered(transforms.Grayscale(3), TO_TENSOR)], "this transform does not change the size of images"),
         ([lowered(TO_TENSOR)], "this transform does not change the size of images"),
+        ([lowered(print, RESIZE)], "this transform's native part does not change the size of images"),
         (
             [lowered(RESIZE, TO_TENSOR), lowered(transforms.Resize(41), TO_TENSOR)],
             "this transform's ResizeShorterSide is not the same in all views before the size of images is fixed or red",

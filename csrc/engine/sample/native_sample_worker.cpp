@@ -40,12 +40,6 @@ void NativeSampleWorker::read(const SampleTask& task, SampleTimings* timings) no
              task.file, timings);
 }
 
-void NativeSampleWorker::read_file(ByteSpan path, const WorkingDirectory* directory, bool needs_metadata,
-                                   SampleFile* file, SampleTimings* timings) const noexcept {
-    if (needs_metadata) return read_contents(path, directory, file, timings);
-    read_for(nullptr, path, directory, file, timings);
-}
-
 void NativeSampleWorker::read_for(const FirstSteps* first_steps, ByteSpan path, const WorkingDirectory* directory,
                                   SampleFile* file, SampleTimings* timings) const noexcept {
     FileRecordCache* const records = records_for(first_steps);

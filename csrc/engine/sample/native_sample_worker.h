@@ -40,16 +40,16 @@ class NativeSampleWorker final : public SampleWorker {
     void release_large_scratch() noexcept override;
 
     // What run() and run_with_pixels() do, in steps, for a sample whose memory is made when its size is known. A record
-    // of coefficients may take the place of the file, unless the file's metadata are needed.
-    void read_file(ByteSpan path, const WorkingDirectory* directory, bool needs_metadata, SampleFile* file,
-                   SampleTimings* timings) const noexcept;
-    // The same for a sample that has first steps, or none: a record of the pixels behind them may take the place.
+    // may take the place of the file: of the pixels behind the first steps or, where there are none, of coefficients.
     void read_for(const FirstSteps* first_steps, ByteSpan path, const WorkingDirectory* directory, SampleFile* file,
                   SampleTimings* timings) const noexcept;
+    // The same by the file alone.
+    void read_contents(ByteSpan path, const WorkingDirectory* directory, SampleFile* file,
+                       SampleTimings* timings) const noexcept;
     // Takes what somebody has read: of a file, if `opened` is not null.
     void take_contents(ByteSpan contents, const OpenedVersion* opened, SampleFile* file,
                        SampleTimings* timings) const noexcept;
-    // What `read_file` and others look for records in; null: in none.
+    // What `read_for` and others look for records in; null: in none.
     FileRecordCache* coefficients() const noexcept { return coefficients_; }
     FileRecordCache* pixels() const noexcept { return pixels_; }
     // See JpegDecoder::check_file.
@@ -86,8 +86,6 @@ class NativeSampleWorker final : public SampleWorker {
     }
     bool open_record(FileRecordCache* records, const StepsHash& steps, ByteSpan path, const WorkingDirectory* directory,
                      RecordedFile* recorded, SampleTimings* timings) const noexcept;
-    void read_contents(ByteSpan path, const WorkingDirectory* directory, SampleFile* file,
-                       SampleTimings* timings) const noexcept;
     Status read_behind_record(SampleFile* file, SampleTimings* timings) const noexcept;
     Status decode_behind_record(SampleFile* file, ImageSize size, bool* has_other_size, LoadedPixels* pixels,
                                 SampleTimings* timings) noexcept;

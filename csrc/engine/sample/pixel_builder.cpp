@@ -76,7 +76,7 @@ Status PixelBuilder::compare(ByteSpan path, BuildOutcome* outcome) noexcept {
     FileFacts facts;
     const bool is_there = recorded_.begin(pixels_, path, nullptr, source_.first_steps->hash) &&
                           pixels_.find_facts(path, nullptr, &facts) && recorded_.find(pixels_, facts, {}, limits_);
-    worker_.read_file(path, nullptr, true, &file_, &timings_);  // without its record
+    worker_.read_contents(path, nullptr, &file_, &timings_);
     LoadedPixels pixels;
     const Status status = decode(&pixels, outcome);
     if (status.is_ok() && is_there) {

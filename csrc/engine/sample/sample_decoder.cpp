@@ -9,8 +9,11 @@ namespace {
 // Made at once: no other sample draws from the same numbers. `source` is that of the tasks, with one view.
 class OwnChoices final : public SampleChoices {
   public:
-    OwnChoices(const SampleDecoder::Plan& plan, DrawSource* draws, SampleSource* source) noexcept : draws_(draws) {
+    OwnChoices(const SampleDecoder::Plan& plan, DrawSource* draws, SampleSource* source,
+               const SampleDecoder::Steps& first_steps = nullptr) noexcept
+        : draws_(draws) {
         source->views.front().plan = plan;
+        source->first_steps = first_steps;
     }
 
     Status resolve(const SampleTask& task, ImageSize source_size) noexcept override {
@@ -26,7 +29,9 @@ class OrientedChoices final : public SampleChoices {
   public:
     OrientedChoices(const SampleDecoder::OrientedPlans& plans, DrawSource* draws, const NativeSampleWorker* worker,
                     SampleSource* source) noexcept
-        : plans_(plans), draws_(draws), worker_(*worker), source_(*source) {}
+        : plans_(plans), draws_(draws), worker_(*worker), source_(*source) {
+        source->first_steps = nullptr;
+    }
 
     Status resolve(const SampleTask& task, ImageSize source_size) noexcept override {
         int orientation = 1;
@@ -51,8 +56,9 @@ SampleDecoder::SampleDecoder(const KernelTable& kernels, const NativeWorkerOptio
 }
 
 Status SampleDecoder::run(ByteSpan path, const Plan& plan, DrawSource* draws, DecodedSample* sample,
-                          const WorkingDirectory* directory) noexcept {
-    OwnChoices choices(plan, draws, &source_);
+                          const WorkingDirectory* directory, const Steps& first_steps) noexcept {
+    OwnChoices choices(plan, draws, &source_, first_steps);
+    report_.read_version.reset();
     return make_of_file(path, directory, false, &choices, sample);
 }
 
@@ -80,8 +86,8 @@ Status SampleDecoder::run_oriented_contents(ByteSpan contents, const OrientedPla
 }
 
 Status SampleDecoder::run_with_pixels(const PackedImageView& rgb, const Plan& plan, DrawSource* draws,
-                                      DecodedSample* sample) noexcept {
-    OwnChoices choices(plan, draws, &source_);
+                                      DecodedSample* sample, const Steps& first_steps) noexcept {
+    OwnChoices choices(plan, draws, &source_, first_steps);
     return make(&choices, sample, [&](const SampleTask& task, LoadedPixels* pixels) {
         return worker_.load_packed(task, rgb, pixels, &timings_);
     });
@@ -90,7 +96,11 @@ Status SampleDecoder::run_with_pixels(const PackedImageView& rgb, const Plan& pl
 Status SampleDecoder::make_of_file(ByteSpan path, const WorkingDirectory* directory, bool needs_metadata,
                                    SampleChoices* choices, DecodedSample* sample) noexcept {
     return make(choices, sample, [&](const SampleTask& task, LoadedPixels* pixels) {
-        worker_.read_file(path, directory, needs_metadata, &file_, &timings_);
+        if (needs_metadata) {
+            worker_.read_contents(path, directory, &file_, &timings_);
+        } else {
+            worker_.read_for(source_.first_steps.get(), path, directory, &file_, &timings_);
+        }
         return worker_.decode(task, pixels, &timings_);
     });
 }

@@ -33,15 +33,17 @@ struct DecodedSample {
 class SampleDecoder {
   public:
     using Plan = std::shared_ptr<const TransformPlan>;
+    using Steps = std::shared_ptr<const FirstSteps>;
 
     // May throw std::bad_alloc.
     SampleDecoder(const KernelTable& kernels, const NativeWorkerOptions& options);
 
     // Of a file, or of what is in one. A status for which is_for_fallback() holds means: let the reference decoder
     // provide the pixels and call run_with_pixels. Whatever the status, `draws` may have moved: rewind them before
-    // another try. A relative path is one in `directory`; null: in the thread's current one.
+    // another try. A relative path is one in `directory`; null: in the thread's current one. `first_steps`: what is
+    // kept of the file, and `plan` goes on with; null: nothing is.
     Status run(ByteSpan path, const Plan& plan, DrawSource* draws, DecodedSample* sample,
-               const WorkingDirectory* directory = nullptr) noexcept;
+               const WorkingDirectory* directory = nullptr, const Steps& first_steps = nullptr) noexcept;
     // `opened`: of which file the contents are; null: of none.
     Status run_with_contents(ByteSpan contents, const Plan& plan, DrawSource* draws, DecodedSample* sample,
                              const OpenedVersion* opened = nullptr) noexcept;
@@ -53,9 +55,9 @@ class SampleDecoder {
     Status run_oriented_contents(ByteSpan contents, const OrientedPlans& plans, DrawSource* draws,
                                  DecodedSample* sample) noexcept;
 
-    // From pixels that somebody else decoded.
-    Status run_with_pixels(const PackedImageView& rgb, const Plan& plan, DrawSource* draws,
-                           DecodedSample* sample) noexcept;
+    // From pixels that somebody else decoded; with `first_steps`, of the file that run() was called with last.
+    Status run_with_pixels(const PackedImageView& rgb, const Plan& plan, DrawSource* draws, DecodedSample* sample,
+                           const Steps& first_steps = nullptr) noexcept;
 
     // What run_with_contents() wants to know of a file that is open, and is read next. False: nothing.
     bool find_opened(int descriptor, ByteSpan path, OpenedVersion* opened) const noexcept;
@@ -67,7 +69,9 @@ class SampleDecoder {
     }
 
     // See ResolvedTransform; of what was run last.
-    bool keeps_info() const noexcept { return report_.views.front().keeps_info; }
+    bool keeps_info() const noexcept {
+        return report_.views.front().keeps_info && (source_.first_steps == nullptr || report_.first_steps.keeps_info);
+    }
 
     // Sums since the last call.
     SampleTimings take_timings() noexcept;
