@@ -23,12 +23,44 @@ using testing::RecordFolder;
 constexpr std::int64_t kSecond = 1'000'000'000;
 constexpr FileFacts kFacts = {1000, 7 * kSecond + 1, 8 * kSecond + 1, 5};
 
-std::unique_ptr<FileRecordCache> make_cache(const RecordFolder& folder, Validation validation) {
+std::unique_ptr<FileRecordCache> make_cache(const RecordFolder& folder, Validation validation,
+                                            std::uint32_t check_interval = 0) {
     return std::make_unique<FileRecordCache>(
-        make_store(folder, {64 * testing::kMiB, 0, true, RecordKind::kCoefficients}), validation, 0);
+        make_store(folder, {64 * testing::kMiB, 0, true, RecordKind::kCoefficients}), validation, check_interval);
 }
 
 }  // namespace
+
+TEST_CASE(of_each_interval_of_hits_one_is_checked_and_each_file_of_an_order_that_stays_in_time) {
+    constexpr std::uint32_t kInterval = 8;
+    constexpr int kNumFiles = 16;
+    constexpr int kEpochs = 400;
+    const RecordFolder folder;
+    const auto cache = make_cache(folder, Validation::kStat, kInterval);
+    int checks[kNumFiles] = {};
+    for (int epoch = 0; epoch < kEpochs; ++epoch) {
+        for (int begin = 0; begin < kNumFiles; begin += kInterval) {
+            int in_interval = 0;
+            for (int file = begin; file < begin + static_cast<int>(kInterval); ++file) {
+                const bool is_checked = cache->is_next_checked();
+                checks[file] += is_checked ? 1 : 0;
+                in_interval += is_checked ? 1 : 0;
+            }
+            CHECK_EQUAL(in_interval, 1);
+        }
+    }
+    for (const int count : checks) CHECK(count > 0 && count < 150);  // 50 and 15 standard deviations
+}
+
+TEST_CASE(without_an_interval_no_hit_is_checked_and_with_one_of_one_each) {
+    const RecordFolder folder;
+    const auto none = make_cache(folder, Validation::kStat);
+    const auto all = make_cache(folder, Validation::kStat, 1);
+    for (int hit = 0; hit < 100; ++hit) {
+        CHECK(!none->is_next_checked());
+        CHECK(all->is_next_checked());
+    }
+}
 
 TEST_CASE(a_record_is_of_a_file_that_has_each_of_its_facts) {
     const RecordFolder folder;

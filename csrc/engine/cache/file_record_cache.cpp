@@ -172,8 +172,12 @@ bool FileRecordCache::is_of(const RecordStamp& stamp, const FileVersion& file, B
     return noted.contents.length == contents.size() && noted.contents.hash == content_hash(store_->key(), contents);
 }
 
-bool FileRecordCache::is_checked(const FileVersion& file, std::uint64_t epoch) const noexcept {
-    return check_interval_ != 0 && (file.key.hash.low + epoch) % check_interval_ == 0;
+bool FileRecordCache::is_next_checked() noexcept {
+    if (check_interval_ == 0) return false;
+    const std::uint64_t hit = hits_to_check_.fetch_add(1, std::memory_order_relaxed);
+    const std::uint64_t interval = first_interval_ + hit / check_interval_;
+    const ByteSpan bytes{reinterpret_cast<const std::uint8_t*>(&interval), sizeof interval};
+    return hit % check_interval_ == content_sum(key(), bytes) % check_interval_;
 }
 
 void FileRecordCache::count(const FileVersion& file, Outcome outcome) noexcept {

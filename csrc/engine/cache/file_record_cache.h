@@ -28,8 +28,8 @@ namespace fastload {
 // it likes. With Validation::kContent the file is read on each load, and its bytes must be those that the record was
 // made of.
 //
-// One hit of many is decoded plainly as well, see is_checked(). Where the pixels differ, the plain ones are delivered
-// and nothing is believed any more in this process.
+// One hit of many is decoded plainly as well, see is_next_checked(). Where the pixels differ, the plain ones are
+// delivered and nothing is believed any more in this process.
 
 // What became of the images for which a record was looked for.
 struct FileRecordCounters {
@@ -121,8 +121,9 @@ class FileRecordCache {
     // Whether the record with this stamp is of the file as it is. `contents` matter where they are checked.
     bool is_of(const RecordStamp& stamp, const FileVersion& file, ByteSpan contents) const noexcept;
 
-    // Whether the hit of this file in this epoch is checked.
-    bool is_checked(const FileVersion& file, std::uint64_t epoch) const noexcept;
+    // Whether this hit is checked. Of each `check_interval` hits in a row one is, whatever files they are of: another
+    // one in each of the intervals and in each process, so that no file is left out for good.
+    bool is_next_checked() noexcept;
 
     enum class Outcome : std::uint8_t { kHit, kMiss, kStale, kDamaged };
     // A damaged one is not looked for again.
@@ -137,11 +138,13 @@ class FileRecordCache {
     HitPace pace_;
     const std::uint32_t check_interval_;
     const std::int64_t clock_ahead_ns_;
+    const std::uint64_t first_interval_ = static_cast<std::uint64_t>(system_time_ns());
     const std::uint32_t generation_ = fork_generation();
     std::atomic<bool> has_failed_{false};
     std::atomic<std::uint64_t> outcomes_[4] = {};
     std::atomic<std::uint64_t> kept_{0};
     std::atomic<std::uint64_t> dropped_{0};
+    std::atomic<std::uint64_t> hits_to_check_{0};
     std::atomic<std::uint64_t> checks_{0};
     std::atomic<std::uint64_t> mismatches_{0};
 };

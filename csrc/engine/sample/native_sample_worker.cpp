@@ -150,7 +150,7 @@ Status NativeSampleWorker::decode_file(const SampleTask& task, LoadedPixels* pix
     const bool is_plain = !task.file->has_record() || (!choices.is_ok() && task.source->first_steps != nullptr);
     const Status decoded = !is_plain ? decode_record(task, size, pixels, timings)
                            : task.file->has_record()
-                               ? decode_behind_record(task.file, size, &has_other_size, pixels, timings)
+                               ? decode_behind_record(task.file, size, Index::kUsed, &has_other_size, pixels, timings)
                                : decode_contents(task, pixels, timings);
     if (!decoded.is_ok()) return decoded;
     if (!choices.is_ok()) return choices;
@@ -206,9 +206,8 @@ Status NativeSampleWorker::decode_record(const SampleTask& task, ImageSize size,
     }
     records.count(recorded.version(), recorded.outcome());
     if (is_taken) records.pace().count_hit(hit_ns);
-    const bool is_checked = is_taken && options_.is_native_jpeg_allowed &&
-                            records.is_checked(recorded.version(), task.source->epoch) &&
-                            recorded_decode_.remember(*pixels);
+    const bool is_checked =
+        is_taken && options_.is_native_jpeg_allowed && records.is_next_checked() && recorded_decode_.remember(*pixels);
     task.report->is_by_record = is_taken && !is_checked;
     if (task.report->is_by_record) return Status::ok();
 
@@ -219,7 +218,8 @@ Status NativeSampleWorker::decode_record(const SampleTask& task, ImageSize size,
     Status status;
     {
         const StageTimer timer(&file_ns);
-        status = decode_behind_record(task.file, size, &has_other_size, pixels, timings);
+        const Index index = is_checked ? Index::kIgnored : Index::kUsed;
+        status = decode_behind_record(task.file, size, index, &has_other_size, pixels, timings);
         if (status.is_ok()) status = make_first_steps(task, pixels, timings);
     }
     // Of what the reference decoder has to decode there is nothing to compare yet. A file that was changed since the
@@ -249,7 +249,7 @@ bool NativeSampleWorker::take_record(const SampleTask& task, RecordedFile* recor
 }
 
 // By the file whose record has said `size`, if that is its size.
-Status NativeSampleWorker::decode_behind_record(SampleFile* file, ImageSize size, bool* has_other_size,
+Status NativeSampleWorker::decode_behind_record(SampleFile* file, ImageSize size, Index index, bool* has_other_size,
                                                 LoadedPixels* pixels, SampleTimings* timings) noexcept {
     Status status = read_behind_record(file, timings);
     ImageInfo info;
@@ -258,7 +258,11 @@ Status NativeSampleWorker::decode_behind_record(SampleFile* file, ImageSize size
     *has_other_size = info.size.width != size.width || info.size.height != size.height;
     // The choices were made for that size. With what the reference decoder decodes they are made again.
     if (*has_other_size) return Status::unsupported("a record of an image of another size");
-    return indexed_decode_.decode(decoder_, file->contents(), pixels->region, &pixels->view, timings);
+    if (index == Index::kUsed) {
+        return indexed_decode_.decode(decoder_, file->contents(), pixels->region, &pixels->view, timings);
+    }
+    const StageTimer timer(&timings->decode_ns);
+    return decoder_.decode(pixels->region, nullptr, &pixels->view);
 }
 
 // The file of an open record, unless it was read before the record was believed.

@@ -87,8 +87,9 @@ class NativeSampleWorker final : public SampleWorker {
     bool open_record(FileRecordCache* records, const StepsHash& steps, ByteSpan path, const WorkingDirectory* directory,
                      RecordedFile* recorded, SampleTimings* timings) const noexcept;
     Status read_behind_record(SampleFile* file, SampleTimings* timings) const noexcept;
-    Status decode_behind_record(SampleFile* file, ImageSize size, bool* has_other_size, LoadedPixels* pixels,
-                                SampleTimings* timings) noexcept;
+    enum class Index : std::uint8_t { kUsed, kIgnored };
+    Status decode_behind_record(SampleFile* file, ImageSize size, Index index, bool* has_other_size,
+                                LoadedPixels* pixels, SampleTimings* timings) noexcept;
     Status find_size(SampleFile* file, ImageSize* size, SampleTimings* timings) noexcept;
     Status decode_file(const SampleTask& task, LoadedPixels* pixels, SampleTimings* timings) noexcept;
     Status decode_contents(const SampleTask& task, LoadedPixels* pixels, SampleTimings* timings) noexcept;
