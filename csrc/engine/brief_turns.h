@@ -24,7 +24,7 @@ namespace fastload {
 class BriefTurns {
   public:
     static constexpr std::int64_t kLongestNs = 200'000;
-    static constexpr std::int64_t kPatienceNs = 25 * kLongestNs;
+    static constexpr std::int64_t kPatienceNs = 25 * kLongestNs;  // of a thread that sleeps, see wait_to_be_next()
 
     BriefTurns() noexcept { ::sem_init(&next_, 0, 1); }
     BriefTurns(const BriefTurns&) = delete;

@@ -70,16 +70,15 @@ class LoaderPlan:
         assert self.transform is not None
         views = self.transform.views or (self.transform,)
         forms = [_view_form(view, memory_format, is_converted_later=is_converted_later) for view in views]
-        first = first_steps_of(views) if keeps_pixels else ()
-        others = [replace(view, steps=view.steps[len(first) :]) for view in views]
+        first, size, others = _cut(views) if keeps_pixels else (None, None, views)
         return NativePlan(
             self.source,
-            tuple(self._view_plan(view, form, size_behind(first)) for view, form in zip(others, forms, strict=True)),
+            tuple(self._view_plan(view, form, size) for view, form in zip(others, forms, strict=True)),
             tuple(forms),
             is_multi_view=bool(self.transform.views),
             lowered=self.transform,
             draws_as_torch=self.rng == "torch",
-            first_steps=_first_steps(first) if first else None,
+            first_steps=first,
         )
 
     def why_no_pixels(self) -> str | None:
@@ -109,18 +108,15 @@ class LoaderPlan:
         form = self.transform.form
         is_image = form.sample == "pil"
         channels_last = is_image or form.is_interleaved
-        first = first_steps_of((self.transform,)) if keeps_pixels else ()
-        others = replace(self.transform, steps=self.transform.steps[len(first) :])
+        first, size, (others,) = _cut((self.transform,)) if keeps_pixels else (None, None, (self.transform,))
         return NativePartPlan(
             self.source,
-            self._transform_plan(
-                others, is_image, channels_last, allow_variable_size=True, source_size=size_behind(first)
-            ),
+            self._transform_plan(others, is_image, channels_last, allow_variable_size=True, source_size=size),
             self.transform,
             image_type,
             _pillow.pillow_info().max_pixels,
             _pillow.native_jpeg_is_exact().is_exact,
-            first_steps=_first_steps(first) if first else None,
+            first_steps=first,
         )
 
     def _view_plan(self, view: LoweredTransform, form: ViewForm, source_size: Size | None) -> _native.TransformPlan:
@@ -216,6 +212,15 @@ def kept_first_steps(source: LoweredSource) -> _native.FirstSteps:
     """
     transform = _lower_parts(source)
     return _first_steps(first_steps_of(transform.views or (transform,)))
+
+
+def _cut(
+    views: tuple[LoweredTransform, ...],
+) -> tuple[_native.FirstSteps, Size | None, tuple[LoweredTransform, ...]]:
+    """The first steps of all views, the size behind them where it is fixed, and the views without them."""
+    first = first_steps_of(views)
+    others = tuple(replace(view, steps=view.steps[len(first) :]) for view in views)
+    return _first_steps(first), size_behind(first), others
 
 
 def _first_steps(steps: Sequence[PlacedStep]) -> _native.FirstSteps:

@@ -59,7 +59,10 @@ Status SampleDecoder::run(ByteSpan path, const Plan& plan, DrawSource* draws, De
                           const WorkingDirectory* directory, const Steps& first_steps) noexcept {
     OwnChoices choices(plan, draws, &source_, first_steps);
     report_.read_version.reset();
-    return make_of_file(path, directory, false, &choices, sample);
+    return make(&choices, sample, [&](const SampleTask& task, LoadedPixels* pixels) {
+        worker_.read_for(first_steps.get(), path, directory, &file_, &timings_);
+        return worker_.decode(task, pixels, &timings_);
+    });
 }
 
 Status SampleDecoder::run_with_contents(ByteSpan contents, const Plan& plan, DrawSource* draws, DecodedSample* sample,
@@ -76,7 +79,11 @@ bool SampleDecoder::find_opened(int descriptor, ByteSpan path, OpenedVersion* op
 Status SampleDecoder::run_oriented(ByteSpan path, const OrientedPlans& plans, DrawSource* draws,
                                    DecodedSample* sample) noexcept {
     OrientedChoices choices(plans, draws, &worker_, &source_);
-    return make_of_file(path, nullptr, true, &choices, sample);
+    // Not by a record, which has no orientation.
+    return make(&choices, sample, [&](const SampleTask& task, LoadedPixels* pixels) {
+        worker_.read_contents(path, nullptr, &file_, &timings_);
+        return worker_.decode(task, pixels, &timings_);
+    });
 }
 
 Status SampleDecoder::run_oriented_contents(ByteSpan contents, const OrientedPlans& plans, DrawSource* draws,
@@ -90,18 +97,6 @@ Status SampleDecoder::run_with_pixels(const PackedImageView& rgb, const Plan& pl
     OwnChoices choices(plan, draws, &source_, first_steps);
     return make(&choices, sample, [&](const SampleTask& task, LoadedPixels* pixels) {
         return worker_.load_packed(task, rgb, pixels, &timings_);
-    });
-}
-
-Status SampleDecoder::make_of_file(ByteSpan path, const WorkingDirectory* directory, bool needs_metadata,
-                                   SampleChoices* choices, DecodedSample* sample) noexcept {
-    return make(choices, sample, [&](const SampleTask& task, LoadedPixels* pixels) {
-        if (needs_metadata) {
-            worker_.read_contents(path, directory, &file_, &timings_);
-        } else {
-            worker_.read_for(source_.first_steps.get(), path, directory, &file_, &timings_);
-        }
-        return worker_.decode(task, pixels, &timings_);
     });
 }
 
@@ -124,7 +119,6 @@ Status SampleDecoder::make(SampleChoices* choices, DecodedSample* sample, Load l
 
 template <typename Load>
 Status SampleDecoder::make_sample(SampleChoices* choices, DecodedSample* sample, Load load) noexcept {
-    ++source_.epoch;  // each is another sample to FileRecordCache::is_checked()
     SampleTask task;
     task.source = &source_;
     task.file = &file_;

@@ -83,8 +83,6 @@ class SampleDecoder {
     Status make(SampleChoices* choices, DecodedSample* sample, Load load) noexcept;
     template <typename Load>
     Status make_sample(SampleChoices* choices, DecodedSample* sample, Load load) noexcept;
-    Status make_of_file(ByteSpan path, const WorkingDirectory* directory, bool needs_metadata, SampleChoices* choices,
-                        DecodedSample* sample) noexcept;
     Status make_of_contents(ByteSpan contents, const OpenedVersion* opened, SampleChoices* choices,
                             DecodedSample* sample) noexcept;
 
