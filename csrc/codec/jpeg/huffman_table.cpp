@@ -91,7 +91,7 @@ bool CanonicalCode::build(const HuffmanSpec& spec) noexcept {
         symbol += static_cast<std::int32_t>(count);
         // The last possible code of each length, all ones, is reserved (T.81 C.2).
         if (count != 0 && code >= (1U << length)) return false;
-        limit_[length] = static_cast<std::int32_t>(code << (16 - length));
+        limits_[length - 1] = static_cast<std::uint16_t>(code << (16 - length));
     }
     if (symbol > 256) return false;
     symbol_count_ = symbol;
@@ -100,10 +100,12 @@ bool CanonicalCode::build(const HuffmanSpec& spec) noexcept {
 }
 
 Symbol CanonicalCode::find(std::uint64_t bits) const noexcept {
-    const auto window = static_cast<std::int32_t>(bits >> 48);
-    // Limits never fall, so this counts the lengths that are too short, without a branch that nobody could predict.
-    int length = 1;
-    for (int i = 1; i <= 16; ++i) length += window >= limit_[i];
+    const auto window = static_cast<std::uint16_t>(bits >> 48);
+    // Limits never fall, so this counts the lengths that are too short, without a branch that nobody could predict, and
+    // of 16 bits each, so that they are two vectors.
+    std::uint16_t too_short = 0;
+    for (const std::uint16_t limit : limits_) too_short = static_cast<std::uint16_t>(too_short + (limit <= window));
+    const int length = 1 + too_short;
     if (length > 16) return {};
     const std::int32_t code = window >> (16 - length);
     return {static_cast<std::uint8_t>(length), symbols_[code + symbol_offset_[length]]};

@@ -36,7 +36,7 @@ class CanonicalCode {
     int symbol_count() const noexcept { return symbol_count_; }
 
   private:
-    std::int32_t limit_[17] = {};          // one more than the last code of this length, left-aligned to 16 bits
+    std::uint16_t limits_[16] = {};        // of lengths from 1 on: one more than the last code, left-aligned
     std::int32_t symbol_offset_[17] = {};  // index of a symbol minus its code
     std::uint8_t symbols_[256] = {};
     int symbol_count_ = 0;
