@@ -6,7 +6,6 @@
 
 namespace fastload::benchmarks {
 
-// Beside the tables: there is one hash, so its times differ between them by chance alone.
 void add_hash_cases(KernelCases* cases) {
     struct Hashing {
         HashKey key;
@@ -18,7 +17,8 @@ void add_hash_cases(KernelCases* cases) {
     for (std::uint64_t& word : hashing->key.words) word = random();
     for (std::uint8_t& byte : hashing->contents) byte = static_cast<std::uint8_t>(random());
     cases->push_back({"content_hash", "byte", static_cast<double>(hashing->contents.size()),
-                      [hashing](const KernelTable&) {
+                      [hashing](const KernelTable& kernels) {
+                          use_block_sums(kernels.block_sums);
                           const Bytes& contents = hashing->contents;
                           hashing->hash = content_hash(hashing->key, {contents.data(), contents.size()});
                       },

@@ -12,9 +12,10 @@ namespace {
 __extension__ using Uint128 = unsigned __int128;
 
 constexpr Uint128 kPrime = (Uint128{1} << 127) - 1;
-constexpr std::size_t kPairBytes = 16;
-constexpr std::size_t kGroupBytes = 16 * kPairBytes;  // what compilers unroll: a fifth faster
-constexpr std::size_t kBlockBytes = 8 * HashKey::kBlockWords;
+constexpr std::size_t kWordBytes = 8;
+constexpr std::size_t kBlockBytes = kWordBytes * HashKey::kBlockWords;
+
+BlockSumsFunction block_sums = block_sums_scalar;
 
 constexpr std::uint64_t low(Uint128 value) noexcept { return static_cast<std::uint64_t>(value); }
 constexpr std::uint64_t high(Uint128 value) noexcept { return static_cast<std::uint64_t>(value >> 64); }
@@ -30,38 +31,29 @@ std::uint64_t load_little_endian(const std::uint8_t* bytes) noexcept {
     return word;
 }
 
-struct BlockSums {
-    Uint128 first = 0;
-    Uint128 second = 0;
-
-    template <bool kHasSecond>
-    void add(const std::uint8_t* pair, const std::uint64_t* key) noexcept {
-        const std::uint64_t a = load_little_endian(pair);
-        const std::uint64_t b = load_little_endian(pair + 8);
-        first += product(a + key[0], b + key[1]);
-        if constexpr (kHasSecond) second += product(a + key[2], b + key[3]);
+template <int kSums>
+void add_word(std::uint64_t word, const std::uint64_t* key, std::uint64_t* sums) noexcept {
+    const auto lower = [](std::uint64_t bits) { return static_cast<std::uint32_t>(bits); };
+    for (int i = 0; i < kSums; ++i) {
+        const std::uint32_t a = lower(word) + lower(key[i]);
+        const std::uint32_t b = lower(word >> 32) + lower(key[i] >> 32);
+        sums[i] += std::uint64_t{a} * b;
     }
-};
+}
 
-// `block` has at most kBlockBytes; zeros stand for what its last pair lacks.
-template <bool kHasSecond>
-BlockSums block_sums(const HashKey& key, ByteSpan block) noexcept {
-    BlockSums sums;
-    const auto key_at = [&key](std::size_t offset) { return key.words.data() + offset / 8; };
+template <int kSums>
+BlockSums sums_of(const std::uint64_t* key, ByteSpan block) noexcept {
+    BlockSums result;
     std::size_t done = 0;
-    for (; block.size() - done >= kGroupBytes; done += kGroupBytes) {
-        for (std::size_t i = done; i < done + kGroupBytes; i += kPairBytes)
-            sums.add<kHasSecond>(block.data() + i, key_at(i));
-    }
-    for (; block.size() - done >= kPairBytes; done += kPairBytes) {
-        sums.add<kHasSecond>(block.data() + done, key_at(done));
+    for (; block.size() - done >= kWordBytes; done += kWordBytes) {
+        add_word<kSums>(load_little_endian(block.data() + done), key + done / kWordBytes, result.sums);
     }
     if (done < block.size()) {
-        std::uint8_t last[kPairBytes] = {};
+        std::uint8_t last[kWordBytes] = {};
         std::memcpy(last, block.data() + done, block.size() - done);
-        sums.add<kHasSecond>(last, key_at(done));
+        add_word<kSums>(load_little_endian(last), key + done / kWordBytes, result.sums);
     }
-    return sums;
+    return result;
 }
 
 // At most 2^127, and the same as `value` modulo the prime.
@@ -103,19 +95,19 @@ class Chain {
 };
 
 // Without the second chain the higher half is 0.
-template <bool kHasSecond>
+template <Chains kChains>
 ContentHash hash_of(const HashKey& key, ByteSpan bytes) noexcept {
     const std::uint64_t* chain_keys = key.words.data() + HashKey::kBlockKeyWords;
     Chain first(chain_keys);
     Chain second(chain_keys + HashKey::kChainKeyWords);
     for (std::size_t offset = 0; offset < bytes.size(); offset += kBlockBytes) {
         const ByteSpan block = bytes.subspan(offset, std::min(kBlockBytes, bytes.size() - offset));
-        const BlockSums sums = block_sums<kHasSecond>(key, block);
-        first.add(sums.first);
-        if constexpr (kHasSecond) second.add(sums.second);
+        const BlockSums found = block_sums(key.words.data(), block, kChains);
+        first.add(joined(found.sums));
+        if constexpr (kChains == Chains::kBoth) second.add(joined(found.sums + 2));
     }
     first.add(bytes.size());
-    if constexpr (!kHasSecond) return {first.result(), 0};
+    if constexpr (kChains == Chains::kFirst) return {first.result(), 0};
     second.add(bytes.size());
     return {first.result(), second.result()};
 }
@@ -138,8 +130,16 @@ Status HashKey::random(HashKey* key) noexcept {
     return Status::ok();
 }
 
-ContentHash content_hash(const HashKey& key, ByteSpan bytes) noexcept { return hash_of<true>(key, bytes); }
+BlockSums block_sums_scalar(const std::uint64_t* key, ByteSpan block, Chains chains) noexcept {
+    return chains == Chains::kBoth ? sums_of<4>(key, block) : sums_of<2>(key, block);
+}
 
-std::uint64_t content_sum(const HashKey& key, ByteSpan bytes) noexcept { return hash_of<false>(key, bytes).low; }
+void use_block_sums(BlockSumsFunction function) noexcept { block_sums = function; }
+
+ContentHash content_hash(const HashKey& key, ByteSpan bytes) noexcept { return hash_of<Chains::kBoth>(key, bytes); }
+
+std::uint64_t content_sum(const HashKey& key, ByteSpan bytes) noexcept {
+    return hash_of<Chains::kFirst>(key, bytes).low;
+}
 
 }  // namespace fastload

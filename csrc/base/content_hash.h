@@ -11,19 +11,21 @@
 namespace fastload {
 
 // Note [content hash]
-// Two chains make 64 bits each. Of every block of 2 KiB a chain has the sum of (a + k)(b + l) over the pairs of words
-// (a, b), with a key word for each word of the block, modulo 2^128 (NH: Black, Halevi, Krawczyk, Krovetz, Rogaway,
-// "UMAC", 1999); the second chain's words are the first one's, two further on. The sums and the length are the
-// coefficients of a polynomial modulo 2^127 - 1 at a secret point; its value goes through a secret linear map, of which
-// the upper half is kept (Dietzfelbinger, "Universal hashing and k-wise independent random variables via integer
-// arithmetic without primes", 1996), and through a bijection, without which close contents would have close hashes.
-// So it holds for any two contents that were chosen without knowledge of the key: a half of their hashes is equal with
-// a probability below 2^-61, and both halves with one below 2^-122. It is not for who knows the key or sees hashes.
+// Contents are blocks of 4 KiB, these are words of 64 bits, the last of them filled up with zeros. Of every block there
+// are four sums modulo 2^64: of the i-th word's lower half and a key word's times its upper half and the key word's
+// (each added modulo 2^32), where the key word is the i-th, or one, two or three further on (NH with shifted keys:
+// Black, Halevi, Krawczyk, Krovetz, Rogaway, "UMAC", 1999). Two chains make 64 bits each, of two sums each. The sums
+// as one number and, behind the last, the length are the coefficients of a polynomial modulo 2^127 - 1 at a secret
+// point; its value goes through a secret linear map, of which the upper half is kept (Dietzfelbinger, "Universal
+// hashing and k-wise independent random variables via integer arithmetic without primes", 1996), and through a
+// bijection, without which close contents would have close hashes. So it holds for any two contents that were chosen
+// without knowledge of the key: a half of their hashes is equal with a probability below 2^-61, and both halves with
+// one below 2^-122. It is not for who knows the key or sees hashes.
 
 // Every constant of the hash. Whoever knows them can make contents with equal hashes, so they are secret and random.
 struct HashKey {
-    static constexpr std::size_t kBlockWords = 256;
-    static constexpr std::size_t kBlockKeyWords = kBlockWords + 2;
+    static constexpr std::size_t kBlockWords = 512;
+    static constexpr std::size_t kBlockKeyWords = kBlockWords + 3;
     static constexpr std::size_t kChainKeyWords = 10;
     static constexpr std::size_t kWords = kBlockKeyWords + 2 * kChainKeyWords;
 
@@ -51,6 +53,19 @@ struct ContentKey {
         return a.hash == b.hash && a.length == b.length;
     }
 };
+
+struct BlockSums {
+    std::uint64_t sums[4] = {};
+};
+enum class Chains : std::uint8_t { kFirst, kBoth };
+// The sums of a block of at most kBlockWords words with the key words from `key` on; of the first chain the others are
+// 0.
+using BlockSumsFunction = BlockSums (*)(const std::uint64_t* key, ByteSpan block, Chains chains) noexcept;
+
+BlockSums block_sums_scalar(const std::uint64_t* key, ByteSpan block, Chains chains) noexcept;
+
+// From here on this function makes the sums; each gives the same. For before there are threads that hash.
+void use_block_sums(BlockSumsFunction function) noexcept;
 
 // The same on every processor, wherever the bytes lie. Thread-safe.
 ContentHash content_hash(const HashKey& key, ByteSpan bytes) noexcept;

@@ -139,6 +139,7 @@ py::dict describe_failure(const Status& status) {
 
 PYBIND11_MODULE(_core, module) {
     using namespace fastload;
+    if (const KernelTable* table = select_kernel_table()) use_block_sums(table->block_sums);
     module.doc() = "The native part of fastload. Private: import fastload instead.";
     module.attr("version") = kVersion;
     module.attr("compiler") = kCompiler;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/affine.h"
+#include "kernels/block_sums.h"
 #include "kernels/blur.h"
 #include "kernels/box_blur.h"
 #include "kernels/coefficients.h"
@@ -21,6 +22,7 @@ struct KernelTable {
     const char* name;  // "scalar", "avx2", "avx512"
     bool has_bmi2;     // for code elsewhere that is portable and compiled a second time with these instructions
     bool has_fma;      // the fused multiply-add of `blur` is an instruction, not a function
+    BlockSumsFunction block_sums;
     UnstuffFunction unstuff;
     InverseDctFunction inverse_dct;
     PackBlocksFunction pack_blocks;

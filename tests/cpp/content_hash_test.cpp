@@ -84,21 +84,21 @@ struct Vector {
 
 // Of the first bytes of a sequence; made by the definition in Note [content hash], in whole numbers of any size.
 constexpr Vector kVectors[] = {
-    {1, 0, 0x47b6995249fb19beU, 0x4c46690a642b757dU},      {1, 1, 0x5d05ad412216a5f7U, 0x7465ef31aa3be5deU},
-    {1, 7, 0xc7fb9793be920458U, 0x23899c1399712a00U},      {1, 8, 0x3091647f1126407dU, 0x8f43931f9f8aa41fU},
-    {1, 15, 0x9390c581cf186f04U, 0xdfec05fb90fd7784U},     {1, 16, 0x7fb1949d755bcac7U, 0x6900afad94c9d805U},
-    {1, 17, 0x8bce5f89e2ed9650U, 0xf067e1987124e718U},     {1, 127, 0xed86435d3d21da7fU, 0x1256daa03e5d920aU},
-    {1, 128, 0x783139771bc09281U, 0xd19ced80fe9693b9U},    {1, 129, 0x2e8546459cc7c352U, 0x850ffc04256c3b1bU},
-    {1, 2047, 0x52c83e3520b5ba1fU, 0xe3a795383478e642U},   {1, 2048, 0x1e76d61618ef940aU, 0x47ab7a5f712f6ed6U},
-    {1, 2049, 0x0403cb2a26f0936aU, 0x380d0f3c8f0d0e76U},   {1, 6149, 0x97d16e8ce525ae0fU, 0x1257e1130ff0955cU},
-    {1, 110000, 0x0a4d47d8b25ec20aU, 0x00717b1657bd4814U}, {2, 0, 0xc6ac77574b7893b0U, 0x555a3712d9889562U},
-    {2, 1, 0x358b98a2d0aad9adU, 0x9cdc87b90d61579dU},      {2, 7, 0x9b3c81c96c81508dU, 0xf57f569e147087ddU},
-    {2, 8, 0xe3c5052184dd952dU, 0x1089110edafcad87U},      {2, 15, 0xf1a0e3ff2f1725dcU, 0x2cd70901ee495d56U},
-    {2, 16, 0x8454672ee1e9d59cU, 0x318cf27933ca0d7cU},     {2, 17, 0x59080865f5dc3d93U, 0x73d7e4545c774009U},
-    {2, 127, 0xa16250a44ab4a688U, 0x905e1d23b39f1e6eU},    {2, 128, 0x84771b35fbab11f1U, 0xa3a0a9700411b37bU},
-    {2, 129, 0x894c9371ab86051bU, 0x6902703c92c92f63U},    {2, 2047, 0xef863c5a05aed891U, 0x0d5296fd50626434U},
-    {2, 2048, 0x2c3247205212ba38U, 0x2709888b28d1defaU},   {2, 2049, 0x5c6c80bbbc40584cU, 0xa7b05a46fd605f90U},
-    {2, 6149, 0xcb7d9ffa579a4065U, 0x4676492f24fe5554U},   {2, 110000, 0x7630f1b0874eaa1cU, 0x65fbec3e9de2e158U},
+    {1, 0, 0x232925f5fa01f9ffU, 0x4786bb17c7f46d9eU},      {1, 1, 0x2848513522894cdeU, 0xe055d15b6a16a8f4U},
+    {1, 7, 0x79646ce0f92d5108U, 0xa617835a65bfa7aeU},      {1, 8, 0x7639c2dc09c8e4d7U, 0x8caaa16785a202c1U},
+    {1, 15, 0x1529363512505dbdU, 0x03689635b4cf0583U},     {1, 16, 0x3d1aa8172596f7e2U, 0xe0eb29bef3f341f1U},
+    {1, 17, 0xbc8fe9fc109db5d4U, 0x3419777591879b83U},     {1, 127, 0x2b274b4b90f3606bU, 0x42c3141ae07f1b5dU},
+    {1, 128, 0x9d87e7aa9928f147U, 0x46205b67de40dbe9U},    {1, 129, 0x56b0bdf8b9429342U, 0x17621a0817a7d1b0U},
+    {1, 4095, 0x33d0bff6d7f42c5eU, 0xe5046af86797b5c3U},   {1, 4096, 0x2b43bf681d8e89f0U, 0x8cce8df8c4974485U},
+    {1, 4097, 0x4300be1135682187U, 0xb434a0a7f6bf0917U},   {1, 12293, 0xa99da0e81eeee275U, 0x980938d99364b088U},
+    {1, 110000, 0x47db5666f8450d1cU, 0x5f5785429e280e24U}, {2, 0, 0xc128fe65f305a49fU, 0x5840b78b8d4539c0U},
+    {2, 1, 0x2e5d32a3b2e87b0fU, 0x62d700e477344ecdU},      {2, 7, 0x6a9f65592e25ba8aU, 0xbff1bf227fe12b31U},
+    {2, 8, 0x727f5b219b425460U, 0xc87bcd5f8707c9cfU},      {2, 15, 0x23e6f29aafcfa4e6U, 0xf8a0a7f17e8b722cU},
+    {2, 16, 0xf24afb457126f886U, 0x35a6c75ff2326b48U},     {2, 17, 0x75e557e179b976bfU, 0xe0c508825f1c7608U},
+    {2, 127, 0x5418a452d97cd74fU, 0xeb8217eb07664c5eU},    {2, 128, 0xa470142be045087fU, 0x89e05f18b69445feU},
+    {2, 129, 0xb82360259f49845bU, 0x9e03c1e92d467f06U},    {2, 4095, 0x0281f27030db8d7aU, 0x123a4ca38bd8af17U},
+    {2, 4096, 0x8cb8b5fbee830be1U, 0xb71bcca7fc517616U},   {2, 4097, 0x664eeb90a2bb233eU, 0x4789108f82664f38U},
+    {2, 12293, 0xc456fafa851a5a2dU, 0xad8f5f5aaaf521e3U},  {2, 110000, 0x96fe4b02483c7a8dU, 0x1465e7066033cc11U},
 };
 
 }  // namespace
@@ -167,7 +167,7 @@ TEST_CASE(content_hash_of_zeros_depends_on_their_number) {
 TEST_CASE(content_hash_sees_zeros_at_the_end) {
     std::mt19937_64 random(3);
     Hashes hashes(key_of(6));
-    for (const std::size_t size : {1U, 5U, 16U, 100U, 2040U, 2048U, 4096U, 5000U}) {
+    for (const std::size_t size : {1U, 5U, 16U, 100U, 4088U, 4096U, 8192U, 9000U}) {
         Bytes bytes = random_bytes(size, &random);
         for (int i = 0; i < 2100; ++i, bytes.push_back(0)) hashes.add(bytes);
     }
@@ -176,7 +176,7 @@ TEST_CASE(content_hash_sees_zeros_at_the_end) {
 
 TEST_CASE(content_hash_has_no_equal_values_for_sparse_contents) {
     Hashes hashes(key_of(7));
-    Bytes bytes(4500);
+    Bytes bytes(6000);
     hashes.add(bytes);
     for (std::size_t bit = 0; bit < 8 * bytes.size(); ++bit) {
         bytes[bit / 8] = static_cast<std::uint8_t>(1U << bit % 8);
@@ -198,7 +198,7 @@ TEST_CASE(content_hash_has_no_equal_values_for_sparse_contents) {
 
 TEST_CASE(content_hash_has_no_equal_values_for_counters_and_repeated_words) {
     Hashes hashes(key_of(8));
-    for (const std::size_t offset : {0U, 8U, 24U, 2040U, 2048U}) {
+    for (const std::size_t offset : {0U, 8U, 24U, 4088U, 4096U}) {
         Bytes bytes(offset + 8, 0xFF);
         for (std::uint64_t count = 0; count < 20000; ++count) {
             put_word(count, offset, &bytes);
@@ -219,7 +219,7 @@ TEST_CASE(content_hash_has_no_equal_values_for_counters_and_repeated_words) {
 TEST_CASE(content_hash_depends_on_the_order_of_parts) {
     std::mt19937_64 random(4);
     Hashes hashes(key_of(9));
-    for (const std::size_t size : {1U, 8U, 16U, 32U, 64U, 128U, 256U, 1024U, 2048U, 4096U}) {
+    for (const std::size_t size : {1U, 4U, 8U, 16U, 32U, 64U, 256U, 1024U, 4096U, 8192U}) {
         std::vector<Bytes> parts;
         for (std::size_t i = 0; i < 6; ++i) {
             parts.push_back(random_bytes(size, &random));
@@ -239,10 +239,10 @@ TEST_CASE(content_hash_depends_on_the_order_of_parts) {
 // Changes that compensate each other in a sum, an exclusive or and a plain product.
 TEST_CASE(content_hash_sees_two_changes_that_could_cancel) {
     std::mt19937_64 random(5);
-    const Bytes bytes = random_bytes(4096 + 64, &random);
+    const Bytes bytes = random_bytes(8192 + 64, &random);
     Hashes hashes(key_of(10));
     hashes.add(bytes);
-    for (const std::size_t distance : {8U, 16U, 32U, 64U, 128U, 2048U, 4096U}) {
+    for (const std::size_t distance : {8U, 16U, 32U, 64U, 128U, 4096U, 8192U}) {
         for (std::uint64_t change = 1; change != 0; change <<= 1) {
             std::uint64_t words[2];
             std::memcpy(&words[0], bytes.data() + 8, 8);
@@ -260,33 +260,41 @@ TEST_CASE(content_hash_sees_two_changes_that_could_cancel) {
     hashes.check();
 }
 
-// A factor of zero absorbs the other one. It takes the key to make one, and then the other chain still sees the change.
-TEST_CASE(content_hash_with_a_zero_factor_still_sees_the_other_word) {
+// A factor of zero absorbs the other one. It takes the key to make one, and then the chain's other sum still sees it.
+TEST_CASE(content_hash_with_a_zero_factor_still_sees_the_other_half_of_the_word) {
+    constexpr std::uint64_t kLower = 0xffffffffU;
     const HashKey key = key_of(11);
     std::mt19937_64 random(6);
     for (std::size_t word = 0; word < HashKey::kBlockWords; ++word) {
-        for (const std::size_t chain : {0U, 1U}) {
-            Bytes bytes = random_bytes(2048, &random);
-            put_word(0 - key.words[word + 2 * chain], 8 * word, &bytes);
+        for (const std::size_t hidden : {0U, 1U, 2U, 3U}) {
+            Bytes bytes = random_bytes(8 * HashKey::kBlockWords, &random);
+            const std::uint64_t lower = (0 - key.words[word + hidden]) & kLower;
+            const auto sums_with = [&](std::uint64_t upper) {
+                put_word(upper << 32 | lower, 8 * word, &bytes);
+                return block_sums_scalar(key.words.data(), {bytes.data(), bytes.size()}, Chains::kBoth);
+            };
+            const BlockSums sums = sums_with(1);
             const ContentHash hash = hash_of(key, bytes);
-            put_word(random(), 8 * (word ^ 1), &bytes);
+            const BlockSums changed_sums = sums_with(random() | 2);
             const ContentHash changed = hash_of(key, bytes);
-            CHECK_EQUAL(changed.low == hash.low, chain == 0);
-            CHECK_EQUAL(changed.high == hash.high, chain == 1);
+            for (std::size_t i = 0; i < 4; ++i) CHECK_EQUAL(changed_sums.sums[i] == sums.sums[i], i == hidden);
+            CHECK(changed.low != hash.low);
+            CHECK(changed.high != hash.high);
         }
     }
 }
 
-// At point 1 the polynomial of these 32 bytes is the prime itself, 2^63 (2^64 - 1) + (2^63 - 33) + 32: zero, as that of
-// no bytes.
+// At point 1 the polynomial of these sums and of 32 bytes' length is the prime itself: zero, as that of no bytes.
 TEST_CASE(content_hash_takes_the_polynomial_modulo_the_prime) {
     HashKey key = key_of(15);
     key.words[HashKey::kBlockKeyWords] = 1;
     key.words[HashKey::kBlockKeyWords + 1] = 0;
-    const std::uint64_t factors[] = {std::uint64_t{1} << 63, ~std::uint64_t{0}, 1, (std::uint64_t{1} << 63) - 33};
-    Bytes bytes(32);
-    for (std::size_t i = 0; i < 4; ++i) put_word(factors[i] - key.words[i], 8 * i, &bytes);
-    CHECK_EQUAL(hash_of(key, bytes).low, hash_of(key, {}).low);
+    use_block_sums([](const std::uint64_t*, ByteSpan, Chains) noexcept -> BlockSums {
+        return {{~std::uint64_t{0} - 32, (std::uint64_t{1} << 63) - 1, 0, 0}};
+    });
+    const ContentHash hash = hash_of(key, Bytes(32));
+    use_block_sums(block_sums_scalar);
+    CHECK_EQUAL(hash.low, hash_of(key, {}).low);
 }
 
 // In its own chain only, but for the words of blocks that both chains have.
@@ -299,7 +307,7 @@ TEST_CASE(content_hash_depends_on_every_word_of_its_key) {
     std::vector<int> second_changes(HashKey::kWords);
     // More than one: some words reach the upper half of the linear map by a carry or a few bits alone.
     for (int i = 0; i < 50; ++i) {
-        const Bytes bytes = random_bytes(2100, &random);
+        const Bytes bytes = random_bytes(4200, &random);
         const ContentHash hash = hash_of(key, bytes);
         for (std::size_t word = 0; word < HashKey::kWords; ++word) {
             key.words[word] ^= std::uint64_t{1} << 62;
@@ -320,7 +328,7 @@ TEST_CASE(content_hash_depends_on_every_word_of_its_key) {
 TEST_CASE(content_hash_does_not_depend_on_where_bytes_lie) {
     std::mt19937_64 random(8);
     const HashKey key = key_of(13);
-    for (const std::size_t size : {0U, 1U, 7U, 16U, 130U, 2047U, 2049U, 5003U}) {
+    for (const std::size_t size : {0U, 1U, 7U, 16U, 130U, 4095U, 4097U, 9003U}) {
         const Bytes bytes = random_bytes(size, &random);
         const ContentHash hash = hash_of(key, bytes);
         for (std::size_t offset = 0; offset < 64; ++offset) {
