@@ -20,8 +20,6 @@ std::uint64_t directory_bytes(std::uint64_t records) noexcept {
     return kDirectoriesAtOnce * (kPageBytes + records * sizeof(DirectoryEntry));
 }
 
-bool is_same_key(const DirectoryEntry& a, const DirectoryEntry& b) noexcept { return a.hash == b.hash; }
-
 }  // namespace
 
 int RecordAppender::begin_file() {
@@ -112,14 +110,7 @@ int RecordAppender::publish(std::shared_ptr<const OpenedRecords>* opened) {
     directory.generation = ++generation_;
     directory.covered_bytes = writer_.end();
     directory.entries = entries_;
-    // Of a key the best one stays, of equal ones the first.
-    std::stable_sort(directory.entries.begin(), directory.entries.end(),
-                     [](const DirectoryEntry& a, const DirectoryEntry& b) {
-                         if (!is_same_key(a, b)) return comes_before(a, b);
-                         return a.rank > b.rank;
-                     });
-    directory.entries.erase(std::unique(directory.entries.begin(), directory.entries.end(), is_same_key),
-                            directory.entries.end());
+    keep_best(&directory.entries);
     // Before the directory: it must name nothing that is not on disk.
     if (const int error = writer_.sync(); error != 0) return error;
     if (const int error = write_record_directory(place_.folder, writer_.name(), place_.kind, place_.decoder_revision,

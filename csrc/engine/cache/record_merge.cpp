@@ -22,8 +22,7 @@ struct ClosedFile {
     RecordDirectory directory;
 };
 
-struct MergedEntry {
-    DirectoryEntry entry;
+struct MergedEntry : DirectoryEntry {
     const RecordFile* file;
 };
 
@@ -68,33 +67,27 @@ int leave_what_has_room(const StorePlace& place, std::size_t most, std::vector<C
     return 0;
 }
 
-// Of each key the best, of equal ones the first file's.
 std::vector<MergedEntry> best_entries(const std::vector<ClosedFile>& files) {
     std::vector<MergedEntry> entries;
     for (const ClosedFile& file : files) {
         for (const DirectoryEntry& entry : file.directory.entries) entries.push_back({entry, &file.file});
     }
-    std::stable_sort(entries.begin(), entries.end(), [](const MergedEntry& a, const MergedEntry& b) {
-        if (!(a.entry.hash == b.entry.hash)) return comes_before(a.entry, b.entry);
-        return a.entry.rank > b.entry.rank;
-    });
-    const auto has_same_key = [](const MergedEntry& a, const MergedEntry& b) { return a.entry.hash == b.entry.hash; };
-    entries.erase(std::unique(entries.begin(), entries.end(), has_same_key), entries.end());
+    keep_best(&entries);
     return entries;
 }
 
 int copy_records(const std::vector<MergedEntry>& entries, RecordAppender* merged) {
     std::vector<std::uint8_t> buffer;
     for (const MergedEntry& from : entries) {
-        buffer.resize(from.entry.size);
+        buffer.resize(from.size);
         RecordHead head;
         int error = 0;
-        const bool is_read = from.file->read(from.entry.place(), {buffer.data(), buffer.size()}, &head, &error);
+        const bool is_read = from.file->read(from.place(), {buffer.data(), buffer.size()}, &head, &error);
         // What is damaged is no record any more, nor what the disk cannot read.
         if (error != 0 && error != EIO) return error;
-        if (!is_read || !(head.key.hash == from.entry.hash)) continue;
+        if (!is_read || !(head.key.hash == from.hash)) continue;
         RecordPlace place;
-        error = merged->append(head.key, from.entry.rank, {buffer.data(), buffer.size()}, &place);
+        error = merged->append(head.key, from.rank, {buffer.data(), buffer.size()}, &place);
         if (error != 0) return error;
     }
     std::shared_ptr<const OpenedRecords> opened;

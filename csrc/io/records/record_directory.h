@@ -1,6 +1,7 @@
 // What lies in a file of records: the .dir beside a .dat, see Note [record files].
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -23,6 +24,17 @@ struct DirectoryEntry {
 
 // By hash.low, then hash.high. Entries of one hash may stand in any order.
 bool comes_before(const DirectoryEntry& a, const DirectoryEntry& b) noexcept;
+
+// Of each hash the entry of the highest rank stays, of equal ones the first; then they are in order. `Entry` is a
+// DirectoryEntry or derived from it.
+template <typename Entry>
+void keep_best(std::vector<Entry>* entries) {
+    const auto is_same = [](const Entry& a, const Entry& b) { return a.hash == b.hash; };
+    std::stable_sort(entries->begin(), entries->end(), [&is_same](const Entry& a, const Entry& b) {
+        return is_same(a, b) ? a.rank > b.rank : comes_before(a, b);
+    });
+    entries->erase(std::unique(entries->begin(), entries->end(), is_same), entries->end());
+}
 
 struct RecordDirectory {
     RecordFileId id;                      // of the .dat it is about
