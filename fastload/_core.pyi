@@ -481,7 +481,9 @@ class StoreFileReport(TypedDict):
     error: int
     has_writer: bool
     records: int
+    live_records: int
     live_bytes: int
+    dead_bytes: int
     file_bytes: int
     damaged: int
 

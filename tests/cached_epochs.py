@@ -101,6 +101,11 @@ def let_go_of_stores() -> None:
         time.sleep(0.002)
 
 
+def wait_for_another_second() -> None:
+    """Versions of a file that are kept lie a minute apart, unless the clock is ahead."""
+    time.sleep(1.1)
+
+
 def blocks_bytes(folder: Path) -> int:
     """What the files in `folder` take on disk."""
     total = 0

@@ -224,7 +224,9 @@ py::list report_of_store(const std::shared_ptr<RecordStore>& store, bool reads_r
         row["error"] = file.error;
         row["has_writer"] = file.has_writer;
         row["records"] = file.records;
+        row["live_records"] = file.live_records;
         row["live_bytes"] = file.live_bytes;
+        row["dead_bytes"] = file.dead_bytes;
         row["file_bytes"] = file.file_bytes;
         row["damaged"] = file.damaged;
         result.append(row);

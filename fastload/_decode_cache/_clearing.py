@@ -31,12 +31,14 @@ class Clearing:
 
     Attributes:
         removed: Names of files, in the folder with the store's files.
+        stale: What their names begin with -> why they are of use to nobody, where only such are removed.
         num_bytes: That these took on disk.
         left: Name of what is left there -> why it is.
         folders: That were empty then, and are removed.
     """
 
     removed: list[str] = field(default_factory=list)
+    stale: dict[str, str] = field(default_factory=dict)
     num_bytes: int = 0
     left: dict[str, str] = field(default_factory=dict)
     folders: list[Path] = field(default_factory=list)
@@ -47,20 +49,25 @@ def clear_store(path: Path, *, only_stale: bool = False) -> Clearing:
 
     Args:
         path: Its folder.
-        only_stale: Only files that are of use to nobody: of another version, or damaged. Each record is read for that.
+        only_stale: Only files that are of use to nobody: of another version, damaged, or mostly dead. Each record is
+            read for that.
 
     Raises:
         FileNotFoundError: There is no store.
         OSError: It cannot be opened, or a file cannot be removed.
     """
-    stale = _stale_stems(path) if only_stale else None
+    stale = _stale_files(path) if only_stale else {}
     clearing = Clearing()
     with find_layout(path, is_shared=True) as (outer, folder), locked(folder):
         names = os.listdir(folder)  # noqa: PTH208 - by its descriptor
         for stem, endings in sorted(_endings_by_stem(names).items()):
-            if stale is None or stem in stale or ".dir" not in endings or ".dat" not in endings:
+            is_pair = ".dir" in endings and ".dat" in endings
+            reason = stale.get(stem) if is_pair else "what a killed writer has left"
+            if not only_stale:
                 _remove_file(folder, stem, endings, clearing)
-        if stale is None:
+            elif reason is not None and _remove_file(folder, stem, endings, clearing):
+                clearing.stale[stem] = reason
+        if not only_stale:
             for name in filter(_TEMPORARY_KEY.fullmatch, names):
                 _unlink(folder, name, clearing)
             _remove_rest(outer, folder, path, clearing)
@@ -71,9 +78,19 @@ def clear_store(path: Path, *, only_stale: bool = False) -> Clearing:
     return clearing
 
 
-def _stale_stems(path: Path) -> set[str]:
+def _stale_files(path: Path) -> dict[str, str]:
+    """What their names begin with -> why they are of use to nobody."""
     report = report_of(path, is_shared=True, reads_records=True)
-    return {file["name"] for file in report.files if report.is_foreign(file) or report.is_damaged(file)}
+    stale = {}
+    for kind, files in report.files_by_kind.items():
+        for file in files:
+            if report.is_foreign(file):
+                stale[file["name"]] = "of another version of fastload, or another machine"
+            elif report.is_damaged(file):
+                stale[file["name"]] = "damaged"
+            elif report.is_mostly_dead(file) and kind != "index":  # those are merged when a store is opened
+                stale[file["name"]] = "more than half of it is dead"
+    return stale
 
 
 def _endings_by_stem(names: Iterable[str]) -> dict[str, list[str]]:
@@ -84,8 +101,8 @@ def _endings_by_stem(names: Iterable[str]) -> dict[str, list[str]]:
     return endings
 
 
-def _remove_file(folder: int, stem: str, endings: list[str], clearing: Clearing) -> None:
-    """All that has this stem, unless somebody writes to it."""
+def _remove_file(folder: int, stem: str, endings: list[str], clearing: Clearing) -> bool:
+    """All that has this stem, unless somebody writes to it; whether it is removed."""
     with contextlib.ExitStack() as until_removed:
         if ".dat" in endings:
             try:
@@ -96,13 +113,14 @@ def _remove_file(folder: int, stem: str, endings: list[str], clearing: Clearing)
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 clearing.left[f"{stem}.dat"] = "a process that is alive writes to it"
-                return
+                return False
             except OSError as error:
                 clearing.left[f"{stem}.dat"] = str(error.strerror)
-                return
+                return False
         for ending in _ENDINGS:
             if ending in endings:
                 _unlink(folder, stem + ending, clearing)
+    return True
 
 
 def _unlink(folder: int, name: str, clearing: Clearing) -> None:

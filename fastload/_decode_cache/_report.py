@@ -43,7 +43,7 @@ class StoreReport:
     @property
     def num_records(self) -> int:
         """That are used."""
-        return sum(file["records"] for file in self.those(self.is_good))
+        return sum(file["live_records"] for file in self.those(self.is_good))
 
     def of(self, kind: RecordKind) -> StoreReport:
         """The same with files of this kind alone."""
@@ -72,6 +72,11 @@ class StoreReport:
     def is_damaged(file: _native.StoreFileReport) -> bool:
         """Whether it, or one of the records that were read, is not as it was written."""
         return file["damaged"] > 0 or (file["verdict"] == "failed" and file["error"] == errno.EBADMSG)
+
+    @staticmethod
+    def is_mostly_dead(file: _native.StoreFileReport) -> bool:
+        """Whether more than half of its bytes are of use to nobody."""
+        return 2 * file["dead_bytes"] > file["file_bytes"]
 
     @staticmethod
     def is_unread(file: _native.StoreFileReport) -> bool:

@@ -470,6 +470,40 @@ TEST_CASE(a_place_that_is_larger_than_any_record_of_the_kind_is_none) {
     }
 }
 
+TEST_CASE(a_record_is_dead_where_any_file_has_a_better_one_and_one_that_is_not_published_yet_is_not) {
+    const RecordFolder folder;
+    const HashKey key = store_key();
+    const StorePlace place = place_of(folder, key, 64 * kMiB, RecordKind::kCoefficients);
+    const RecordBytes record(1000);
+    const auto append = [&](RecordAppender* appender, std::uint64_t number, std::uint32_t rank) {
+        RecordPlace written;
+        CHECK_EQUAL(appender->append(content_key(number), rank, view_of(record), &written), 0);
+    };
+    std::shared_ptr<const OpenedRecords> opened;
+    RecordAppender living(place, 64 * kMiB);
+    for (const std::uint64_t number : {1, 2, 3, 3}) append(&living, number, 5);
+    CHECK_EQUAL(living.publish(&opened), 0);
+    append(&living, 4, 5);
+    {
+        RecordAppender other(place, 64 * kMiB);
+        append(&other, 1, 4);
+        append(&other, 2, 6);
+        CHECK_EQUAL(other.publish(&opened), 0);
+    }
+    std::vector<StoreFileReport> files;
+    CHECK_EQUAL(report_store(place, RecordCheck(), &files), 0);
+    CHECK_EQUAL(files.size(), 2U);
+    const std::uint64_t bytes = record_file_bytes(record.size());
+    for (const StoreFileReport& file : files) {
+        const bool is_living = file.name == living.name();
+        CHECK_EQUAL(file.records, is_living ? 3U : 2U);
+        CHECK_EQUAL(file.live_records, is_living ? 2U : 1U);
+        CHECK_EQUAL(file.live_bytes, file.live_records * bytes);
+        CHECK_EQUAL(file.dead_bytes, sizeof(RecordFileHead) + (is_living ? 2U : 1U) * bytes);
+        CHECK_EQUAL(file.file_bytes, sizeof(RecordFileHead) + (is_living ? 5U : 2U) * bytes);
+    }
+}
+
 TEST_CASE(a_report_is_of_the_kind_it_is_asked_for_and_checks_as_it_is_told) {
     const RecordFolder folder;
     testing::fill_files(folder, 2, 5, 300, 0, RecordKind::kCoefficients);

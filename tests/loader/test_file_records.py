@@ -8,7 +8,6 @@ import os
 import pickle
 import re
 import shutil
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -28,6 +27,7 @@ from cached_epochs import (
     make_odd_photographs,
     make_photographs,
     told_in_two_epochs,
+    wait_for_another_second,
 )
 from image_folders import save_jpeg
 from PIL import Image
@@ -222,11 +222,6 @@ def test_bad_files_have_their_errors_and_places(
     plain, first, later = (told_in_two_epochs(dataset, setting) for setting in (None, cache, cache))
     assert plain == first == later
     assert any("02.jpg" in line for line in plain)
-
-
-def wait_for_another_second() -> None:
-    """Versions of a file that are kept lie a minute apart, unless the clock is ahead."""
-    time.sleep(1.1)
 
 
 def replaced_by_another_size(path: Path) -> None:

@@ -436,7 +436,7 @@ def test_info_names_what_is_not_used_and_why(folder: Path, run: Any) -> None:
     assert rows["foreign"] == f"1  of another version of fastload, or another machine: {foreign.stem}"
     assert rows["damaged files"] == f"1  {damaged.stem}"
     assert rows["not believed"].endswith(untrusted.stem)
-    assert run("info", "store", "--shared")[1]["index"].startswith("24  ")
+    assert re.fullmatch(r"12  records, .* in 2 files", run("info", "store", "--shared")[1]["index"])  # twice the same
     assert run("verify", "store")[0] == 1
     removed = run("clear", "store", "--stale")[2]
     assert removed.startswith(f"fastload cache clear: 4 files removed from {store}, ")

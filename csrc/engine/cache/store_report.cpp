@@ -1,6 +1,8 @@
 #include "engine/cache/store_report.h"
 
+#include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "io/records/record_directory.h"
 #include "io/records/record_file.h"
@@ -8,6 +10,10 @@
 
 namespace fastload {
 namespace {
+
+struct ReportedEntry : DirectoryEntry {
+    std::size_t file;  // its place among the reports
+};
 
 bool is_good(const RecordFile& file, const DirectoryEntry& entry, const RecordCheck& is_whole,
              std::vector<std::uint8_t>* buffer) {
@@ -18,7 +24,9 @@ bool is_good(const RecordFile& file, const DirectoryEntry& entry, const RecordCh
            is_whole(head.key, {buffer->data(), buffer->size()});
 }
 
-void report_file(const StorePlace& place, const RecordCheck& is_whole, StoreFileReport* report) {
+// All is dead until somebody has looked at the other files. Leaves in `entries` what its directory names.
+void report_file(const StorePlace& place, const RecordCheck& is_whole, StoreFileReport* report,
+                 std::vector<DirectoryEntry>* entries) {
     RecordFile file;
     report->verdict = RecordFile::open(place.folder, report->name, place.kind, place.decoder_revision, place.is_shared,
                                        &file, &report->error);
@@ -34,10 +42,23 @@ void report_file(const StorePlace& place, const RecordCheck& is_whole, StoreFile
     }
     if (report->verdict != RecordFileVerdict::kGood) return;
     report->records = directory.entries.size();
+    report->dead_bytes = report->has_writer ? directory.covered_bytes : report->file_bytes;
+    *entries = std::move(directory.entries);
+    if (is_whole == nullptr) return;
     std::vector<std::uint8_t> buffer;
-    for (const DirectoryEntry& entry : directory.entries) {
-        report->live_bytes += record_file_bytes(entry.size);
-        if (is_whole != nullptr && !is_good(file, entry, is_whole, &buffer)) ++report->damaged;
+    for (const DirectoryEntry& entry : *entries) {
+        if (!is_good(file, entry, is_whole, &buffer)) ++report->damaged;
+    }
+}
+
+void count_live(std::vector<ReportedEntry>* entries, std::vector<StoreFileReport>* files) {
+    keep_best(entries);
+    for (const ReportedEntry& entry : *entries) {
+        StoreFileReport& file = (*files)[entry.file];
+        const std::uint64_t bytes = record_file_bytes(entry.size);
+        ++file.live_records;
+        file.live_bytes += bytes;
+        file.dead_bytes -= std::min(file.dead_bytes, bytes);
     }
 }
 
@@ -46,12 +67,16 @@ void report_file(const StorePlace& place, const RecordCheck& is_whole, StoreFile
 int report_store(const StorePlace& place, const RecordCheck& is_whole, std::vector<StoreFileReport>* files) {
     FolderFiles listed;
     if (const int error = list_record_files(place.folder, place.kind, &listed); error != 0) return error;
+    std::vector<ReportedEntry> all;
     for (const std::string& name : listed.complete) {
         StoreFileReport report;
         report.name = name;
-        report_file(place, is_whole, &report);
+        std::vector<DirectoryEntry> entries;
+        report_file(place, is_whole, &report, &entries);
+        for (const DirectoryEntry& entry : entries) all.push_back({entry, files->size()});
         files->push_back(report);
     }
+    count_live(&all, files);
     return 0;
 }
 

@@ -16,9 +16,11 @@ struct StoreFileReport {
     int error = 0;            // of kFailed
     bool has_writer = false;  // that lives
     std::uint64_t records = 0;
-    std::uint64_t live_bytes = 0;  // that these take
-    std::uint64_t file_bytes = 0;  // of the .dat
-    std::uint64_t damaged = 0;     // of the records, where they were read
+    std::uint64_t live_records = 0;  // of these: no other file has a better one
+    std::uint64_t live_bytes = 0;    // that the live ones take
+    std::uint64_t dead_bytes = 0;    // all others, but for what a living writer has not published yet
+    std::uint64_t file_bytes = 0;    // of the .dat
+    std::uint64_t damaged = 0;       // of the records, where they were read
 };
 
 // Whether a record of a key is whole, as far as its own checks tell.

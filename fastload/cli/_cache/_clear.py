@@ -21,7 +21,7 @@ def add_to(parts: Any) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = parts.add_parser("clear", help="remove a store", description=_DESCRIPTION)
     parser.add_argument("path", help="folder of the store")
     parser.add_argument(
-        "--stale", action="store_true", help="only files of other versions, and those in which anything is damaged"
+        "--stale", action="store_true", help="only files of other versions, damaged ones, and such that are mostly dead"
     )
     parser.set_defaults(run=_run)
     return parser
@@ -32,6 +32,8 @@ def _run(options: argparse.Namespace) -> int:
     with store_errors(path), Progress(f"removing {path}"):
         done = clear_store(path, only_stale=options.stale)
     say(f"fastload cache clear: {counted(len(done.removed), 'file')} removed from {path}, {in_bytes(done.num_bytes)}")
+    for name, reason in sorted(done.stale.items()):
+        say(f"  removed: {name}: {reason}")
     for name, reason in sorted(done.left.items()):
         say(f"  left: {name}: {reason}")
     for folder in done.folders:

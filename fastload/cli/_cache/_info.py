@@ -106,12 +106,11 @@ def _rows(report: StoreReport, max_bytes: int) -> Iterator[tuple[str, ...]]:
 def _sums(report: StoreReport) -> dict[str, int]:
     """Over the files that are used."""
     good = report.those(report.is_good)
-    file_bytes, record_bytes = (sum(file[name] for file in good) for name in ("file_bytes", "live_bytes"))
     return {
         "records": report.num_records,
-        "record_bytes": record_bytes,
-        "file_bytes": file_bytes,
-        "dead_bytes": max(0, file_bytes - record_bytes),
+        "record_bytes": sum(file["live_bytes"] for file in good),
+        "file_bytes": sum(file["file_bytes"] for file in good),
+        "dead_bytes": sum(file["dead_bytes"] for file in good),
     }
 
 
