@@ -316,7 +316,9 @@ void bind_cache(py::module_& m) {
         .def("counters", &counters_of_files)
         .def("begin_epoch", [](FileRecordCache& cache) { cache.pace().begin_epoch(); })
         .def_property_readonly("slow_pace", &slow_pace_of)
-        .def_property_readonly("is_on", &FileRecordCache::is_on);
+        .def_property_readonly("is_on", &FileRecordCache::is_on)
+        .def_property_readonly("mismatched_path",
+                               [](const FileRecordCache& cache) { return py::bytes(cache.mismatched_path()); });
     bind_builder<IndexBuilder>(m, "IndexBuilder");
     bind_builder<CoefficientBuilder>(m, "CoefficientBuilder");
     bind_builder<PixelBuilder, std::shared_ptr<FirstSteps>>(m, "PixelBuilder", py::arg("first_steps"));

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Mapping
 
@@ -59,10 +60,12 @@ class FileRecords:
         if self._has_warned or self.native.is_on:
             return
         self._has_warned = True
+        path = os.fsdecode(self.native.mismatched_path)
+        that = f", that of {path!r}," if path else ""
         warnings.warn(
-            f"an image by the {self.what} in {str(self.store.place.path)!r} was not as its file is: they are not used "
-            "any more in this process, and batches have the files' pixels. Was a file changed without a new time, by a "
-            "program that maps it, or the clock set back? Remove the store by `fastload cache clear`, or name "
+            f"an image by the {self.what} in {str(self.store.place.path)!r}{that} was not as its file is: they are not "
+            "used any more in this process, and batches have the files' pixels. Was a file changed without a new time, "
+            "by a program that maps it, or the clock set back? Remove the store by `fastload cache clear`, or name "
             'validate="content".',
             RuntimeWarning,
             stacklevel=2,

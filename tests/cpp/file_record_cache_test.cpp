@@ -9,6 +9,7 @@
 #include "engine/fork_guard.h"
 #include "forked_child.h"
 #include "io/file_facts.h"
+#include "io/working_directory.h"
 #include "running_store.h"
 #include "temporary_folder.h"
 
@@ -60,6 +61,24 @@ TEST_CASE(without_an_interval_no_hit_is_checked_and_with_one_of_one_each) {
         CHECK(!none->is_next_checked());
         CHECK(all->is_next_checked());
     }
+}
+
+TEST_CASE(the_first_image_whose_check_fails_is_named_by_its_absolute_path) {
+    const RecordFolder folder;
+    const auto cache = make_cache(folder, Validation::kStat, 1);
+    cache->count_check(true, bytes_of("/right.png"), nullptr);
+    CHECK(cache->is_on() && cache->mismatched_path().empty());
+    const WorkingDirectory directory;
+    cache->count_check(false, bytes_of("./wrong.png"), &directory);
+    cache->count_check(false, bytes_of("/later.png"), nullptr);
+    CHECK(!cache->is_on());
+    CHECK(cache->mismatched_path() == std::string(directory.path()) + "/wrong.png");
+    CHECK_EQUAL(cache->counters().checks, 3U);
+    CHECK_EQUAL(cache->counters().mismatches, 2U);
+
+    const auto without_a_path = make_cache(folder, Validation::kStat, 1);
+    without_a_path->count_check(false, {}, nullptr);
+    CHECK(!without_a_path->is_on() && without_a_path->mismatched_path().empty());
 }
 
 TEST_CASE(a_record_is_of_a_file_that_has_each_of_its_facts) {

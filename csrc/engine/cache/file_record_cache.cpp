@@ -9,6 +9,7 @@
 #include <climits>
 #include <cstring>
 #include <limits>
+#include <new>
 
 #include "base/unique_fd.h"
 #include "codec/jpeg/record_reader.h"
@@ -32,7 +33,28 @@ std::uint32_t rank_of(const FileFacts& facts) noexcept { return static_cast<std:
 // Without parts that are empty or ".", as the same file may be named with them or without.
 class AbsolutePath {
   public:
+    // Begins with `path`, of which `directory` is the one it is named in; null: the thread's current one. False where
+    // it cannot be made an absolute one.
+    bool begin(ByteSpan path, const WorkingDirectory* directory) noexcept {
+        if (path.is_empty()) return false;
+        if (path[0] == '/') return append(path);
+        char current[PATH_MAX];
+        const char* const folder = directory == nullptr ? ::getcwd(current, sizeof current) : directory->path();
+        return folder != nullptr && *folder == '/' &&
+               append({reinterpret_cast<const std::uint8_t*>(folder), std::strlen(folder)}) && append(path);
+    }
     // False where it becomes too long.
+    bool append_hash(const StepsHash& steps) noexcept {
+        if (1 + steps.size() > sizeof bytes_ - size_) return false;
+        bytes_[size_] = 0;  // which no path has
+        std::memcpy(bytes_ + size_ + 1, steps.data(), steps.size());
+        size_ += 1 + steps.size();
+        return true;
+    }
+    ByteSpan bytes() const noexcept { return {bytes_, size_}; }
+
+  private:
+    // False likewise.
     bool append(ByteSpan path) noexcept {
         for (const std::uint8_t* part = path.begin(); part < path.end();) {
             const std::uint8_t* const end = std::find(part, path.end(), std::uint8_t{'/'});
@@ -47,17 +69,7 @@ class AbsolutePath {
         }
         return true;
     }
-    // False likewise.
-    bool append_hash(const StepsHash& steps) noexcept {
-        if (1 + steps.size() > sizeof bytes_ - size_) return false;
-        bytes_[size_] = 0;  // which no path has
-        std::memcpy(bytes_ + size_ + 1, steps.data(), steps.size());
-        size_ += 1 + steps.size();
-        return true;
-    }
-    ByteSpan bytes() const noexcept { return {bytes_, size_}; }
 
-  private:
     std::uint8_t bytes_[2 * PATH_MAX];
     std::size_t size_ = 0;
 };
@@ -99,6 +111,16 @@ bool is_whole_coefficient_record(const HashKey& secret, const ContentKey& key, B
 
 }  // namespace
 
+std::string absolute_path(ByteSpan path, const WorkingDirectory* directory) noexcept {
+    AbsolutePath absolute;
+    if (!absolute.begin(path, directory)) return {};
+    try {
+        return {reinterpret_cast<const char*>(absolute.bytes().data()), absolute.bytes().size()};
+    } catch (const std::bad_alloc&) {
+        return {};
+    }
+}
+
 bool is_whole_file_record(RecordKind kind, const HashKey& secret, const ContentKey& key, ByteSpan record) noexcept {
     return kind == RecordKind::kPixels ? is_whole_pixel_record(secret, key, record)
                                        : is_whole_coefficient_record(secret, key, record);
@@ -106,15 +128,9 @@ bool is_whole_file_record(RecordKind kind, const HashKey& secret, const ContentK
 
 bool FileRecordCache::find_key(ByteSpan path, const WorkingDirectory* directory, const StepsHash& steps,
                                ContentKey* key) const noexcept {
-    if (path.is_empty() || !is_on() || pace_.is_slower()) return false;
+    if (!is_on() || pace_.is_slower()) return false;
     AbsolutePath absolute;
-    if (path[0] != '/') {
-        char current[PATH_MAX];
-        const char* const folder = directory == nullptr ? ::getcwd(current, sizeof current) : directory->path();
-        if (folder == nullptr || *folder != '/') return false;
-        if (!absolute.append({reinterpret_cast<const std::uint8_t*>(folder), std::strlen(folder)})) return false;
-    }
-    if (!absolute.append(path) || (steps != StepsHash{} && !absolute.append_hash(steps))) return false;
+    if (!absolute.begin(path, directory) || (steps != StepsHash{} && !absolute.append_hash(steps))) return false;
     *key = {content_hash(store_->key(), absolute.bytes()), absolute.bytes().size()};
     return true;
 }
@@ -185,11 +201,18 @@ void FileRecordCache::count(const FileVersion& file, Outcome outcome) noexcept {
     outcomes_[static_cast<int>(outcome)].fetch_add(1, std::memory_order_relaxed);
 }
 
-void FileRecordCache::count_check(bool is_right) noexcept {
+void FileRecordCache::count_check(bool is_right, ByteSpan path, const WorkingDirectory* directory) noexcept {
     checks_.fetch_add(1, std::memory_order_relaxed);
     if (is_right) return;
     mismatches_.fetch_add(1, std::memory_order_relaxed);
-    has_failed_.store(true, std::memory_order_relaxed);
+    std::string absolute = absolute_path(path, directory);
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!has_failed_.exchange(true, std::memory_order_relaxed)) mismatched_path_ = std::move(absolute);
+}
+
+std::string FileRecordCache::mismatched_path() const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return mismatched_path_;
 }
 
 FileRecordCounters FileRecordCache::counters() const noexcept {

@@ -5,6 +5,8 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
+#include <string>
 #include <utility>
 
 #include "base/content_hash.h"
@@ -28,8 +30,8 @@ namespace fastload {
 // it likes. With Validation::kContent the file is read on each load, and its bytes must be those that the record was
 // made of.
 //
-// One hit of many is decoded plainly as well, see is_next_checked(). Where the pixels differ, the plain ones are
-// delivered and nothing is believed any more in this process.
+// One hit of many is decoded plainly as well, see is_next_checked(), by the reference decoder where native code has no
+// pixels. Where they differ, the plain ones are delivered and nothing is believed any more in this process.
 
 // What became of the images for which a record was looked for.
 struct FileRecordCounters {
@@ -69,6 +71,10 @@ enum class Validation : std::uint8_t {
 
 // What stands for what was done to an image before it was kept; all 0: nothing.
 using StepsHash = std::array<std::uint8_t, 16>;
+
+// The path of a file that is named in `directory`, or the thread's current one if that is null: absolute, as it is
+// written. Empty where it has none, or without memory.
+std::string absolute_path(ByteSpan path, const WorkingDirectory* directory) noexcept;
 
 // Whether all checks of the record with this key hold, which is one of coefficients or of pixels.
 bool is_whole_file_record(RecordKind kind, const HashKey& secret, const ContentKey& key, ByteSpan record) noexcept;
@@ -128,8 +134,11 @@ class FileRecordCache {
     enum class Outcome : std::uint8_t { kHit, kMiss, kStale, kDamaged };
     // A damaged one is not looked for again.
     void count(const FileVersion& file, Outcome outcome) noexcept;
-    void count_check(bool is_right) noexcept;
+    // Of the image at `path`, which may be empty: not known.
+    void count_check(bool is_right, ByteSpan path, const WorkingDirectory* directory) noexcept;
     FileRecordCounters counters() const noexcept;
+    // That of the first image whose check has failed, an absolute one. Empty where there is none or it is not known.
+    std::string mismatched_path() const;
 
   private:
     const std::shared_ptr<RecordStore> store_;
@@ -147,6 +156,8 @@ class FileRecordCache {
     std::atomic<std::uint64_t> hits_to_check_{0};
     std::atomic<std::uint64_t> checks_{0};
     std::atomic<std::uint64_t> mismatches_{0};
+    mutable std::mutex mutex_;
+    std::string mismatched_path_;  // under the mutex
 };
 
 }  // namespace fastload

@@ -1,9 +1,12 @@
 #include "engine/sample/native_sample_worker.h"
 
 #include <optional>
+#include <utility>
 
+#include "base/content_hash.h"
 #include "engine/sample/sample_timings.h"
 #include "image/pixels/pixel_buffers.h"
+#include "image/plan/pixel_record.h"
 
 namespace fastload {
 namespace {
@@ -20,6 +23,11 @@ void show_whole(const PlanarImageView& image, LoadedPixels* pixels) noexcept {
     pixels->rows = image;
     pixels->region = {0, 0, image.width, image.height};
     pixels->is_behind_first_steps = true;
+}
+
+// Of an image as records have it, see planes_at().
+std::uint64_t sum_of(const HashKey& key, const PlanarImageView& image) noexcept {
+    return content_sum(key, {image.planes[0], pixel_bytes({image.width, image.height})});
 }
 
 }  // namespace
@@ -130,6 +138,8 @@ Status NativeSampleWorker::check(ByteSpan contents, ImageInfo* info, std::size_t
 }
 
 Status NativeSampleWorker::decode(const SampleTask& task, LoadedPixels* pixels, SampleTimings* timings) noexcept {
+    task.report->read_version.reset();
+    task.report->pending_check.reset();
     if (const Status status = task.file->status(); !status.is_ok()) return status;
     if (is_cancelled(task)) return kCancelledStatus;
     const Status status = decode_file(task, pixels, timings);
@@ -206,8 +216,7 @@ Status NativeSampleWorker::decode_record(const SampleTask& task, ImageSize size,
     }
     records.count(recorded.version(), recorded.outcome());
     if (is_taken) records.pace().count_hit(hit_ns);
-    const bool is_checked =
-        is_taken && options_.is_native_jpeg_allowed && records.is_next_checked() && recorded_decode_.remember(*pixels);
+    const bool is_checked = is_taken && records.is_next_checked() && recorded_decode_.remember(*pixels);
     task.report->is_by_record = is_taken && !is_checked;
     if (task.report->is_by_record) return Status::ok();
 
@@ -222,14 +231,34 @@ Status NativeSampleWorker::decode_record(const SampleTask& task, ImageSize size,
         status = decode_behind_record(task.file, size, index, &has_other_size, pixels, timings);
         if (status.is_ok()) status = make_first_steps(task, pixels, timings);
     }
-    // Of what the reference decoder has to decode there is nothing to compare yet. A file that was changed since the
-    // record was looked for says nothing about it.
-    if (is_checked && (has_other_size || !is_for_fallback(status.code)) &&
-        (recorded.path().is_empty() || task.file->facts() == recorded.version().facts)) {
+    // A file that was changed since the record was looked for says nothing about it.
+    const bool is_of_record = recorded.path().is_empty() || task.file->facts() == recorded.version().facts;
+    if (!is_checked || !is_of_record) return status;
+    if (has_other_size || !is_for_fallback(status.code)) {
         records.pace().count_check(file_ns);
-        records.count_check(status.is_ok() && recorded_decode_.equals(*pixels));
+        const bool is_right = status.is_ok() && recorded_decode_.equals(*pixels);
+        records.count_check(is_right, recorded.path(), recorded.directory());
+    } else if (&records == pixels_) {
+        note_check(recorded, task.report);
     }
     return status;
+}
+
+// For a file that the reference decoder is going to read.
+void NativeSampleWorker::note_check(const RecordedFile& recorded, SampleReport* report) const noexcept {
+    std::string path = absolute_path(recorded.path(), recorded.directory());
+    report->pending_check = {std::move(path), recorded.version().facts, recorded.size(),
+                             sum_of(pixels_->key(), recorded.image())};
+}
+
+// Where the file was changed before the reference decoder had read it nothing is known.
+void NativeSampleWorker::end_check(bool is_right, SampleReport* report) const noexcept {
+    const PendingCheck check = *std::exchange(report->pending_check, std::nullopt);
+    const ByteSpan path{reinterpret_cast<const std::uint8_t*>(check.path.data()), check.path.size()};
+    FileFacts facts;
+    if (pixels_->find_facts(path, nullptr, &facts) && facts == check.facts) {
+        pixels_->count_check(is_right, path, nullptr);
+    }
 }
 
 // Pixels by the file's open record. False: it does not hold, and is not open any more.
@@ -253,6 +282,7 @@ Status NativeSampleWorker::decode_behind_record(SampleFile* file, ImageSize size
                                                 LoadedPixels* pixels, SampleTimings* timings) noexcept {
     Status status = read_behind_record(file, timings);
     ImageInfo info;
+    if (status.is_ok() && !options_.is_native_jpeg_allowed) status = Status::unsupported(kNoLibjpegTurbo);
     if (status.is_ok()) status = decoder_.read_header(file->contents(), &info);
     if (!status.is_ok()) return status;
     *has_other_size = info.size.width != size.width || info.size.height != size.height;
@@ -276,6 +306,10 @@ Status NativeSampleWorker::read_behind_record(SampleFile* file, SampleTimings* t
 
 Status NativeSampleWorker::load_packed(const SampleTask& task, const PackedImageView& rgb, LoadedPixels* pixels,
                                        SampleTimings* timings) noexcept {
+    const std::optional<PendingCheck>& check = task.report->pending_check;
+    if (check && (check->source_size.width != rgb.width || check->source_size.height != rgb.height)) {
+        end_check(false, task.report);
+    }
     if (const Status status = task.choices->resolve(task, {rgb.width, rgb.height}); !status.is_ok()) return status;
     {
         const StageTimer timer(&timings->transform_ns);
@@ -284,7 +318,9 @@ Status NativeSampleWorker::load_packed(const SampleTask& task, const PackedImage
         const Status status = executor_.load_packed(rgb.crop(region), &pixels->view);
         if (!status.is_ok()) return status;
     }
-    return make_first_steps(task, pixels, timings);
+    const Status status = make_first_steps(task, pixels, timings);
+    if (status.is_ok() && check) end_check(sum_of(pixels_->key(), pixels->rows) == check->sum, task.report);
+    return status;
 }
 
 // Makes the pixels those of the image behind the first steps, if there are such and that was not done, and keeps them.

@@ -98,6 +98,8 @@ class NativeSampleWorker final : public SampleWorker {
                      SampleTimings* timings) noexcept;
     Status make_first_steps(const SampleTask& task, LoadedPixels* pixels, SampleTimings* timings) noexcept;
     void note_read_version(const SampleTask& task) const noexcept;
+    void note_check(const RecordedFile& recorded, SampleReport* report) const noexcept;
+    void end_check(bool is_right, SampleReport* report) const noexcept;
     Status run_steps(const SampleTask& task, SampleTimings* timings) noexcept;
     Status run_steps_with_pixels(const SampleTask& task, const PackedImageView& rgb, SampleTimings* timings) noexcept;
     void release_scratch(ScratchRule rule) noexcept;

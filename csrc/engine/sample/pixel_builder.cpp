@@ -45,7 +45,6 @@ Status PixelBuilder::decode(LoadedPixels* pixels, BuildOutcome* outcome) noexcep
     task.file = &file_;
     task.report = &report_;
     task.choices = &choices;
-    report_.read_version.reset();
     const Status status = worker_.decode(task, pixels, &timings_);
     *outcome = status.is_ok() ? BuildOutcome::kAbsent : BuildOutcome::kNone;
     return status.code == StatusCode::kOutOfMemory ? status : Status::ok();

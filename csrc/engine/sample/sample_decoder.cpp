@@ -58,7 +58,6 @@ SampleDecoder::SampleDecoder(const KernelTable& kernels, const NativeWorkerOptio
 Status SampleDecoder::run(ByteSpan path, const Plan& plan, DrawSource* draws, DecodedSample* sample,
                           const WorkingDirectory* directory, const Steps& first_steps) noexcept {
     OwnChoices choices(plan, draws, &source_, first_steps);
-    report_.read_version.reset();
     return make(&choices, sample, [&](const SampleTask& task, LoadedPixels* pixels) {
         worker_.read_for(first_steps.get(), path, directory, &file_, &timings_);
         return worker_.decode(task, pixels, &timings_);

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "base/image_view.h"
@@ -14,6 +15,7 @@
 #include "engine/sample/sample_timings.h"
 #include "image/plan/transform_plan.h"
 #include "image/random/draw_source.h"
+#include "io/file_facts.h"
 #include "io/sample_index.h"
 #include "io/working_directory.h"
 
@@ -53,6 +55,14 @@ struct SampleSource {
     Status resolve(DrawSource* draws, ImageSize source_size, SampleReport* report) const noexcept;
 };
 
+// A hit that is checked by what the reference decoder makes of the file.
+struct PendingCheck {
+    std::string path;  // absolute
+    FileFacts facts;   // of the file whose record it is
+    ImageSize source_size;
+    std::uint64_t sum = 0;  // over the pixels by the record
+};
+
 // What was done to a sample: enough to repeat it with Pillow.
 struct SampleReport {
     std::int64_t sample_index = 0;
@@ -62,6 +72,7 @@ struct SampleReport {
     ResolvedTransform first_steps;
     std::vector<ResolvedTransform> views;
     std::optional<ReadVersion> read_version;  // of the file whose pixels the reference decoder gives
+    std::optional<PendingCheck> pending_check;
 
     // Forgets the sample, with room for the steps of another one. May throw std::bad_alloc.
     void reset(const SampleSource& source);
