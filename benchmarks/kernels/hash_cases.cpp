@@ -16,7 +16,7 @@ void add_hash_cases(KernelCases* cases) {
     std::mt19937_64 random(1);
     for (std::uint64_t& word : hashing->key.words) word = random();
     for (std::uint8_t& byte : hashing->contents) byte = static_cast<std::uint8_t>(random());
-    cases->push_back({"content_hash", "byte", static_cast<double>(hashing->contents.size()),
+    cases->push_back({"block_sums, content hash", "byte", static_cast<double>(hashing->contents.size()),
                       [hashing](const KernelTable& kernels) {
                           use_block_sums(kernels.block_sums);
                           const Bytes& contents = hashing->contents;

@@ -481,7 +481,7 @@ TEST_CASE(a_record_is_dead_where_any_file_has_a_better_one_and_one_that_is_not_p
     };
     std::shared_ptr<const OpenedRecords> opened;
     RecordAppender living(place, 64 * kMiB);
-    for (const std::uint64_t number : {1, 2, 3, 3}) append(&living, number, 5);
+    for (const std::uint64_t number : {1U, 2U, 3U, 3U}) append(&living, number, 5);
     CHECK_EQUAL(living.publish(&opened), 0);
     append(&living, 4, 5);
     {
