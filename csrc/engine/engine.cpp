@@ -73,7 +73,7 @@ void start_readers(const std::shared_ptr<EngineCore>& core) noexcept;
 
 // Several for each thread that decodes, so that storage sees many requests at a time; they sleep where it needs none.
 std::size_t count_readers(const EngineCore& core) noexcept {
-    return std::clamp<std::size_t>(2 * core.num_threads(), 4, 32);
+    return std::clamp<std::size_t>(6 * core.num_threads(), 8, 64);
 }
 
 // What a thread tells of its scratch memory, which is counted for all of them together.

@@ -332,7 +332,7 @@ std::uint64_t Lane::run_sample(PendingSample sample, SampleWorker& worker) noexc
     try {
         const Status status = load(sample, worker, &timings);
         count_run(timings, status);
-        if (status.code == StatusCode::kWaitsForDraws) return timings.read_ns;
+        if (status.code == StatusCode::kWaitsForDraws) return timings.storage_ns();
         give_file_back(sample);
         if (is_for_fallback(status.code)) {
             leave_to_fallback(sample, status);
@@ -343,7 +343,7 @@ std::uint64_t Lane::run_sample(PendingSample sample, SampleWorker& worker) noexc
         give_file_back(sample);
         finish(sample, {StatusCode::kOutOfMemory, 0, 0, "no memory to load the sample"}, nullptr);
     }
-    return timings.read_ns;
+    return timings.storage_ns();
 }
 
 Status Lane::load(const PendingSample& sample, SampleWorker& worker, SampleTimings* timings) {
@@ -367,14 +367,14 @@ std::uint64_t Lane::read_ahead(const PendingSample& sample, SampleWorker& worker
     SampleTimings timings;
     try {
         ensure_file(sample);
-        worker.read(task_of(sample, nullptr), &timings);
+        worker.read_ahead(task_of(sample, nullptr), &timings);
         count_run(timings, Status::ok());
         // Beyond the limit as well: no more samples are taken then.
         sample.slot->files[sample.position]->may_wait(SIZE_MAX);
     } catch (const std::bad_alloc&) {
         return 0;  // not read: whoever decodes the sample tries again
     }
-    return timings.read_ns;
+    return timings.storage_ns();
 }
 
 void Lane::complete(PendingSample sample) {

@@ -76,4 +76,4 @@ def find_limits(one: Measured, several: Measured | None, processors: float, step
 
 def _reads_at_a_time(num_threads: int) -> float:
     """By readers, as count_readers() of csrc/engine/engine.cpp has it, and by the threads themselves in between."""
-    return min(max(2 * num_threads, 4), 32) + num_threads / 2
+    return min(max(6 * num_threads, 8), 64) + num_threads / 2

@@ -48,7 +48,7 @@ class ScriptedWorker final : public SampleWorker {
   public:
     ScriptedWorker(const Script& script, unsigned seed) : script_(script), random_(seed) {}
 
-    void read(const SampleTask&, SampleTimings*) noexcept override {}
+    void read_ahead(const SampleTask&, SampleTimings*) noexcept override {}
     Status run(const SampleTask& task, SampleTimings*) noexcept override {
         std::this_thread::sleep_for(std::chrono::microseconds(random_() % 4 == 0 ? random_() % 300 : 0));
         const Fate fate = script_.fate(task.sample_index);

@@ -21,6 +21,7 @@ using namespace testing;
 constexpr ByteSpan kFile = {kSmallPicture, sizeof(kSmallPicture)};
 constexpr Region kWhole = {0, 0, 272, 80};
 constexpr Region kCrop = {100, 30, 90, 12};
+constexpr jpeg::ReadPart kParts[] = {jpeg::ReadPart::kNeeded, jpeg::ReadPart::kAll};
 
 // Grey, 8 pixels wide, in two bits a block: a long table in front of few coefficients.
 Bytes tall_file(int height) {
@@ -90,39 +91,63 @@ TEST_CASE(coefficient_record_of_a_crop_is_read_without_other_rows) {
     CHECK(reader->open(&bytes, record_key(), kSalt, DecodeLimits{}).code == StatusCode::kReadFailed);
 }
 
+TEST_CASE(coefficient_record_that_was_read_at_once_is_not_read_again) {
+    const Bytes record = record_of(**runnable_kernel_tables().begin(), kFile);
+    const auto reader = std::make_unique<jpeg::RecordReader>();
+    VectorBytes bytes(record);
+    CHECK(reader->open(&bytes, record_key(), kSalt, DecodeLimits{}, jpeg::ReadPart::kAll).is_ok());
+    CHECK_EQUAL(bytes.bytes_read, record.size());
+    CHECK_EQUAL(reader->bytes_ahead(), record.size());
+    bytes.is_broken = true;
+    CHECK(reader->read_rows(&bytes, record_key(), kCrop).is_ok());
+    CHECK(reader->read_rows(&bytes, record_key(), kWhole).is_ok());
+    CHECK(reader->open(&bytes, record_key(), kSalt, DecodeLimits{}, jpeg::ReadPart::kAll).code ==
+          StatusCode::kReadFailed);
+    bytes.is_broken = false;
+    CHECK(reader->open(&bytes, record_key(), kSalt, DecodeLimits{}).is_ok());
+    CHECK_EQUAL(reader->bytes_ahead(), 0U);
+    const std::uint64_t before_rows = bytes.bytes_read;
+    CHECK(reader->read_rows(&bytes, record_key(), kCrop).is_ok());
+    CHECK_EQUAL(bytes.bytes_read - before_rows, reader->rows().bytes);
+}
+
 TEST_CASE(coefficient_record_with_a_long_table_takes_a_second_read) {
     const KernelTable& kernels = **runnable_kernel_tables().begin();
     const Bytes file = tall_file(8000);
     const Bytes record = record_of(kernels, span_of(file));
-    RecordDecoder decoder(kernels);
-    StripImageView view;
-    CHECK(decoder.decode(record, {0, 7990, 8, 10}, &view).is_ok());
-    CHECK_EQUAL(view.at(0, 7, 9), 128);
-    CHECK_EQUAL(decoder.reader().rows().first, 998);
-    CHECK_EQUAL(decoder.reader().rows().end, 1000);
-    CHECK(decoder.reader().rows().offset > jpeg::CoefficientRecord::kFirstBytes);
+    for (const jpeg::ReadPart part : kParts) {
+        RecordDecoder decoder(kernels, part);
+        StripImageView view;
+        CHECK(decoder.decode(record, {0, 7990, 8, 10}, &view).is_ok());
+        CHECK_EQUAL(view.at(0, 7, 9), 128);
+        CHECK_EQUAL(decoder.reader().rows().first, 998);
+        CHECK_EQUAL(decoder.reader().rows().end, 1000);
+        CHECK(decoder.reader().rows().offset > jpeg::CoefficientRecord::kFirstBytes);
+    }
 }
 
 TEST_CASE(coefficient_record_is_refused_for_every_changed_byte_of_its_head_and_every_cut) {
     const KernelTable& kernels = **runnable_kernel_tables().begin();
     const Bytes record = record_of(kernels, kFile);
-    RecordDecoder decoder(kernels);
-    StripImageView view;
-    CHECK(decoder.decode(record, kWhole, &view).is_ok());
-    const std::size_t head_bytes = decoder.reader().rows().offset;
-    for (std::size_t at = 0; at < head_bytes; ++at) {
-        Bytes changed = record;
-        changed[at] ^= 0x10;
-        CHECK(is_for_fallback(decoder.decode(changed, kCrop, &view).code));
-    }
-    for (std::size_t at = head_bytes; at < record.size(); at += 7) {
-        Bytes changed = record;
-        changed[at] ^= 0x10;
-        CHECK(decoder.decode(changed, kWhole, &view).code == StatusCode::kIrregular);
-    }
-    for (std::size_t size = 0; size < record.size(); size += 3) {
-        const Bytes cut(record.begin(), record.begin() + static_cast<std::ptrdiff_t>(size));
-        CHECK(decoder.decode(cut, kWhole, &view).code == StatusCode::kIrregular);
+    for (const jpeg::ReadPart part : kParts) {
+        RecordDecoder decoder(kernels, part);
+        StripImageView view;
+        CHECK(decoder.decode(record, kWhole, &view).is_ok());
+        const std::size_t head_bytes = decoder.reader().rows().offset;
+        for (std::size_t at = 0; at < head_bytes; ++at) {
+            Bytes changed = record;
+            changed[at] ^= 0x10;
+            CHECK(is_for_fallback(decoder.decode(changed, kCrop, &view).code));
+        }
+        for (std::size_t at = head_bytes; at < record.size(); at += 7) {
+            Bytes changed = record;
+            changed[at] ^= 0x10;
+            CHECK(decoder.decode(changed, kWhole, &view).code == StatusCode::kIrregular);
+        }
+        for (std::size_t size = 0; size < record.size(); size += 3) {
+            const Bytes cut(record.begin(), record.begin() + static_cast<std::ptrdiff_t>(size));
+            CHECK(decoder.decode(cut, kWhole, &view).code == StatusCode::kIrregular);
+        }
     }
 }
 
@@ -143,7 +168,7 @@ TEST_CASE(coefficient_record_with_right_sums_of_any_bytes_is_the_same_to_all_ker
     const Bytes whole = record_of(**runnable_kernel_tables().begin(), kFile);
     std::vector<std::unique_ptr<RecordDecoder>> decoders;
     for (const KernelTable* kernels : runnable_kernel_tables()) {
-        decoders.push_back(std::make_unique<RecordDecoder>(*kernels));
+        for (const jpeg::ReadPart part : kParts) decoders.push_back(std::make_unique<RecordDecoder>(*kernels, part));
     }
     std::mt19937 random(2);
     int taken = 0;

@@ -92,13 +92,13 @@ inline bool put_sums_right(std::vector<std::uint8_t>* record, std::uint64_t salt
 // The decoder of one set of kernels, of records alone.
 class RecordDecoder {
   public:
-    explicit RecordDecoder(const KernelTable& kernels)
-        : decoder_(std::make_unique<JpegDecoder>(kernels, DecodeLimits{})) {}
+    explicit RecordDecoder(const KernelTable& kernels, jpeg::ReadPart part = jpeg::ReadPart::kNeeded)
+        : part_(part), decoder_(std::make_unique<JpegDecoder>(kernels, DecodeLimits{})) {}
 
     // What `view` shows stays until the next call.
     Status decode(const std::vector<std::uint8_t>& record, const Region& region, StripImageView* view) {
         VectorBytes bytes(record);
-        Status status = reader_->open(&bytes, record_key(), kSalt, DecodeLimits{});
+        Status status = reader_->open(&bytes, record_key(), kSalt, DecodeLimits{}, part_);
         if (!status.is_ok()) return status;
         const ImageSize size = reader_->record().frame().size;
         if (!region.lies_inside(size.width, size.height)) return Status::irregular("a region outside", 0);
@@ -108,6 +108,7 @@ class RecordDecoder {
     const jpeg::RecordReader& reader() const noexcept { return *reader_; }
 
   private:
+    const jpeg::ReadPart part_;
     std::unique_ptr<JpegDecoder> decoder_;
     std::unique_ptr<jpeg::RecordReader> reader_ = std::make_unique<jpeg::RecordReader>();
 };

@@ -54,7 +54,7 @@ class ScriptedWorker final : public SampleWorker {
   public:
     ScriptedWorker(const Script& script, unsigned seed) : script_(script), random_(seed) {}
 
-    void read(const SampleTask&, SampleTimings*) noexcept override {}
+    void read_ahead(const SampleTask&, SampleTimings*) noexcept override {}
     Status run(const SampleTask& task, SampleTimings*) noexcept override {
         linger();
         const Fate fate = script_.fate(task.sample_index);
@@ -477,7 +477,7 @@ TEST_CASE(samples_that_wait_for_their_turn_allocate_nothing_once_warm) {
 TEST_CASE(an_image_that_changes_its_size_meanwhile_fails) {
     class ChangingWorker final : public SampleWorker {
       public:
-        void read(const SampleTask&, SampleTimings*) noexcept override {}
+        void read_ahead(const SampleTask&, SampleTimings*) noexcept override {}
         Status run(const SampleTask& task, SampleTimings*) noexcept override {
             if (const Status status = task.choices->resolve(task, {100, 100}); !status.is_ok()) return status;
             return task.choices->resolve(task, {100, 101});

@@ -52,7 +52,7 @@ class ScriptedWorker final : public SampleWorker {
     explicit ScriptedWorker(Script& script) : script_(script) { ++script_.num_alive; }
     ~ScriptedWorker() override { --script_.num_alive; }
 
-    void read(const SampleTask& task, SampleTimings* timings) noexcept override {
+    void read_ahead(const SampleTask& task, SampleTimings* timings) noexcept override {
         const int now = ++script_.num_reading;
         int most = script_.most_reading;
         while (now > most && !script_.most_reading.compare_exchange_weak(most, now)) continue;
@@ -64,7 +64,7 @@ class ScriptedWorker final : public SampleWorker {
     }
 
     Status run(const SampleTask& task, SampleTimings* timings) noexcept override {
-        if (!task.file->is_read()) read(task, timings);
+        if (!task.file->is_read()) read_ahead(task, timings);
         ++script_.num_at_gate;
         while (script_.is_gate_closed) std::this_thread::sleep_for(milliseconds(1));
         ++script_.num_run;

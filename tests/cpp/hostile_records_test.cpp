@@ -20,10 +20,8 @@
 #include "image/steps/random_resized_crop.h"
 #include "image/steps/resize_shorter_side.h"
 #include "kernels/dispatch.h"
+#include "picture_store.h"
 #include "plan_steps.h"
-#include "running_store.h"
-#include "small_picture.h"
-#include "temporary_folder.h"
 
 namespace fastload {
 namespace {
@@ -31,41 +29,6 @@ namespace {
 using namespace testing;
 
 constexpr int kCount = 600;  // of each kind
-constexpr ByteSpan kFile = {kSmallPicture, sizeof kSmallPicture};
-
-// A store with its thread, in which records of files with one picture are put as they are given.
-class HostileStore {
-  public:
-    explicit HostileStore(RecordKind kind) : running_(folder_, {64 * kMiB, 0, true, kind}) {
-        const std::shared_ptr<RecordStore> store(running_.get(), [](RecordStore*) {});
-        files_ = std::make_shared<FileRecordCache>(store, Validation::kTrust, 0);
-        options_.cache = std::make_shared<DecodeCache>(store->key(), store, kCount, files_);
-        options_.has_indexes = false;
-        CHECK(store->key().words == record_key().words);
-    }
-    FileRecordCache& files() { return *files_; }
-    const NativeWorkerOptions& options() const { return options_; }
-    void flush() { running_.flush(); }
-
-    FileVersion new_file(int number, const StepsHash& steps) {
-        FileVersion version;
-        const std::string path =
-            images_.write(name_of(number), {reinterpret_cast<const char*>(kFile.data()), kFile.size()});
-        CHECK(files_->find_key(bytes_of(path), nullptr, steps, &version.key));
-        CHECK(files_->find_facts(bytes_of(path), nullptr, &version.facts));
-        return version;
-    }
-    std::string path(int number) const { return images_.path() + "/" + name_of(number); }
-
-  private:
-    static std::string name_of(int number) { return std::to_string(number) + ".jpg"; }
-
-    RecordFolder folder_;
-    TemporaryFolder images_;
-    RunningStore running_;
-    std::shared_ptr<FileRecordCache> files_;
-    NativeWorkerOptions options_;
-};
 
 std::int32_t up_to(std::mt19937* random, std::uint32_t most) {
     return static_cast<std::int32_t>(1 + (*random)() % most);
@@ -142,13 +105,13 @@ void put_check_right(std::uint64_t salt, RecordBytes* record) {
 }  // namespace
 
 TEST_CASE(hostile_coefficient_records_give_an_image_or_a_status) {
-    HostileStore store(RecordKind::kCoefficients);
-    const RecordBytes whole = record_of(*select_kernel_table(), kFile);
+    PictureStore store(RecordKind::kCoefficients, kCount);
+    const RecordBytes whole = record_of(*select_kernel_table(), kPictureFile);
     std::mt19937 random(1);
     for (int i = 0; i < kCount; ++i) {
         const FileVersion version = store.new_file(i, {});
         RecordBytes record = whole;
-        const RecordStamp stamp = store.files().stamp_of(version, kFile);
+        const RecordStamp stamp = store.files().stamp_of(version, kPictureFile);
         std::memcpy(record.data(), stamp.data(), stamp.size());
         make_hostile_coefficients(&random, &record);
         static_cast<void>(put_sums_right(&record, store.files().salt_of(version)));
@@ -206,7 +169,8 @@ class PixelLoader final : public SampleChoices {
         task.file = &file_;
         task.report = &report_;
         task.choices = this;
-        worker_.read_for(source_.first_steps.get(), bytes_of(path), nullptr, &file_, &timings_);
+        worker_.read_for(source_.first_steps.get(), bytes_of(path), nullptr, jpeg::ReadPart::kNeeded, &file_,
+                         &timings_);
         report_.is_by_record = false;
         const Status status = worker_.run(task, &timings_);
         file_.forget();
@@ -234,7 +198,7 @@ TEST_CASE(hostile_pixel_records_give_an_image_or_a_status) {
     source.first_steps = first_steps;
     source.views = {{make_plan({placed(sized<RandomCrop>(24, 20), 1)}), std::size_t{3} * 24 * 20}};
 
-    HostileStore store(RecordKind::kPixels);
+    PictureStore store(RecordKind::kPixels, kCount);
     PixelRecordWriter writer;
     std::mt19937 random(1);
     for (int i = 0; i < kCount; ++i) {
@@ -242,7 +206,7 @@ TEST_CASE(hostile_pixel_records_give_an_image_or_a_status) {
         const std::uint64_t salt = store.files().salt_of(version);
         const ImageSize size = {102, 30};
         std::memset(writer.begin(size, {272, 80}), 55, pixel_bytes(size));
-        const ByteSpan whole = writer.finish(record_key(), salt, store.files().stamp_of(version, kFile));
+        const ByteSpan whole = writer.finish(record_key(), salt, store.files().stamp_of(version, kPictureFile));
         RecordBytes record(whole.begin(), whole.end());
         make_hostile_pixels(&random, &record);
         put_check_right(salt, &record);

@@ -39,13 +39,18 @@ class MemoryBytes final : public RecordBytes {
     const ByteSpan bytes_;
 };
 
+enum class ReadPart : std::uint8_t { kNeeded, kAll };
+
 // Not thread-safe; owns its memory.
 class RecordReader {
   public:
-    // Reads and checks the head, in one read unless the table is very long. Errors as of CoefficientRecord::open();
-    // kReadFailed where bytes cannot be read.
-    Status open(RecordBytes* bytes, const HashKey& key, std::uint64_t salt, const DecodeLimits& limits) noexcept;
+    // Reads and checks the head, in one read unless the table is very long, or reads all of the record at once: then
+    // read_rows() has nothing to read. Errors as of CoefficientRecord::open(); kReadFailed where bytes cannot be read.
+    Status open(RecordBytes* bytes, const HashKey& key, std::uint64_t salt, const DecodeLimits& limits,
+                ReadPart part = ReadPart::kNeeded) noexcept;
     const CoefficientRecord& record() const noexcept { return record_; }
+    // Of the record that was opened, the bytes that were read at once, all or none.
+    std::size_t bytes_ahead() const noexcept { return bytes_ahead_; }
 
     // Reads and checks the rows for a region inside of the image; `key` is that of open().
     Status read_rows(RecordBytes* bytes, const HashKey& key, const Region& region) noexcept;
@@ -60,6 +65,9 @@ class RecordReader {
     void release_scratch(ScratchRule rule) noexcept;
 
   private:
+    Status read_head(RecordBytes* bytes, const DecodeLimits& limits, ByteSpan* head) noexcept;
+    Status read_all(RecordBytes* bytes, const DecodeLimits& limits, ByteSpan* head) noexcept;
+    Status fill_row_buffer(RecordBytes* bytes, std::uint64_t offset, std::uint64_t size) noexcept;
     Status find_rows(std::uint64_t record_bytes, const Region& region) noexcept;
 
     CoefficientRecord record_;
@@ -67,6 +75,7 @@ class RecordReader {
     ByteSpan row_bytes_;
     AlignedBuffer head_buffer_;
     AlignedBuffer row_buffer_;
+    std::size_t bytes_ahead_ = 0;  // in row_buffer_, from the record's first on
 };
 
 }  // namespace fastload::jpeg

@@ -33,7 +33,8 @@ struct PendingSample {
 // A thread reads a file, decodes it and goes on to the next one: from a warm cache that is best, since the bytes are in
 // the processor's cache when they are decoded. From storage that answers late, threads would mostly wait. So the queue
 // watches how long reads take, and where they take long it lets readers in: threads that take samples in the order of
-// the queue, read them, and give them back to be decoded. Nobody waits for them: a thread that finds no sample read
+// the queue, read them, and give them back to be decoded. Where a record stands for the file that is the whole record,
+// whose rows could be read alone when the choices are made. Nobody waits for them: a thread that finds no sample read
 // takes the next one itself.
 //
 // Thread-safe. Several lanes share it: their batches are served in the order of submission. Lists, because their
@@ -71,8 +72,8 @@ class WorkQueue {
     // A sample that was read, as a list of one; an empty list for one that is not needed any more.
     void push_read(std::list<PendingSample> sample) noexcept;
 
-    // Tells how long a read took (0: there was none). True when reads have come to take long: then the caller starts
-    // readers, which may be `max_samples` ahead. True only once.
+    // Tells how long reading a file or a record took (0: there was none). True when reads have come to take long: then
+    // the caller starts readers, which may be `max_samples` ahead. True only once.
     bool note_read(std::uint64_t read_ns, std::size_t max_samples) noexcept;
 
     // Forgets the samples of `lane` that no thread has taken.

@@ -42,26 +42,30 @@ NativeSampleWorker::NativeSampleWorker(const KernelTable& kernels, const NativeW
       recorded_decode_(kernels, options.decode_limits),
       executor_(kernels) {}
 
-void NativeSampleWorker::read(const SampleTask& task, SampleTimings* timings) noexcept {
+void NativeSampleWorker::read_ahead(const SampleTask& task, SampleTimings* timings) noexcept {
+    read(task, jpeg::ReadPart::kAll, timings);
+}
+
+void NativeSampleWorker::read(const SampleTask& task, jpeg::ReadPart part, SampleTimings* timings) noexcept {
     const SampleSource& source = *task.source;
     read_for(source.first_steps.get(), source.index->path(task.sample_index, &path_buffer_), source.directory.get(),
-             task.file, timings);
+             part, task.file, timings);
 }
 
 void NativeSampleWorker::read_for(const FirstSteps* first_steps, ByteSpan path, const WorkingDirectory* directory,
-                                  SampleFile* file, SampleTimings* timings) const noexcept {
+                                  jpeg::ReadPart part, SampleFile* file, SampleTimings* timings) const noexcept {
     FileRecordCache* const records = records_for(first_steps);
     RecordedFile* const recorded = records == nullptr ? nullptr : file->recorded();
     if (recorded == nullptr) return read_contents(path, directory, file, timings);
     const StepsHash steps = first_steps == nullptr ? StepsHash{} : first_steps->hash;
-    if (open_record(records, steps, path, directory, recorded, timings)) return file->take_record();
+    if (open_record(records, steps, path, directory, part, recorded, timings)) return file->take_record();
     const std::int64_t opened_ns = system_time_ns();
     read_contents(path, directory, file, timings);
     if (!recorded->has_key() || !file->status().is_ok()) return;
     const StageTimer timer(&timings->cache_ns);
     recorded->note_read(file->facts(), opened_ns);
     if (records->checks_contents()) {
-        recorded->find(*records, file->facts(), file->contents(), options_.decode_limits);
+        recorded->find(*records, file->facts(), file->contents(), options_.decode_limits, part);
     }
 }
 
@@ -77,7 +81,7 @@ void NativeSampleWorker::take_contents(ByteSpan contents, const OpenedVersion* o
 
 // Finds the record by which a file need not be read.
 bool NativeSampleWorker::open_record(FileRecordCache* records, const StepsHash& steps, ByteSpan path,
-                                     const WorkingDirectory* directory, RecordedFile* recorded,
+                                     const WorkingDirectory* directory, jpeg::ReadPart part, RecordedFile* recorded,
                                      SampleTimings* timings) const noexcept {
     std::uint64_t found_in_ns = 0;
     bool is_found = false;
@@ -87,12 +91,13 @@ bool NativeSampleWorker::open_record(FileRecordCache* records, const StepsHash& 
             FileFacts facts;
             const bool is_believed =
                 records->find_facts(path, directory, &facts) && facts.size <= options_.max_file_bytes;
-            is_found = is_believed && recorded->find(*records, facts, {}, options_.decode_limits);
+            is_found = is_believed && recorded->find(*records, facts, {}, options_.decode_limits, part);
             if (!is_believed) recorded->forget();
         }
     }
     recorded->note_found_in(found_in_ns);
     timings->cache_ns += found_in_ns;
+    timings->record_ns += found_in_ns;
     return is_found;
 }
 
@@ -111,7 +116,7 @@ Status NativeSampleWorker::run(const SampleTask& task, SampleTimings* timings) n
 }
 
 Status NativeSampleWorker::run_steps(const SampleTask& task, SampleTimings* timings) noexcept {
-    if (!task.file->is_read()) read(task, timings);
+    if (!task.file->is_read()) read(task, jpeg::ReadPart::kNeeded, timings);
     LoadedPixels pixels;
     if (const Status status = decode(task, &pixels, timings); !status.is_ok()) return status;
     return write_views(task, pixels, timings);

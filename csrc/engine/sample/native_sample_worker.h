@@ -32,7 +32,7 @@ class NativeSampleWorker final : public SampleWorker {
   public:
     NativeSampleWorker(const KernelTable& kernels, const NativeWorkerOptions& options);
 
-    void read(const SampleTask& task, SampleTimings* timings) noexcept override;
+    void read_ahead(const SampleTask& task, SampleTimings* timings) noexcept override;
     Status run(const SampleTask& task, SampleTimings* timings) noexcept override;
     Status run_with_pixels(const SampleTask& task, const PackedImageView& rgb,
                            SampleTimings* timings) noexcept override;
@@ -40,9 +40,10 @@ class NativeSampleWorker final : public SampleWorker {
     void release_large_scratch() noexcept override;
 
     // What run() and run_with_pixels() do, in steps, for a sample whose memory is made when its size is known. A record
-    // may take the place of the file: of the pixels behind the first steps or, where there are none, of coefficients.
-    void read_for(const FirstSteps* first_steps, ByteSpan path, const WorkingDirectory* directory, SampleFile* file,
-                  SampleTimings* timings) const noexcept;
+    // may take the place of the file: of the pixels behind the first steps or, where there are none, of coefficients,
+    // of which just the head is read unless all is asked for.
+    void read_for(const FirstSteps* first_steps, ByteSpan path, const WorkingDirectory* directory, jpeg::ReadPart part,
+                  SampleFile* file, SampleTimings* timings) const noexcept;
     // The same by the file alone.
     void read_contents(ByteSpan path, const WorkingDirectory* directory, SampleFile* file,
                        SampleTimings* timings) const noexcept;
@@ -84,8 +85,9 @@ class NativeSampleWorker final : public SampleWorker {
     FileRecordCache* records_for(const FirstSteps* first_steps) const noexcept {
         return first_steps == nullptr ? coefficients_ : pixels_;
     }
+    void read(const SampleTask& task, jpeg::ReadPart part, SampleTimings* timings) noexcept;
     bool open_record(FileRecordCache* records, const StepsHash& steps, ByteSpan path, const WorkingDirectory* directory,
-                     RecordedFile* recorded, SampleTimings* timings) const noexcept;
+                     jpeg::ReadPart part, RecordedFile* recorded, SampleTimings* timings) const noexcept;
     Status read_behind_record(SampleFile* file, SampleTimings* timings) const noexcept;
     enum class Index : std::uint8_t { kUsed, kIgnored };
     Status decode_behind_record(SampleFile* file, ImageSize size, Index index, bool* has_other_size,

@@ -51,7 +51,7 @@ Status PixelBuilder::decode(LoadedPixels* pixels, BuildOutcome* outcome) noexcep
 }
 
 Status PixelBuilder::build(ByteSpan path, BuildOutcome* outcome) noexcept {
-    worker_.read_for(source_.first_steps.get(), path, nullptr, &file_, &timings_);
+    worker_.read_for(source_.first_steps.get(), path, nullptr, jpeg::ReadPart::kNeeded, &file_, &timings_);
     Status status;
     if (file_.has_record()) {
         *outcome = BuildOutcome::kKnown;

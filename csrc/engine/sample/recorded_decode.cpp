@@ -13,10 +13,16 @@ std::size_t packed_bytes(const LoadedPixels& pixels) { return pixel_bytes(pixels
 
 bool RecordedDecode::decode(const FileRecordCache& cache, RecordedFile* file, const Region& region,
                             JpegDecoder* decoder, StripImageView* rgb, SampleTimings* timings) noexcept {
+    std::uint64_t rows_ns = 0;
+    const bool was_read_ahead = file->reader().bytes_ahead() > 0;
+    bool is_read = false;
     {
-        const StageTimer timer(&timings->cache_ns);
-        if (!file->read_rows(cache, region).is_ok()) return false;
+        const StageTimer timer(&rows_ns);
+        is_read = file->read_rows(cache, region).is_ok();
     }
+    timings->cache_ns += rows_ns;
+    if (!was_read_ahead) timings->record_ns += rows_ns;
+    if (!is_read) return false;
     const StageTimer timer(&timings->decode_ns);
     const bool is_decoded = decoder->decode_record(file->reader(), region, rgb).is_ok();
     if (!is_decoded) file->give_up();

@@ -42,11 +42,11 @@ void RecordedFile::begin_opened(const OpenedVersion& opened) noexcept {
 }
 
 bool RecordedFile::find(const FileRecordCache& cache, const FileFacts& facts, ByteSpan contents,
-                        const DecodeLimits& limits) noexcept {
+                        const DecodeLimits& limits, jpeg::ReadPart part) noexcept {
     version_.facts = facts;
     outcome_ = FileRecordCache::Outcome::kMiss;
     if (!cache.find(version_, &stored_)) return false;
-    const Status status = open_stored(cache, limits);
+    const Status status = open_stored(cache, limits, part);
     if (status.code == StatusCode::kIrregular || status.code == StatusCode::kReadFailed) {
         outcome_ = FileRecordCache::Outcome::kDamaged;
     } else if (!status.is_ok()) {
@@ -60,11 +60,12 @@ bool RecordedFile::find(const FileRecordCache& cache, const FileFacts& facts, By
     return is_open_;
 }
 
-Status RecordedFile::open_stored(const FileRecordCache& cache, const DecodeLimits& limits) noexcept {
+Status RecordedFile::open_stored(const FileRecordCache& cache, const DecodeLimits& limits,
+                                 jpeg::ReadPart part) noexcept {
     is_pixels_ = cache.kind() == RecordKind::kPixels;
     if (is_pixels_) return open_pixels(cache, limits);
     StoredBytes bytes(&stored_);
-    return reader_.open(&bytes, cache.key(), cache.salt_of(version_), limits);
+    return reader_.open(&bytes, cache.key(), cache.salt_of(version_), limits, part);
 }
 
 Status RecordedFile::open_pixels(const FileRecordCache& cache, const DecodeLimits& limits) noexcept {

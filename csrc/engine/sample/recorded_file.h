@@ -28,9 +28,10 @@ class RecordedFile {
                const StepsHash& steps) noexcept;
     // The same of a file that somebody has opened and read.
     void begin_opened(const OpenedVersion& opened) noexcept;
-    // Opens the record of this file with these facts, and contents where those are checked, if there is one.
-    bool find(const FileRecordCache& cache, const FileFacts& facts, ByteSpan contents,
-              const DecodeLimits& limits) noexcept;
+    // Opens the record of this file with these facts, and contents where those are checked, if there is one. All of one
+    // of pixels is read.
+    bool find(const FileRecordCache& cache, const FileFacts& facts, ByteSpan contents, const DecodeLimits& limits,
+              jpeg::ReadPart part = jpeg::ReadPart::kNeeded) noexcept;
     // The file was opened at `opened_ns` and had these facts.
     void note_read(const FileFacts& facts, std::int64_t opened_ns) noexcept;
     void forget() noexcept;
@@ -44,7 +45,7 @@ class RecordedFile {
     ImageSize size() const noexcept { return is_pixels_ ? pixels_.source_size() : reader_.record().frame().size; }
     // Of a record of pixels, which was read when it was found.
     const PlanarImageView& image() const noexcept { return pixels_.image(); }
-    // Of a record of coefficients: reads what a region takes. Not ok: it is not open any more.
+    // Of a record of coefficients: reads what a region takes, unless all was read. Not ok: it is not open any more.
     Status read_rows(const FileRecordCache& cache, const Region& region) noexcept;
     // All of the record as it is in the store. False where it cannot be read, or without memory.
     bool read_all(std::vector<std::uint8_t>* record) noexcept;
@@ -66,7 +67,10 @@ class RecordedFile {
     const WorkingDirectory* directory() const noexcept { return directory_; }
 
     // What it holds for its sample beyond a head.
-    std::size_t waiting_bytes() const noexcept { return is_open_ && is_pixels_ ? stored_.size() : 0; }
+    std::size_t waiting_bytes() const noexcept {
+        if (!is_open_) return 0;
+        return is_pixels_ ? stored_.size() : reader_.bytes_ahead();
+    }
     std::size_t held_bytes() const noexcept { return reader_.scratch_bytes() + pixels_.scratch_bytes(); }
     void release_scratch(ScratchRule rule) noexcept {
         reader_.release_scratch(rule);
@@ -74,7 +78,7 @@ class RecordedFile {
     }
 
   private:
-    Status open_stored(const FileRecordCache& cache, const DecodeLimits& limits) noexcept;
+    Status open_stored(const FileRecordCache& cache, const DecodeLimits& limits, jpeg::ReadPart part) noexcept;
     Status open_pixels(const FileRecordCache& cache, const DecodeLimits& limits) noexcept;
     const RecordStamp& stamp() const noexcept { return is_pixels_ ? pixels_.stamp() : reader_.record().stamp(); }
 

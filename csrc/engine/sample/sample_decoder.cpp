@@ -59,7 +59,7 @@ Status SampleDecoder::run(ByteSpan path, const Plan& plan, DrawSource* draws, De
                           const WorkingDirectory* directory, const Steps& first_steps) noexcept {
     OwnChoices choices(plan, draws, &source_, first_steps);
     return make(&choices, sample, [&](const SampleTask& task, LoadedPixels* pixels) {
-        worker_.read_for(first_steps.get(), path, directory, &file_, &timings_);
+        worker_.read_for(first_steps.get(), path, directory, jpeg::ReadPart::kNeeded, &file_, &timings_);
         return worker_.decode(task, pixels, &timings_);
     });
 }

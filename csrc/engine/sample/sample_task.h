@@ -114,8 +114,9 @@ class SampleWorker {
   public:
     virtual ~SampleWorker() = default;
 
-    // Reads the file of the task, which must not have been read. May be called by another thread's worker than run().
-    virtual void read(const SampleTask& task, SampleTimings* timings) noexcept = 0;
+    // Reads the file of the task, which must not have been read, or all of its record. May be called by another
+    // thread's worker than run().
+    virtual void read_ahead(const SampleTask& task, SampleTimings* timings) noexcept = 0;
 
     // Reads the file if that was not done yet, decodes, transforms and writes the sample. A status for which
     // is_for_fallback() holds means: not written, let the reference decoder provide the pixels and call

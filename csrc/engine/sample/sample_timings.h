@@ -10,16 +10,21 @@ namespace fastload {
 struct SampleTimings {
     std::uint64_t read_ns = 0;
     std::uint64_t header_ns = 0;
-    std::uint64_t cache_ns = 0;  // looking for what is known of the file, and keeping what was found out
+    std::uint64_t cache_ns = 0;   // looking for what is known of the file, and keeping what was found out
+    std::uint64_t record_ns = 0;  // of that: reading a record in place of the file
     std::uint64_t decode_ns = 0;
     std::uint64_t transform_ns = 0;
     std::uint64_t fallback_ns = 0;  // in the reference decoder
     std::uint64_t bytes_read = 0;
 
+    // Waiting for storage, or for memory.
+    std::uint64_t storage_ns() const noexcept { return read_ns + record_ns; }
+
     void add(const SampleTimings& sample) noexcept {
         read_ns += sample.read_ns;
         header_ns += sample.header_ns;
         cache_ns += sample.cache_ns;
+        record_ns += sample.record_ns;
         decode_ns += sample.decode_ns;
         transform_ns += sample.transform_ns;
         fallback_ns += sample.fallback_ns;
