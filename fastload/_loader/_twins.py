@@ -36,6 +36,11 @@ def fastload_twin(loader: TorchDataLoader[Any], rng: str | None = None, **change
     return DataLoader(**{**arguments, **changes})
 
 
+def as_fastload(loader: TorchDataLoader[Any]) -> DataLoader[Any]:
+    """The loader itself, or fastload's with the arguments of torch's."""
+    return loader if isinstance(loader, DataLoader) else fastload_twin(loader)
+
+
 def twin_without_cache(loader: DataLoader[Any]) -> DataLoader[Any]:
     """A copy of the same class, at the same epoch, that keeps nothing of images and notes no bad samples."""
     twin = copy.copy(loader)

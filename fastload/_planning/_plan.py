@@ -83,14 +83,25 @@ class LoaderPlan:
 
     def why_no_pixels(self) -> str | None:
         """Why no image behind first steps can be kept, as a clause; None where it can."""
-        if self.mode not in (Mode.NATIVE, Mode.PARTLY_NATIVE) or self.transform is None:
-            return "samples are not loaded natively"
-        views = self.transform.views if self.mode is Mode.NATIVE else ()
         try:
-            first_steps_of(views or (self.transform,))
+            self._steps_before_pixels()
         except NoFirstStepsError as error:
             return str(error)
         return None
+
+    def kept_first_steps(self) -> _native.FirstSteps:
+        """What is done to each image before its pixels are kept.
+
+        Raises:
+            NoFirstStepsError: No image behind first steps can be kept.
+        """
+        return _first_steps(self._steps_before_pixels())
+
+    def _steps_before_pixels(self) -> tuple[PlacedStep, ...]:
+        if self.mode not in (Mode.NATIVE, Mode.PARTLY_NATIVE) or self.transform is None:
+            raise NoFirstStepsError("samples are not loaded natively")
+        views = self.transform.views if self.mode is Mode.NATIVE else ()
+        return first_steps_of(views or (self.transform,))
 
     def native_part(self, image_type: type[torch.Tensor] | None, *, keeps_pixels: bool = False) -> NativePartPlan:
         """For a loader whose samples native code begins and Python ends, which calls a MultiView as it is.
@@ -201,17 +212,6 @@ def in_processes(threads: LoaderPlan) -> LoaderPlan:
         Mode.PARTLY_NATIVE: "torch's own, as asked for; with workers='threads' the samples are partly native",
     }.get(threads.mode, "torch's own, as asked for")
     return LoaderPlan((StageVerdict("workers", "processes", reason, Mode.TORCH),), threads.rng)
-
-
-def kept_first_steps(source: LoweredSource) -> _native.FirstSteps:
-    """Those of the transform of a data set.
-
-    Raises:
-        NoFirstStepsError: Nothing is worth keeping.
-        RunsInPythonError: The transform cannot even be cut.
-    """
-    transform = _lower_parts(source)
-    return _first_steps(first_steps_of(transform.views or (transform,)))
 
 
 def _cut(

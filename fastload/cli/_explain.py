@@ -6,8 +6,7 @@ import argparse
 import json
 from typing import Any
 
-from fastload._loader._loader import DataLoader
-from fastload._loader._twins import fastload_twin
+from fastload._loader._twins import as_fastload
 from fastload._progress import Progress
 from fastload.cli._console import say
 from fastload.cli._errors import LoaderFailedError, one_line
@@ -34,7 +33,7 @@ def _run(options: argparse.Namespace) -> int:
     loader = loader_of(options.loader)
     try:
         with Progress("looking at the loader"):
-            explanation = (loader if isinstance(loader, DataLoader) else fastload_twin(loader)).explain()
+            explanation = as_fastload(loader).explain()
     except Exception as error:
         raise LoaderFailedError(one_line(error)) from error
     if options.json:

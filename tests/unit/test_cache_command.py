@@ -53,6 +53,9 @@ part = torch.utils.data.DataLoader(Subset(images, [3, 1, 3]))
 small = transforms.Compose([transforms.Resize(40), transforms.RandomCrop(32), transforms.ToTensor()])
 cropped = torch.utils.data.DataLoader(ImageFolder("images", small), batch_size=4)
 random = torch.utils.data.DataLoader(ImageFolder("images", transforms.RandomCrop(32)), batch_size=4)
+pair = fastload.transforms.MultiView([small, small])
+views = torch.utils.data.DataLoader(ImageFolder("images", pair), batch_size=4)
+listed = torch.utils.data.DataLoader(ImageFolder("images", pair), batch_size=4, collate_fn=list)
 own = fastload.DataLoader(Own())
 """
 
@@ -131,15 +134,16 @@ def test_a_loader_finds_every_record_in_its_first_epoch(folder: Path, run: Any, 
     assert stats.cache_coefficient_hits == (NUM_FILES if what == "coefficients" else 0)
 
 
-def test_pixels_are_built_and_verified_for_a_loader(folder: Path, run: Any) -> None:
+@pytest.mark.parametrize("name", ["cropped", "views"])
+def test_pixels_are_built_and_verified_for_a_loader(folder: Path, run: Any, name: str) -> None:
     options = ["--what", "pixels", "--max-bytes", "1G"]
-    exit_code, rows, text = run("build", "train.py:cropped", "--path", "store", *options)
+    exit_code, rows, text = run("build", f"train.py:{name}", "--path", "store", *options)
     assert exit_code == 0
     assert text.startswith("fastload cache build: 12 of 12 files known\n")
     assert rows["kept"].startswith("12  in ")
-    rows = run("build", "train.py:cropped", "--path", "store", *options)[1]
+    rows = run("build", f"train.py:{name}", "--path", "store", *options)[1]
     assert (rows["known before"], rows["kept"].split()[0]) == ("12", "0")
-    theirs = sys.modules["train"].cropped
+    theirs = getattr(sys.modules["train"], name)
     cache = fastload.Cache("store", "1G", what="pixels", spot_checks=0)
     mine, plain = (
         fastload.DataLoader(theirs.dataset, batch_size=4, num_workers=2, rng="sample", seed=1, cache=setting)
@@ -147,12 +151,12 @@ def test_pixels_are_built_and_verified_for_a_loader(folder: Path, run: Any) -> N
     )
     assert flat(list(mine)) == flat(list(plain))
     assert mine.stats().cache_pixel_hits == NUM_FILES
-    exit_code, _, text = run("verify", "store", "--against", "train.py:cropped")
+    exit_code, _, text = run("verify", "store", "--against", f"train.py:{name}")
     assert (exit_code, grouped(text)["pixels", "compared"]) == (0, "12  files with a record")
     assert grouped(run("verify", "store", "--against", "images")[2])["pixels", "compared"].startswith("0  their loader")
     (data,) = files_of(folder / "store", what="pixels")
     flip(data, data.stat().st_size // 2)
-    assert grouped(run("verify", "store", "--against", "train.py:cropped")[2])["pixels", "damaged"].startswith("1  ")
+    assert grouped(run("verify", "store", "--against", f"train.py:{name}")[2])["pixels", "damaged"].startswith("1  ")
 
 
 @pytest.mark.parametrize(
@@ -160,6 +164,7 @@ def test_pixels_are_built_and_verified_for_a_loader(folder: Path, run: Any) -> N
     [
         ("images", "pixels are those behind the first steps of a transform: name a loader, script.py:name or "),
         ("train.py:random", "no pixels of this loader are worth keeping: this transform's RandomCrop draws before the"),
+        ("train.py:listed", "no pixels of this loader are worth keeping: this transform's native part does not change"),
         ("train.py:part", "no pixels of this loader are worth keeping: this transform does not change the size of"),
     ],
 )

@@ -8,10 +8,11 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import overload
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
+from torch.utils.data import DataLoader as TorchDataLoader
 
 from fastload._pillow._decode_image import pil_loader
 from fastload._process._config import MAX_FILE_BYTES
@@ -35,11 +36,13 @@ class TargetFiles:
         paths: Of the files, each once.
         unlisted: Of directories that the system does not list, why.
         source: The data set of a loader; None of a folder.
+        loader: It itself, torch's or fastload's.
     """
 
     paths: Sequence[bytes]
     unlisted: list[str] = field(default_factory=list)
     source: LoweredSource | None = None
+    loader: TorchDataLoader[Any] | None = None
 
 
 def files_of(target: str) -> TargetFiles:
@@ -57,8 +60,9 @@ def files_of(target: str) -> TargetFiles:
         return files
     if ":" not in target and not target.endswith(".py"):
         raise UsageError(f"{target!r} is neither a folder nor of the form script.py:name or package.module:name")
-    source = _lowered(target)
-    return TargetFiles(_TablePaths(source), source=source)
+    loader = loader_of(target)
+    source = _lowered(target, loader)
+    return TargetFiles(_TablePaths(source), source=source, loader=loader)
 
 
 def why_unread(path: bytes) -> str:
@@ -100,10 +104,9 @@ def _below(root: bytes) -> TargetFiles:
     return TargetFiles(paths, unlisted)
 
 
-def _lowered(target: str) -> LoweredSource:
-    dataset = loader_of(target).dataset
+def _lowered(target: str, loader: TorchDataLoader[Any]) -> LoweredSource:
     try:
-        source = lower_dataset(dataset, (pil_loader,))
+        source = lower_dataset(loader.dataset, (pil_loader,))
     except NotLoweredError as error:
         raise UsageError(
             f"which files {target} reads is not known: {error}. Name the folder that they are in instead of the loader"

@@ -10,11 +10,10 @@ from fastload import _native
 from fastload._decode_cache._file_records import file_records_in
 from fastload._decode_cache._report import StoreReport
 from fastload._decode_cache._store import KINDS, RecordKind
-from fastload._planning._plan import kept_first_steps
+from fastload._loader._twins import as_fastload
 from fastload.cli._cache._files import TargetFiles
 from fastload.cli._errors import UsageError
 from fastload.transforms._first_steps import NoFirstStepsError
-from fastload.transforms._stage import RunsInPythonError
 
 Builder = _native.IndexBuilder | _native.CoefficientBuilder | _native.PixelBuilder
 
@@ -49,14 +48,14 @@ def _file_record_cache(store: _native.RecordStore, num_files: int) -> _native.De
 
 
 def _first_steps_of(files: TargetFiles) -> _native.FirstSteps:
-    if files.source is None:
+    if files.loader is None:
         raise UsageError(
             "pixels are those behind the first steps of a transform: name a loader, script.py:name or "
             "package.module:name, in the place of the folder"
         )
     try:
-        return kept_first_steps(files.source)
-    except (NoFirstStepsError, RunsInPythonError) as error:
+        return as_fastload(files.loader)._plan().kept_first_steps()
+    except NoFirstStepsError as error:
         raise UsageError(
             f"no pixels of this loader are worth keeping: {error}. --what coefficients or index fits any transform"
         ) from error
