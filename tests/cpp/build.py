@@ -31,10 +31,10 @@ FLAVORS = {
     "plain": AS_SHIPPED,
     "clang": AS_SHIPPED,
     "aarch64": AS_SHIPPED,
-    "asan": "-O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer",
-    "tsan": "-O1 -g -fsanitize=thread -fno-builtin",
+    "asan": "-O1 -g1 -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer",
+    "tsan": "-O1 -g1 -fsanitize=thread -fno-builtin",
     # Of clang; the targets get libFuzzer in place of the replayer.
-    "fuzz": "-O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer",
+    "fuzz": "-O1 -g1 -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer",
 }
 
 # Of the flavors that are about their compiler.

@@ -32,6 +32,7 @@ struct Script {
     std::atomic<bool> is_gate_closed{false};  // workers wait here
     std::atomic<int> num_at_gate{0};
     milliseconds read_time{0};
+    bool are_records_read = false;  // in place of files
     std::atomic<int> num_read{0};
     std::atomic<int> num_reading{0};
     std::atomic<int> most_reading{0};
@@ -57,7 +58,8 @@ class ScriptedWorker final : public SampleWorker {
         int most = script_.most_reading;
         while (now > most && !script_.most_reading.compare_exchange_weak(most, now)) continue;
         std::this_thread::sleep_for(script_.read_time);
-        timings->read_ns += static_cast<std::uint64_t>(std::chrono::nanoseconds(script_.read_time).count());
+        std::uint64_t& sum_ns = script_.are_records_read ? timings->record_ns : timings->read_ns;
+        sum_ns += static_cast<std::uint64_t>(std::chrono::nanoseconds(script_.read_time).count());
         ++script_.num_read;
         task.file->read({}, 0);  // there is no such file, but it counts as read
         --script_.num_reading;
@@ -150,25 +152,28 @@ void wait_until(const std::atomic<int>& count, int at_least) {
 
 }  // namespace
 
-TEST_CASE(engine_reads_more_files_at_a_time_than_it_has_threads_where_reads_take_long) {
-    Script script;
-    script.read_time = milliseconds(5);
-    Engine engine(2, factory_of(script));
-    const std::shared_ptr<Lane> lane = engine.open_lane(scripted_source());
-    std::vector<std::vector<std::int64_t>> batches;
-    std::vector<BatchBytes> bytes;
-    for (std::int64_t first = 0; first < 200; first += 10) {
-        std::vector<std::int64_t> indices;
-        for (std::int64_t i = first; i < first + 10; ++i) indices.push_back(i);
-        bytes.push_back(submit(*lane, indices));
-        batches.push_back(std::move(indices));
+TEST_CASE(engine_reads_more_files_or_records_at_a_time_than_it_has_threads_where_reads_take_long) {
+    for (const bool are_records_read : {false, true}) {
+        Script script;
+        script.read_time = milliseconds(5);
+        script.are_records_read = are_records_read;
+        Engine engine(2, factory_of(script));
+        const std::shared_ptr<Lane> lane = engine.open_lane(scripted_source());
+        std::vector<std::vector<std::int64_t>> batches;
+        std::vector<BatchBytes> bytes;
+        for (std::int64_t first = 0; first < 200; first += 10) {
+            std::vector<std::int64_t> indices;
+            for (std::int64_t i = first; i < first + 10; ++i) indices.push_back(i);
+            bytes.push_back(submit(*lane, indices));
+            batches.push_back(std::move(indices));
+        }
+        for (std::size_t k = 0; k < batches.size(); ++k) {
+            CHECK(next(*lane) != nullptr);
+            CHECK(is_filled_with(*bytes[k], batches[k]));
+        }
+        CHECK_EQUAL(script.num_read.load(), 200);
+        CHECK(script.most_reading >= 4);
     }
-    for (std::size_t k = 0; k < batches.size(); ++k) {
-        CHECK(next(*lane) != nullptr);
-        CHECK(is_filled_with(*bytes[k], batches[k]));
-    }
-    CHECK_EQUAL(script.num_read.load(), 200);
-    CHECK(script.most_reading >= 4);
 }
 
 TEST_CASE(engine_has_no_readers_where_reads_are_quick) {
