@@ -28,6 +28,7 @@ MAX_CASES = 6
 # so. The others are left to `make test-all`.
 SUITES = {
     "tests/architecture": "cases",
+    "tests/cache_command": "cases",
     "tests/cached": "cases",
     "tests/contract": "cases",
     "tests/cpp": "smoke",
