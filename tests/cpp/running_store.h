@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -20,6 +21,9 @@
 namespace fastload::testing {
 
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
+constexpr std::size_t kClosedFiles = 8;  // more are merged
+// A kind of small records and one of large ones; pixels are large, too.
+constexpr std::array<RecordKind, 2> kKinds = {RecordKind::kIndex, RecordKind::kCoefficients};
 
 struct StoreSettings {
     std::uint64_t max_bytes = 64 * kMiB;
@@ -27,6 +31,10 @@ struct StoreSettings {
     bool may_write = true;
     RecordKind kind = RecordKind::kIndex;
 };
+
+inline StoreSettings of_kind(RecordKind kind, std::uint64_t max_file_bytes = 0) {
+    return {64 * kMiB, max_file_bytes, true, kind};
+}
 
 inline KindRules rules_of(RecordKind kind, std::uint64_t max_bytes = 64 * kMiB) {
     if (kind == RecordKind::kIndex) return index_rules();
@@ -54,6 +62,16 @@ inline RecordBytes found(const RecordStore& store, std::uint64_t number) {
 
 inline bool has(const RecordStore& store, std::uint64_t number, std::size_t size, std::uint32_t rank = 0) {
     return found(store, number) == record_bytes(number + 1000 * rank, size);
+}
+
+// Whether a process that comes now finds all of the records of the numbers [0, count).
+inline bool all_are_found_anew(const RecordFolder& folder, std::uint64_t count, std::size_t size) {
+    const auto store = make_store(folder);
+    CHECK_EQUAL(store->open(), 0);
+    for (std::uint64_t i = 0; i < count; ++i) {
+        if (!has(*store, i, size)) return false;
+    }
+    return true;
 }
 
 // A store with its thread, in which `work` is done: run(), unless it is something around that.
