@@ -21,6 +21,7 @@
 #include "image/steps/resize_shorter_side.h"
 #include "kernels/dispatch.h"
 #include "picture_store.h"
+#include "pixel_records.h"
 #include "plan_steps.h"
 
 namespace fastload {
@@ -73,33 +74,22 @@ void make_hostile_coefficients(std::mt19937* random, RecordBytes* record) {
     }
 }
 
-constexpr std::size_t kSizes = sizeof(RecordStamp);  // of the image in the file, and of that in the record
-constexpr std::size_t kSum = 112;
-constexpr std::size_t kPixelHeadBytes = 128;
-
 // One of other images, or with other pixels. Where the sizes say so it has as many as they need, or it has not.
 void make_hostile_pixels(std::mt19937* random, RecordBytes* record) {
     constexpr std::int32_t kOdd[] = {0, -1, 1 << 20, 2147483647, -2147483647 - 1};
     ImageSize sizes[2];
-    std::memcpy(sizes, record->data() + kSizes, sizeof sizes);
+    std::memcpy(sizes, record->data() + kPixelSizes, sizeof sizes);
     for (ImageSize& size : sizes) {
         if ((*random)() % 4 == 0) std::swap(size.width, size.height);
         if ((*random)() % 4 == 0) size.width = up_to(random, 300);
         if ((*random)() % 4 == 0) size.height = up_to(random, 100);
         if ((*random)() % 16 == 0) size.width = kOdd[(*random)() % 5];
     }
-    std::memcpy(record->data() + kSizes, sizes, sizeof sizes);
+    std::memcpy(record->data() + kPixelSizes, sizes, sizeof sizes);
     const bool is_small = sizes[1].width > 0 && sizes[1].width < 1000;
     if (is_small && (*random)() % 4 != 0) record->resize(pixel_record_bytes(sizes[1]), 77);
     if ((*random)() % 8 == 0) record->resize(record->size() - (*random)() % (record->size() - kPixelHeadBytes));
     exchange_bytes(random, kPixelHeadBytes, record);
-}
-
-void put_check_right(std::uint64_t salt, RecordBytes* record) {
-    const ByteSpan bytes = view_of(*record);
-    constexpr std::size_t kCheck = kSum + sizeof(std::uint64_t);
-    put_number(kSum, content_sum(record_key(), bytes.subspan(kPixelHeadBytes, bytes.size() - kPixelHeadBytes)), record);
-    put_number(kCheck, content_sum(record_key(), bytes.subspan(0, kCheck)) ^ salt, record);
 }
 
 }  // namespace
@@ -209,7 +199,7 @@ TEST_CASE(hostile_pixel_records_give_an_image_or_a_status) {
         const ByteSpan whole = writer.finish(record_key(), salt, store.files().stamp_of(version, kPictureFile));
         RecordBytes record(whole.begin(), whole.end());
         make_hostile_pixels(&random, &record);
-        put_check_right(salt, &record);
+        put_pixel_sums_right(record_key(), salt, &record);
         CHECK(store.files().put(version, view_of(record)));
     }
     store.flush();

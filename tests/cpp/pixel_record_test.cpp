@@ -8,6 +8,7 @@
 #include "check.h"
 #include "coefficient_records.h"
 #include "engine/cache/record_kinds.h"
+#include "pixel_records.h"
 
 namespace fastload {
 namespace {
@@ -122,13 +123,12 @@ TEST_CASE(sizes_that_no_image_has_are_refused_behind_right_checks) {
     PixelRecordWriter writer;
     PixelRecordReader reader;
     const std::vector<std::uint8_t> whole = record_of(&writer, {9, 5}, {90, 50});
-    constexpr std::size_t kSizes = sizeof(RecordStamp);
     constexpr std::size_t kCheck = 120;
     constexpr std::int32_t kMost = std::numeric_limits<std::int32_t>::max();
     for (std::size_t field = 0; field < 4; ++field) {
         for (const std::int32_t value : {0, -1, -kMost, kMost, (1 << 20) + 1, 1 << 20}) {
             std::vector<std::uint8_t> record = whole;
-            std::memcpy(record.data() + kSizes + 4 * field, &value, sizeof value);
+            std::memcpy(record.data() + testing::kPixelSizes + 4 * field, &value, sizeof value);
             const std::uint64_t check = content_sum(record_key(), {record.data(), kCheck}) ^ kSalt;
             std::memcpy(record.data() + kCheck, &check, sizeof check);
             const bool is_possible_source = field < 2 && value == 1 << 20;

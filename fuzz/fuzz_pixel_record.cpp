@@ -1,0 +1,98 @@
+// Reads pixel records: any bytes, a true one, and a true one with changed bytes and right sums. A true one gives what
+// was written, one with a changed byte nothing, and any other that is taken is read to its last pixel.
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <vector>
+
+#include "coefficient_records.h"
+#include "fuzz_input.h"
+#include "image/plan/pixel_record.h"
+#include "pixel_records.h"
+
+namespace fastload {
+namespace {
+
+using fuzzing::Input;
+using fuzzing::require;
+using testing::kPixelHeadBytes;
+using testing::kSalt;
+using testing::record_key;
+using Bytes = std::vector<std::uint8_t>;
+
+constexpr std::uint64_t kAnyPixels = std::numeric_limits<std::uint64_t>::max();
+
+Status open(const Bytes& record, PixelRecordReader* reader) {
+    std::uint8_t* const place = reader->reserve(record.size());
+    require(place != nullptr);
+    std::memcpy(place, record.data(), record.size());
+    return reader->open(record_key(), kSalt, kAnyPixels);
+}
+
+// Of sizes and pixels out of `input`.
+Bytes true_record(Input* input) {
+    const ImageSize size = {1 + input->choose(40), 1 + input->choose(40)};
+    PixelRecordWriter writer;
+    std::uint8_t* const place = writer.begin(size, {1 + input->choose(250), 1 + input->choose(250)});
+    require(place != nullptr);
+    Bytes pixels = input->raw_array<std::uint8_t>(pixel_bytes(size));
+    pixels.resize(pixel_bytes(size));
+    std::memcpy(place, pixels.data(), pixels.size());
+    const ByteSpan record = writer.finish(record_key(), kSalt, {});
+    return {record.begin(), record.end()};
+}
+
+void check_true_record(Input* input) {
+    Bytes record = true_record(input);
+    PixelRecordReader reader;
+    require(open(record, &reader).is_ok());
+    const PlanarImageView& image = reader.image();
+    const ImageSize size = {image.width, image.height};
+    require(pixel_record_bytes(size) == record.size());
+    require(std::memcmp(image.planes[0], record.data() + kPixelHeadBytes, pixel_bytes(size)) == 0);
+    record[input->raw<std::uint16_t>() % record.size()] ^= static_cast<std::uint8_t>(1 + input->choose(255));
+    require(open(record, &reader).code == StatusCode::kIrregular);
+}
+
+void check_any_record(const Bytes& record) {
+    PixelRecordReader reader;
+    if (!open(record, &reader).is_ok()) return;
+    const PlanarImageView& image = reader.image();
+    Bytes row(static_cast<std::size_t>(image.width));
+    for (const std::uint8_t* const plane : image.planes) {
+        for (std::int32_t y = 0; y < image.height; ++y) {
+            std::memcpy(row.data(), plane + static_cast<std::size_t>(y) * image.row_stride_bytes, row.size());
+        }
+    }
+}
+
+void change(Input* input, Bytes* record) {
+    record->resize(record->size() + input->raw<std::uint16_t>() % 2000);
+    while (!input->rest().is_empty()) {
+        const std::size_t at = input->raw<std::uint16_t>() % record->size();
+        (*record)[at] = input->raw<std::uint8_t>();
+    }
+}
+
+void check(ByteSpan data) {
+    Input input(data);
+    const int kind = input.choose(3);
+    if (kind == 0) return check_true_record(&input);
+    if (input.rest().is_empty()) return;  // a store has no empty records
+    if (kind == 1) return check_any_record({input.rest().begin(), input.rest().end()});
+    const Bytes sizes = input.raw_array<std::uint8_t>(4);
+    Input of_sizes({sizes.data(), sizes.size()});
+    Bytes record = true_record(&of_sizes);
+    change(&input, &record);
+    testing::put_pixel_sums_right(record_key(), kSalt, &record);
+    check_any_record(record);
+}
+
+}  // namespace
+}  // namespace fastload
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+    fastload::check({data, size});
+    return 0;
+}
