@@ -64,13 +64,6 @@ void check_any_record(const std::vector<std::uint8_t>& record, const Region& reg
     }
 }
 
-void change(Input* input, std::vector<std::uint8_t>* record) {
-    while (!input->rest().is_empty()) {
-        const std::size_t at = input->raw<std::uint16_t>() % record->size();
-        (*record)[at] = input->raw<std::uint8_t>();
-    }
-}
-
 void check(ByteSpan data) {
     Input input(data);
     const int kind = input.choose(3);
@@ -79,7 +72,7 @@ void check(ByteSpan data) {
     if (kind == 1) return check_any_record({input.rest().begin(), input.rest().end()}, region);
     static const std::vector<std::uint8_t> whole = testing::record_of(**runnable_kernel_tables().begin(), kFile);
     std::vector<std::uint8_t> record = whole;
-    change(&input, &record);
+    fuzzing::change_bytes(&input, &record);
     if (testing::put_sums_right(&record)) check_any_record(record, region);
 }
 

@@ -48,4 +48,12 @@ class Input {
     ByteSpan rest_;
 };
 
+// Writes bytes at places, as many as there are left, into a record that is not empty.
+inline void change_bytes(Input* input, std::vector<std::uint8_t>* record) {
+    while (!input->rest().is_empty()) {
+        const std::size_t at = input->raw<std::uint16_t>() % record->size();
+        (*record)[at] = input->raw<std::uint8_t>();
+    }
+}
+
 }  // namespace fastload::fuzzing

@@ -67,14 +67,6 @@ void check_any_record(const Bytes& record) {
     }
 }
 
-void change(Input* input, Bytes* record) {
-    record->resize(record->size() + input->raw<std::uint16_t>() % 2000);
-    while (!input->rest().is_empty()) {
-        const std::size_t at = input->raw<std::uint16_t>() % record->size();
-        (*record)[at] = input->raw<std::uint8_t>();
-    }
-}
-
 void check(ByteSpan data) {
     Input input(data);
     const int kind = input.choose(3);
@@ -84,7 +76,8 @@ void check(ByteSpan data) {
     const Bytes sizes = input.raw_array<std::uint8_t>(4);
     Input of_sizes({sizes.data(), sizes.size()});
     Bytes record = true_record(&of_sizes);
-    change(&input, &record);
+    record.resize(record.size() + input.raw<std::uint16_t>() % 2000);
+    fuzzing::change_bytes(&input, &record);
     testing::put_pixel_sums_right(record_key(), kSalt, &record);
     check_any_record(record);
 }
