@@ -142,9 +142,9 @@ def test_workers_are_as_many_as_reach_the_next_limit() -> None:
 
 
 def test_files_are_read_several_at_a_time() -> None:
-    limits = Limits(of_one=90, of_processors=350, of_gil=float("inf"), of_step=float("inf"), waits_for_files=True)
-    assert [limits.of_workers(number) for number in (1, 2, 3, 4, 8)] == [90, 100, 150, 200, 350]
-    assert limits.enough_workers(64) == 7
+    limits = Limits(of_one=85, of_processors=350, of_gil=float("inf"), of_step=float("inf"), waits_for_files=True)
+    assert [limits.of_workers(number) for number in (1, 2, 3, 4, 8)] == [85, 130, 195, 260, 350]
+    assert limits.enough_workers(64) == 6
 
 
 def test_memory_and_other_programs_are_remarked_on() -> None:
