@@ -76,7 +76,7 @@ CASES: dict[str, tuple[Facts, str, str, dict[str, Any] | None, float | None]] = 
     ),
     "threads that wait for a disk": (
         facts(measured(200, 2, READ_MOSTLY, cpu_seconds=0.001), measured(100, 1, READ_MOSTLY, cpu_seconds=0.001)),
-        *("storage", "reading a file takes 9.00 ms", {"num_workers": 64}, 100 * 64 / 4.5),
+        *("storage", "reading a file takes 9.00 ms", {"num_workers": 64}, 100 * 96 / 8.5),
     ),
     "a data set that waits": (
         facts(measured(100, 1, DATASET, cpu_seconds=0.001), several=measured(200, 2, DATASET, cpu_seconds=0.001)),
