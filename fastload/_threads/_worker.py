@@ -368,7 +368,7 @@ def _event_loop() -> Iterator[None]:
     except OSError as error:
         # A loop that is half made has a descriptor, and is in a cycle.
         traceback.clear_frames(error.__traceback__)
-        gc.collect()
+        _collect_for(1)
         raise
     asyncio.set_event_loop(loop)
     try:
@@ -376,6 +376,13 @@ def _event_loop() -> Iterator[None]:
     finally:
         asyncio.set_event_loop(None)
         loop.close()
+
+
+def _collect_for(seconds: float) -> None:
+    """Collects cycles until some were there, for so long at most: while another thread collects, a call does nothing."""
+    deadline = time.monotonic() + seconds
+    while gc.collect() == 0 and time.monotonic() < deadline:
+        time.sleep(0.001)
 
 
 def setter_of_current_device() -> Callable[[], Any] | None:

@@ -59,13 +59,20 @@ def test_a_limit_makes_errors_and_nothing_wrong_and_is_forgotten_when_it_is_lift
 
 
 def test_an_event_loop_that_cannot_be_made_leaves_no_descriptor(run_loader_child: RunChild) -> None:
-    """It has one before it is whole, and nobody else closes it."""
+    """It has one before it is whole, and nobody else closes it, nor while another thread is busy collecting."""
     run_loader_child(
         PRELUDE
         + """
 import asyncio, errno, socket
 
+class SlowlyEnding:
+    def __init__(self):
+        self.cycle = self
+    def __del__(self):
+        time.sleep(0.05)
+
 def refuse(*arguments):
+    SlowlyEnding()
     raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
 socketpair = socket.socketpair
