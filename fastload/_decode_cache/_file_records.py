@@ -10,6 +10,7 @@ from fastload import _native
 from fastload._decode_cache._cache import Cache, Validation, kinds_of, place_of
 from fastload._decode_cache._store import RecordKind, open_store
 from fastload._display._units import counted, in_bytes, in_seconds
+from fastload._process._interrupts import is_interrupt
 
 # What the system's clock is behind, for tests: files must not have been changed in the last minute.
 CLOCK_AHEAD_NS = 0
@@ -92,6 +93,8 @@ def file_records_of(setting: object) -> tuple[FileRecords | None, str | None]:
     try:
         return FileRecords(setting, kind), None
     except OSError as error:
+        if is_interrupt(error):
+            raise
         reason = error.strerror or str(error)
         warnings.warn(
             f"{kind} in {str(setting.path)!r} are neither kept nor used: {reason}. Images are decoded by their "

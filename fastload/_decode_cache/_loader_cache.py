@@ -18,6 +18,7 @@ from fastload._decode_cache._shared_place import open_shared
 from fastload._decode_cache._store import OpenStore, open_store
 from fastload._display._units import counted, in_bytes
 from fastload._process import _config
+from fastload._process._interrupts import is_interrupt
 from fastload._process._memory import total_memory
 
 CacheSetting = Literal["auto"] | Cache | None
@@ -142,6 +143,8 @@ def _store_of(setting: CacheSetting) -> OpenStore | None:
     try:
         return open_store(place_of(setting))
     except (OSError, RuntimeError) as error:
+        if is_interrupt(error):
+            raise
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
         warnings.warn(
             f"the cache {setting!r} is not used: {reason}. Indexes are kept in memory instead. Name a folder of your "

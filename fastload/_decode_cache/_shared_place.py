@@ -15,6 +15,7 @@ from pathlib import Path
 from fastload._decode_cache._cache import default_path
 from fastload._decode_cache._store import OpenStore, StorePlace, open_store
 from fastload._process._file_system import file_system_of, is_remote
+from fastload._process._interrupts import is_interrupt
 
 
 def open_shared(max_bytes: int) -> OpenStore | None:
@@ -28,8 +29,9 @@ def open_shared(max_bytes: int) -> OpenStore | None:
                 store = open_store(StorePlace(path, max_bytes, is_shared=False))
                 if store.obstacle is None:
                     return store
-        except OSError:
-            continue
+        except OSError as error:
+            if is_interrupt(error):
+                raise
     return None
 
 

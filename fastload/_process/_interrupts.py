@@ -18,6 +18,9 @@ from collections.abc import Callable
 from types import CodeType, TracebackType
 from typing import Any, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 T = TypeVar("T")
 
 
@@ -27,6 +30,11 @@ def keep(kept: list[T], function: Callable[..., T], *arguments: Any) -> None:
     No interrupt comes between the two where `function` is C code; where it is not, none comes once it has returned.
     """
     kept.extend(itertools.starmap(function, (arguments,)))
+
+
+def equal_arrays(one: NDArray[Any], other: NDArray[Any]) -> bool:
+    """Whether shapes and elements are equal. np.array_equal() takes an interrupt for a difference."""
+    return one.shape == other.shape and bool(np.all(one == other))
 
 
 def is_interrupt(error: BaseException) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from fastload._process._interrupts import is_interrupt
+
 _GROUP_LIMITS = ("sys/fs/cgroup/memory.max", "sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 
@@ -26,5 +28,7 @@ def read_text(path: Path) -> str:
     """Contents of a file of the system's; empty where there is none."""
     try:
         return path.read_text()
-    except OSError:
+    except OSError as error:
+        if is_interrupt(error):
+            raise
         return ""

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from fastload._process import _config
+from fastload._process._memory import read_text
 
 
 def num_available() -> int:
@@ -36,18 +37,17 @@ def num_auto_workers(root: Path = Path("/")) -> int:
 
 def _quotas(root: Path) -> Iterator[float]:
     """Processors' worth of time that each control group above this process may use."""
-    groups = _read(root / "proc/self/cgroup") or ""
+    groups = read_text(root / "proc/self/cgroup")
     for line in groups.splitlines():
         _, controllers, path = line.split(":", 2)
         if controllers == "":
             for folder in _upwards(root / "sys/fs/cgroup", path):
-                if (limit := _read(folder / "cpu.max")) is not None:
+                if limit := read_text(folder / "cpu.max"):
                     yield from _ratio(*limit.split()[:2])
         elif "cpu" in controllers.split(","):
             for folder in _upwards(root / "sys/fs/cgroup/cpu", path):
-                quota, period = _read(folder / "cpu.cfs_quota_us"), _read(folder / "cpu.cfs_period_us")
-                if quota is not None and period is not None:
-                    yield from _ratio(quota.strip(), period.strip())
+                quota, period = (read_text(folder / f"cpu.cfs_{name}_us").strip() for name in ("quota", "period"))
+                yield from _ratio(quota, period)
 
 
 def _upwards(mount: Path, path: str) -> Iterator[Path]:
@@ -63,10 +63,3 @@ def _ratio(quota: str, period: str) -> Iterator[float]:
     # "max", or -1 in version 1: no limit.
     if quota.isdigit() and period.isdigit() and int(period) > 0:
         yield int(quota) / int(period)
-
-
-def _read(path: Path) -> str | None:
-    try:
-        return path.read_text()
-    except OSError:
-        return None

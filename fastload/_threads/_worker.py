@@ -379,7 +379,7 @@ def _event_loop() -> Iterator[None]:
 
 
 def _collect_for(seconds: float) -> None:
-    """Collects cycles until some were there, for so long at most: while another thread collects, a call does nothing."""
+    """Collects cycles until there were some, for so long at most: a call does nothing while another thread collects."""
     deadline = time.monotonic() + seconds
     while gc.collect() == 0 and time.monotonic() < deadline:
         time.sleep(0.001)

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from fastload._process._interrupts import equal_arrays
 from fastload._resume._held import state_of
 from fastload._worker_state._seeding import bit_generator_of
 
@@ -105,7 +106,7 @@ def _offset_of_gauss() -> int | None:
         other.standard_normal(draws)
         address = bit_generator_of(other).ctypes.state_address
         mine, theirs = _copy_numpy(address, id(other) + offset, other)(), _placed(other)
-        if mine[0] != theirs[0] or mine[2:] != theirs[2:] or not np.array_equal(mine[1], theirs[1]):
+        if mine[0] != theirs[0] or mine[2:] != theirs[2:] or not equal_arrays(mine[1], theirs[1]):
             return None
     return offset
 

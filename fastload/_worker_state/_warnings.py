@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from fastload._process._interrupts import equal_arrays
 from fastload._worker_state._objects import OwnObjects
 from fastload._worker_state._user_functions import codes_in, functions_of_workers
 from fastload._worker_state._walk import walk
@@ -41,7 +42,7 @@ class SharedMemoryWatch:
         changed = [
             thing
             for (thing, memory), before in zip(self._arrays, self._before, strict=False)
-            if not np.array_equal(memory, before)
+            if not equal_arrays(memory, before)
         ]
         self._arrays, self._before = [], []
         if not changed:

@@ -20,6 +20,7 @@ from torch.utils.data import ConcatDataset, Subset
 
 from fastload._pillow._originals import replaced_opening
 from fastload._pillow._pillow import open_rgb
+from fastload._process._interrupts import equal_arrays
 from fastload.sources._image_folder import ImageFolder
 from fastload.sources._path_dataset import ImageFiles, PathDataset
 from fastload.sources._path_table import PathTable
@@ -350,7 +351,7 @@ def _equal_indices(current: Any, snapshot: Any) -> bool:
     if isinstance(snapshot, torch.Tensor):
         return torch.equal(current, snapshot)
     if isinstance(snapshot, np.ndarray):
-        return np.array_equal(current, snapshot)
+        return equal_arrays(current, snapshot)
     return bool(current == snapshot)
 
 

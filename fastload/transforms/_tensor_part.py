@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from fastload import _native
 from fastload._pillow._pillow import as_reference, rgb_image
-from fastload._process._interrupts import is_interrupt
+from fastload._process._interrupts import equal_arrays, is_interrupt
 from fastload.transforms import _parameters, _recognize
 from fastload.transforms._stage import Family, RunsInPythonError
 
@@ -84,9 +84,9 @@ class TensorProbe:
         first, again, pixel = self._images
         columns, mixed, table_indices = _probes()
         table = _elements(first, columns)
-        if again.dtype != first.dtype or not np.array_equal(_elements(again, mixed), table.ravel()[table_indices]):
+        if again.dtype != first.dtype or not equal_arrays(_elements(again, mixed), table.ravel()[table_indices]):
             raise RunsInPythonError("the tensor part does not treat each element for itself")
-        is_identity = first.dtype == torch.uint8 and np.array_equal(table[:, 0], columns[0].T)
+        is_identity = first.dtype == torch.uint8 and equal_arrays(table[:, 0], columns[0].T)
         return SampleForm(
             first.dtype,
             None if is_identity else table.tobytes(),

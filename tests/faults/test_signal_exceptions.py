@@ -81,6 +81,12 @@ PLACES = {
     "policy": ("_auto_augment", "_enumerated", "loader_of(before=[transforms.RandAugment()])"),
     "deepcopy": ("_rare.copy", "deepcopy", "fastload.DataLoader(Keeping(decimal.getcontext()), 40, num_workers=1)"),
     "memory map": ("Path", "read_bytes", "fastload.DataLoader(Keeping(ctypes.c_int(3)), 40, num_workers=1)"),
+    "store": ("_loader_cache", "open_store", "make_loader(0, repeats=1, batch_size=4, cache=fastload.Cache('store'))"),
+    "records": (
+        "_file_records",
+        "open_store",
+        "make_loader(0, repeats=1, batch_size=4, cache=fastload.Cache('kept', what='coefficients', max_bytes=10**7))",
+    ),
     "seeding": ("inspect", "getsource", "fastload.DataLoader(Numbers(), 40, num_workers=1)"),
 }
 
@@ -101,6 +107,7 @@ def test_an_error_that_a_handler_raises_inside_of_fastload_is_the_programs(
     from pathlib import Path
     from child_loader import repeated_images
     from fault_loaders import opened
+    from fastload._decode_cache import _file_records, _loader_cache
     from fastload._images import _opened, _pipelines
     from fastload._pillow import _pillow
     from fastload.transforms import _auto_augment, _recognize, _tensor_part
@@ -184,6 +191,22 @@ def test_an_error_that_a_handler_raises_inside_of_fastload_is_the_programs(
         if not num_sent or at_call == 20:
             break
     assert at_call > 1, "it is called"
+    """
+    )
+
+
+@pytest.mark.smoke
+def test_an_error_that_a_handler_raises_is_no_difference_of_arrays(run_loader_child: RunChild) -> None:
+    """np.array_equal() takes it for one, and a loader would not be native any more."""
+    run_loader_child(
+        PRELUDE
+        + """
+    from fastload._process._interrupts import equal_arrays
+    from signal_exceptions import Alarms
+
+    alarms, array = Alarms(1), torch.arange(4).numpy()
+    while alarms.num_raised < 300:
+        assert alarms.done(lambda: all(equal_arrays(array, array.copy()) for _ in range(50)), 1e-3)
     """
     )
 

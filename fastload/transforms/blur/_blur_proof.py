@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from fastload import _native
 from fastload._pillow._pillow import rgb_image
 from fastload._process._exit import exit_state
+from fastload._process._interrupts import equal_arrays
 from fastload.transforms import _recognize
 from fastload.transforms._stage import Family, RunsInPythonError, Size
 
@@ -113,7 +114,7 @@ def _weights_are_torchs(step: _native.GaussianBlur, size: int, sigmas: NDArray[n
     compute = _recognize.gaussian_functions(step.family)._get_gaussian_kernel1d
     device = torch.device("cpu")
     return all(
-        np.array_equal(compute(size, float(sigma), torch.float32, device).numpy(), weights)
+        equal_arrays(compute(size, float(sigma), torch.float32, device).numpy(), weights)
         for sigma, weights in zip(sigmas, ours, strict=True)
     )
 
@@ -142,9 +143,9 @@ def _adds_as_torch(kernel: BlurKernel, size: Size, settings: tuple[object, ...])
     for seed, sigma in enumerate(_sigmas(kernel, _PROBED_IMAGES)):
         pixels = np.random.default_rng(seed).integers(0, 256, (*size, 3), dtype=np.uint8)
         sums = native_sums(step, float(sigma), pixels)
-        if not np.array_equal(sums, torch_sums(kernel, float(sigma), pixels)):
+        if not equal_arrays(sums, torch_sums(kernel, float(sigma), pixels)):
             return False
-        if not np.array_equal(np.rint(sums).astype(np.uint8), torch_blur(kernel, float(sigma), pixels)):
+        if not equal_arrays(np.rint(sums).astype(np.uint8), torch_blur(kernel, float(sigma), pixels)):
             return False
     return True
 
