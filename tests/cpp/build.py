@@ -8,14 +8,16 @@
 
 Everything but csrc/bindings and csrc/python is linked into each program. Needs ninja and a C++17 compiler (COMPILERS,
 else CXX, else g++). The flavor "quick" compiles the tests alone and links the objects of the extension, which `make
-build` has left.
+build` has left. The flavor "tsan" has the tests that may start threads alone.
 """
 
 from __future__ import annotations
 
 import argparse
 import fcntl
+import functools
 import os
+import re
 import subprocess
 import sys
 import sysconfig
@@ -37,8 +39,15 @@ FLAVORS = {
     "fuzz": "-O1 -g1 -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer",
 }
 
+# Of the tests themselves. Optimised, they take twice as long to compile, and run no sooner.
+OF_TESTS = {"asan": "-O0"}
+
 # Of the flavors that are about their compiler.
 COMPILERS = {"clang": "clang++", "aarch64": "aarch64-linux-gnu-g++"}
+
+INCLUDE_FOLDERS = [ROOT / "csrc", ROOT / "tests", ROOT / "tests" / "cpp"]
+THREAD_HEADER = re.compile(r"^#include <(atomic|condition_variable|mutex|pthread\.h|thread)>", re.MULTILINE)
+OWN_HEADER = re.compile(r'^#include "(.+)"', re.MULTILINE)
 
 # Where setuptools leaves the objects of the extension.
 EXTENSION_OBJECTS = ROOT / "build" / f"temp.{sysconfig.get_platform()}-{sys.implementation.cache_tag}"
@@ -73,15 +82,16 @@ def write_ninja_file(flavor: str, build_dir: Path) -> None:
     mutants = " ".join(f"device_order_{name}" for name in MUTANTS)
     with_python = {ROOT / "csrc" / "bindings", ROOT / "csrc" / "python"}
     core = [p for p in sorted((ROOT / "csrc").rglob("*.cpp")) if with_python.isdisjoint(p.parents)]
-    tests = sorted((ROOT / "tests" / "cpp").glob("*.cpp"))
+    tests = tests_of(flavor)
     fake_cuda = [FAKE_CUDA / "cudart.cpp", FAKE_CUDA / "fake_gpu.cpp"]
     device_order = DEVICE_ORDER / ("fiber_main.cpp" if flavor == "tsan" else "stepped_main.cpp")
     targets = sorted((ROOT / "fuzz").glob("fuzz_*.cpp"))
     replayer = ROOT / "fuzz" / "replay_main.cpp"
     benchmark = sorted((ROOT / "benchmarks" / "kernels").glob("*.cpp"))
     compiler = COMPILERS.get(flavor) or os.environ.get("CXX", "g++")
+    includes = " ".join(f"-I{folder}" for folder in INCLUDE_FOLDERS)
     lines = [
-        f"flags = -std=c++17 {FLAVORS[flavor]} {WARNINGS} -I{ROOT}/csrc -I{ROOT}/tests -I{ROOT}/tests/cpp -pthread",
+        f"flags = -std=c++17 {FLAVORS[flavor]} {WARNINGS} {includes} -pthread",
         "rule compile",
         f"  command = {compiler} $flags -MMD -MF $out.d -c $in -o $out",
         "  depfile = $out.d",
@@ -101,10 +111,11 @@ def write_ninja_file(flavor: str, build_dir: Path) -> None:
 
     linked = {s: str(EXTENSION_OBJECTS / object_of(s)) if flavor == "quick" else object_of(s) for s in core}
     core_objects = " ".join(linked.values())
-    sources = tests + targets + ([replayer] if targets else []) + benchmark + [device_order]
+    sources = targets + ([replayer] if targets else []) + benchmark + [device_order]
     if flavor != "quick":
         sources += core
     lines += [f"build {object_of(s)}: compile {s}" for s in sources]
+    lines += [f"build {object_of(s)}: compile {s}\n  flags = $flags {OF_TESTS.get(flavor, '')}" for s in tests]
     lines += [f"build {object_of(s)}: compile {s}\n  flags = $flags -fPIC" for s in fake_cuda]
     lines.append(f"build {FAKE_RUNTIME}: link_runtime {' '.join(object_of(s) for s in fake_cuda)}")
     lines.append(
@@ -129,6 +140,20 @@ def write_ninja_file(flavor: str, build_dir: Path) -> None:
     lines.append(f"build kernel_benchmark: link {core_objects} {' '.join(object_of(s) for s in benchmark)}")
     lines.append(f"default unit_tests device_order {mutants} {' '.join(t.stem for t in targets)}")
     (build_dir / "build.ninja").write_text("\n".join(lines) + "\n")
+
+
+def tests_of(flavor: str) -> list[Path]:
+    """The sources of unit_tests, with what its tests share."""
+    tests = sorted((ROOT / "tests" / "cpp").glob("*.cpp"))
+    return [test for test in tests if flavor != "tsan" or not test.stem.endswith("_test") or may_start_threads(test)]
+
+
+@functools.cache
+def may_start_threads(source: Path) -> bool:
+    """Whether a source or header includes one of threads, itself or through others of ours."""
+    text = source.read_text()
+    named = [folder / name for name in OWN_HEADER.findall(text) for folder in (source.parent, *INCLUDE_FOLDERS)]
+    return bool(THREAD_HEADER.search(text)) or any(may_start_threads(header) for header in named if header.exists())
 
 
 def mutated(text: str, line: str, replacement: str) -> str:

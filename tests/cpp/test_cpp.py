@@ -61,6 +61,14 @@ def test_unit_tests_pass() -> None:
     assert " passed, 0 failed" in run(build.build("quick", "unit_tests") / "unit_tests")
 
 
+@pytest.mark.smoke
+def test_the_thread_sanitizer_sees_all_tests_that_may_start_threads() -> None:
+    seen, every = set(build.tests_of("tsan")), set(build.tests_of("asan"))
+    assert {ROOT / f"tests/cpp/{name}_test.cpp" for name in ("engine", "record_store", "index_table")} < seen
+    assert {ROOT / f"tests/cpp/{name}_test.cpp" for name in ("huffman_table", "content_hash", "resize")} < every - seen
+    assert not [test for test in every - seen if re.search(r"std::thread|Engine\b", test.read_text())]
+
+
 def test_unit_tests_pass_as_clang_compiles_them() -> None:
     if shutil.which(build.COMPILERS["clang"]) is None:
         pytest.skip("no clang++. Debian, Ubuntu: apt install clang")
