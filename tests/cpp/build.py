@@ -6,9 +6,9 @@
     python tests/cpp/build.py plain kernel_benchmark    # what python -m benchmarks.kernels runs
     python tests/cpp/build.py aarch64 unit_tests        # for another processor; qemu-aarch64 runs it
 
-Everything but csrc/bindings and csrc/python is linked into each program. Needs ninja and a C++17 compiler (COMPILERS,
-else CXX, else g++). The flavor "quick" compiles the tests alone and links the objects of the extension, which `make
-build` has left. The flavor "tsan" has the tests that may start threads alone.
+Everything but csrc/bindings and csrc/python is linked into each program; into the benchmark, what kernels need. Needs
+ninja and a C++17 compiler (COMPILERS, else CXX, else g++). The flavor "quick" compiles the tests alone and links the
+objects of the extension, which `make build` has left. The flavor "tsan" has the tests that may start threads alone.
 """
 
 from __future__ import annotations
@@ -137,7 +137,8 @@ def write_ninja_file(flavor: str, build_dir: Path) -> None:
         objects = " ".join({**linked, original: f"{mutant.stem}.o"}.values())
         lines.append(f"build {mutant.stem}.o: compile {mutant}")
         lines.append(f"build device_order_{name}: link {objects} {order_objects}")
-    lines.append(f"build kernel_benchmark: link {core_objects} {' '.join(object_of(s) for s in benchmark)}")
+    beside_kernels = [linked[s] for s in core if s.relative_to(ROOT / "csrc").parts[0] in ("base", "image", "kernels")]
+    lines.append(f"build kernel_benchmark: link {' '.join([*beside_kernels, *map(object_of, benchmark)])}")
     lines.append(f"default unit_tests device_order {mutants} {' '.join(t.stem for t in targets)}")
     (build_dir / "build.ninja").write_text("\n".join(lines) + "\n")
 
