@@ -39,7 +39,7 @@ FLAVORS = {
     "fuzz": "-O1 -g1 -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer",
 }
 
-# Of the tests themselves. Optimised, they take twice as long to compile, and run no sooner.
+# Of the tests themselves: to optimise them takes longer than it saves when they run.
 OF_TESTS = {"asan": "-O0"}
 
 # Of the flavors that are about their compiler.
