@@ -263,6 +263,27 @@ TEST_CASE(a_record_that_was_written_is_found_where_publishing_has_no_memory) {
     testing::current_variant() = "";
 }
 
+TEST_CASE(what_is_not_kept_for_want_of_memory_is_kept_in_the_next_epoch) {
+    const RecordFolder folder;
+    RunningStore store(folder);
+    std::uint64_t number = 0;
+    while (store->counters().write_error == 0) {
+        put(store.get(), ++number, 20);
+        const FailingAllocation failing(1, true);
+        store.flush();
+    }
+    store.flush();  // its thread is through with what failed
+    CHECK_EQUAL(store->counters().write_error, ENOMEM);
+    CHECK(!put(store.get(), ++number, 20));
+    store->begin_epoch();
+    CHECK(put(store.get(), number, 20));
+    store.flush();
+    CHECK_EQUAL(store->counters().write_error, 0);
+    store.close();
+    RunningStore next(folder);
+    CHECK(has(*next, number, 20));
+}
+
 TEST_CASE(what_could_not_be_published_is_not_looked_for) {
     for (const RecordKind kind : kKinds) {
         for (const bool has_published : {false, true}) {

@@ -31,7 +31,9 @@ StorePlace place_for_merging(StorePlace place) noexcept {
     return place;
 }
 
-bool is_for_now(int error) noexcept { return error == kStoreIsFull || error == ENOSPC || error == EDQUOT; }
+bool is_for_now(int error) noexcept {
+    return error == kStoreIsFull || error == ENOSPC || error == EDQUOT || error == ENOMEM;
+}
 
 }  // namespace
 

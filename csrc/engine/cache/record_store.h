@@ -62,7 +62,7 @@ class RecordStore final : public IndexRecords {
     void run() noexcept;
     void close() noexcept;
     // Does not wait: run() comes to it. The first at an epoch's beginning: what others have kept is looked for, and
-    // where there was no room is tried again. The second at its end: what was kept is published.
+    // where there was no room, or no memory, is tried again. The second at its end: what was kept is published.
     void begin_epoch() noexcept;
     void end_epoch() noexcept;
     // Returns when all that was kept before is published, or cannot be; false after the timeout.
