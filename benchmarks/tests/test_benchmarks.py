@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -558,7 +559,8 @@ def test_a_store_is_filled_with_files_that_are_old_enough_before_anything_is_com
     slept: list[float] = []
     monkeypatch.setattr(time, "sleep", slept.append)
     contender: Any = contenders.load_contender(f"fastload_{kept}")
-    settings = replace(settings, cache=str(tmp_path))
+    images = shutil.copytree(settings.data, tmp_path / "images", copy_function=shutil.copyfile)  # new ones
+    settings = replace(settings, data=str(images), cache=str(tmp_path))
     loader: Any = contender.open(settings)
     assert loader.cache.what == kept
     assert loader.cache.path.is_relative_to(tmp_path)

@@ -32,19 +32,22 @@ def files_below(folder: Path) -> list[Path]:
     return files
 
 
+# What takes longer hangs: under sanitizers the unit tests take three minutes on quiet cores, over five on busy ones.
+MAX_SECONDS = 900
+
 AARCH64_LIBRARIES = "/usr/aarch64-linux-gnu"  # where Debian has those of its cross compiler
 
 # GCC's thread sanitizer refuses the wide address randomisation of some kernels; setarch -R turns it off for a program.
 WITHOUT_RANDOMISATION = ["setarch", "-R"] if shutil.which("setarch") else []
 
 
-def run_to_end(*command: object, timeout: float = 300) -> subprocess.CompletedProcess[str]:
+def run_to_end(*command: object, timeout: float = MAX_SECONDS) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [str(part) for part in command], capture_output=True, text=True, timeout=timeout, errors="replace"
     )
 
 
-def run(*command: object, timeout: float = 300) -> str:
+def run(*command: object, timeout: float = MAX_SECONDS) -> str:
     """Runs a program that must succeed, and returns what it printed."""
     result = run_to_end(*command, timeout=timeout)
     assert result.returncode == 0, f"exit status {result.returncode}\n{result.stdout}\n{result.stderr}"
