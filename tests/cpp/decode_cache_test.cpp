@@ -244,9 +244,9 @@ TEST_CASE(cache_of_an_unknown_number_is_dense_for_half_of_the_room) {
 TEST_CASE(image_of_very_many_checkpoints_has_those_of_rows_alone) {
     IndexTable table(kNoBound);
     Cache cache(&table, 1000);
-    CHECK_EQUAL(jpeg::CheckpointRule({128, 1024, 3, 3}, IndexLevel::kDense).count(), 8192U);
-    CHECK(cache.find(key_of(1), {128, 1024, 3, 3}).level() == IndexLevel::kDense);
-    CHECK(cache.find(key_of(1), {128, 1025, 3, 3}).level() == IndexLevel::kRows);
+    CHECK_EQUAL(jpeg::CheckpointRule({128, 819, 3, 3}, IndexLevel::kDense).count(), 8190U);
+    CHECK(cache.find(key_of(1), {128, 819, 3, 3}).level() == IndexLevel::kDense);
+    CHECK(cache.find(key_of(1), {128, 820, 3, 3}).level() == IndexLevel::kRows);
 }
 
 TEST_CASE(full_table_keeps_what_it_has_and_the_rest_is_counted) {

@@ -27,17 +27,34 @@ using testing::packed;
 constexpr IndexLevel kLevels[] = {IndexLevel::kRows, IndexLevel::kDense};
 constexpr std::size_t kLargestData = std::numeric_limits<std::uint32_t>::max();
 
+// Of the columns of a row in which there are stops: Note [stops], by exact fractions.
+std::vector<std::uint32_t> columns_of_stops(const ScanShape& shape, IndexLevel level, std::uint32_t row) {
+    std::vector<std::pair<std::uint32_t, std::uint32_t>> steps;  // t as a fraction
+    if (level == IndexLevel::kRows && row % 3 == 0) steps = {{2, 5}};
+    if (level == IndexLevel::kDense) {
+        const auto blocks = static_cast<std::uint32_t>(shape.blocks_per_mcu);
+        std::uint32_t stops = shape.mcus_wide * blocks / 40;
+        while (stops > 0 && 5 * shape.mcus_wide < 16 * (stops + 1)) --stops;
+        for (std::uint32_t stop = 1; stop <= stops; ++stop) steps.emplace_back(stop, stops + 1);
+    }
+    std::vector<std::uint32_t> columns;
+    for (const auto& [a, b] : steps) {
+        const std::uint32_t column = shape.mcus_wide * (5 * a * b + 4 * a * a) / (16 * b * b);
+        if (column > 0) columns.push_back(column);
+    }
+    return columns;
+}
+
 // The MCU that each checkpoint stands in front of, in stream order.
 std::vector<std::uint32_t> mcus_of_checkpoints(const ScanShape& shape, IndexLevel level) {
-    const std::uint32_t step = std::max(1U, 24U / static_cast<std::uint32_t>(shape.blocks_per_mcu));
     std::vector<std::uint32_t> mcus;
     for (std::uint32_t row = 0; row < shape.mcus_high; ++row) {
-        for (std::uint32_t column = 1; column < shape.mcus_wide; ++column) {
-            const bool is_dense_one = column % step == 0 && 2 * column < shape.mcus_wide;
-            if (level == IndexLevel::kDense && is_dense_one) mcus.push_back(row * shape.mcus_wide + column);
+        for (const std::uint32_t column : columns_of_stops(shape, level, row)) {
+            mcus.push_back(row * shape.mcus_wide + column);
         }
         mcus.push_back((row + 1) * shape.mcus_wide);
     }
+    for (std::size_t i = 1; i < mcus.size(); ++i) CHECK(mcus[i - 1] < mcus[i]);
     return mcus;
 }
 
@@ -45,12 +62,16 @@ void check_rule(const ScanShape& shape, IndexLevel level) {
     const CheckpointRule rule(shape, level);
     const std::vector<std::uint32_t> mcus = mcus_of_checkpoints(shape, level);
     CHECK_EQUAL(rule.count(), mcus.size());
-    CheckpointRule::Place place;
+    CheckpointRule::Place place = rule.place(0);
     for (std::size_t i = 0; i < mcus.size(); ++i) {
         CHECK_EQUAL(rule.mcu(i), mcus[i]);
         CHECK_EQUAL(rule.mcu(place), mcus[i]);
-        CHECK_EQUAL(rule.place(i).row_begin, place.row_begin);
-        CHECK_EQUAL(rule.place(i).number, place.number);
+        const CheckpointRule::Place there = rule.place(i);
+        CHECK_EQUAL(there.row_begin, place.row_begin);
+        CHECK_EQUAL(there.number, place.number);
+        CHECK_EQUAL(there.last, place.last);
+        CHECK_EQUAL(there.last_above, place.last_above);
+        CHECK_EQUAL(there.group_row, place.group_row);
         // Those known when the first i are: rows of which the last checkpoint is one.
         CHECK_EQUAL(rule.rows_of(i), i == 0 ? 0U : mcus[i - 1] / shape.mcus_wide);
         rule.advance(&place);
@@ -121,7 +142,7 @@ TEST_CASE(checkpoints_stand_where_the_rule_says_in_words) {
     for (const IndexLevel level : kLevels) {
         for (const int blocks : {1, 2, 3, 4, 5, 6, 8, 10, 24, 25}) {
             for (std::uint32_t wide = 1; wide <= 110; wide += wide < 20 ? 1 : 7) {
-                for (const std::uint32_t high : {1U, 2U, 5U}) {
+                for (const std::uint32_t high : {1U, 2U, 3U, 8U}) {
                     testing::current_variant() = std::to_string(wide) + " x " + std::to_string(high) + " MCUs of " +
                                                  std::to_string(blocks) + " blocks";
                     check_rule({wide, high, blocks, 1}, level);

@@ -12,7 +12,7 @@
 
 namespace fastload::testing {
 
-// Three components of one block each; 40 MCUs a row are two checkpoints inside of it at the level kDense.
+// Three components of one block each; 40 MCUs a row are three checkpoints inside of it at the level kDense.
 constexpr jpeg::ScanShape kThreeComponents = {40, 6, 3, 3};
 
 inline jpeg::EntropyIndex begun(const jpeg::ScanShape& shape, jpeg::IndexLevel level) {

@@ -49,13 +49,24 @@ void check_is(const Bytes& packed, ByteSpan golden) {
 
 }  // namespace
 
-static_assert(kIndexRevision == 1, "keep the records of the new revision in golden_index.h as well");
+static_assert(kIndexRevision == 2, "keep the records of the new revision in golden_index.h as well");
 
 TEST_CASE(index_of_a_file_is_what_its_revision_says) {
     check_is(index_of_today(IndexLevel::kDense),
-             {testing::kDenseIndexOfRevision1, sizeof testing::kDenseIndexOfRevision1});
+             {testing::kDenseIndexOfRevision2, sizeof testing::kDenseIndexOfRevision2});
     check_is(index_of_today(IndexLevel::kRows),
-             {testing::kRowsIndexOfRevision1, sizeof testing::kRowsIndexOfRevision1});
+             {testing::kRowsIndexOfRevision2, sizeof testing::kRowsIndexOfRevision2});
+}
+
+TEST_CASE(index_of_another_revision_is_not_read) {
+    ImageInfo info;
+    jpeg::ScanShape shape;
+    const auto decoder = std::make_unique<JpegDecoder>(*select_kernel_table(), DecodeLimits{});
+    CHECK(decoder->read_header(kFile, &info).is_ok() && decoder->scan_shape(&shape));
+    EntropyIndex index;
+    CHECK(!index.unpack(shape, {testing::kDenseIndexOfRevision1, sizeof testing::kDenseIndexOfRevision1}));
+    CHECK(!index.unpack(shape, {testing::kRowsIndexOfRevision1, sizeof testing::kRowsIndexOfRevision1}));
+    CHECK(index.unpack(shape, {testing::kDenseIndexOfRevision2, sizeof testing::kDenseIndexOfRevision2}));
 }
 
 }  // namespace fastload

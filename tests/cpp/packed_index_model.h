@@ -23,7 +23,7 @@ class PackedIndexModel {
         const std::uint64_t end_bits = word() * 8;
         const std::uint64_t mcus = word();
         const std::uint64_t rows = word();
-        if (is_short_ || revision != 1 || (level != 1 && level != 2) || components != shape.component_count ||
+        if (is_short_ || revision != 2 || (level != 1 && level != 2) || components != shape.component_count ||
             mcus != std::uint64_t{shape.mcus_wide} * shape.mcus_high || rows > shape.mcus_high) {
             return;
         }
@@ -33,7 +33,9 @@ class PackedIndexModel {
             parameters.push_back(parameter > 31 ? 31 : parameter);
         }
         const jpeg::CheckpointRule rule(shape, static_cast<jpeg::IndexLevel>(level));
-        is_right_ = read_checkpoints(rule.count_in_rows(static_cast<std::uint32_t>(rows)), end_bits, parameters);
+        const std::size_t count = rule.count_in_rows(static_cast<std::uint32_t>(rows));
+        for (std::size_t i = 0; i < count; ++i) columns_.push_back(rule.mcu(i) % shape.mcus_wide);
+        is_right_ = read_checkpoints(end_bits, parameters);
     }
 
     bool is_right() const { return is_right_; }
@@ -41,20 +43,17 @@ class PackedIndexModel {
     const std::vector<jpeg::Checkpoint>& checkpoints() const { return checkpoints_; }
 
   private:
-    bool read_checkpoints(std::size_t count, std::uint64_t end_bits, const std::vector<std::uint64_t>& parameters) {
-        std::uint64_t position = 0;
-        std::int64_t predictions[jpeg::kMaxComponents] = {};
-        for (std::size_t i = 0; i < count; ++i) {
-            const std::uint64_t step = rice(parameters[0]);
-            position += step;
-            if (is_short_ || step == 0 || position > end_bits) return false;
+    bool read_checkpoints(std::uint64_t end_bits, const std::vector<std::uint64_t>& parameters) {
+        for (std::size_t i = 0; i < columns_.size(); ++i) {
+            const jpeg::Checkpoint expected = expected_at(i);
+            const std::int64_t position = static_cast<std::int64_t>(expected.position_bits) + difference(parameters[0]);
+            if (is_short_ || position <= bits_at(i) || position > static_cast<std::int64_t>(end_bits)) return false;
             jpeg::Checkpoint checkpoint;
-            checkpoint.position_bits = position;
+            checkpoint.position_bits = static_cast<std::uint64_t>(position);
             for (std::size_t c = 0; c + 1 < parameters.size(); ++c) {
-                const auto code = static_cast<std::int64_t>(rice(parameters[c + 1]));
-                predictions[c] += code % 2 == 0 ? code / 2 : -(code + 1) / 2;
-                if (predictions[c] < -32768 || predictions[c] > 32767) return false;
-                checkpoint.predictions[c] = static_cast<std::int16_t>(predictions[c]);
+                const std::int64_t prediction = expected.predictions[c] + difference(parameters[c + 1]);
+                if (prediction < -32768 || prediction > 32767) return false;
+                checkpoint.predictions[c] = static_cast<std::int16_t>(prediction);
             }
             checkpoints_.push_back(checkpoint);
         }
@@ -64,10 +63,34 @@ class PackedIndexModel {
         return !is_short_ && at_ == bytes_.size() * 8;
     }
 
+    // Where the checkpoint before the i-th one stands.
+    std::int64_t bits_at(std::size_t i) const {
+        return i == 0 ? 0 : static_cast<std::int64_t>(checkpoints_[i - 1].position_bits);
+    }
+    // By the two nearest checkpoints above it in its column: for each how many bits lie between it and where its row
+    // begins, or, of a stop, the checkpoint before.
+    jpeg::Checkpoint expected_at(std::size_t i) const {
+        const bool is_end = columns_[i] == 0;
+        std::size_t above = i;
+        while (above > 0 && columns_[above - 1] != columns_[i]) --above;
+        if (above == 0) return i == 0 ? jpeg::Checkpoint{} : checkpoints_[i - 1];
+        --above;
+        std::size_t begin = above;  // of the row that ends there: behind the one before
+        while (is_end && begin > 0 && columns_[begin - 1] != 0) --begin;
+        jpeg::Checkpoint checkpoint = checkpoints_[above];
+        const std::int64_t bits = static_cast<std::int64_t>(checkpoint.position_bits) - bits_at(begin);
+        checkpoint.position_bits = static_cast<std::uint64_t>(bits_at(is_end ? above + 1 : i) + bits);
+        return checkpoint;
+    }
+
+    std::int64_t difference(std::uint64_t parameter) {
+        const auto code = static_cast<std::int64_t>(rice(parameter));
+        return code % 2 == 0 ? code / 2 : -(code + 1) / 2;
+    }
     std::uint64_t rice(std::uint64_t parameter) {
         std::uint64_t zeros = 0;
         while (zeros < kPackedEscape && !is_short_ && bit() == 0) ++zeros;
-        if (zeros == kPackedEscape) return bits(36);
+        if (zeros == kPackedEscape) return bits(38);
         return zeros << parameter | bits(parameter);
     }
     std::uint64_t bit() {
@@ -95,6 +118,7 @@ class PackedIndexModel {
     std::size_t at_ = 0;     // in bits
     bool is_short_ = false;  // something behind the end was asked for
     bool is_right_ = false;
+    std::vector<std::uint32_t> columns_;  // of the checkpoints' MCUs; 0 at a row's end
     std::vector<jpeg::Checkpoint> checkpoints_;
 };
 

@@ -148,7 +148,7 @@ def test_an_index_of_another_file_of_the_same_grid_is_noticed(is_dense: bool) ->
 
 
 class Record:
-    """The checkpoints of a record, to be changed: those of each row of the array are a position and predictions."""
+    """The checkpoints of a dense record, to be changed: each row of the array is a position and predictions."""
 
     def __init__(self, record: bytes) -> None:
         self.head = record[:HEAD_BYTES]
@@ -159,21 +159,42 @@ class Record:
         steps = []
         while "1" in self._bits[self._at :]:
             steps.append([self._take(parameter) for parameter in self.parameters])
+        self._in_row = len(steps) // int.from_bytes(self.head[11:15], "little")
         signed = np.array(steps, dtype=np.int64)
-        signed[:, 1:] = (signed[:, 1:] >> 1) ^ -(signed[:, 1:] & 1)
-        self.checkpoints = np.cumsum(signed, axis=0)
+        signed = (signed >> 1) ^ -(signed & 1)
+        self.checkpoints = np.zeros_like(signed)
+        for number, step in enumerate(signed):
+            self.checkpoints[number] = self._expected(self.checkpoints, number) + step
 
     def _take(self, parameter: int) -> int:
         zeros = self._bits.index("1", self._at) - self._at
         if zeros >= 20:
-            self._at += 56
-            return int(self._bits[self._at - 36 : self._at], 2)
+            self._at += 58
+            return int(self._bits[self._at - 38 : self._at], 2)
         self._at += zeros + 1 + parameter
         return zeros << parameter | int("0" + self._bits[self._at - parameter : self._at], 2)
 
+    def _expected(self, checkpoints: NDArray[np.int64], number: int) -> NDArray[np.int64]:
+        """The predictions of the checkpoint above, and as many bits since the one before as there.
+
+        At the end of a row those since the end above. In the first row the checkpoint before, as it is.
+        """
+
+        def at(place: int) -> NDArray[np.int64]:
+            return checkpoints[place] if place >= 0 else np.zeros_like(checkpoints[0])
+
+        above = number - self._in_row
+        if above < 0:
+            return at(number - 1)
+        is_end = (number + 1) % self._in_row == 0
+        expected = at(above).copy()
+        expected[0] += (at(above) - at(above - self._in_row) if is_end else at(number - 1) - at(above - 1))[0]
+        return expected
+
     def packed(self, checkpoints: NDArray[np.int64]) -> bytes:
-        steps = np.diff(checkpoints, axis=0, prepend=0)
-        steps[:, 1:] = (steps[:, 1:] << 1) ^ (steps[:, 1:] >> 63)
+        expected = np.array([self._expected(checkpoints, number) for number in range(len(checkpoints))])
+        steps = checkpoints - expected
+        steps = (steps << 1) ^ (steps >> 63)
         bits = "".join(
             _rice(int(value), parameter)
             for step in steps
@@ -186,7 +207,7 @@ class Record:
 
 def _rice(value: int, parameter: int) -> str:
     if value >> parameter >= 20:
-        return "0" * 20 + f"{value % 2**36:036b}"
+        return "0" * 20 + f"{value % 2**38:038b}"
     low = f"{value % (1 << parameter):0{parameter}b}" if parameter else ""
     return "0" * (value >> parameter) + "1" + low
 

@@ -8,6 +8,7 @@ namespace fastload::jpeg {
 
 CheckpointTrack::CheckpointTrack(EntropyIndex* index, bool is_recording) noexcept
     : index_(index), is_recording_(is_recording) {
+    if (index_ != nullptr) place_ = index_->rule().place(0);
     find_next_stop();
 }
 

@@ -11,30 +11,41 @@ namespace {
 // Note [packed index]
 // u8 revision, u8 level, u8 components, u32 bytes of the scan without stuffing, u32 MCUs, u32 rows of MCUs known, all
 // little endian; a parameter for each field of a checkpoint, u8: position, then the predictions. Behind them, bit by
-// bit from the highest on, each checkpoint as what its fields have more than those of the one before, of predictions in
-// zigzag. A number n of a field with parameter k is a Rice code: n >> k zeros, a one, and the k low bits; or, where
-// that has kEscape zeros, so many, and n in kRawBits. The revision rises with any change of what a checkpoint means.
-constexpr std::uint8_t kRevision = 1;
+// bit from the highest on, each checkpoint as what its fields have more than is expected, in zigzag. A number n of a
+// field with parameter k is a Rice code: n >> k zeros, a one, and the k low bits; or, where that has kEscape zeros, so
+// many, and n in kRawBits. The revision rises with any change of what a checkpoint means.
+//
+// Images change less from one row of MCUs to the next than from one stop to the next. So at a row's end the predictions
+// of the end above are expected, and as many bits for the row as for the one above; at a stop the predictions of the
+// same one in the last row that had it, and as many bits since the checkpoint before as there. Where there is nothing
+// above, the checkpoint before is expected again.
+constexpr std::uint8_t kRevision = 2;
 constexpr int kMaxFields = 1 + kMaxComponents;
 constexpr int kEscape = 20;
-constexpr int kRawBits = 36;  // of positions in data of less than 4 GiB
+constexpr int kRawBits = 38;  // of differences of positions in data of less than 4 GiB
 constexpr int kMaxParameter = 31;
 // What one look at the bits gives at least.
 constexpr int kFetchedBits = 57;
 static_assert(kEscape + 1 + kMaxParameter <= kFetchedBits && kRawBits <= kFetchedBits);
-// With 7 that wait for a byte to be full, less than 64.
+// With 7 that wait for a byte to be full, what fits.
 constexpr int kPutBits = 56;
 static_assert(kEscape + kMaxParameter <= kPutBits && kRawBits <= kPutBits);
 
+// See Note [stops]. At the level kDense a row has a stop for so many of its blocks; at the level kRows one row of so
+// many has one, if its share of the width is an MCU or more.
+constexpr std::uint32_t kBlocksForStop = 40;
+constexpr std::uint32_t kRowsBetweenStops = 3;
+constexpr std::uint32_t kMinWideForStop = 7;
+
 static_assert(std::is_trivially_copyable_v<Checkpoint>);
 
-// What a checkpoint has more than the one before it.
+// What a checkpoint has more than one that was expected, in zigzag.
 struct Step {
     std::uint64_t fields[kMaxFields] = {};
 };
 
-std::uint64_t zigzag(std::int32_t value) {
-    return (static_cast<std::uint32_t>(value) << 1) ^ static_cast<std::uint32_t>(value >> 31);
+std::uint64_t zigzag(std::int64_t value) {
+    return (static_cast<std::uint64_t>(value) << 1) ^ static_cast<std::uint64_t>(value >> 63);
 }
 
 std::int64_t from_zigzag(std::uint64_t value) {
@@ -45,19 +56,19 @@ bool fits_int16(std::int64_t value) {
     return value >= std::numeric_limits<std::int16_t>::min() && value <= std::numeric_limits<std::int16_t>::max();
 }
 
-Step step_between(const Checkpoint& before, const Checkpoint& checkpoint) {
+Step step_between(const Checkpoint& expected, const Checkpoint& checkpoint) {
     Step step;
-    step.fields[0] = checkpoint.position_bits - before.position_bits;
+    step.fields[0] = zigzag(static_cast<std::int64_t>(checkpoint.position_bits - expected.position_bits));
     for (int i = 0; i < kMaxComponents; ++i) {
-        step.fields[1 + i] = zigzag(checkpoint.predictions[i] - before.predictions[i]);
+        step.fields[1 + i] = zigzag(checkpoint.predictions[i] - expected.predictions[i]);
     }
     return step;
 }
 
-// False where that leads to no checkpoint of data that end at `end_bits`.
-bool go_on(const Step& step, std::uint64_t end_bits, Checkpoint* checkpoint) {
-    checkpoint->position_bits += step.fields[0];
-    if (step.fields[0] == 0 || checkpoint->position_bits > end_bits) return false;
+// False where that leads to no checkpoint behind `begin_bits` of data that end at `end_bits`.
+bool go_on(const Step& step, std::uint64_t begin_bits, std::uint64_t end_bits, Checkpoint* checkpoint) {
+    checkpoint->position_bits += static_cast<std::uint64_t>(from_zigzag(step.fields[0]));
+    if (checkpoint->position_bits <= begin_bits || checkpoint->position_bits > end_bits) return false;
     for (int i = 0; i < kMaxComponents; ++i) {
         const std::int64_t prediction = checkpoint->predictions[i] + from_zigzag(step.fields[1 + i]);
         if (!fits_int16(prediction)) return false;
@@ -79,19 +90,9 @@ class PackedWriter {
     }
     // At most kPutBits, the highest first.
     void put_bits(std::uint64_t value, int count) noexcept {
+        if (num_pending_ + count > kMaxPending) write_whole_bytes();
         pending_ = pending_ << count | value;
         num_pending_ += count;
-        const std::uint64_t from_the_top = (pending_ << 1) << (63 - num_pending_);
-        std::uint8_t next[8];
-        for (int i = 0; i < 8; ++i) next[i] = static_cast<std::uint8_t>(from_the_top >> (56 - 8 * i));
-        const auto whole = static_cast<std::size_t>(num_pending_ / 8);
-        if (size_ + sizeof(next) <= bytes_.size()) {
-            std::memcpy(bytes_.data() + size_, next, sizeof(next));  // what is too much is written again
-            size_ += whole;
-        } else {
-            for (std::size_t i = 0; i < whole; ++i) put(next[i]);
-        }
-        num_pending_ %= 8;
     }
     void put_rice(std::uint64_t value, int parameter) noexcept {
         const std::uint64_t zeros = value >> parameter;
@@ -104,15 +105,33 @@ class PackedWriter {
     }
     // 0 where it was too much.
     std::size_t finish() noexcept {
+        write_whole_bytes();
         if (num_pending_ > 0) put_bits(0, 8 - num_pending_);
+        write_whole_bytes();
         return size_ <= bytes_.size() ? size_ : 0;
     }
 
   private:
+    static constexpr int kMaxPending = 63;
+
+    void write_whole_bytes() noexcept {
+        const std::uint64_t from_the_top = (pending_ << 1) << (kMaxPending - num_pending_);
+        std::uint8_t next[8];
+        for (int i = 0; i < 8; ++i) next[i] = static_cast<std::uint8_t>(from_the_top >> (56 - 8 * i));
+        const auto whole = static_cast<std::size_t>(num_pending_ / 8);
+        if (size_ + sizeof(next) <= bytes_.size()) {
+            std::memcpy(bytes_.data() + size_, next, sizeof(next));  // what is too much is written again
+            size_ += whole;
+        } else {
+            for (std::size_t i = 0; i < whole; ++i) put(next[i]);
+        }
+        num_pending_ %= 8;
+    }
+
     const Span<std::uint8_t> bytes_;
     std::size_t size_ = 0;
     std::uint64_t pending_ = 0;
-    int num_pending_ = 0;  // of its lowest bits, below 8 between two calls
+    int num_pending_ = 0;  // of its lowest bits
 };
 
 // Gives zeros behind the end, and tells it.
@@ -127,28 +146,22 @@ class PackedReader {
         return value;
     }
     std::uint64_t take_rice(int parameter) noexcept {
-        const std::uint64_t bits = fetch();
-        const int zeros = bits == 0 ? kEscape : __builtin_clzll(bits);
+        int length = code_length(parameter);
+        if (length > num_fetched_) {
+            fetch();
+            length = code_length(parameter);
+        }
+        const int zeros = length - 1 - parameter;
         if (zeros >= kEscape) {
-            at_bits_ += kEscape;
+            skip(kEscape);
             return take_bits(kRawBits);
         }
-        at_bits_ += static_cast<std::size_t>(zeros + 1 + parameter);
-        const std::uint64_t low = bits << (zeros + 1);
+        const std::uint64_t low = fetched_ << (zeros + 1);
+        skip(length);
         return static_cast<std::uint64_t>(zeros) << parameter | (low >> 1) >> (63 - parameter);
     }
-    bool is_right() const noexcept { return at_bits_ <= bytes_.size() * 8; }
-    // Nothing but the zeros that fill the last byte is left.
-    bool is_at_end() const noexcept { return is_right() && bytes_.size() * 8 - at_bits_ < 8 && fetch() == 0; }
-
-  private:
-    std::uint64_t take_bits(int count) noexcept {
-        const std::uint64_t bits = fetch() >> (64 - count);
-        at_bits_ += static_cast<std::size_t>(count);
-        return bits;
-    }
-    // The next bits from the top on, kFetchedBits at least.
-    std::uint64_t fetch() const noexcept {
+    // Makes the next kFetchedBits ready.
+    void fetch() noexcept {
         const std::size_t at = std::min(at_bits_ / 8, bytes_.size());
         const std::size_t left = bytes_.size() - at;
         std::uint8_t next[8];
@@ -159,11 +172,38 @@ class PackedReader {
         }
         std::uint64_t word = 0;
         for (const std::uint8_t byte : next) word = word << 8 | byte;
-        return word << at_bits_ % 8;
+        fetched_ = word << at_bits_ % 8;
+        num_fetched_ = 64 - static_cast<int>(at_bits_ % 8);
+    }
+    bool is_right() const noexcept { return at_bits_ <= bytes_.size() * 8; }
+    // Nothing but the zeros that fill the last byte is left.
+    bool is_at_end() noexcept {
+        fetch();
+        return is_right() && bytes_.size() * 8 - at_bits_ < 8 && fetched_ == 0;
+    }
+
+  private:
+    // Of the code that is next, as far as what was fetched shows it.
+    int code_length(int parameter) const noexcept {
+        const int zeros = fetched_ == 0 ? 64 : __builtin_clzll(fetched_);
+        return zeros + 1 + parameter;
+    }
+    std::uint64_t take_bits(int count) noexcept {
+        fetch();
+        const std::uint64_t bits = fetched_ >> (64 - count);
+        skip(count);
+        return bits;
+    }
+    void skip(int count) noexcept {
+        fetched_ <<= count;
+        num_fetched_ -= count;
+        at_bits_ += static_cast<std::size_t>(count);
     }
 
     const ByteSpan bytes_;
     std::size_t at_bits_ = 0;
+    std::uint64_t fetched_ = 0;  // the next bits from the top on, kFetchedBits at least behind fetch()
+    int num_fetched_ = 0;
 };
 
 // The parameter that makes the codes of numbers with this sum about as short as they can be.
@@ -172,6 +212,8 @@ int parameter_for(std::uint64_t sum, std::size_t count) {
     while (parameter < kMaxParameter && (count << (parameter + 1)) <= sum) ++parameter;
     return parameter;
 }
+
+std::uint64_t quotient_up(std::uint64_t a, std::uint64_t b) { return (a + b - 1) / b; }
 
 }  // namespace
 
@@ -182,35 +224,77 @@ bool operator==(const Checkpoint& a, const Checkpoint& b) noexcept {
 
 CheckpointRule::CheckpointRule(const ScanShape& shape, IndexLevel level) noexcept
     : mcus_wide_(shape.mcus_wide), mcus_high_(shape.mcus_high) {
-    if (level == IndexLevel::kRows) return;
-    step_ = std::max(std::uint32_t{1}, kBlocksBetween / static_cast<std::uint32_t>(shape.blocks_per_mcu));
-    // At columns step, 2 * step, ... below half of the width.
-    per_row_ = 1 + (mcus_wide_ - 1) / 2 / step_;
+    // The steps of t, as a fraction.
+    std::uint64_t step = 1;
+    std::uint64_t whole = 1;
+    if (level == IndexLevel::kDense) {
+        // No more than leave an MCU between two of them, where they are closest.
+        const std::uint32_t most = std::max(mcus_wide_ * 5 / 16, 1U) - 1;
+        stops_ = std::min(mcus_wide_ * static_cast<std::uint32_t>(shape.blocks_per_mcu) / kBlocksForStop, most);
+        whole = std::uint64_t{stops_} + 1;
+    } else {
+        stops_ = mcus_wide_ < kMinWideForStop ? 0 : 1;
+        row_step_ = kRowsBetweenStops;
+        step = 2;
+        whole = 5;
+    }
+    const std::uint64_t wide = std::uint64_t{mcus_wide_} << kColumnShift;
+    linear_ = quotient_up(wide * 5 * step, 16 * whole);
+    quadratic_ = quotient_up(wide * 4 * step * step, 16 * whole * whole);
+}
+
+std::uint32_t CheckpointRule::rows_of(std::size_t checkpoints) const noexcept {
+    const std::size_t groups = checkpoints / count_in_group();
+    const std::size_t rest = checkpoints % count_in_group();
+    return static_cast<std::uint32_t>(groups * row_step_ + (rest > stops_ ? rest - stops_ : 0));
 }
 
 std::size_t CheckpointRule::count_through(std::uint32_t mcu) const noexcept {
-    const std::uint32_t column = mcu % mcus_wide_;
-    return count_in_rows(mcu / mcus_wide_) + std::min(column / step_, per_row_ - 1);
+    const std::uint32_t row = mcu / mcus_wide_;
+    std::size_t count = count_in_rows(row);
+    if (row % row_step_ != 0) return count;
+    for (std::uint32_t stop = 1; stop <= stops_ && column(stop) <= mcu % mcus_wide_; ++stop) ++count;
+    return count;
 }
 
 CheckpointRule::Place CheckpointRule::place(std::size_t i) const noexcept {
     const std::uint32_t row = rows_of(i);
-    return {row * mcus_wide_, static_cast<std::uint32_t>(i - count_in_rows(row)) + 1};
+    const std::uint32_t group_row = row % row_step_;
+    const std::uint32_t above = (group_row == 0 ? row_step_ : group_row) - 1;
+    return {row * mcus_wide_, static_cast<std::uint32_t>(i - count_in_rows(row)) + 1, last_in(group_row),
+            row == 0 ? 0 : last_in(above), group_row};
 }
 
 void CheckpointRule::advance(Place* place) const noexcept {
-    if (place->number++ < per_row_) return;
-    *place = {place->row_begin + mcus_wide_, 1};
+    if (place->number++ < place->last) return;
+    const std::uint32_t group_row = place->group_row + 1 == row_step_ ? 0 : place->group_row + 1;
+    *place = {place->row_begin + mcus_wide_, 1, last_in(group_row), place->last, group_row};
 }
 
 Status EntropyIndex::begin(const ScanShape& shape, IndexLevel level) noexcept {
     const CheckpointRule rule(shape, level);
-    if (const Status status = buffer_.reserve(rule.count() * sizeof(Checkpoint)); !status.is_ok()) return status;
+    const std::size_t bytes = (1 + rule.count()) * sizeof(Checkpoint);
+    if (const Status status = buffer_.reserve(bytes); !status.is_ok()) return status;
+    checkpoints()[-1] = Checkpoint{};
     shape_ = shape;
     level_ = level;
     rule_ = rule;
     size_ = 0;
     return Status::ok();
+}
+
+// Checkpoint i, as those before it suggest: see Note [packed index].
+inline Checkpoint EntropyIndex::expected(std::size_t i, const CheckpointRule::Place& place) const noexcept {
+    const Checkpoint* const here = checkpoints() + i;
+    const bool is_end = place.number == place.last;
+    if (is_end ? place.last_above == 0 : i < rule_.count_in_group()) return here[-1];
+    const std::size_t to_above = is_end ? place.last : rule_.count_in_group();
+    const Checkpoint* const above = here - to_above;
+    const Checkpoint* const above_begin = is_end ? above - place.last_above : above - 1;
+    const Checkpoint* const begin = is_end ? above : here - 1;
+    Checkpoint checkpoint = *above;
+    checkpoint.position_bits = begin->position_bits + (above->position_bits - above_begin->position_bits);
+    return checkpoint;
 }
 
 bool EntropyIndex::unpack(const ScanShape& shape, ByteSpan packed) noexcept {
@@ -231,11 +315,14 @@ bool EntropyIndex::unpack(const ScanShape& shape, ByteSpan packed) noexcept {
     int parameters[kMaxFields] = {};
     for (int field = 0; field <= components; ++field) parameters[field] = std::min<int>(reader.take(), kMaxParameter);
     const std::size_t count = rule_.count_in_rows(rows);
-    Checkpoint checkpoint;
-    for (std::size_t i = 0; i < count; ++i) {
+    CheckpointRule::Place place = rule_.place(0);
+    for (std::size_t i = 0; i < count; ++i, rule_.advance(&place)) {
+        reader.fetch();  // enough for most checkpoints as a whole
         Step step;
         for (int field = 0; field <= components; ++field) step.fields[field] = reader.take_rice(parameters[field]);
-        if (!reader.is_right() || !go_on(step, std::uint64_t{data_bytes} * 8, &checkpoint)) {
+        Checkpoint checkpoint = expected(i, place);
+        const std::uint64_t begin_bits = (checkpoints() + i)[-1].position_bits;
+        if (!reader.is_right() || !go_on(step, begin_bits, std::uint64_t{data_bytes} * 8, &checkpoint)) {
             forget();
             return false;
         }
@@ -256,8 +343,9 @@ std::size_t EntropyIndex::pack(Span<std::uint8_t> packed) const noexcept {
     writer.put_u32(rows_known());
     const std::size_t count = rule_.count_in_rows(rows_known());
     std::uint64_t sums[kMaxFields] = {};
-    for (std::size_t i = 0; i < count; ++i) {
-        const Step step = step_between(i == 0 ? Checkpoint{} : (*this)[i - 1], (*this)[i]);
+    CheckpointRule::Place place = rule_.place(0);
+    for (std::size_t i = 0; i < count; ++i, rule_.advance(&place)) {
+        const Step step = step_between(expected(i, place), (*this)[i]);
         for (int field = 0; field < kMaxFields; ++field) sums[field] += step.fields[field];
     }
     int parameters[kMaxFields] = {};
@@ -265,8 +353,9 @@ std::size_t EntropyIndex::pack(Span<std::uint8_t> packed) const noexcept {
         parameters[field] = parameter_for(sums[field], count);
         writer.put(static_cast<std::uint8_t>(parameters[field]));
     }
-    for (std::size_t i = 0; i < count; ++i) {
-        const Step step = step_between(i == 0 ? Checkpoint{} : (*this)[i - 1], (*this)[i]);
+    place = rule_.place(0);
+    for (std::size_t i = 0; i < count; ++i, rule_.advance(&place)) {
+        const Step step = step_between(expected(i, place), (*this)[i]);
         for (int field = 0; field <= shape_.component_count; ++field) {
             writer.put_rice(step.fields[field], parameters[field]);
         }
