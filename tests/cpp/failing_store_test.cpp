@@ -1,5 +1,6 @@
 // Stores whose calls fail, whose memory or folder goes, or whose process is killed; and what the next one finds.
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -282,6 +283,27 @@ TEST_CASE(what_is_not_kept_for_want_of_memory_is_kept_in_the_next_epoch) {
     store.close();
     RunningStore next(folder);
     CHECK(has(*next, number, 20));
+}
+
+TEST_CASE(what_is_not_kept_for_want_of_descriptors_is_kept_in_the_next_epoch) {
+    const RecordFolder folder;
+    RunningStore store(folder);
+    rlimit limit;
+    CHECK_EQUAL(::getrlimit(RLIMIT_NOFILE, &limit), 0);
+    const rlimit none = {0, limit.rlim_max};
+    CHECK_EQUAL(::setrlimit(RLIMIT_NOFILE, &none), 0);
+    put(store.get(), 1, 20);
+    store.flush();
+    CHECK_EQUAL(::setrlimit(RLIMIT_NOFILE, &limit), 0);
+    CHECK_EQUAL(store->counters().write_error, EMFILE);
+    CHECK(!put(store.get(), 2, 20));
+    store->begin_epoch();
+    CHECK(put(store.get(), 2, 20));
+    store.flush();
+    CHECK_EQUAL(store->counters().write_error, 0);
+    store.close();
+    RunningStore next(folder);
+    CHECK(has(*next, 2, 20));
 }
 
 TEST_CASE(what_could_not_be_published_is_not_looked_for) {

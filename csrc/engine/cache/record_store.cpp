@@ -32,7 +32,17 @@ StorePlace place_for_merging(StorePlace place) noexcept {
 }
 
 bool is_for_now(int error) noexcept {
-    return error == kStoreIsFull || error == ENOSPC || error == EDQUOT || error == ENOMEM;
+    switch (error) {
+        case kStoreIsFull:
+        case ENOSPC:
+        case EDQUOT:
+        case ENOMEM:
+        case EMFILE:
+        case ENFILE:
+            return true;
+        default:
+            return false;
+    }
 }
 
 }  // namespace
