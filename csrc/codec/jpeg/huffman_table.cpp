@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 
 namespace fastload::jpeg {
 namespace {
@@ -96,10 +97,28 @@ bool CanonicalCode::build(const HuffmanSpec& spec) noexcept {
     if (symbol > 256) return false;
     symbol_count_ = symbol;
     std::memcpy(symbols_, spec.symbols, sizeof(symbols_));
+    fill_long_lookup(spec);
     return symbol_count_ > 0;
 }
 
-Symbol CanonicalCode::find(std::uint64_t bits) const noexcept {
+void CanonicalCode::fill_long_lookup(const HuffmanSpec& spec) noexcept {
+    first_long_ = limits_[kLookupBits - 1] >> (16 - kLongLookupBits);
+    std::fill(std::begin(long_lookup_), std::end(long_lookup_), Symbol{});
+    int symbol = 0;
+    for (int length = 1; length <= kLookupBits; ++length) symbol += spec.code_counts[length - 1];
+    int index = 0;
+    for (int length = kLookupBits + 1; length <= kLongLookupBits; ++length) {
+        const int windows = 1 << (kLongLookupBits - length);
+        for (int i = 0; i < spec.code_counts[length - 1]; ++i, ++symbol) {
+            const Symbol entry = {static_cast<std::uint8_t>(length), spec.symbols[symbol]};
+            for (int window = 0; window < windows; ++window, ++index) {
+                if (index < kLongLookupSize) long_lookup_[index] = entry;
+            }
+        }
+    }
+}
+
+Symbol CanonicalCode::search(std::uint64_t bits) const noexcept {
     const auto window = static_cast<std::uint16_t>(bits >> 48);
     // Limits never fall, so this counts the lengths that are too short, without a branch that nobody could predict, and
     // of 16 bits each, so that they are two vectors.

@@ -12,6 +12,10 @@ namespace fastload::jpeg {
 // likely, so the whole table must stay in the first-level cache.
 constexpr int kLookupBits = 9;
 constexpr int kLookupSize = 1 << kLookupBits;
+// Codes that are longer are looked up by 12 bits where they are among the first 256 values behind the shorter ones.
+// Files with tables of their own were seen to have up to 90.
+constexpr int kLongLookupBits = 12;
+constexpr int kLongLookupSize = 256;
 
 // The largest magnitudes of 8-bit samples (T.81 tables F.1 and F.2). Tables with larger ones are left to the reference
 // decoder; the bit budgets rely on it.
@@ -30,12 +34,21 @@ class CanonicalCode {
     bool build(const HuffmanSpec& spec) noexcept;
 
     // The symbol that starts `bits` (top-aligned).
-    Symbol find(std::uint64_t bits) const noexcept;
+    Symbol find(std::uint64_t bits) const noexcept {
+        const std::uint64_t index = (bits >> (64 - kLongLookupBits)) - first_long_;
+        if (index < kLongLookupSize && long_lookup_[index].length != 0) return long_lookup_[index];
+        return search(bits);
+    }
 
     const std::uint8_t* symbols() const noexcept { return symbols_; }
     int symbol_count() const noexcept { return symbol_count_; }
 
   private:
+    void fill_long_lookup(const HuffmanSpec& spec) noexcept;
+    Symbol search(std::uint64_t bits) const noexcept;
+
+    std::uint64_t first_long_ = 0;  // the first 12 bits of the first code of more than 9
+    Symbol long_lookup_[kLongLookupSize];
     std::uint16_t limits_[16] = {};        // of lengths from 1 on: one more than the last code, left-aligned
     std::int32_t symbol_offset_[17] = {};  // index of a symbol minus its code
     std::uint8_t symbols_[256] = {};
