@@ -49,11 +49,25 @@ KernelCase unstuff_case(const char* name, std::size_t restart_distance) {
             }};
 }
 
+KernelCase find_marker_case() {
+    const auto scan = make_scan(110000, 0);
+    const auto place = std::make_shared<std::size_t>();
+    return {"find the end of a scan", "byte", static_cast<double>(scan->source.size()),
+            [scan, place](const KernelTable& kernels) {
+                *place = kernels.find_marker({scan->source.data(), scan->source.size()});
+            },
+            [place] {
+                const auto* const bytes = reinterpret_cast<const std::uint8_t*>(place.get());
+                return Bytes(bytes, bytes + sizeof *place);
+            }};
+}
+
 }  // namespace
 
 void add_unstuff_cases(KernelCases* cases) {
     cases->push_back(unstuff_case("unstuff", 0));
     cases->push_back(unstuff_case("unstuff, restart each 500 bytes", 500));
+    cases->push_back(find_marker_case());
 }
 
 }  // namespace fastload::benchmarks

@@ -8,6 +8,7 @@
 #include "kernels/coefficients.h"
 #include "kernels/color.h"
 #include "kernels/convert.h"
+#include "kernels/find_marker.h"
 #include "kernels/idct.h"
 #include "kernels/resize.h"
 #include "kernels/resize_convert.h"
@@ -24,6 +25,7 @@ struct KernelTable {
     bool has_fma;      // the fused multiply-add of `blur` is an instruction, not a function
     BlockSumsFunction block_sums;
     UnstuffFunction unstuff;
+    FindMarkerFunction find_marker;
     InverseDctFunction inverse_dct;
     PackBlocksFunction pack_blocks;
     SkipBlocksFunction skip_blocks;

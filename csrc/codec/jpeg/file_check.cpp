@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
 #include <numeric>
 
 #include "codec/jpeg/scan_grid.h"
@@ -13,22 +12,20 @@ namespace {
 constexpr std::size_t kEoiBytes = 2;
 
 // The place of the marker behind the data that begin at `offset`.
-Status find_end_of_data(ByteSpan file, std::size_t offset, std::size_t* end_offset) noexcept {
+Status find_end_of_data(FindMarkerFunction find_marker, ByteSpan file, std::size_t offset,
+                        std::size_t* end_offset) noexcept {
     while (true) {
-        const void* const found = std::memchr(file.data() + offset, 0xFF, file.size() - offset);
-        if (found == nullptr) break;
-        const auto at = static_cast<std::size_t>(static_cast<const std::uint8_t*>(found) - file.data());
-        if (file.size() - at < 2) break;
+        const std::size_t at = offset + find_marker(file.subspan(offset, file.size() - offset));
+        if (at == file.size()) return Status::irregular("the file ends inside a scan", at);
         const std::uint8_t code = file[at + 1];
-        const bool is_restart = code >= 0xD0 && code <= 0xD7;
         if (code == 0xFF) return Status::irregular("fill bytes in a scan", at);
-        if (code != 0 && !is_restart) {
+        const bool is_restart = code >= 0xD0 && code <= 0xD7;
+        if (!is_restart) {
             *end_offset = at;
             return Status::ok();
         }
         offset = at + 2;
     }
-    return Status::irregular("the file ends inside a scan", file.size());
 }
 
 // The sizes of differences are a table's symbols.
@@ -55,8 +52,8 @@ Status check_predictions(const Frame& frame, const Scan& scan, const Tables& tab
 
 }  // namespace
 
-Status check_file(ByteSpan file, const Header& header, const DecodeLimits& limits, DecodingTables* decoding,
-                  std::size_t* end_offset) noexcept {
+Status check_file(FindMarkerFunction find_marker, ByteSpan file, const Header& header, const DecodeLimits& limits,
+                  DecodingTables* decoding, std::size_t* end_offset) noexcept {
     Tables tables = header.tables;
     Scan scan = header.first_scan;
     ScanScript script;
@@ -65,7 +62,7 @@ Status check_file(ByteSpan file, const Header& header, const DecodeLimits& limit
         Status status = script.accept(scan, number, limits);
         if (status.is_ok()) status = decoding->match(header.frame, scan, tables);
         if (status.is_ok()) status = check_predictions(header.frame, scan, tables);
-        if (status.is_ok()) status = find_end_of_data(file, scan.data_offset, end_offset);
+        if (status.is_ok()) status = find_end_of_data(find_marker, file, scan.data_offset, end_offset);
         if (status.is_ok()) {
             status = read_to_next_scan(file, end_offset, header.frame, script, &tables, &scan, &is_end);
         }

@@ -9,6 +9,7 @@
 #include "codec/jpeg/decoding_tables.h"
 #include "codec/jpeg/markers.h"
 #include "codec/jpeg/scan_script.h"
+#include "kernels/find_marker.h"
 
 namespace fastload::jpeg {
 
@@ -22,8 +23,8 @@ namespace fastload::jpeg {
 // it then, without an error.
 
 // Checks a file whose header was read. *end_offset: behind its EOI.
-Status check_file(ByteSpan file, const Header& header, const DecodeLimits& limits, DecodingTables* decoding,
-                  std::size_t* end_offset) noexcept;
+Status check_file(FindMarkerFunction find_marker, ByteSpan file, const Header& header, const DecodeLimits& limits,
+                  DecodingTables* decoding, std::size_t* end_offset) noexcept;
 
 // As read_segments_between_scans, behind a scan that `script` has accepted. EOI must come where all coefficients are
 // known, and in a sequential file directly behind the last scan.

@@ -66,7 +66,7 @@ Status JpegDecoder::read_orientation(int* orientation) const noexcept {
 
 Status JpegDecoder::check_file(std::size_t* end_offset) noexcept {
     if (!is_ready_) return Status::unsupported("no header has been read");
-    return jpeg::check_file(file_, header_, limits_, &decoding_tables_, end_offset);
+    return jpeg::check_file(kernels_.find_marker, file_, header_, limits_, &decoding_tables_, end_offset);
 }
 
 bool JpegDecoder::scan_shape(ScanShape* shape) const noexcept {
