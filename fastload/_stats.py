@@ -13,7 +13,7 @@ from fastload._process._waits import quantile_seconds
 from fastload._stats_rows import rows_of_stats
 
 # What is said of a moment and does not add up; all other fields count from the first iteration on.
-_OF_A_MOMENT = frozenset(
+OF_A_MOMENT = frozenset(
     {
         "bytes_held",
         "scratch_bytes",
@@ -247,7 +247,7 @@ class LoaderStats(Shown):
         if not isinstance(earlier, LoaderStats):
             return NotImplemented
         values = {entry.name: getattr(self, entry.name) for entry in fields(self)}
-        for name in values.keys() - _OF_A_MOMENT:
+        for name in values.keys() - OF_A_MOMENT:
             values[name] = _difference(name, values[name], getattr(earlier, name))
         return LoaderStats(**values)
 

@@ -80,12 +80,12 @@ def _native_iterator(loader: Any, plan: LoaderPlan) -> NativeIterator:
         init_workers = functools.partial(
             init_native_workers, loader.worker_init_fn, loader.num_workers, dataset=loader.dataset
         )
-    before = loader._fastload.engine
-    engine = _running_engine(loader, plan)
     # A sampler of the user's, asked before the workers of torch would start, may change the dataset.
     is_asked_again = type(loader.batch_sampler) is not BatchSampler
     make_plan = functools.partial(native_plan, loader, None if is_asked_again else plan)
     beginning = check_beginning(loader, functools.partial(loader._fitting, plan))
+    before = loader._fastload.engine
+    engine = _running_engine(loader, plan)
     try:
         return NativeIterator(
             loader,
@@ -226,7 +226,8 @@ def _running_engine(loader: Any, plan: LoaderPlan) -> LoaderEngine:
     state = loader._fastload
     engine: LoaderEngine | None = state.engine
     if engine is None or not engine.can_run(settings):
-        engine = state.engine = LoaderEngine(settings)
+        engine = LoaderEngine(settings)
+        state.exchange_engine(engine)
     return engine
 
 

@@ -28,6 +28,7 @@ from fastload._loader._addresses import (
     sample_of_state,
     state_of_address,
 )
+from fastload._loader._at_rest import recent_loaders
 from fastload._loader._description import describe
 from fastload._loader._explanation import Explanation
 from fastload._loader._iterators import iterator_of, native_plan
@@ -352,7 +353,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
                 if isinstance(self._iterator, NativeIterator) and not state.engine.native.is_running:
                     self._iterator = None
                 if state.engine.native.is_forked:
-                    state.engine = None  # the parent's; this process gets one of its own
+                    state.exchange_engine(None)  # the parent's; this process gets one of its own
                     state.device = state.opened = None
             if isinstance(self._iterator, ThreadIterator) and not self._iterator.is_running:
                 self._iterator = None
@@ -364,6 +365,8 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             prepare_iteration(self)
             follow_sampler(self)
             iterator = super().__iter__()
+            if isinstance(iterator, NativeIterator):
+                recent_loaders.begin(state)
             state.progress.begin(iterator)
             state.epoch += 1
             if journal is not None:
@@ -707,8 +710,6 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             12
         """
         state = self._fastload
-        is_own = state.engine is not None and not state.engine.native.is_forked
-        native = state.engine.native.stats() if state.engine is not None and is_own else {}
         others = {
             **state.torch.stats(),
             **state.process_images.stats(),
@@ -716,8 +717,8 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             **state.cache.stats(),
             "pageable_allocations": self._pinned_memory.num_pageable,
         }
-        counters = functools.reduce(add_counters, (memory.stats() for memory in state.staged.all()), others)
-        return LoaderStats.from_counters(add_counters(add_counters(native, state.threads.stats()), counters))
+        parts = (state.threads.stats(), others, *(memory.stats() for memory in state.staged.all()))
+        return LoaderStats.from_counters(functools.reduce(add_counters, parts, state.engine_stats()))
 
     def close(self) -> None:
         """Ends the threads, and with them every iterator of this loader that is theirs.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-from contextlib import AbstractContextManager
 from types import CodeType
 from typing import Any
 
@@ -19,6 +18,8 @@ from fastload._process._exit import LiveObjects
 from fastload._process._waits import WaitHistogram
 from fastload._quarantine._quarantine import Quarantine
 from fastload._resume._progress import Progress
+from fastload._stats import OF_A_MOMENT
+from fastload._threads._counters import add_counters
 from fastload._threads._loader_threads import LoaderThreads
 from fastload.sources._lowering import LoweredSource
 
@@ -30,7 +31,6 @@ class LoaderState:
 
     Attributes:
         settings: As given.
-        engine: The native one, while there is one.
         source: The dataset's compact form.
         threads: What iterations in threads of Python share.
         torch: Counters of torch's own iterators.
@@ -47,7 +47,7 @@ class LoaderState:
 
     def __init__(self, settings: LoaderSettings, epoch: int = 0) -> None:
         self.settings = settings
-        self.engine: LoaderEngine | None = None
+        self._engine: tuple[LoaderEngine | None, dict[str, Any]] = None, {}  # and what those before it have counted
         self.source: LoweredSource | None = None
         self.threads = LoaderThreads()
         self.torch = TorchCounters()
@@ -75,7 +75,36 @@ class LoaderState:
     def epoch(self, epoch: int) -> None:
         self.progress.epoch = epoch
 
-    def turn(self) -> AbstractContextManager[Any]:
+    @property
+    def engine(self) -> LoaderEngine | None:
+        """The native one, while there is one."""
+        return self._engine[0]
+
+    def exchange_engine(self, engine: LoaderEngine | None) -> None:
+        """What the one before has counted stays counted."""
+        counted = {name: count for name, count in self.engine_stats().items() if name not in OF_A_MOMENT}
+        self._engine = engine, counted
+
+    def engine_stats(self) -> dict[str, Any]:
+        """Counters of all native ones, by the names of LoaderStats."""
+        engine, before = self._engine
+        return before if engine is None or engine.native.is_forked else add_counters(before, engine.native.stats())
+
+    def end_engine(self) -> None:
+        """Lets go of native threads and their memory, unless somebody iterates. The next epoch starts new ones."""
+        turn = self.turn()
+        if not turn.acquire(blocking=False):  # an epoch begins
+            return
+        try:
+            engine = self.engine
+            if engine is None or engine.native.is_forked or engine.iterators.all():
+                return
+            engine.close()
+            self.exchange_engine(None)
+        finally:
+            turn.release()
+
+    def turn(self) -> threading.RLock:
         """Held by the thread that begins an iteration. Threads of a parent process, which are not here, hold none."""
         if os.getpid() != self._pid:
             self._turn, self._pid = threading.RLock(), os.getpid()

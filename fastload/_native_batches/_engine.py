@@ -10,7 +10,7 @@ from fastload import _native
 from fastload._errors import ForkedProcessError, LoaderClosedError
 from fastload._pillow._pillow import FallbackThreads
 from fastload._process import _config
-from fastload._process._exit import exit_state
+from fastload._process._exit import LiveObjects, exit_state
 
 # How long close() and the interpreter's exit wait for native threads; one that hangs in a read is left behind.
 CLOSE_TIMEOUT_SECONDS = 0.2
@@ -41,6 +41,9 @@ class LoaderEngine:
     Whoever iterates holds it, so that a loader made in the head of a for statement lives as long as its iterator. When
     nobody holds it any more its threads are signalled, not waited for.
 
+    Attributes:
+        iterators: Those that hold it.
+
     Raises:
         RuntimeError: the system refuses a thread.
     """
@@ -48,6 +51,7 @@ class LoaderEngine:
     def __init__(self, settings: EngineSettings) -> None:
         self.settings = settings
         self.owner_pid = os.getpid()
+        self.iterators: LiveObjects[object] = LiveObjects()
         self.native = _native.Engine(
             num_threads=settings.num_threads,
             max_free_buffers=settings.max_batches + 2,  # one at the consumer and one being let go of

@@ -59,6 +59,7 @@ class NativeIterator(ReloadingIterator):
         the data set and the directory of relative paths; without it bad samples are errors. `saved` is where the
         iterator begins.
         """
+        engine.iterators.add(self)  # before code of the user's runs
         going_on = saved if saved is not None and saved.goes_on else None
         order = order_of(loader.batch_sampler, engine.settings.max_batches, saved)
         super().__init__(loader, delivery, order, going_on)

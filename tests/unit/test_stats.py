@@ -180,7 +180,7 @@ def test_only_stats_can_be_subtracted() -> None:
 def test_the_docstring_says_of_each_field_whether_it_is_of_the_moment() -> None:
     text = inspect.cleandoc(LoaderStats.__doc__ or "").partition("Attributes:")[2].partition("Example:")[0]
     told = {name for name, words in re.findall(r"^ {4}(\w+): ((?:.|\n {8})+)", text, re.MULTILINE) if "moment" in words}
-    assert told == _stats._OF_A_MOMENT
+    assert told == _stats.OF_A_MOMENT
 
 
 @pytest.mark.parametrize("nanoseconds", [0, 1, 31, 32, 33, 999, 10**6 + 1, 10**9 - 1, 3 * 10**11])
