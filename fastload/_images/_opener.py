@@ -150,6 +150,11 @@ def register_opener() -> None:
     _opener.register()
 
 
+def is_registered() -> bool:
+    """Whether register_opener() holds."""
+    return _opener.registered is not None
+
+
 def unregister_opener() -> None:
     """Undoes register_opener(); without one it does nothing.
 

@@ -8,6 +8,7 @@ from typing import Any, cast
 from fastload._decode_cache._cache import is_of_pixels
 from fastload._delivery._device import is_host
 from fastload._images._array_dataset import ArrayDataset, holds_array
+from fastload._images._opener import is_registered
 from fastload._loader._explanation import Explanation, explanation_of
 from fastload._loader._resuming import state_rows
 from fastload._planning._advice import advice
@@ -62,10 +63,12 @@ def _is_array_native(loader: Any) -> bool:
 
 
 def _image_rows(loader: Any, mode: Mode) -> list[str]:
-    if loader.num_workers == 0 or mode is not Mode.PYTHON:
+    if mode is not Mode.PYTHON:
         return []
     reason = loader._images_obstacle()
     what = f"decoded by Pillow ({reason})" if reason else "decoded natively as your code asks for them"
+    if reason is None and loader.num_workers == 0 and not is_registered():
+        what = "decoded by Pillow in the calling thread; natively with num_workers=1 or more"
     return [f"{'images':<10} JPEG files that Pillow opens: {what}"]
 
 

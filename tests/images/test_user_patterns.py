@@ -422,6 +422,15 @@ def load_and_count(path: Path) -> Any:
     return training()(load_rgb(path)), tally.images_native - before
 
 
+def test_explain_says_who_decodes_in_the_calling_thread(folder: Path) -> None:
+    loader = fastload.DataLoader(Paths(jpegs(folder), load_and_count), batch_size=2)
+    assert "decoded by Pillow in the calling thread; natively with num_workers=1 or more" in loader.explain()
+    assert sum(int(counts.sum()) for (_, counts), _ in loader) == 0
+    with native_opener():
+        assert "decoded natively as your code asks for them" in loader.explain()
+        assert sum(int(counts.sum()) for (_, counts), _ in loader) == NUM_IMAGES
+
+
 def test_torchs_workers_with_the_opener(folder: Path) -> None:
     """Processes that are forked while it is registered have it."""
 
