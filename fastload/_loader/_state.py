@@ -91,16 +91,17 @@ class LoaderState:
         return before if engine is None or engine.native.is_forked else add_counters(before, engine.native.stats())
 
     def end_engine(self) -> None:
-        """Lets go of native threads and their memory, unless somebody iterates. The next epoch starts new ones."""
+        """Lets go of native threads and their memory, unless somebody iterates. The next epoch starts new ones.
+
+        Waits for nothing: another loader's epoch begins.
+        """
         turn = self.turn()
         if not turn.acquire(blocking=False):  # an epoch begins
             return
         try:
             engine = self.engine
-            if engine is None or engine.native.is_forked or engine.iterators.all():
-                return
-            engine.close()
-            self.exchange_engine(None)
+            if engine is not None and not engine.native.is_forked and not engine.iterators.all():
+                self.exchange_engine(None)  # nobody holds the other one now
         finally:
             turn.release()
 

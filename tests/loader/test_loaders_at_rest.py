@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -49,7 +50,10 @@ def test_of_many_loaders_those_that_were_begun_last_keep_threads_and_memory(make
     for loader in loaders:
         list(loader)
     assert with_memory(loaders) == list(range(NUM_LOADERS - MOST_AT_REST, NUM_LOADERS))
-    assert num_native_threads() - before <= 2 * MOST_AT_REST
+    deadline = time.monotonic() + 20
+    while num_native_threads() - before > 2 * MOST_AT_REST:  # which are told to end, and not waited for
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
     list(loaders[-2])  # which is among them
     list(loaders[0])
     assert with_memory(loaders) == [0, *range(NUM_LOADERS - MOST_AT_REST + 1, NUM_LOADERS)]
