@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from PIL import Image, ImageFilter, ImageOps
 from torch.utils.data import Dataset, Subset
 
@@ -109,6 +110,14 @@ def _write_shards(files: Files) -> None:
 def _write_array(files: Files) -> None:
     small = [Image.open(path).convert("RGB").resize((_CIFAR_SIZE, _CIFAR_SIZE)) for path in files.paths(_CIFAR_COUNT)]
     np.save(files.made / "cifar.npy", np.stack([np.asarray(image) for image in small]))
+
+
+def _in_planes(images: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """The same [number, height, width, 3] with channels in planes, as torchvision's CIFAR10 has them of its files."""
+    planes = np.empty((len(images), 3, *images.shape[1:3]), np.uint8)
+    planes[...] = images.transpose(0, 3, 1, 2)
+    same: NDArray[np.uint8] = planes.transpose(0, 2, 3, 1)
+    return same
 
 
 def _mask_of(made: Path, path: Path) -> Path:
@@ -321,7 +330,7 @@ class Cifar(datasets.CIFAR10):  # type: ignore[misc]
 
     def __init__(self, files: Files) -> None:
         small = np.load(files.made / "cifar.npy")
-        self.data = np.resize(small, (files.num_samples, *small.shape[1:]))
+        self.data = _in_planes(np.resize(small, (files.num_samples, *small.shape[1:])))
         self.targets = [number % 10 for number in range(files.num_samples)]
         self.transform, self.target_transform = _cifar_training(), None
 
@@ -341,7 +350,7 @@ class Arrays(Dataset[Any]):
     """As torchvision's CIFAR10: pixels in memory."""
 
     def __init__(self, files: Files) -> None:
-        self.data = np.load(files.made / "cifar.npy")
+        self.data = _in_planes(np.load(files.made / "cifar.npy"))
         self.num_samples = files.num_samples
         self.transform = _cifar_training()
 

@@ -52,7 +52,7 @@ KernelCase unstuff_case(const char* name, std::size_t restart_distance) {
 KernelCase find_marker_case() {
     const auto scan = make_scan(110000, 0);
     const auto place = std::make_shared<std::size_t>();
-    return {"find the end of a scan", "byte", static_cast<double>(scan->source.size()),
+    return {"find_marker", "byte", static_cast<double>(scan->source.size()),
             [scan, place](const KernelTable& kernels) {
                 *place = kernels.find_marker({scan->source.data(), scan->source.size()});
             },

@@ -130,14 +130,17 @@ def _source_of(pixels: NDArray[np.uint8]) -> ImagePixels | SharedPixels:
 
 
 def _images_of(data: Any) -> NDArray[np.uint8] | None:
-    """MNIST's tensor or CIFAR10's array, where they are such."""
+    """MNIST's tensor or CIFAR10's array, where they are such. CIFAR10 gives its own another order of channels than its
+    files have, so that images are not contiguous there; they are copied anyway."""
     if type(data) is torch.Tensor and data.dtype == torch.uint8 and data.dim() == 3 and data.device.type == "cpu":
         images = data.numpy()
+        if not images.flags.c_contiguous:
+            return None
     elif type(data) is np.ndarray and data.dtype == np.uint8 and data.ndim == 4 and data.shape[3] == 3:
         images = data
     else:
         return None
-    return images if images.flags.c_contiguous and images.size else None
+    return images if images.size else None
 
 
 def _targets_of(targets: Any) -> NDArray[np.int64] | list[Any] | None:

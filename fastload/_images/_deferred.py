@@ -121,11 +121,11 @@ def image_in(array: Any, mode: str | None) -> Image.Image | None:
     Returns:
         None for any other image, and for what is no plain array.
     """
-    if type(array) is not np.ndarray or array.dtype != np.uint8 or not array.flags.c_contiguous or not array.size:
+    if type(array) is not np.ndarray or array.dtype != np.uint8 or not array.size:
         return None
     if array.ndim == 3 and array.shape[2] == 3 and mode in (None, "RGB"):
         return image_of(array)
-    if array.ndim != 2 or mode not in (None, "L"):
+    if array.ndim != 2 or not array.flags.c_contiguous or mode not in (None, "L"):
         return None
     height, width = array.shape
     deferred = Deferred(SharedPixels(array), (), "L", (width, height))

@@ -155,7 +155,8 @@ def iterator_of_native_part(loader: Any, plan: LoaderPlan) -> ThreadIterator:
 
 
 def _iterator_of_dataset(loader: Any, plan: LoaderPlan) -> ThreadIterator:
-    cache = _native_cache(loader, plan)
+    # The calling thread decodes as the program does.
+    cache = _native_cache(loader, plan) if loader.num_workers > 0 else None
     make_fetcher = functools.partial(make_dataset_fetcher, _dataset_plan(loader, cache))
     return _thread_iterator(loader, "python", loader._user_code(), make_fetcher, 0, cache)
 

@@ -72,8 +72,10 @@ def _on_transform(transform: Any, *, is_the_first: bool) -> Iterator[str]:
     if names:
         views = ", ".join(f"transform.{name}" for name in names)
         yield (
-            f"transform: where {_recognize.class_name(type(transform))} gives a list of views of an image, "
-            f"fastload.MultiView([{views}]) does, and is native where they are; where it gives one, pass that pipeline"
+            f"transform: where {_recognize.class_name(type(transform))} gives a list of views of an image and nothing "
+            f"else, so does fastload.MultiView of the pipelines that make them ({views}), one for each view in its "
+            "order and again for another view of the same; it is native where they are. Where it gives one view and "
+            "nothing else, pass that pipeline"
         )
     elif is_the_first and _recognize.family_of(type(transform)) is None and not isinstance(transform, MultiView):
         yield (

@@ -42,7 +42,7 @@ def is_interrupt(error: BaseException) -> bool:
 
     The frame of a handler is in its traceback; but Python's own, of Ctrl-C, has none.
     """
-    handlers = {_code_of(signal.getsignal(number)) for number in signal.valid_signals()} - {None}
+    handlers = {_code_of(handler) for number in signal.valid_signals() if callable(handler := signal.getsignal(number))}
     at, last = error.__traceback__, None
     while at is not None:
         if at.tb_frame.f_code in handlers:

@@ -27,7 +27,7 @@ def total_memory(root: Path = Path("/")) -> int:
 def read_text(path: Path) -> str:
     """Contents of a file of the system's; empty where there is none."""
     try:
-        return path.read_text()
+        return path.read_text() if path.exists() else ""
     except OSError as error:
         if is_interrupt(error):
             raise

@@ -12,7 +12,7 @@ from fastload._worker_state._generators import BY_NAMES, NOT_EXCHANGED, describe
 from fastload._worker_state._lmdb import LmdbExchange
 from fastload._worker_state._objects import OwnObjects, copies
 from fastload._worker_state._shared import shared_rows
-from fastload._worker_state._warnings import SharedMemoryWatch, changing_globals
+from fastload._worker_state._warnings import SharedMemoryWatch, changed_by_name
 
 
 class UserCode(NamedTuple):
@@ -100,12 +100,12 @@ def make_worker_objects(code: UserCode, num_workers: int, *, copied: bool) -> li
 
 
 def warn_of_changing_globals(code: UserCode) -> None:
-    """Names global variables of the user's own code that workers change: processes have one each, and threads share."""
-    if names := changing_globals(tuple(code)):
+    """Names what the user's own code finds by name and workers change: processes have one each, and threads share."""
+    if names := changed_by_name(tuple(code)):
         warnings.warn(
-            f"{', '.join(names)}: a global variable that the dataset's own code changes, or draws from, is shared by "
-            "all worker threads, where torch's worker processes have one each. Keep it in the dataset, of which each "
-            "worker has a copy.",
+            f"{', '.join(names)}: what the dataset's own code finds by name, as a global variable, and changes or "
+            "draws from is shared by all worker threads, where torch's worker processes have one each. Keep it in the "
+            "dataset, of which each worker has a copy.",
             stacklevel=2,
         )
 

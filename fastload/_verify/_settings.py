@@ -17,7 +17,7 @@ from fastload._verify._findings import Finding
 from fastload._verify._report import Stage
 from fastload._verify._runner import LoaderRunner
 from fastload._verify._sample_parts import SampleParts, flatten
-from fastload._worker_state._warnings import changing_globals
+from fastload._worker_state._warnings import changed_by_name
 
 _CONVERSIONS = {"ToTensor", "PILToTensor", "ToImage", "ToDtype", "ConvertImageDtype", "ToPureTensor", "ToPILImage"}
 _GEOMETRY = re.compile(
@@ -57,7 +57,7 @@ def shared_by_threads(runner: LoaderRunner) -> list[str]:
     if not runner.runs_python_in_threads:
         return []
     code = runner.loader._user_code()  # type: ignore[attr-defined]
-    clauses = [f"worker threads share the global variable {name}" for name in changing_globals(tuple(code))]
+    clauses = [f"worker threads share {name}, which is found by name" for name in changed_by_name(tuple(code))]
     if not runner.loader._settings.copy:  # type: ignore[attr-defined]
         clauses.append("copy=False: worker threads share what the data set, its transforms and collate_fn hold")
     return clauses

@@ -73,22 +73,34 @@ def _sampled(thing: Any) -> Any | None:
     return memory[:: memory.size // _NUM_SAMPLED_BYTES | 1] if memory.size > _NUM_SAMPLED_BYTES else memory
 
 
-# ---- globals -------------------------------------------------------------------------------------------------------
+# ---- what is found by name -----------------------------------------------------------------------------------------
 
 
-def changing_globals(roots: tuple[Any, ...]) -> tuple[str, ...]:
-    """`module.name` of globals that workers change: generators, and what their code rebinds with `global`.
+def changed_by_name(roots: tuple[Any, ...]) -> tuple[str, ...]:
+    """What workers change and have no copy of, since their code finds it by name: globals that it rebinds, and
+    generators that are global, or that a global object, a closure or a default of a method or global function holds.
 
     Looks at the user's own code that can be reached from `roots`, not at installed packages.
+
+    Returns:
+        As users write them: `module.name`, `module.name.generator`.
     """
+    copied = {id(thing) for _, thing in walk(roots, tuple("" for _ in roots)) if type(thing) is types.FunctionType}
     found: dict[str, None] = {}
+    named: dict[str, Any] = {}
     for function in functions_of_workers(roots):
         names_here = function.__globals__
         module = names_here.get("__name__", "?")
         for operation, name in _global_operations(function.__code__):
-            is_changed = operation == "STORE_GLOBAL" or _is_generator(names_here.get(name))
-            if is_changed:
+            if operation == "STORE_GLOBAL":
                 found.setdefault(f"{module}.{name}")
+            elif type(names_here.get(name)) is not types.FunctionType:  # whose own names are looked at
+                named.setdefault(f"{module}.{name}", names_here.get(name))
+        if id(function) not in copied:
+            named.setdefault(f"{module}.{function.__qualname__}", function)
+    for path, thing in walk(tuple(named.values()), tuple(named)):
+        if _is_generator(thing):
+            found.setdefault(path)
     return tuple(found)
 
 

@@ -97,7 +97,7 @@ ADVICE: dict[str, tuple[_Change, str, _Change]] = {
     ),
     "views": (
         (lambda images: _folder(images, Views()), {}),
-        r"Views gives .* fastload\.MultiView\(\[transform\.view, transform\.small\[0\]\]\)",
+        r"Views gives .* fastload\.MultiView .* \(transform\.view, transform\.small\[0\]\), one for each view",
         (lambda images: _folder(images, fastload.MultiView([Views().view, Views().small[0]])), {}),
     ),
 }

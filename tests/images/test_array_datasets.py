@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,7 +23,7 @@ NUM_SAMPLES = 37
 
 def cifar(kind: type = datasets.CIFAR10, **attributes: Any) -> Any:
     random = np.random.default_rng(1)
-    data = random.integers(0, 256, (NUM_SAMPLES, 32, 32, 3), np.uint8)
+    data = random.integers(0, 256, (NUM_SAMPLES, 3, 32, 32), np.uint8).transpose(0, 2, 3, 1)  # as it reads them
     targets = random.integers(0, 10, NUM_SAMPLES).tolist()
     return _made(kind, {"data": data, "targets": targets, "transform": CIFAR_TRAINING(), **attributes})
 
@@ -98,6 +100,8 @@ NATIVE: dict[str, Callable[[], Any]] = {
     "MNIST": mnist,
     "FashionMNIST, derived": lambda: mnist(OwnMnist),
     "one transform": lambda: mnist(transform=transforms.ToTensor()),
+    "contiguous": lambda: cifar(data=np.ascontiguousarray(cifar().data)),
+    "other memory": lambda: odd_images(cifar(transform=V2_TRAINING())),
     "no Normalize": lambda: cifar(transform=transforms.Compose([transforms.PILToTensor()])),
     "v2": lambda: cifar(transform=V2_TRAINING()),
     "v2 of gray": lambda: mnist(transform=V2_TRAINING()),
@@ -115,7 +119,6 @@ PYTHON: dict[str, Callable[[], Any]] = {
     "QMNIST": lambda: mnist(datasets.QMNIST, compat=True, targets=torch.arange(NUM_SAMPLES)[:, None].repeat(1, 8)),
     "a function": lambda: cifar(transform=transforms.Compose([transforms.Lambda(np.array)])),
     "a step of three channels": lambda: mnist(transform=transforms.Compose([transforms.ToTensor(), CIFAR_NORMALIZE])),
-    "other memory": lambda: odd_images(cifar()),
     "other strides": lambda: mnist(data=mnist().data.transpose(1, 2)),
     "labels of numbers": lambda: mnist(targets=torch.arange(NUM_SAMPLES) / 3),
     "parts": lambda: ConcatDataset([cifar(), cifar()]),
@@ -161,6 +164,51 @@ def test_batches_are_torchs_and_native(name: str, shuffle: bool, native_samples:
     expected = epoch(torch.utils.data, NATIVE[name](), shuffle=shuffle)
     assert epoch(fastload, NATIVE[name](), shuffle=shuffle) == expected
     assert len(native_samples) == len(NATIVE[name]())
+
+
+def _write_cifar(folder: Path) -> None:
+    random = np.random.default_rng(3)
+    for name, _ in (*datasets.CIFAR10.train_list, *datasets.CIFAR10.test_list):
+        data = random.integers(0, 256, (6, 3072), np.uint8)
+        (folder / name).write_bytes(pickle.dumps({"data": data, "labels": random.integers(0, 10, 6).tolist()}))
+    (folder / "batches.meta").write_bytes(pickle.dumps({"label_names": list("abcdefghij")}))
+
+
+def _write_mnist(folder: Path) -> None:
+    random = np.random.default_rng(4)
+    for name in ("train", "t10k"):
+        images, labels = random.integers(0, 256, (30, 28, 28), np.uint8), random.integers(0, 10, 30).astype(np.uint8)
+        for path, array in ((f"{name}-images-idx3-ubyte", images), (f"{name}-labels-idx1-ubyte", labels)):
+            head = np.array([0x800 + array.ndim, *array.shape], ">i4").tobytes()
+            (folder / path).write_bytes(head + array.tobytes())
+
+
+# Class, the folder that it reads below its root, and what writes that.
+FILES: list[tuple[Any, str, Callable[[Path], None]]] = [
+    (datasets.CIFAR10, "cifar-10-batches-py", _write_cifar),
+    (datasets.MNIST, "MNIST/raw", _write_mnist),
+    (datasets.FashionMNIST, "FashionMNIST/raw", _write_mnist),
+]
+
+
+@needs_deferral
+@pytest.mark.parametrize(("kind", "place", "write"), FILES)
+def test_what_torchvision_reads_of_files_is_native(
+    kind: Any,
+    place: str,
+    write: Callable[[Path], None],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    native_samples: list[Any],
+) -> None:
+    (tmp_path / place).mkdir(parents=True)
+    write(tmp_path / place)
+    monkeypatch.setattr(datasets.cifar, "check_integrity", lambda *_: True)  # the files are not the published ones
+    transform = CIFAR_TRAINING() if kind is datasets.CIFAR10 else MNIST_TRAINING()
+    dataset = kind(tmp_path, transform=transform)
+    expected = epoch(torch.utils.data, dataset, shuffle=True)
+    assert epoch(fastload, dataset, shuffle=True) == expected
+    assert len(native_samples) == len(dataset) == 30
 
 
 @pytest.mark.parametrize("name", PYTHON)

@@ -31,6 +31,7 @@ ARRAYS: dict[str, Callable[[], Any]] = {
     "empty": lambda: _noise(0, 8),
     "empty rgb": lambda: _noise(9, 0, 3),
     "every other column": lambda: _noise(9, 8, 3)[:, ::2],
+    "channels first": lambda: _noise(3, 9, 8).transpose(1, 2, 0),  # as CIFAR10 has them
     "transposed": lambda: _noise(9, 8).T,
     "read only": _read_only,
     "int32": lambda: _noise(9, 8).astype(np.int32),
@@ -100,7 +101,7 @@ def test_plain_arrays_wait_for_what_is_done_with_them(name: str) -> None:
             image = Image.fromarray(ARRAYS[name]())
         except (TypeError, ValueError, AttributeError):
             return
-        assert is_deferred(image) == (name in ("gray", "rgb", "read only"))
+        assert is_deferred(image) == (name in ("gray", "rgb", "every other column", "channels first", "read only"))
 
 
 @pytest.mark.parametrize("name", ["gray", "rgb", "every other column", "transposed", "read only", "int32", "empty"])

@@ -202,7 +202,7 @@ def test_a_transform_that_keeps_something_gives_what_it_gives_in_torchs_workers(
     ("step", "arguments", "clause"),
     [
         (Counting(), {"copy": False}, "copy=False: worker threads share what the data set"),
-        (noisy, {}, "worker threads share the global variable test_python_parts.GLOBAL_GENERATOR"),
+        (noisy, {}, "worker threads share test_python_parts.GLOBAL_GENERATOR, which is found by name"),
     ],
 )
 def test_what_threads_share_is_named_and_no_native_code_blamed(

@@ -15,7 +15,7 @@ from boxes import Box
 
 from fastload._worker_state._objects import copies
 from fastload._worker_state._shared import SharedObject, shared_rows
-from fastload._worker_state._warnings import SharedMemoryWatch, changing_globals
+from fastload._worker_state._warnings import SharedMemoryWatch, changed_by_name
 
 NAMES = "dataset", "collate_fn", "worker_init_fn"
 
@@ -130,7 +130,7 @@ def test_memory_that_is_meant_to_be_shared_is_not_warned_of() -> None:
     assert watch.changes(own.roots, NAMES) is None
 
 
-# ---- globals -------------------------------------------------------------------------------------------------------
+# ---- what is found by name -----------------------------------------------------------------------------------------
 
 generator = np.random.default_rng(3)
 handle: Any = None
@@ -180,17 +180,70 @@ def collate(batch: Any) -> Any:
 
 def test_generators_and_rebound_names_that_workers_reach_are_found() -> None:
     module = __name__
-    assert changing_globals((Drawing(), None, None)) == (f"{module}.generator",)
-    assert changing_globals((Opening(), None, None)) == (f"{module}.handle",)
-    assert changing_globals((Box(inner=[Drawing()]), None, None)) == (f"{module}.generator",)
-    assert changing_globals((None, collate, None)) == (f"{module}.generator",)
-    assert changing_globals((None, functools.partial(collate), None)) == (f"{module}.generator",)
+    assert changed_by_name((Drawing(), None, None)) == (f"{module}.generator",)
+    assert changed_by_name((Opening(), None, None)) == (f"{module}.handle",)
+    assert changed_by_name((Box(inner=[Drawing()]), None, None)) == (f"{module}.generator",)
+    assert changed_by_name((None, collate, None)) == (f"{module}.generator",)
+    assert changed_by_name((None, functools.partial(collate), None)) == (f"{module}.generator",)
+
+
+class Jittering:
+    """A transform with a state of its own, as many are written."""
+
+    def __init__(self) -> None:
+        self.state = np.random.RandomState(1)
+
+    def __call__(self, value: float) -> float:
+        return value + self.state.rand()
+
+
+jittering = Jittering()
+steps = {"all": [len, jittering]}
+
+
+class ByName:
+    def __getitem__(self, index: int) -> Any:
+        return jittering(index)
+
+
+class ByNameInParts:
+    def __getitem__(self, index: int) -> Any:
+        return steps["all"][1](index)
+
+
+def jittered(value: Any, state: Any = np.random.RandomState(2)) -> Any:  # noqa: B008 - as users write it
+    return value + state.rand()
+
+
+class ByDefault:
+    def __getitem__(self, index: int) -> Any:
+        return jittered(index)
+
+
+def test_generators_in_what_is_found_by_name_are_found() -> None:
+    module = __name__
+    state = np.random.default_rng(4)
+
+    class ByClosure:
+        def __getitem__(self, index: int) -> Any:
+            return state.random()
+
+    def drawing(_: Any) -> Any:
+        return state.random()
+
+    assert changed_by_name((ByName(), None, None)) == (f"{module}.jittering.state",)
+    assert changed_by_name((ByNameInParts(), None, None)) == (f"{module}.steps['all'][1].state",)
+    assert changed_by_name((ByDefault(), None, None)) == (f"a default of {module}.jittered",)
+    (closure,) = changed_by_name((ByClosure(), None, None))
+    assert closure.startswith(f"state in {module}.")
+    # Of these each worker has a copy.
+    assert changed_by_name((Box(inner=jittering, draw=drawing), drawing, None)) == ()
 
 
 def test_globals_that_are_only_read_are_not_found() -> None:
-    assert changing_globals((Reading(), len, Box().__init__)) == ()
+    assert changed_by_name((Reading(), len, Box().__init__)) == ()
 
 
 def test_installed_packages_are_not_looked_at() -> None:
     dataset = torch.utils.data.TensorDataset(torch.ones(3))
-    assert changing_globals((dataset, torch.utils.data.default_collate, None)) == ()
+    assert changed_by_name((dataset, torch.utils.data.default_collate, None)) == ()
