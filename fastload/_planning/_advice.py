@@ -10,6 +10,7 @@ from torch.utils.data import DataLoader
 from torch.utils.data._utils.collate import default_collate
 
 from fastload._planning._verdicts import Mode
+from fastload._worker_state._user_functions import calls_of_module
 from fastload.sources._lowering import LoweredSource, is_torchvisions_folder
 from fastload.transforms import _recognize
 from fastload.transforms._lowering import LoweredTransform
@@ -25,6 +26,7 @@ def advice(
     found: list[str] = []
     if source is None:
         found += _on_dataset(loader.dataset)
+        found += _on_reading(loader.dataset)
     else:
         if source.target_transform is not None:
             found.append(
@@ -47,6 +49,11 @@ def _on_dataset(dataset: object) -> Iterator[str]:
             "data set: where a sample is an image file, transformed, and a number, fastload.ImageFiles(paths, labels, "
             "transform) is native as a whole"
         )
+
+
+def _on_reading(dataset: object) -> Iterator[str]:
+    if calls_of_module((dataset,), "cv2", "imread"):
+        yield "cv2.imread: fastload.imread gives the same arrays, of JPEG files natively and without the GIL"
 
 
 def _on_batching(loader: DataLoader[Any]) -> Iterator[str]:

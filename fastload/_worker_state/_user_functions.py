@@ -65,6 +65,17 @@ def functions_of_workers(roots: tuple[Any, ...]) -> Iterator[types.FunctionType]
                 left += [method for entry in ("__init__", *_ENTRIES) for method in methods.get(entry, ())]
 
 
+def calls_of_module(roots: tuple[Any, ...], module: str, name: str) -> bool:
+    """Whether functions of the user's own that workers may call have `name` of a module in their code."""
+    for function in functions_of_workers(roots):
+        names = _names_in(function.__code__)
+        found = [function.__globals__.get(one) for one in names]
+        modules = {one.__name__ for one in found if type(one) is types.ModuleType}
+        if name in names and (module in modules or module in names):
+            return True
+    return False
+
+
 def _add_methods(kind: type, methods: dict[str, list[types.FunctionType]]) -> None:
     for name, value in type.__dict__["__dict__"].__get__(kind).items():
         if type(value) in (staticmethod, classmethod):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import types
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch.utils.data import Dataset, TensorDataset
@@ -13,6 +15,8 @@ from torchvision import transforms
 from torchvision.datasets import ImageFolder
 
 import fastload
+
+cv2: Any = types.ModuleType("cv2")  # no image is read here
 
 VIEW = transforms.Compose([transforms.RandomResizedCrop(8), transforms.ToTensor()])
 
@@ -115,6 +119,39 @@ def test_the_change_is_named_and_helps(images: ImageFolder, name: str) -> None:
     native = fastload.DataLoader(changed(images), num_workers=1, **changed_arguments)
     assert native.explain().startswith("native: ")
     assert _advice(native) == []
+
+
+class ReadingWithOpenCv(OwnDataset):
+    def __getitem__(self, index: int) -> Any:
+        import cv2 as opencv  # type: ignore[import-not-found, unused-ignore]
+
+        return torch.from_numpy(opencv.imread(self.samples[index][0])).float().mean()
+
+
+class ReadingByAFunction(OwnDataset):
+    def __getitem__(self, index: int) -> Any:
+        return _mean(self.samples[index][0])
+
+
+def _mean(path: str) -> Any:
+    return cv2.imread(path).mean()
+
+
+class Resizing(OwnDataset):
+    """Reads in another way."""
+
+    def __getitem__(self, index: int) -> Any:
+        return cv2.resize(self.samples[index], (3, 3)).mean()
+
+
+@pytest.mark.parametrize("kind", [ReadingWithOpenCv, ReadingByAFunction])
+def test_programs_that_read_with_opencv_are_told_of_imread(images: ImageFolder, kind: Any) -> None:
+    rows = _advice(fastload.DataLoader(kind(images.samples)))
+    assert [row for row in rows if "fastload.imread" in row] == rows[1:]
+
+
+def test_others_are_not() -> None:
+    assert not any("imread" in row for row in _advice(fastload.DataLoader(Resizing([np.zeros((9, 9, 3), np.uint8)]))))
 
 
 def test_nothing_is_advised_where_nothing_helps() -> None:
