@@ -93,8 +93,10 @@ def test_three_epochs_have_the_bytes_without_a_cache_and_so_has_the_next_run(
         assert filled.cache_hits >= 22
         assert known.cache_hits >= 60
         assert known.cache_records >= 15
-    let_go_of_stores()
-    assert_only_records(cache.path / "v1")
+        let_go_of_stores()
+        assert_only_records(cache.path / "v1")
+    else:  # Pillow decodes, and nothing is kept
+        assert not Path(cache.path).exists()
 
 
 def test_another_process_finds_what_this_one_has_kept(
