@@ -7,8 +7,8 @@
 
 namespace fastload {
 
-// The place of the first FF that a byte other than 00 follows: of a marker, RSTn included, or of a fill byte. The number
-// of bytes where there is none.
+// The place of the first FF that a byte other than 00 follows: of a marker, RSTn included, or of a fill byte. The
+// number of bytes where there is none.
 using FindMarkerFunction = std::size_t (*)(ByteSpan bytes) noexcept;
 
 std::size_t find_marker_scalar(ByteSpan bytes) noexcept;
