@@ -83,7 +83,7 @@ def changed_by_name(roots: tuple[Any, ...]) -> tuple[str, ...]:
     Looks at the user's own code that can be reached from `roots`, not at installed packages.
 
     Returns:
-        As users write them: `module.name`, `module.name.generator`.
+        As users write them: `module.name`, `module.name.generator`; of what is found by one name the first.
     """
     copied = {id(thing) for _, thing in walk(roots, tuple("" for _ in roots)) if type(thing) is types.FunctionType}
     found: dict[str, None] = {}
@@ -98,8 +98,10 @@ def changed_by_name(roots: tuple[Any, ...]) -> tuple[str, ...]:
                 named.setdefault(f"{module}.{name}", names_here.get(name))
         if id(function) not in copied:
             named.setdefault(f"{module}.{function.__qualname__}", function)
+    told: set[str] = set()  # of which one generator is enough
     for path, thing in walk(tuple(named.values()), tuple(named)):
-        if _is_generator(thing):
+        if _is_generator(thing) and (name := max((name for name in named if name in path), key=len)) not in told:
+            told.add(name)
             found.setdefault(path)
     return tuple(found)
 

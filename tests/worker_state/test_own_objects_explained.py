@@ -192,6 +192,7 @@ class Jittering:
 
     def __init__(self) -> None:
         self.state = np.random.RandomState(1)
+        self.other = random.Random(1)
 
     def __call__(self, value: float) -> float:
         return value + self.state.rand()
