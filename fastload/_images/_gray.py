@@ -1,10 +1,12 @@
 """Gray images in native pipelines, which have three channels: all three are the gray one.
 
-So only transforms run natively that do to each channel what torchvision does to the one, and raise nothing.
+So only transforms run natively that do to each channel what torchvision does to the one, and raise nothing; and any
+behind a Grayscale that makes three channels of the one.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -23,10 +25,27 @@ _BY_CHANNEL = frozenset(
 )
 
 
-def takes_gray(node: Node) -> bool:
-    """Whether a known transform is one of those."""
+def mode_of_gray(nodes: Sequence[Node]) -> str | None:
+    """What known transforms in a row make of gray images, "L" or "RGB"; None where native code must not do it."""
+    for node in nodes:
+        if _makes_three(node):
+            return "RGB"
+        if not _takes_gray(node):
+            return None
+    return "L"
+
+
+def _makes_three(node: Node) -> bool:
+    """Whether it copies the channel to three: the luma of three equal ones is what each of them is."""
+    kind = type(node.transform)
+    is_known = node.held is None and kind.__name__ == "Grayscale" and family_of(kind) is not None
+    return is_known and getattr(node.transform, "num_output_channels", 1) == 3
+
+
+def _takes_gray(node: Node) -> bool:
+    """Whether a known transform does to each channel what torchvision does to the one."""
     if node.held is not None:
-        return all(map(takes_gray, node.held))
+        return all(map(_takes_gray, node.held))
     transform, kind = node.transform, type(node.transform)
     if kind.__name__ not in _BY_CHANNEL or family_of(kind) is None or type(getattr(transform, "fill", 0)) is not int:
         return False

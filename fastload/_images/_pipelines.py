@@ -27,7 +27,7 @@ from PIL.JpegImagePlugin import JpegImageFile
 from fastload import _native
 from fastload._images._batch_rows import rows_of_thread
 from fastload._images._deferred import Deferred, image_of, pillow_obeys
-from fastload._images._gray import first_channel, rgb_bytes, takes_gray
+from fastload._images._gray import first_channel, mode_of_gray, rgb_bytes
 from fastload._images._opened import load_deferred, marks
 from fastload._images._source import (
     ImagePixels,
@@ -75,7 +75,9 @@ class _Segment:
         if self._plan.is_random:
             uniform_rule()  # raises where torch's draws are not known
         self._image_type = _recognize.image_type()
-        self._takes_gray = all(map(takes_gray, nodes))
+        self._gray_becomes = mode_of_gray(nodes)  # not where it is an image again, which hands on its mode
+        if self._gray_becomes == "RGB" and not self._makes_tensors:
+            self._gray_becomes = None
 
     def _new_plan(self, before: Steps) -> _native.TransformPlan:
         """The plan of these steps, behind those that the image remembers."""
@@ -100,9 +102,10 @@ class _Segment:
 
     def run_natively(self, image: Any) -> Any:
         mode = _mode_of(image)
-        is_gray = mode == "L"
-        if mode is None or (is_gray and not self._takes_gray) or (recipe := _recipe_of(image)) is None:
+        becomes = self._mode_behind(mode)
+        if becomes is None or (recipe := _recipe_of(image)) is None:
             return None
+        is_gray = becomes == "L"
         pixels = self._pixels_of(*recipe, is_gray=is_gray)
         if pixels is None or self._makes_tensors:
             return None if pixels is None else self._tensor_of(pixels, is_gray)
@@ -112,11 +115,15 @@ class _Segment:
         return made
 
     def makes_tensors_of(self, mode: str) -> bool:
-        return self._makes_tensors and (self._takes_gray or mode != "L")
+        return self._makes_tensors and self._mode_behind(mode) is not None
+
+    def _mode_behind(self, mode: str | None) -> str | None:
+        """What these transforms make of images of a mode; None where native code must not."""
+        return self._gray_becomes if mode == "L" else mode
 
     def tensor_from(self, source: ImagePixels | SharedPixels) -> torch.Tensor | None:
         """Where makes_tensors_of(source.mode): the one of these pixels; None where torchvision has to make it."""
-        is_gray = source.mode == "L"
+        is_gray = self._mode_behind(source.mode) == "L"
         pixels = self._pixels_of(source, (), is_gray=is_gray)
         return None if pixels is None else self._tensor_of(pixels, is_gray)
 

@@ -25,7 +25,7 @@ from torchvision.transforms import v2
 from torchvision.transforms._presets import ImageClassification
 
 from fastload._images import _pipelines
-from fastload._images._gray import takes_gray
+from fastload._images._gray import mode_of_gray
 from fastload.transforms._nodes import expand
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
@@ -453,6 +453,15 @@ GRAY_PIPELINES: dict[str, Callable[[], Any]] = {
     "resized": lambda: v1.Compose([v1.RandomResizedCrop(19), v1.RandomHorizontalFlip(), v1.PILToTensor()]),
     "applied": lambda: v1.Compose([v1.RandomApply([v1.RandomVerticalFlip(1.0)]), v1.ToTensor()]),
     "half": lambda: v1.Compose([v1.PILToTensor(), v1.ConvertImageDtype(torch.float16)]),
+    "three channels": lambda: v1.Compose(
+        [v1.Resize(40), v1.Grayscale(3), v1.ColorJitter(0.4, 0.4, 0.4, 0.1), v1.ToTensor(), v1.Normalize(MEAN, STD)]
+    ),
+    "three channels, v2": lambda: v2.Compose(
+        [v2.RandomCrop(20), v2.Grayscale(3), v2.ColorJitter(0.4), v2.ToImage(), v2.ToDtype(torch.float32, scale=True)]
+    ),
+    "three channels of an image": lambda: v1.Compose([v1.Resize(9), v1.Grayscale(3)]),
+    "one channel": lambda: v1.Compose([v1.Resize(9), v1.Grayscale(1), v1.ToTensor()]),
+    "three channels or one": lambda: v1.Compose([v1.RandomApply([v1.Grayscale(3)]), v1.PILToTensor()]),
     "three means": lambda: v1.Compose([v1.ToTensor(), v1.Normalize(MEAN, STD)]),
     "coloured padding": lambda: v1.Compose([v1.Pad(3, fill=(1, 2, 3)), v1.ToTensor()]),
     "padding with a float": lambda: v1.Compose([v1.Pad(3, fill=7.9), v1.ToTensor()]),
@@ -490,7 +499,7 @@ def test_gray_images(image: str, pipeline: str) -> None:
         assert _gray_outcome(image, pipeline) == expected
 
 
-NATIVE_ON_GRAY = {"MNIST", "v2", "geometry", "resized", "applied", "half"}
+NATIVE_ON_GRAY = {"MNIST", "v2", "geometry", "resized", "applied", "half", "three channels", "three channels, v2"}
 
 
 @needs_deferral
@@ -499,8 +508,12 @@ def test_which_gray_pipelines_are_native(pipeline: str, monkeypatch: pytest.Monk
     calls: list[Any] = []
     taken = _pipelines._recipe_of
     monkeypatch.setattr(_pipelines, "_recipe_of", lambda image: calls.append(image.mode) or taken(image))
-    nodes = expand(GRAY_PIPELINES[pipeline]())
-    assert all(map(takes_gray, nodes)) == (pipeline in NATIVE_ON_GRAY)
+    becomes = mode_of_gray(expand(GRAY_PIPELINES[pipeline]()))
+    if pipeline == "three channels of an image":  # which would be gray as the one before it
+        assert becomes == "RGB"
+        assert GRAY_PIPELINES[pipeline]()(GRAY_IMAGES["array"]()).mode == "RGB"
+        return
+    assert (becomes is not None) == (pipeline in NATIVE_ON_GRAY)
     if pipeline in NATIVE_ON_GRAY:
         with native_opener():
             GRAY_PIPELINES[pipeline]()(GRAY_IMAGES["array"]())

@@ -370,6 +370,25 @@ def test_classes_with_methods_that_make_no_samples_are_lowered(tree: Path, kind:
         assert_same_samples(lower_dataset(Subset(copied, [3, 1])), Subset(copied, [3, 1]), copied.samples[3::-2])
 
 
+def test_a_length_of_torchvisions_own_is_that_of_the_samples(
+    tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "eurosat").mkdir()
+    tree.rename(tmp_path / "eurosat" / "2750")
+    eurosat = datasets.EuroSAT(tmp_path)
+    assert len(lower_dataset(eurosat)) == len(eurosat) == 10
+
+    class Derived(datasets.EuroSAT):  # type: ignore[misc]
+        def __len__(self) -> int:
+            return 3
+
+    with pytest.raises(NotLoweredError, match="has a __len__ of its own"):
+        lower_dataset(Derived(tmp_path))
+    monkeypatch.setattr(datasets.EuroSAT, "__len__", lambda _: 3)
+    with pytest.raises(NotLoweredError, match="has a __len__ of its own"):
+        lower_dataset(eurosat)
+
+
 def test_torchvisions_own_derived_classes_are_lowered() -> None:
     assert issubclass(datasets.ImageNet, datasets.ImageFolder)
     dataset = datasets.ImageNet.__new__(datasets.ImageNet)
