@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch.utils.data import DataLoader
 from torch.utils.data._utils.collate import default_collate
@@ -44,11 +45,18 @@ def _on_dataset(dataset: object) -> Iterator[str]:
     is_iterable = isinstance(dataset, torch.utils.data.IterableDataset)
     if is_torchvisions_folder(dataset):
         yield "data set: without a __getitem__, samples or loader of its own it is native as its base class"
-    elif not is_iterable and not type(dataset).__module__.startswith(("torch.", "fastload.")):
+    elif not is_iterable and not _has_no_files(dataset):
         yield (
             "data set: where a sample is an image file, transformed, and a number, fastload.ImageFiles(paths, labels, "
             "transform) is native as a whole"
         )
+
+
+def _has_no_files(dataset: object) -> bool:
+    """Whether its samples are made of what is in memory, or it is somebody's who knows."""
+    if type(dataset) in (list, tuple, dict) or type(dataset).__module__.startswith(("torch.", "fastload.")):
+        return True
+    return isinstance(getattr(dataset, "__dict__", {}).get("data"), (np.ndarray, torch.Tensor))
 
 
 def _on_reading(dataset: object) -> Iterator[str]:

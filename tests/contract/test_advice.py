@@ -156,6 +156,10 @@ def test_others_are_not() -> None:
 
 def test_nothing_is_advised_where_nothing_helps() -> None:
     assert _advice(fastload.DataLoader(TensorDataset(torch.zeros(3)))) == []
+    assert _advice(fastload.DataLoader([torch.zeros(3)])) == []  # type: ignore[arg-type]
+    in_memory = OwnDataset([])
+    vars(in_memory)["data"] = np.zeros((3, 32, 32, 3))  # as SVHN and STL10 of torchvision's
+    assert _advice(fastload.DataLoader(in_memory)) == []
     pipe = torch.utils.data.datapipes.iter.IterableWrapper(range(3))
     assert _advice(fastload.DataLoader(pipe)) == []
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import pytest
 import recipes
 import torch
+from child_loader import num_native_threads, wait_for
 from torch.utils.data import Sampler, Subset
 from torchvision.datasets import ImageFolder
 
@@ -40,20 +40,12 @@ def with_memory(loaders: list[Any]) -> list[int]:
     return [number for number, loader in enumerate(loaders) if loader.stats().bytes_held > 0]
 
 
-def num_native_threads() -> int:
-    names = [path.read_text() for path in Path("/proc/self/task").glob("*/comm")]
-    return sum(name.startswith("fastload-w") for name in names)
-
-
 def test_of_many_loaders_those_that_were_begun_last_keep_threads_and_memory(make_loaders: MakeLoaders) -> None:
     loaders, before = make_loaders(), num_native_threads()
     for loader in loaders:
         list(loader)
     assert with_memory(loaders) == list(range(NUM_LOADERS - MOST_AT_REST, NUM_LOADERS))
-    deadline = time.monotonic() + 20
-    while num_native_threads() - before > 2 * MOST_AT_REST:  # which are told to end, and not waited for
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    assert wait_for(lambda: num_native_threads() - before <= 2 * MOST_AT_REST)  # the others are told to end
     list(loaders[-2])  # which is among them
     list(loaders[0])
     assert with_memory(loaders) == [0, *range(NUM_LOADERS - MOST_AT_REST + 1, NUM_LOADERS)]
