@@ -799,8 +799,9 @@ All else is the same for any data set: batches, errors and the program's random 
   exceptions and loggers, too, and from Python 3.14 on the iterators of `itertools`. `explain()` names those that
   matter, with reason and remedy: `fastload.per_thread(open_it)` gives each thread its own handle, `thread_safe=False`
   lets one thread at a time ask the data set.
-- **What is found by name is shared**: modules, classes and their attributes, global variables. A warning names globals
-  that the data set's own code changes or draws from.
+- **What is found by name is shared**: modules, classes and their attributes, global variables, what a method has in a
+  closure. A warning names what the data set's own code rebinds there, and generators that it can draw from, those that
+  objects hold included: a transform with a state of its own belongs in the data set.
 - **Settings of the process hold for all threads**, whoever makes them: `torch.set_default_dtype`, `os.environ`,
   `warnings` filters, `PIL.Image.MAX_IMAGE_PIXELS`, `cv2.setNumThreads`. `signal.signal` works in the main thread alone;
   `multiprocessing.current_process()` is the program's.
