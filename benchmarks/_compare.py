@@ -122,7 +122,7 @@ def replay(sample: SampleReport, output: str = "float32") -> NDArray[Any]:
     from PIL import Image
 
     from benchmarks.contenders._torch_common import to_output
-    from fastload._verify._replay import apply_steps
+    from fastload._tools.verify._replay import apply_steps
 
     conversion = to_output(output)  # loads torchvision, which apply_steps looks for among the loaded modules
     with Image.open(sample.path) as file:

@@ -58,7 +58,7 @@ class Hello:
 
 @dataclass(frozen=True)
 class SampleReport:
-    """What a loader says it did to one sample; `fastload._verify._replay.apply_steps` does the steps again."""
+    """What a loader says it did to one sample; `fastload._tools.verify._replay.apply_steps` does the steps again."""
 
     index: int
     path: str

@@ -1,9 +1,8 @@
 """A drop-in for torch.utils.data.DataLoader that reads, decodes and transforms in native threads."""
 
-from fastload._benchmark import BenchmarkResult, benchmark
 from fastload._cached import CachedDataset
 from fastload._decode_cache._cache import Cache
-from fastload._doctor import DoctorReport, doctor
+from fastload._display._stats import LoaderStats
 from fastload._errors import (
     DeviceError,
     FastloadError,
@@ -13,18 +12,19 @@ from fastload._errors import (
     StateError,
     TooManyErrors,
 )
+from fastload._images._opencv import imread
 from fastload._images._opener import register_opener, unregister_opener
+from fastload._iteration.native._report import SampleReport, TransformStep
 from fastload._loader._loader import DataLoader
 from fastload._native import BuildInfo, build_info
 from fastload._native import version as __version__
-from fastload._native_batches._report import SampleReport, TransformStep
-from fastload._opencv import imread
 from fastload._patch import TorchPatch, patch_torch
 from fastload._pillow._decode_image import decode_image, pil_loader
 from fastload._quarantine._substitutes import substitute
-from fastload._stats import LoaderStats
-from fastload._threads._per_thread import PerThread, per_thread
-from fastload._verify import VerifyReport, verify
+from fastload._tools.benchmark import BenchmarkResult, benchmark
+from fastload._tools.doctor import DoctorReport, doctor
+from fastload._tools.verify import VerifyReport, verify
+from fastload._workers._per_thread import PerThread, per_thread
 from fastload.samplers import ShardedSampler
 from fastload.sources import ImageFiles, ImageFolder
 from fastload.transforms import MultiView

@@ -1,4 +1,4 @@
-"""patch_torch(): code that makes torch's DataLoader by its name gets fastload's.
+"""patch_torch(): replaces torch's DataLoader, so that code which names it gets fastload's.
 
 The class itself is told to make the other one. To exchange its name in modules would miss those that have imported it
 already, or import it in a function, and would break isinstance() for loaders made before.

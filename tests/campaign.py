@@ -25,15 +25,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import checkout
-
 TESTS = Path(__file__).resolve().parent
 ROOT = TESTS.parent
 RECORD = ROOT / "docs" / "campaigns.md"
 sys.path[:0] = [
     str(ROOT),
-    *(str(TESTS / name) for name in (".", "contract", "faults", "images", "loader", "oracle", "state", "worker_state")),
+    *(
+        str(TESTS / name)
+        for name in (".", "helpers", "contract", "faults", "images", "loader", "oracle", "state", "worker_state")
+    ),
 ]
+
+import checkout  # noqa: E402 - found by the path above
 
 Check = Callable[[int], None]
 

@@ -131,7 +131,7 @@ def run_child(tmp_path: Path, request: pytest.FixtureRequest) -> RunChild:
     """Runs Python code in a process of its own and returns it; a child that fails or hangs fails the test.
 
     Args of the returned function:
-        code: dedented and run with `python -c` in an empty folder; it can import the modules in tests/.
+        code: dedented and run with `python -c` in an empty folder; modules in tests/helpers are importable.
         timeout: seconds until the child and all it started are killed.
         env: variables to add to this process's; a value of None removes one.
         check: whether an exit status other than 0 fails the test.
@@ -147,7 +147,7 @@ def run_child(tmp_path: Path, request: pytest.FixtureRequest) -> RunChild:
         warm: bool | WarmPython = False,
     ) -> subprocess.CompletedProcess[str]:
         variables: dict[str, str | None] = {**os.environ, **(env or {})}
-        paths = [variables.get("PYTHONPATH"), str(TESTS)]
+        paths = [variables.get("PYTHONPATH"), str(TESTS), str(TESTS / "helpers")]
         variables["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
         environment = {name: value for name, value in variables.items() if value is not None}
         python = request.getfixturevalue("warm_python") if warm is True else warm

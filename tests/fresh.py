@@ -19,6 +19,9 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).with_name("helpers")))
 
 import checkout
 from architecture.documents import ROOT, blocks, commands_of

@@ -17,6 +17,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).with_name("helpers")))
+
 import checkout
 from cpp.build import mutated
 
@@ -102,7 +104,7 @@ FAULTS = [
     ),
     Fault(
         "Python draws again what native code has drawn",
-        "fastload/_planning/_torch_draws.py",
+        "fastload/_workers/_native_draws.py",
         "        generator.set_state(self._state)\n",
         "",
         "tests/unit/test_transform_replay.py tests/loader",

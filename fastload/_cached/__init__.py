@@ -1,4 +1,4 @@
-"""Samples of any map-style data set, made once and kept: in the process, or in a file."""
+"""CachedDataset: each sample of a map-style data set is made once and kept, in memory or in a file."""
 
 from fastload._cached._dataset import CachedDataset, MappedDataset
 

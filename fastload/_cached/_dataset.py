@@ -18,8 +18,8 @@ from fastload._cached._keys import Key, SampleKeys
 from fastload._cached._memory_samples import MemorySamples
 from fastload._cached._samples import MISSING, Samples
 from fastload._cached._serialized import SERIALIZERS, SerializerName
+from fastload._display._progress import Progress
 from fastload._display._units import bytes_of
-from fastload._progress import Progress
 
 
 class CachedDataset(Dataset[Any]):

@@ -1,1 +1,1 @@
-"""What loaders keep of the images they decode, so that they cost less the next time."""
+"""What a loader keeps of the images it decodes, and the stores on disk that hold it."""

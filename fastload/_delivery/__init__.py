@@ -1,1 +1,1 @@
-"""Memory of batches, and their way to a device and to the user."""
+"""The memory of batches, and their way to a device and to the user."""

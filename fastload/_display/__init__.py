@@ -1,1 +1,1 @@
-"""How objects show themselves: tables as text and as HTML, and numbers with their units."""
+"""Tables as text and HTML, numbers with units, progress lines, and the counters that stats() shows."""

@@ -1,1 +1,1 @@
-"""Images that remember what is asked of them: JPEG files that the user's own code opens with Pillow."""
+"""Deferred images: JPEG files that the user's own code opens with Pillow or OpenCV, decoded natively on demand."""

@@ -41,9 +41,9 @@ from fastload._images._tally import native_tally
 from fastload._pillow import _pillow
 from fastload._pillow._decode_image import thread_decoder
 from fastload._planning._native_plans import tensor_of
-from fastload._planning._torch_draws import GeneratorDraws, UnknownDrawsError, uniform_rule, with_torch_exp
 from fastload._process._interrupts import is_interrupt
 from fastload._process._originals import original_of, stand_ins
+from fastload._workers._native_draws import GeneratorDraws, UnknownDrawsError, uniform_rule, with_torch_exp
 from fastload.transforms import _recognize
 from fastload.transforms._native_steps import NativeSteps, check_surroundings, native_runs
 from fastload.transforms._nodes import Node, expand, held_by

@@ -1,1 +1,1 @@
-"""fastload.DataLoader: its arguments, what counts of them now, and what it keeps between iterations."""
+"""fastload.DataLoader: its arguments, what they mean together, and what it keeps between epochs."""

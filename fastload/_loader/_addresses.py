@@ -12,13 +12,13 @@ import torch
 from torch.utils.data import BatchSampler, IterableDataset, SequentialSampler
 
 from fastload import _native
+from fastload._iteration.native._files import FoundFiles, find_files
+from fastload._iteration.native._iterator import NativeIterator
+from fastload._iteration.native._planner import BatchPlanner
+from fastload._iteration.native._report import SampleReport
 from fastload._loader._arguments import arguments_of
 from fastload._loader._epoch_plan import EpochPlan, is_in_epoch, only_batch, place_in
 from fastload._loader._journal import epoch_in_journal
-from fastload._native_batches._files import FoundFiles, find_files
-from fastload._native_batches._iterator import NativeIterator
-from fastload._native_batches._planner import BatchPlanner
-from fastload._native_batches._report import SampleReport
 from fastload._planning._native_plans import NativePlan
 from fastload._process._interrupts import keep
 from fastload.samplers._draw_numbers import (

@@ -9,17 +9,17 @@ import numpy as np
 import torch
 
 from fastload import _native
-from fastload._epochs._fingerprint import fingerprint_of
-from fastload._epochs._state_maker import order_of
+from fastload._iteration._fingerprint import fingerprint_of
+from fastload._iteration._state_maker import order_of
+from fastload._iteration.native._files import FoundFiles, find_files
+from fastload._iteration.native._planner import BatchPlanner
+from fastload._iteration.native._report import SampleReport
+from fastload._iteration.native._state import worker_draws
 from fastload._loader._saved_checks import check_num_workers
-from fastload._native_batches._files import FoundFiles, find_files
-from fastload._native_batches._planner import BatchPlanner
-from fastload._native_batches._report import SampleReport
-from fastload._native_batches._state import worker_draws
 from fastload._process._distributed import rank_and_world_size
 from fastload._resume._saved_sampler import SavedSampler
 from fastload._resume._saved_state import SavedState
-from fastload._threads._init_fn import init_native_workers
+from fastload._workers._init_fn import init_native_workers
 from fastload.samplers._draw_numbers import DrawNumbers, NumberedBatches, numbers_of
 from fastload.samplers._lowering import BadIndicesError, IndexBatch
 

@@ -15,12 +15,17 @@ from fastload._decode_cache._loader_cache import LoaderCache
 from fastload._delivery._batch_memory import BatchMemory, HostMemory, StagedMemory
 from fastload._delivery._device import open_device
 from fastload._delivery._hand_over import Delivery
-from fastload._delivery._torch_iterator import torch_iterator
+from fastload._iteration._torch_iterator import torch_iterator
+from fastload._iteration.native._engine import EngineSettings, LoaderEngine
+from fastload._iteration.native._iterator import NativeIterator
+from fastload._iteration.native._repairs import BatchRepairs
+from fastload._iteration.threads._dataset import DatasetPlan, make_dataset_fetcher
+from fastload._iteration.threads._fetcher import FetcherFactory
+from fastload._iteration.threads._iterator import ThreadIterator
+from fastload._iteration.threads._native_part_fetcher import NativePartFetcher
+from fastload._iteration.threads._thread_plan import ThreadPlan
 from fastload._loader._resuming import check_beginning, check_not_resumed
 from fastload._loader._settings import check_epoch, check_workers
-from fastload._native_batches._engine import EngineSettings, LoaderEngine
-from fastload._native_batches._iterator import NativeIterator
-from fastload._native_batches._repairs import BatchRepairs
 from fastload._pillow import _pillow
 from fastload._planning._native_plans import NativePlan
 from fastload._planning._plan import LoaderPlan
@@ -29,13 +34,8 @@ from fastload._quarantine._guard import SampleGuard
 from fastload._quarantine._policy import check_policy
 from fastload._resume._obstacles import OF_PROCESSES, OF_TORCHS
 from fastload._resume._saved_state import Way
-from fastload._threads._dataset import DatasetPlan, make_dataset_fetcher
-from fastload._threads._fetcher import FetcherFactory
-from fastload._threads._init_fn import init_native_workers
-from fastload._threads._iterator import ThreadIterator
-from fastload._threads._native_part_fetcher import NativePartFetcher
-from fastload._threads._thread_plan import ThreadPlan
-from fastload._threads._worker_objects import UserCode
+from fastload._workers._init_fn import init_native_workers
+from fastload._workers._worker_objects import UserCode
 from fastload.sources._lowering import LoweredSource
 from fastload.transforms._recognize import image_type
 

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from fastload._native_batches._iterator import NativeIterator
+from fastload._iteration.native._iterator import NativeIterator
 from fastload._process._appended import append_lines
 from fastload._process._distributed import rank_and_world_size
 from fastload.samplers._resting import generators_of, kind_of, sharded_of

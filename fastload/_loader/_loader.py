@@ -16,8 +16,13 @@ from torch.utils.data import Dataset, IterableDataset, Sampler
 from fastload._decode_cache._cache import Cache, for_loader
 from fastload._decode_cache._loader_cache import CacheSetting
 from fastload._delivery._device import PinnedMemory
+from fastload._display._stats import LoaderStats
 from fastload._images._deferred import pillow_obeys
 from fastload._images._opener import obstacle
+from fastload._iteration.native._iterator import NativeIterator
+from fastload._iteration.native._report import SampleReport
+from fastload._iteration.threads._counters import add_counters
+from fastload._iteration.threads._iterator import ThreadIterator
 from fastload._loader._addresses import (
     AddressedBatches,
     batches_of_epoch,
@@ -46,8 +51,6 @@ from fastload._loader._saved_checks import Fitting
 from fastload._loader._settings import LoaderSettings, check_settings
 from fastload._loader._state import LoaderState, NextEpoch
 from fastload._loader._steps import StepsIterator
-from fastload._native_batches._iterator import NativeIterator
-from fastload._native_batches._report import SampleReport
 from fastload._pillow._decode_image import pil_loader
 from fastload._planning._native_plans import NativePlan
 from fastload._planning._plan import LoaderPlan, guarded, in_processes, plan_loader
@@ -58,10 +61,7 @@ from fastload._process._processors import num_auto_workers, num_available
 from fastload._quarantine._quarantine import Quarantine
 from fastload._quarantine._repair import Handling
 from fastload._quarantine._substitutes import Candidates, candidates_of, describe_errors
-from fastload._stats import LoaderStats
-from fastload._threads._counters import add_counters
-from fastload._threads._iterator import ThreadIterator
-from fastload._threads._worker_objects import UserCode
+from fastload._workers._worker_objects import UserCode
 from fastload.samplers._seeded_shuffle import SeededShuffle
 from fastload.samplers._sharded_sampler import ShardedSampler
 from fastload.sources._lowering import LoweredSource, lower_dataset

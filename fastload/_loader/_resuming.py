@@ -9,10 +9,10 @@ from typing import Any
 
 from torch.utils.data import BatchSampler, IterableDataset, RandomSampler, SequentialSampler
 
-from fastload._epochs._fingerprint import fingerprint_of, fingerprint_of_loader
-from fastload._epochs._resumable_iterator import ResumableIterator
-from fastload._epochs._state_maker import state_of_generator
 from fastload._errors import StateError
+from fastload._iteration._fingerprint import fingerprint_of, fingerprint_of_loader
+from fastload._iteration._resumable_iterator import ResumableIterator
+from fastload._iteration._state_maker import state_of_generator
 from fastload._loader._saved_checks import (
     Fitting,
     check_num_workers,
@@ -30,8 +30,8 @@ from fastload._resume._obstacles import OF_PROCESSES, OF_STEPS, OF_TORCHS, obsta
 from fastload._resume._saved_state import SavedState, Way
 from fastload._resume._torchdata_state import TorchdataState
 from fastload._resume._user_state import is_stateful
-from fastload._threads._worker_objects import NAMES
-from fastload._worker_state._places import unread_generators
+from fastload._workers._places import unread_generators
+from fastload._workers._worker_objects import NAMES
 from fastload.samplers._resting import (
     epoch_holder,
     kind_of,

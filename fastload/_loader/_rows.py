@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from fastload._decode_cache._cache import is_of_pixels
 from fastload._delivery._device import is_host
+from fastload._display._stats import LoaderStats
 from fastload._images._array_dataset import ArrayDataset, holds_array
 from fastload._images._opener import is_registered
 from fastload._loader._explanation import Explanation, explanation_of
@@ -14,8 +15,7 @@ from fastload._loader._resuming import state_rows
 from fastload._planning._advice import advice
 from fastload._planning._plan import LoaderPlan
 from fastload._planning._verdicts import Mode, StageVerdict, gil_advice
-from fastload._stats import LoaderStats
-from fastload._threads._worker_objects import sharing_rows
+from fastload._workers._worker_objects import sharing_rows
 
 
 def explain_loader(loader: Any, plan: LoaderPlan, stats: LoaderStats) -> Explanation:

@@ -10,17 +10,17 @@ from typing import Any
 from fastload._decode_cache._loader_cache import LoaderCache
 from fastload._delivery._batch_memory import StagedMemory
 from fastload._delivery._device import Device, PinnedMemory
-from fastload._delivery._torch_iterator import TorchCounters
+from fastload._display._stats import OF_A_MOMENT
 from fastload._images._processes import ProcessImages
+from fastload._iteration._torch_iterator import TorchCounters
+from fastload._iteration.native._engine import LoaderEngine
+from fastload._iteration.threads._counters import add_counters
+from fastload._iteration.threads._loader_threads import LoaderThreads
 from fastload._loader._settings import LoaderSettings
-from fastload._native_batches._engine import LoaderEngine
 from fastload._process._exit import LiveObjects
 from fastload._process._waits import WaitHistogram
 from fastload._quarantine._quarantine import Quarantine
 from fastload._resume._progress import Progress
-from fastload._stats import OF_A_MOMENT
-from fastload._threads._counters import add_counters
-from fastload._threads._loader_threads import LoaderThreads
 from fastload.sources._lowering import LoweredSource
 
 

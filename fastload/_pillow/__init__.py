@@ -1,1 +1,1 @@
-"""Pillow: the reference decoder, the threads that run it for the engine, and what its errors come to."""
+"""Pillow as the reference decoder: the only importer of PIL, its threads and its errors."""

@@ -1,1 +1,1 @@
-"""How the batches of a loader are made: what was found of it, and the plans that follow."""
+"""The plan of a loader: who makes its batches, and the verdicts that explain() prints."""

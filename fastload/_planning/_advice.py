@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader
 from torch.utils.data._utils.collate import default_collate
 
 from fastload._planning._verdicts import Mode
-from fastload._worker_state._user_functions import calls_of_module
+from fastload._workers._user_functions import calls_of_module
 from fastload.sources._lowering import LoweredSource, is_torchvisions_folder
 from fastload.transforms import _recognize
 from fastload.transforms._lowering import LoweredTransform

@@ -17,7 +17,6 @@ from fastload._delivery._batch_memory import ViewForm
 from fastload._delivery._device import BatchLayout
 from fastload._pillow import _pillow
 from fastload._planning._native_plans import NativePartPlan, NativePlan
-from fastload._planning._torch_draws import with_torch_exp
 from fastload._planning._verdicts import (
     Mode,
     StageVerdict,
@@ -26,6 +25,7 @@ from fastload._planning._verdicts import (
     random_verdict,
     transform_verdicts,
 )
+from fastload._workers._native_draws import with_torch_exp
 from fastload.sources._lowering import LoweredSource, NotLoweredError
 from fastload.transforms._first_steps import NoFirstStepsError, first_steps_of, hash_of, size_behind
 from fastload.transforms._lowering import LoweredTransform, lower_transform

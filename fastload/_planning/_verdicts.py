@@ -11,10 +11,10 @@ from torch.utils.data import DataLoader
 from torch.utils.data._utils import collate
 from torch.utils.data._utils.collate import default_collate
 
+from fastload._display._stats import LoaderStats
 from fastload._pillow import _pillow
-from fastload._planning._torch_draws import UnknownDrawsError, uniform_rule
-from fastload._stats import LoaderStats
-from fastload._worker_state._user_functions import uses_dataset
+from fastload._workers._native_draws import UnknownDrawsError, uniform_rule
+from fastload._workers._user_functions import uses_dataset
 from fastload.samplers._sharded_sampler import ShardedSampler, blocks_text
 from fastload.transforms._lowering import LoweredTransform
 

@@ -1,1 +1,1 @@
-"""The process: its exit, its processors and ranks, its limits, and the base of the iterators."""
+"""The process: its exit, signals, processors, ranks, limits and clocks."""

@@ -1,1 +1,1 @@
-"""What becomes of samples that cannot be loaded, where they shall not end the run."""
+"""Bad samples: what replaces them, the ledger, and when a run has too many."""

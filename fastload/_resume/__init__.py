@@ -1,1 +1,1 @@
-"""Saved states of a loader: how they are laid out, and what is checked of one that is loaded."""
+"""Saved states: their layout, the generators in them, and the checks before one is loaded."""

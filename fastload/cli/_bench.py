@@ -8,14 +8,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from fastload._benchmark import BenchmarkResult, benchmark
+from fastload._display._progress import Progress
 from fastload._display._table import Table
 from fastload._display._units import counted, in_percent, in_seconds
 from fastload._loader._twins import fastload_twin, torch_twin
 from fastload._process._config import TorchDataLoader
 from fastload._process._processors import num_auto_workers
-from fastload._progress import Progress
-from fastload._verify import VerifyReport
+from fastload._tools.benchmark import BenchmarkResult, benchmark
+from fastload._tools.verify import VerifyReport
 from fastload.cli._console import say, show
 from fastload.cli._errors import DIFFERENT, FINE, LoaderFailedError, UsageError, one_line, require_folders
 from fastload.cli._folder_loader import loader_of_folder

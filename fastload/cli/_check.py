@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from fastload._display._progress import Progress
 from fastload._display._units import counted
 from fastload._errors import SampleError
 from fastload._loader._loader import DataLoader
-from fastload._progress import Progress
 from fastload.cli._console import say
 from fastload.cli._errors import DIFFERENT, FINE, UsageError, one_line
 from fastload.cli._folder_loader import whole_images_of_folder

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 
+from fastload._display._progress import is_rich
 from fastload._display._table import Table
-from fastload._progress import is_rich
 
 
 def show(table: Table) -> None:

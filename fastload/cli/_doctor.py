@@ -10,10 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from fastload._doctor import doctor
-from fastload._doctor._report import DoctorReport
-from fastload._progress import Progress
-from fastload._stats import LoaderStats
+from fastload._display._progress import Progress
+from fastload._display._stats import LoaderStats
+from fastload._tools.doctor import doctor
+from fastload._tools.doctor._report import DoctorReport
 from fastload.cli._console import show
 from fastload.cli._errors import FINE, LoaderFailedError, UsageError, one_line, require_folders
 from fastload.cli._targets import function_of, measurable_loader_of

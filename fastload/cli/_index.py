@@ -7,7 +7,7 @@ import os
 import time
 from typing import Any
 
-from fastload._progress import Progress
+from fastload._display._progress import Progress
 from fastload.cli._errors import UsageError, one_line
 from fastload.sources._folder_index import IndexedFolder, index_file, read_folder
 from fastload.sources._image_folder import IMG_EXTENSIONS

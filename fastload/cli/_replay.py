@@ -6,10 +6,10 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from fastload._display._progress import Progress
 from fastload._loader._journal import epoch_in_journal
 from fastload._loader._loader import DataLoader
-from fastload._progress import Progress
-from fastload._verify._image import write_views
+from fastload._tools.verify._image import write_views
 from fastload.cli._console import say
 from fastload.cli._errors import LoaderFailedError, UsageError, one_line, require_folders
 from fastload.cli._targets import loader_of

@@ -13,8 +13,8 @@ from typing import Any
 
 from torch.utils.data import IterDataPipe, MapDataPipe
 
+from fastload._display._progress import Progress
 from fastload._process._config import TorchDataLoader
-from fastload._progress import Progress
 from fastload.cli._errors import UsageError, one_line
 
 

@@ -6,9 +6,9 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from fastload._display._progress import Progress
 from fastload._process._config import TorchDataLoader
-from fastload._progress import Progress
-from fastload._verify import VerifyReport, verify
+from fastload._tools.verify import VerifyReport, verify
 from fastload.cli._console import say
 from fastload.cli._errors import LoaderFailedError, UsageError, one_line, require_folders
 from fastload.cli._targets import loader_of

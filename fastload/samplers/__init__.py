@@ -1,4 +1,4 @@
-"""Index batches from torch's samplers, and a sampler for process groups."""
+"""Index batches from torch's samplers, and the sampler that splits samples between ranks."""
 
 from fastload.samplers._sharded_sampler import ShardedSampler
 

@@ -1,4 +1,4 @@
-"""Native forms of torchvision's transforms, and a transform of our own."""
+"""Transform pipelines as native steps, and the rest that Python runs."""
 
 from fastload.transforms._multi_view import MultiView
 

@@ -20,9 +20,9 @@ from typing import Any
 from architecture.document_code import names_of_the_reader, on_this_machine
 
 import fastload
+from fastload._iteration.native._iterator import NativeIterator
 from fastload._loader._explanation import Explanation, ExplanationRow
-from fastload._native_batches._iterator import NativeIterator
-from fastload._verify._report import BatchDifference, SampleDifference
+from fastload._tools.verify._report import BatchDifference, SampleDifference
 
 SECTIONS = ("Args", "Attributes", "Returns", "Yields", "Raises", "Example")
 OF_ENTRIES = ("Args", "Attributes", "Raises")

@@ -1,6 +1,7 @@
 """The layer rules of the project as tables, and the check that reads every include and import against them.
 
-`python tests/architecture/layers.py` prints the violations of this repository.
+`python tests/architecture/layers.py` prints the violations of this repository, with `--table` the table of the Python
+packages in docs/design.md.
 """
 
 from __future__ import annotations
@@ -31,34 +32,26 @@ CPP_LEVELS = {
     "bindings": 4,
 }
 PYTHON_LEVELS = {
-    "_display": 0,
     "_errors": 0,
     "_native": 0,
     "_process": 0,
-    "_decode_cache": 1,
+    "_display": 1,
     "_delivery": 1,
     "_pillow": 1,
-    "_progress": 1,
     "_resume": 1,
-    "_stats_rows": 1,
-    "_opencv": 2,
-    "_cached": 3,
-    "_quarantine": 3,
-    "_stats": 2,
+    "_decode_cache": 2,
+    "_workers": 2,
     "samplers": 2,
     "sources": 2,
     "transforms": 2,
-    "_worker_state": 2,
+    "_cached": 3,
+    "_quarantine": 3,
     "_planning": 3,
-    "_epochs": 4,
     "_images": 4,
-    "_native_batches": 5,
-    "_threads": 5,
+    "_iteration": 5,
     "_loader": 6,
-    "_benchmark": 7,
     "_patch": 7,
-    "_verify": 7,
-    "_doctor": 8,
+    "_tools": 8,
     "cli": 9,
     "__init__": 10,
     "__main__": 10,
@@ -153,18 +146,21 @@ LEVELS = {
         "_bench": 4,
         "__init__": 5,
     },
-    "fastload/_threads": {
-        "_collate_memory": 0,
+    "fastload/_iteration": {
+        "_base_iterator": 0,
+        "_fingerprint": 0,
+        "_torch_iterator": 0,
+        "_late_epoch": 1,
+        "_state_maker": 1,
+        "_resumable_iterator": 2,
+        "native": 3,
+        "threads": 3,
+        "__init__": 4,
+    },
+    "fastload/_iteration/threads": {
         "_counters": 0,
         "_dataset_lock": 0,
-        "_inherited": 0,
-        "_worker_error": 0,
-        "_worker_objects": 0,
-        "_working_directory": 0,
         "_gil_watch": 1,
-        "_torch_globals": 1,
-        "_init_fn": 3,
-        "_random_stream": 2,
         "_worker_draws": 3,
         "_fetcher": 4,
         "_native_part": 4,
@@ -183,16 +179,23 @@ LEVELS = {
         "_iterator": 9,
         "__init__": 10,
     },
-    "fastload/_worker_state": {
+    "fastload/_tools": {"benchmark": 0, "verify": 0, "doctor": 1, "__init__": 2},
+    "fastload/_workers": {
         "_making": 0,
         "_memory": 0,
         "_module_names": 0,
+        "_native_draws": 0,
+        "_per_thread": 0,
         "_seeding": 0,
         "_hidden_draws": 0,
-        "_torch_draws": 1,
         "_torch_exchange": 0,
         "_walk": 0,
         "_lmdb": 0,
+        "_worker_error": 0,
+        "_working_directory": 0,
+        "_inherited": 0,
+        "_collate_memory": 0,
+        "_torch_draws": 1,
         "_arrays": 1,
         "_user_functions": 1,
         "_generator_copies": 1,
@@ -204,10 +207,14 @@ LEVELS = {
         "_rare": 1,
         "_generators": 2,
         "_kinds": 3,
+        "_random_stream": 3,
+        "_torch_globals": 3,
+        "_init_fn": 4,
         "_objects": 4,
         "_shared": 5,
         "_warnings": 5,
-        "__init__": 6,
+        "_worker_objects": 6,
+        "__init__": 7,
     },
     "fastload/transforms": {
         "_bytecode": 0,
@@ -257,7 +264,7 @@ PYTHON_HOMES = {
         "fastload/sources/_lowering.py",
         "fastload/cli/_folder_loader.py",
     ],
-    "cv2": ["fastload/_opencv.py"],
+    "cv2": ["fastload/_images/_opencv.py"],
     "PIL": ["fastload/_pillow/_pillow.py", "fastload/_pillow/_originals.py", "fastload/_images/*"],
     **{module: ["fastload/_native.py"] for module in EXTENSION_MODULES},
 }
@@ -425,6 +432,21 @@ def violations(root: Path, exceptions: dict[tuple[str, str], str] | None = None)
     return [f"{name}: {problem}" for name, used, problem in found if (name, used) not in allowed] + unused
 
 
+def package_table(root: Path) -> str:
+    """Returns the table of the Python packages as Markdown: name, level and the first line of the docstring."""
+    rows = ["| package | level | job |", "|---|---|---|"]
+    for name, level in sorted(PYTHON_LEVELS.items(), key=lambda row: (row[1], row[0])):
+        if not name.endswith("__"):
+            folder = root / "fastload"
+            path = folder / name / "__init__.py" if (folder / name).is_dir() else folder / f"{name}.py"
+            job = str(ast.get_docstring(ast.parse(path.read_text()))).splitlines()[0]
+            rows.append(f"| `{name}` | {level} | {job.rstrip('.').replace('``', '`')} |")
+    return "\n".join(rows) + "\n"
+
+
 if __name__ == "__main__":
+    if "--table" in sys.argv[1:]:
+        print(package_table(ROOT), end="")
+        sys.exit()
     print("\n".join(violations(ROOT)))
     sys.exit(bool(violations(ROOT)))

@@ -27,7 +27,7 @@ def test_the_code_of_a_page_runs(page: str, run_child: RunChild) -> None:
 
 def test_the_recipes_for_frameworks_are_those_that_are_run() -> None:
     folder = Path(__file__).resolve().parents[1]
-    programs = [folder / f"{name}.py" for name in ("distributed_job", "ray_training", "resumed_training")]
+    programs = [folder / "helpers" / f"{name}.py" for name in ("distributed_job", "ray_training", "resumed_training")]
     tests = "".join(path.read_text() for path in [*folder.glob("frameworks/*.py"), *programs])
     titles = [line.lstrip("#").strip() for line in prose(BY_FRAMEWORKS).splitlines() if line.startswith("##")]
     run = [title for title in titles if f'"{title}"' in tests]

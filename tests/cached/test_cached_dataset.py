@@ -25,8 +25,8 @@ from PIL import Image
 from torch.utils.data import IterableDataset
 
 import fastload
-from fastload import _progress
 from fastload._cached import _file_samples
+from fastload._display import _progress
 from fastload._display._units import bytes_of
 from fastload._process._file_system import file_system_of, is_remote
 

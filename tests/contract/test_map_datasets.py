@@ -28,8 +28,8 @@ from user_datasets import (
 )
 
 import fastload
-from fastload._threads import _dataset_lock, _worker_group
-from fastload._threads._dataset_lock import lock_of
+from fastload._iteration.threads import _dataset_lock, _worker_group
+from fastload._iteration.threads._dataset_lock import lock_of
 
 
 @pytest.mark.parametrize("num_workers", [0, 1, 2, 3])

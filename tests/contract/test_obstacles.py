@@ -16,9 +16,9 @@ from torchvision import transforms
 from torchvision.datasets import FakeData, ImageFolder
 
 import fastload
-from fastload._native_batches._iterator import NativeIterator
+from fastload._iteration.native._iterator import NativeIterator
+from fastload._iteration.threads._iterator import ThreadIterator
 from fastload._pillow import _pillow
-from fastload._threads._iterator import ThreadIterator
 
 
 def with_transform(*steps: Any) -> Callable[[ImageFolder], Any]:

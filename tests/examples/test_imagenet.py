@@ -12,7 +12,7 @@ from loopback import need_loopback
 
 SETTINGS = ["--model=resnet18", "--size=32", "--learning-rate=0.003", "--batch-size=8", "--workers=2"]
 SETTINGS += ["--print-every=1"]
-RUNNER = Path(__file__).resolve().parents[1] / "example_runner.py"
+RUNNER = Path(__file__).resolve().parents[1] / "helpers" / "example_runner.py"
 LOADERS = ("fastload", "torch")
 
 

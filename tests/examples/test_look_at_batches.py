@@ -15,7 +15,7 @@ from PIL import Image
 
 REASON = "needs nbformat, nbclient, ipykernel and matplotlib, see the requirements.txt of tests and benchmarks"
 NOTEBOOK = EXAMPLES / "look_at_batches.ipynb"
-PATH = [str(EXAMPLES.parent / "tests"), *filter(None, [os.environ.get("PYTHONPATH")])]
+PATH = [str(EXAMPLES.parent / "tests" / "helpers"), *filter(None, [os.environ.get("PYTHONPATH")])]
 
 
 def read() -> Any:

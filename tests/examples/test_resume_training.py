@@ -29,8 +29,8 @@ def started(num_ranks: int, root: Path, checkpoint: Path, *options: str) -> Iter
     launch = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={num_ranks}"] if num_ranks > 1 else []
     words = [*launch, example_runner.__file__, "resume_training.py", root, "--checkpoint", checkpoint]
     settings = ["--save-every=2", f"--epochs={EPOCHS}", "--workers=1", *options]
-    tests = str(Path(__file__).parents[1])
-    paths = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), tests]))
+    helpers = str(Path(__file__).parents[1] / "helpers")
+    paths = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), helpers]))
     environment = {**os.environ, "PYTHONPATH": paths, "PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "1"}
     with subprocess.Popen(
         [sys.executable, *map(str, words), *settings],

@@ -1,7 +1,7 @@
 """Storage that fails while it is read: a shim before libc makes it, so that each failure comes where it is wanted.
 
-tests/failing_calls.c is the shim. It counts the calls of one kind on one file. From the n-th on it lets some fail, come
-back short, or wait until another process has changed the file.
+tests/helpers/failing_calls.c is the shim. It counts the calls of one kind on one file. From the n-th on it lets some
+fail, come back short, or wait until another process has changed the file.
 """
 
 from __future__ import annotations

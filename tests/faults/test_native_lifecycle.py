@@ -18,7 +18,7 @@ def test_interrupts_in_next_lose_no_sample(run_loader_child: RunChild, is_native
         import shutil
         from pathlib import Path
         from PIL import Image
-        from fastload._native_batches import _iterator
+        from fastload._iteration.native import _iterator
         os.environ["FASTLOAD_TEST_FOLDER"] = shutil.copytree(os.environ["FASTLOAD_TEST_FOLDER"], "images")
         for path in Path("images").glob("*/*.JPEG"):
             if not {is_native}:

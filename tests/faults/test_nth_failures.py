@@ -1,4 +1,4 @@
-"""Every call of the system and of the allocator fails once, and from the n-th on for ever: tests/nth_failures.py.
+"""Every call of the system and of the allocator fails once, and from the n-th on for ever: helpers/nth_failures.py.
 
 What memory the core itself asks for fails, and what it asks Python for; Python takes each object from malloc here.
 """

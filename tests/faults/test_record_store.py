@@ -32,7 +32,7 @@ from children import RunChild
 import fastload
 from fastload import _native
 
-TESTS = Path(__file__).resolve().parents[1]
+HELPERS = Path(__file__).resolve().parents[1] / "helpers"
 NUM_IMAGES = 16
 OTHER_USER = 65534
 
@@ -98,7 +98,7 @@ def start(program: str, *words: object) -> subprocess.Popen[str]:
         "FOLDER": str(words[0]),
         "STORE": str(words[1]),
         "WORDS": " ".join(map(str, words[2:])),
-        "PYTHONPATH": os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), str(TESTS)])),
+        "PYTHONPATH": os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), str(HELPERS)])),
     }
     code = "import repository_path, torchvision_shim\n" + PRELUDE + program
     return subprocess.Popen([sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, text=True)

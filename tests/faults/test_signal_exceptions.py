@@ -111,7 +111,8 @@ def test_an_error_that_a_handler_raises_inside_of_fastload_is_the_programs(
     from fastload._images import _opened, _pipelines
     from fastload._pillow import _pillow
     from fastload.transforms import _auto_augment, _recognize, _tensor_part
-    from fastload._worker_state import _rare, _seeding
+    from fastload._workers import _rare
+    from fastload._workers import _seeding
     from PIL import Image
     from torchvision import transforms
 

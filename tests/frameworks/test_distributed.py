@@ -23,7 +23,7 @@ from torch.utils.data import BatchSampler, RandomSampler, SequentialSampler, Sub
 import fastload
 from fastload._process import _distributed
 
-JOB = Path(__file__).resolve().parents[1] / "distributed_job.py"
+JOB = Path(__file__).resolve().parents[1] / "helpers" / "distributed_job.py"
 PLAIN_PARTS = ["loaders", "bad samples", "processors", "DistributedDataParallel", "elastic", "elastic in blocks"]
 OF_TWO = ["Lightning", "Accelerate", "Accelerate's ways", "Hugging Face Trainer"]
 OF_TWO += ["Lightning's treatment", "Lightning's checkpoints", "Accelerate's treatment"]

@@ -19,7 +19,7 @@ from image_folders import make_mixed_folder, synthetic_image
 from jpeg_kinds import KINDS, jpeg
 
 import fastload
-from fastload import _opencv
+from fastload._images import _opencv
 
 cv2 = pytest.importorskip("cv2", reason="opencv-python-headless is in tests/requirements.txt")
 

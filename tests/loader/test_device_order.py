@@ -18,7 +18,7 @@ from vector_clocks import ClockedCuda, ClockedTensor, OrderError
 import fastload
 from fastload._delivery import _thread_order
 from fastload._delivery._thread_order import DeviceOrder
-from fastload._threads import _iterator
+from fastload._iteration.threads import _iterator
 
 
 class OnDevice(Dataset[Any]):

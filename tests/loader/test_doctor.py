@@ -17,8 +17,8 @@ from torchvision.datasets import ImageFolder
 
 import fastload
 from fastload._decode_cache import _file_records, _folder
-from fastload._doctor._timeline import take_timeline
 from fastload._loader._loader import DataLoader
+from fastload._tools.doctor._timeline import take_timeline
 
 
 class Waits:

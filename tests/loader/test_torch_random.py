@@ -22,7 +22,7 @@ from torchvision.datasets import ImageFolder
 from torchvision.transforms import v2
 
 import fastload
-from fastload._native_batches._iterator import NativeIterator
+from fastload._iteration.native._iterator import NativeIterator
 
 
 def assert_equal_to_torch(dataset: Any, **arguments: Any) -> list[Any]:

@@ -22,7 +22,7 @@ from PIL import Image
 from torchvision import transforms
 
 import fastload
-from fastload._verify._replay import apply_steps
+from fastload._tools.verify._replay import apply_steps
 
 SECONDS_PER_FILE = 20
 

@@ -15,7 +15,7 @@ from torchvision.transforms import InterpolationMode
 from torchvision.transforms import functional as F
 
 from fastload import _core
-from fastload._verify._replay import apply_steps
+from fastload._tools.verify._replay import apply_steps
 
 MODES = ("constant", "edge", "reflect", "symmetric")
 PADDINGS = [(0, 0, 0, 0), (1, 0, 0, 0), (0, 2, 0, 0), (0, 0, 3, 0), (0, 0, 0, 4), (4, 4, 4, 4), (7, 1, 0, 30)]

@@ -92,7 +92,7 @@ def test_epochs_of_every_recipe_equal_torchs_with_pillow(version: str) -> None:
 # Prints for each native recipe the digest of its first batches, and what explain() says of the resize.
 DIGESTS = """
 import hashlib, pickle, sys
-sys.path.insert(0, "tests")
+sys.path[:0] = ["tests", "tests/helpers"]
 import torch, parity_recipes, fastload
 from torchvision.datasets import ImageFolder
 for name, recipe in parity_recipes.RECIPES.items():

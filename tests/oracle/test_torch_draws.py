@@ -13,14 +13,14 @@ from PIL import Image
 from torchvision import transforms
 
 from fastload import _core
-from fastload._planning import _torch_draws
+from fastload._workers import _native_draws
 
 MANY = 1_000_000
 RATIO = (3.0 / 4.0, 4.0 / 3.0)
 
 
 def native(seed: int) -> _core.TorchDraws:
-    return _core.TorchDraws(seed, _torch_draws.uniform_rule())
+    return _core.TorchDraws(seed, _native_draws.uniform_rule())
 
 
 def state_of(draws: _core.TorchDraws, seed: int) -> np.ndarray:
@@ -37,10 +37,10 @@ def log_range(ratio: tuple[float, float] = RATIO) -> tuple[float, float]:
 @pytest.mark.parametrize("ratio", [RATIO, (0.5, 2.0), (0.3, 3.3), (1.0, 1.0), (0.01, 100.0)])
 def test_exp_equals_torchs_for_every_number_that_can_be_drawn(ratio: tuple[float, float]) -> None:
     low, high = log_range(ratio)
-    exp = _torch_draws.torch_exp(low, high)
+    exp = _native_draws.torch_exp(low, high)
     unit = np.arange(1 << 24, dtype=np.float32) * np.float32(2**-24)
     width = np.float32(high) - np.float32(low)
-    rule = _torch_draws.uniform_rule()
+    rule = _native_draws.uniform_rule()
     if rule.is_fused:  # exact in double: 24 by 24 bits, then one rounding
         inputs = (unit.astype(np.float64) * np.float64(width) + np.float64(np.float32(low))).astype(np.float32)
     else:
@@ -59,7 +59,7 @@ def test_exp_equals_torchs_for_every_number_that_can_be_drawn(ratio: tuple[float
 
 
 def test_exp_of_one_number_is_exp_of_many() -> None:
-    inputs = torch.from_numpy(_torch_draws.torch_exp(*log_range()).inputs(0, 1 << 24))
+    inputs = torch.from_numpy(_native_draws.torch_exp(*log_range()).inputs(0, 1 << 24))
     together = torch.exp(inputs)
     for position in np.random.default_rng(2).integers(0, 1 << 24, 20_000).tolist():
         assert torch.exp(inputs[position : position + 1]).item() == together[position].item()
@@ -107,11 +107,11 @@ def test_the_highest_uniform_numbers_equal_torchs(low: float, high: float) -> No
 
 def test_a_range_of_two_numbers_shows_whether_torch_gives_the_upper_one() -> None:
     drawn = {torch.empty(1).uniform_(0.5, 0.50000006).item() for _ in range(100)}
-    assert _torch_draws.uniform_rule().excludes_to == (len(drawn) == 1)
+    assert _native_draws.uniform_rule().excludes_to == (len(drawn) == 1)
 
 
 def test_a_torch_that_gives_the_upper_bound_is_recognised(monkeypatch: pytest.MonkeyPatch) -> None:
-    inclusive = _core.UniformRule(is_fused=_torch_draws.uniform_rule().is_fused, excludes_to=False)
+    inclusive = _core.UniformRule(is_fused=_native_draws.uniform_rule().is_fused, excludes_to=False)
 
     def uniform(self: torch.Tensor, low: float, high: float, *, generator: torch.Generator) -> torch.Tensor:
         draws = _core.TorchDraws(0, inclusive)
@@ -123,7 +123,7 @@ def test_a_torch_that_gives_the_upper_bound_is_recognised(monkeypatch: pytest.Mo
         return self
 
     monkeypatch.setattr(torch.Tensor, "uniform_", uniform)
-    rule = _torch_draws.uniform_rule.__wrapped__()
+    rule = _native_draws.uniform_rule.__wrapped__()
     assert (rule.is_fused, rule.excludes_to) == (inclusive.is_fused, False)
 
 
@@ -225,6 +225,6 @@ def test_random_boxes_of_every_recipe_equal_torchvisions(
 def test_the_exp_table_says_where_torch_is_not_correctly_rounded() -> None:
     low, high = log_range()
     assert math.isclose(math.exp(high), 4 / 3, rel_tol=1e-6)
-    wrong = _core.TorchExp(low, high, _torch_draws.uniform_rule())
+    wrong = _core.TorchExp(low, high, _native_draws.uniform_rule())
     inputs = wrong.inputs(0, 100)
     assert not wrong.add(0, np.exp(inputs) * np.float32(1.01))

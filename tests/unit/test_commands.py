@@ -16,7 +16,7 @@ from children import RunChild
 from image_folders import make_clean_folder
 
 import fastload
-from fastload import _progress
+from fastload._display import _progress
 from fastload._display._table import Table
 from fastload._loader._loader import DataLoader
 from fastload.cli import _console, main

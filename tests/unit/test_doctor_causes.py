@@ -16,15 +16,15 @@ import pytest
 from PIL import Image
 
 import fastload
-from fastload._doctor._cache_remarks import CacheStores
-from fastload._doctor._diagnosis import Facts, find_cause, remarks
-from fastload._doctor._limits import Limits, find_limits
-from fastload._doctor._machine import examine_machine
-from fastload._doctor._measure import Measured
-from fastload._doctor._pools import find_pools, pools_of_one_thread
-from fastload._doctor._storage import Storage, examine_storage
-from fastload._doctor._timeline import Timeline, TimelineBatch
 from fastload._process._file_system import is_rotating
+from fastload._tools.doctor._cache_remarks import CacheStores
+from fastload._tools.doctor._diagnosis import Facts, find_cause, remarks
+from fastload._tools.doctor._limits import Limits, find_limits
+from fastload._tools.doctor._machine import examine_machine
+from fastload._tools.doctor._measure import Measured
+from fastload._tools.doctor._pools import find_pools, pools_of_one_thread
+from fastload._tools.doctor._storage import Storage, examine_storage
+from fastload._tools.doctor._timeline import Timeline, TimelineBatch
 
 GIB = 1 << 30
 READ_MOSTLY = {"read": 0.009, "decode": 0.001}

@@ -16,8 +16,8 @@ from torch.overrides import TorchFunctionMode
 from torch.utils import _python_dispatch
 from torchvision.transforms import v2
 
-from fastload._worker_state import _generators, _torch_draws
-from fastload._worker_state._hidden_draws import HiddenDraws
+from fastload._workers import _generators, _torch_draws
+from fastload._workers._hidden_draws import HiddenDraws
 
 HALVES = torch.full((3, 5), 0.5)
 INTEGERS = torch.full((3, 5), 7)

@@ -16,7 +16,7 @@ from PIL import Image
 from torchvision import transforms
 
 from fastload import _native
-from fastload._planning._torch_draws import uniform_rule, with_torch_exp
+from fastload._workers._native_draws import uniform_rule, with_torch_exp
 from fastload.transforms._lowering import lower_transform
 
 NO_DRAWS = _native.CounterDraws(0, 0, 0)

@@ -17,9 +17,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from fastload import _stats
+from fastload._display import _stats
+from fastload._display._stats import LoaderStats
 from fastload._process._waits import WaitHistogram, interval_of, middle_seconds
-from fastload._stats import LoaderStats
 
 COUNTERS: dict[str, Any] = {
     "samples_native": 90,

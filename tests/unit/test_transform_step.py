@@ -10,7 +10,7 @@ import re
 import pytest
 
 from fastload import TransformStep
-from fastload._native_batches._report import STEP_FIELDS
+from fastload._iteration.native._report import STEP_FIELDS
 
 CROP = TransformStep(("crop", 12, 40, 300, 280, 0, 0, 1, 2))
 

@@ -18,8 +18,8 @@ from torchvision.datasets import ImageFolder
 
 import fastload
 from fastload._pillow._pillow import is_reference
-from fastload._verify._rng_states import Generators
-from fastload._verify._runner import LoaderRunner
+from fastload._tools.verify._rng_states import Generators
+from fastload._tools.verify._runner import LoaderRunner
 
 NUM_SAMPLES = 11  # of the folder
 

@@ -17,8 +17,8 @@ from torchvision.datasets import ImageFolder
 
 import fastload
 from fastload._planning._verdicts import Mode
-from fastload._verify._rng_states import Generators
-from fastload._verify._runner import LoaderRunner
+from fastload._tools.verify._rng_states import Generators
+from fastload._tools.verify._runner import LoaderRunner
 
 
 def pipeline(evaluation: ImageFolder, *steps: Any) -> ImageFolder:

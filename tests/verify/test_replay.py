@@ -16,13 +16,13 @@ from torchvision.datasets import ImageFolder
 from torchvision.transforms import v2
 
 import fastload
-from fastload._native_batches._report import STEP_FIELDS
-from fastload._verify._compare import difference, split_batch
-from fastload._verify._proofs import value_at
-from fastload._verify._replay import apply_steps, replay_sample
-from fastload._verify._rng_states import Generators
-from fastload._verify._runner import LoaderRunner
-from fastload._verify._sample_parts import SampleParts, find_parts
+from fastload._iteration.native._report import STEP_FIELDS
+from fastload._tools.verify._compare import difference, split_batch
+from fastload._tools.verify._proofs import value_at
+from fastload._tools.verify._replay import apply_steps, replay_sample
+from fastload._tools.verify._rng_states import Generators
+from fastload._tools.verify._runner import LoaderRunner
+from fastload._tools.verify._sample_parts import SampleParts, find_parts
 
 KINDS = set(STEP_FIELDS) - (set() if HAS_FAST_BLUR else {"gaussian_blur"})
 BLUR = [v1.GaussianBlur((5, 3))] if HAS_FAST_BLUR else []

@@ -24,7 +24,7 @@ from wrong_records import make_wrong, make_wrong_coefficients
 
 import fastload
 from fastload._decode_cache import _file_records
-from fastload._verify import _runner
+from fastload._tools.verify import _runner
 from fastload.cli import main
 
 TAIL = [transforms.ToTensor(), transforms.Normalize(recipes.MEAN, recipes.STD)]
@@ -561,7 +561,7 @@ def test_another_container_is_structure(evaluation: ImageFolder) -> None:
 def test_batches_whose_difference_no_sample_shows_still_differ(
     evaluation: ImageFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fastload._verify._runner.split_batch", lambda batch, count: [{} for _ in range(count)])
+    monkeypatch.setattr("fastload._tools.verify._runner.split_batch", lambda batch, count: [{} for _ in range(count)])
     report = fastload.verify(DataLoader(evaluation, 4), DataLoader(evaluation, 4, collate_fn=_times_two))
     assert dict(report.stages) == {"structure": 3}
     assert report.exit_code == 1
@@ -633,7 +633,7 @@ def test_nothing_is_blamed_where_the_report_cannot_be_replayed(
     training: ImageFolder, fault: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kind = type("Faulty", (_Faulty,), {"fault": staticmethod(fault)})
-    monkeypatch.setattr("fastload._verify._proofs.replay_sample", lambda *arguments: None)
+    monkeypatch.setattr("fastload._tools.verify._proofs.replay_sample", lambda *arguments: None)
     old = fastload.DataLoader(training, 4, rng="sample", seed=1)
     report = fastload.verify(old, kind(training, 4, rng="sample", seed=1))
     assert dict(report.stages) == {"values": 3}

@@ -13,7 +13,7 @@ import pytest
 import torch
 from image_folders import synthetic_image
 
-from fastload._verify._compare import difference, fingerprint, split_batch
+from fastload._tools.verify._compare import difference, fingerprint, split_batch
 
 Pair = namedtuple("Pair", ["image", "label"])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from fastload._worker_state._objects import OwnObjects, copies
+from fastload._workers._objects import OwnObjects, copies
 
 
 class Box:

@@ -20,8 +20,8 @@ from forked import in_fork
 from holders import LEGACY, WAYS
 from torch.utils.data._utils import worker
 
-from fastload._worker_state import _generators
-from fastload._worker_state._generators import WorkerGenerators, describe, exchanged
+from fastload._workers import _generators
+from fastload._workers._generators import WorkerGenerators, describe, exchanged
 
 DRAWS = {
     f"{kind}: {name}": draw for kind, table in (("random", WAYS), ("numpy", LEGACY)) for name, draw in table.items()

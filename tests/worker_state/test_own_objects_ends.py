@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from boxes import Box, own
 
-from fastload._worker_state import _objects
-from fastload._worker_state._objects import copies
+from fastload._workers import _objects
+from fastload._workers._objects import copies
 
 
 def test_finalizers_of_copies_do_not_run_at_the_end() -> None:
@@ -63,7 +63,7 @@ def test_finalizers_do_not_run_where_a_copy_cannot_be_made(monkeypatch: pytest.M
         raise MemoryError
 
     box = Box(handle=handle, iterator=iter([1]))
-    monkeypatch.setattr("fastload._worker_state._rare.when_copied", lambda parts, finish: (None, parts, refuse))
+    monkeypatch.setattr("fastload._workers._rare.when_copied", lambda parts, finish: (None, parts, refuse))
     with pytest.raises(MemoryError):
         copies((box, None, None), 1)
     assert gc.isenabled()

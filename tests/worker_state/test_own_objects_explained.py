@@ -13,9 +13,9 @@ import pytest
 import torch
 from boxes import Box
 
-from fastload._worker_state._objects import copies
-from fastload._worker_state._shared import SharedObject, shared_rows
-from fastload._worker_state._warnings import SharedMemoryWatch, changed_by_name
+from fastload._workers._objects import copies
+from fastload._workers._shared import SharedObject, shared_rows
+from fastload._workers._warnings import SharedMemoryWatch, changed_by_name
 
 NAMES = "dataset", "collate_fn", "worker_init_fn"
 

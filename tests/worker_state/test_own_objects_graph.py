@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from boxes import Box, Point, copy_of
 
-from fastload._worker_state._objects import copies
+from fastload._workers._objects import copies
 
 
 class Mapping(dict):

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fastload._worker_state._objects import copies
+from fastload._workers._objects import copies
 
 
 class Label:

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from fastload._worker_state._lmdb import LmdbExchange
-from fastload._worker_state._objects import copies
+from fastload._workers._lmdb import LmdbExchange
+from fastload._workers._objects import copies
 
 
 def fake_lmdb() -> types.ModuleType:

@@ -15,7 +15,7 @@ import torch
 from boxes import Box, copy_of, own
 from PIL import Image
 
-from fastload._worker_state._objects import copies
+from fastload._workers._objects import copies
 
 MEBIBYTE = 1 << 20
 

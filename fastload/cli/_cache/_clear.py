@@ -6,8 +6,8 @@ import argparse
 from typing import Any
 
 from fastload._decode_cache._clearing import clear_store
+from fastload._display._progress import Progress
 from fastload._display._units import counted, in_bytes
-from fastload._progress import Progress
 from fastload.cli._cache._arguments import path_of, store_errors
 from fastload.cli._console import say
 from fastload.cli._errors import FINE

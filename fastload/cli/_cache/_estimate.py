@@ -15,13 +15,13 @@ from typing import Any, NamedTuple
 
 import torch
 
-from fastload._benchmark import benchmark
 from fastload._decode_cache._cache import Cache, place_of
 from fastload._decode_cache._report import report_of
 from fastload._decode_cache._store import OpenStore, RecordKind
+from fastload._display._progress import Progress
 from fastload._display._units import in_bytes, in_percent, in_seconds
 from fastload._loader._loader import DataLoader
-from fastload._progress import Progress
+from fastload._tools.benchmark import benchmark
 from fastload.cli._cache._files import TargetFiles, why_unread
 from fastload.cli._cache._kinds import Kind, up_to
 from fastload.cli._cache._run import builders, gone_through, record_action

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 from torch.utils.data import DataLoader as TorchDataLoader
 
+from fastload._display._progress import Progress
 from fastload._pillow._decode_image import pil_loader
 from fastload._process._config import MAX_FILE_BYTES
-from fastload._progress import Progress
 from fastload.cli._errors import UsageError, one_line
 from fastload.cli._targets import loader_of
 from fastload.sources._image_folder import IMG_EXTENSIONS

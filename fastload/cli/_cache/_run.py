@@ -9,11 +9,11 @@ from typing import Any
 from fastload import _native
 from fastload._decode_cache._builders import FileAction, FileRun
 from fastload._decode_cache._store import OpenStore
+from fastload._display._progress import Progress
 from fastload._display._units import in_seconds
 from fastload._pillow import _pillow
 from fastload._process._config import MAX_FILE_BYTES
 from fastload._process._exit import ThreadStartError
-from fastload._progress import Progress
 from fastload.cli._cache._files import TargetFiles
 from fastload.cli._cache._kinds import Builder, Kind
 from fastload.cli._errors import CommandError

@@ -9,9 +9,9 @@ from typing import Any
 from fastload import _native
 from fastload._decode_cache._builders import FileRun
 from fastload._decode_cache._report import StoreReport, look_at, report_of
+from fastload._display._progress import Progress
 from fastload._display._table import Table
 from fastload._display._units import counted
-from fastload._progress import Progress
 from fastload.cli._cache._arguments import RIGHT_OF_GROUPS, add_shared, add_workers, path_of, store_errors, workers_of
 from fastload.cli._cache._files import TargetFiles, files_of, named, why_unread
 from fastload.cli._cache._kinds import Kind, kinds_in

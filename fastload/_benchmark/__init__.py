@@ -1,6 +1,0 @@
-"""A loader measured: what its first batch costs, and how many samples it gives then."""
-
-from fastload._benchmark._benchmark import benchmark
-from fastload._benchmark._result import BenchmarkResult
-
-__all__ = ["BenchmarkResult", "benchmark"]

@@ -1,0 +1,1 @@
+"""One epoch: the iterators, the makers of batches below them, and where a saved state resumes."""

@@ -1,0 +1,195 @@
+"""Threads of this process in the place of torch's worker processes: batch k belongs to worker k mod N."""
+
+from __future__ import annotations
+
+import functools
+import os
+import queue
+from collections import deque
+from dataclasses import dataclass
+
+import torch
+
+from fastload._errors import LoaderClosedError
+from fastload._iteration.threads._task import Request, Task
+from fastload._iteration.threads._worker import Ender, Worker, WorkerPlan, WorkerThread, num_threads_is_of_thread
+from fastload._iteration.threads._worker_draws import Beginning
+from fastload._process._exit import EXIT_JOIN_SECONDS, exit_state, join_threads, start_threads
+from fastload._workers._inherited import ThreadState
+from fastload._workers._random_stream import RandomKey
+from fastload._workers._worker_objects import WorkerObjects
+
+# Note [no locks between threads]
+# Finalizers run in any thread at any allocation, so that one which waits for a lock may wait for the thread it runs in.
+# Whatever close(), finalizers and threads share are therefore SimpleQueues, whose put() never waits, and plain
+# attributes that are set once.
+
+
+@dataclass
+class _Submission:
+    """What was asked for last, perhaps not to the end."""
+
+    task: Task
+    next_worker: int
+
+
+class WorkerGroup:
+    """The threads of one iterator, and the batches they were asked for.
+
+    Args:
+        plan: What the workers share.
+        objects: Of each worker.
+        in_order: False: whichever batch is done first is the next one.
+        max_batches: The most that are asked for ahead; without order, shared among the workers.
+    """
+
+    def __init__(self, plan: WorkerPlan, objects: list[WorkerObjects], *, in_order: bool, max_batches: int) -> None:
+        ender = Ender(plan.num_workers)
+        self.ender = ender
+        self.order = plan.order
+        self.memory = plan.memory
+        self.pending: deque[Task] = deque()  # in the order in which they are delivered
+        self.thread_state = ThreadState()
+        self._in_order = in_order
+        self._max_batches = max_batches
+        self._next_worker = 0
+        self._submission: _Submission | None = None
+        self._epoch = 0
+        self._ready: queue.SimpleQueue[None] = queue.SimpleQueue()
+        report_ready = functools.partial(self._ready.put, None)
+        self._workers = [Worker(plan, number, own, lambda: ender.is_ending) for number, own in enumerate(objects)]
+        self.beginnings: list[Beginning] = []  # of the epoch, one for each worker
+        self.threads = [
+            WorkerThread(ender, worker, self.thread_state, plan.counters, report_ready) for worker in self._workers
+        ]
+
+    def start(self) -> None:
+        """Starts all of the threads or, where something fails, leaves none.
+
+        Raises:
+            ThreadStartError: The system refuses one.
+        """
+        num_torch_threads = torch.get_num_threads()
+        try:
+            start_threads(self.threads)
+            for _ in self.threads:
+                self._ready.get()
+        except BaseException:
+            self.close()
+            raise
+        finally:
+            if num_threads_is_of_thread():
+                # Threads of other code begin with what was set last anywhere: not with the 1 of ours.
+                torch.set_num_threads(num_torch_threads)
+
+    def restart_order(self, key: RandomKey, first_worker: int = 0) -> None:
+        """Begins an epoch. The next batch is that worker's; what was asked for before is made, but not delivered."""
+        self.pending.clear()
+        self._submission = None
+        self._next_worker = first_worker
+        self._epoch += 1
+        self.order.begin()  # what a data set does when it is asked for an iterator comes behind that
+        self._begin_epoch(key)
+        for worker in self._workers:
+            worker.is_active = True
+
+    def _begin_epoch(self, key: RandomKey) -> None:
+        """Has each thread say where it stands when it comes there."""
+        self.beginnings = [Beginning(key, self._epoch, worker) for worker in self._workers]
+        for tasks, beginning in zip(self.ender.tasks, self.beginnings, strict=True):
+            tasks.put(beginning)
+        if self.is_ending:  # the threads may have ended before that
+            for beginning in self.beginnings:
+                beginning.finish(None)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the threads are of this process and have not been told to end."""
+        return os.getpid() == self.ender.owner_pid and not self.is_ending
+
+    @property
+    def is_ending(self) -> bool:
+        return self.ender.is_ending
+
+    @property
+    def has_active_worker(self) -> bool:
+        return any(worker.is_active for worker in self._workers)
+
+    def submit(self, request: Request, done: Task | None) -> bool:
+        """Asks for a batch; False: no active worker may be asked for one more now.
+
+        An interrupt may come between any two steps of this. Called again with the same request, before any batch is
+        taken, it goes on where it was left: each step can be repeated.
+
+        Args:
+            request: What is asked for.
+            done: A task that is still pending and whose batch is taken.
+        """
+        submission = self._submission
+        if submission is None or submission.task.request is not request:
+            worker = self._worker_in_turn(done)
+            if worker is None:
+                return False
+            wake = functools.partial(self.ender.changed.put, None)
+            task = Task(request, self._epoch, worker.number, wake)
+            submission = _Submission(task, (worker.number + 1) % len(self._workers))
+            self._submission = submission
+        task = submission.task
+        self.ender.tasks[task.worker_id].put(task)
+        self._next_worker = submission.next_worker
+        if not (self.pending and self.pending[-1] is task):
+            self.pending.append(task)
+        return True
+
+    def wait(self, timeout_seconds: float) -> Task:
+        """The next task that is done; it stays pending until it is removed. With 0 the wait has no limit.
+
+        Raises:
+            RuntimeError: So much time has passed since a batch was done, be it the next one or another, as torch counts
+                it; the batch is still pending.
+            LoaderClosedError: The threads have been told to end.
+        """
+        while (task := self._next_done()) is None:
+            try:
+                self.ender.changed.get(timeout=timeout_seconds or None)
+            except queue.Empty:
+                raise RuntimeError(f"DataLoader timed out after {timeout_seconds} seconds") from None
+        if task.is_end_of_stream:
+            self._workers[task.worker_id].is_active = False
+        return task
+
+    @property
+    def has_next(self) -> bool:
+        """Whether wait() would return a batch at once, or what came in its place."""
+        task = None if self.is_ending else self._next_done()
+        return task is not None and not task.is_end_of_stream
+
+    def signal_end(self) -> None:
+        """Tells the threads to end after the sample at hand, and who waits for a batch. Waits for nothing."""
+        self.ender.signal_end()
+
+    def close(self) -> None:
+        """Ends the threads and waits for them, at most a second. Never call it from a finalizer."""
+        self.signal_end()
+        if os.getpid() == self.ender.owner_pid:
+            join_threads(self.threads, EXIT_JOIN_SECONDS)
+
+    def _worker_in_turn(self, done: Task | None) -> Worker | None:
+        """torch's rule: the next active one, and without order the next that has its share of batches not yet full."""
+        workers = self._workers[self._next_worker :] + self._workers[: self._next_worker]
+        active = [worker for worker in workers if worker.is_active]
+        if self._in_order:
+            return active[0] if active else None
+        asked = [task.worker_id for task in self.pending if task is not done]
+        return next((one for one in active if asked.count(one.number) < self._max_batches // len(active)), None)
+
+    def _next_done(self) -> Task | None:
+        if self.is_ending:
+            exit_state.sleep_if_begun()
+            raise closed_error()
+        candidates = tuple(self.pending)[:1] if self._in_order else tuple(self.pending)
+        return next((task for task in candidates if task.is_done), None)
+
+
+def closed_error() -> LoaderClosedError:
+    return LoaderClosedError("the loader was closed; iterate over it again to start anew")

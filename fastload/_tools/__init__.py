@@ -1,0 +1,1 @@
+"""Functions that look at a loader from outside: benchmark, verify and doctor."""

@@ -1,0 +1,163 @@
+"""Measures a loader by taking batches from it."""
+
+from __future__ import annotations
+
+import collections
+import copy
+import time
+from collections.abc import Callable
+from typing import Any
+
+from fastload._loader._description import describe
+from fastload._loader._loader import DataLoader
+from fastload._process._config import TorchDataLoader
+from fastload._process._waits import interval_of
+from fastload._tools.benchmark._cpu_time import cpu_seconds
+from fastload._tools.benchmark._result import BenchmarkResult
+from fastload._tools.benchmark._sample_count import SampleCount
+
+
+def benchmark(
+    loader: TorchDataLoader[Any],
+    seconds: float = 10.0,
+    *,
+    warmup_seconds: float = 1.0,
+    step_seconds: float = 0.0,
+    progress: Callable[[float], object] | None = None,
+) -> BenchmarkResult:
+    """Takes batches from a loader for some time and says how fast they came, the first one apart from the others.
+
+    It runs one epoch after the other on a copy of the loader, which has workers and iterator of its own. Samplers and
+    random generators are the loader's: they draw as in epochs of yours.
+
+    Args:
+        loader: any torch.utils.data.DataLoader, fastload's among them.
+        seconds: length of the steady state, which ends with the first batch behind it.
+        warmup_seconds: time between the first batch and the steady state.
+        step_seconds: how long to sleep after each batch, in the place of a training step.
+        progress: called after each batch with the share of the time that has passed, from 0.0 to 1.0.
+
+    Returns:
+        The result, which print() shows; ``result.samples_per_second``, ``result.first_batch_seconds``.
+
+    Raises:
+        TypeError: `loader` is no torch.utils.data.DataLoader.
+        ValueError: `seconds` is not positive, another time is negative, or the loader gives no batch.
+        Exception: what the loader raises.
+
+    Example:
+        >>> result = fastload.benchmark(fastload.DataLoader(dataset, batch_size=2), seconds=0.1, warmup_seconds=0.0)
+        >>> result.samples_per_second > 0
+        True
+    """
+    if not isinstance(loader, TorchDataLoader):
+        raise TypeError(f"loader must be a torch.utils.data.DataLoader, got {type(loader).__name__}")
+    if not seconds > 0:
+        raise ValueError(f"seconds must be a positive number, got {seconds!r}")
+    for name, value in (("warmup_seconds", warmup_seconds), ("step_seconds", step_seconds)):
+        if not value >= 0:
+            raise ValueError(f"{name} must not be negative, got {value!r}")
+    run = _Run(loader, step_seconds)
+    try:
+        return run.measure(seconds, warmup_seconds, progress or (lambda share: None))
+    finally:
+        run.close()
+
+
+class _Run:
+    """Epoch after epoch of a copy of a loader, with the time that each batch took to come."""
+
+    def __init__(self, loader: TorchDataLoader[Any], step_seconds: float) -> None:
+        self._description = repr(loader) if isinstance(loader, DataLoader) else describe(loader, None)
+        self._loader: Any = copy.copy(loader)
+        vars(self._loader)["_iterator"] = None  # that of the loader's own persistent workers
+        self._step_seconds = step_seconds
+        self._iterator: Any = None
+        self._count = SampleCount(loader)
+        self._samples = 0
+        self._waits: collections.Counter[int] = collections.Counter()
+        self._wait_seconds = 0.0
+        self._epochs = 0
+        self._epoch_start_seconds = 0.0
+
+    def measure(self, seconds: float, warmup_seconds: float, progress: Callable[[float], object]) -> BenchmarkResult:
+        begin = time.perf_counter()
+        self._take()
+        first_batch_seconds = time.perf_counter() - begin
+        whole = warmup_seconds + seconds
+        self._run(warmup_seconds, lambda passed: progress(passed / whole))
+        self._forget()
+        stats, cpu = self._stats(), cpu_seconds()
+        steady_seconds = self._run(seconds, lambda passed: progress((warmup_seconds + passed) / whole))
+        cpu = cpu_seconds() - cpu
+        return BenchmarkResult(
+            loader=self._description,
+            first_batch_seconds=first_batch_seconds,
+            seconds=steady_seconds,
+            batches=self._waits.total(),
+            samples=self._samples,
+            epochs=self._epochs,
+            epoch_start_seconds=self._epoch_start_seconds,
+            wait_seconds=self._wait_seconds,
+            wait_counts=dict(self._waits),
+            step_seconds=self._step_seconds,
+            cpu_seconds=cpu,
+            stats=None if stats is None else self._stats() - stats,
+        )
+
+    def _run(self, seconds: float, progress: Callable[[float], object]) -> float:
+        """Takes batches, with a step after each, until so much time has passed, and says how much has. At least one,
+        unless `seconds` is 0; `progress` gets the time passed, at most `seconds`."""
+        begin = time.perf_counter()
+        passed = 0.0
+        while passed < seconds:
+            self._take()
+            if self._step_seconds:
+                time.sleep(self._step_seconds)
+            passed = time.perf_counter() - begin
+            progress(min(seconds, passed))
+        return passed
+
+    def _take(self) -> None:
+        """One batch, of the next epoch where this one is over."""
+        begin = time.perf_counter_ns()
+        batch = _NONE if self._iterator is None else next(self._iterator, _NONE)
+        is_first = batch is _NONE
+        if is_first:
+            self._close_iterator()
+            self._iterator = iter(self._loader)
+            self._count.begin_epoch()
+            batch = next(self._iterator, _NONE)
+        if batch is _NONE:
+            raise ValueError(f"the loader gives no batch, so there is nothing to measure: {self._description}")
+        waited = time.perf_counter_ns() - begin
+        self._waits[interval_of(waited)] += 1
+        self._wait_seconds += waited / 1e9
+        self._epochs += is_first
+        self._epoch_start_seconds += waited / 1e9 if is_first else 0.0
+        self._samples += self._count.of(batch)
+
+    def _forget(self) -> None:
+        """What was counted until now."""
+        self._waits.clear()
+        self._samples = self._epochs = 0
+        self._wait_seconds = self._epoch_start_seconds = 0.0
+
+    def _stats(self) -> Any:
+        return self._loader.stats() if isinstance(self._loader, DataLoader) else None
+
+    def _close_iterator(self) -> None:
+        """Ends its workers, unless the loader keeps them."""
+        if not self._loader.persistent_workers:
+            self._iterator = None
+
+    def close(self) -> None:
+        iterator, self._iterator = self._iterator, None
+        vars(self._loader)["_iterator"] = None
+        if shutdown := getattr(iterator, "_shutdown_workers", None):
+            shutdown()
+        if isinstance(self._loader, DataLoader):
+            DataLoader.close(self._loader)
+
+
+_NONE = object()

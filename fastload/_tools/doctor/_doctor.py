@@ -1,0 +1,208 @@
+"""Measures a loader in parts, finds what limits it, tries the change and measures again."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import itertools
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+from fastload._loader._loader import DataLoader
+from fastload._loader._twins import fastload_twin
+from fastload._process._config import TorchDataLoader
+from fastload._tools.doctor._cache_remarks import CacheStores
+from fastload._tools.doctor._diagnosis import Facts, Finding, find_cause, remarks
+from fastload._tools.doctor._limits import find_limits
+from fastload._tools.doctor._machine import examine_machine
+from fastload._tools.doctor._measure import Measured, measure
+from fastload._tools.doctor._pools import find_pools, pools_of_one_thread
+from fastload._tools.doctor._report import DoctorReport
+from fastload._tools.doctor._step import measured_step_seconds
+from fastload._tools.doctor._storage import examine_storage
+from fastload._tools.doctor._timeline import take_timeline
+
+_TIMELINE_BATCHES = 100
+_TIMELINE_SECONDS = 8.0
+_SAMPLER_SECONDS = 0.5
+_SAMPLER_BATCHES = 200
+_ENOUGH_BATCHES = 10  # of a loader in use, to believe its step
+_MANY_FILES = 10_000
+
+
+def doctor(
+    loader: TorchDataLoader[Any],
+    *,
+    step_seconds: float | None = None,
+    train_step: Callable[[Any], object] | None = None,
+    seconds: float = 5.0,
+    progress: Callable[[str], object] | None = None,
+) -> DoctorReport:
+    """Says what limits a loader, what to change, and what that brings, in less than a minute.
+
+    It measures copies of the loader, runs some of its samples in the calling thread, and measures the change that it
+    proposes. Samplers, random generators and data set are the loader's, and draw as in epochs of yours.
+
+    Args:
+        loader: any torch.utils.data.DataLoader; of torch's, fastload.DataLoader with its arguments is measured.
+        step_seconds: how long a training step takes.
+        train_step: instead of that: called with some batches, to see how long it takes. Default: the time between the
+            batches of `loader` itself, where it is fastload's and has given ten of them; else the step is not known,
+            and only loading is judged.
+        seconds: length of each measurement, of which there are three to five.
+        progress: called with what is done, before it is.
+
+    Returns:
+        The report, which print() shows.
+
+    Raises:
+        TypeError: `loader` is no torch.utils.data.DataLoader.
+        ValueError: a time makes no sense, a step is given twice, or the loader gives no batch.
+        Exception: what the loader or `train_step` raises.
+
+    Example:
+        >>> report = fastload.doctor(fastload.DataLoader(list(range(1000))), seconds=0.1)
+        >>> report.finding.sentence.endswith(".")
+        True
+    """
+    if not isinstance(loader, TorchDataLoader):
+        raise TypeError(f"loader must be a torch.utils.data.DataLoader, got {type(loader).__name__}")
+    if not seconds > 0:
+        raise ValueError(f"seconds must be a positive number, got {seconds!r}")
+    if step_seconds is not None and not step_seconds >= 0:
+        raise ValueError(f"step_seconds must not be negative, got {step_seconds!r}")
+    if step_seconds is not None and train_step is not None:
+        raise ValueError("a step is given twice: pass step_seconds or train_step")
+    return _Examination(loader, step_seconds, train_step, seconds, progress or (lambda text: None)).report()
+
+
+class _Examination:
+    """Of one loader."""
+
+    def __init__(
+        self,
+        loader: TorchDataLoader[Any],
+        step_seconds: float | None,
+        train_step: Callable[[Any], object] | None,
+        seconds: float,
+        say: Callable[[str], object],
+    ) -> None:
+        self._loader = loader
+        self._twin = self._with()
+        self._cache_stores = CacheStores(self._twin._cache_setting(self._twin._plan()))
+        self._seconds = seconds
+        self._say = say
+        if train_step is not None:
+            say("measuring the training step")
+            self._step_seconds: float | None = measured_step_seconds(self._twin, train_step)
+            self._step_source = "measured with batches that were there"
+        else:
+            self._step_seconds, self._step_source = _step_of(loader, step_seconds)
+
+    def report(self) -> DoctorReport:
+        self._say("looking at the machine and the files")
+        machine, storage = examine_machine(), examine_storage(self._loader.dataset)
+        self._say("taking the first batches")
+        timeline = take_timeline(self._with(), _TIMELINE_BATCHES, _TIMELINE_SECONDS, self._step_seconds or 0.0)
+        explanation = self._twin.explain()
+        now = self._measured("the loader as it is", self._twin)
+        one = self._measured_with_workers(1) if now.num_workers != 1 else now
+        is_python = now.workers != "processes" and not explanation.is_native
+        several = (now if now.num_workers > 1 else self._measured_with_workers(2)) if is_python else None
+        processors = max(machine.processors - now.busy_elsewhere, machine.processors / 2)
+        limits = find_limits(one, several, processors, self._step_seconds)
+        advice = tuple(row.what for row in explanation.rows if row.stage == "to change")
+        facts = Facts(
+            *(now, one, limits, self._step_seconds, self._sampler_seconds(), explanation.is_native, advice),
+            pools=find_pools(),
+        )
+        before = now if not self._step_seconds else self._measured("with training steps", self._twin, with_step=True)
+        finding, after = self._tried(find_cause(facts), processors)
+        return DoctorReport(
+            loader=repr(self._twin),
+            step_seconds=self._step_seconds,
+            step_source=self._step_source,
+            finding=finding,
+            before=before,
+            after=after,
+            remarks=(
+                *remarks(now, machine.free_bytes),
+                *self._remarks_on_listing(),
+                *self._cache_stores.remarks(storage.data_bytes, machine.memory_bytes),
+            ),
+            machine=machine,
+            storage=storage,
+            timeline=timeline,
+        )
+
+    def _tried(self, finding: Finding, processors: float) -> tuple[Finding, Measured | None]:
+        """The finding, and a measurement with its change where that can be made here."""
+        if finding.arguments is None and (finding.cause != "library threads" or not finding.change):
+            return finding, None
+        arguments = finding.arguments or {}
+        with contextlib.nullcontext() if arguments else pools_of_one_thread():
+            if finding.predicted is None:
+                one = self._measured("one worker with the change", self._with(**{**arguments, "num_workers": 1}))
+                number = arguments.get("num_workers", self._loader.num_workers)
+                limits = find_limits(one, None, processors, self._step_seconds)
+                finding = dataclasses.replace(finding, predicted=limits.of_workers(number))
+            changed = self._with(**arguments)
+            return finding, self._measured(f"with {finding.change}", changed, with_step=True)
+
+    def _measured(self, what: str, loader: DataLoader[Any], *, with_step: bool = False) -> Measured:
+        self._say(f"measuring {what}")
+        step_seconds = (self._step_seconds or 0.0) if with_step else 0.0
+        return measure(loader, self._seconds, step_seconds)
+
+    def _measured_with_workers(self, number: int) -> Measured:
+        return self._measured(f"with num_workers={number}", self._with(num_workers=number))
+
+    def _with(self, **changes: Any) -> DataLoader[Any]:
+        """A fastload loader with the same arguments, the device included, but for these."""
+        if isinstance(self._loader, DataLoader):
+            settings = self._loader._settings
+            names = ("device", "device_prefetch", "device_transform")
+            changes = {**{name: getattr(settings, name) for name in names}, **changes}
+        with warnings.catch_warnings():  # of more threads than processors, which may be what is proposed
+            warnings.simplefilter("ignore")
+            return fastload_twin(self._loader, **changes)
+
+    def _sampler_seconds(self) -> float:
+        """To draw the indices of a batch, of a sampler that is not torch's: torch's are drawn in bulk."""
+        samplers = (self._loader.sampler, self._loader.batch_sampler)
+        if all(sampler is None or type(sampler).__module__.startswith("torch.") for sampler in samplers):
+            return 0.0
+        if isinstance(self._loader.dataset, torch.utils.data.IterableDataset):
+            return 0.0
+        begin, count = time.perf_counter(), 0
+        source: Any = self._loader.batch_sampler if self._loader.batch_sampler is not None else self._loader.sampler
+        for _ in itertools.islice(source, _SAMPLER_BATCHES):
+            count += 1
+            if time.perf_counter() - begin > _SAMPLER_SECONDS:
+                break
+        return (time.perf_counter() - begin) / max(1, count)
+
+    def _remarks_on_listing(self) -> Iterator[str]:
+        dataset = self._loader.dataset
+        module = type(dataset).__module__
+        if module == "torchvision.datasets.folder" and len(dataset.samples) >= _MANY_FILES:  # type: ignore[attr-defined]
+            yield (
+                f"torchvision lists the folder of {len(dataset.samples):,} files at each start; "  # type: ignore[attr-defined]
+                "fastload.ImageFolder keeps an index"
+            )
+
+
+def _step_of(loader: TorchDataLoader[Any], step_seconds: float | None) -> tuple[float | None, str]:
+    """Length of a training step, and where it is from."""
+    if step_seconds is not None:
+        return step_seconds, "as asked for"
+    if isinstance(loader, DataLoader):
+        with contextlib.suppress(AttributeError):
+            stats = loader.stats()
+            if stats.batches_delivered >= _ENOUGH_BATCHES:
+                return stats.mean_step_seconds, "between the batches of this loader"
+    return None, "give step_seconds to know whether training waits"

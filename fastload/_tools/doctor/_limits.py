@@ -1,0 +1,79 @@
+"""How fast a loader could be, by each of the things that may limit it.
+
+Note [limits]
+One worker alone gives r samples/s and costs c seconds of CPU time for each. So n threads give at most n * r, and p
+processors at most p / c, whatever the number of threads. Threads that run Python take turns with the GIL: where n of
+them gave clearly less than either, and found the GIL held, what they gave is what the GIL allows. Where native code
+waits for files, it reads several at a time, and what n threads give grows with their number.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fastload._tools.doctor._measure import Measured
+
+_BUSY_GIL_SHARE = 0.25
+_CLEARLY_LESS = 0.8
+_READ_SHARE = 0.5
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Samples/s.
+
+    Attributes:
+        of_one: Of one worker alone.
+        of_processors: Of all processors, whatever the number of workers.
+        of_gil: Of threads that take turns with the GIL; infinite where they do not, and of processes.
+        of_step: Of the training steps; infinite where the step is not known.
+        waits_for_files: Whether native code does, most of the time.
+    """
+
+    of_one: float
+    of_processors: float
+    of_gil: float
+    of_step: float
+    waits_for_files: bool = False
+
+    def of_workers(self, number: int) -> float:
+        """Of so many workers, with the training steps."""
+        return min(self._without_limits(number), self.of_processors, self.of_gil, self.of_step)
+
+    def enough_workers(self, most: int) -> int:
+        """The fewest workers that reach the next limit; `most` where none does."""
+        goal = min(self.of_processors, self.of_gil, self.of_step)
+        return next((number for number in range(1, most) if self._without_limits(number) >= goal), most)
+
+    def _without_limits(self, number: int) -> float:
+        share = _reads_at_a_time(number) / _reads_at_a_time(1) if self.waits_for_files else number
+        return self.of_one * share
+
+
+def find_limits(one: Measured, several: Measured | None, processors: float, step_seconds: float | None) -> Limits:
+    """The limits, from measurements without a training step.
+
+    Args:
+        one: Of one worker.
+        several: Of two threads or more; None where the loader has none of Python's.
+        processors: Worth of time that there is.
+        step_seconds: Of a training step; None where nobody knows.
+    """
+    of_processors = processors / one.cpu_seconds
+    of_gil = float("inf")
+    if several is not None and several.gil_held_share >= _BUSY_GIL_SHARE:
+        without_gil = min(several.num_workers * one.samples_per_second, of_processors)
+        if several.samples_per_second < _CLEARLY_LESS * without_gil:
+            of_gil = several.samples_per_second
+    return Limits(
+        of_one=one.samples_per_second,
+        of_processors=of_processors,
+        of_gil=of_gil,
+        of_step=one.samples_per_batch / step_seconds if step_seconds else float("inf"),
+        waits_for_files=one.share_of("read") >= _READ_SHARE,
+    )
+
+
+def _reads_at_a_time(num_threads: int) -> float:
+    """By readers, as count_readers() of csrc/engine/engine.cpp has it, and by the threads themselves in between."""
+    return min(max(6 * num_threads, 8), 64) + num_threads / 2

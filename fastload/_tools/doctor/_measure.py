@@ -1,0 +1,152 @@
+"""One way to load, measured: how fast, and what a sample costs."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fastload._display._stats import LoaderStats
+from fastload._loader._loader import DataLoader
+from fastload._process._processors import num_available
+from fastload._tools.benchmark import BenchmarkResult, benchmark
+from fastload._tools.benchmark._cpu_time import cpu_seconds
+
+_MACHINE = Path("/proc/stat")
+_TASKS = Path("/proc/self/task")
+_NAME_OF_OURS = "fastload"  # what native threads of the engine are called
+_LOOK_SECONDS = 0.25
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The steady state of a loader.
+
+    Attributes:
+        workers: "threads" or "processes".
+        num_workers: How many of them.
+        samples_per_second: With nothing between two batches, or with the step that was asked for.
+        samples_per_batch: On average.
+        cpu_seconds: CPU time that a sample costs, all threads and worker processes together.
+        stage_seconds: Thread time that a sample costs, by the stages of LoaderStats.
+        gil_held_share: As LoaderStats has it.
+        pool_share: Share of the CPU time that threads of other libraries take: NumPy's, OpenCV's, OpenMP's.
+        busy_elsewhere: Processors' worth of time that other programs took; those that are nice are not counted, and
+            nothing is where this process has only some of the machine's processors.
+        bytes_held: Memory of batches at the end.
+        result: All of it.
+    """
+
+    workers: str
+    num_workers: int
+    samples_per_second: float
+    samples_per_batch: float
+    cpu_seconds: float
+    stage_seconds: Mapping[str, float]
+    gil_held_share: float
+    pool_share: float
+    busy_elsewhere: float
+    bytes_held: int
+    result: BenchmarkResult
+
+    @property
+    def thread_seconds(self) -> float:
+        """Thread time that a sample costs, of all stages."""
+        return sum(self.stage_seconds.values())
+
+    def share_of(self, *stages: str) -> float:
+        """Share of the thread time that these stages take."""
+        whole = self.thread_seconds
+        return sum(self.stage_seconds.get(stage, 0.0) for stage in stages) / whole if whole else 0.0
+
+
+def measure(loader: DataLoader[Any], seconds: float, step_seconds: float) -> Measured:
+    """Runs epochs of a copy of `loader` for so long, behind a warm-up of one second or half of that time.
+
+    Args:
+        step_seconds: Between two batches.
+
+    Raises:
+        Exception: What the loader raises.
+    """
+    pools = _Pools()
+    begin, busy, ours = time.perf_counter(), _busy_seconds(), cpu_seconds()
+    warmup_seconds = min(1.0, seconds / 2)
+    result = benchmark(
+        loader,
+        seconds,
+        warmup_seconds=warmup_seconds,
+        step_seconds=step_seconds,
+        progress=lambda share: pools.look(),
+    )
+    busy, ours = _busy_seconds() - busy, cpu_seconds() - ours
+    stats = result.stats or LoaderStats()
+    return Measured(
+        workers=loader._settings.workers if loader.num_workers else "none",
+        num_workers=loader.num_workers,
+        samples_per_second=result.samples_per_second,
+        samples_per_batch=result.samples / result.batches,
+        cpu_seconds=result.cpu_seconds_per_sample,
+        stage_seconds={stage: spent / result.samples for stage, spent in stats.stage_seconds.items() if spent > 0},
+        gil_held_share=stats.gil_held_share,
+        pool_share=pools.share(),
+        busy_elsewhere=max(0.0, busy - ours) / (time.perf_counter() - begin),
+        bytes_held=stats.bytes_held,
+        result=result,
+    )
+
+
+def _busy_seconds() -> float:
+    """CPU time of all programs of the machine, since it started; 0.0 where it is not this process's alone."""
+    if num_available() != os.cpu_count():
+        return 0.0
+    try:
+        # proc(5): user, nice, system, idle, iowait, irq, softirq, steal.
+        ticks = _MACHINE.read_text().partition("\n")[0].split()[1:9]
+    except OSError:
+        return 0.0
+    return sum(int(ticks[number]) for number in (0, 2, 5, 6, 7)) / _TICKS
+
+
+class _Pools:
+    """CPU time of threads that are neither Python's nor the engine's, between the first and the last look."""
+
+    def __init__(self) -> None:
+        self._looked = 0.0
+        self._first: tuple[float, dict[str, float]] | None = None
+        self._last: tuple[float, dict[str, float]] | None = None
+
+    def look(self) -> None:
+        if time.monotonic() - self._looked < _LOOK_SECONDS:
+            return
+        self._last = time.process_time(), _seconds_of_others()
+        self._first = self._first or self._last
+        self._looked = time.monotonic()
+
+    def share(self) -> float:
+        if self._first is None or self._last is None or self._last[0] <= self._first[0]:
+            return 0.0
+        before = self._first[1]
+        theirs = sum(seconds - before.get(task, 0.0) for task, seconds in self._last[1].items())
+        return theirs / (self._last[0] - self._first[0])
+
+
+def _seconds_of_others() -> dict[str, float]:
+    """CPU time by thread, to 10 ms."""
+    pythons = {str(thread.native_id) for thread in threading.enumerate()}
+    found = {}
+    for task in _TASKS.iterdir():
+        try:
+            if task.name in pythons or (task / "comm").read_text().startswith(_NAME_OF_OURS):
+                continue
+            # Behind the name, which may hold anything: fields 14 and 15 are ticks in user and system mode.
+            ticks = (task / "stat").read_text().rpartition(")")[2].split()[11:13]
+        except OSError:  # it has ended
+            continue
+        found[task.name] = sum(map(int, ticks)) / _TICKS
+    return found

@@ -1,0 +1,151 @@
+"""What the doctor says."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fastload._display._table import Shown, Table
+from fastload._display._units import in_bytes, in_percent, in_seconds
+from fastload._tools.doctor._diagnosis import BUSY_ELSEWHERE, Finding
+from fastload._tools.doctor._machine import Machine
+from fastload._tools.doctor._measure import Measured
+from fastload._tools.doctor._storage import Storage
+from fastload._tools.doctor._timeline import Timeline
+
+
+@dataclass(frozen=True)
+class DoctorReport(Shown):
+    """What limits a loader, and what a change brings; ``print(report)`` shows it, and so does a notebook.
+
+    Attributes:
+        loader: The loader, in words.
+        step_seconds: Of the training step that was supposed; None where nobody knew.
+        step_source: Where that number is from, in words.
+        finding: What limits, in `finding.sentence`, and what to change, in `finding.change`.
+        before: The loader as it is, measured with the training step.
+        after: The same with the change; None where there is none to try.
+        remarks: What else was found.
+        machine: Its processors and memory.
+        storage: A few of the data set's files.
+        timeline: Of the first batches of an epoch, as it is.
+
+    Example:
+        >>> report = fastload.doctor(fastload.DataLoader(list(range(1000))), step_seconds=0.01, seconds=0.1)
+        >>> report.finding.cause
+        'training step'
+    """
+
+    loader: str
+    step_seconds: float | None
+    step_source: str
+    finding: Finding
+    before: Measured
+    after: Measured | None
+    remarks: tuple[str, ...]
+    machine: Machine
+    storage: Storage
+    timeline: Timeline = field(repr=False)
+
+    @property
+    def predicted_gain(self) -> float | None:
+        """How many times as fast the change was expected to make it; None where nobody knew."""
+        return None if self.finding.predicted is None else self.finding.predicted / self.before.samples_per_second
+
+    @property
+    def measured_gain(self) -> float | None:
+        """How many times as fast the change has made it; None where it was not tried."""
+        return None if self.after is None else self.after.samples_per_second / self.before.samples_per_second
+
+    @property
+    def change_helps(self) -> bool | None:
+        """Whether the loader was clearly faster with the change; None where it was not tried."""
+        return None if self.measured_gain is None else self.measured_gain >= _CLEARLY_FASTER
+
+    def write_timeline(self, path: str | os.PathLike[str]) -> None:
+        """Draws when each of the first batches was asked for, ready and handed over; waits are red.
+
+        Args:
+            path: Ends in .png, or in .html for a page with this report below.
+
+        Raises:
+            ValueError: `path` ends otherwise.
+            ModuleNotFoundError: matplotlib is not installed.
+            OSError: The file cannot be written.
+        """
+        self.timeline.write(Path(path), self.loader, self._table().html())
+
+    def as_dict(self) -> dict[str, Any]:
+        """All of it but the timeline, for logging as JSON.
+
+        Returns:
+            name -> number, str, None, list or dict of these.
+        """
+        found: dict[str, Any] = {
+            "loader": self.loader,
+            "step_seconds": self.step_seconds,
+            "step_source": self.step_source,
+            "cause": self.finding.cause,
+            "sentence": self.finding.sentence,
+            "change": self.finding.change,
+            "predicted_gain": self.predicted_gain,
+            "measured_gain": self.measured_gain,
+            "change_helps": self.change_helps,
+            "remarks": list(self.remarks),
+            "machine": asdict(self.machine),
+            "storage": asdict(self.storage),
+            "stalls": len(self.timeline.stalls),
+        }
+        for name, measured in (("before", self.before), ("after", self.after)):
+            found[name] = None if measured is None else measured.result.as_dict()
+        return found
+
+    def _table(self) -> Table:
+        return Table(f"fastload doctor: {self.finding.sentence}", tuple(self._rows()), right=frozenset({2}))
+
+    def _rows(self) -> Iterator[tuple[str, ...]]:
+        yield "loader", "", "", self.loader
+        yield from self.machine.rows()
+        yield from self.storage.rows()
+        step = "not known" if self.step_seconds is None else in_seconds(self.step_seconds)
+        yield "training", "step", step, self.step_source
+        yield from _rows_of(self.before)
+        stalls = f"{len(self.timeline.stalls)} of {len(self.timeline.batches)}"
+        yield "now", "waited for", stalls, "batches at the start of an epoch"
+        for remark in self.remarks:
+            yield "also", "", "", remark
+        if self.finding.change:
+            yield "change", "", "", self.finding.change
+        yield from self._gains()
+        if self.change_helps is False:
+            yield "", "", "", "it does not help here: keep the loader as it is"
+            if self.before.busy_elsewhere >= BUSY_ELSEWHERE:
+                yield "", "", "", "or measure again while no other program runs"
+
+    def _gains(self) -> Iterator[tuple[str, ...]]:
+        expected = "" if self.predicted_gain is None else f"{self.predicted_gain:.2f} times as fast was expected"
+        if self.after is not None:
+            times = f"{self.measured_gain:.2f} times as fast" + (f"; {expected}" if expected else "")
+            yield "with it", "samples/s", f"{self.after.samples_per_second:,.0f}", times
+        elif expected:
+            yield "with it", "samples/s", f"{self.finding.predicted:,.0f}", expected
+
+
+def _rows_of(measured: Measured) -> Iterator[tuple[str, ...]]:
+    each = f"{in_seconds(measured.cpu_seconds)} of CPU time each"
+    yield "now", "samples/s", f"{measured.samples_per_second:,.0f}", each
+    for stage, seconds in measured.stage_seconds.items():
+        yield "now", stage, in_seconds(seconds), f"a sample, {in_percent(seconds, measured.thread_seconds)}"
+    if measured.gil_held_share:
+        yield "now", "GIL", in_percent(measured.gil_held_share, 1), "of the time held by another thread"
+    if measured.pool_share >= _SMALL_SHARE:
+        yield "now", "library threads", in_percent(measured.pool_share, 1), "of the CPU time"
+    if measured.bytes_held:
+        yield "now", "memory", in_bytes(measured.bytes_held), "of batches"
+
+
+_SMALL_SHARE = 0.01
+_CLEARLY_FASTER = 1.05  # less is within what two measurements differ by

@@ -1,0 +1,130 @@
+"""Why samples and batches differ, as far as it can be proved: the rules of docs/verify.md, in their order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from fastload._errors import SampleError
+from fastload._pillow._pillow import classify_failure
+from fastload._tools.verify._compare import Sample, ValueDifference, Where, is_label
+from fastload._tools.verify._findings import Finding, shortened
+from fastload._tools.verify._proofs import Side, proved_finding
+from fastload._tools.verify._report import Stage
+from fastload._tools.verify._runner import DeliveredSample, LoaderRunner, Outcome
+from fastload._tools.verify._sample_parts import LoadFailed
+from fastload._tools.verify._settings import loader_differences, shared_by_threads, stage_of_step
+
+# Stages of SampleError that have another name here; every other one is of decoding.
+_STAGES: dict[str, Stage] = {"open": "read", "read": "read", "transform": "values"}
+
+
+class Causes:
+    """Takes differing samples apart again, on both sides, and says of each what can be proved.
+
+    Samples are loaded once more in this thread, from equal states of all generators, which nobody notices.
+    """
+
+    def __init__(self, old: LoaderRunner, new: LoaderRunner) -> None:
+        self._old = old
+        self._new = new
+        self._shared = shared_by_threads(old) + shared_by_threads(new)
+        self._loader_differences = loader_differences(old, new) + self._shared
+        # torch's numbers follow one another: behind a sample that drew more or fewer, the others get other ones.
+        self._can_go_on_elsewhere = old.rng == new.rng == "torch"
+        self._has_other_sample_before = False
+
+    def of_sample(
+        self, old: DeliveredSample, new: DeliveredSample, differing: Mapping[Where, ValueDifference]
+    ) -> Finding:
+        """What two samples of one place differ by first; `differing` says in which values they do."""
+        finding = self._of_sample(old, new, differing)
+        self._has_other_sample_before |= finding.stage in ("order", "read")
+        return finding
+
+    def _of_sample(
+        self, old: DeliveredSample, new: DeliveredSample, differing: Mapping[Where, ValueDifference]
+    ) -> Finding:
+        if not same_index(old.index, new.index):
+            return Finding("order", f"index {old.index} against {new.index}")
+        if old.index is None or new.index is None:
+            return _by_place(old.values, differing, "the samples' indices are not known")
+        if (devices := _devices(old.values)) != (others := _devices(new.values)):
+            return Finding("structure", f"on {', '.join(devices)} against {', '.join(others)}")
+        try:
+            left = self._old.parts(old.index)
+            is_shared = self._old.loader.dataset is self._new.loader.dataset
+            right = left if is_shared else self._new.parts(new.index)
+        except LoadFailed as failure:
+            return Finding("values", shortened(f"cannot be loaded again: {type(failure.cause).__name__}: {failure}"))
+        if isinstance(left, str):
+            return _by_place(old.values, differing, self._with_shared(left))
+        if isinstance(right, str):
+            return _by_place(old.values, differing, self._with_shared(right))
+        return proved_finding(Side("old", old, left), Side("new", new, right), differing, self._known_differences())
+
+    def _with_shared(self, reason: str) -> str:
+        return shortened("; ".join([reason, *self._shared]))
+
+    def _known_differences(self) -> list[str]:
+        """What about the two loaders may give them other samples, as far as that is known."""
+        if not self._loader_differences and self._has_other_sample_before and self._can_go_on_elsewhere:
+            return ["a sample before it is another one, and torch's numbers go on from where that one left them"]
+        return self._loader_differences
+
+    def of_error(self, old: Outcome, new: Outcome) -> tuple[Finding, Any]:
+        """(finding, data set index or None) where the loaders did not raise the same kind of error for a batch."""
+        self._has_other_sample_before = True
+        is_new = new.error is not None
+        name, runner = ("new", self._new) if is_new else ("old", self._old)
+        outcome, other = (new, old) if is_new else (old, new)
+        error, kind = outcome.error, outcome.error_kind
+        assert error is not None
+        others = "gives a batch" if other.error is None else f"raises {other.error_kind}"
+        first_line = str(error).partition("\n")[0]
+        detail = f"the {name} loader raises {kind}: {first_line}; the other {others}"
+        if isinstance(error, SampleError) and error.stage != "transform":
+            return Finding(_STAGES.get(error.stage, "decode"), shortened(detail)), error.index
+        for index in [error.index] if isinstance(error, SampleError) else outcome.indices or []:
+            try:
+                runner.parts(index)
+            except LoadFailed as failure:
+                if type(failure.cause).__name__ == kind:
+                    path = "" if failure.path is None else f" ({failure.path})"
+                    step = "" if failure.step is None else f"; raised by {type(failure.step).__qualname__}"
+                    return Finding(_failure_stage(failure), shortened(f"{detail}{path}", step)), index
+        return Finding(_failure_stage(LoadFailed(error, None, None)), shortened(detail)), None
+
+
+def same_index(old: Any, new: Any) -> bool:
+    """Whether two keys are the same; unknown ones may be."""
+    if old is None or new is None:
+        return True
+    try:
+        return bool(old == new)
+    except Exception:  # noqa: BLE001 - keys may be of any type
+        return False
+
+
+def _by_place(values: Sample, differing: Mapping[Where, ValueDifference], reason: str) -> Finding:
+    """What can be said without looking behind the sample, which cannot be done for this reason."""
+    if all(is_label(where, values) for where in differing):
+        return Finding("label", f"[{']['.join(map(repr, next(iter(differing))))}] differs")
+    for where, found in differing.items():
+        if found.structure is not None and not is_label(where, values):
+            return Finding("structure", found.structure)
+    return Finding("values", reason)
+
+
+def _failure_stage(failure: LoadFailed) -> Stage:
+    if failure.step is not None:
+        return stage_of_step(failure.step)
+    if failure.path is None and not isinstance(failure.cause, OSError):
+        return "values"  # nothing says that a file was being read
+    return _STAGES.get(classify_failure(failure.cause, failure.path or "").stage, "decode")
+
+
+def _devices(values: Sample) -> list[str]:
+    return sorted({value.device.type for value in values.values() if isinstance(value, torch.Tensor)})

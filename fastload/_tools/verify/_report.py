@@ -1,0 +1,269 @@
+"""What a comparison of two loaders has found: for people, for programs, and as a picture."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import torch
+
+from fastload._tools.verify._image import write_twins
+
+Stage = Literal[
+    "order", "structure", "read", "decode", "cache", "resize", "colour", "rounding", "random numbers", "label", "values"
+]
+# In the order of the flow, with what each says; docs/verify.md has the rules.
+STAGES: dict[Stage, str] = {
+    "order": "the samplers gave other indices, or one loader ended earlier",
+    "structure": "containers, types, shapes or devices differ",
+    "read": "another file, or one loader could not read it",
+    "decode": "a file of equal bytes decoded to other pixels, or one loader could not decode it",
+    "cache": "without what one loader keeps of the images its image is right",
+    "resize": "a crop, resize, flip or another geometric transform",
+    "colour": "a transform of values, such as Normalize or ColorJitter",
+    "rounding": "a conversion of types",
+    "random numbers": "the transforms agree, and one loader's report shows that the loaders drew differently",
+    "label": "everything but the image",
+    "values": "the values differ; the stage cannot be told",
+}
+_MAX_LISTED_BATCHES = 10
+
+
+@dataclass(frozen=True)
+class SampleDifference:
+    """One sample that differs.
+
+    Attributes:
+        batch: its batch, counted from 0.
+        position: in the batch; None where the batch could not be taken apart.
+        old_index: data set index of the old loader's sample, as text where it is no int; None where unknown.
+        new_index: of the new loader's.
+        old_path: file of the old loader's sample, or None.
+        new_path: of the new loader's.
+        stage: the first stage that differs.
+        detail: what differs there.
+        differing_bytes: in all values of the sample.
+        max_abs_difference: the largest difference of two numbers; None where shapes or types differ.
+        where: of that number: keys of the value in the batch, then its index in the sample's tensor.
+    """
+
+    batch: int
+    position: int | None
+    old_index: int | str | None
+    new_index: int | str | None
+    old_path: str | None
+    new_path: str | None
+    stage: Stage
+    detail: str
+    differing_bytes: int
+    max_abs_difference: float | None
+    where: str
+
+    def __str__(self) -> str:
+        index = (
+            f"{self.old_index}" if self.old_index == self.new_index else f"{self.old_index} against {self.new_index}"
+        )
+        paths = f"{self.old_path}" if self.old_path == self.new_path else f"{self.old_path} against {self.new_path}"
+        name = f"batch {self.batch}" if self.position is None else f"batch {self.batch}, sample {self.position}"
+        known = [f"index {index}"] if self.old_index is not None or self.new_index is not None else []
+        known += [paths] if self.old_path is not None or self.new_path is not None else []
+        return ", ".join([name, *known])
+
+
+@dataclass(frozen=True)
+class BatchDifference:
+    """One batch that differs.
+
+    Attributes:
+        batch: counted from 0.
+        stages: differing samples by stage, in the order of the flow.
+        samples: in the larger of the two batches.
+        bytes_compared: of the old loader's batch.
+        differing_bytes: of them.
+        max_abs_difference: the largest in the batch; None where none could be computed.
+    """
+
+    batch: int
+    stages: Mapping[Stage, int]
+    samples: int
+    bytes_compared: int
+    differing_bytes: int
+    max_abs_difference: float | None
+
+
+@dataclass(frozen=True)
+class VerifyReport:
+    """The result of `fastload.verify`.
+
+    Attributes:
+        old, new: the loaders, in words.
+        seed: of the process's generators when each loader began.
+        batches_limit: the most batches that were to be compared, or None for the whole epoch.
+        versions: of torch, torchvision, Pillow and fastload, and the kernel table in use.
+        batches_compared: batches that were asked of both loaders, whether they gave them, raised errors or had ended.
+        samples_compared: samples in them.
+        bytes_compared: bytes in them.
+        batches_failed_alike: batches for which both loaders raised the same kind of error; they count as equal.
+        differences: a record of each batch that differs.
+        stages: differing samples by stage, in the order of the flow.
+        examples: the first few differing samples of each stage.
+        worst: the sample with the largest difference; one in another order only where there is no other. None where
+            the loaders are equal.
+        notes: what else is to be known, sentence by sentence.
+    """
+
+    old: str
+    new: str
+    seed: int
+    batches_limit: int | None
+    versions: Mapping[str, str]
+    batches_compared: int
+    samples_compared: int
+    bytes_compared: int
+    batches_failed_alike: int
+    differences: tuple[BatchDifference, ...]
+    stages: Mapping[Stage, int]
+    examples: tuple[SampleDifference, ...]
+    worst: SampleDifference | None
+    notes: tuple[str, ...]
+    _twins: tuple[torch.Tensor, torch.Tensor] | None = field(repr=False, compare=False, default=None)
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether nothing differs."""
+        return not self.differences
+
+    @property
+    def exit_code(self) -> int:
+        """0 where nothing differs, else 1."""
+        return 0 if self.is_equal else 1
+
+    @property
+    def has_image(self) -> bool:
+        """Whether there is a worst sample and it is an image that `save_image` can draw."""
+        return self._twins is not None
+
+    def as_dict(self) -> dict[str, Any]:
+        """The fields as plain dicts, lists and numbers, for logging as JSON.
+
+        Returns:
+            name of a field -> its value, and "is_equal".
+        """
+        names = [name for name in self.__dataclass_fields__ if not name.startswith("_")]
+        values = {name: _plain(getattr(self, name)) for name in names}
+        return {"is_equal": self.is_equal, **values}
+
+    def to_json(self) -> str:
+        """The report as a JSON object; an infinite difference is the text "inf".
+
+        Returns:
+            The text of as_dict(), indented.
+
+        Example:
+            >>> import json
+            >>> report = fastload.verify(old_loader, new_loader, batches=2)
+            >>> json.loads(report.to_json())["is_equal"]
+            True
+        """
+        return json.dumps(self.as_dict(), indent=2, allow_nan=False)
+
+    def save_image(self, path: str | os.PathLike[str]) -> None:
+        """Writes the worst sample as a PNG: the old loader's image, the new one's, and their difference amplified.
+
+        uint8 values are shown as they are, others stretched so that the smallest of both images is black and the
+        largest white. The difference is scaled so that its largest value is white; it is left out where the two images
+        differ in size.
+
+        Args:
+            path: of the PNG file.
+
+        Raises:
+            ValueError: the loaders are equal, or the worst sample is no image of one or three channels.
+            OSError: the file cannot be written.
+        """
+        if self.worst is None:
+            raise ValueError("the loaders are equal, so there is no worst sample to draw")
+        if self._twins is None:
+            raise ValueError(f"the worst sample ({self.worst}) is no image of one or three channels")
+        write_twins(*self._twins, path)
+
+    def __str__(self) -> str:
+        found = [] if self.is_equal else [*self._stage_rows(), *self._batch_rows(), *self._worst_rows()]
+        return "\n".join([*self._head(), *found, *self._tail()])
+
+    def _head(self) -> list[str]:
+        if self.batches_compared == 0 and self.is_equal:
+            verdict = "nothing compared: the loaders give no batch"
+        elif self.is_equal:
+            verdict = f"0 differences in {_count(self.samples_compared, 'sample')}"
+        else:
+            found = f"{sum(self.stages.values()):,} of {_count(self.samples_compared, 'sample')}"
+            verdict = f"{found} in {len(self.differences):,} of {_count(self.batches_compared, 'batch')} differ"
+        extent = "whole epoch" if self.batches_limit is None else f"at most {_count(self.batches_limit, 'batch')}"
+        versions = ", ".join(f"{name} {version}" for name, version in self.versions.items())
+        differing = sum(batch.differing_bytes for batch in self.differences)
+        return [
+            f"fastload verify: {verdict}",
+            f"  old       {self.old}",
+            f"  new       {self.new}",
+            f"  compared  {_count(self.batches_compared, 'batch')} ({extent}), seed {self.seed}, "
+            f"{self.bytes_compared:,} bytes, {differing:,} of them different",
+            f"  versions  {versions}",
+        ]
+
+    def _stage_rows(self) -> list[str]:
+        rows = ["", "  stage            samples  what"]
+        for stage, count in self.stages.items():
+            rows.append(f"  {stage:<15} {count:>8,}  {STAGES[stage]}")
+            details = dict.fromkeys(example.detail for example in self.examples if example.stage == stage)
+            rows += [f"{'':<27}- {detail}" for detail in details]
+        return rows
+
+    def _batch_rows(self) -> list[str]:
+        rows = ["", "  batch  samples  differing bytes  largest difference  stages"]
+        for batch in self.differences[:_MAX_LISTED_BATCHES]:
+            stages = ", ".join(f"{stage} {count}" for stage, count in batch.stages.items())
+            rows.append(
+                f"  {batch.batch:>5}  {batch.samples:>7}  {batch.differing_bytes:>15,}  "
+                f"{_number(batch.max_abs_difference):>18}  {stages}"
+            )
+        if (hidden := len(self.differences) - _MAX_LISTED_BATCHES) > 0:
+            rows.append(f"  ... and {_count(hidden, 'batch')} more")
+        return rows
+
+    def _worst_rows(self) -> list[str]:
+        if self.worst is None:
+            return []
+        rows = ["", f"  worst: {self.worst}", f"         {self.worst.stage}: {self.worst.detail}"]
+        if self.worst.max_abs_difference is not None:
+            rows.append(f"         differs by up to {_number(self.worst.max_abs_difference)} at {self.worst.where}")
+        return rows
+
+    def _tail(self) -> list[str]:
+        notes = list(self.notes)
+        if self.batches_failed_alike:
+            notes.append(f"Both loaders raised the same error for {_count(self.batches_failed_alike, 'batch')}.")
+        return [""] * bool(notes) + [f"  {note}" for note in notes]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _plain(part) for name, part in value.items()}
+    if isinstance(value, (tuple, list)):
+        return [_plain(part) for part in value]
+    if isinstance(value, (SampleDifference, BatchDifference)):
+        return {name: _plain(getattr(value, name)) for name in value.__dataclass_fields__}
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.6g}"
+
+
+def _count(number: int, noun: str) -> str:
+    plural = {"batch": "batches", "sample": "samples"}
+    return f"{number:,} {noun if number == 1 else plural[noun]}"

@@ -1,0 +1,131 @@
+"""States of random generators, so that two loaders can run side by side without disturbing each other or the caller.
+
+Note [own states]: each loader has states of its own of the process's generators (torch's default CPU generator,
+``random``, NumPy's global one) and of every generator that either loader holds. They are installed before the loader
+does anything and taken out afterwards, so two loaders that share a generator both begin at the state it was found in.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils.data import DataLoader, Dataset, Sampler
+
+from fastload._resume._held import set_state, state_of
+from fastload._tools.verify._compare import fingerprint
+
+# How deep and how wide generators are looked for: deep enough for a sampler in a batch sampler or a transform in a
+# Compose in a Subset, narrow enough to pass by lists of samples.
+_MAX_DEPTH = 8
+_MAX_ITEMS = 64
+
+
+_KINDS = (torch.Generator, random.Random, np.random.RandomState, np.random.Generator)
+# What the modules' own functions draw from.
+_OF_PROCESS = (torch.default_generator, random._inst, np.random.mtrand._rand)
+
+
+class Generators:
+    """The generators that matter to some loaders, and the way to swap their states. See Note [own states].
+
+    Args:
+        owners: loaders; their generators are found in them, their samplers, data sets and transforms.
+    """
+
+    def __init__(self, owners: Iterable[object]) -> None:
+        self._owned = {id(owner): list(_generators_in(owner, set(), _MAX_DEPTH)) for owner in owners}
+        found = itertools.chain(_OF_PROCESS, *self._owned.values())
+        self._generators: list[Any] = list({id(generator): generator for generator in found}.values())
+
+    def seeded(self, seed: int) -> list[Any]:
+        """The states in which a loader begins: where they are found, the process's ones seeded."""
+        found = self._states()
+        torch.default_generator.manual_seed(seed)
+        random.seed(seed)
+        np.random.seed(seed % 2**32)
+        begin = self._states()
+        self._install(found)
+        return begin
+
+    @contextmanager
+    def swapped(self, states: list[Any]) -> Iterator[None]:
+        """The generators have `states` for as long as it lasts; in the end these are where they were left."""
+        outside = self._states()
+        self._install(states)
+        try:
+            yield
+        finally:
+            states[:] = self._states()
+            self._install(outside)
+
+    def are_left_alike(self, old: object, old_states: list[Any], new: object, new_states: list[Any]) -> bool:
+        """Whether two owners end with equal states of the process's generators and of their own.
+
+        Their own are matched in the order in which they are found: each has its own where each is made by a script
+        of its own. Of owners that hold different numbers of them, only those that both hold are looked at.
+        """
+        olds, news = self._owned[id(old)], self._owned[id(new)]
+        if len(olds) != len(news):
+            olds = news = [generator for generator in olds if any(generator is other for other in news)]
+        left, right = self._states_of(olds, old_states), self._states_of(news, new_states)
+        return fingerprint(left) == fingerprint(right)
+
+    def _states_of(self, owned: list[object], states: list[Any]) -> list[Any]:
+        places = {id(generator): place for place, generator in enumerate(self._generators)}
+        return [states[places[id(generator)]] for generator in (*_OF_PROCESS, *owned)]
+
+    @contextmanager
+    def scratch(self) -> Iterator[Callable[[], bool]]:
+        """All draws are always the same for as long as it lasts, and leave no trace.
+
+        Gives a function that says whether a generator has given numbers since.
+        """
+        begin = self.seeded(0)
+        with self.swapped(begin):
+            yield lambda: fingerprint(self._states()) != fingerprint(begin)
+
+    def _states(self) -> list[Any]:
+        return [state_of(generator) for generator in self._generators]
+
+    def _install(self, states: list[Any]) -> None:
+        for generator, state in zip(self._generators, states, strict=True):
+            set_state(generator, state)
+
+
+def _generators_in(owner: object, seen: set[int], depth: int) -> Iterator[object]:
+    """The generators that `owner` holds, directly or in what it is made of."""
+    if id(owner) in seen or depth == 0:
+        return
+    seen.add(id(owner))
+    if isinstance(owner, _KINDS):
+        yield owner
+        return
+    for part in _parts(owner):
+        yield from _generators_in(part, seen, depth - 1)
+
+
+def _parts(owner: object) -> Iterable[object]:
+    """What may hold generators: short lists, and attributes of loaders, samplers, data sets and transforms."""
+    if isinstance(owner, (list, tuple)):
+        return owner if len(owner) <= _MAX_ITEMS else ()
+    if isinstance(owner, torch.nn.Module):
+        return [*owner.children(), *vars(owner).values()]
+    if isinstance(owner, (DataLoader, Sampler, Dataset)) or _is_plain_callable(owner):
+        return list(vars(owner).values())
+    return ()
+
+
+def _is_plain_callable(value: object) -> bool:
+    """An object of a class with ``__call__``, as transforms are; not a function, a class or a method."""
+    return (
+        callable(value)
+        and not isinstance(value, type)
+        and hasattr(value, "__dict__")
+        and not hasattr(value, "__code__")
+    )

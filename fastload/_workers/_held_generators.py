@@ -1,0 +1,34 @@
+"""Generators of random numbers that the user's objects hold, seeded for each sample with rng="sample"."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import torch
+
+from fastload._workers._seeding import seed_numpy
+
+# Odd, so that generators of one sample get different seeds.
+_STEP = 0x9E3779B97F4A7C15
+
+
+def seed_held(generator: Any, seed: int, number: int) -> None:
+    """Seeds it in place.
+
+    Args:
+        generator: A random.Random, torch.Generator, or a generator or bit generator of NumPy.
+        seed: Of the sample, in [0, 2**64).
+        number: Of the generator among those of the worker.
+    """
+    seed = (seed + _STEP * (number + 1)) % 2**64
+    if isinstance(generator, random.Random):
+        generator.seed(seed)
+    elif isinstance(generator, torch.Generator):
+        generator.manual_seed(seed)
+    elif isinstance(generator, np.random.RandomState):
+        seed_numpy(generator, seed & 0xFFFFFFFF)
+    else:
+        bit_generator = generator.bit_generator if isinstance(generator, np.random.Generator) else generator
+        bit_generator.state = type(bit_generator)(seed).state

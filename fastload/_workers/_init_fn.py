@@ -1,0 +1,59 @@
+"""worker_init_fn of a loader whose threads run no Python."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from fastload._process._exit import start_threads
+from fastload._process._started_thread import StartedThread
+from fastload._workers._generators import WorkerGenerators, drawing, exchanged
+from fastload._workers._inherited import inheriting
+from fastload._workers._torch_globals import WorkerGlobals, set_worker_globals, worker_info
+from fastload._workers._worker_error import WorkerProblem
+
+
+def init_native_workers(
+    init_fn: Callable[[int], None], num_workers: int, base_seed: int, dataset: Any
+) -> list[torch.Generator] | Callable[[], BaseException]:
+    """Calls it for each worker, in a thread that ends with the call.
+
+    Returns:
+        The workers' generators, as it left them; or, where it has raised, what gives the error of each batch.
+
+    Raises:
+        ThreadStartError: The system refuses a thread.
+    """
+    generators = []
+    for worker_id in range(num_workers):
+        of_worker = WorkerGenerators(base_seed, worker_id)
+        info = worker_info(worker_id, num_workers, base_seed + worker_id, dataset, of_worker)
+        call = _Call(inheriting(init_fn), info, of_worker)
+        start_threads([call])
+        call.join()
+        if call.error is not None:
+            return WorkerProblem(call.error, worker_id).new_error
+        generators.append(of_worker.torch)
+    return generators
+
+
+class _Call(StartedThread):
+    """A call as the worker that `info` tells of, whose generators are `generators`."""
+
+    def __init__(self, init_fn: Callable[[int], None], info: Any, generators: WorkerGenerators) -> None:
+        super().__init__(name=f"fastload-init-{info.id}", daemon=True)
+        self._init_fn = init_fn
+        self._info = info
+        self._generators = generators
+        self.error: BaseException | None = None
+
+    def run(self) -> None:
+        generators = self._generators
+        set_worker_globals(WorkerGlobals(self._info, generators.torch))
+        try:
+            with exchanged(), generators.entered(), drawing(lambda: generators.torch):
+                self._init_fn(self._info.id)
+        except BaseException as error:  # noqa: BLE001 - a thread has no caller
+            self.error = error

@@ -1,0 +1,128 @@
+"""Where a worker's own objects hold generators of random numbers, for states in which each has a name."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from fastload._errors import StateError
+from fastload._resume._held import fits, generator_from, is_held, set_state
+from fastload._workers._generator_copies import Copy, copier_of
+from fastload._workers._walk import attributes_of, walk
+
+_GENERATORS = (random.Random, torch.Generator, np.random.Generator, np.random.RandomState, np.random.BitGenerator)
+
+
+@dataclass
+class _Place:
+    """Where a generator is.
+
+    Attributes:
+        generator: That was there last.
+        copier: Of that.
+        namespace: The attributes of the instance that holds it; None where it is held in another way.
+        name: In those.
+    """
+
+    generator: Any
+    copier: Callable[[], Copy]
+    namespace: dict[str, Any] | None
+    name: str
+
+
+class HeldGenerators:
+    """The generators that a worker's objects hold. To be used by the worker's thread alone.
+
+    Attributes:
+        unread: Paths of generators that no state is read of, and of those that could not be put there again.
+    """
+
+    def __init__(self, roots: tuple[Any, ...], names: tuple[str, ...]) -> None:
+        self.unread: tuple[str, ...] = ()
+        self._places: dict[str, _Place] = {}
+        self._namespaces: dict[str, dict[str, Any]] = {}  # of instances, by their paths
+        self._find(roots, names)
+
+    def find_more(self, roots: tuple[Any, ...], names: tuple[str, ...]) -> None:
+        """Looks again: user code makes some with the first sample."""
+        known = set(self._places)
+        self._find(roots, names)
+        lost = [path for path in self._places if path not in known and self._places[path].namespace is None]
+        self.unread += tuple(lost)
+        for path in lost:
+            del self._places[path]
+        self._namespaces = {}
+
+    def _find(self, roots: tuple[Any, ...], names: tuple[str, ...]) -> None:
+        self.unread, self._places, self._namespaces = (), {}, {}
+        for path, thing in walk(roots, names):
+            if not issubclass(type(thing), _GENERATORS):
+                if (attributes := attributes_of(thing)) is not None:
+                    self._namespaces[path] = attributes
+            elif is_held(thing) and not _is_of_process(thing):
+                self._places[path] = self._place_of(path, thing)
+            elif not _is_of_process(thing):
+                self.unread += (path,)
+
+    def _place_of(self, path: str, generator: Any) -> _Place:
+        parent, _, name = path.rpartition(".")
+        namespace = self._namespaces.get(parent)
+        is_there = namespace is not None and namespace.get(name) is generator
+        return _Place(generator, copier_of(generator), namespace if is_there else None, name)
+
+    def copies(self) -> dict[str, Copy]:
+        """The states of now, by path."""
+        return {path: self._copier_of(place)() for path, place in self._places.items()} if self._places else {}
+
+    def _copier_of(self, place: _Place) -> Callable[[], Copy]:
+        if place.namespace is not None:
+            found = place.namespace.get(place.name)
+            if found is not place.generator and is_held(found):
+                place.generator, place.copier = found, copier_of(found)
+        return place.copier
+
+    def restore(self, states: Mapping[str, Any], field: str) -> None:
+        """Sets them; one that is not there yet is put where it was.
+
+        Raises:
+            StateError: Names what is below `field`: no object of the worker has a generator of this kind there.
+        """
+        for path, state in states.items():
+            place = self._places.get(path)
+            if place is not None and fits(place.generator, state):
+                continue
+            namespace, name = self._parent_of(path)
+            if place is not None or namespace is None or namespace.get(name) is not None:
+                raise StateError(
+                    f"{field}.{path}",
+                    "is the state of a generator, and the worker's own objects hold none of that kind there",
+                    "make data set, transforms and collate_fn as they were when the state was saved",
+                )
+        for path, state in states.items():
+            if path in self._places:
+                set_state(self._places[path].generator, state)
+            else:
+                namespace, name = self._parent_of(path)
+                assert namespace is not None, "it was looked at"
+                namespace[name] = generator_from(state)
+                self._places[path] = _Place(namespace[name], copier_of(namespace[name]), namespace, name)
+
+    def _parent_of(self, path: str) -> tuple[dict[str, Any] | None, str]:
+        parent, _, name = path.rpartition(".")
+        return (self._namespaces.get(parent) if name.isidentifier() else None), name
+
+
+def unread_generators(roots: tuple[Any, ...], names: tuple[str, ...]) -> tuple[str, ...]:
+    """Paths of generators that the user's objects hold, and that no state is read of."""
+    return HeldGenerators(roots, names).unread
+
+
+def _is_of_process(generator: Any) -> bool:
+    """Whether it is one of those that each worker has in the place of the process's."""
+    numpys = np.random.mtrand._rand
+    return any(generator is each for each in (random._inst, numpys, numpys._bit_generator, torch.default_generator))

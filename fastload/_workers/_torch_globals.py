@@ -1,0 +1,132 @@
+"""torch's settings of a process, answered for each thread as for a worker process.
+
+``torch.utils.data.get_worker_info()``, ``torch.manual_seed()`` and the like ask this thread's worker, where it has one,
+and are torch's own everywhere else. They are changed where they are, and not exchanged for other functions: data sets
+have imported them by name long before the first worker's thread begins.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+import threading
+import types
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.utils.data
+from torch.utils.data._utils import collate, worker
+
+from fastload._workers._collate_memory import WorkerMemory
+from fastload._workers._generators import WorkerGenerators
+
+
+@dataclass(frozen=True)
+class WorkerGlobals:
+    """What the worker whose work a thread does has for itself.
+
+    Attributes:
+        info: What get_worker_info() tells.
+        generator: Takes the place of the process's one.
+        memory: That default_collate writes batches to; None: torch's allocator's.
+    """
+
+    info: worker.WorkerInfo
+    generator: torch.Generator
+    memory: WorkerMemory | None = None
+
+
+class _ThisThread(threading.local):
+    worker: WorkerGlobals | None = None
+
+
+_this_thread = _ThisThread()
+
+
+def set_worker_globals(globals_of_worker: WorkerGlobals | None) -> None:
+    """The calling thread does a worker's work from now on; None: not any more."""
+    _exchange()
+    _this_thread.worker = globals_of_worker
+
+
+def generator_of_thread() -> torch.Generator:
+    """What torch's functions draw from in the calling thread, where they are given no generator."""
+    return torch.default_generator if _this_thread.worker is None else _this_thread.worker.generator
+
+
+def worker_info(worker_id: int, num_workers: int, seed: int, dataset: Any, generators: WorkerGenerators) -> Any:
+    """torch's WorkerInfo, with what the installed version has of it."""
+    fields: dict[str, Any] = {"id": worker_id, "num_workers": num_workers, "seed": seed, "dataset": dataset}
+    known = inspect.signature(worker.WorkerInfo).parameters
+    if "worker_method" in known:
+        fields["worker_method"] = "thread"
+    if "rng" in known:
+        fields["rng"] = worker._RNG(generators.random, generators.torch, generators.numpy)
+    return worker.WorkerInfo(**fields)
+
+
+@functools.cache
+def _exchange() -> None:
+    _change(worker.get_worker_info, _get_worker_info)
+    _change(inspect.getattr_static(torch.UntypedStorage, "_new_shared").__func__, _new_shared)
+    for name, replacement in _OF_GENERATOR.items():
+        _change(getattr(torch.random, name), functools.partial(_of_generator, replacement))
+
+
+def _change(function: Any, replacement: Callable[..., Any]) -> None:
+    """Makes `function` call `replacement`, with torch's own function and this thread's worker before its arguments."""
+    torchs_own = types.FunctionType(
+        function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__
+    )
+    torchs_own.__kwdefaults__ = function.__kwdefaults__
+    signature = inspect.signature(function)
+
+    def ask(*args: Any, _ask: Callable[..., Any], **kwargs: Any) -> Any:
+        return _ask(*args, **kwargs)
+
+    # In this order: other threads may call it at any moment.
+    function.__kwdefaults__ = {
+        "_ask": lambda *args, **kwargs: replacement(torchs_own, _this_thread.worker, *args, **kwargs)
+    }
+    function.__code__ = ask.__code__
+    function.__signature__ = signature
+
+
+def _get_worker_info(torchs_own: Callable[[], Any], of_thread: WorkerGlobals | None) -> Any:
+    return torchs_own() if of_thread is None else of_thread.info
+
+
+def _new_shared(
+    torchs_own: Callable[..., Any], of_thread: WorkerGlobals | None, cls: Any, size: int, **options: Any
+) -> Any:
+    """default_collate writes a worker's batch into memory that processes share; here is one process."""
+    # Between default_collate and this are three functions of torch and what they call now.
+    if of_thread is None or sys._getframe(4).f_globals is not vars(collate):
+        return torchs_own(cls, size, **options)
+    memory = of_thread.memory if torch.device(options.get("device") or "cpu").type == "cpu" else None
+    return cls(size, **options) if memory is None else memory.storage(cls, size)
+
+
+def _of_generator(
+    replacement: Callable[..., Any],
+    torchs_own: Callable[..., Any],
+    of_thread: WorkerGlobals | None,
+    *args: Any,
+    **kwargs: Any,
+) -> Any:
+    if of_thread is None:
+        return torchs_own(*args, **kwargs)
+    return replacement(of_thread.generator, *args, **kwargs)
+
+
+# Without the seeds of devices, which are the training's: torch's worker processes cannot reach them either.
+_OF_GENERATOR: dict[str, Callable[..., Any]] = {
+    "manual_seed": lambda generator, seed: generator.manual_seed(int(seed)),
+    "seed": lambda generator: generator.seed(),
+    "initial_seed": lambda generator: generator.initial_seed(),
+    "get_rng_state": lambda generator: generator.get_state(),
+    "set_rng_state": lambda generator, new_state: generator.set_state(new_state),
+}

@@ -1,0 +1,39 @@
+"""A fastload.DataLoader whose samples end in Python, also where all of the pipeline is native."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import torch.utils.data
+from torch.utils.data import Dataset
+
+import fastload
+from fastload._iteration.threads._iterator import ThreadIterator
+from fastload._loader._iterators import iterator_of_native_part
+from fastload._planning._plan import LoaderPlan
+from fastload.sources._lowering import lower_dataset
+from fastload.transforms._lowering import lower_transform
+
+
+class PythonPartLoader(fastload.DataLoader[Any]):
+    """The first `num_native` transforms run in native code, the others in Python, in threads or in the caller."""
+
+    def __init__(
+        self, dataset: Dataset[Any], num_native: int = 0, rng: Literal["torch", "sample"] = "torch", **arguments: Any
+    ) -> None:
+        self.num_native = num_native
+        super().__init__(dataset, rng=rng, **arguments)
+
+    def _get_iterator(self) -> ThreadIterator:
+        source = lower_dataset(self.dataset, (fastload.pil_loader,))
+        lowered = lower_transform(source.transform)
+        assert sum(stage.problem is None for stage in lowered.stages) == self.num_native, lowered.stages
+        plan = LoaderPlan((), self.rng, source, lowered)
+        return iterator_of_native_part(self, plan)
+
+
+def torch_loader(dataset: Dataset[Any], **arguments: Any) -> torch.utils.data.DataLoader[Any]:
+    """The oracle: torch's own loader, whose workers are forked, so that closures reach them."""
+    if arguments.get("num_workers"):
+        arguments["multiprocessing_context"] = "fork"
+    return torch.utils.data.DataLoader(dataset, **arguments)

@@ -1,0 +1,55 @@
+"""The transforms that the loader's tests use, and the reference they are compared with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+import torchvision_shim  # noqa: F401
+from PIL import Image
+from torchvision import transforms
+
+from fastload._tools.verify._replay import apply_steps, erase_boxes
+
+MEAN = (0.485, 0.456, 0.406)
+STD = (0.229, 0.224, 0.225)
+
+
+class PythonBlur(transforms.GaussianBlur):
+    """A subclass: a transform that draws and runs in Python."""
+
+
+def evaluation(resize: int = 256, crop: int = 224) -> transforms.Compose:
+    """The usual evaluation pipeline."""
+    return transforms.Compose(
+        [transforms.Resize(resize), transforms.CenterCrop(crop), transforms.ToTensor(), transforms.Normalize(MEAN, STD)]
+    )
+
+
+def training(size: int = 224) -> transforms.Compose:
+    """The usual training pipeline."""
+    return transforms.Compose(
+        [
+            transforms.RandomResizedCrop(size),
+            transforms.RandomHorizontalFlip(),
+            transforms.ToTensor(),
+            transforms.Normalize(MEAN, STD),
+        ]
+    )
+
+
+def pillow_image(path: str) -> Image.Image:
+    """The file as torchvision's loader gives it."""
+    with open(path, "rb") as file:  # noqa: PTH123 - names that are not UTF-8 come as surrogate escapes
+        return Image.open(file).convert("RGB")
+
+
+def replay(reports: Iterable[Any], to_tensor: Callable[[Image.Image], torch.Tensor]) -> torch.Tensor:
+    """The batch that Pillow and torchvision make from what a loader reports to have done."""
+    return torch.stack([erase_boxes(to_tensor(apply_steps(pillow_image(r.path), r.steps)), r.steps) for r in reports])
+
+
+def bytes_of(batches: Iterable[Any]) -> list[tuple[bytes, list[int]]]:
+    """Each batch's image bytes in NCHW order and its labels: equal exactly where the batches are."""
+    return [(images.contiguous().view(torch.uint8).numpy().tobytes(), labels.tolist()) for images, labels in batches]
