@@ -15,13 +15,14 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 
+NO_PERSON = "".join(f"(?<!{word} )" for word in ("user", "User", "users", "Users", "people", "anyone", "person"))
 # Pattern -> what to write. Docstrings, comments and the text of documents are searched, without code in backquotes.
 RULES = {
     r"\b(Of|What|Whose|Whoever|So many|Such)\b": "begins a sentence with '{}': begin with its subject",
     r"\b[Ii]n the places? of\b": "'{}': write 'instead of', or 'in' with the place",
     r"\b[Bb]ehind\b": "'{}': write 'after' for time and order",
     r"\b(that|those) of\b": "'{}': repeat the noun",
-    r"(?<![Uu]ser )(?<![Uu]sers )(?<![Pp]eople )(?<![Aa]nyone )(?<!person )\b(who|whom|whoever)\b": "'{}': a component is 'it'",
+    rf"{NO_PERSON}\b(who|whom|whoever)\b": "'{}': a component is 'it'",
     r"\bfacts\b": "'{}': write 'metadata', or name them",
     r"\bhangs on\b": "'{}': write 'depends on'",
 }
