@@ -695,40 +695,6 @@ class SampleDecoder:
     def keeps_info(self) -> bool: ...
     def take_counters(self) -> SampleCounters: ...
 
-# bind_planner.cpp
-def header_sizes(
-    index: SampleIndex,
-    indices: NDArray[np.int64],
-    *,
-    max_file_bytes: int,
-    max_pixels: int,
-    native_jpeg: bool,
-    directory: WorkingDirectory | None = None,
-) -> NDArray[np.int32]: ...
-
-class DrawPlanner:
-    def __init__(
-        self,
-        views: Sequence[TransformPlan],
-        *,
-        seed: int = 0,
-        epoch: int = 0,
-        draws: TorchDraws | None = None,
-        first_steps: FirstSteps | None = None,
-    ) -> None: ...
-    def plan(
-        self,
-        indices: NDArray[np.int64],
-        sizes: NDArray[np.int32],
-        lost_draws: Sequence[tuple[int, int, int]] = (),
-        draw_numbers: NDArray[np.uint32] | None = None,
-    ) -> None: ...
-    def take_back(self) -> None: ...
-    def reports(self) -> list[tuple[tuple[int, int], list[list[tuple[Any, ...]]]]]: ...
-    def failed(self) -> list[tuple[int, tuple[int, int] | None]]: ...
-    def revived(self) -> list[int]: ...
-    def draws(self) -> TorchDraws | None: ...
-
 class ProbeResult(TypedDict):
     format: str
     width: int

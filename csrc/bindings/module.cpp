@@ -161,7 +161,6 @@ PYBIND11_MODULE(_core, module) {
     bind_codec(module);
     bind_engine(module);
     bind_decoders(module);
-    bind_planner(module);
     bind_copier(module);
     bind_images(module);
     guard_calls(module, "active_kernel_table");

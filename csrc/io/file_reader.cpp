@@ -5,7 +5,6 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 
 #include "base/unique_fd.h"
@@ -83,24 +82,8 @@ Status FileReader::read(ByteSpan path, std::uint64_t max_file_bytes, ByteSpan* c
         if (const Status status = read_open_file(file.get(), head, sizeof(head)); !status.is_ok()) return status;
         if (judge->is_enough(ByteSpan(head, sizeof(head)))) size = sizeof(head);
     }
-    return read_open(file.get(), size, contents);
-}
-
-Status FileReader::read_head(ByteSpan path, std::uint64_t max_file_bytes, const HeadJudge& judge, ByteSpan* head,
-                             const WorkingDirectory* directory) noexcept {
-    UniqueFd file;
-    if (const Status status = open_file(path, directory, &file); !status.is_ok()) return status;
-    if (const Status status = find_open_facts(file.get(), max_file_bytes, &facts_); !status.is_ok()) return status;
-    const std::uint64_t size = facts_.size;
-    for (std::uint64_t wanted = std::min<std::uint64_t>(kFirstHeadBytes, size);; wanted = std::min(4 * wanted, size)) {
-        if (const Status status = read_open(file.get(), wanted, head); !status.is_ok()) return status;
-        if (wanted == size || judge.is_enough(*head)) return Status::ok();
-    }
-}
-
-Status FileReader::read_open(int descriptor, std::size_t size, ByteSpan* contents) noexcept {
     if (const Status status = buffer_.reserve(size); !status.is_ok()) return status;
-    if (const Status status = read_open_file(descriptor, buffer_.data(), size); !status.is_ok()) return status;
+    if (const Status status = read_open_file(file.get(), buffer_.data(), size); !status.is_ok()) return status;
     *contents = ByteSpan(buffer_.data(), size);
     return Status::ok();
 }

@@ -36,9 +36,6 @@ class FileReader {
     // are, are read at once: another request would cost more than their memory.
     static constexpr std::size_t kUnjudgedBytes = std::size_t{256} << 10;
     static constexpr std::size_t kHeadBytes = 1024;
-    // What read_head() begins with: the frame headers of nine photographs in ten are in it. It goes on with four times
-    // as much.
-    static constexpr std::size_t kFirstHeadBytes = 4096;
 
     // Reads the file at `path` (bytes without a NUL, as the system takes them; need not be terminated). On success
     // *contents views this reader's memory until the next call. The size is fixed by one fstat after open: a file that
@@ -50,10 +47,6 @@ class FileReader {
     Status read(ByteSpan path, std::uint64_t max_file_bytes, ByteSpan* contents,
                 const WorkingDirectory* directory = nullptr, const HeadJudge* judge = nullptr) noexcept;
 
-    // The same for as much of the file's beginning as `judge` finds enough, or all of it.
-    Status read_head(ByteSpan path, std::uint64_t max_file_bytes, const HeadJudge& judge, ByteSpan* head,
-                     const WorkingDirectory* directory = nullptr) noexcept;
-
     // Of the file that was read last, from before its first byte was.
     const FileFacts& facts() const noexcept { return facts_; }
 
@@ -61,8 +54,6 @@ class FileReader {
     void release_scratch(ScratchRule rule) noexcept { buffer_.release(rule); }
 
   private:
-    Status read_open(int descriptor, std::size_t size, ByteSpan* contents) noexcept;
-
     AlignedBuffer buffer_;
     FileFacts facts_;
 };

@@ -36,8 +36,6 @@ class ResumableIterator(BaseIterator):
     _is_exhausted: bool
     _given: list[Any]
     _late: LateEpoch
-    # Called with the iterator where its epoch has changed behind iter().
-    on_late_epoch: Callable[[Any], None] | None = None
 
     def __init__(self, loader: Any, delivery: Delivery, order: EpochOrder, going_on: SavedState | None) -> None:
         """torch's own part, which draws a base seed; workers that go on have theirs, and then nothing is drawn."""
@@ -81,10 +79,8 @@ class ResumableIterator(BaseIterator):
         """Takes the epoch that was set behind iter(), while nothing was asked for. May be repeated."""
         if not self._late.is_open:
             return
-        before, sampler = self._epoch, self._order.look_again()
-        self._set_epoch(self._late.now(self, before))
-        if self.on_late_epoch is not None and (sampler or self._epoch != before):
-            self.on_late_epoch(self)
+        self._order.look_again()
+        self._set_epoch(self._late.now(self, self._epoch))
 
     @abstractmethod
     def _set_epoch(self, epoch: int) -> None:

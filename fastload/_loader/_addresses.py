@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import copy
 import itertools
-import os
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
-from torch.utils.data import BatchSampler, IterableDataset, SequentialSampler
+from torch.utils.data import BatchSampler, SequentialSampler
 
 from fastload import _native
-from fastload._iteration.native._files import FoundFiles, find_files
+from fastload._errors import SampleError
+from fastload._iteration._state_maker import order_of
 from fastload._iteration.native._iterator import NativeIterator
-from fastload._iteration.native._planner import BatchPlanner
 from fastload._iteration.native._report import SampleReport
 from fastload._loader._arguments import arguments_of
-from fastload._loader._epoch_plan import EpochPlan, is_in_epoch, only_batch, place_in
-from fastload._loader._journal import epoch_in_journal
 from fastload._planning._native_plans import NativePlan
-from fastload._process._interrupts import keep
+from fastload._process._interrupts import is_interrupt, keep
+from fastload._resume._saved_state import SavedState
 from fastload.samplers._draw_numbers import (
     DrawNumbers,
     NumberedBatches,
@@ -31,7 +30,6 @@ from fastload.samplers._draw_numbers import (
 )
 from fastload.samplers._lowering import BadIndicesError, IndexBatch, lower_batch_sampler
 from fastload.samplers._resting import epoch_holder, kind_of, sharded_of
-from fastload.sources._lowering import NotLoweredError
 
 # Makes a loader.
 Kind = Callable[..., Any]
@@ -40,7 +38,7 @@ _SEEDED = "pass rng='sample' and seed= to the loader: then they depend on seed, 
 _ORDERED = (
     "pass shuffle=True with rng='sample' and seed=, or a fastload.ShardedSampler: their order depends on seed and epoch"
 )
-_SAVED = "; or pass state=, which state_dict() gave in that epoch, or let the loader note its epochs: journal="
+_SAVED = "; or pass state=, which state_dict() gave in that epoch"
 
 
 class AddressedBatches:
@@ -85,22 +83,10 @@ class _Part:
         return self._iterator.batch_report()
 
 
-def state_of_address(name: str, loader: Any, epoch: int | None, state: Any) -> Any:
-    """The state that an address is, in the loader's journal where an epoch is no function of seeds; else None.
-
-    Raises:
-        ValueError: It is not one of the two, or not in the journal.
-    """
+def check_address(name: str, epoch: int | None, state: Any) -> None:
+    """Raises ValueError unless the arguments of method `name` are either an epoch or a state."""
     if (epoch is None) == (state is None):
         raise ValueError(f"{name}() takes an epoch or a state: pass one of them")
-    journal = loader._setting("journal")
-    if epoch is None or journal is None or loader._native_plan_or_none() is None:
-        return state
-    needs_order = name != "replay" or numbers_of(loader._index_sampler) is not None
-    if _problem_of_draws(loader) is None and not (needs_order and _problem_of_order(loader)):
-        return None
-    _check_epoch(epoch)
-    return epoch_in_journal(journal, epoch)
 
 
 def batches_of_epoch(loader: Any, kind: Kind, epoch: int, step: int, stop: int | None) -> AddressedBatches:
@@ -125,51 +111,33 @@ def batches_of_state(
         step = stop = position
 
     def begin() -> Iterator[Any]:
-        if step == position:
-            return _Part(iter(_twin_at(loader, kind, state)), stop)
-        plan = EpochPlan(_twin_at(loader, kind, _begun(loader, kind, state)))
-        plan.pass_over(step)
-        plan.leave_program()
-        return _Part(iter(_twin_at(loader, kind, plan.state())), stop)
+        reached = state if step == position else _state_at(loader, kind, state, step)
+        return _Part(iter(_twin_at(loader, kind, reached)), stop)
 
     return AddressedBatches(begin, num_batches)
 
 
-def _begun(loader: Any, kind: Kind, state: dict[str, Any]) -> dict[str, Any]:
-    """The state, where an epoch is to begin there that of its first batch."""
-    twin = _twin_at(loader, kind, state)
-    if is_in_epoch(twin._fastload.progress.loaded[1]):
-        return state
-    iterator = iter(twin)
-    begun: dict[str, Any] = iterator.state_dict()
+def _state_at(loader: Any, kind: Kind, state: dict[str, Any], step: int) -> dict[str, Any]:
+    """Returns the state at a later batch of the epoch; loads the batches between where their draws are needed."""
+    twin = _twin_at(loader, kind, state, device=None, device_prefetch=None, device_transform=None)
+    if _saved_in(twin).moment == "in an epoch" and not twin._native_plan_or_none().has_ordered_draws:
+        return {**state, "_num_yielded": step, "_sampler_iter_yielded": step}
+    iterator: NativeIterator = iter(twin)
+    while iterator.position < step:
+        _drop_next(iterator)
+    reached = iterator.state_dict()
     iterator._shutdown_workers()
-    return begun
+    return reached
 
 
-def plan_of_epoch(loader: Any, epoch: int, step: int) -> list[SampleReport]:
-    """What plan() of a fastload.DataLoader gives for an epoch."""
-    native = loader._native_plan_or_none()
-    if native is not None or loader.batch_sampler is None or isinstance(loader.dataset, IterableDataset):
-        _check_seeded(loader, f"epoch {epoch}")
-    index_sampler = _sampler_of_epoch(loader, epoch)
-    _check_step(step, 0, len(index_sampler))
-    part = _part_of(index_sampler, step, step + 1)
-    given = _lowered(part)
-    if native is None:
-        return _without_draws(loader, given)
-    found = _without_error(find_files(native.source, given, _numbers_of_first(part)))
-    key = loader._settings.seed or 0, epoch
-    return BatchPlanner(native, [], step, key, loader._handling()).report(found)
-
-
-def plan_of_state(loader: Any, kind: Kind, state: dict[str, Any], step: int | None) -> list[SampleReport]:
-    """The same for the epoch that a saved state is of."""
-    twin, position = _known_twin_at(loader, kind, state)
-    step = position if step is None else step
-    _check_step(step, position, len(twin._index_sampler))
-    plan = EpochPlan(twin)
-    plan.pass_over(step)
-    return plan.report()
+def _drop_next(iterator: NativeIterator) -> None:
+    """Loads the next batch for what it draws. One that fails counts, as in the epoch itself."""
+    position = iterator.position
+    try:
+        next(iterator)
+    except Exception as error:
+        if is_interrupt(error) or iterator.position == position:
+            raise
 
 
 def _part_of(index_sampler: Any, step: int, stop: int) -> list[Any]:
@@ -201,34 +169,17 @@ def _lowered(batches: list[Any]) -> IndexBatch | BadIndicesError:
     return given[0]
 
 
-def _without_draws(loader: Any, given: IndexBatch | BadIndicesError) -> list[SampleReport]:
-    """What is known of a batch that Python makes: its indices, and the files where the data set is a list of some."""
-    if isinstance(given, BadIndicesError):
-        raise given
-    try:
-        source = loader._lowered_source()
-    except NotLoweredError:
-        return [SampleReport(index, "", "planned", (0, 0), ((),)) for index in given.tolist()]
-    files = _without_error(find_files(source, given)).files.tolist()
-    paths = [os.fsdecode(source.table.path_bytes(file)) for file in files]
-    return [
-        SampleReport(index, path, "planned", (0, 0), ((),)) for index, path in zip(given.tolist(), paths, strict=True)
-    ]
-
-
-def _without_error(found: FoundFiles) -> FoundFiles:
-    if found.error is not None:
-        raise found.error
-    return found
-
-
 def sample_of_epoch(loader: Any, kind: Kind, index: int, epoch: int, step: int | None) -> tuple[Any, SampleReport]:
     """What replay() of a fastload.DataLoader gives."""
     _check_seeded(loader, f"sample {index} of epoch {epoch}")
     _check_epoch(epoch)
     _check_index(loader, index)
-    alone = only_batch(index, _number_in_epoch(loader, index, epoch, step))
-    return _only_sample(_seeded_twin(loader, kind, epoch, **_NO_SAMPLER, batch_sampler=alone, **_NO_WORKERS))
+    number = _number_in_epoch(loader, index, epoch, step)
+    alone = [[index]] if number is None else NumberedBatches([[index]], DrawNumbers(number, 0), 1)
+    iterator = iter(_seeded_twin(loader, kind, epoch, **_NO_SAMPLER, batch_sampler=alone, **_NO_WORKERS))
+    batch = next(iterator)
+    (report,) = iterator.batch_report()
+    return _sample_at(batch, 0), report
 
 
 def _number_in_epoch(loader: Any, index: int, epoch: int, step: int | None) -> int | None:
@@ -239,9 +190,9 @@ def _number_in_epoch(loader: Any, index: int, epoch: int, step: int | None) -> i
     if step is not None:
         _check_step(step, 0, len(index_sampler))
         part = _part_of(index_sampler, step, step + 1)
-        place = place_in(_lowered(part), index, len(loader.dataset))
+        place = _place_in(_lowered(part), index, len(loader.dataset))
         if place is None:
-            raise ValueError(f"sample {index} is not in batch {step} of epoch {epoch}: plan() says which ones are")
+            raise ValueError(_not_in_batch(index, step, epoch))
         numbers = _numbers_of_first(part)
         return None if numbers is None else int(numbers[place])
     sharded = sharded_of(index_sampler)
@@ -258,28 +209,73 @@ def sample_of_state(
     """The same for the epoch that a saved state is of."""
     twin, position = _known_twin_at(loader, kind, state)
     _check_index(loader, index)
-    if step is not None:
-        _check_step(step, position, len(twin._index_sampler))
-    state_of_one, alone = EpochPlan(twin).sample_alone(index, step)
-    of_one = {**_NO_SAMPLER, **_NO_WORKERS, "num_workers": 1, "worker_init_fn": None}  # whose draws are in the state
-    twin = _twin(loader, kind, generator=torch.Generator(), batch_sampler=alone, **of_one)
-    twin.load_state_dict(state_of_one)
-    return _only_sample(twin)
+    saved = _saved_in(twin)
+    if saved.moment != "in an epoch":
+        raise ValueError(
+            f"the state is of a moment before epoch {saved.epoch} has begun, which draws its seeds: pass a state of "
+            "that epoch, which state_dict() gives after iter()"
+        )
+    if step is None:
+        step = _step_of(twin, index)
+    _check_step(step, position, len(twin._index_sampler))
+    with torch.random.fork_rng(devices=()):  # without workers the batches draw from the program's generator
+        iterator: Any = iter(batches_of_state(loader, kind, state, step, step + 1))
+        try:
+            batch = next(iterator)
+        except SampleError as error:
+            if error.index % len(loader.dataset) == index:
+                raise
+            raise ValueError(
+                f"sample {index} is not made in epoch {saved.epoch}: {error.path!r} in batch {step} cannot be loaded"
+            ) from error
+    reports = iterator.batch_report()
+    for place, report in enumerate(reports):
+        given = report.index if report.replaced is None else report.replaced
+        if given % len(loader.dataset) == index:
+            return _sample_at(batch, place), report
+    raise ValueError(_not_in_batch(index, step, saved.epoch))
+
+
+def _step_of(twin: Any, index: int) -> int:
+    """Returns the number of the first batch with a sample, from the position of the state in `twin` on."""
+    saved = _saved_in(twin)
+    order = order_of(twin._index_sampler, twin._max_batches_in_flight, saved)
+    order.begin(None)
+    for step in itertools.count(saved.position):
+        given: list[IndexBatch | BadIndicesError] = []
+        order.give(given)
+        if not given:
+            break
+        if _place_in(given[0], index, len(twin.dataset)) is not None:
+            return step
+    raise ValueError(
+        f"sample {index} is not in epoch {saved.epoch} from batch {saved.position} on, where the state is: pass a "
+        "state of an earlier place in that epoch"
+    )
+
+
+def _place_in(given: IndexBatch | BadIndicesError, index: int, num_samples: int) -> int | None:
+    """The first place of a sample in a batch; None: it is not there."""
+    indices = given.before if isinstance(given, BadIndicesError) else given
+    places = np.flatnonzero(indices % num_samples == index)
+    return int(places[0]) if len(places) else None
+
+
+def _not_in_batch(index: int, step: int, epoch: int) -> str:
+    return f"sample {index} is not in batch {step} of epoch {epoch}: batch_report() says which samples a batch has"
+
+
+def _sample_at(batch: Any, place: int) -> tuple[Any, int]:
+    """A sample of a batch as the data set gives it, in memory of its own."""
+    images, labels = batch
+    image = images[place].clone() if isinstance(images, torch.Tensor) else [view[place].clone() for view in images]
+    return image, int(labels[place])
 
 
 def _check_index(loader: Any, index: int) -> None:
     number = len(loader.dataset)
     if isinstance(index, bool) or not isinstance(index, int) or not 0 <= index < number:
         raise ValueError(f"index must be an int in [0, {number}), got {index!r}")
-
-
-def _only_sample(loader: Any) -> tuple[Any, SampleReport]:
-    """That of a loader with one, as the data set gives it."""
-    iterator = iter(loader)
-    images, labels = next(iterator)
-    (report,) = iterator.batch_report()
-    image = images[0] if isinstance(images, torch.Tensor) else [view[0] for view in images]
-    return (image, int(labels[0])), report
 
 
 # The arguments of a loader with a batch sampler, and of one without workers.
@@ -375,7 +371,6 @@ def _twin(loader: Any, kind: Kind, **changes: Any) -> Any:
         **vars(loader._settings),
         "persistent_workers": False,
         "steps": None,
-        "journal": None,
         **_errors_of(loader),
         **changes,
     }
@@ -399,12 +394,12 @@ def _seeded_twin(loader: Any, kind: Kind, epoch: int, **changes: Any) -> Any:
     return twin
 
 
-def _twin_at(loader: Any, kind: Kind, state: dict[str, Any]) -> Any:
+def _twin_at(loader: Any, kind: Kind, state: dict[str, Any], **changes: Any) -> Any:
     """Of which the next iter() goes on from a state, with generators of its own."""
     arguments = arguments_of(loader)
     generator = None if loader.generator is None else _cloned(loader.generator)
     # Of persistent workers the next epoch goes on with their draws.
-    changes: dict[str, Any] = {"generator": generator, "persistent_workers": loader.persistent_workers}
+    changes |= {"generator": generator, "persistent_workers": loader.persistent_workers}
     if "sampler" in arguments:
         sampler = copy.copy(arguments["sampler"])
         held = getattr(sampler, "generator", None)
@@ -423,7 +418,13 @@ def _known_twin_at(loader: Any, kind: Kind, state: dict[str, Any]) -> tuple[Any,
         name = type(loader._index_sampler).__name__
         raise ValueError(f"the epoch of a state cannot be made again beside this one with a {name}. {_ORDERED}")
     twin = _twin_at(loader, kind, state)
-    return twin, twin._fastload.progress.loaded[1].position
+    return twin, _saved_in(twin).position
+
+
+def _saved_in(twin: Any) -> SavedState:
+    """The state that was loaded into a loader which has not begun."""
+    saved: SavedState = twin._fastload.progress.loaded[1]
+    return saved
 
 
 def _cloned(generator: torch.Generator) -> torch.Generator:

@@ -27,17 +27,14 @@ from fastload._loader._addresses import (
     AddressedBatches,
     batches_of_epoch,
     batches_of_state,
-    plan_of_epoch,
-    plan_of_state,
+    check_address,
     sample_of_epoch,
     sample_of_state,
-    state_of_address,
 )
 from fastload._loader._at_rest import recent_loaders
 from fastload._loader._description import describe
 from fastload._loader._explanation import Explanation
 from fastload._loader._iterators import iterator_of, native_plan
-from fastload._loader._journal import check_journal, note_epoch
 from fastload._loader._resuming import (
     fitting_of,
     follow_sampler,
@@ -112,7 +109,6 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         max_errors: share of them that ends the run.
         ledger: file that notes them.
         snapshot_every_n_steps: as in torchdata.
-        journal: file that notes how epochs begin.
         cache: "auto" or a Cache: later epochs decode less.
 
     Attributes:
@@ -152,7 +148,6 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
     max_errors: float
     ledger: str | os.PathLike[str] | None
     snapshot_every_n_steps: int
-    journal: str | os.PathLike[str] | None
     cache: CacheSetting
     epoch = NextEpoch()
 
@@ -195,7 +190,6 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         max_errors: float = 0.01,
         ledger: str | os.PathLike[str] | None = None,
         snapshot_every_n_steps: int = 1,
-        journal: str | os.PathLike[str] | None = None,
         cache: Literal["auto"] | Cache | None = "auto",
     ) -> None:
         settings = LoaderSettings(
@@ -217,7 +211,6 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             max_errors,
             ledger,
             snapshot_every_n_steps,
-            journal,
             cache,
         )
         check_settings(settings, dataset)
@@ -359,9 +352,6 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
                 self._iterator = None
             if (begun := take_begun(self)) is not None:
                 return begun
-            journal = self._setting("journal")
-            if journal is not None:
-                check_journal(self, journal)
             prepare_iteration(self)
             follow_sampler(self)
             iterator = super().__iter__()
@@ -369,10 +359,6 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
                 recent_loaders.begin(state)
             state.progress.begin(iterator)
             state.epoch += 1
-            if journal is not None:
-                native = cast(NativeIterator, iterator)
-                note_epoch(native, journal)
-                native.on_late_epoch = functools.partial(note_epoch, path=journal)
             return iterator
 
     def _get_iterator(self) -> Any:
@@ -565,10 +551,9 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         """Gives batches of any epoch by their numbers, exactly as that epoch has them.
 
         This loader stays where it is. By `epoch` with ``rng="sample"``, a seed, and ``shuffle=True``, a ShardedSampler,
-        a DistributedSampler or a fixed order; else where `journal` has noted it. By `state` with every native loader
-        that has one of these or a RandomSampler. Nothing before `step` is loaded. Where random transforms draw torch's
-        numbers, the headers of the files between that state and `step` are read. One of them that fails behind its
-        header is taken for a good one: the batches of its worker then differ from those of the epoch.
+        a DistributedSampler or a fixed order. By `state` with every native loader that has one of these or a
+        RandomSampler. Where random transforms draw torch's numbers, the batches between that state and `step` are
+        loaded and dropped; otherwise nothing before `step` is loaded.
 
         Args:
             epoch: from 0.
@@ -592,51 +577,11 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             >>> torch.equal(images, batches[2][0])
             True
         """
-        state = state_of_address("at", self, epoch, state)
+        check_address("at", epoch, state)
         if state is not None:
             return batches_of_state(self, DataLoader, state, step, stop)
         assert epoch is not None, "it was looked at"
         return batches_of_epoch(self, DataLoader, epoch, 0 if step is None else step, stop)
-
-    def plan(
-        self, epoch: int | None = None, step: int | None = None, *, state: dict[str, Any] | None = None
-    ) -> list[SampleReport]:
-        """Tells which samples one batch of any epoch has and what is done to them; decodes nothing.
-
-        The headers of their files are read, and with a `state` and torch's numbers those of the samples between. The
-        draws are those that batch_report() gives when the batch is loaded; an image that turns out to be damaged behind
-        its header has some here. With ``num_workers=0`` and torch's numbers they are those that the program's generator
-        would give now, and it stays as it is.
-
-        Where Python makes the batches, `epoch` gives their indices and paths, but no draws: the sizes are (0, 0), there
-        are no steps, and a path is "" where the data set is no list of files.
-
-        Args:
-            epoch: from 0; as of at().
-            step: number of the batch in the epoch, from 0; None: the epoch's first, or the state's next one.
-            state: of state_dict() behind the epoch's iter(), in the place of `epoch`.
-
-        Returns:
-            A SampleReport for each sample, in the order of the batch, with the source "planned". It has the size (0, 0)
-            and no steps where the file cannot be opened or is no image.
-
-        Raises:
-            ValueError: there is no such batch, or its address is not known: the text says what would make it so.
-            StateError: the state does not fit.
-
-        Example:
-            >>> loader = fastload.DataLoader(dataset, batch_size=4, rng="sample", seed=1)
-            >>> iterator = iter(loader)
-            >>> images, labels = next(iterator)
-            >>> planned, loaded = loader.plan(epoch=0, step=0), iterator.batch_report()
-            >>> [report.steps for report in planned] == [report.steps for report in loaded]
-            True
-        """
-        state = state_of_address("plan", self, epoch, state)
-        if state is not None:
-            return plan_of_state(self, DataLoader, state, step)
-        assert epoch is not None, "it was looked at"
-        return plan_of_epoch(self, epoch, 0 if step is None else step)
 
     def replay(
         self,
@@ -646,10 +591,10 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         step: int | None = None,
         state: dict[str, Any] | None = None,
     ) -> tuple[Any, SampleReport]:
-        """Makes one sample as it is in an epoch; no other is decoded.
+        """Makes one sample as it is in an epoch.
 
-        By `epoch` with ``rng="sample"`` and a seed, or where `journal` has noted it. By `state` as at(): where random
-        transforms draw torch's numbers, the headers of the files between are read.
+        By `epoch` with ``rng="sample"`` and a seed; no other sample is decoded. By `state` as at(): the sample's batch
+        is loaded, and where random transforms draw torch's numbers the batches between as well.
 
         An epoch may have the sample several times, each with draws of its own: then the first of them counts, of a
         ShardedSampler's by `epoch` the first that any rank got. `step` names another.
@@ -675,7 +620,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             >>> torch.equal(sample[0], images[3]), report.index
             (True, 3)
         """
-        state = state_of_address("replay", self, epoch, state)
+        check_address("replay", epoch, state)
         if state is not None:
             return sample_of_state(self, DataLoader, index, state, step)
         assert epoch is not None, "it was looked at"

@@ -21,14 +21,12 @@ from fastload._loader._saved_checks import (
     checked_against,
     copied,
 )
-from fastload._loader._torchdata_states import saved_of_torchdata
 from fastload._planning._native_plans import NativePlan
 from fastload._planning._plan import LoaderPlan
 from fastload._planning._verdicts import Mode
 from fastload._process._distributed import rank_and_world_size
 from fastload._resume._obstacles import OF_PROCESSES, OF_STEPS, OF_TORCHS, obstacle
 from fastload._resume._saved_state import SavedState, Way
-from fastload._resume._torchdata_state import TorchdataState
 from fastload._resume._user_state import is_stateful
 from fastload._workers._places import unread_generators
 from fastload._workers._worker_objects import NAMES
@@ -176,7 +174,7 @@ def load_state(loader: Any, state: Any, make_fitting: Callable[[], Fitting], *, 
         loader._fastload.progress.load(None, None)
         loader._fastload.epoch = 0
         return
-    saved = _parsed(loader, state)
+    saved = SavedState.parse(state)
     kept = copied(state)
     check_settings_of(saved, loader._setting("rng"), loader._setting("seed"), loader._index_sampler)
     if saved.generator is not None and loader.generator is None:
@@ -193,13 +191,6 @@ def load_state(loader: Any, state: Any, make_fitting: Callable[[], Fitting], *, 
     sampler = epoch_holder(loader._index_sampler)
     if sampler is not None and saved.sampler.epoch is not None and sampler.epoch != saved.sampler.epoch:
         sampler.set_epoch(saved.sampler.epoch)
-
-
-def _parsed(loader: Any, state: Any) -> SavedState:
-    """Raises StateError: it is no state."""
-    if type(state) is dict and "fastload" not in state and (found := TorchdataState.parse(state)) is not None:
-        return saved_of_torchdata(loader, found)
-    return SavedState.parse(state)
 
 
 def _end_iteration(loader: Any) -> None:

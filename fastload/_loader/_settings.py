@@ -47,7 +47,6 @@ class LoaderSettings:
     max_errors: float
     ledger: str | os.PathLike[str] | None
     snapshot_every_n_steps: int
-    journal: str | os.PathLike[str] | None
     cache: CacheSetting
 
     @property
@@ -105,13 +104,6 @@ def check_settings(settings: LoaderSettings, dataset: object) -> None:
     steps = settings.snapshot_every_n_steps
     if isinstance(steps, bool) or not isinstance(steps, int) or not 0 <= steps < 2**31:
         raise ValueError(f"snapshot_every_n_steps must be an int from 0 to {2**31 - 1}, got {steps!r}")
-    if settings.journal is not None and not isinstance(settings.journal, (str, os.PathLike)):
-        raise TypeError(f"journal must be None or the path of a file, got {settings.journal!r}")
-    if settings.journal is not None and settings.steps is not None:
-        raise ValueError(
-            f"journal={os.fspath(settings.journal)!r} notes epochs as the sampler gives them, and steps="
-            f"{settings.steps} makes others of them: leave out one of the two"
-        )
     if settings.cache not in ("auto", None) and not isinstance(settings.cache, Cache):
         raise ValueError(f"cache must be 'auto', a fastload.Cache or None, got {settings.cache!r}")
     check_device(settings.device)
@@ -141,7 +133,6 @@ _OF_PROCESSES = {
     "rng": "torch",
     "memory_format": torch.contiguous_format,
     "on_error": "raise",
-    "journal": None,
 }
 
 

@@ -18,10 +18,10 @@ def torch_twin(loader: TorchDataLoader[Any]) -> TorchDataLoader[Any]:
 
 
 def fastload_twin(loader: TorchDataLoader[Any], rng: str | None = None, **changes: Any) -> DataLoader[Any]:
-    """fastload's DataLoader with the arguments of `loader`; of a fastload loader all but the device, steps and journal.
+    """fastload's DataLoader with the arguments of `loader`; of a fastload loader all but the device and steps.
 
     torch's loader delivers to none and has whole epochs, and batches can be compared only where they are in the same
-    place. What is noted is of the loader itself.
+    place.
 
     Args:
         loader: torch's or fastload's.
@@ -52,4 +52,4 @@ def twin_without_cache(loader: DataLoader[Any]) -> DataLoader[Any]:
 
 
 # What torch's loader does in the place of these.
-_OF_TORCH: dict[str, Any] = dict.fromkeys(("device", "device_prefetch", "device_transform", "steps", "journal"))
+_OF_TORCH: dict[str, Any] = dict.fromkeys(("device", "device_prefetch", "device_transform", "steps"))

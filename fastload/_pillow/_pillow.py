@@ -125,12 +125,6 @@ def image_info_in(directory: int | None, path: str | bytes) -> dict[str | tuple[
         return image_info(file)
 
 
-def image_size(path: str | bytes) -> tuple[int, int]:
-    """Width and height that the file at `path` says its image has; decodes nothing, and raises what Pillow raises."""
-    with _open_file(None, path) as file, _open_reference(file) as image:
-        return image.width, image.height
-
-
 def decode_rgb(path: str | bytes, directory: int | None = None) -> DecodedPixels:
     """Decode the file at `path` to RGB bytes; raises what `open_rgb_in` raises."""
     image = open_rgb_in(directory, path)

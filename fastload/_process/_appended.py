@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 
-def append_lines(path: str, lines: bytes, *, is_first: bool, is_synced: bool = False) -> None:
+def append_lines(path: str, lines: bytes, *, is_first: bool) -> None:
     """Appends `lines` by one call in append mode, so that several programs of one machine can share a file.
 
     Args:
@@ -13,7 +13,6 @@ def append_lines(path: str, lines: bytes, *, is_first: bool, is_synced: bool = F
         lines: Whole ones, each with its end.
         is_first: Nothing was appended yet by who asks: a file that ends in the middle of a line, of a run that was
             killed while it wrote, gets its end first.
-        is_synced: Whether they are on the disk when the call returns.
 
     Raises:
         OSError: They cannot be written, or not all of them.
@@ -24,8 +23,6 @@ def append_lines(path: str, lines: bytes, *, is_first: bool, is_synced: bool = F
             lines = b"\n" + lines
         if os.write(descriptor, lines) != len(lines):
             raise OSError("the disk took only a part of a line")
-        if is_synced:
-            os.fsync(descriptor)
     finally:
         os.close(descriptor)
 

@@ -163,11 +163,7 @@ class SavedState:
         """What as_dict() gave. Raises StateError, which names the field: it is none."""
         top = Fields(state)
         if "fastload" not in top:
-            raise top.error(
-                "fastload",
-                "is missing: the state is none of fastload.DataLoader's, nor of torchdata's StatefulDataLoader",
-                "load what state_dict() of a loader has given",
-            )
+            raise _foreign(top)
         ours = top.dict("fastload")
         if ours.any("version") != VERSION or type(ours.any("version")) is not int:
             raise ours.error(
@@ -175,6 +171,21 @@ class SavedState:
             )
         saved = _parse_ours(ours, top)
         return _with_changes(saved, top)
+
+
+def _foreign(top: Fields) -> StateError:
+    """Returns the error for a state that is not fastload's."""
+    if "_snapshot" in top or "_index_sampler_state" in top:
+        return top.error(
+            "fastload",
+            "is missing: torchdata's StatefulDataLoader made the state, and fastload.DataLoader cannot continue it",
+            "finish the epoch with torchdata's loader, or begin it anew",
+        )
+    return top.error(
+        "fastload",
+        "is missing: no fastload.DataLoader made the state",
+        "load what state_dict() of a loader has given",
+    )
 
 
 def _parse_ours(ours: Fields, top: Fields) -> SavedState:

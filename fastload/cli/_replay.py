@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from fastload._display._progress import Progress
-from fastload._loader._journal import epoch_in_journal
 from fastload._loader._loader import DataLoader
 from fastload._tools.verify._image import write_views
 from fastload.cli._console import say
@@ -15,7 +14,7 @@ from fastload.cli._errors import LoaderFailedError, UsageError, one_line, requir
 from fastload.cli._targets import loader_of
 
 _DESCRIPTION = """Makes one sample again as it was in an epoch, and says what was done to it. The loader has
-rng="sample" and a seed, no random transforms, or a journal of its epochs."""
+rng="sample" and a seed, or no random transforms."""
 
 
 def add_to(commands: Any) -> argparse.ArgumentParser:
@@ -27,7 +26,6 @@ def add_to(commands: Any) -> argparse.ArgumentParser:
     parser.add_argument("index", type=int, help="number of the sample in the data set")
     parser.add_argument("--epoch", type=int, required=True, metavar="N", help="from 0")
     parser.add_argument("--step", type=int, metavar="K", help="its batch, from 0, where it is drawn several times")
-    parser.add_argument("--journal", metavar="FILE", help="that the loader's journal= wrote; default: the loader's own")
     parser.add_argument("--image", type=Path, metavar="FILE", help="write it as PNG, views side by side")
     parser.set_defaults(run=_run)
     return parser
@@ -40,11 +38,7 @@ def _run(options: argparse.Namespace) -> int:
         raise UsageError(f"{options.loader} is a {type(loader).__name__}: name a fastload.DataLoader")
     try:
         with Progress("making the sample"):
-            if options.journal is None:
-                (image, label), report = loader.replay(options.index, options.epoch, step=options.step)
-            else:
-                state = epoch_in_journal(options.journal, options.epoch)
-                (image, label), report = loader.replay(options.index, step=options.step, state=state)
+            (image, label), report = loader.replay(options.index, options.epoch, step=options.step)
     except ValueError as error:
         raise UsageError(one_line(error)) from error
     except Exception as error:

@@ -147,13 +147,10 @@ class EpochOrder:
                 items = iter(self._batch_sampler) if begun is None else begun
                 self._batches = self._lowered(self._rest_of(items, self._saved), self._position)
 
-    def look_again(self) -> bool:
-        """Before anything is asked for: whether a stateful sampler says another thing than when the order began."""
-        if self.kind != "stateful":
-            return False
-        before, now = self._own_states[-1], own_state(self._batch_sampler)
-        self._own_states[-1] = now
-        return bool(before != now)
+    def look_again(self) -> None:
+        """Takes the state that a stateful sampler has now, before anything is asked for."""
+        if self.kind == "stateful":
+            self._own_states[-1] = own_state(self._batch_sampler)
 
     def _lowered(self, begun: Iterator[Any] | None, num_passed: int = 0) -> IndexBatches | Sampled | SampledLists:
         if self._takes_keys:

@@ -16,7 +16,6 @@
 
 #include "check.h"
 #include "engine/engine.h"
-#include "engine/queues/draw_planner.h"
 #include "failing_allocation.h"
 #include "image/plan/transform_plan.h"
 #include "image/steps/random_resized_crop.h"
@@ -263,66 +262,6 @@ TEST_CASE(draws_of_later_batches_begin_where_a_failed_sample_stopped) {
     for (const std::size_t num_threads : {1U, 2U, 5U}) {
         for (unsigned seed = 20; seed < 24; ++seed) check_equals_torch({fates}, num_threads, seed);
     }
-}
-
-TEST_CASE(planned_batches_have_the_choices_of_loaded_ones) {
-    Script script{std::vector<Fate>(31, Fate::kNative)};
-    script.fates[3] = Fate::kFailsAtRead;
-    script.fates[9] = script.fates[10] = Fate::kFailsInFallback;
-    script.fates[12] = Fate::kFallbackInBody;
-    script.fates[24] = Fate::kTooSmall;
-    SampleSource source;
-    source.views = {random_view()};
-    source.torch_draws = TorchDraws(Mt19937Stream(7), {true, true});
-    TorchDraws expected_draws = *source.torch_draws;
-    DrawPlanner planner(source);
-    for (const std::vector<std::int64_t>& batch : make_batches(12)) {
-        CHECK(packed(planner.draws()) == packed(expected_draws));
-        std::vector<ImageSize> sizes;
-        for (const std::int64_t index : batch) {
-            const Fate fate = script.fate(index);
-            const bool fails = fate == Fate::kFailsAtRead || fate == Fate::kFailsInFallback;
-            sizes.push_back(fails ? ImageSize{} : script.size(index));
-        }
-        planner.plan({batch.data(), batch.size()}, {sizes.data(), sizes.size()});
-        std::optional<std::size_t> failed;
-        const auto expected = draw_as_torch(script, *source.views[0].plan, batch, &expected_draws, &failed);
-        CHECK_EQUAL(planner.reports().size(), batch.size());
-        for (std::size_t position = 0; position < expected.size(); ++position) {
-            CHECK(choices_of(planner.reports()[position].views[0]) == expected[position]);
-        }
-        const SampleError* const error = planner.batch().first_error();
-        CHECK((error == nullptr ? std::nullopt : std::optional<std::size_t>(error->position)) == failed);
-        if (failed) CHECK_EQUAL(planner.reports()[*failed].views[0].operations.size(), 0U);
-    }
-}
-
-TEST_CASE(planned_batches_without_an_order_depend_on_the_sample_alone) {
-    SampleSource source;
-    source.views = {random_view()};
-    source.seed = 5;
-    source.epoch = 2;
-    DrawPlanner planner(source);
-    CHECK(!planner.draws().has_value());
-    const std::vector<std::int64_t> batch = {8, 3, 4};
-    const std::vector<ImageSize> sizes = {{300, 200}, {}, {90, 500}};
-    planner.plan({batch.data(), batch.size()}, {sizes.data(), sizes.size()});
-    for (const std::size_t position : {0U, 2U}) {
-        CounterDraws draws(5, 2, static_cast<std::uint64_t>(batch[position]));
-        ResolvedTransform expected;
-        CHECK(source.views[0].plan->resolve(&draws, sizes[position], &expected).is_ok());
-        CHECK(choices_of(planner.reports()[position].views[0]) == choices_of(expected));
-    }
-    CHECK_EQUAL(planner.reports()[1].views[0].operations.size(), 0U);
-    CHECK_EQUAL(planner.batch().errors.size(), 1U);
-    CHECK_EQUAL(planner.batch().first_error()->position, 1U);
-
-    const std::vector<std::uint32_t> numbers = {70, 71, 0xFFFFFFFFU};
-    planner.plan({batch.data(), batch.size()}, {sizes.data(), sizes.size()}, {}, {numbers.data(), numbers.size()});
-    CounterDraws draws(5, 2, 4, 0xFFFFFFFFU);
-    ResolvedTransform expected;
-    CHECK(source.views[0].plan->resolve(&draws, sizes[2], &expected).is_ok());
-    CHECK(choices_of(planner.reports()[2].views[0]) == choices_of(expected));
 }
 
 TEST_CASE(an_iteration_that_begins_at_a_later_worker_has_the_same_choices) {

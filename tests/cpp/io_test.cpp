@@ -133,28 +133,6 @@ TEST_CASE(reader_refuses_a_file_over_the_limit_before_reading) {
     CHECK_EQUAL(reader.scratch_bytes(), 0U);
 }
 
-TEST_CASE(reader_of_a_head_reads_on_until_that_is_enough) {
-    TemporaryFolder folder;
-    std::string contents(100000, 'x');
-    FileReader reader;
-    ByteSpan head;
-    const auto length_of_head = [&] {
-        CHECK(reader.read_head(bytes_of(folder.write("file", contents)), 1 << 20, ZerosAreEnough(), &head).is_ok());
-        return head.size();
-    };
-    CHECK_EQUAL(length_of_head(), 100000U);
-    contents[0] = 0;
-    for (const std::size_t enough : {4096U, 16384U, 65536U}) {
-        contents[enough - 1] = 0;
-        CHECK_EQUAL(length_of_head(), enough);
-        contents[enough - 1] = 'x';
-    }
-    contents.resize(5);
-    CHECK_EQUAL(length_of_head(), 5U);
-    contents.clear();
-    CHECK_EQUAL(length_of_head(), 0U);
-}
-
 TEST_CASE(reader_gives_the_beginning_of_a_large_file_that_is_rejected) {
     TemporaryFolder folder;
     constexpr std::size_t kUnjudged = FileReader::kUnjudgedBytes;

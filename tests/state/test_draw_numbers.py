@@ -324,7 +324,7 @@ def one(sample: Any) -> tuple[int, bytes]:
 @pytest.mark.parametrize(
     ("sampler", "by_state"), [("weights", False), ("weights", True), ("replacement", True), ("more than all", True)]
 )
-def test_at_plan_and_replay_find_the_draws_of_an_epoch(sampler: str, by_state: bool, folder: Path) -> None:
+def test_at_and_replay_find_the_draws_of_an_epoch(sampler: str, by_state: bool, folder: Path) -> None:
     loader = loader_of(DATASETS["native"](folder), WITH_REPEATS[sampler](), num_workers=2)
     iterator = iter(loader)
     address: dict[str, Any] = {"state": loader.state_dict()} if by_state else {"epoch": 0}
@@ -333,8 +333,6 @@ def test_at_plan_and_replay_find_the_draws_of_an_epoch(sampler: str, by_state: b
     for step, (samples, reports) in enumerate(batches):
         part = iter(loader.at(step=step, stop=min(step + 2, len(batches)), **address))
         assert batches_of(part) == batches[step : step + 2]
-        planned = loader.plan(step=step, **address)
-        assert [report.steps for report in planned] == [report.steps for report in reports]
         for index in {index for index, _ in samples}:
             place = [index for index, _ in samples].index(index)
             sample, report = loader.replay(index, step=step, **address)
@@ -361,9 +359,9 @@ def test_a_draw_that_is_not_there_is_refused(folder: Path) -> None:
     assert next(iterator) is not None
     with pytest.raises(ValueError, match="sample 2 is not in epoch 5: none of its 42 draws gave it"):
         loader.replay(2, 5)
-    with pytest.raises(ValueError, match=r"sample 2 is not in batch 1 of epoch 5: plan\(\) says"):
+    with pytest.raises(ValueError, match=r"sample 2 is not in batch 1 of epoch 5: batch_report\(\) says"):
         loader.replay(2, 5, step=1)
-    with pytest.raises(ValueError, match=r"sample 2 is not in batch 1 of epoch 0: plan\(\) says"):
+    with pytest.raises(ValueError, match=r"sample 2 is not in batch 1 of epoch 0: batch_report\(\) says"):
         loader.replay(2, state=state, step=1)
     with pytest.raises(ValueError, match="sample 2 is not in epoch 0 from batch 0 on"):
         loader.replay(2, state=state)
@@ -384,14 +382,3 @@ def test_a_sample_that_comes_once_may_have_its_step_named(folder: Path) -> None:
             assert one(loader.replay(index, 0, step=step)[0]) == (index, image)
         with pytest.raises(ValueError, match=f"is not in batch {step}"):
             loader.replay(batches[step - 1][0][0], 0, step=step)
-
-
-def test_a_journal_tells_of_draws_with_numbers(folder: Path, tmp_path: Path) -> None:
-    arguments = {"num_workers": 1, "journal": str(tmp_path / "epochs.jsonl")}
-    loader = loader_of(DATASETS["native"](folder), WITH_REPEATS["replacement"](), **arguments)
-    list(loader)
-    second = samples_of(loader)
-    again = loader_of(DATASETS["native"](folder), WITH_REPEATS["replacement"](), **arguments)
-    index = second[9][0]
-    place = [found for found, _ in second].index(index, 8)
-    assert one(again.replay(index, 1, step=2)[0]) == second[place]

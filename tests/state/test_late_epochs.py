@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -187,24 +186,6 @@ def test_two_iterations_that_are_begun_at_once_keep_their_epochs(num_workers: in
     first, second = iter(loader), iter(loader)
     assert taken(second) == one_after_the_other[1]
     assert taken(first) == one_after_the_other[0]
-
-
-@pytest.mark.parametrize("rng", ["torch", "sample"])
-def test_a_journal_has_the_epoch_that_was_set(rng: str, folder: Path, tmp_path: Path) -> None:
-    path = tmp_path / "epochs.jsonl"
-    loader = loader_of(DATASETS["native"](folder), sharded(), 2, rng, journal=path)
-    iterator = iter(loader)
-    loader.sampler.set_epoch(3)
-    batches = taken(iterator)
-    *_, last = [json.loads(line) for line in path.read_text().splitlines() if line]
-    assert last["fastload"]["sampler"]["state"]["epoch"] == 3
-    number = last["fastload"]["epoch"]
-    assert number == (3 if rng == "sample" else 0)
-    again = loader_of(DATASETS["native"](folder), sharded(), 2, rng, journal=path)
-    assert taken(again.at(number)) == batches
-    num_lines = len(path.read_text().splitlines())
-    taken(iter(loader))
-    assert len(path.read_text().splitlines()) == num_lines + 1, "an epoch that was not set is noted once"
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])

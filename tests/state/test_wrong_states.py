@@ -354,3 +354,12 @@ def test_a_loader_goes_on_behind_states_that_were_refused(folder: Path) -> None:
             continue
     assert_rest_equal(stopped.rest, resume(loader, stopped), case)
     assert torch.is_tensor(next(iter(loader))[0])
+
+
+@pytest.mark.parametrize("key", ["_snapshot", "_index_sampler_state"])
+def test_a_state_of_torchdatas_loader_is_refused_with_what_to_do(key: str) -> None:
+    loader = fastload.DataLoader(list(range(22)), batch_size=3)
+    error = refused(loader, {key: {}, "_num_yielded": 4, "_iterator_finished": False})
+    assert error.field == "fastload"
+    assert "torchdata's StatefulDataLoader made the state, and fastload.DataLoader cannot continue it" in str(error)
+    assert "Finish the epoch with torchdata's loader, or begin it anew" in str(error)

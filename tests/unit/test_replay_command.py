@@ -25,9 +25,8 @@ views = fastload.DataLoader(
     ImageFolder({root!r}, fastload.MultiView([training(32), training(24)])), 4, rng="sample", seed=3
 )
 drawn = fastload.DataLoader(dataset, 4, shuffle=True, num_workers=1)
-noted = fastload.DataLoader(dataset, 4, shuffle=True, num_workers=1, journal="epochs.jsonl")
 sampler = fastload.ShardedSampler(dataset, num_replicas=1, rank=0, weights=[0, 0, 1, 0, 0, 0])
-weighted = fastload.DataLoader(dataset, 4, sampler=sampler, rng="sample", seed=3, journal="weighted.jsonl")
+weighted = fastload.DataLoader(dataset, 4, sampler=sampler, rng="sample", seed=3)
 torchs = torch.utils.data.DataLoader(dataset, 4)
 """
 
@@ -55,26 +54,15 @@ def test_it_says_what_was_done_and_writes_the_picture(script: Path, capsys: pyte
     assert not np.array_equal(np.asarray(Image.open("other.png")), pixels), "each epoch has a crop of its own"
 
 
-def test_a_journal_makes_an_epoch_known(script: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    noted = runpy.run_path(str(script))["noted"]
-    iterator = iter(noted)
-    next(iterator)
-    report = iterator.batch_report()[1]
-    for name, options in (("noted", []), ("drawn", ["--journal", "epochs.jsonl"])):
-        assert main(["replay", f"{script}:{name}", str(report.index), "--epoch", "0", *options]) == 0
-        assert ", ".join(map(str, report.steps)) in capsys.readouterr().out
-
-
 def test_a_step_says_which_draw_is_meant(script: Path, capsys: pytest.CaptureFixture[str]) -> None:
     weighted = runpy.run_path(str(script))["weighted"]
     iterator = iter(weighted)
     reports = [iterator.batch_report()[0] for _ in iterator]
     assert [report.index for report in reports] == [2, 2]
-    for options in ([], ["--journal", "weighted.jsonl"]):
-        for step, report in enumerate(reports):
-            call = ["replay", f"{script}:weighted", "2", "--epoch", "0", "--step", str(step), *options]
-            assert main(call) == 0
-            assert ", ".join(map(str, report.steps)) in capsys.readouterr().out
+    for step, report in enumerate(reports):
+        call = ["replay", f"{script}:weighted", "2", "--epoch", "0", "--step", str(step)]
+        assert main(call) == 0
+        assert ", ".join(map(str, report.steps)) in capsys.readouterr().out
     assert reports[0].steps != reports[1].steps
     assert main(["replay", f"{script}:weighted", "2", "--epoch", "0", "--step", "2"]) == 2
     assert "step must be an int in [0, 2)" in capsys.readouterr().err
@@ -93,7 +81,6 @@ def test_views_stand_side_by_side(script: Path, capsys: pytest.CaptureFixture[st
         (["seeded", "1", "--epoch", "-1"], "epoch must be an int"),
         (["drawn", "1", "--epoch", "0"], "rng='sample' and seed="),
         (["torchs", "1", "--epoch", "0"], "name a fastload.DataLoader"),
-        (["drawn", "1", "--epoch", "0", "--journal", "absent.jsonl"], "the journal cannot be read"),
         (["seeded", "1", "--epoch", "0", "--image", "absent/out.png"], "there is no folder absent"),
     ],
 )

@@ -1,4 +1,4 @@
-"""The files of a batch, and the sizes of the images in them."""
+"""The files of a batch."""
 
 from __future__ import annotations
 
@@ -7,10 +7,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fastload import _native
-from fastload._pillow import _pillow
-from fastload._process import _config
-from fastload._process._interrupts import is_interrupt
 from fastload.samplers._draw_numbers import Numbers
 from fastload.samplers._lowering import BadIndicesError, IndexBatch
 from fastload.sources._lowering import LoweredSource
@@ -30,11 +26,6 @@ class FoundFiles(NamedTuple):
     files: NDArray[np.int64]
     error: Exception | None
     numbers: Numbers | None = None
-
-    def up_to(self, count: int) -> FoundFiles:
-        """The first `count` of these."""
-        numbers = None if self.numbers is None else self.numbers[:count]
-        return FoundFiles(self.indices[:count], self.files[:count], None, numbers)
 
 
 def find_files(
@@ -56,29 +47,3 @@ def find_files(
         error.__context__ = None  # without its frames: they would keep whoever asks alive
         error = error.with_traceback(None)
     return FoundFiles(indices, files, error, None if numbers is None else numbers[: len(files)])
-
-
-def image_sizes(source: LoweredSource, files: NDArray[np.int64]) -> NDArray[np.int32]:
-    """Width and height of the images, int32 [files, 2], from the headers of their files; nothing is decoded.
-
-    (0, 0) of one that fails as far as its header says. Relative paths are in the current directory.
-    """
-    sizes = _native.header_sizes(
-        source.table.index,
-        files,
-        max_file_bytes=_config.MAX_FILE_BYTES,
-        max_pixels=_pillow.max_pixels(),
-        native_jpeg=_pillow.native_jpeg_is_exact().is_exact,
-    )
-    for position in np.flatnonzero(sizes[:, 0] < 0):
-        sizes[position] = _size_by_pillow(source.table.path_bytes(int(files[position])))
-    return sizes
-
-
-def _size_by_pillow(path: bytes) -> tuple[int, int]:
-    try:
-        return _pillow.image_size(path)
-    except Exception as error:  # that of the sample, whatever it is
-        if is_interrupt(error):
-            raise
-        return 0, 0

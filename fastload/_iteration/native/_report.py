@@ -103,7 +103,7 @@ class SampleReport:
         index: in the dataset.
         path: as given to the system.
         source: "native", "coefficients" or "pixels" where a store had those of the image, "fallback" where Pillow
-            decoded it, or "planned" where nothing was decoded.
+            decoded it.
         source_size: (width, height) of the decoded image in pixels; (0, 0) where it is not known.
         views: the steps of each view of a MultiView, else those of the one result; in the order in which they were
             done. A step that changes nothing is left out.
