@@ -399,8 +399,8 @@ class FallbackTask:
     def complete(self, pixels: bytes, width: int, height: int) -> None: ...
     def fail(self, exception: BaseException) -> None: ...
 
-def next_in_hand(iterator: Any) -> Any:
-    """To be ``__next__`` of a class: calls _prepare(), then takes what is in the list _hand and returns it.
+def next_when_ready(iterator: Any) -> Any:
+    """To be ``__next__`` of a class: calls _prepare(), then takes what is in the list _ready and returns it.
 
     No signal's handler runs between these.
     """

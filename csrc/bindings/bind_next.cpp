@@ -1,4 +1,4 @@
-// The last step of next(): what Python code cannot do, because a signal's handler may raise behind any call of it.
+// The last step of next(), which Python code cannot do: the handler of a signal may raise after any call of it.
 #include "bindings/bindings.h"
 
 namespace py = pybind11;
@@ -6,20 +6,20 @@ namespace py = pybind11;
 namespace fastload {
 namespace {
 
-// Has `iterator` prepare its batch, and takes that out of its hand: a list of one. Behind the look for signals no
+// Has `iterator` prepare its batch, and takes that out of its list `_ready`, of one. After the look for signals no
 // Python code runs until the caller has the batch. Another thread may have taken it, between the two steps: once more.
-PyObject* next_in_hand(PyObject*, PyObject* iterator) {
+PyObject* next_when_ready(PyObject*, PyObject* iterator) {
     for (;;) {
         PyObject* const prepared = PyObject_CallMethod(iterator, "_prepare", nullptr);
         if (prepared == nullptr) return nullptr;
         Py_DECREF(prepared);
         if (PyErr_CheckSignals() != 0) return nullptr;
-        PyObject* const hand = PyObject_GetAttrString(iterator, "_hand");
-        if (hand == nullptr) return nullptr;
-        PyObject* const batch = PyList_Check(hand) && PyList_GET_SIZE(hand) == 1 ? PyList_GET_ITEM(hand, 0) : nullptr;
+        PyObject* const ready = PyObject_GetAttrString(iterator, "_ready");
+        if (ready == nullptr) return nullptr;
+        PyObject* const batch = PyList_Check(ready) && PyList_GET_SIZE(ready) == 1 ? PyList_GET_ITEM(ready, 0) : nullptr;
         Py_XINCREF(batch);
-        const int cleared = batch == nullptr ? 0 : PyList_SetSlice(hand, 0, 1, nullptr);
-        Py_DECREF(hand);
+        const int cleared = batch == nullptr ? 0 : PyList_SetSlice(ready, 0, 1, nullptr);
+        Py_DECREF(ready);
         if (cleared != 0) {
             Py_DECREF(batch);
             return nullptr;
@@ -28,17 +28,17 @@ PyObject* next_in_hand(PyObject*, PyObject* iterator) {
     }
 }
 
-PyMethodDef kNextInHand = {"__next__", next_in_hand, METH_O, "Waits for the next batch and returns it."};
+PyMethodDef kNextWhenReady = {"__next__", next_when_ready, METH_O, "Waits for the next batch and returns it."};
 
 }  // namespace
 
 void bind_next(py::module_& m) {
-    const auto function = py::reinterpret_steal<py::object>(PyCFunction_New(&kNextInHand, nullptr));
+    const auto function = py::reinterpret_steal<py::object>(PyCFunction_New(&kNextWhenReady, nullptr));
     if (!function) throw py::error_already_set();
     // A function of C is no method of the class that it stands in.
     const auto method = py::reinterpret_steal<py::object>(PyInstanceMethod_New(function.ptr()));
     if (!method) throw py::error_already_set();
-    m.attr("next_in_hand") = method;
+    m.attr("next_when_ready") = method;
 }
 
 }  // namespace fastload

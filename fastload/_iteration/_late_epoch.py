@@ -1,35 +1,33 @@
-"""set_epoch() behind iter() and before the first batch: frameworks call it there in the first epoch of a run."""
+"""set_epoch() after iter() and before the first batch: frameworks call it there in the first epoch of a run."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from torch.utils.data import IterableDataset
-
-from fastload._resume._progress import Progress
+from fastload._iteration._setup import LoaderArguments
 from fastload._resume._saved_state import SavedState
 from fastload.samplers._resting import epoch_holder, kind_of, sharded_of
 from fastload.samplers._seeded_shuffle import SeededShuffle
 
 
 class LateEpoch:
-    """What an iteration asks before it asks for its first batch, so that no thread has begun one of another epoch.
+    """Looks for a new epoch before an iteration asks for its first batch, so that no worker begins one of another.
 
     Args:
-        loader: It is not kept.
-        saved: Where the iteration begins. An epoch that goes on stays.
+        arguments: Of the loader.
+        saved: Where the iteration begins. An epoch that continues keeps its number.
 
     Attributes:
         is_seeded: Whether random transforms depend on the epoch.
-        is_open: Whether nothing was asked for, and the epoch may change until then.
+        is_open: Whether nothing was asked for, so that the epoch may still change.
     """
 
-    def __init__(self, loader: Any, saved: SavedState | None) -> None:
-        self._progress: Progress = loader._fastload.progress
-        self._index_sampler = loader._index_sampler
-        self.is_seeded: bool = loader._settings.is_seeded
+    def __init__(self, arguments: LoaderArguments, saved: SavedState | None) -> None:
+        self._progress = arguments.progress
+        self._index_sampler = arguments.index_sampler
+        self.is_seeded: bool = arguments.settings.is_seeded
         goes_on = saved is not None and saved.moment == "in an epoch"
-        self.is_open = not goes_on and not isinstance(loader.dataset, IterableDataset) and self._depends_on_epoch()
+        self.is_open = not goes_on and not arguments.is_of_stream and self._depends_on_epoch()
 
     def _depends_on_epoch(self) -> bool:
         if sharded_of(self._index_sampler) is not None:
@@ -37,7 +35,7 @@ class LateEpoch:
         return self.is_seeded and kind_of(self._index_sampler) in ("fixed", "distributed")
 
     def now(self, iterator: Any, epoch: int) -> int:
-        """The loader's epoch that `iterator` is of, which was `epoch` when it was asked last. May be repeated."""
+        """Returns the loader's epoch that `iterator` is of, which was `epoch` at the last call. May be repeated."""
         asked = self._progress.asked_epoch if self._progress.is_latest(iterator) else None
         now = epoch if asked is None else asked
         sampler = epoch_holder(self._index_sampler)

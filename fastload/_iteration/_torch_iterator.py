@@ -7,7 +7,7 @@ from typing import Any
 from torch.utils.data import DataLoader, dataloader
 
 from fastload._delivery._hand_over import Delivery
-from fastload._process._waits import ConsumerClock
+from fastload._process._waits import ConsumerClock, WaitHistogram
 
 
 class TorchCounters:
@@ -25,10 +25,12 @@ class TorchCounters:
 class _Counting(dataloader._BaseDataLoaderIter):
     """Counts samples in the one place where both of torch's iterators take a batch's indices from the sampler."""
 
-    def __init__(self, loader: DataLoader[Any], counters: TorchCounters, delivery: Delivery) -> None:
+    def __init__(
+        self, loader: DataLoader[Any], counters: TorchCounters, delivery: Delivery, waits: WaitHistogram
+    ) -> None:
         self._counters = counters
         self._delivery = delivery
-        self._clock = ConsumerClock(loader._fastload.waits)  # type: ignore[attr-defined]
+        self._clock = ConsumerClock(waits)
         super().__init__(loader)
 
     def __next__(self) -> Any:
@@ -67,10 +69,10 @@ class _MultiProcessingDataLoaderIter(_Counting, dataloader._MultiProcessingDataL
 
 
 def torch_iterator(
-    loader: DataLoader[Any], counters: TorchCounters, delivery: Delivery
+    loader: DataLoader[Any], counters: TorchCounters, delivery: Delivery, waits: WaitHistogram
 ) -> dataloader._BaseDataLoaderIter:
     """What torch's DataLoader would return from iter(loader); profilers see it under torch's names."""
     if loader.num_workers == 0:
-        return _SingleProcessDataLoaderIter(loader, counters, delivery)
+        return _SingleProcessDataLoaderIter(loader, counters, delivery, waits)
     DataLoader.check_worker_number_rationality(loader)  # torch's own words: these are processes
-    return _MultiProcessingDataLoaderIter(loader, counters, delivery)
+    return _MultiProcessingDataLoaderIter(loader, counters, delivery, waits)

@@ -13,10 +13,12 @@ from torch.utils.data import BatchSampler, SequentialSampler
 
 from fastload import _native
 from fastload._errors import SampleError
-from fastload._iteration._state_maker import order_of
-from fastload._iteration.native._iterator import NativeIterator
+from fastload._iteration._iterator import EpochIterator
+from fastload._iteration._states import order_from
 from fastload._iteration.native._report import SampleReport
 from fastload._loader._arguments import arguments_of
+from fastload._loader._current import CurrentLoader
+from fastload._loader._iterators import native_plan
 from fastload._planning._native_plans import NativePlan
 from fastload._process._interrupts import is_interrupt, keep
 from fastload._resume._saved_state import SavedState
@@ -63,20 +65,20 @@ class AddressedBatches:
 class _Part:
     """The batches of a native iteration up to one of them. An interrupt costs none: Note [interrupts]."""
 
-    __next__ = _native.next_in_hand
+    __next__ = _native.next_when_ready
 
-    def __init__(self, iterator: NativeIterator, stop: int) -> None:
+    def __init__(self, iterator: EpochIterator, stop: int) -> None:
         self._iterator = iterator
         self._stop = stop
-        self._hand: list[Any] = []
+        self._ready: list[Any] = []
 
     def __iter__(self) -> _Part:
         return self
 
     def _prepare(self) -> None:
-        if not self._hand and self._iterator.position < self._stop:
-            keep(self._hand, next, self._iterator)
-        if not self._hand:
+        if not self._ready and self._iterator.position < self._stop:
+            keep(self._ready, next, self._iterator)
+        if not self._ready:
             raise StopIteration
 
     def batch_report(self) -> list[SampleReport]:
@@ -89,40 +91,43 @@ def check_address(name: str, epoch: int | None, state: Any) -> None:
         raise ValueError(f"{name}() takes an epoch or a state: pass one of them")
 
 
-def batches_of_epoch(loader: Any, kind: Kind, epoch: int, step: int, stop: int | None) -> AddressedBatches:
+def batches_of_epoch(now: CurrentLoader, kind: Kind, epoch: int, step: int, stop: int | None) -> AddressedBatches:
     """What at() of a fastload.DataLoader gives for an epoch."""
-    _check_seeded(loader, f"epoch {epoch}")
-    index_sampler = _sampler_of_epoch(loader, epoch)
+    _check_seeded(now, f"epoch {epoch}")
+    index_sampler = _sampler_of_epoch(now, epoch)
     step, stop = _range_of(step, stop, 0, len(index_sampler))
     part = _part_of(index_sampler, step, stop)
     return AddressedBatches(
-        lambda: iter(_seeded_twin(loader, kind, epoch, **_NO_SAMPLER, batch_sampler=part)), stop - step
+        lambda: iter(_seeded_twin(now, kind, epoch, **_NO_SAMPLER, batch_sampler=part)), stop - step
     )
 
 
 def batches_of_state(
-    loader: Any, kind: Kind, state: dict[str, Any], step: int | None, stop: int | None
+    now: CurrentLoader, kind: Kind, state: dict[str, Any], step: int | None, stop: int | None
 ) -> AddressedBatches:
     """The same for the epoch that a saved state is of."""
-    twin, position = _known_twin_at(loader, kind, state)
-    step, stop = _range_of(position if step is None else step, stop, position, len(twin._index_sampler))
+    twin, position = _known_twin_at(now, kind, state)
+    step, stop = _range_of(position if step is None else step, stop, position, len(CurrentLoader(twin).index_sampler))
     num_batches = stop - step
     if num_batches == 0:
         step = stop = position
 
     def begin() -> Iterator[Any]:
-        reached = state if step == position else _state_at(loader, kind, state, step)
-        return _Part(iter(_twin_at(loader, kind, reached)), stop)
+        reached = state if step == position else _state_at(now, kind, state, step)
+        return _Part(iter(_twin_at(now, kind, reached)), stop)
 
     return AddressedBatches(begin, num_batches)
 
 
-def _state_at(loader: Any, kind: Kind, state: dict[str, Any], step: int) -> dict[str, Any]:
+def _state_at(now: CurrentLoader, kind: Kind, state: dict[str, Any], step: int) -> dict[str, Any]:
     """Returns the state at a later batch of the epoch; loads the batches between where their draws are needed."""
-    twin = _twin_at(loader, kind, state, device=None, device_prefetch=None, device_transform=None)
-    if _saved_in(twin).moment == "in an epoch" and not twin._native_plan_or_none().has_ordered_draws:
+    twin = _twin_at(now, kind, state, device=None, device_prefetch=None, device_transform=None)
+    if (
+        _saved_in(twin).moment == "in an epoch"
+        and not _native_plan_of(CurrentLoader(twin), "the epoch of a state").has_ordered_draws
+    ):
         return {**state, "_num_yielded": step, "_sampler_iter_yielded": step}
-    iterator: NativeIterator = iter(twin)
+    iterator: EpochIterator = iter(twin)
     while iterator.position < step:
         _drop_next(iterator)
     reached = iterator.state_dict()
@@ -130,7 +135,7 @@ def _state_at(loader: Any, kind: Kind, state: dict[str, Any], step: int) -> dict
     return reached
 
 
-def _drop_next(iterator: NativeIterator) -> None:
+def _drop_next(iterator: EpochIterator) -> None:
     """Loads the next batch for what it draws. One that fails counts, as in the epoch itself."""
     position = iterator.position
     try:
@@ -169,28 +174,30 @@ def _lowered(batches: list[Any]) -> IndexBatch | BadIndicesError:
     return given[0]
 
 
-def sample_of_epoch(loader: Any, kind: Kind, index: int, epoch: int, step: int | None) -> tuple[Any, SampleReport]:
+def sample_of_epoch(
+    now: CurrentLoader, kind: Kind, index: int, epoch: int, step: int | None
+) -> tuple[Any, SampleReport]:
     """What replay() of a fastload.DataLoader gives."""
-    _check_seeded(loader, f"sample {index} of epoch {epoch}")
+    _check_seeded(now, f"sample {index} of epoch {epoch}")
     _check_epoch(epoch)
-    _check_index(loader, index)
-    number = _number_in_epoch(loader, index, epoch, step)
+    _check_index(now, index)
+    number = _number_in_epoch(now, index, epoch, step)
     alone = [[index]] if number is None else NumberedBatches([[index]], DrawNumbers(number, 0), 1)
-    iterator = iter(_seeded_twin(loader, kind, epoch, **_NO_SAMPLER, batch_sampler=alone, **_NO_WORKERS))
+    iterator = iter(_seeded_twin(now, kind, epoch, **_NO_SAMPLER, batch_sampler=alone, **_NO_WORKERS))
     batch = next(iterator)
     (report,) = iterator.batch_report()
     return _sample_at(batch, 0), report
 
 
-def _number_in_epoch(loader: Any, index: int, epoch: int, step: int | None) -> int | None:
+def _number_in_epoch(now: CurrentLoader, index: int, epoch: int, step: int | None) -> int | None:
     """That of a sample's draw: the first of all ranks, or that of a batch; None: draws have none."""
-    if step is None and numbers_of(loader._index_sampler) is None:
+    if step is None and numbers_of(now.index_sampler) is None:
         return None
-    index_sampler = _sampler_of_epoch(loader, epoch)
+    index_sampler = _sampler_of_epoch(now, epoch)
     if step is not None:
         _check_step(step, 0, len(index_sampler))
         part = _part_of(index_sampler, step, step + 1)
-        place = _place_in(_lowered(part), index, len(loader.dataset))
+        place = _place_in(_lowered(part), index, _num_samples(now))
         if place is None:
             raise ValueError(_not_in_batch(index, step, epoch))
         numbers = _numbers_of_first(part)
@@ -204,11 +211,11 @@ def _number_in_epoch(loader: Any, index: int, epoch: int, step: int | None) -> i
 
 
 def sample_of_state(
-    loader: Any, kind: Kind, index: int, state: dict[str, Any], step: int | None
+    now: CurrentLoader, kind: Kind, index: int, state: dict[str, Any], step: int | None
 ) -> tuple[Any, SampleReport]:
     """The same for the epoch that a saved state is of."""
-    twin, position = _known_twin_at(loader, kind, state)
-    _check_index(loader, index)
+    twin, position = _known_twin_at(now, kind, state)
+    _check_index(now, index)
     saved = _saved_in(twin)
     if saved.moment != "in an epoch":
         raise ValueError(
@@ -217,13 +224,13 @@ def sample_of_state(
         )
     if step is None:
         step = _step_of(twin, index)
-    _check_step(step, position, len(twin._index_sampler))
+    _check_step(step, position, len(CurrentLoader(twin).index_sampler))
     with torch.random.fork_rng(devices=()):  # without workers the batches draw from the program's generator
-        iterator: Any = iter(batches_of_state(loader, kind, state, step, step + 1))
+        iterator: Any = iter(batches_of_state(now, kind, state, step, step + 1))
         try:
             batch = next(iterator)
         except SampleError as error:
-            if error.index % len(loader.dataset) == index:
+            if error.index % _num_samples(now) == index:
                 raise
             raise ValueError(
                 f"sample {index} is not made in epoch {saved.epoch}: {error.path!r} in batch {step} cannot be loaded"
@@ -231,7 +238,7 @@ def sample_of_state(
     reports = iterator.batch_report()
     for place, report in enumerate(reports):
         given = report.index if report.replaced is None else report.replaced
-        if given % len(loader.dataset) == index:
+        if given % _num_samples(now) == index:
             return _sample_at(batch, place), report
     raise ValueError(_not_in_batch(index, step, saved.epoch))
 
@@ -239,7 +246,8 @@ def sample_of_state(
 def _step_of(twin: Any, index: int) -> int:
     """Returns the number of the first batch with a sample, from the position of the state in `twin` on."""
     saved = _saved_in(twin)
-    order = order_of(twin._index_sampler, twin._max_batches_in_flight, saved)
+    current = CurrentLoader(twin)
+    order = order_from(saved, current.index_sampler, current.arguments.max_batches, takes_keys=False)
     order.begin(None)
     for step in itertools.count(saved.position):
         given: list[IndexBatch | BadIndicesError] = []
@@ -272,8 +280,8 @@ def _sample_at(batch: Any, place: int) -> tuple[Any, int]:
     return image, int(labels[place])
 
 
-def _check_index(loader: Any, index: int) -> None:
-    number = len(loader.dataset)
+def _check_index(now: CurrentLoader, index: int) -> None:
+    number = _num_samples(now)
     if isinstance(index, bool) or not isinstance(index, int) or not 0 <= index < number:
         raise ValueError(f"index must be an int in [0, {number}), got {index!r}")
 
@@ -283,46 +291,46 @@ _NO_SAMPLER = {"sampler": None, "batch_size": 1, "drop_last": False}
 _NO_WORKERS = {"num_workers": 0, "prefetch_factor": None, "multiprocessing_context": None, "timeout": 0}
 
 
-def _check_seeded(loader: Any, what: str) -> None:
+def _check_seeded(now: CurrentLoader, what: str) -> None:
     """Raises ValueError where a random transform does not depend on seed, epoch and sample alone."""
-    _native_plan_of(loader, what)
-    problem = _problem_of_draws(loader)
+    _native_plan_of(now, what)
+    problem = _problem_of_draws(now)
     if problem is not None:
         raise ValueError(f"{what} cannot be made again: {problem}. {_SEEDED}{_SAVED}")
 
 
-def _problem_of_draws(loader: Any) -> str | None:
+def _problem_of_draws(now: CurrentLoader) -> str | None:
     """Why the draws of a native loader are no function of seed, epoch and sample; None: they are."""
-    settings = loader._settings
-    if settings.is_seeded or not any(view.is_random for view in loader._native_plan_or_none().views):
+    settings = now.settings
+    if settings.is_seeded or not any(view.is_random for view in _native_plan_of(now, "an epoch").views):
         return None
     return f"with rng={settings.rng!r} and seed={settings.seed!r} nothing tells what random transforms have drawn"
 
 
-def _problem_of_order(loader: Any) -> str | None:
+def _problem_of_order(now: CurrentLoader) -> str | None:
     """Why the order of an epoch is no function of that; None: it is."""
-    sharded = sharded_of(loader._index_sampler)
-    if kind_of(loader._index_sampler) in ("fixed", "distributed") or (sharded is not None and not sharded._infinite):
+    sharded = sharded_of(now.index_sampler)
+    if kind_of(now.index_sampler) in ("fixed", "distributed") or (sharded is not None and not sharded._infinite):
         return None
-    sampler = getattr(loader._index_sampler, "sampler", loader._index_sampler)
+    sampler = getattr(now.index_sampler, "sampler", now.index_sampler)
     return f"a {type(sampler).__name__} draws the order of each"
 
 
-def _native_plan_of(loader: Any, what: str) -> NativePlan:
+def _native_plan_of(now: CurrentLoader, what: str) -> NativePlan:
     """Raises ValueError where there is none, and `what` is asked for."""
-    plan: NativePlan | None = loader._native_plan_or_none()
+    plan: NativePlan | None = native_plan(now)
     if plan is None:
         raise ValueError(f"{what} cannot be made again: explain() says why batches are not native, and what to change")
     return plan
 
 
-def _sampler_of_epoch(loader: Any, epoch: int) -> Any:
+def _sampler_of_epoch(now: CurrentLoader, epoch: int) -> Any:
     """A sampler of its own that gives the order of that epoch. Raises ValueError where that is not known."""
     _check_epoch(epoch)
-    problem = _problem_of_order(loader)
+    problem = _problem_of_order(now)
     if problem is not None:
         raise ValueError(f"epoch {epoch} cannot be made again: {problem}. {_ORDERED}{_SAVED}")
-    index_sampler = _copied_sampler(loader._index_sampler)
+    index_sampler = _copied_sampler(now.index_sampler)
     holder = epoch_holder(index_sampler)
     if holder is not None:
         holder.set_epoch(epoch)
@@ -364,68 +372,72 @@ def _range_of(step: int, stop: int | None, first: int, length: int) -> tuple[int
     return step, stop
 
 
-def _twin(loader: Any, kind: Kind, **changes: Any) -> Any:
+def _twin(now: CurrentLoader, kind: Kind, **changes: Any) -> Any:
     """A loader with the same settings and nothing in common but the data set."""
     arguments = {
-        **arguments_of(loader),
-        **vars(loader._settings),
+        **arguments_of(now.loader),
+        **vars(now.settings),
         "persistent_workers": False,
         "steps": None,
-        **_errors_of(loader),
+        **_errors_of(now),
         **changes,
     }
     return kind(**arguments)
 
 
-def _errors_of(loader: Any) -> dict[str, Any]:
+def _errors_of(now: CurrentLoader) -> dict[str, Any]:
     """Arguments with which the same samples stand in for bad ones, whatever the sampler; they are not noted again."""
-    handling = loader._handling()
-    if handling is None:
+    policy, candidates = now.settings.error_policy, now.candidates
+    if not policy.is_active:
         return {}
-    policy, candidates = handling
     substitutes = "all" if isinstance(candidates, int) else candidates
     return {"ledger": None, "substitutes": substitutes if policy.on_error == "replace" else None}
 
 
-def _seeded_twin(loader: Any, kind: Kind, epoch: int, **changes: Any) -> Any:
+def _seeded_twin(now: CurrentLoader, kind: Kind, epoch: int, **changes: Any) -> Any:
     """Of which the next iter() is of that epoch. It draws nothing from the program's generators."""
-    twin = _twin(loader, kind, generator=torch.Generator(), **changes)
+    twin = _twin(now, kind, generator=torch.Generator(), **changes)
     twin.set_epoch(epoch)
     return twin
 
 
-def _twin_at(loader: Any, kind: Kind, state: dict[str, Any], **changes: Any) -> Any:
+def _twin_at(now: CurrentLoader, kind: Kind, state: dict[str, Any], **changes: Any) -> Any:
     """Of which the next iter() goes on from a state, with generators of its own."""
-    arguments = arguments_of(loader)
-    generator = None if loader.generator is None else _cloned(loader.generator)
+    arguments = arguments_of(now.loader)
+    generator = None if now.loader.generator is None else _cloned(now.loader.generator)
     # Of persistent workers the next epoch goes on with their draws.
-    changes |= {"generator": generator, "persistent_workers": loader.persistent_workers}
+    changes |= {"generator": generator, "persistent_workers": now.loader.persistent_workers}
     if "sampler" in arguments:
         sampler = copy.copy(arguments["sampler"])
         held = getattr(sampler, "generator", None)
         if isinstance(held, torch.Generator):
-            sampler.generator = generator if held is loader.generator else _cloned(held)
+            sampler.generator = generator if held is now.loader.generator else _cloned(held)
         changes["sampler"] = sampler
-    twin = _twin(loader, kind, **changes)
+    twin = _twin(now, kind, **changes)
     twin.load_state_dict(state)
     return twin
 
 
-def _known_twin_at(loader: Any, kind: Kind, state: dict[str, Any]) -> tuple[Any, int]:
+def _known_twin_at(now: CurrentLoader, kind: Kind, state: dict[str, Any]) -> tuple[Any, int]:
     """The same, and its position. Raises ValueError where an epoch of its sampler cannot be made beside another."""
-    _native_plan_of(loader, "the epoch of a state")
-    if kind_of(loader._index_sampler) in ("stateful", "asked again") and sharded_of(loader._index_sampler) is None:
-        name = type(loader._index_sampler).__name__
+    _native_plan_of(now, "the epoch of a state")
+    if kind_of(now.index_sampler) in ("stateful", "asked again") and sharded_of(now.index_sampler) is None:
+        name = type(now.index_sampler).__name__
         raise ValueError(f"the epoch of a state cannot be made again beside this one with a {name}. {_ORDERED}")
-    twin = _twin_at(loader, kind, state)
+    twin = _twin_at(now, kind, state)
     return twin, _saved_in(twin).position
 
 
 def _saved_in(twin: Any) -> SavedState:
     """The state that was loaded into a loader which has not begun."""
-    saved: SavedState = twin._fastload.progress.loaded[1]
-    return saved
+    loaded = CurrentLoader(twin).kept.progress.loaded
+    assert loaded is not None, "a state was loaded"
+    return loaded[1]
 
 
 def _cloned(generator: torch.Generator) -> torch.Generator:
     return torch.Generator(generator.device).set_state(generator.get_state())
+
+
+def _num_samples(now: CurrentLoader) -> int:
+    return len(now.source())

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from fastload._delivery._device import is_host
 from fastload._display._units import counted
-from fastload._loader._settings import LoaderSettings
+from fastload._iteration._settings import LoaderSettings
 
 # A len() of these looks it up; one of the user's own may read files, or raise.
 _QUICK_PACKAGES = frozenset({"builtins", "fastload", "torch", "torchvision"})

@@ -13,16 +13,12 @@ import torch
 import torch.utils.data
 from torch.utils.data import Dataset, IterableDataset, Sampler
 
-from fastload._decode_cache._cache import Cache, for_loader
+from fastload._decode_cache._cache import Cache
 from fastload._decode_cache._loader_cache import CacheSetting
-from fastload._delivery._device import PinnedMemory
 from fastload._display._stats import LoaderStats
-from fastload._images._deferred import pillow_obeys
-from fastload._images._opener import obstacle
-from fastload._iteration.native._iterator import NativeIterator
+from fastload._iteration._iterator import EpochIterator
+from fastload._iteration._settings import LoaderSettings, check_settings
 from fastload._iteration.native._report import SampleReport
-from fastload._iteration.threads._counters import add_counters
-from fastload._iteration.threads._iterator import ThreadIterator
 from fastload._loader._addresses import (
     AddressedBatches,
     batches_of_epoch,
@@ -32,11 +28,11 @@ from fastload._loader._addresses import (
     sample_of_state,
 )
 from fastload._loader._at_rest import recent_loaders
+from fastload._loader._current import CurrentLoader
 from fastload._loader._description import describe
 from fastload._loader._explanation import Explanation
-from fastload._loader._iterators import iterator_of, native_plan
+from fastload._loader._iterators import native_plan_of, new_iterator
 from fastload._loader._resuming import (
-    fitting_of,
     follow_sampler,
     load_state,
     prepare_iteration,
@@ -44,24 +40,13 @@ from fastload._loader._resuming import (
     take_begun,
 )
 from fastload._loader._rows import explain_loader
-from fastload._loader._saved_checks import Fitting
-from fastload._loader._settings import LoaderSettings, check_settings
 from fastload._loader._state import LoaderState, NextEpoch
 from fastload._loader._steps import StepsIterator
-from fastload._pillow._decode_image import pil_loader
-from fastload._planning._native_plans import NativePlan
-from fastload._planning._plan import LoaderPlan, guarded, in_processes, plan_loader
-from fastload._planning._verdicts import Mode
 from fastload._process import _config
-from fastload._process._distributed import rank_and_world_size, warn_of_unsharded
+from fastload._process._distributed import warn_of_unsharded
 from fastload._process._processors import num_auto_workers, num_available
-from fastload._quarantine._quarantine import Quarantine
-from fastload._quarantine._repair import Handling
-from fastload._quarantine._substitutes import Candidates, candidates_of, describe_errors
-from fastload._workers._worker_objects import UserCode
 from fastload.samplers._seeded_shuffle import SeededShuffle
 from fastload.samplers._sharded_sampler import ShardedSampler
-from fastload.sources._lowering import LoweredSource, lower_dataset
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -193,28 +178,28 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         cache: Literal["auto"] | Cache | None = "auto",
     ) -> None:
         settings = LoaderSettings(
-            workers,
-            thread_safe,
-            copy,
-            native_images,
-            num_streams,
-            steps,
-            rng,
-            seed,
-            memory_format,
-            device,
-            device_prefetch,
-            device_transform,
-            on_error,
-            substitutes,
-            retries,
-            max_errors,
-            ledger,
-            snapshot_every_n_steps,
-            cache,
+            workers=workers,
+            thread_safe=thread_safe,
+            copy=copy,
+            native_images=native_images,
+            num_streams=num_streams,
+            steps=steps,
+            rng=rng,
+            seed=seed,
+            memory_format=memory_format,
+            device=device,
+            device_prefetch=device_prefetch,
+            device_transform=device_transform,
+            on_error=on_error,
+            substitutes=substitutes,
+            retries=retries,
+            max_errors=max_errors,
+            ledger=ledger,
+            snapshot_every_n_steps=snapshot_every_n_steps,
+            cache=cache,
         )
         check_settings(settings, dataset)
-        self._fastload = LoaderState(settings)
+        self._fastload = LoaderState(settings, is_plain=type(self) is DataLoader)
         self._show(settings)
         # torch before 2.6 has no in_order, and 2.13 no worker_method: it gets only what its signature has.
         newer_arguments: dict[str, Any] = {"in_order": in_order} if _config.torch_loader_has("in_order") else {}
@@ -262,21 +247,6 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             if not hasattr(type(self), name):
                 vars(self).setdefault(name, value)
 
-    @property
-    def _settings(self) -> LoaderSettings:
-        """What counts now: the attributes, which may have been set since.
-
-        In a derived class they may be its own, with a meaning of its own, so there it is what was given.
-        """
-        given = self._fastload.settings
-        if type(self) is not DataLoader:
-            return given
-        return LoaderSettings(**{name: getattr(self, name) for name in vars(given)})
-
-    def _setting(self, name: str) -> Any:
-        """One of them."""
-        return getattr(self if type(self) is DataLoader else self._fastload.settings, name)
-
     # ---- what runs -------------------------------------------------------------------------------------------------
 
     def explain(self) -> Explanation:
@@ -293,34 +263,8 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             >>> [row.stage for row in explanation.rows if not row.is_native]
             []
         """
-        return self._explain(self._plan())
-
-    def _explain(self, plan: LoaderPlan) -> Explanation:
-        return explain_loader(self, plan, DataLoader.stats(self))
-
-    def _mode(self) -> Mode:
-        """Who makes the batches."""
-        return self._plan().mode
-
-    def _plan(self) -> LoaderPlan:
-        """As it is now: Note [asked again] in fastload/_planning/_plan.py."""
-        calls_are_native = self.num_workers > 0 and self._images_obstacle() is None and pillow_obeys()
-        plan = plan_loader(self, self._settings.rng, self._lowered_source, calls_are_native=calls_are_native)
-        if self._settings.on_error != "raise":
-            plan = guarded(plan, self._settings.on_error)
-        return in_processes(plan) if self._is_of_processes else plan
-
-    def _images_obstacle(self) -> str | None:
-        """Why images that the workers open are not decoded natively, as a clause."""
-        return obstacle() if self._settings.native_images else "native_images=False"
-
-    def _lowered_source(self) -> LoweredSource:
-        """The dataset's compact form, made again only where the dataset has changed since; or NotLoweredError."""
-        state = self._fastload
-        if state.source is None or not state.source.is_current():
-            state.source = None  # its memory is free before the next one takes more
-            state.source = lower_dataset(self.dataset, (pil_loader,))
-        return state.source
+        now = CurrentLoader(self)
+        return explain_loader(now, now.plan())
 
     # ---- iteration -------------------------------------------------------------------------------------------------
 
@@ -331,99 +275,36 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         Threads that call it at once get their iterators one after the other.
         """
         warn_of_unsharded(self)
-        steps = self._settings.steps
+        steps = CurrentLoader(self).settings.steps
         return self._begin_epoch() if steps is None else StepsIterator(self._begin_epoch, steps)
 
     def __len__(self) -> int:
         """Batches of an epoch: `steps` where that is given, else as in torch."""
-        steps = self._settings.steps
+        steps = CurrentLoader(self).settings.steps
         return super().__len__() if steps is None else steps
 
     def _begin_epoch(self) -> Any:
-        state = self._fastload
-        with state.turn():
-            if state.engine is not None:
-                if isinstance(self._iterator, NativeIterator) and not state.engine.native.is_running:
-                    self._iterator = None
-                if state.engine.native.is_forked:
-                    state.exchange_engine(None)  # the parent's; this process gets one of its own
-                    state.device = state.opened = None
-            if isinstance(self._iterator, ThreadIterator) and not self._iterator.is_running:
+        kept = self._fastload
+        with kept.turn():
+            if kept.engine is not None and kept.engine.native.is_forked:
+                kept.exchange_engine(None)  # the parent's; this process gets one of its own
+                kept.device = kept.opened = None
+            if isinstance(self._iterator, EpochIterator) and not self._iterator.is_running:
                 self._iterator = None
-            if (begun := take_begun(self)) is not None:
+            now = CurrentLoader(self)
+            if (begun := take_begun(now)) is not None:
                 return begun
-            prepare_iteration(self)
-            follow_sampler(self)
+            prepare_iteration(now.arguments)
+            follow_sampler(now.arguments)
             iterator = super().__iter__()
-            if isinstance(iterator, NativeIterator):
-                recent_loaders.begin(state)
-            state.progress.begin(iterator)
-            state.epoch += 1
+            if isinstance(iterator, EpochIterator) and iterator.is_native:
+                recent_loaders.begin(kept)
+            kept.progress.begin(iterator)
+            kept.epoch += 1
             return iterator
 
     def _get_iterator(self) -> Any:
-        return iterator_of(self)
-
-    @property
-    def _is_of_processes(self) -> bool:
-        return self.num_workers > 0 and bool(self._setting("workers") == "processes")
-
-    @property
-    def _pinned_memory(self) -> PinnedMemory:
-        state = self._fastload
-        return state.pinned if state.device is None else state.device.pinned
-
-    def _user_code(self) -> UserCode:
-        return UserCode(self.dataset, self.collate_fn, self.worker_init_fn)
-
-    def _candidates(self) -> Candidates:
-        policy = self._settings.error_policy
-        return candidates_of(self, policy.substitutes) if policy.on_error == "replace" else 0
-
-    def _handling(self) -> Handling | None:
-        """Of bad samples; None: they are errors."""
-        policy = self._settings.error_policy
-        return Handling(policy, self._candidates()) if policy.is_active else None
-
-    def _describe_errors(self) -> str:
-        """For the fingerprint of states."""
-        return describe_errors(self._settings.error_policy, self._candidates())
-
-    def _quarantine(self) -> Quarantine | None:
-        """The account of this process, which goes on from one iteration to the next."""
-        policy, state = self._settings.error_policy, self._fastload
-        if not policy.is_active:
-            return None
-        if state.quarantine is None or state.quarantine.policy != policy:
-            state.quarantine = Quarantine(policy, *rank_and_world_size(), state.threads.counters.add)
-        return state.quarantine
-
-    @property
-    def _num_threads(self) -> int:
-        """Workers, of which a stream may have fewer."""
-        return min(self.num_workers, self._setting("num_streams") or self.num_workers)
-
-    def _cache_setting(self, plan: LoaderPlan) -> CacheSetting:
-        """The user's, as it counts for this loader. `plan` is that of the loader as it is now."""
-        setting: CacheSetting = for_loader(self._setting("cache"), plan.why_no_pixels)
-        return setting
-
-    @property
-    def _max_batches_in_flight(self) -> int:
-        """As many as torch's workers may be ahead; one where the caller does the work."""
-        return self._batches_per_thread * self.num_workers or 1
-
-    @property
-    def _batches_per_thread(self) -> int:
-        """prefetch_factor; torch's default where num_workers was 0 at construction and has been raised since."""
-        return 2 if self.prefetch_factor is None else self.prefetch_factor
-
-    def _random_key(self, base_seed: int, resets: int) -> tuple[int, int]:
-        """(seed, epoch) of the iteration that begins; `resets` counts those of a persistent iterator."""
-        seed, state = self._settings.seed, self._fastload
-        if seed is None:
-            return base_seed % 2**64, resets
-        return seed, state.epoch
+        return new_iterator(CurrentLoader(self))
 
     def set_epoch(self, epoch: int) -> None:
         """Sets the epoch of the next iteration's random key; it counts up by itself with each iter().
@@ -509,7 +390,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             True
         """
         with self._fastload.turn():
-            return state_of(self)
+            return state_of(CurrentLoader(self), self._begin_epoch)
 
     def load_state_dict(self, state: dict[str, Any], *, strict: bool = True) -> None:
         """Lets the next iter() begin where a state says, and ends the iteration that runs.
@@ -538,7 +419,9 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             (1, 1)
         """
         with self._fastload.turn():
-            load_state(self, state, self._fitting, strict=strict)
+            now = CurrentLoader(self)
+            load_state(now, state, functools.partial(native_plan_of, now), strict=strict)
+            self._iterator = None
 
     def at(
         self,
@@ -579,9 +462,9 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         """
         check_address("at", epoch, state)
         if state is not None:
-            return batches_of_state(self, DataLoader, state, step, stop)
+            return batches_of_state(CurrentLoader(self), DataLoader, state, step, stop)
         assert epoch is not None, "it was looked at"
-        return batches_of_epoch(self, DataLoader, epoch, 0 if step is None else step, stop)
+        return batches_of_epoch(CurrentLoader(self), DataLoader, epoch, 0 if step is None else step, stop)
 
     def replay(
         self,
@@ -622,23 +505,15 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         """
         check_address("replay", epoch, state)
         if state is not None:
-            return sample_of_state(self, DataLoader, index, state, step)
+            return sample_of_state(CurrentLoader(self), DataLoader, index, state, step)
         assert epoch is not None, "it was looked at"
-        return sample_of_epoch(self, DataLoader, index, epoch, step)
-
-    def _fitting(self, plan: LoaderPlan | None = None) -> Fitting:
-        """What a state must fit, of `plan` or of the loader as it is now."""
-        return fitting_of(self, plan or self._plan(), functools.partial(native_plan, self))
-
-    def _native_plan_or_none(self) -> NativePlan | None:
-        plan = self._plan()
-        return native_plan(self, plan) if plan.mode is Mode.NATIVE else None
+        return sample_of_epoch(CurrentLoader(self), DataLoader, index, epoch, step)
 
     # ---- looking at it and ending it -------------------------------------------------------------------------------
 
     def __repr__(self) -> str:
         try:
-            return describe(self, self._settings)
+            return describe(self, CurrentLoader(self).settings)
         except Exception:  # noqa: BLE001 - attributes may be a derived class's own, or not there yet
             return object.__repr__(self)
 
@@ -654,16 +529,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             >>> loader.stats().samples_native
             12
         """
-        state = self._fastload
-        others = {
-            **state.torch.stats(),
-            **state.process_images.stats(),
-            **state.waits.stats(),
-            **state.cache.stats(),
-            "pageable_allocations": self._pinned_memory.num_pageable,
-        }
-        parts = (state.threads.stats(), others, *(memory.stats() for memory in state.staged.all()))
-        return LoaderStats.from_counters(functools.reduce(add_counters, parts, state.engine_stats()))
+        return self._fastload.stats()
 
     def close(self) -> None:
         """Ends the threads, and with them every iterator of this loader that is theirs.
@@ -685,7 +551,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
     def check_worker_number_rationality(self) -> None:
         """Warns where more threads than available processors are asked for; torch calls it at construction."""
         available = num_available()
-        if self._is_of_processes:
+        if CurrentLoader(self).is_of_processes:
             super().check_worker_number_rationality()  # in torch's own words
         elif self.num_workers > available:
             warnings.warn(
@@ -697,10 +563,10 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickles and copies the settings; threads, plans, counters and a persistent iterator stay behind."""
-        settings = self._settings
+        settings = CurrentLoader(self).settings
         shown = {name for name, value in vars(settings).items() if vars(self).get(name, settings) is value}
         kept = {name: value for name, value in vars(self).items() if name not in shown}
-        return {**kept, "_fastload": LoaderState(settings, self._fastload.epoch), "_iterator": None}
+        return {**kept, "_fastload": self._fastload.with_settings(settings), "_iterator": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         # A derived class may have copied __dict__ as it is.

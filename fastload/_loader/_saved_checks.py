@@ -9,6 +9,7 @@ from typing import Any
 
 from fastload._errors import StateError
 from fastload._iteration._fingerprint import LENIENT
+from fastload._iteration._setup import LoaderArguments
 from fastload._process._distributed import rank_and_world_size
 from fastload._resume._saved_state import SavedState, Way
 from fastload.samplers._resting import check_generators, kind_of, sharded_of
@@ -43,7 +44,7 @@ def _check_position(saved: SavedState, index_sampler: Any) -> None:
 
 
 @dataclass(frozen=True)
-class Fitting:
+class ResumeRequirements:
     """What a state must fit.
 
     Attributes:
@@ -66,22 +67,24 @@ _IN_WORDS: Mapping[Way, str] = {
 }
 
 
-def check_way(fitting: Fitting, saved: SavedState) -> None:
+def check_way(requirements: ResumeRequirements, saved: SavedState) -> None:
     """Raises StateError where the batches of a state were made in another way than the loader's are now."""
-    if saved.way is not None and saved.way != fitting.way:
+    if saved.way is not None and saved.way != requirements.way:
         raise StateError(
             "fastload.way",
-            f"is {saved.way!r}, and of this loader the batches are {_IN_WORDS[fitting.way]}",
+            f"is {saved.way!r}, and of this loader the batches are {_IN_WORDS[requirements.way]}",
             "let them be made as when the state was saved; explain() says what decides it",
         )
 
 
-def checked_against(fitting: Fitting, saved: SavedState, loader: Any, *, strict: bool) -> SavedState:
+def checked_against(
+    requirements: ResumeRequirements, saved: SavedState, arguments: LoaderArguments, *, strict: bool
+) -> SavedState:
     """`saved` where it fits what the loader's batches depend on. Raises StateError, or warns of what may differ."""
     assert saved.fingerprint is not None, "something has begun"
-    check_way(fitting, saved)
-    _check_kind(fitting, saved)
-    for name, value in fitting.fingerprint.items():
+    check_way(requirements, saved)
+    _check_kind(requirements, saved)
+    for name, value in requirements.fingerprint.items():
         theirs = saved.fingerprint[name]
         if type(theirs) is type(value) and theirs == value:
             continue
@@ -90,21 +93,21 @@ def checked_against(fitting: Fitting, saved: SavedState, loader: Any, *, strict:
             raise StateError(f"fastload.fingerprint.{name}", problem, _next_step(name))
         warnings.warn(f"the state does not fit the loader in {problem}; it is loaded with strict=False", stacklevel=4)
         if name == "batch_size":
-            saved = _with_batch_size(saved, theirs, value, is_elastic=sharded_of(loader._index_sampler) is not None)
+            saved = _with_batch_size(saved, theirs, value, is_elastic=sharded_of(arguments.index_sampler) is not None)
         if name == "transform":
             saved = saved.without_draws()
-    return _with_draws(fitting, saved, loader, strict=strict)
+    return _with_draws(requirements, saved, arguments, strict=strict)
 
 
-def _check_kind(fitting: Fitting, saved: SavedState) -> None:
+def _check_kind(requirements: ResumeRequirements, saved: SavedState) -> None:
     """Raises StateError where one of the two is of a stream."""
-    if fitting.is_of_stream and saved.next_worker is None:
+    if requirements.is_of_stream and saved.next_worker is None:
         raise StateError(
             "fastload.next_worker",
             "is missing: the state is of a data set with __getitem__, and this loader's is an IterableDataset",
             "take the data set that the loader had when the state was saved",
         )
-    if not fitting.is_of_stream and saved.next_worker is not None:
+    if not requirements.is_of_stream and saved.next_worker is not None:
         raise StateError(
             "fastload.next_worker",
             "is of the samples of a stream, and this loader's data set is no IterableDataset",
@@ -149,12 +152,14 @@ def _with_batch_size(saved: SavedState, theirs: Any, ours: Any, *, is_elastic: b
     return replace(saved, position=position, num_yielded=position).without_draws()
 
 
-def _with_draws(fitting: Fitting, saved: SavedState, loader: Any, *, strict: bool) -> SavedState:
+def _with_draws(
+    requirements: ResumeRequirements, saved: SavedState, arguments: LoaderArguments, *, strict: bool
+) -> SavedState:
     """`saved` with the draws that count: those of another rank, and those of another position, do not."""
-    if not fitting.has_ordered_draws or not saved.goes_on:
+    if not requirements.has_ordered_draws or not saved.goes_on:
         return saved
-    if loader.num_workers == 0:
-        if fitting.is_of_stream and saved.workers is None:
+    if arguments.num_workers == 0:
+        if requirements.is_of_stream and saved.workers is None:
             raise StateError("fastload.workers", "is missing, and a stream goes on where it was")
         return saved
     rank, size = rank_and_world_size()
@@ -173,8 +178,8 @@ def _with_draws(fitting: Fitting, saved: SavedState, loader: Any, *, strict: boo
         return saved.without_draws()
     if saved.draws_anew:
         _warn_of_new_draws("its position, batch size or transform is not that of the draws that were saved")
-    elif not saved.has_draws and saved.num_workers == loader._num_threads:
-        name = "draws" if fitting.way == "native" else "workers"
+    elif not saved.has_draws and saved.num_workers == arguments.num_threads:
+        name = "draws" if requirements.way == "native" else "workers"
         raise StateError(f"fastload.{name}", "is missing, and workers draw in order with rng='torch'")
     return saved
 
@@ -187,10 +192,10 @@ def _warn_of_new_draws(why: str) -> None:
     )
 
 
-def check_num_workers(fitting: Fitting, saved: SavedState, num_workers: int) -> None:
+def check_num_workers(requirements: ResumeRequirements, saved: SavedState, num_workers: int) -> None:
     """Raises StateError where draws go on that depend on the number of workers, and that is another one."""
     goes_on = (saved.goes_on and not saved.draws_anew) or saved.workers is not None
-    if not fitting.has_ordered_draws or not goes_on or saved.num_workers == num_workers:
+    if not requirements.has_ordered_draws or not goes_on or saved.num_workers == num_workers:
         return
     if saved.rng == "torch" and saved.next_worker is None:
         raise StateError(

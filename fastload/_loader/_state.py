@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import threading
 from types import CodeType
@@ -10,13 +11,13 @@ from typing import Any
 from fastload._decode_cache._loader_cache import LoaderCache
 from fastload._delivery._batch_memory import StagedMemory
 from fastload._delivery._device import Device, PinnedMemory
-from fastload._display._stats import OF_A_MOMENT
+from fastload._display._stats import OF_A_MOMENT, LoaderStats
 from fastload._images._processes import ProcessImages
+from fastload._iteration._settings import LoaderSettings
 from fastload._iteration._torch_iterator import TorchCounters
 from fastload._iteration.native._engine import LoaderEngine
 from fastload._iteration.threads._counters import add_counters
 from fastload._iteration.threads._loader_threads import LoaderThreads
-from fastload._loader._settings import LoaderSettings
 from fastload._process._exit import LiveObjects
 from fastload._process._waits import WaitHistogram
 from fastload._quarantine._quarantine import Quarantine
@@ -45,8 +46,8 @@ class LoaderState:
         rest: What makes a state before the first iteration, and the epoch and ranks that it is of.
     """
 
-    def __init__(self, settings: LoaderSettings, epoch: int = 0) -> None:
-        self.settings = settings
+    def __init__(self, settings: LoaderSettings, epoch: int = 0, *, is_plain: bool = False) -> None:
+        self.settings, self._is_plain = settings, is_plain
         self._engine: tuple[LoaderEngine | None, dict[str, Any]] = None, {}  # and what those before it have counted
         self.source: LoweredSource | None = None
         self.threads = LoaderThreads()
@@ -65,6 +66,25 @@ class LoaderState:
         self.has_warned_of_beginning = False
         self.has_warned_of_inexact = False
         self._turn, self._pid = threading.RLock(), os.getpid()
+
+    @staticmethod
+    def of(loader: object) -> LoaderState:
+        """Returns what a fastload.DataLoader keeps."""
+        kept: LoaderState = vars(loader)["_fastload"]
+        return kept
+
+    def with_settings(self, settings: LoaderSettings) -> LoaderState:
+        """Returns the state of a copy of the loader: these settings and the epoch, and nothing else."""
+        return LoaderState(settings, self.epoch, is_plain=self._is_plain)
+
+    def settings_of(self, loader: object) -> LoaderSettings:
+        """Returns the settings that count now: the loader's attributes, which may have been set since.
+
+        In a derived class they may be its own, with a meaning of its own, so there it is what was given.
+        """
+        if not self._is_plain:
+            return self.settings
+        return LoaderSettings(**{name: getattr(loader, name) for name in vars(self.settings)})
 
     @property
     def epoch(self) -> int:
@@ -90,6 +110,23 @@ class LoaderState:
         engine, before = self._engine
         return before if engine is None or engine.native.is_forked else add_counters(before, engine.native.stats())
 
+    @property
+    def pinned_memory(self) -> PinnedMemory:
+        """Where page-locked memory comes from: the device's, where batches go to one."""
+        return self.pinned if self.device is None else self.device.pinned
+
+    def stats(self) -> LoaderStats:
+        """Returns counts, times and memory of all iterations."""
+        others = {
+            **self.torch.stats(),
+            **self.process_images.stats(),
+            **self.waits.stats(),
+            **self.cache.stats(),
+            "pageable_allocations": self.pinned_memory.num_pageable,
+        }
+        parts = (self.threads.stats(), others, *(memory.stats() for memory in self.staged.all()))
+        return LoaderStats.from_counters(functools.reduce(add_counters, parts, self.engine_stats()))
+
     def end_engine(self) -> None:
         """Lets go of native threads and their memory, unless somebody iterates. The next epoch starts new ones.
 
@@ -112,11 +149,11 @@ class LoaderState:
         return self._turn
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return LoaderState, (self.settings, self.epoch)
+        return functools.partial(LoaderState, is_plain=self._is_plain), (self.settings, self.epoch)
 
 
 class NextEpoch:
     """The attribute `epoch` of a loader. A program, or a derived class, may have one of that name in its place."""
 
-    def __get__(self, loader: Any, owner: type | None = None) -> Any:
-        return self if loader is None else loader._fastload.epoch
+    def __get__(self, loader: object, owner: type | None = None) -> Any:
+        return self if loader is None else LoaderState.of(loader).epoch

@@ -20,13 +20,13 @@ class StepsIterator:
         num_steps: Batches.
     """
 
-    __next__ = _native.next_in_hand
+    __next__ = _native.next_when_ready
 
     def __init__(self, begin: Callable[[], Iterator[Any]], num_steps: int) -> None:
         self._begin = begin
         self._num_steps = num_steps
         self._left = iter(range(num_steps))
-        self._hand: list[Any] = []  # the batch that is handed out next
+        self._ready: list[Any] = []  # the batch that is handed out next
         self._has_ended_once = False
         self._begin_epoch()
 
@@ -55,11 +55,11 @@ class StepsIterator:
 
     def _prepare(self) -> None:
         """Called by next(): brings the next batch into the hand. Called again after an interrupt, it goes on."""
-        while not self._hand:
+        while not self._ready:
             if self._num_left == 0:
                 raise StopIteration
-            keep(self._hand, next, self._batches)
-            if not self._hand:
+            keep(self._ready, next, self._batches)
+            if not self._ready:
                 self._go_on()
 
     def _go_on(self) -> None:

@@ -7,8 +7,8 @@ import dataclasses
 from typing import Any
 
 from fastload._loader._arguments import arguments_of
+from fastload._loader._current import CurrentLoader
 from fastload._loader._loader import DataLoader
-from fastload._loader._state import LoaderState
 from fastload._process._config import TorchDataLoader
 
 
@@ -30,7 +30,7 @@ def fastload_twin(loader: TorchDataLoader[Any], rng: str | None = None, **change
     """
     arguments = arguments_of(loader)
     if isinstance(loader, DataLoader):
-        arguments |= {**vars(loader._settings), **_OF_TORCH}
+        arguments |= {**vars(CurrentLoader(loader).settings), **_OF_TORCH}
     if rng is not None:
         arguments |= {"rng": rng, "seed": None}
     return DataLoader(**{**arguments, **changes})
@@ -45,7 +45,8 @@ def twin_without_cache(loader: DataLoader[Any]) -> DataLoader[Any]:
     """A copy of the same class, at the same epoch, that keeps nothing of images and notes no bad samples."""
     twin = copy.copy(loader)
     nothing: dict[str, Any] = {"cache": None, "ledger": None}
-    twin._fastload = LoaderState(dataclasses.replace(loader._settings, **nothing), loader._fastload.epoch)
+    now = CurrentLoader(loader)
+    vars(twin).update(_fastload=now.kept.with_settings(dataclasses.replace(now.settings, **nothing)))
     if type(loader) is DataLoader:
         vars(twin).update(nothing)
     return twin

@@ -194,9 +194,8 @@ class EpochOrder:
         keep(given, self._taken.pop)
 
     def item(self, given: Any) -> Any:
-        """What the sampler gave, of what give() appended where it takes keys."""
-        assert isinstance(self._batches, (Sampled, SampledLists)), "it takes keys"
-        return self._batches.item(given)
+        """Returns what the sampler gave, of what give() appended: index batches are that themselves."""
+        return self._batches.item(given) if isinstance(self._batches, (Sampled, SampledLists)) else given
 
     def draw_numbers(self, count: int) -> Numbers | None:
         """Of the `count` samples of what give() has appended last, before it is called again; None: they have none."""

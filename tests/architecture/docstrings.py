@@ -20,7 +20,7 @@ from typing import Any
 from architecture.document_code import names_of_the_reader, on_this_machine
 
 import fastload
-from fastload._iteration.native._iterator import NativeIterator
+from fastload._iteration._iterator import EpochIterator
 from fastload._loader._explanation import Explanation, ExplanationRow
 from fastload._tools.verify._report import BatchDifference, SampleDifference
 
@@ -32,7 +32,7 @@ NOT_EXPORTED = {
     "ExplanationRow": ExplanationRow,
     "SampleDifference": SampleDifference,
     "BatchDifference": BatchDifference,
-    "NativeIterator.batch_report": NativeIterator.batch_report,
+    "EpochIterator.batch_report": EpochIterator.batch_report,
 }
 
 _HEAD = re.compile(r"^(\w+):$", re.MULTILINE)

@@ -111,7 +111,7 @@ def test_profilers_see_the_iterator_by_torchs_scheme(dataset: Any) -> None:
         next(iterator)
     name = f"enumerate(DataLoader)#{type(iterator).__name__}.__next__"
     assert name in {event.key for event in profile.key_averages()}
-    assert type(iterator).__name__ in {"NativeIterator", "ThreadIterator", "_SingleProcessDataLoaderIter"}
+    assert type(iterator).__name__ in {"EpochIterator", "_SingleProcessDataLoaderIter"}
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])

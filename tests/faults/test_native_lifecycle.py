@@ -18,7 +18,7 @@ def test_interrupts_in_next_lose_no_sample(run_loader_child: RunChild, is_native
         import shutil
         from pathlib import Path
         from PIL import Image
-        from fastload._iteration.native import _iterator
+        from fastload._iteration.native._maker import NativeMaker
         os.environ["FASTLOAD_TEST_FOLDER"] = shutil.copytree(os.environ["FASTLOAD_TEST_FOLDER"], "images")
         for path in Path("images").glob("*/*.JPEG"):
             if not {is_native}:
@@ -28,9 +28,9 @@ def test_interrupts_in_next_lose_no_sample(run_loader_child: RunChild, is_native
         expected = [images for images, labels in loader]
         def interrupt(number, frame):
             # Only while the batch is in the engine: elsewhere nobody can tell which line of Python was the last.
-            if iterator._iteration.batches_in_flight == 1:
+            if iterator._maker._iteration.batches_in_flight == 1:
                 while frame is not None:
-                    if frame.f_code is _iterator.NativeIterator._wait.__code__:
+                    if frame.f_code is NativeMaker._wait.__code__:
                         raise KeyboardInterrupt
                     frame = frame.f_back
         signal.signal(signal.SIGALRM, interrupt)

@@ -131,8 +131,8 @@ FAILURES = {
     "interrupt": ("more = dict(sampler=Failing(KeyboardInterrupt))", "native, partly native, Python"),
     "next of the sampler": ("more = dict(sampler=FailingLater())", "native, partly native, Python"),
     "memory of a batch": ("_batch_memory.HostMemory.place = fail", "native"),
-    "plan": ("fastload._loader._iterators.native_plan = fail", "native"),
-    "copies of objects": ("_iterator.make_worker_objects = fail", "partly native, Python"),
+    "plan": ("fastload._loader._iterators.native_plan_of = fail", "native"),
+    "copies of objects": ("_maker.make_worker_objects = fail", "partly native, Python"),
     "first epoch": ("WorkerGroup.restart_order = fail", "partly native, Python"),
 }
 CASES = [(failure, kind) for failure, (_, kinds) in FAILURES.items() for kind in kinds.split(", ")]
@@ -147,7 +147,7 @@ def test_whatever_fails_in_iter_leaves_no_thread(
         PRELUDE
         + f"""
     from fastload._delivery import _batch_memory
-    from fastload._iteration.threads import _iterator
+    from fastload._iteration.threads import _maker
     from fastload._iteration.threads._worker_group import WorkerGroup
 
     def fail(*arguments, **more):

@@ -8,8 +8,9 @@ import torch.utils.data
 from torch.utils.data import Dataset
 
 import fastload
-from fastload._iteration.threads._iterator import ThreadIterator
-from fastload._loader._iterators import iterator_of_native_part
+from fastload._iteration._iterator import EpochIterator
+from fastload._loader._current import CurrentLoader
+from fastload._loader._iterators import python_iterator
 from fastload._planning._plan import LoaderPlan
 from fastload.sources._lowering import lower_dataset
 from fastload.transforms._lowering import lower_transform
@@ -24,12 +25,13 @@ class PythonPartLoader(fastload.DataLoader[Any]):
         self.num_native = num_native
         super().__init__(dataset, rng=rng, **arguments)
 
-    def _get_iterator(self) -> ThreadIterator:
+    def _get_iterator(self) -> EpochIterator:
         source = lower_dataset(self.dataset, (fastload.pil_loader,))
         lowered = lower_transform(source.transform)
         assert sum(stage.problem is None for stage in lowered.stages) == self.num_native, lowered.stages
         plan = LoaderPlan((), self.rng, source, lowered)
-        return iterator_of_native_part(self, plan)
+        now = CurrentLoader(self)
+        return python_iterator(now, now.setup(plan, None), is_tail=True)
 
 
 def torch_loader(dataset: Dataset[Any], **arguments: Any) -> torch.utils.data.DataLoader[Any]:

@@ -18,7 +18,7 @@ from vector_clocks import ClockedCuda, ClockedTensor, OrderError
 import fastload
 from fastload._delivery import _thread_order
 from fastload._delivery._thread_order import DeviceOrder
-from fastload._iteration.threads import _iterator
+from fastload._iteration.threads import _maker
 
 
 class OnDevice(Dataset[Any]):
@@ -137,7 +137,7 @@ def test_what_a_sample_knows_of_all_others_is_not_searched() -> None:
 @pytest.fixture
 def device(monkeypatch: pytest.MonkeyPatch) -> ClockedCuda:
     cuda = ClockedCuda(num_devices=2)
-    monkeypatch.setattr(_iterator, "DeviceOrder", functools.partial(DeviceOrder, cuda))
+    monkeypatch.setattr(_maker, "DeviceOrder", functools.partial(DeviceOrder, cuda))
     return cuda
 
 
@@ -253,7 +253,7 @@ def test_a_program_without_a_device_does_nothing_for_one(monkeypatch: pytest.Mon
         def is_initialized(self) -> bool:
             return False
 
-    monkeypatch.setattr(_iterator, "DeviceOrder", functools.partial(DeviceOrder, Untouchable()))
+    monkeypatch.setattr(_maker, "DeviceOrder", functools.partial(DeviceOrder, Untouchable()))
     assert len(list(fastload.DataLoader(list(range(10)), num_workers=2))) == 10
 
 
@@ -288,7 +288,7 @@ class NoStart(DeviceOrder):
 def test_an_order_that_is_left_out_is_found_in_every_run(
     device: ClockedCuda, monkeypatch: pytest.MonkeyPatch, mutant: Callable[..., Any], num_workers: int
 ) -> None:
-    monkeypatch.setattr(_iterator, "DeviceOrder", functools.partial(mutant, device))
+    monkeypatch.setattr(_maker, "DeviceOrder", functools.partial(mutant, device))
     for _ in range(5):
         loader = fastload.DataLoader(
             OnDevice(device), 4, num_workers=num_workers, copy=False, collate_fn=functools.partial(stacked, device)
@@ -309,7 +309,7 @@ def test_an_error_of_the_device_comes_with_the_batch_and_ends_no_thread(
                 raise RuntimeError("device-side assert")
             return super().mark(value)
 
-    monkeypatch.setattr(_iterator, "DeviceOrder", functools.partial(Failing, device))
+    monkeypatch.setattr(_maker, "DeviceOrder", functools.partial(Failing, device))
     loader = fastload.DataLoader(
         OnDevice(device), 4, num_workers=2, copy=False, collate_fn=functools.partial(stacked, device)
     )

@@ -22,7 +22,7 @@ from torchvision.datasets import ImageFolder
 from torchvision.transforms import v2
 
 import fastload
-from fastload._iteration.native._iterator import NativeIterator
+from fastload._iteration.native._maker import NativeMaker
 
 
 def assert_equal_to_torch(dataset: Any, **arguments: Any) -> list[Any]:
@@ -308,15 +308,15 @@ def test_an_interrupt_while_batches_begin_anew_costs_no_later_batch_its_numbers(
     expected = run_epochs(LOADERS[0], dataset, 2, shuffle=True, **arguments)
     torch.manual_seed(3)
     loader = fastload.DataLoader(dataset, shuffle=True, **arguments)
-    redo = NativeIterator._redo_behind_failed
+    redo = NativeMaker._redo_after_failed
     interrupts = itertools.cycle([True, False])
 
-    def interrupted_redo(iterator: NativeIterator) -> None:
-        if iterator._failed is not None and next(interrupts):
+    def interrupted_redo(maker: NativeMaker) -> None:
+        if maker._failed is not None and next(interrupts):
             raise Interrupt
-        redo(iterator)
+        redo(maker)
 
-    monkeypatch.setattr(NativeIterator, "_redo_behind_failed", interrupted_redo)
+    monkeypatch.setattr(NativeMaker, "_redo_after_failed", interrupted_redo)
     for batches, state in zip(expected.epochs, expected.states, strict=True):
         iterator, found = iter(loader), []
         while True:
@@ -335,14 +335,14 @@ def test_a_loader_closed_before_batches_begin_anew_says_so(
 ) -> None:
     dataset = ImageFolder(str(faulty_folder), recipes.training(40))
     loader = fastload.DataLoader(dataset, num_workers=1, batch_size=2, prefetch_factor=20)
-    redo = NativeIterator._redo_behind_failed
+    redo = NativeMaker._redo_after_failed
 
-    def close_and_redo(iterator: NativeIterator) -> None:
-        if iterator._failed is not None:
+    def close_and_redo(maker: NativeMaker) -> None:
+        if maker._failed is not None:
             loader.close()
-        redo(iterator)
+        redo(maker)
 
-    monkeypatch.setattr(NativeIterator, "_redo_behind_failed", close_and_redo)
+    monkeypatch.setattr(NativeMaker, "_redo_after_failed", close_and_redo)
     iterator = iter(loader)
     next(iterator)
     with pytest.raises(fastload.SampleError):

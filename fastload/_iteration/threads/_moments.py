@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import NamedTuple
 
-from fastload._iteration.threads._worker_draws import Moment
+from fastload._iteration.threads._worker_draws import GeneratorSnapshot
 
 
 class _Entry(NamedTuple):
@@ -18,7 +18,7 @@ class _Entry(NamedTuple):
 
     number: int
     mark: int | None
-    moment: Moment
+    moment: GeneratorSnapshot
     is_end: bool
 
 
@@ -39,7 +39,7 @@ class MomentLog:
         self._entries: list[deque[_Entry]] = [deque(maxlen=depth + 3) for _ in range(num_workers)]
         self._turns: deque[tuple[int, int]] = deque(maxlen=depth + 3)
 
-    def note(self, number: int, worker: int, moment: Moment | None, *, is_end: bool = False) -> None:
+    def note(self, number: int, worker: int, moment: GeneratorSnapshot | None, *, is_end: bool = False) -> None:
         """Called when batch `number` has come; with `is_end` when a stream was found to have ended behind it."""
         mark = None if self._every == 0 else (number // self._every + 1) * self._every
         if mark == number + 1 and not is_end and (number + 1, worker) not in self._turns:
@@ -54,7 +54,7 @@ class MomentLog:
         else:
             entries.append(entry)
 
-    def at(self, position: int, worker: int) -> Moment | None:
+    def at(self, position: int, worker: int) -> GeneratorSnapshot | None:
         """What the worker has left before that position; None: it has not come behind a batch."""
         entry = self._entry_at(position, worker)
         return None if entry is None else entry.moment

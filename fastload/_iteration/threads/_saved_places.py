@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from fastload._iteration._state_maker import Draws
+from fastload._iteration._maker import WorkerStates
 from fastload._iteration.threads._moments import MomentLog
-from fastload._iteration.threads._worker_draws import Beginning, Moment
+from fastload._iteration.threads._worker_draws import GeneratorSnapshot, WorkerStart
 from fastload._resume._saved_worker import SavedWorker
 from fastload._resume._torchdata_keys import user_path
 from fastload._resume._user_state import UserState
@@ -33,8 +33,8 @@ class Span:
 
 
 def places_later(
-    log: MomentLog, beginnings: Sequence[Beginning], span: Span, *, is_of_stream: bool, timeout_seconds: float
-) -> Callable[[], Draws]:
+    log: MomentLog, beginnings: Sequence[WorkerStart], span: Span, *, is_of_stream: bool, timeout_seconds: float
+) -> Callable[[], WorkerStates]:
     """What tells where the workers stand where an iteration is to begin.
 
     It may be called when the iteration has gone on; it waits for workers that have not begun.
@@ -51,7 +51,7 @@ def places_later(
     has_ended = [log.has_ended(span.position, number) for number in numbers]
     next_worker = _next_worker(log, span, len(beginnings)) if is_of_stream else None
 
-    def places() -> Draws:
+    def places() -> WorkerStates:
         begun = [
             beginning.wait(timeout_seconds) if is_of_stream or moment is None else moment
             for beginning, moment in zip(beginnings, found, strict=True)
@@ -61,15 +61,15 @@ def places_later(
                 replace(_saved(moment, beginnings, number), user=UserState(has_ended=has_ended[number]))
                 for number, moment in enumerate(begun)
             ]
-            return Draws(None, tuple(from_first), span.position - span.first, span.first_worker)
+            return WorkerStates(None, tuple(from_first), span.position - span.first, span.first_worker)
         moments = [begun[number] if moment is None else moment for number, moment in enumerate(found)]
         saved = tuple(_saved(moment, beginnings, number) for number, moment in enumerate(moments))
-        return Draws(None, saved, span.position - span.begins_at, next_worker)
+        return WorkerStates(None, saved, span.position - span.begins_at, next_worker)
 
     return places
 
 
-def _saved(moment: Moment, beginnings: Sequence[Beginning], number: int) -> SavedWorker:
+def _saved(moment: GeneratorSnapshot, beginnings: Sequence[WorkerStart], number: int) -> SavedWorker:
     return moment.saved(user_path(len(beginnings), number))
 
 

@@ -3,46 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from fastload._delivery._thread_order import Mark
-from fastload._iteration.threads._worker_draws import Moment
+from fastload._iteration._maker import Request
+from fastload._iteration.threads._worker_draws import GeneratorSnapshot
 from fastload._quarantine._failure import Account
-from fastload._workers._random_stream import RandomKey
 
 
 class AbandonedError(BaseException):
     """The batch is not wanted any more. No Exception: the user's code is left by it."""
 
 
-@dataclass(frozen=True, eq=False)
-class Request:
-    """What is asked for.
-
-    Attributes:
-        indices: As the sampler gave them.
-        key: Of this iteration's random numbers, where they depend on one.
-        is_asked: Whether a state may begin behind the batch, so that the worker notes where it stands then.
-    """
-
-    indices: Any
-    key: RandomKey
-    is_asked: bool
-
-
 class Task:
     """One batch.
 
     Args:
-        request: Whose batch it is.
-        epoch: Of the iterator.
-        worker_id: Of the worker that makes it.
+        request: The batch that is asked for.
+        is_asked: Whether a state may begin after the batch, so that the worker notes its position then.
+        epoch: The iterator's, from 1.
+        worker_id: The worker that makes it.
         wake: Called when it is done.
     """
 
-    def __init__(self, request: Request, epoch: int, worker_id: int, wake: Callable[[], None]) -> None:
+    def __init__(
+        self, request: Request, *, is_asked: bool, epoch: int, worker_id: int, wake: Callable[[], None]
+    ) -> None:
         self.request = request
+        self.is_asked = is_asked
         self.epoch = epoch
         self.worker_id = worker_id
         self.is_taken = False  # by its thread, which may be given it more than once
@@ -50,7 +38,7 @@ class Task:
         self.is_end_of_stream = False
         self.mark: Mark | None = None  # of what was given to a device for the batch
         self.account: Account | None = None  # of its samples, where bad ones are replaced or left out
-        self.behind: Moment | None = None  # where its worker stands behind it
+        self.behind: GeneratorSnapshot | None = None  # where its worker stands behind it
         self._wake = wake
         self._batch: Any = None
         self._error: BaseException | None = None
@@ -62,7 +50,7 @@ class Task:
         *,
         mark: Mark | None = None,
         account: Account | None = None,
-        behind: Moment | None = None,
+        behind: GeneratorSnapshot | None = None,
         is_end_of_stream: bool = False,
     ) -> None:
         self._batch, self._error, self.mark, self.account = batch, error, mark, account

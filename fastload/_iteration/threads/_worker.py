@@ -29,9 +29,9 @@ from fastload._images._tally import ImageTally
 from fastload._iteration.threads._counters import ThreadCounters
 from fastload._iteration.threads._fetcher import BatchFetcher, EndOfStreamError, FetcherFactory
 from fastload._iteration.threads._gil_watch import GilWatch
+from fastload._iteration.threads._resume_point import ResumePoint, WorkerPlaces
 from fastload._iteration.threads._task import AbandonedError, Task
-from fastload._iteration.threads._worker_draws import Beginning, Moment, WorkerDraws
-from fastload._iteration.threads._worker_places import GoingOn, WorkerPlaces
+from fastload._iteration.threads._worker_draws import GeneratorSnapshot, WorkerDraws, WorkerStart
 from fastload._pillow._decode_image import keeping
 from fastload._process._exit import DaemonThread
 from fastload._workers._collate_memory import CollateMemory, WorkerMemory
@@ -45,12 +45,12 @@ from fastload._workers._working_directory import keep_working_directory
 
 # Note [who keeps whom]
 # The user's code often leads back to the iterator: collate_fn is a method of a trainer that keeps it, or of a loader
-# whose iterator is persistent. What lives as long as the threads do (they themselves, the iterator's finalizer, the
-# handler at exit) must not lead to that code, or the iterator would never be collected and the threads would never end.
-# So a group keeps its threads, and apart from them its workers; a thread keeps its worker only while that makes a
-# batch, or was told to begin an epoch, and else what the finalizer keeps, the Ender. Copies of the user's objects are
-# kept by the thread as well: they do not lead to the iterator, and they end in the thread that has used them, as an
-# sqlite connection must.
+# whose iterator is persistent. Objects that live as long as the threads do (the threads themselves, the iterator's
+# finalizer, the handler at exit) must not lead to that code, or the iterator would never be collected and the threads
+# would never end. So a group keeps its threads, and apart from them its workers. A thread keeps its worker only while
+# the worker makes a batch, or was told to begin an epoch; otherwise it keeps what the finalizer keeps, the StopSignal.
+# The thread also keeps the copies of the user's objects: they do not lead to the iterator, and they end in the thread
+# that has used them, as an sqlite connection must.
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class WorkerPlan:
         cache: What is kept of them; None: nothing.
         memory: Of batches.
         is_in_order: Whether a batch depends on those that its worker has made before.
-        going_on: Where each worker goes on; None: it begins.
+        resume_point: Where each worker goes on; None: it begins.
     """
 
     make_fetcher: FetcherFactory
@@ -86,17 +86,19 @@ class WorkerPlan:
     cache: _native.DecodeCache | None
     memory: CollateMemory
     is_in_order: bool
-    going_on: tuple[GoingOn, ...] | None = None
+    resume_point: tuple[ResumePoint, ...] | None = None
 
 
-class Ender:
+class StopSignal:
     """Ends the threads of a group. Leads to queues and nothing else: Note [who keeps whom]."""
 
     def __init__(self, num_threads: int) -> None:
         self.owner_pid = os.getpid()
         self.is_ending = False
         self.changed: queue.SimpleQueue[None] = queue.SimpleQueue()  # an item when a task is done or all is over
-        self.tasks: list[queue.SimpleQueue[Task | Beginning | None]] = [queue.SimpleQueue() for _ in range(num_threads)]
+        self.tasks: list[queue.SimpleQueue[Task | WorkerStart | None]] = [
+            queue.SimpleQueue() for _ in range(num_threads)
+        ]
 
     def signal_end(self) -> None:
         if os.getpid() != self.owner_pid:  # a child has a copy of this object, but not the threads
@@ -155,17 +157,17 @@ class Worker:
                     code.init_fn(self.number)
             fetcher = self._own.fetcher = plan.make_fetcher(stream, self.number, code)
             if self._draws is not None:
-                if (going_on := self._going_on) is None:
+                if (resume_point := self._resume_point) is None:
                     self._draws.begin(None, "")
                 else:
-                    self._draws.begin(going_on.saved, going_on.field)
+                    self._draws.begin(resume_point.saved, resume_point.field)
                 self._places = WorkerPlaces(self._draws, fetcher)
         except BaseException as error:  # noqa: BLE001 - a thread has no caller
             self._fail(error)
 
     @property
-    def _going_on(self) -> GoingOn | None:
-        return None if self._plan.going_on is None else self._plan.going_on[self.number]
+    def _resume_point(self) -> ResumePoint | None:
+        return None if self._plan.resume_point is None else self._plan.resume_point[self.number]
 
     def _fail(self, error: BaseException) -> None:
         """It can make no batch."""
@@ -173,17 +175,17 @@ class Worker:
         if isinstance(error, StateError):
             self._state_error = StateError(error.field, error.problem, error.next_step)
 
-    def begin_epoch(self, beginning: Beginning) -> None:
+    def begin_epoch(self, beginning: WorkerStart) -> None:
         """Begins it, and notes where it stands then."""
         moment, is_stateful = None, False
         try:
             if self._problem is not None or self._places is None:  # no batch, or none that depends on others
-                moment = None if self._draws is None else self._draws.copy(is_behind_batch=False)
+                moment = None if self._draws is None else self._draws.copy(is_after_batch=False)
             else:
                 self._plan.order.enter()
                 with self.generators.entered():
-                    going_on = self._going_on if beginning.epoch == 1 else None
-                    moment = self._places.begin_epoch(beginning.key, beginning.epoch, going_on)
+                    resume_point = self._resume_point if beginning.epoch == 1 else None
+                    moment = self._places.begin_epoch(beginning.key, beginning.epoch, resume_point)
                 is_stateful = self._own.fetcher.is_stateful
         except BaseException as error:  # noqa: BLE001 - a thread has no caller
             self._fail(error)
@@ -207,7 +209,7 @@ class Worker:
             fetcher: BatchFetcher = self._own.fetcher
             try:
                 with self._own.watched(), self.generators.entered():
-                    batch = fetcher.fetch(task.request.indices, task.request.key, task.epoch, self._is_abandoned)
+                    batch = fetcher.fetch(task.request.item, task.request.python_key, task.epoch, self._is_abandoned)
                     make_pixels(batch)
             finally:
                 if self._images.is_counting:  # also of an image that was opened for an earlier batch
@@ -226,12 +228,12 @@ class Worker:
         finally:
             del task  # its error has this frame
 
-    def _behind(self, task: Task, *, is_end: bool = False) -> Moment | None:
+    def _behind(self, task: Task, *, is_end: bool = False) -> GeneratorSnapshot | None:
         """Where it stands behind the task, where a state may begin there."""
         if self._places is None:
             return None
         with self.generators.entered():
-            return self._places.behind_end() if is_end else self._places.behind_batch(is_asked=task.request.is_asked)
+            return self._places.behind_end() if is_end else self._places.behind_batch(is_asked=task.is_asked)
 
     def let_go(self) -> None:
         """Called last: what it works with ends in the thread."""
@@ -256,7 +258,7 @@ class WorkerThread(DaemonThread):
     Also what torch's iterators have of each worker in their ``_workers``, as far as a thread has it.
 
     Args:
-        ender: Of its group.
+        stop: Of its group.
         worker: Note [who keeps whom].
         state: Of the thread that iterates.
         counters: To add to.
@@ -265,15 +267,15 @@ class WorkerThread(DaemonThread):
 
     def __init__(
         self,
-        ender: Ender,
+        stop: StopSignal,
         worker: Worker,
         state: ThreadState,
         counters: ThreadCounters,
         report_ready: Callable[[], None],
     ) -> None:
         super().__init__(f"fastload-python-{worker.number}")
-        self._ender = ender
-        self._tasks = ender.tasks[worker.number]
+        self._stop = stop
+        self._tasks = stop.tasks[worker.number]
         self._worker = weakref.ref(worker)
         self._copies = worker.copies
         self._state = state
@@ -284,7 +286,7 @@ class WorkerThread(DaemonThread):
     @property
     def pid(self) -> int:
         """Of this process."""
-        return self._ender.owner_pid
+        return self._stop.owner_pid
 
     @property
     def exitcode(self) -> int | None:
@@ -296,7 +298,7 @@ class WorkerThread(DaemonThread):
         self.signal_end()
 
     def signal_end(self) -> None:
-        self._ender.signal_end()
+        self._stop.signal_end()
 
     def run(self) -> None:
         try:
@@ -308,7 +310,7 @@ class WorkerThread(DaemonThread):
                 self._report_ready()
                 self._call(Worker.prepare, until_end)
                 while (task := self._next_task()) is not None:
-                    if isinstance(task, Beginning):
+                    if isinstance(task, WorkerStart):
                         self._call(Worker.begin_epoch, task)
                         task.finish(None)
                     else:
@@ -336,10 +338,10 @@ class WorkerThread(DaemonThread):
         """Tells who waits for them that the thread has ended before."""
         with contextlib.suppress(queue.Empty):
             while True:
-                if isinstance(item := self._tasks.get_nowait(), Beginning):
+                if isinstance(item := self._tasks.get_nowait(), WorkerStart):
                     item.finish(None)
 
-    def _next_task(self) -> Task | Beginning | None:
+    def _next_task(self) -> Task | WorkerStart | None:
         self._gil_watch.look()
         begin = time.monotonic()
         while (task := self._tasks.get()) is not None and task.is_taken:
@@ -348,9 +350,9 @@ class WorkerThread(DaemonThread):
             task.is_taken = True
         self._counters.add({"worker_wait_seconds": time.monotonic() - begin})
         # Who lets go of an iterator may ask for its state, and that needs where each worker has begun.
-        if not self._ender.is_ending or (isinstance(task, Beginning) and task.epoch == 1):
+        if not self._stop.is_ending or (isinstance(task, WorkerStart) and task.epoch == 1):
             return task
-        if isinstance(task, Beginning):
+        if isinstance(task, WorkerStart):
             task.finish(None)
         return None
 

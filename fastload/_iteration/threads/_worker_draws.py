@@ -21,7 +21,7 @@ from fastload._workers._seeding import bit_generator_of
 from fastload._workers._worker_objects import NAMES, WorkerObjects
 
 
-class Moment(NamedTuple):
+class GeneratorSnapshot(NamedTuple):
     """Where a worker stands at one moment. Cheap to make, as every batch has one; a state is made of it when asked.
 
     Attributes:
@@ -121,20 +121,20 @@ class WorkerDraws:
         if states.numpy is not None:
             self._generators.numpy.set_state(states.numpy)
 
-    def copy(self, *, is_behind_batch: bool) -> Moment:
+    def copy(self, *, is_after_batch: bool) -> GeneratorSnapshot:
         """What it draws from now. Behind the first batch the user's objects are looked at once more."""
-        if is_behind_batch and not self._has_looked_again and self._keeps_held:
+        if is_after_batch and not self._has_looked_again and self._keeps_held:
             if self._held is None:
                 self._held = HeldGenerators((), ())
             self._held.find_more(tuple(self._own.code), NAMES)
             self._has_looked_again = True
         numpy = None if self._numpy is None else self._numpy()
         if self._held is None:
-            return Moment(self._torch(), self._python(), numpy, {}, ())
-        return Moment(self._torch(), self._python(), numpy, self._held.copies(), self._held.unread)
+            return GeneratorSnapshot(self._torch(), self._python(), numpy, {}, ())
+        return GeneratorSnapshot(self._torch(), self._python(), numpy, self._held.copies(), self._held.unread)
 
 
-class Beginning:
+class WorkerStart:
     """Asks a worker to begin an epoch, and says where it stands then, once its thread has come there.
 
     Waits are those of a queue, as a signal's handler may wait where the code that it interrupts does.
@@ -158,17 +158,19 @@ class Beginning:
         self._pid = os.getpid()
         self._done: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._is_done = False
-        self._moment: Moment | None = None
+        self._moment: GeneratorSnapshot | None = None
         self._error: StateError | None = None
 
-    def finish(self, moment: Moment | None, error: StateError | None = None, *, is_stateful: bool = False) -> None:
+    def finish(
+        self, moment: GeneratorSnapshot | None, error: StateError | None = None, *, is_stateful: bool = False
+    ) -> None:
         """Called by the thread; with None where it ends before. Only the first call has an effect."""
         if not self._is_done:
             self._moment, self._error, self.is_stateful, self._is_done = moment, error, is_stateful, True
             self._worker = None
             self._done.put(None)
 
-    def wait(self, timeout_seconds: float) -> Moment:
+    def wait(self, timeout_seconds: float) -> GeneratorSnapshot:
         """Where the worker stands. With 0 the wait has no limit.
 
         Raises:

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 import torch
 
 from fastload._errors import LoaderClosedError
-from fastload._iteration.threads._task import Request, Task
-from fastload._iteration.threads._worker import Ender, Worker, WorkerPlan, WorkerThread, num_threads_is_of_thread
-from fastload._iteration.threads._worker_draws import Beginning
+from fastload._iteration._maker import Request
+from fastload._iteration.threads._task import Task
+from fastload._iteration.threads._worker import StopSignal, Worker, WorkerPlan, WorkerThread, num_threads_is_of_thread
+from fastload._iteration.threads._worker_draws import WorkerStart
 from fastload._process._exit import EXIT_JOIN_SECONDS, exit_state, join_threads, start_threads
 from fastload._workers._inherited import ThreadState
 from fastload._workers._random_stream import RandomKey
@@ -44,8 +45,8 @@ class WorkerGroup:
     """
 
     def __init__(self, plan: WorkerPlan, objects: list[WorkerObjects], *, in_order: bool, max_batches: int) -> None:
-        ender = Ender(plan.num_workers)
-        self.ender = ender
+        stop = StopSignal(plan.num_workers)
+        self.stop = stop
         self.order = plan.order
         self.memory = plan.memory
         self.pending: deque[Task] = deque()  # in the order in which they are delivered
@@ -57,10 +58,10 @@ class WorkerGroup:
         self._epoch = 0
         self._ready: queue.SimpleQueue[None] = queue.SimpleQueue()
         report_ready = functools.partial(self._ready.put, None)
-        self._workers = [Worker(plan, number, own, lambda: ender.is_ending) for number, own in enumerate(objects)]
-        self.beginnings: list[Beginning] = []  # of the epoch, one for each worker
+        self._workers = [Worker(plan, number, own, lambda: stop.is_ending) for number, own in enumerate(objects)]
+        self.beginnings: list[WorkerStart] = []  # of the epoch, one for each worker
         self.threads = [
-            WorkerThread(ender, worker, self.thread_state, plan.counters, report_ready) for worker in self._workers
+            WorkerThread(stop, worker, self.thread_state, plan.counters, report_ready) for worker in self._workers
         ]
 
     def start(self) -> None:
@@ -95,8 +96,8 @@ class WorkerGroup:
 
     def _begin_epoch(self, key: RandomKey) -> None:
         """Has each thread say where it stands when it comes there."""
-        self.beginnings = [Beginning(key, self._epoch, worker) for worker in self._workers]
-        for tasks, beginning in zip(self.ender.tasks, self.beginnings, strict=True):
+        self.beginnings = [WorkerStart(key, self._epoch, worker) for worker in self._workers]
+        for tasks, beginning in zip(self.stop.tasks, self.beginnings, strict=True):
             tasks.put(beginning)
         if self.is_ending:  # the threads may have ended before that
             for beginning in self.beginnings:
@@ -105,37 +106,38 @@ class WorkerGroup:
     @property
     def is_running(self) -> bool:
         """Whether the threads are of this process and have not been told to end."""
-        return os.getpid() == self.ender.owner_pid and not self.is_ending
+        return os.getpid() == self.stop.owner_pid and not self.is_ending
 
     @property
     def is_ending(self) -> bool:
-        return self.ender.is_ending
+        return self.stop.is_ending
 
     @property
     def has_active_worker(self) -> bool:
         return any(worker.is_active for worker in self._workers)
 
-    def submit(self, request: Request, done: Task | None) -> bool:
+    def submit(self, request: Request, done: Task | None, *, is_asked: bool) -> bool:
         """Asks for a batch; False: no active worker may be asked for one more now.
 
         An interrupt may come between any two steps of this. Called again with the same request, before any batch is
         taken, it goes on where it was left: each step can be repeated.
 
         Args:
-            request: What is asked for.
+            request: The batch that is asked for.
             done: A task that is still pending and whose batch is taken.
+            is_asked: Whether a state may begin after the batch.
         """
         submission = self._submission
         if submission is None or submission.task.request is not request:
             worker = self._worker_in_turn(done)
             if worker is None:
                 return False
-            wake = functools.partial(self.ender.changed.put, None)
-            task = Task(request, self._epoch, worker.number, wake)
+            wake = functools.partial(self.stop.changed.put, None)
+            task = Task(request, is_asked=is_asked, epoch=self._epoch, worker_id=worker.number, wake=wake)
             submission = _Submission(task, (worker.number + 1) % len(self._workers))
             self._submission = submission
         task = submission.task
-        self.ender.tasks[task.worker_id].put(task)
+        self.stop.tasks[task.worker_id].put(task)
         self._next_worker = submission.next_worker
         if not (self.pending and self.pending[-1] is task):
             self.pending.append(task)
@@ -151,7 +153,7 @@ class WorkerGroup:
         """
         while (task := self._next_done()) is None:
             try:
-                self.ender.changed.get(timeout=timeout_seconds or None)
+                self.stop.changed.get(timeout=timeout_seconds or None)
             except queue.Empty:
                 raise RuntimeError(f"DataLoader timed out after {timeout_seconds} seconds") from None
         if task.is_end_of_stream:
@@ -166,12 +168,12 @@ class WorkerGroup:
 
     def signal_end(self) -> None:
         """Tells the threads to end after the sample at hand, and who waits for a batch. Waits for nothing."""
-        self.ender.signal_end()
+        self.stop.signal_end()
 
     def close(self) -> None:
         """Ends the threads and waits for them, at most a second. Never call it from a finalizer."""
         self.signal_end()
-        if os.getpid() == self.ender.owner_pid:
+        if os.getpid() == self.stop.owner_pid:
             join_threads(self.threads, EXIT_JOIN_SECONDS)
 
     def _worker_in_turn(self, done: Task | None) -> Worker | None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from fastload._loader._current import CurrentLoader
 from fastload._loader._loader import DataLoader
 from fastload._loader._twins import fastload_twin
 from fastload._process._config import TorchDataLoader
@@ -93,7 +94,7 @@ class _Examination:
     ) -> None:
         self._loader = loader
         self._twin = self._with()
-        self._cache_stores = CacheStores(self._twin._cache_setting(self._twin._plan()))
+        self._cache_stores = CacheStores(_cache_setting(self._twin))
         self._seconds = seconds
         self._say = say
         if train_step is not None:
@@ -164,7 +165,7 @@ class _Examination:
     def _with(self, **changes: Any) -> DataLoader[Any]:
         """A fastload loader with the same arguments, the device included, but for these."""
         if isinstance(self._loader, DataLoader):
-            settings = self._loader._settings
+            settings = CurrentLoader(self._loader).settings
             names = ("device", "device_prefetch", "device_transform")
             changes = {**{name: getattr(settings, name) for name in names}, **changes}
         with warnings.catch_warnings():  # of more threads than processors, which may be what is proposed
@@ -206,3 +207,8 @@ def _step_of(loader: TorchDataLoader[Any], step_seconds: float | None) -> tuple[
             if stats.batches_delivered >= _ENOUGH_BATCHES:
                 return stats.mean_step_seconds, "between the batches of this loader"
     return None, "give step_seconds to know whether training waits"
+
+
+def _cache_setting(loader: DataLoader[Any]) -> Any:
+    now = CurrentLoader(loader)
+    return now.cache_setting(now.plan())

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fastload._display._stats import LoaderStats
+from fastload._loader._current import CurrentLoader
 from fastload._loader._loader import DataLoader
 from fastload._process._processors import num_available
 from fastload._tools.benchmark import BenchmarkResult, benchmark
@@ -87,7 +88,7 @@ def measure(loader: DataLoader[Any], seconds: float, step_seconds: float) -> Mea
     busy, ours = _busy_seconds() - busy, cpu_seconds() - ours
     stats = result.stats or LoaderStats()
     return Measured(
-        workers=loader._settings.workers if loader.num_workers else "none",
+        workers=CurrentLoader(loader).settings.workers if loader.num_workers else "none",
         num_workers=loader.num_workers,
         samples_per_second=result.samples_per_second,
         samples_per_batch=result.samples / result.batches,

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fastload._loader._current import CurrentLoader
 from fastload._loader._loader import DataLoader
 from fastload._process._started_thread import StartedThread
 
@@ -166,7 +167,7 @@ class _Watch:
 
     def of(self, number: int, wanted: float, given: float) -> TimelineBatch:
         """What was seen of a batch. What is delivered was asked for and ready; seen later, it was not later."""
-        if self._loader._settings.workers == "processes" or self._loader.num_workers == 0:
+        if CurrentLoader(self._loader).settings.workers == "processes" or self._loader.num_workers == 0:
             return TimelineBatch(None, None, wanted, given)
         ready = min([given, *self._ready[number : number + 1]])
         return TimelineBatch(min([ready, *self._asked[number : number + 1]]), ready, wanted, given)

@@ -15,6 +15,7 @@ from torch.utils.data import default_collate, default_convert
 
 from fastload._delivery._device import HOST, Device, moved
 from fastload._errors import SampleError
+from fastload._loader._current import CurrentLoader
 from fastload._loader._loader import DataLoader
 from fastload._loader._twins import twin_without_cache
 from fastload._pillow._pillow import as_reference
@@ -127,7 +128,7 @@ class LoaderRunner:
     @functools.cached_property
     def mode(self) -> Mode:
         """Who does the work."""
-        return self.loader._mode() if isinstance(self.loader, DataLoader) else Mode.TORCH
+        return CurrentLoader(self.loader).plan().mode if isinstance(self.loader, DataLoader) else Mode.TORCH
 
     @property
     def is_native(self) -> bool:
@@ -147,12 +148,14 @@ class LoaderRunner:
     @property
     def rng(self) -> str:
         """Whose random numbers its samples get: "torch" or "sample"."""
-        return str(self.loader._settings.rng) if self.is_fastloads else "torch"  # type: ignore[attr-defined]
+        return CurrentLoader(self.loader).settings.rng if self.is_fastloads else "torch"
 
     @property
     def batch_functions(self) -> dict[str, Callable[[Any], Any] | None]:
         """The functions that make a batch of samples, and change it, by the names of the loader's arguments."""
-        on_device = self.loader._settings.device_transform if isinstance(self.loader, DataLoader) else None
+        on_device = (
+            CurrentLoader(self.loader).settings.device_transform if isinstance(self.loader, DataLoader) else None
+        )
         return {"collate_fn": self.loader.collate_fn, "device_transform": on_device}
 
     @property
@@ -223,7 +226,11 @@ class LoaderRunner:
 
         The epoch is run once more for that, from its beginning, as far as it has come.
         """
-        if self._num_batches == 0 or not isinstance(self.loader, DataLoader) or self.loader._setting("cache") is None:
+        if (
+            self._num_batches == 0
+            or not isinstance(self.loader, DataLoader)
+            or CurrentLoader(self.loader).settings.cache is None
+        ):
             return None
         try:
             if self._twin is None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from fastload._loader._current import CurrentLoader
 from fastload._tools.verify._compare import fingerprint
 from fastload._tools.verify._findings import Finding
 from fastload._tools.verify._report import Stage
@@ -58,7 +59,7 @@ def shared_by_threads(runner: LoaderRunner) -> list[str]:
         return []
     code = runner.loader._user_code()  # type: ignore[attr-defined]
     clauses = [f"worker threads share {name}, which is found by name" for name in changed_by_name(tuple(code))]
-    if not runner.loader._settings.copy:  # type: ignore[attr-defined]
+    if not CurrentLoader(runner.loader).settings.copy:
         clauses.append("copy=False: worker threads share what the data set, its transforms and collate_fn hold")
     return clauses
 

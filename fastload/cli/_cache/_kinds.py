@@ -10,6 +10,7 @@ from fastload import _native
 from fastload._decode_cache._file_records import file_records_in
 from fastload._decode_cache._report import StoreReport
 from fastload._decode_cache._store import KINDS, RecordKind
+from fastload._loader._current import CurrentLoader
 from fastload._loader._twins import as_fastload
 from fastload.cli._cache._files import TargetFiles
 from fastload.cli._errors import UsageError
@@ -54,7 +55,7 @@ def _first_steps_of(files: TargetFiles) -> _native.FirstSteps:
             "package.module:name, in the place of the folder"
         )
     try:
-        return as_fastload(files.loader)._plan().kept_first_steps()
+        return CurrentLoader(as_fastload(files.loader)).plan().kept_first_steps()
     except NoFirstStepsError as error:
         raise UsageError(
             f"no pixels of this loader are worth keeping: {error}. --what coefficients or index fits any transform"

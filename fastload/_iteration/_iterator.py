@@ -1,0 +1,521 @@
+"""One epoch of a loader: the iterator over its batches, whatever makes them."""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import operator
+import os
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from typing import Any, NoReturn
+
+import numpy as np
+import torch
+from torch.utils.data.dataloader import _BaseDataLoaderIter, _DatasetKind
+
+from fastload import _native
+from fastload._errors import ForkedProcessError
+from fastload._iteration._late_epoch import LateEpoch
+from fastload._iteration._maker import BatchMaker, EpochStart, MadeBatch, Request, TorchValues
+from fastload._iteration._setup import LoaderSetup
+from fastload._iteration._states import EpochIdentity, order_from
+from fastload._process._config import TorchDataLoader
+from fastload._process._exit import exit_state
+from fastload._process._interrupts import is_interrupt
+from fastload._process._waits import ConsumerClock
+from fastload._resume._generators import ProgramReplay
+from fastload._resume._saved_state import SavedState
+from fastload.samplers._epoch_order import EpochOrder
+from fastload.samplers._lowering import BadIndicesError, sequential_key
+
+# So many states of a stateful sampler are kept at most.
+_MOST_BATCHES = 2**20
+
+
+class EpochIterator(_BaseDataLoaderIter):
+    """Yields the batches of an epoch in order. Threads may share it: each batch goes to one of them.
+
+    No interrupt loses a batch: Note [interrupts]. A batch waits in `_ready` until C code takes it out, as the last step
+    of next(). An interrupt falls before that step, and the next call continues with what it finds.
+
+    Args:
+        loader: For torch's base class; it is not kept.
+        setup: What counts of the loader.
+        maker: Makes the batches; not started yet.
+    """
+
+    __next__ = _native.next_when_ready
+    _begun_key: tuple[int, int, bool] | None = None  # of the next epoch, where that was begun early
+    _has_begun_early = False  # with all of its first batches
+
+    def __init__(self, loader: TorchDataLoader[Any], setup: LoaderSetup, maker: BatchMaker) -> None:
+        saved, resumed = setup.saved, setup.resumed
+        order = self._order_from(setup, maker, saved)
+        with contextlib.ExitStack() as stack:
+            # Workers that continue have their base seed, so nothing is drawn from the program's generators.
+            if resumed is not None:
+                stack.enter_context(ProgramReplay().drawing())
+            if setup.num_workers == 0 and order.is_asked_by_torch:
+                stack.enter_context(order.asking())
+            generator = setup.generator
+            state = None if generator is None or resumed is None else generator.get_state()
+            super().__init__(loader)
+        if resumed is not None:
+            assert resumed.base_seed is not None, "the workers continue"
+            self._base_seed = resumed.base_seed
+            if generator is not None and state is not None:
+                generator.set_state(state if resumed.generator is None else resumed.generator)
+        self._setup, self._delivery = setup, setup.delivery
+        self._owner_pid = os.getpid()
+        self._clock = ConsumerClock(setup.waits)
+        self._turn = threading.RLock()  # held by the thread that iterates; re-entrant, to know its owner
+        self._resets = 0 if resumed is None else resumed.resets
+        exit_state.watch()
+        self._maker = maker
+        pin_device = self._pin_memory_device or None
+        maker.start(TorchValues(int(self._base_seed), bool(self._pin_memory), pin_device, self._timeout))
+        try:
+            if maker.threads:
+                self._workers = maker.threads
+            self._begin(loader, order, saved, first_iter=True)
+        except BaseException:
+            maker.close()
+            del self._maker  # the error has this frame, and would keep what the maker holds
+            raise
+        self._progress = setup.progress
+
+    # ---- an epoch begins -------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def _order_from(setup: LoaderSetup, maker: BatchMaker, saved: SavedState | None) -> EpochOrder:
+        # The states of a stateful sampler are kept from the batch on with which a saved state may begin.
+        every = maker.snapshot_every
+        depth = setup.max_batches + setup.delivery.prefetch + 2 + (every - 1 if every else _MOST_BATCHES)
+        return order_from(saved, setup.index_sampler, depth, takes_keys=maker.takes_keys)
+
+    def _reset(self, loader: TorchDataLoader[Any], first_iter: bool = False) -> None:
+        """Begins another epoch on the same iterator; torch calls it for persistent_workers."""
+        with self._enter():
+            self._resets += 1
+            self._begin(loader, self._order_from(self._setup, self._maker, None), None, first_iter=first_iter)
+
+    def _begin(
+        self, loader: TorchDataLoader[Any], order: EpochOrder, saved: SavedState | None, *, first_iter: bool
+    ) -> None:
+        setup = self._setup
+        self._clock.begin_epoch()
+        if setup.num_workers > 0:
+            # torch asks the sampler for a second iterator here, and uses this one; samplers may count on it.
+            with order.asking() if order.is_asked_by_torch else contextlib.nullcontext():
+                super()._reset(loader, first_iter)
+        self._epoch = setup.progress.epoch
+        self._key = setup.random_key(int(self._base_seed), self._resets)
+        self._late = LateEpoch(setup, saved)
+        self._is_over = False  # StopIteration has come
+        self._ready: list[Any] = []  # the batch that next() returns, once it is all that the user gets
+        # Batches that have come, the oldest first; the one that `_ready` is made of is the first until it is let go.
+        self._made: collections.deque[MadeBatch] = collections.deque()
+        self._current: MadeBatch | None = None  # what the batch in `_ready` is made of
+        self._late_error: Exception | None = None  # what has come instead of a batch after those in `_made`
+        first, position = (0, 0) if saved is None else (saved.begins_at, saved.position)
+        self._num_yielded = self._num_before = self._next_number = first
+        self._position_begun = position
+        begun_key = self._begun_key if self._has_begun_early else None
+        self._begun_key, self._has_begun_early = None, False
+        if begun_key is not None and begun_key == sequential_key(setup.index_sampler):
+            return
+        self._begin_order(order, self._sampler_iter)
+        resumed = None if saved is None else setup.resumed
+        self._maker.begin_epoch(EpochStart(self._key, first, position - first, resumed))
+        if setup.num_workers > 0 and not self._late.is_open:
+            self._fill()
+        self._pass_over(position - first)
+
+    def _begin_order(self, order: EpochOrder, begun: Iterator[Any] | None) -> None:
+        self._is_exhausted = False
+        self._given: list[Any] = []  # what the sampler gave last, until the maker has it
+        self._request: Request | None = None  # for that
+        order.begin(begun)
+        self._order = order
+
+    def _begin_early(self) -> None:
+        """Begins the epoch that a persistent iterator is likely to be asked for, where only the time can tell: the
+        batches are known, and neither sampler nor transform draws.
+
+        What is asked for must not be taken for more of this epoch, and an interrupt or an error must not cost batches
+        of the next one: unless all goes well, that epoch begins anew.
+        """
+        setup = self._setup
+        key = sequential_key(setup.index_sampler)
+        if not (setup.is_persistent and self._maker.begins_early) or key is None or self._begun_key is not None:
+            return
+        self._begun_key, self._has_begun_early = key, False
+        order = self._order_from(setup, self._maker, None)
+        try:
+            self._begin_order(order, None)
+            self._fill()
+        except Exception as error:
+            if is_interrupt(error):
+                raise
+            return  # its batch was not asked for by anybody yet
+        self._has_begun_early = True
+
+    def _pass_over(self, count: int) -> None:
+        """Takes and drops batches that were handed out before the state was saved, failed ones too."""
+        if count > 0 and self._setup.is_of_stream and not self._maker.has_own_states:
+            warnings.warn(
+                f"{count} batches are asked for again and dropped: neither the data set nor its iterator has both "
+                "state_dict() and load_state_dict(), with which a stream goes on at once",
+                stacklevel=2,
+            )
+        for _ in range(count):
+            try:
+                self._take_next()
+            except StopIteration:
+                break
+            made = self._made.pop()
+            made.release()
+            self._next_number = made.number + 1
+        self._num_yielded = self._num_before = self._next_number
+
+    # ---- its batches -----------------------------------------------------------------------------------------------
+
+    def _enter(self) -> AbstractContextManager[Any]:
+        """Returns what a thread holds while it iterates. Raises ValueError, as generators do, where it does already."""
+        if self._turn._is_owned():  # type: ignore[attr-defined]
+            raise ValueError(
+                "iterator already executing: next() was called on it from inside of its own next(), by code of the "
+                "data set, collate_fn, the sampler or a signal's handler. Call it after that has returned, or give "
+                "that code an iterator of its own: iter(loader)"
+            )
+        return self._turn
+
+    def _check_caller(self) -> None:
+        """Raises where the calling thread cannot iterate. Waits for ever where the interpreter exits."""
+        self._check_process()
+        if threading.current_thread() in self._maker.threads:
+            raise ValueError(
+                "iterator already executing: code of the data set, collate_fn or worker_init_fn calls next() on the "
+                "iterator that waits for it. Give that code an iterator of its own: iter(loader)"
+            )
+        exit_state.sleep_if_begun()
+
+    def _prepare(self) -> None:
+        """Brings the next batch into `_ready`, and notes how long that took. next() calls it first.
+
+        Continues when it is called again after an interrupt.
+        """
+        self._clock.ask()
+        try:
+            self._check_caller()
+            with self._enter():
+                self._count_next()
+        except StopIteration:
+            self._setup.tell_end()
+            raise
+        self._clock.give()
+
+    def _count_next(self) -> None:
+        """Does what torch's next() does around _next_data(). Leaves out the parts that nobody looks at: torch names
+        each step for its profiler, which takes longer than all that is done here for a batch."""
+        if not self._ready:
+            self._num_before = self._num_yielded
+        self._num_yielded = self._num_before
+        is_counted = self._dataset_kind == _DatasetKind.Iterable and self._IterableDataset_len_called is not None
+        if not (torch.autograd._profiler_enabled() or self._sampler_iter is None or is_counted):  # type: ignore[attr-defined]
+            self._next_data()
+            self._num_yielded += 1
+            return
+        try:
+            super().__next__()
+        except Warning:  # of a length that was too small: it costs the batch, as in torch
+            self._ready = []
+            raise
+
+    def _next_data(self) -> Any:
+        """Returns the next batch, which is in `_ready`; torch's next() calls it."""
+        if not self._ready:
+            self._bring_batch()
+        number = 0 if self._current is None else self._current.number
+        try:
+            self._delivery.follow(self._ready[0], number)
+        except BaseException as error:
+            if not is_interrupt(error):
+                self._ready = []
+                self._let_go()
+            raise
+        self._let_go()
+        return self._ready[0]
+
+    def _bring_batch(self) -> None:
+        if self._setup.quarantine is not None:
+            self._setup.quarantine.check()
+        if self._begun_key is not None:  # the batches in flight are those of the next epoch
+            raise StopIteration
+        self._follow_epoch()
+        self._late.is_open = False
+        self._current = self._next_made()
+        self._hand_over(self._current.batch)
+
+    def _hand_over(self, batch: Any) -> None:
+        """Puts what device_transform makes of `batch`, which is on the device, into `_ready`.
+
+        The user's function cannot be called twice with a batch: an error in it costs the batch.
+        """
+        given = iter([batch])
+        try:
+            self._delivery.hand_over(given, self._ready)
+        except BaseException:
+            if not self._ready and operator.length_hint(given) == 0:
+                self._let_go()
+            raise
+
+    def _next_made(self) -> MadeBatch:
+        """Returns the next batch, on its way to the device, and sends those after it there that have come already."""
+        if not self._made:
+            self._raise_late_error()
+            self._take_next()
+        self._open_last()
+        while self._late_error is None and len(self._made) <= self._delivery.prefetch and self._maker.has_next:
+            try:
+                self._take_next()
+                self._open_last()
+            except Exception as error:
+                if is_interrupt(error):
+                    raise
+                self._late_error = error.with_traceback(None)  # it is raised in its turn
+        return self._made[0]
+
+    def _raise_late_error(self) -> None:
+        error, self._late_error = self._late_error, None
+        if error is not None:
+            try:
+                raise error
+            finally:
+                del error  # its traceback has this frame
+
+    def _take_next(self) -> None:
+        """Appends the batch that comes next to `_made`. Raises StopIteration at the end of the epoch."""
+        self._fill(may_wait=True)
+        while (made := self._maker.take()) is not None:
+            made.number = self._next_number
+            exit_state.sleep_if_begun()
+            try:
+                self._fill()
+            except BaseException as error:
+                if not is_interrupt(error):  # in torch, too, a sampler that fails costs the batch at hand
+                    made.release()
+                    self._drop(made)
+                raise
+            if not made.is_end_of_stream:
+                self._made.append(made)
+                return
+            made.release()
+        self._end_epoch()
+
+    def _open_last(self) -> None:
+        """Opens the batch that has come last. May be repeated. Raises what has come instead of it."""
+        made = self._made[-1]
+        self._next_number = max(self._next_number, made.number + 1)  # a later one may have failed
+        made.release()
+        try:
+            made.open(self._delivery)
+        except BaseException as error:
+            if not is_interrupt(error) or made.has_failed:
+                self._made.pop()
+                self._drop(made)
+            raise
+        finally:
+            del made  # the traceback of its error has this frame
+
+    def _drop(self, made: MadeBatch) -> None:
+        self._next_number = max(self._next_number, made.number + 1)
+        made.let_go()
+        self._count(made)
+
+    def _let_go(self) -> None:
+        """Frees what the batch in `_ready` was made of, and counts it. May be repeated."""
+        if self._made and self._made[0] is self._current:
+            self._current.let_go()
+            self._count(self._current)
+            del self._made[0]
+
+    def _count(self, made: MadeBatch) -> None:
+        """Counts the bad samples of a batch, or of the error instead of it, that is handed out."""
+        if self._setup.quarantine is not None and made.account is not None:
+            self._setup.quarantine.count(made.account, self._epoch, made.number)
+
+    def _fill(self, *, may_wait: bool = False) -> None:
+        """Asks for batches until the maker has no room. First does again what an interrupt has left undone."""
+        while not self._is_exhausted and self._maker.has_room(may_wait=may_wait):
+            if not self._given:
+                self._request = None
+                self._order.give(self._given)
+                if not self._given or not self._maker.is_active:
+                    self._is_exhausted, self._given = True, []
+                    return
+            if self._request is None:
+                self._request = self._request_of(self._given[0])
+            if not self._maker.submit(self._request, self._given):
+                return
+
+    def _request_of(self, given: Any) -> Request:
+        item = self._order.item(given)
+        numbers = self._order.draw_numbers(_num_samples(item)) if self._maker.takes_numbers else None
+        return Request(self._next_number + self._maker.in_flight, item, self._key, numbers)
+
+    def _end_epoch(self) -> NoReturn:
+        self._order.check_end()  # raises where an interrupt has ended the sampler
+        self._is_over = True
+        if self._setup.is_of_stream and 0 < self._next_number <= self._position_begun:
+            self._position_begun = 0  # once is enough
+            warnings.warn(
+                "the state is of an epoch that was over: the stream gives no batch behind position "
+                f"{self._next_number}. Its last batch is not known to be the last before it is asked for another",
+                stacklevel=2,
+            )
+        self._begin_early()
+        raise StopIteration
+
+    @property
+    def batch_report(self) -> Callable[[], list[Any]]:
+        """The method that returns what was done to each sample of the batch returned last.
+
+        It returns a SampleReport for each sample, in the order of the batch; none before the first batch.
+
+        Raises:
+            AttributeError: Python makes the batches, and what it does to a sample is not known.
+
+        Example:
+            >>> iterator = iter(fastload.DataLoader(dataset, batch_size=4))
+            >>> images, labels = next(iterator)
+            >>> [report.index for report in iterator.batch_report()]
+            [0, 1, 2, 3]
+            >>> iterator.batch_report()[0].steps[0]
+            crop(left=..., top=..., width=..., height=..., pad_left=0, ...)
+        """
+        if not self.is_native:
+            raise AttributeError(
+                "batch_report() is of native batches only: what the Python part of a sample did to it is not known. "
+                "The loader's explain() says why the batches are not native"
+            )
+        return lambda: [] if self._current is None else self._current.report()
+
+    # ---- its state -------------------------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        """Tells where the next batch comes from, for DataLoader.load_state_dict().
+
+        Waits for workers that run Python and have not begun, at most as long as for a batch. The handler of a signal
+        may call it in the middle of next(): it changes nothing, and a batch counts as handed out when next() has let
+        go of it.
+
+        Returns:
+            A new dict, as DataLoader.state_dict() gives it.
+
+        Raises:
+            StateError: such a worker was ended before it began; or the state_dict() of the data set, or of its
+                iterator, has raised.
+            ForkedProcessError: the iterator is of another process.
+        """
+        self._check_process()
+        is_inside_next = self._turn._is_owned()  # type: ignore[attr-defined]  # in the handler of a signal
+        with self._turn:
+            if not is_inside_next:
+                self._follow_epoch()
+                self._look_for_end()
+            return self._state_later()().as_dict()
+
+    @property
+    def position(self) -> int:
+        """The number of batches that were handed out, failed ones too."""
+        if self._ready and self._current is not None:
+            return self._current.number
+        if self._made:
+            return self._made[0].number
+        return self._next_number - (0 if self._late_error is None else 1)
+
+    def _follow_epoch(self) -> None:
+        """Takes the epoch that was set after iter(), while nothing was asked for. May be repeated."""
+        if not self._late.is_open:
+            return
+        self._order.look_again()
+        self._epoch = self._late.now(self, self._epoch)
+        if self._late.is_seeded:
+            self._key = self._key._replace(epoch=self._epoch)
+
+    def _look_for_end(self) -> None:
+        """Asks a stateful sampler for a batch after the last one, as next() will: its state is then that of the next
+        epoch. With workers that was done when the last batch was handed out."""
+        is_asked_for_each = self._setup.num_workers == 0 and self._order.kind == "stateful"
+        if is_asked_for_each and not self._is_exhausted and not self._given and self._has_given_all():
+            self._order.give(self._given)
+            self._is_exhausted = not self._given
+
+    def _has_given_all(self) -> bool:
+        """Returns whether all batches of the epoch are known to have been handed out."""
+        if self._is_over:
+            return True
+        if self._ready or self._made or self._late_error or self._maker.in_flight or self._given:
+            return False
+        if self._is_exhausted:
+            return True
+        try:
+            return self.position >= len(self._setup.index_sampler)
+        except TypeError:  # it has no length
+            return False
+
+    def _state_later(self) -> Callable[[], SavedState]:
+        """Returns what makes the state of this moment. It does not keep the iterator."""
+        position, is_over = self.position, self._has_given_all()
+        identity = EpochIdentity(
+            self._setup, self._maker.way, self._maker.fingerprint, self._epoch, int(self._base_seed), self._resets
+        )
+        begins_at, workers = self._maker.state_before(position, is_over=is_over)
+        if is_over:
+            rest = self._order.saved_behind(is_exhausted=self._is_exhausted or self._is_over)
+            return lambda: identity.state_after(position, rest(), workers())
+        sampler = self._order.saved_at(begins_at)
+        return lambda: identity.state_at(position, sampler, workers())
+
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        # A loop that was left lets go of its iterator, and may ask the loader for its state then. Nobody does so when
+        # the interpreter tears down what this needs, its modules among it.
+        progress = None if is_finalizing() else getattr(self, "_progress", None)
+        if progress is not None and progress.is_latest(self) and not self._is_forked:
+            progress.left = self._state_later()
+
+    # ---- its end ---------------------------------------------------------------------------------------------------
+
+    @property
+    def is_native(self) -> bool:
+        """Whether native code makes the batches as a whole."""
+        return self._maker.way == "native"
+
+    @property
+    def is_running(self) -> bool:
+        """Whether more batches can come: the workers are of this process and have not been told to end."""
+        return not self._is_forked and self._maker.is_running
+
+    def _shutdown_workers(self) -> None:
+        """Ends the workers. Classes derived from torch's loader that keep an iterator call it, as torch's has it."""
+        if not self._is_forked:
+            self._maker.cancel()
+
+    def _check_process(self) -> None:
+        if self._is_forked:
+            raise ForkedProcessError("this iterator", self._owner_pid)
+
+    @property
+    def _is_forked(self) -> bool:
+        return os.getpid() != self._owner_pid
+
+
+def _num_samples(item: Any) -> int:
+    """Returns how many samples the sampler gave, up to one that is no index."""
+    given = item.before if isinstance(item, BadIndicesError) else item
+    return len(given) if isinstance(given, (list, np.ndarray)) else 1

@@ -1,0 +1,109 @@
+"""A loader's arguments as they are when an epoch begins: all that the iteration knows of a loader."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils.data import IterableDataset
+
+from fastload._delivery._hand_over import Delivery
+from fastload._iteration._settings import LoaderSettings
+from fastload._planning._plan import LoaderPlan
+from fastload._process._waits import WaitHistogram
+from fastload._quarantine._quarantine import Quarantine
+from fastload._quarantine._substitutes import Candidates, describe_errors
+from fastload._resume._progress import Progress
+from fastload._resume._saved_state import SavedState
+from fastload._workers._random_stream import RandomKey
+from fastload._workers._worker_objects import UserCode
+
+
+@dataclass(frozen=True)
+class LoaderArguments:
+    """The arguments of a loader that decide the order and the draws of its batches.
+
+    Attributes:
+        code: The user's data set, collate_fn and worker_init_fn.
+        index_sampler: The batch sampler, or the sampler where there are no batches.
+        is_batched: Whether the sampler gives lists of indices.
+        drop_last: As in torch.
+        num_workers: As in torch.
+        num_threads: The workers that are used: a stream may have fewer than `num_workers`.
+        batches_per_worker: As prefetch_factor in torch.
+        is_persistent: Whether the workers outlive an epoch.
+        is_in_order: As in_order in torch.
+        generator: As in torch.
+        settings: fastload's own arguments.
+        progress: The loader's current position, which all its iterators share.
+    """
+
+    code: UserCode
+    index_sampler: Any
+    is_batched: bool
+    drop_last: bool
+    num_workers: int
+    num_threads: int
+    batches_per_worker: int
+    is_persistent: bool
+    is_in_order: bool
+    generator: torch.Generator | None
+    settings: LoaderSettings
+    progress: Progress
+
+    @property
+    def is_of_stream(self) -> bool:
+        """Whether the data set is an IterableDataset."""
+        return isinstance(self.code.dataset, IterableDataset)
+
+    @property
+    def max_batches(self) -> int:
+        """The most batches in flight: as many as torch's workers may be ahead; one where the caller does the work."""
+        return self.batches_per_worker * self.num_workers or 1
+
+    def random_key(self, base_seed: int, resets: int) -> RandomKey:
+        """Returns the seed and epoch of rng="sample" for the epoch that begins.
+
+        Args:
+            base_seed: torch's, for loaders without a seed of their own.
+            resets: Epochs that the iterator has had before.
+        """
+        seed = self.settings.seed
+        if seed is None:
+            return RandomKey(base_seed % 2**64, resets)
+        return RandomKey(seed, self.progress.epoch)
+
+
+@dataclass(frozen=True)
+class LoaderSetup(LoaderArguments):
+    """The arguments of a loader and what follows from them. Made once for an iterator; nothing below knows a loader.
+
+    Attributes:
+        plan: Who makes the batches, and of what.
+        delivery: Where they go.
+        candidates: The samples that may replace bad ones.
+        quarantine: The account of bad samples, where they are replaced or left out.
+        saved: The state in which the iteration begins; None: at the beginning of an epoch.
+        waits: The times that the consumer waited and worked.
+        tell_end: Called at the end of each epoch.
+    """
+
+    plan: LoaderPlan
+    delivery: Delivery
+    candidates: Candidates
+    quarantine: Quarantine | None
+    saved: SavedState | None
+    waits: WaitHistogram
+    tell_end: Callable[[], None]
+
+    @property
+    def resumed(self) -> SavedState | None:
+        """The state whose workers this iteration continues; None: they begin."""
+        return self.saved if self.saved is not None and self.saved.goes_on else None
+
+    @property
+    def errors(self) -> str:
+        """What becomes of bad samples, for the fingerprint of states."""
+        return describe_errors(self.settings.error_policy, self.candidates)

@@ -1,0 +1,74 @@
+"""The generators that native workers draw from, where they begin and where a saved state says."""
+
+from __future__ import annotations
+
+import torch
+
+from fastload import _native
+from fastload._resume._fields import decoded
+from fastload._resume._saved_state import DRAWS_BYTES, SavedState
+from fastload._workers._native_draws import uniform_rule
+
+
+def worker_draws(
+    base_seed: int, num_workers: int, generators: list[torch.Generator] | None, resumed: SavedState | None
+) -> list[_native.TorchDraws]:
+    """Returns what each worker draws from: as torch seeds it, as worker_init_fn has left it, or as it was saved.
+
+    torch seeds each worker with the base seed and its number. Without workers it draws from its default generator,
+    whose state goes in before each batch and comes out after it.
+    """
+    seeds = [(base_seed + worker) % 2**64 for worker in range(max(1, num_workers))]
+    draws = [_native.TorchDraws(seed, uniform_rule()) for seed in seeds]
+    if resumed is not None and resumed.draws is not None:
+        for worker, text in zip(draws, resumed.draws, strict=True):
+            worker.unpack(decoded("fastload.draws", text, DRAWS_BYTES))
+        return draws
+    for worker, generator in zip(draws, generators or (), strict=False):
+        worker.load(generator.get_state().numpy())
+    return draws
+
+
+def draws_before(
+    iteration: _native.Iteration,
+    num_workers: int,
+    position: int,
+    failed: _native.Batch | None,
+    taken: _native.Batch | None,
+) -> tuple[str, ...] | None:
+    """Returns what each worker draws from in its first batch that was not handed out, as text.
+
+    Without workers that is what the program's generator says, and None here, unless the engine has given the batch.
+    None, too, where nothing is drawn in order.
+
+    Args:
+        iteration: The engine's.
+        num_workers: Of it.
+        position: Number of the batch that is handed out next.
+        failed: The batch before that, where those after it have still to be loaded again.
+        taken: That batch itself, where the engine has given it already.
+    """
+    before = None if taken is None else taken.draws_before()
+    if num_workers == 0:  # the program's generator may be past that batch already
+        return None if before is None else (before.text(),)
+    draws = iteration.draws_untaken()
+    if not draws:
+        return None
+    if before is not None:
+        draws[position % num_workers] = before
+    elif failed is not None and (after := failed.draws_after()) is not None:
+        draws[(position - 1) % num_workers] = after
+    return tuple(worker.text() for worker in draws)
+
+
+def program_draws(position: int, drawn_before: tuple[int, str] | None) -> _native.TorchDraws:
+    """Returns what batch `position` draws from without workers: the program's generator.
+
+    `drawn_before` is number and draws of a batch that had drawn from it and was not handed out when a state was saved.
+    """
+    draws = _native.TorchDraws(0, uniform_rule())
+    if drawn_before is not None and drawn_before[0] == position:
+        draws.unpack(decoded("fastload.draws", drawn_before[1], DRAWS_BYTES))
+    else:
+        draws.load(torch.get_rng_state().numpy())
+    return draws

@@ -1,0 +1,414 @@
+"""Batches made by native threads, or by native code in the calling thread."""
+
+from __future__ import annotations
+
+import functools
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from fastload import _native
+from fastload._delivery._batch_memory import BatchMemory
+from fastload._delivery._hand_over import Delivery
+from fastload._errors import LoaderClosedError
+from fastload._iteration._fingerprint import fingerprint_of
+from fastload._iteration._maker import EpochStart, MadeBatch, Request, StateBefore, TorchValues, WorkerStates
+from fastload._iteration._setup import LoaderSetup
+from fastload._iteration.native._draws import draws_before, program_draws, worker_draws
+from fastload._iteration.native._engine import LoaderEngine
+from fastload._iteration.native._files import FoundFiles, find_files
+from fastload._iteration.native._pending_batch import PendingBatch, SampleNames
+from fastload._iteration.native._repairs import BatchRepairs
+from fastload._iteration.native._report import SampleReport, views_of
+from fastload._pillow._failures import exception_of
+from fastload._pillow._pillow import serve
+from fastload._planning._native_plans import NativePlan
+from fastload._process._exit import exit_state
+from fastload._process._interrupts import keep
+from fastload._quarantine._failure import Account
+from fastload._quarantine._guard import pause_before
+from fastload._quarantine._repair import BatchRepair, Unrepairable
+from fastload._resume._saved_state import SavedState, Way
+from fastload._workers._random_stream import RandomKey
+from fastload.samplers._draw_numbers import Numbers
+from fastload.sources._lowering import LoweredSource
+
+InitWorkers = Callable[[int], "list[torch.Generator] | Callable[[], BaseException]"]
+MakeRepairs = Callable[[LoweredSource, "int | None"], BatchRepairs]
+
+
+class NativeMaker:
+    """Makes [images, labels] as torch's default_collate does; images lie where the engine wrote them.
+
+    For a MultiView: [[images of the first view, ...], labels].
+
+    Args:
+        setup: What counts of the loader.
+        engine: Runs the native threads; knows the maker from now on, before code of the user's runs.
+        make_plan: Called after `init_workers`.
+        init_workers: Gets the base seed. Returns the workers' generators, where they are not those that torch seeds, or
+            what makes the error that comes instead of every batch.
+        make_memory: Gets the plan and whether batches are page-locked.
+        make_repairs: Gets the data set and the directory of relative paths; None: bad samples are errors.
+    """
+
+    way: Way = "native"
+    takes_keys = False
+    snapshot_every = 1
+    threads: Sequence[Any] = ()
+    has_next = False
+    is_active = True
+    has_own_states = False
+
+    def __init__(
+        self,
+        setup: LoaderSetup,
+        engine: LoaderEngine,
+        *,
+        make_plan: Callable[[], NativePlan],
+        init_workers: InitWorkers | None,
+        make_memory: Callable[[NativePlan, bool], BatchMemory],
+        make_repairs: MakeRepairs | None,
+    ) -> None:
+        engine.iterators.add(self)
+        self._setup, self._engine = setup, engine
+        self._make_plan, self._init_workers, self._make_memory = make_plan, init_workers, make_memory
+        self._make_repairs = make_repairs
+        self._num_workers, self._prefetch = setup.num_workers, setup.delivery.prefetch
+        self._is_ordered = False  # whether samples draw from torch's generators, one after the other
+        # The batch that is taken next, until it is released; or what else the engine has answered.
+        self._arrived: list[Any] = []
+        self._owners: list[PendingBatch] = []  # of it
+        self._next_number = 0  # of the batch that is released next
+        self._last: tuple[int, _native.Batch] | None = None  # number and batch, of what the engine gave last
+        self._failed: _native.Batch | None = None  # with its like after it still to be loaded again
+
+    # ---- beginnings ------------------------------------------------------------------------------------------------
+
+    def start(self, values: TorchValues) -> None:
+        setup = self._setup
+        self._base_seed, self._timeout_seconds = values.base_seed, values.timeout_seconds
+        found = None if self._init_workers is None else self._init_workers(values.base_seed)
+        self._new_init_error = found if callable(found) else None
+        self._generators = None if callable(found) else found
+        plan = self._plan = self._make_plan()
+        self._is_ordered, self.takes_numbers = plan.has_ordered_draws, not plan.has_ordered_draws
+        self._is_random = any(view.is_random for view in plan.views)
+        self._memory = self._make_memory(plan, values.pins)
+        del self._make_plan, self._make_memory, self._init_workers  # they lead to the loader
+        self.fingerprint = functools.cache(functools.partial(fingerprint_of, plan, setup.index_sampler, setup.errors))
+        # As a worker process, which begins in the directory of this moment and stays there.
+        self._directory = _native.WorkingDirectory() if self._num_workers > 0 else None
+        directory = None if self._directory is None else self._directory.fileno()
+        self._repairs = None if self._make_repairs is None else self._make_repairs(plan.source, directory)
+        self._iteration: _native.Iteration | None = None
+
+    def begin_epoch(self, start: EpochStart) -> None:
+        self._arrived, self._owners, self._last = [], [], None
+        self._next_number, resumed = start.first, start.resumed
+        # Number and draws of a batch that has drawn from the program's generator and was not handed out.
+        self._drawn_before = None if resumed is None or resumed.draws is None else (resumed.position, resumed.draws[0])
+        if self._iteration is None:
+            self._iteration = self._open(start.key, resumed)
+        elif self._is_ordered:
+            self._finish_epoch(self._iteration)
+        else:
+            self._iteration.cancel()
+            self._iteration = self._open(start.key, None)
+        self._key = start.key
+
+    def _open(self, key: RandomKey, resumed: SavedState | None) -> _native.Iteration:
+        plan, engine = self._plan, self._engine.native
+        if not self._is_ordered:
+            return engine.open_iteration(
+                plan.source.table.index, plan.views, key.seed, key.epoch, self._directory, plan.first_steps
+            )
+        draws = worker_draws(self._base_seed, self._num_workers, self._generators, resumed)
+        first_lane = 0 if resumed is None else resumed.position % len(draws)
+        return engine.open_torch_iteration(
+            plan.source.table.index, plan.views, draws, self._directory, first_lane, plan.first_steps
+        )
+
+    def _finish_epoch(self, iteration: _native.Iteration) -> None:
+        """Lets the batches in flight end, as torch's workers do: they draw, and the next epoch continues there."""
+        self._redo_after_failed()
+        while iteration.batches_in_flight:
+            self._wait()
+            self._note_failed(self._arrived[0])
+            self._arrived, self._owners = [], []
+            self._redo_after_failed()
+        iteration.begin_epoch()
+
+    def _follow_key(self, key: RandomKey) -> None:
+        """Opens the iteration again where the epoch was set late and draws depend on it: nothing is in flight then."""
+        if key != self._key and self._is_random and not self._is_ordered:
+            opened = self._open(key, None)
+            self._opened.cancel()
+            self._iteration = opened
+        self._key = key
+
+    @property
+    def _opened(self) -> _native.Iteration:
+        assert self._iteration is not None, "an epoch has begun"
+        return self._iteration
+
+    # ---- batches are asked for -------------------------------------------------------------------------------------
+
+    def has_room(self, *, may_wait: bool = False) -> bool:
+        if self._new_init_error is not None:
+            return False
+        if self._num_workers == 0:
+            is_free = self.in_flight == 0
+        else:
+            is_free = self._opened.batches_in_flight < self._engine.settings.max_batches
+        if is_free and may_wait and self.in_flight == 0:
+            self._redo_after_failed()  # what an interrupt has left
+            self._memory.wait_for_room()
+        return is_free and self._memory.has_room()
+
+    def submit(self, request: Request, given: list[Any]) -> bool:
+        self._follow_key(request.key)
+        pending = self._pending_batch(find_files(self._plan.source, request.item, request.numbers))
+        if self._num_workers == 0 and self._is_ordered:
+            self._opened.set_draws(program_draws(request.number, self._drawn_before))
+        # The engine keeps what belongs to a batch, so that an interrupt loses a batch as a whole or not at all.
+        self._opened.submit(*pending.submission(), given)
+        self._look_ahead()
+        return True
+
+    def _pending_batch(self, found: FoundFiles) -> PendingBatch:
+        repair = None if self._repairs is None else self._repairs.planned(found.indices)
+        if repair is None or not repair.places:
+            labels = torch.from_numpy(self._plan.source.table.labels_of(found.files))
+            begun_ns = 0 if repair is None else time.time_ns()
+            place = self._memory.place(labels)
+            return PendingBatch(found.indices, found.files, labels, place, found.error, found.numbers, repair, begun_ns)
+        labels = self._labels_of(repair)
+        return self._repaired(repair, labels, self._memory.place(labels), found.error, found.numbers)
+
+    def _labels_of(self, repair: BatchRepair) -> torch.Tensor:
+        source = self._plan.source
+        return torch.from_numpy(source.table.labels_of(source.files(repair.loaded)))
+
+    def _repaired(
+        self, repair: BatchRepair, labels: torch.Tensor, place: Any, error: Exception | None, numbers: Numbers | None
+    ) -> PendingBatch:
+        files = self._plan.source.files(repair.loaded)
+        return PendingBatch(repair.loaded, files, labels, place, error, numbers, repair, time.time_ns())
+
+    def _look_ahead(self) -> None:
+        if self._prefetch:
+            owners = self._opened.owners_in_flight(self._prefetch)
+            self._memory.look_ahead([pending.place for pending in owners])
+
+    # ---- batches are taken -----------------------------------------------------------------------------------------
+
+    def take(self) -> MadeBatch | None:
+        if self._new_init_error is not None:
+            raise self._new_init_error()
+        if not self._arrived:
+            self._redo_after_failed()  # what an interrupt has left
+        self._wait()
+        if not self._arrived:
+            return None
+        batch, pending = self._arrived[0], self._take_owner()
+        self._last = self._next_number, batch
+        self._note_failed(batch)
+        if self._is_ordered:
+            self._settle_draws(batch)
+        self._look_ahead()
+        return _NativeBatch(self, batch, pending)
+
+    def _wait(self) -> None:
+        """Lets the oldest batch in flight arrive, if there is one and none has arrived. Bad samples were replaced or
+        left out in it, where that is to be done and can be."""
+        self._wait_for_engine()
+        while self._repairs is not None and self._arrived and not self._arrived[0].is_whole:
+            if not self._load_again(self._repairs):
+                return
+            self._wait_for_engine()
+
+    def _wait_for_engine(self) -> None:
+        while not (self._arrived and isinstance(self._arrived[0], _native.Batch)):
+            if not self._arrived:
+                keep(self._arrived, self._opened.next, float(self._timeout_seconds))
+                exit_state.sleep_if_begun()
+                if not self._arrived:
+                    return
+                continue
+            result, self._arrived = self._arrived[0], []
+            if result is None:
+                raise RuntimeError(f"DataLoader timed out after {self._timeout_seconds} seconds")
+            if isinstance(result, str):
+                raise LoaderClosedError(result)
+            serve(result)
+
+    def _take_owner(self) -> PendingBatch:
+        """Returns what belongs to the batch that has arrived."""
+        if not self._owners:
+            keep(self._owners, self._arrived[0].take_owner)
+        return self._owners[0]
+
+    def release(self, number: int) -> None:
+        self._arrived, self._owners, self._next_number = [], [], number + 1
+
+    def _load_again(self, repairs: BatchRepairs) -> bool:
+        """Submits the batch that has arrived once more, without the samples that have failed; False: it is an error.
+
+        With draws in order so are the batches after it, which have drawn as if those had not failed.
+        """
+        batch, pending = self._arrived[0], self._take_owner()
+        assert pending.repair is not None, "there are repairs"
+        repair = repairs.after(pending.repair, batch, pending.begun_ns)
+        if isinstance(repair, Unrepairable):
+            return False
+        if repair.pause is not None:
+            pause_before(repair.pause)
+        labels = self._labels_of(repair)
+        if self._is_ordered:
+            later = self._opened.owners_behind(batch)
+            place, *places = self._memory.place_again([labels, *(other.labels for other in later)])
+            later = [replace(other, place=its_place) for other, its_place in zip(later, places, strict=True)]
+        else:
+            self._memory.wait_for_room()
+            later, place = [], self._memory.place(labels)
+        again = self._repaired(repair, labels, place, pending.error, pending.numbers)
+        if not self._opened.submit_again(
+            batch,
+            again.submission(),
+            repair.lost_draws,
+            [other.submission() for other in later],
+            [self._arrived, self._owners],
+        ):
+            raise LoaderClosedError("the loader was closed; iterate over it again to start anew")
+        self._look_ahead()
+        return True
+
+    def error_of(self, batch: _native.Batch, pending: PendingBatch) -> tuple[BaseException, Account | None]:
+        """Returns what is raised instead of a batch, and the account of its samples that goes with it."""
+        account = None if pending.repair is None else pending.repair.account
+        if batch.is_whole:
+            error = pending.final_error
+            assert error is not None, "there is one"
+            return error, account
+        if self._repairs is not None and pending.repair is not None:
+            found = self._repairs.after(pending.repair, batch, pending.begun_ns)
+            assert isinstance(found, Unrepairable), "else it was loaded again"
+            return found.error, found.account
+        failure = batch.error
+        assert failure is not None, "it is not whole"
+        directory = None if self._directory is None else self._directory.fileno()
+        return exception_of(failure, int(pending.indices[failure["position"]]), directory), account
+
+    def _note_failed(self, batch: _native.Batch) -> None:
+        if self._num_workers > 0 and self._is_ordered and batch.error is not None:
+            self._failed = batch
+
+    def _redo_after_failed(self) -> None:
+        """Loads the batches again that share draws with a failed one: a sample that fails draws nothing, nor do those
+        after it, which could not be known when the later batches began. May be repeated."""
+        if self._failed is None:
+            return
+        later = self._opened.owners_behind(self._failed)
+        places = self._memory.place_again([pending.labels for pending in later])
+        again = [replace(pending, place=place) for pending, place in zip(later, places, strict=True)]
+        self._opened.restart(self._failed, [pending.submission() for pending in again])
+        self._failed = None
+        self._look_ahead()
+
+    def _settle_draws(self, batch: _native.Batch) -> None:
+        """Brings torch's generator to where it is after `batch`."""
+        if self._num_workers > 0:
+            self._redo_after_failed()
+        elif (draws := batch.draws_after()) is not None:
+            state = torch.get_rng_state()
+            draws.store(state.numpy())
+            torch.set_rng_state(state)
+
+    def delivered(self, pending: PendingBatch, number: int) -> list[Any]:
+        """Returns what the user gets of a whole batch."""
+        views, labels = self._memory.deliver(pending.place, number)
+        return [views if self._plan.is_multi_view else views[0], labels]
+
+    def let_go(self, pending: PendingBatch) -> None:
+        """Frees memory that is not the user's."""
+        self._memory.let_go(pending.place)
+
+    # ---- its state and its end -------------------------------------------------------------------------------------
+
+    def state_before(self, position: int, *, is_over: bool) -> StateBefore:
+        states = WorkerStates()
+        if self._is_ordered and (not is_over or self._setup.is_persistent):
+            taken = self._last[1] if self._last is not None and self._last[0] == position else None
+            draws = draws_before(self._opened, self._num_workers, position, self._failed, taken)
+            states = WorkerStates(draws=draws)
+        return StateBefore(position, lambda: states)
+
+    def cancel(self) -> None:
+        if self._iteration is not None and not self._iteration.is_forked:
+            self._iteration.cancel()
+
+    def close(self) -> None:
+        self.cancel()
+
+    @property
+    def in_flight(self) -> int:
+        return self._opened.batches_in_flight + (1 if self._arrived else 0)
+
+    @property
+    def is_running(self) -> bool:
+        return self._engine.native.is_running
+
+    @property
+    def begins_early(self) -> bool:
+        return self._num_workers > 0 and not self._is_random
+
+
+class _NativeBatch(MadeBatch):
+    """A batch that the engine has made."""
+
+    def __init__(self, maker: NativeMaker, batch: _native.Batch, pending: PendingBatch) -> None:
+        super().__init__()
+        self.account = None if pending.repair is None else pending.repair.account
+        self._maker, self._native = maker, batch
+        self._pending: PendingBatch | None = pending
+        self._names: SampleNames | None = pending.names if pending.error is None else None
+        self._is_released = False
+
+    def release(self) -> None:
+        if not self._is_released:
+            self._maker.release(self.number)
+            self._is_released = True
+
+    def open(self, delivery: Delivery) -> None:
+        pending = self._pending
+        if pending is None or self.batch is not None:
+            return
+        if self._native.is_whole and pending.final_error is None:
+            self.batch = self._maker.delivered(pending, self.number)
+            return
+        error, self.account = self._maker.error_of(self._native, pending)
+        self.has_failed = True
+        try:
+            raise error
+        finally:
+            del error, pending  # the traceback of the error has this frame
+
+    def let_go(self) -> None:
+        if self._pending is not None:
+            self._maker.let_go(self._pending)
+            self._pending = self.batch = None
+
+    def report(self) -> list[SampleReport]:
+        if self._names is None:
+            return []
+        indices, replaced = self._names
+        reports = zip(indices.tolist(), self._native.reports(), strict=True)
+        return [
+            SampleReport(index, os.fsdecode(path), source, size, views_of(views), replaced.get(position))
+            for position, (index, (path, source, size, views)) in enumerate(reports)
+        ]

@@ -1,0 +1,252 @@
+"""Batches made in the calling thread by Python, where there are no workers."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import random
+import threading
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from fastload._iteration._fingerprint import fingerprint_of_loader
+from fastload._iteration._maker import EpochStart, MadeBatch, Request, StateBefore, TorchValues, WorkerStates
+from fastload._iteration.threads._dataset import IterableFetcher
+from fastload._iteration.threads._fetcher import EndOfStreamError
+from fastload._iteration.threads._loader_threads import LoaderThreads
+from fastload._iteration.threads._made_batch import PythonBatch
+from fastload._iteration.threads._pinning import pin_of
+from fastload._iteration.threads._resume_point import ResumePoint, WorkerPlaces, resume_points
+from fastload._iteration.threads._thread_plan import ThreadPlan
+from fastload._iteration.threads._worker_draws import GeneratorSnapshot, WorkerDraws
+from fastload._iteration.threads._worker_group import closed_error
+from fastload._process._interrupts import is_interrupt
+from fastload._resume._generators import ProgramReplay
+from fastload._resume._saved_state import Way
+from fastload._workers._generators import WorkerGenerators, exchanged
+from fastload._workers._objects import held_generators
+from fastload._workers._random_stream import RandomKey, RandomStream, SampleStream, TorchStream
+from fastload._workers._torch_globals import generator_of_thread
+from fastload._workers._worker_objects import WorkerObjects
+
+
+class _Program:
+    """The program's three generators."""
+
+    def __init__(self) -> None:
+        self.torch = torch.default_generator
+        self.random: Any = random._inst
+        self.numpy: Any = np.random.mtrand._rand
+
+
+class CallerMaker:
+    """Makes each batch when it is taken, in the calling thread. With rng="torch" the program's generators draw.
+
+    Between epochs data set and stream load their states here, before anything is drawn for the next epoch: that may be
+    what the program draws from.
+
+    Args:
+        plan: How the batches are made.
+        threads: What the loader keeps of its iterations in Python.
+    """
+
+    takes_keys = True
+    snapshot_every = 1
+    threads: Sequence[threading.Thread] = ()
+    has_next = False
+    is_active = True
+    is_running = True
+    begins_early = False
+
+    def __init__(self, plan: ThreadPlan, threads: LoaderThreads) -> None:
+        self.way: Way = plan.way
+        self.takes_numbers = plan.rng != "torch"
+        self._plan, self._loader_threads = plan, threads
+        self._num_closes = threads.num_closes
+        setup = plan.setup
+        self.fingerprint = functools.cache(
+            functools.partial(fingerprint_of_loader, plan.code.dataset, setup.index_sampler, setup.errors)
+        )
+        self._generators = WorkerGenerators(0, 0) if plan.rng == "sample" else None
+        self._key = RandomKey(0, 0)
+        (resume_point,) = resume_points(setup.resumed, 0) or (None,)
+        self._resume_point = resume_point if resume_point is not None and resume_point.is_in_epoch else None
+        self._replay = None
+        if resume_point is not None and plan.rng == "torch":
+            # What was drawn from the program's generators is drawn from here again.
+            self._replay = ProgramReplay(resume_point.saved.generators)
+        draws = self._draws_of(plan, resume_point) if plan.has_states else None  # which may put generators into place
+        stream: RandomStream
+        if self._generators is None:
+            stream = TorchStream(generator_of_thread, is_of_process=True)
+        else:
+            stream = SampleStream(plan.position, self._generators, held_generators(tuple(plan.code)))
+        self._fetcher = plan.make_fetcher(stream, None, plan.code)
+        self._places = None if draws is None else WorkerPlaces(draws, self._fetcher, self._replaying)
+        self._beginning: GeneratorSnapshot | None = None  # where it stood when the epoch began, where that is known
+        self._request: Request | None = None
+        self._made: MadeBatch | None = None
+        is_between = resume_point is not None and not resume_point.is_in_epoch
+        if self._places is not None and resume_point is not None and is_between and resume_point.saved.user.is_known:
+            with self._drawing():
+                self._places.restore(self._key, 0, resume_point)
+
+    def _draws_of(self, plan: ThreadPlan, resume_point: ResumePoint | None) -> WorkerDraws:
+        is_program = self._generators is None
+        draws = WorkerDraws(
+            self._generators or _Program(), WorkerObjects(plan.code, None), keeps_held=True, is_program=is_program
+        )
+        if resume_point is None:
+            draws.begin(None, "")
+        else:
+            draws.begin(resume_point.saved, resume_point.field)
+        return draws
+
+    def start(self, values: TorchValues) -> None:
+        self._pin = pin_of(self._plan.setup.delivery, values)
+
+    def begin_epoch(self, start: EpochStart) -> None:
+        self._key, self._first, self._num_replayed = start.key, start.first, start.num_replayed
+        self._next_number = start.first
+        # What was asked of the worker before the batch of that number, where the position cannot be had later.
+        self._before: tuple[int, GeneratorSnapshot | None] | None = None
+        with self._drawing():
+            if self._places is not None:
+                self._beginning = self._places.begin_epoch(start.key, 0, self._resume_point)
+            if isinstance(self._fetcher, IterableFetcher):
+                self._fetcher.check_begun()
+
+    # ---- batches ---------------------------------------------------------------------------------------------------
+
+    def has_room(self, *, may_wait: bool = False) -> bool:
+        return self._request is None
+
+    def submit(self, request: Request, given: list[Any]) -> bool:
+        self._request = request
+        given.clear()
+        return True
+
+    def take(self) -> MadeBatch | None:
+        """See BatchMaker. After an interrupt the batch is made again, of the same indices; a stream's samples are taken
+        only once."""
+        if self._made is None and self._request is not None:
+            if self._loader_threads.num_closes != self._num_closes:
+                raise closed_error()
+            try:
+                self._made = self._replayed(self._request) if self._num_replayed else self._fetched(self._request)
+            except EndOfStreamError:
+                self._request = None
+        return self._made
+
+    def _fetched(self, request: Request) -> MadeBatch:
+        is_first = self._next_number == self._first
+        if self._fetcher.is_stateful and not is_first and self._known_before(self._next_number) is None:
+            # Once it has begun with the batch, the position before that cannot be had.
+            self._before = self._next_number, self._snapshot()
+        try:
+            batch = self._fetch(request)
+        except EndOfStreamError:
+            raise
+        except BaseException as error:
+            if not (self._fetcher.is_of_stream or not is_interrupt(error)):
+                raise
+            return _Failed(self._loader_threads.counters, self._forget, error, self._fetcher.take_account())
+        batch = batch if self._pin is None else self._pin(batch)
+        return PythonBatch(self._loader_threads.counters, self._forget, batch, self._fetcher.take_account())
+
+    def _fetch(self, request: Request) -> Any:
+        with self._drawing():
+            return self._fetcher.fetch(request.item, request.python_key, 0, lambda: False)
+
+    def _replayed(self, request: Request) -> MadeBatch:
+        """Makes a batch that was handed out before; what it raises was raised, too."""
+        try:
+            with self._replaying():
+                self._fetch(request)
+        except EndOfStreamError:
+            raise
+        except Exception as error:
+            if is_interrupt(error):
+                raise
+        self._fetcher.take_account()
+        return PythonBatch(self._loader_threads.counters, self._forget)
+
+    def _forget(self, number: int) -> None:
+        if self._made is not None:
+            self._num_replayed = max(0, self._num_replayed - 1)
+        self._made, self._request, self._next_number = None, None, number + 1
+
+    @contextlib.contextmanager
+    def _drawing(self) -> Iterator[None]:
+        """In it Python draws from what the batches draw from."""
+        if self._generators is None:
+            yield
+            return
+        with exchanged(), self._generators.entered():
+            yield
+
+    def _replaying(self) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext() if self._replay is None else self._replay.drawing()
+
+    # ---- its state and its end -------------------------------------------------------------------------------------
+
+    @property
+    def has_own_states(self) -> bool:
+        return self._fetcher.is_stateful
+
+    def state_before(self, position: int, *, is_over: bool) -> StateBefore:
+        snapshot, replayed = self._beginning, 0
+        if snapshot is None or self._places is None:
+            return StateBefore(position, WorkerStates)
+        if is_over:
+            with self._drawing():
+                snapshot = self._places.behind_end()
+        elif not self._fetcher.is_stateful:
+            replayed = position
+        elif (known := self._known_before(position)) is not None:
+            snapshot = known
+        elif position != self._first:
+            snapshot = self._snapshot()
+        assert snapshot is not None, "data set or stream have states"
+        at, next_worker = snapshot, 0 if self._fetcher.is_of_stream else None
+        return StateBefore(position, lambda: WorkerStates(None, (at.saved(),), replayed, next_worker))
+
+    def _known_before(self, number: int) -> GeneratorSnapshot | None:
+        return self._before[1] if self._before is not None and self._before[0] == number else None
+
+    def _snapshot(self) -> GeneratorSnapshot | None:
+        """Returns where it stands now, where that is known at any time."""
+        if self._places is None:
+            return None
+        with self._drawing():
+            return self._places.behind_batch(is_asked=True)
+
+    def cancel(self) -> None:
+        """Ends nothing: nothing runs between two batches."""
+
+    def close(self) -> None:
+        """Ends nothing: nothing runs between two batches."""
+
+    @property
+    def in_flight(self) -> int:
+        return 0 if self._request is None else 1
+
+
+class _Failed(PythonBatch):
+    """What came instead of a batch."""
+
+    def __init__(self, counters: Any, forget: Any, error: BaseException, account: Any) -> None:
+        super().__init__(counters, forget, account=account)
+        self._error: BaseException | None = error
+
+    def open(self, delivery: Any) -> None:
+        error, self._error = self._error, None
+        self.has_failed = True
+        try:
+            if error is not None:
+                raise error
+        finally:
+            del error  # its traceback has this frame

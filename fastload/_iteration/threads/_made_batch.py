@@ -1,0 +1,94 @@
+"""A batch that a worker or the caller has made, on its way to the user."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from fastload._delivery._hand_over import Delivery
+from fastload._iteration._maker import MadeBatch
+from fastload._iteration.threads._counters import ThreadCounters
+from fastload._iteration.threads._task import Task
+from fastload._iteration.threads._worker_group import WorkerGroup
+from fastload._quarantine._failure import Account
+from fastload._workers._inherited import without_inference
+
+
+class PythonBatch(MadeBatch):
+    """A batch that Python has made in the calling thread.
+
+    Args:
+        counters: To add to.
+        forget: Called with the batch's number when the iterator holds the batch.
+        batch: As collate_fn made it.
+        account: Of bad samples in it.
+    """
+
+    def __init__(
+        self,
+        counters: ThreadCounters,
+        forget: Callable[[int], None],
+        batch: Any = None,
+        account: Account | None = None,
+    ) -> None:
+        super().__init__()
+        self.batch, self.account = batch, account
+        self._counters, self._forget = counters, forget
+        self._is_moved = self._is_counted = False
+
+    def release(self) -> None:
+        self._forget(self.number)
+
+    def open(self, delivery: Delivery) -> None:
+        if not self._is_moved:
+            self.batch, self._is_moved = delivery.move(self.batch, self.number), True
+
+    def let_go(self) -> None:
+        if self._is_moved and not self._is_counted:
+            self._counters.add({"batches_delivered": 1})
+            self._is_counted = True
+        self.batch = None
+
+
+class TaskBatch(PythonBatch):
+    """A batch of a worker's task."""
+
+    def __init__(self, counters: ThreadCounters, forget: Callable[[int], None], task: Task, group: WorkerGroup) -> None:
+        super().__init__(counters, forget, account=task.account)
+        self.is_end_of_stream = task.is_end_of_stream
+        self._task: Task | None = task
+        self._group = group
+        self._is_open = False
+
+    def open(self, delivery: Delivery) -> None:
+        with delivery.on_copy_stream():  # what the batch's thread gave to the device comes before it
+            self._take(delivery)
+        super().open(delivery)
+
+    def _take(self, delivery: Delivery) -> None:
+        """Takes the task's batch, or raises what came instead of it."""
+        task, group = self._task, self._group
+        if task is None:
+            return
+        if not self._is_open:
+            self._raise_error(task)
+            batch = task.batch
+            if group.thread_state.is_inference and not torch.is_inference_mode_enabled():
+                batch = without_inference(batch)
+            with delivery.naming(batch, self.number):
+                group.order.take_over(batch, task.mark)
+            self.batch, self._is_open = batch, True
+        task.let_go()
+        self._task = None
+
+    def _raise_error(self, task: Task) -> None:
+        error = task.take_error()
+        if error is None:
+            return
+        self.has_failed = True
+        try:
+            raise error
+        finally:
+            del error  # its traceback has this frame

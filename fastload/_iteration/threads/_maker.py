@@ -1,0 +1,189 @@
+"""Batches made by threads that run Python."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import sys
+import weakref
+from typing import Any
+
+from fastload._delivery._thread_order import DeviceOrder
+from fastload._iteration._fingerprint import fingerprint_of_loader
+from fastload._iteration._maker import EpochStart, MadeBatch, Request, StateBefore, TorchValues, WorkerStates
+from fastload._iteration.threads._loader_threads import LoaderThreads
+from fastload._iteration.threads._made_batch import TaskBatch
+from fastload._iteration.threads._moments import MomentLog
+from fastload._iteration.threads._pinning import pin_of
+from fastload._iteration.threads._resume_point import resume_points
+from fastload._iteration.threads._saved_places import Span, places_later
+from fastload._iteration.threads._task import Task
+from fastload._iteration.threads._thread_plan import ThreadPlan
+from fastload._iteration.threads._worker import WorkerPlan, setter_of_current_device
+from fastload._iteration.threads._worker_group import WorkerGroup
+from fastload._resume._saved_state import Way
+from fastload._workers._collate_memory import CollateMemory
+from fastload._workers._worker_objects import make_worker_objects
+
+
+class WorkerMaker:
+    """Makes what collate_fn makes of the samples, as torch's worker processes do, in threads.
+
+    With rng="torch" the numbers drawn from torch's generators are those that torch's DataLoader would have drawn.
+
+    Args:
+        plan: How the batches are made.
+        threads: What the loader keeps of its iterations in threads.
+    """
+
+    takes_keys = True
+    begins_early = False
+
+    def __init__(self, plan: ThreadPlan, threads: LoaderThreads) -> None:
+        setup = plan.setup
+        self.way: Way = plan.way
+        self.takes_numbers = plan.rng != "torch"
+        self.snapshot_every = setup.settings.snapshot_every_n_steps if plan.has_states else 1
+        self.fingerprint = functools.cache(
+            functools.partial(fingerprint_of_loader, plan.code.dataset, setup.index_sampler, setup.errors)
+        )
+        self._plan, self._setup, self._loader_threads = plan, setup, threads
+        self._done: Task | None = None  # the task that is taken and not released
+
+    def start(self, values: TorchValues) -> None:
+        plan, setup = self._plan, self._setup
+        pin = pin_of(setup.delivery, values)
+        self._timeout_seconds = values.timeout_seconds
+        worker_plan = WorkerPlan(
+            make_fetcher=plan.make_fetcher,
+            num_workers=setup.num_threads,
+            base_seed=values.base_seed,
+            rng=plan.rng,
+            position=plan.position,
+            pin=pin,
+            order=DeviceOrder(),
+            counters=self._loader_threads.counters,
+            set_device=None if pin is None else setter_of_current_device(),
+            native_images=setup.settings.native_images,
+            cache=plan.cache,
+            memory=CollateMemory(setup.max_batches),
+            is_in_order=plan.is_ordered,
+            resume_point=resume_points(setup.resumed, setup.num_threads),
+        )
+        is_copied = setup.settings.copy
+        if is_copied:
+            self._loader_threads.look_at_globals(plan.code)
+        objects = make_worker_objects(plan.code, setup.num_threads, copied=is_copied)
+        group = WorkerGroup(worker_plan, objects, in_order=setup.is_in_order, max_batches=setup.max_batches)
+        self._group = group
+        self.threads = group.threads
+        weakref.finalize(self, group.stop.signal_end).atexit = False
+        self._loader_threads.add(group)
+        group.start()
+
+    def begin_epoch(self, start: EpochStart) -> None:
+        setup, resumed = self._setup, start.resumed
+        self._first = self._next_number = start.first
+        self._done = None
+        # Where the workers stand after their last batches: more than may be ahead.
+        depth = setup.max_batches + setup.delivery.prefetch + 2
+        self._log = MomentLog(max(1, setup.num_threads), self.snapshot_every, depth)
+        self._last_number = 0
+        with contextlib.suppress(TypeError):  # it has no length, so that any batch may be the last
+            self._last_number = sys.maxsize if setup.is_of_stream else len(setup.index_sampler)
+        next_worker = 0 if resumed is None or resumed.next_worker is None else resumed.next_worker
+        self._first_worker = next_worker if setup.is_of_stream else start.first % setup.num_threads
+        self._group.restart_order(start.key, self._first_worker)
+        if resumed is not None and resumed.workers is not None:
+            for beginning in self._group.beginnings:
+                beginning.check(self._timeout_seconds)
+
+    # ---- batches ---------------------------------------------------------------------------------------------------
+
+    def has_room(self, *, may_wait: bool = False) -> bool:
+        return self.in_flight - (0 if self._done is None else 1) < self._setup.max_batches
+
+    def submit(self, request: Request, given: list[Any]) -> bool:
+        if not self._group.submit(request, self._done, is_asked=self._is_asked_after(request)):
+            return False
+        given.clear()
+        return True
+
+    def _is_asked_after(self, request: Request) -> bool:
+        """Returns whether a state may begin between this batch and the next one of its worker."""
+        number, every = request.number, self.snapshot_every
+        if every == 1 or (self._setup.is_persistent and number + self._setup.num_threads >= self._last_number):
+            return True  # the next epoch may continue from there
+        if every == 0:
+            return False
+        # A stream that ends moves the numbers of all batches after it.
+        is_known = self._setup.is_in_order and not self._setup.is_of_stream
+        earliest = number if is_known else self._next_number
+        return (number + self._setup.num_threads) // every > earliest // every
+
+    def take(self) -> MadeBatch | None:
+        if not self._group.pending:
+            if not self._setup.is_persistent:
+                self._group.signal_end()
+            return None
+        task = self._done = self._group.wait(self._timeout_seconds)
+        return TaskBatch(self._loader_threads.counters, functools.partial(self._forget, task), task, self._group)
+
+    def _forget(self, task: Task, number: int) -> None:
+        """Notes where the worker stands after the task, and takes it out of those in flight. May be repeated."""
+        if task.is_end_of_stream:
+            self._log.note(number - 1, task.worker_id, task.behind, is_end=True)
+        else:
+            self._log.note(number, task.worker_id, task.behind)
+            self._next_number = max(self._next_number, number + 1)
+        if task in self._group.pending:
+            self._group.pending.remove(task)
+        self._done = None
+
+    @property
+    def in_flight(self) -> int:
+        return len(self._group.pending)
+
+    @property
+    def has_next(self) -> bool:
+        return self._group.has_next
+
+    @property
+    def is_active(self) -> bool:
+        return self._group.has_active_worker
+
+    # ---- its state and its end -------------------------------------------------------------------------------------
+
+    @property
+    def has_own_states(self) -> bool:
+        for beginning in self._group.beginnings:
+            beginning.check(self._timeout_seconds)
+        return all(beginning.is_stateful for beginning in self._group.beginnings)
+
+    def state_before(self, position: int, *, is_over: bool) -> StateBefore:
+        setup, every = self._setup, self.snapshot_every
+        if is_over or every == 1:
+            begins_at = position
+        else:
+            begins_at = max(self._first, position - position % every) if every else self._first
+        if not self._plan.is_ordered or (is_over and not setup.is_persistent):
+            states = WorkerStates(next_worker=0 if setup.is_of_stream else None)
+            return StateBefore(begins_at, lambda: states)
+        later = places_later(
+            self._log,
+            self._group.beginnings,
+            Span(self._first, self._first_worker, begins_at, position, is_over),
+            is_of_stream=setup.is_of_stream,
+            timeout_seconds=self._timeout_seconds,
+        )
+        return StateBefore(begins_at, later)
+
+    @property
+    def is_running(self) -> bool:
+        return self._group.is_running
+
+    def cancel(self) -> None:
+        self._group.signal_end()
+
+    def close(self) -> None:
+        self._group.close()

@@ -1,0 +1,142 @@
+"""A loader as it is at this moment."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from fastload._decode_cache._cache import for_loader
+from fastload._decode_cache._loader_cache import CacheSetting
+from fastload._delivery._device import open_device
+from fastload._delivery._hand_over import Delivery
+from fastload._images._deferred import pillow_obeys
+from fastload._images._opener import obstacle
+from fastload._iteration._settings import LoaderSettings
+from fastload._iteration._setup import LoaderArguments, LoaderSetup
+from fastload._loader._state import LoaderState
+from fastload._pillow._decode_image import pil_loader
+from fastload._planning._plan import LoaderPlan, guarded, in_processes, plan_loader
+from fastload._process._config import TorchDataLoader
+from fastload._process._distributed import rank_and_world_size
+from fastload._quarantine._quarantine import Quarantine
+from fastload._quarantine._substitutes import Candidates, candidates_of
+from fastload._resume._saved_state import SavedState
+from fastload._workers._worker_objects import UserCode
+from fastload.sources._lowering import LoweredSource, lower_dataset
+
+
+class CurrentLoader:
+    """A fastload.DataLoader as it is now: its attributes may have been set since it was made.
+
+    Args:
+        loader: Only the attributes that torch's class has, too, are read of it.
+
+    Attributes:
+        kept: What the loader keeps between epochs.
+        settings: fastload's own arguments.
+    """
+
+    def __init__(self, loader: TorchDataLoader[Any]) -> None:
+        self.loader = loader
+        self.kept = LoaderState.of(loader)
+        self.settings: LoaderSettings = self.kept.settings_of(loader)
+
+    # ---- arguments -------------------------------------------------------------------------------------------------
+
+    @functools.cached_property
+    def arguments(self) -> LoaderArguments:
+        """The arguments that decide the order and the draws of batches."""
+        loader, settings = self.loader, self.settings
+        # torch's default where num_workers was 0 at construction and has been raised since.
+        prefetch_factor = 2 if loader.prefetch_factor is None else loader.prefetch_factor
+        return LoaderArguments(
+            code=UserCode(loader.dataset, loader.collate_fn, loader.worker_init_fn),
+            index_sampler=self.index_sampler,
+            is_batched=loader.batch_sampler is not None,
+            drop_last=loader.drop_last,
+            num_workers=loader.num_workers,
+            num_threads=min(loader.num_workers, settings.num_streams or loader.num_workers),
+            batches_per_worker=prefetch_factor,
+            is_persistent=bool(loader.persistent_workers) and loader.num_workers > 0,
+            is_in_order=loader.in_order,
+            generator=loader.generator,
+            settings=settings,
+            progress=self.kept.progress,
+        )
+
+    @property
+    def index_sampler(self) -> Any:
+        """The batch sampler, or the sampler where there are no batches."""
+        return self.loader.sampler if self.loader.batch_sampler is None else self.loader.batch_sampler
+
+    @property
+    def is_of_processes(self) -> bool:
+        """Whether torch's worker processes make the batches."""
+        return self.loader.num_workers > 0 and self.settings.workers == "processes"
+
+    @functools.cached_property
+    def candidates(self) -> Candidates:
+        """The samples that may replace bad ones."""
+        policy = self.settings.error_policy
+        return candidates_of(self.loader, policy.substitutes) if policy.on_error == "replace" else 0
+
+    @property
+    def quarantine(self) -> Quarantine | None:
+        """The account of this process, which goes on from one iteration to the next; None: bad samples are errors."""
+        policy, kept = self.settings.error_policy, self.kept
+        if not policy.is_active:
+            return None
+        if kept.quarantine is None or kept.quarantine.policy != policy:
+            kept.quarantine = Quarantine(policy, *rank_and_world_size(), kept.threads.counters.add)
+        return kept.quarantine
+
+    # ---- its plan --------------------------------------------------------------------------------------------------
+
+    def plan(self) -> LoaderPlan:
+        """Returns who makes the batches: Note [asked again] in fastload/_planning/_plan.py."""
+        calls_are_native = self.loader.num_workers > 0 and self.images_obstacle() is None and pillow_obeys()
+        plan = plan_loader(self.loader, self.settings.rng, self.source, calls_are_native=calls_are_native)
+        if self.settings.on_error != "raise":
+            plan = guarded(plan, self.settings.on_error)
+        return in_processes(plan) if self.is_of_processes else plan
+
+    def source(self) -> LoweredSource:
+        """Returns the data set's compact form, made again only where the data set has changed; or NotLoweredError."""
+        kept = self.kept
+        if kept.source is None or not kept.source.is_current():
+            kept.source = None  # its memory is free before the next one takes more
+            kept.source = lower_dataset(self.loader.dataset, (pil_loader,))
+        return kept.source
+
+    def images_obstacle(self) -> str | None:
+        """Returns why images that the workers open are not decoded natively, as a clause."""
+        return obstacle() if self.settings.native_images else "native_images=False"
+
+    def cache_setting(self, plan: LoaderPlan) -> CacheSetting:
+        """Returns the user's argument `cache`, as it counts for this loader, of which `plan` is the plan."""
+        setting: CacheSetting = for_loader(self.settings.cache, plan.why_no_pixels)
+        return setting
+
+    # ---- an iteration ----------------------------------------------------------------------------------------------
+
+    def delivery(self) -> Delivery:
+        """Returns where batches go. Opens the device now: a process that forks must not have used it before."""
+        settings, kept = self.settings, self.kept
+        if settings.device != kept.opened:
+            kept.device, kept.opened = open_device(settings.device, kept.pinned), settings.device
+        prefetch = 2 if settings.device_prefetch is None else settings.device_prefetch
+        is_ahead = kept.device is not None and self.loader.num_workers > 0
+        return Delivery(kept.pinned_memory, kept.device, prefetch if is_ahead else 0, settings.device_transform)
+
+    def setup(self, plan: LoaderPlan, saved: SavedState | None) -> LoaderSetup:
+        """Returns all that an iteration knows of the loader; `saved` is where it begins."""
+        return LoaderSetup(
+            **vars(self.arguments),
+            plan=plan,
+            delivery=self.delivery(),
+            candidates=self.candidates,
+            quarantine=self.quarantine,
+            saved=saved,
+            waits=self.kept.waits,
+            tell_end=self.kept.cache.end_epoch,
+        )
