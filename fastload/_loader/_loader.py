@@ -289,11 +289,11 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             if kept.engine is not None and kept.engine.native.is_forked:
                 kept.exchange_engine(None)  # the parent's; this process gets one of its own
                 kept.device = kept.opened = None
-            if isinstance(self._iterator, EpochIterator) and not self._iterator.is_running:
-                self._iterator = None
             now = CurrentLoader(self)
             if (begun := take_begun(now)) is not None:
                 return begun
+            if isinstance(self._iterator, EpochIterator) and not self._iterator.is_running:
+                self._iterator = None
             prepare_iteration(now.arguments)
             follow_sampler(now.arguments)
             iterator = super().__iter__()
