@@ -362,6 +362,7 @@ class EpochIterator(_BaseDataLoaderIter):
                 self._request = self._request_of(self._given[0])
             if not self._maker.submit(self._request, self._given):
                 return
+            self._request = None  # it may lead to an error, whose traceback leads here
 
     def _request_of(self, given: Any) -> Request:
         item = self._order.item(given)

@@ -15,6 +15,7 @@ from torch.utils.data import IterableDataset, Subset, TensorDataset
 from torchvision.datasets import ImageFolder
 
 import fastload
+from fastload._loader._current import CurrentLoader
 
 
 class Untouchable:
@@ -58,7 +59,7 @@ class Batches:
 )
 def test_repr_says_what_the_loader_is_in_a_line(dataset: Any, arguments: dict[str, Any], expected: str) -> None:
     loader = fastload.DataLoader(dataset, **arguments)
-    with mock.patch.object(fastload.DataLoader, "_plan", side_effect=AssertionError("a plan was made")):
+    with mock.patch.object(CurrentLoader, "plan", side_effect=AssertionError("a plan was made")):
         assert repr(loader) == f"<fastload.DataLoader: {expected}>"
 
 

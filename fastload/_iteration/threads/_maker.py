@@ -85,9 +85,8 @@ class WorkerMaker:
         setup, resumed = self._setup, start.resumed
         self._first = self._next_number = start.first
         self._done = None
-        # Where the workers stand after their last batches: more than may be ahead.
-        depth = setup.max_batches + setup.delivery.prefetch + 2
-        self._log = MomentLog(max(1, setup.num_threads), self.snapshot_every, depth)
+        # Where the workers stand after their last batches.
+        self._log = MomentLog(setup.num_threads, self.snapshot_every, setup.delivery.prefetch)
         self._last_number = 0
         with contextlib.suppress(TypeError):  # it has no length, so that any batch may be the last
             self._last_number = sys.maxsize if setup.is_of_stream else len(setup.index_sampler)

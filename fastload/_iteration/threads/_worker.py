@@ -274,7 +274,7 @@ class WorkerThread(DaemonThread):
         report_ready: Callable[[], None],
     ) -> None:
         super().__init__(f"fastload-python-{worker.number}")
-        self._stop = stop
+        self._stop_signal = stop
         self._tasks = stop.tasks[worker.number]
         self._worker = weakref.ref(worker)
         self._copies = worker.copies
@@ -286,7 +286,7 @@ class WorkerThread(DaemonThread):
     @property
     def pid(self) -> int:
         """Of this process."""
-        return self._stop.owner_pid
+        return self._stop_signal.owner_pid
 
     @property
     def exitcode(self) -> int | None:
@@ -298,7 +298,7 @@ class WorkerThread(DaemonThread):
         self.signal_end()
 
     def signal_end(self) -> None:
-        self._stop.signal_end()
+        self._stop_signal.signal_end()
 
     def run(self) -> None:
         try:
@@ -350,7 +350,7 @@ class WorkerThread(DaemonThread):
             task.is_taken = True
         self._counters.add({"worker_wait_seconds": time.monotonic() - begin})
         # Who lets go of an iterator may ask for its state, and that needs where each worker has begun.
-        if not self._stop.is_ending or (isinstance(task, WorkerStart) and task.epoch == 1):
+        if not self._stop_signal.is_ending or (isinstance(task, WorkerStart) and task.epoch == 1):
             return task
         if isinstance(task, WorkerStart):
             task.finish(None)
