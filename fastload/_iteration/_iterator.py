@@ -463,7 +463,7 @@ class EpochIterator(_BaseDataLoaderIter):
             return True
         if self._ready or self._made or self._late_error or self._maker.in_flight or self._given:
             return False
-        if self._is_exhausted:
+        if self._is_exhausted and self._maker.is_running:  # else batches that were in flight may not have come
             return True
         try:
             return self.position >= len(self._setup.index_sampler)

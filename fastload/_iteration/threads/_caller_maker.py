@@ -72,7 +72,7 @@ class CallerMaker:
         )
         self._generators = WorkerGenerators(0, 0) if plan.rng == "sample" else None
         self._key = RandomKey(0, 0)
-        (resume_point,) = resume_points(setup.resumed, 0) or (None,)
+        (resume_point,) = resume_points(setup.saved, 0) or (None,)
         self._resume_point = resume_point if resume_point is not None and resume_point.is_in_epoch else None
         self._replay = None
         if resume_point is not None and plan.rng == "torch":
