@@ -18,7 +18,7 @@ from torch.utils.data.datapipes.iter import IterableWrapper
 from torchvision.datasets import ImageFolder
 
 import fastload
-from fastload._loader import _loader
+from fastload._loader import _current
 from fastload._planning import _plan
 
 
@@ -57,7 +57,7 @@ def test_a_plan_is_made_for_explain_and_for_each_iterator_and_the_table_once(
     dataset = ImageFolder(str(clean_folder), recipes.training(48))
     with (
         mock.patch.object(_plan, "lower_transform", side_effect=_plan.lower_transform) as transforms_lowered,
-        mock.patch.object(_loader, "lower_dataset", side_effect=_loader.lower_dataset) as datasets_lowered,
+        mock.patch.object(_current, "lower_dataset", side_effect=_current.lower_dataset) as datasets_lowered,
     ):
         loader = fastload.DataLoader(dataset, shuffle=shuffle, num_workers=2, worker_init_fn=init_fn)
         loader.explain()

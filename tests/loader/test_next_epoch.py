@@ -77,7 +77,7 @@ def test_closing_drops_the_epoch_that_was_begun(clean_folder: Path) -> None:
 
 
 class Once:
-    """A trace that raises `error`, once, in front of line `number` of those that _begin_next_epoch() leads to."""
+    """A trace that raises `error`, once, in front of line `number` of those that _begin_early() leads to."""
 
     def __init__(self, number: int, error: type[BaseException]) -> None:
         self.has_raised = False
@@ -85,7 +85,7 @@ class Once:
         self._left = number
 
     def __call__(self, frame: FrameType, event: str, argument: Any) -> Any:
-        if not is_inside(frame, "_begin_next_epoch"):
+        if not is_inside(frame, "_begin_early"):
             return None
         if event == "line" and not self.has_raised:
             self._left -= 1
