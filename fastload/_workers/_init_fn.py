@@ -9,7 +9,8 @@ import torch
 
 from fastload._process._exit import start_threads
 from fastload._process._started_thread import StartedThread
-from fastload._workers._generators import WorkerGenerators, drawing, exchanged
+from fastload._workers._exchanges import exchanged
+from fastload._workers._generators import WorkerGenerators, drawing
 from fastload._workers._inherited import inheriting
 from fastload._workers._torch_globals import WorkerGlobals, set_worker_globals, worker_info
 from fastload._workers._worker_error import WorkerProblem

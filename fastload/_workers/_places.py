@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,8 +11,7 @@ import numpy as np
 import torch
 
 from fastload._errors import StateError
-from fastload._resume._held import fits, generator_from, is_held, set_state
-from fastload._workers._generator_copies import Copy, copier_of
+from fastload._resume._held import fits, generator_from, is_held, set_state, state_of
 from fastload._workers._walk import attributes_of, walk
 
 _GENERATORS = (random.Random, torch.Generator, np.random.Generator, np.random.RandomState, np.random.BitGenerator)
@@ -23,14 +22,12 @@ class _Place:
     """Where a generator is.
 
     Attributes:
-        generator: That was there last.
-        copier: Of that.
+        generator: The generator last found there.
         namespace: The attributes of the instance that holds it; None where it is held in another way.
-        name: In those.
+        name: Its key in `namespace`.
     """
 
     generator: Any
-    copier: Callable[[], Copy]
     namespace: dict[str, Any] | None
     name: str
 
@@ -73,18 +70,18 @@ class HeldGenerators:
         parent, _, name = path.rpartition(".")
         namespace = self._namespaces.get(parent)
         is_there = namespace is not None and namespace.get(name) is generator
-        return _Place(generator, copier_of(generator), namespace if is_there else None, name)
+        return _Place(generator, namespace if is_there else None, name)
 
-    def copies(self) -> dict[str, Copy]:
-        """The states of now, by path."""
-        return {path: self._copier_of(place)() for path, place in self._places.items()} if self._places else {}
+    def states(self) -> dict[str, Any]:
+        """Returns the current state of each generator by its path."""
+        return {path: state_of(self._current(place)) for path, place in self._places.items()}
 
-    def _copier_of(self, place: _Place) -> Callable[[], Copy]:
+    def _current(self, place: _Place) -> Any:
         if place.namespace is not None:
             found = place.namespace.get(place.name)
             if found is not place.generator and is_held(found):
-                place.generator, place.copier = found, copier_of(found)
-        return place.copier
+                place.generator = found
+        return place.generator
 
     def restore(self, states: Mapping[str, Any], field: str) -> None:
         """Sets them; one that is not there yet is put where it was.
@@ -110,7 +107,7 @@ class HeldGenerators:
                 namespace, name = self._parent_of(path)
                 assert namespace is not None, "it was looked at"
                 namespace[name] = generator_from(state)
-                self._places[path] = _Place(namespace[name], copier_of(namespace[name]), namespace, name)
+                self._places[path] = _Place(namespace[name], namespace, name)
 
     def _parent_of(self, path: str) -> tuple[dict[str, Any] | None, str]:
         parent, _, name = path.rpartition(".")

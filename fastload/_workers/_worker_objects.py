@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from fastload import _native
-from fastload._workers._generators import BY_NAMES, NOT_EXCHANGED, describe
 from fastload._workers._lmdb import LmdbExchange
 from fastload._workers._objects import OwnObjects, copies
 from fastload._workers._shared import shared_rows
@@ -118,15 +117,7 @@ def sharing_rows(code: UserCode, *, copied: bool) -> list[str]:
     rows = [f"{'shared':<10} {row.path} ({row.type_name}): {row.reason}; {row.remedy}" for row in found[:_MAX_ROWS]]
     if len(found) > _MAX_ROWS:
         rows.append(f"{'shared':<10} and {len(found) - _MAX_ROWS} more")
-    for name, mechanism in describe().items():
-        if mechanism in (BY_NAMES, NOT_EXCHANGED):
-            rows.append(f"{'random':<10} {_MECHANISMS[mechanism].format(name=name)}")
     return rows
 
 
 _MAX_ROWS = 8
-_MECHANISMS = {
-    BY_NAMES: "{name}: workers draw from generators of their own by the names of its module's functions alone; what is "
-    "kept in objects, closures or defaults draws from the program's",
-    NOT_EXCHANGED: "{name}: methods of the default generator are the program's in every thread",
-}

@@ -652,8 +652,8 @@ ROWS: tuple[Row, ...] = (
         *_EPOCHS,
         "test_workers.py::test_init_functions_that_seed_torch_seed_the_workers_as_in_torch",
         "loader/test_torch_random.py::test_training_equals_torch_for_any_number_of_workers",
-        note="torch's functions draw from it in its thread; those that take no generator in no way are listed in "
-        "`fastload/_workers/_torch_draws.py`",
+        note="torch's functions draw from it in its thread, dropout included, except those that draw inside of C++ and "
+        "take no generator: see \"Some draws are the program's\" above",
     ),
     held(
         RANDOM,
@@ -811,8 +811,10 @@ All else is the same for any data set: batches, errors and the program's random 
   looked up where the program was at `iter()`.
 - **Some objects belong to one thread**: an SQLite connection that the program has opened, the seed of OpenCV's
   generator. Make them in `worker_init_fn` or with `per_thread`.
-- **Some draws are the program's**: those of scripted and compiled functions, of `torch.ops`, and in threads that the
-  data set starts itself.
+- **Some draws are the program's**: dropout in recurrent layers and in attention, alpha and feature dropout
+  (`dropout2d`), `rrelu` and `native_dropout`, which draw inside of C++ and take no generator; draws of scripted and
+  compiled functions, of `torch.ops`, and in threads that the data set starts itself. A data set that runs such layers
+  draws as in torch with `workers="processes"`.
 - **A batch stays where it was made**: it may hold what cannot be pickled, and what a worker keeps of it is the same
   object.
 - **Errors cost less**: an image that cannot be loaded is a `SampleError` that names its file, `StopIteration` in a data

@@ -13,11 +13,11 @@ import pytest
 import torch
 import torchvision_shim  # noqa: F401
 from torch.overrides import TorchFunctionMode
-from torch.utils import _python_dispatch
 from torchvision.transforms import v2
 
-from fastload._workers import _generators, _torch_draws
-from fastload._workers._hidden_draws import HiddenDraws
+from fastload._workers import _torch_draws
+from fastload._workers._exchanges import exchanged
+from fastload._workers._generators import drawing
 
 HALVES = torch.full((3, 5), 0.5)
 INTEGERS = torch.full((3, 5), 7)
@@ -27,20 +27,9 @@ def empty() -> torch.Tensor:
     return torch.empty(4, 6)
 
 
-@pytest.fixture(params=["method table", "mode of torch"], autouse=True)
-def mechanism(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Where tables cannot be written, a mode of torch's takes their place."""
-    if request.param == "mode of torch":
-        choices = {**_generators._CHOICES, _generators._TORCH_DRAWS: (_torch_draws.Mode,)}
-        monkeypatch.setattr(_generators, "_CHOICES", choices)
-        monkeypatch.setattr(_generators, "_of_process", _generators.Exchanges())
-    assert _generators.describe()[_generators._TORCH_DRAWS] == request.param
-    return str(request.param)
-
-
 @contextlib.contextmanager
 def drawing_from(generator: torch.Generator) -> Iterator[None]:
-    with _generators.exchanged(), _generators.drawing(lambda: generator):
+    with exchanged(), drawing(lambda: generator):
         yield
 
 
@@ -86,6 +75,15 @@ WITH_GENERATOR: dict[str, Callable[..., Any]] = {
     "nn.init.orthogonal_": lambda **g: torch.nn.init.orthogonal_(empty(), **g),
 }
 
+SEQUENCE = torch.linspace(-1, 1, 4 * 6 * 8).view(4, 6, 8)
+IMAGES = torch.linspace(-1, 1, 2 * 3 * 9 * 9).view(2, 3, 9, 9)
+VOLUMES = torch.linspace(-1, 1, 2 * 6 * 6 * 6).view(1, 2, 6, 6, 6)
+QUERIES = torch.linspace(-1, 1, 160).view(2, 2, 5, 8)
+MATRIX = torch.arange(200.0).view(20, 10)
+LSTM = torch.nn.LSTM(8, 8, 3, dropout=0.4)
+ATTENTION = torch.nn.MultiheadAttention(8, 2, dropout=0.3)
+functional = torch.nn.functional
+
 # These have no generator, or have one in newer versions of torch only.
 WITHOUT_GENERATOR: dict[str, Callable[[], Any]] = {
     "rand_like": lambda: torch.rand_like(HALVES),
@@ -117,52 +115,7 @@ WITHOUT_GENERATOR: dict[str, Callable[[], Any]] = {
         torch.full((3, 4, 4), 0.7)
     ),
     "v2.ColorJitter": lambda: v2.ColorJitter(0.4, 0.4, 0.4, 0.2)(torch.linspace(0, 1, 48).view(3, 4, 4)),
-}
-
-SEQUENCE = torch.linspace(-1, 1, 4 * 6 * 8).view(4, 6, 8)
-IMAGES = torch.linspace(-1, 1, 2 * 3 * 9 * 9).view(2, 3, 9, 9)
-VOLUMES = torch.linspace(-1, 1, 2 * 6 * 6 * 6).view(1, 2, 6, 6, 6)
-QUERIES = torch.linspace(-1, 1, 160).view(2, 2, 5, 8)
-MATRIX = torch.arange(200.0).view(20, 10)
-PACKED = torch.nn.utils.rnn.pack_padded_sequence(SEQUENCE, [4, 3, 3, 2, 1, 1])
-LSTM = torch.nn.LSTM(8, 8, 3, dropout=0.4)
-GRU = torch.nn.GRU(8, 8, 3, dropout=0.4, bidirectional=True)
-RNN = torch.nn.RNN(8, 8, 2, dropout=0.5)
-ATTENTION = torch.nn.MultiheadAttention(8, 2, dropout=0.3)
-ENCODER = torch.nn.TransformerEncoderLayer(8, 2, 16, dropout=0.2)
-functional = torch.nn.functional
-
-# The draws of these are inside of functions that take no generator.
-HIDDEN: dict[str, Callable[[], Any]] = {
-    "LSTM": lambda: LSTM(SEQUENCE)[0],
-    "LSTM of a packed sequence": lambda: LSTM(PACKED)[0].data,
-    "GRU": lambda: GRU(SEQUENCE)[0],
-    "RNN": lambda: RNN(SEQUENCE)[0],
     "MultiheadAttention": lambda: ATTENTION(SEQUENCE, SEQUENCE, SEQUENCE)[0],
-    "MultiheadAttention without weights": lambda: ATTENTION(SEQUENCE, SEQUENCE, SEQUENCE, need_weights=False)[0],
-    "TransformerEncoderLayer": lambda: ENCODER(SEQUENCE),
-    "attention": lambda: functional.scaled_dot_product_attention(QUERIES, QUERIES, QUERIES, dropout_p=0.3),
-    "causal attention": lambda: functional.scaled_dot_product_attention(
-        QUERIES, QUERIES, QUERIES, dropout_p=0.3, is_causal=True
-    ),
-    "native_dropout": lambda: torch.native_dropout(SEQUENCE, 0.3, True)[0],
-    "native_dropout's mask": lambda: torch.native_dropout(SEQUENCE.transpose(0, 1), 0.3, True)[1],
-    "native_dropout of everything": lambda: torch.native_dropout(SEQUENCE, 1.0, True)[0],
-    "native_dropout when not training": lambda: torch.native_dropout(SEQUENCE, 0.3, False)[0],
-    "feature_dropout": lambda: torch.feature_dropout(IMAGES, 0.3, True),
-    "feature_dropout_": lambda: torch.feature_dropout_(IMAGES.clone(), 0.3, True),
-    "alpha_dropout": lambda: torch.alpha_dropout(SEQUENCE, 0.3, True),
-    "feature_alpha_dropout": lambda: torch.feature_alpha_dropout(IMAGES, 0.3, True),
-    "functional.alpha_dropout": lambda: functional.alpha_dropout(SEQUENCE, 0.3, True),
-    "functional.feature_alpha_dropout": lambda: functional.feature_alpha_dropout(IMAGES, 0.3, True),
-    "functional.dropout1d": lambda: functional.dropout1d(SEQUENCE, 0.3, True),
-    "functional.dropout2d": lambda: functional.dropout2d(IMAGES, 0.3, True),
-    "functional.dropout2d in place": lambda: functional.dropout2d(IMAGES.clone(), 0.3, True, True),
-    "functional.dropout3d": lambda: functional.dropout3d(VOLUMES, 0.3, True),
-    "nn.AlphaDropout": lambda: torch.nn.AlphaDropout(0.2)(SEQUENCE),
-    "rrelu": lambda: torch.rrelu(SEQUENCE, training=True),
-    "functional.rrelu": lambda: functional.rrelu(SEQUENCE, training=True),
-    "functional.rrelu in place": lambda: functional.rrelu(SEQUENCE.clone(), training=True, inplace=True),
     "gumbel_softmax": lambda: functional.gumbel_softmax(SEQUENCE),
     "fractional_max_pool2d": lambda: functional.fractional_max_pool2d(IMAGES, 2, output_size=4),
     "fractional_max_pool2d with indices": lambda: functional.fractional_max_pool2d(
@@ -175,7 +128,18 @@ HIDDEN: dict[str, Callable[[], Any]] = {
     "nn.init.sparse_": lambda: torch.nn.init.sparse_(empty(), 0.5),
     "nn.Linear": lambda: torch.nn.Linear(3, 4).weight.detach(),
 }
-ALL: dict[str, Callable[[], Any]] = {**WITH_GENERATOR, **WITHOUT_GENERATOR, **HIDDEN}
+ALL: dict[str, Callable[[], Any]] = {**WITH_GENERATOR, **WITHOUT_GENERATOR}
+
+# Functions written in C++ that draw inside and take no generator.
+DRAWING_INSIDE: dict[str, Callable[[], Any]] = {
+    "LSTM": lambda: LSTM(SEQUENCE)[0],
+    "MultiheadAttention without weights": lambda: ATTENTION(SEQUENCE, SEQUENCE, SEQUENCE, need_weights=False)[0],
+    "attention": lambda: functional.scaled_dot_product_attention(QUERIES, QUERIES, QUERIES, dropout_p=0.3),
+    "native_dropout": lambda: torch.native_dropout(SEQUENCE, 0.3, True)[0],
+    "dropout2d": lambda: functional.dropout2d(IMAGES, 0.3, True),
+    "alpha_dropout": lambda: torch.alpha_dropout(SEQUENCE, 0.3, True),
+    "rrelu": lambda: torch.rrelu(SEQUENCE, training=True),
+}
 
 
 def drawn_from_process(call: Callable[[], Any]) -> tuple[Any, torch.Tensor]:
@@ -265,60 +229,49 @@ def test_other_devices_keep_their_own_generators() -> None:
     assert torch.equal(generator.get_state(), before)
 
 
-def test_gradients_go_through_layers_with_hidden_draws() -> None:
+def test_gradients_go_through_dropout() -> None:
     def gradient() -> torch.Tensor:
-        LSTM.zero_grad()
-        LSTM(SEQUENCE)[0].sum().backward()
-        assert LSTM.weight_hh_l0.grad is not None
-        return LSTM.weight_hh_l0.grad.clone()
+        values = SEQUENCE.clone().requires_grad_()
+        torch.dropout(values, 0.4, True).sum().backward()
+        assert values.grad is not None
+        return values.grad
 
     expected, _ = drawn_from_process(gradient)
     with drawing_from(torch.Generator().manual_seed(5)):
         assert torch.equal(gradient(), expected)
 
 
-def test_hidden_draws_in_four_threads_leave_the_programs_generator_alone() -> None:
+@pytest.mark.parametrize("name", DRAWING_INSIDE)
+def test_functions_that_draw_inside_draw_from_the_program(name: str) -> None:
+    expected, _ = drawn_from_process(DRAWING_INSIDE[name])
+    generator = torch.Generator().manual_seed(8)
+    before = generator.get_state()
+    with drawing_from(generator):
+        found, _ = drawn_from_process(DRAWING_INSIDE[name])
+    assert torch.equal(found, expected)
+    assert torch.equal(generator.get_state(), before)
+
+
+def test_draws_in_four_threads_leave_the_programs_generator_alone() -> None:
+    def draw_alone() -> list[torch.Tensor]:
+        return [torch.dropout(SEQUENCE, 0.4, True) for _ in range(30)]
+
     def draw(seed: int) -> list[torch.Tensor]:
         with drawing_from(torch.Generator().manual_seed(seed)):
-            return [LSTM(SEQUENCE)[0] for _ in range(10)]
+            return draw_alone()
 
     expected = []
     before = torch.get_rng_state()
-    for seed in range(4):
+    for seed in range(5):
         torch.manual_seed(seed)
-        expected.append([LSTM(SEQUENCE)[0] for _ in range(10)])
-    torch.manual_seed(9)
-    of_program = [torch.dropout(HALVES, 0.4, True) for _ in range(100)]
-    torch.manual_seed(9)
+        expected.append(draw_alone())
+    torch.manual_seed(4)
     with ThreadPoolExecutor(4) as pool:
         results = [pool.submit(draw, seed) for seed in range(4)]
-        found_of_program = [torch.dropout(HALVES, 0.4, True) for _ in range(100)]
-        found = [result.result() for result in results]
+        of_program = draw_alone()
+        found = [*(result.result() for result in results), of_program]
     torch.set_rng_state(before)
-    assert all(map(torch.equal, found_of_program, of_program))
     assert all(all(map(torch.equal, *pair)) for pair in zip(found, expected, strict=True))
-
-
-def test_hidden_draws_leave_what_torchs_compiler_asks_for_as_it_was() -> None:
-    def flags() -> dict[str, Any]:
-        return {name: value for name, value in vars(_python_dispatch).items() if name.startswith("_is_in_")}
-
-    inside, left = threading.Event(), threading.Event()
-
-    def enter_first_and_leave_first() -> None:
-        with HiddenDraws(torch.Generator()):
-            inside.wait(60)
-        left.set()
-
-    before = flags()
-    thread = threading.Thread(target=enter_first_and_leave_first)
-    thread.start()
-    with HiddenDraws(torch.Generator()):
-        inside.set()
-        assert left.wait(60)
-        assert flags() == before
-    thread.join()
-    assert flags() == before
 
 
 def test_other_threads_draw_from_the_process() -> None:
@@ -377,7 +330,7 @@ def test_wrong_arguments_are_torchs_own_errors() -> None:
             torch.nn.functional.dropout(HALVES, 2.0)
 
 
-def test_the_same_functions_are_called_however_they_were_imported(mechanism: str) -> None:
+def test_the_same_functions_are_called_however_they_were_imported() -> None:
     rand, uniform_ = torch.rand, torch.Tensor.uniform_
     expected, _ = drawn_from_process(lambda: torch.cat([torch.rand(2), torch.empty(2).uniform_()]))
     with drawing_from(torch.Generator().manual_seed(5)):
@@ -449,8 +402,8 @@ def test_tensors_of_derived_classes_draw_as_well() -> None:
 
 def test_drawing_may_be_entered_inside_of_itself() -> None:
     first, second = torch.Generator().manual_seed(5), torch.Generator().manual_seed(6)
-    with _generators.exchanged():
-        outer, inner = _generators.drawing(lambda: first), _generators.drawing(lambda: second)
+    with exchanged():
+        outer, inner = drawing(lambda: first), drawing(lambda: second)
         with outer, inner, outer:
             drawn = [torch.rand(2)]
             with inner:
@@ -466,7 +419,7 @@ def test_drawing_may_be_entered_inside_of_itself() -> None:
     assert not torch.equal(torch.get_rng_state(), before)
 
 
-def test_other_functions_are_not_exchanged(mechanism: str) -> None:
+def test_other_functions_are_not_exchanged() -> None:
     """A mode of torch's would see them all, and each would take 5 us more."""
     with drawing_from(torch.Generator()):
-        assert (torch._C._len_torch_function_stack() == 0) == (mechanism == "method table")
+        assert torch._C._len_torch_function_stack() == 0

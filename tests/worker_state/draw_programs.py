@@ -180,34 +180,10 @@ for _name, (_about, _draw) in _DRAWS.items():
 
 
 @DRAWS.program
-def a_layer_with_hidden_dropout() -> Any:
-    """Dropout inside of an LSTM."""
-    torch.manual_seed(2)
-    layer = torch.nn.LSTM(2, 2, num_layers=2, dropout=0.5)
-
-    def transform(index: int) -> Any:
-        with torch.no_grad():
-            return layer(torch.full((3, 1, 2), float(index)))[0]
-
-    return Transformed(transform)
-
-
-@DRAWS.program
-def attention_with_dropout() -> Any:
-    """scaled_dot_product_attention with dropout_p."""
-
-    def transform(index: int) -> Any:
-        query = torch.full((1, 4, 2), float(index + 1))
-        return functional.scaled_dot_product_attention(query, query, torch.eye(4)[None], dropout_p=0.5)
-
-    return Transformed(transform)
-
-
-@DRAWS.program
-def native_dropout() -> Any:
-    """torch.native_dropout and a layer of dropout in training mode."""
+def a_layer_of_dropout() -> Any:
+    """A layer of dropout in training mode."""
     layer = torch.nn.Dropout(0.3)
-    return Transformed(lambda _: (torch.native_dropout(torch.ones(5), 0.5, True), layer(torch.ones(5))))
+    return Transformed(lambda _: layer(torch.ones(5)))
 
 
 @DRAWS.program

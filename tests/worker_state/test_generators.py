@@ -6,6 +6,7 @@ import copy
 import gc
 import pickle
 import random
+import re
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -18,10 +19,13 @@ import torch
 from child_loader import wait_for
 from forked import in_fork
 from holders import LEGACY, WAYS
+from numbered import Numbered
 from torch.utils.data._utils import worker
 
-from fastload._workers import _generators
-from fastload._workers._generators import WorkerGenerators, describe, exchanged
+import fastload
+from fastload._workers import _exchanges
+from fastload._workers._exchanges import exchanged
+from fastload._workers._generators import WorkerGenerators
 
 DRAWS = {
     f"{kind}: {name}": draw for kind, table in (("random", WAYS), ("numpy", LEGACY)) for name, draw in table.items()
@@ -87,10 +91,6 @@ def _state_of_the_process() -> Iterator[None]:
     torch.set_rng_state(states[2])
     assert [name for module, name, value in before if getattr(module, name) is not value] == []
     assert nothing_is_exchanged()
-
-
-def test_the_tables_of_methods_are_obeyed_by_this_python_and_numpy() -> None:
-    assert describe() == dict.fromkeys(("random", "numpy", "torch", "torch's functions"), "method table")
 
 
 def test_four_workers_and_the_program_draw_their_own_numbers_at_once() -> None:
@@ -179,54 +179,48 @@ def test_what_takes_numpys_bit_generator_gets_the_workers() -> None:
     assert np.random.mtrand._rand._bit_generator is not taken
 
 
-def test_the_fallback_reaches_names_of_modules(monkeypatch: pytest.MonkeyPatch) -> None:
-    last = {name: kinds[-1:] for name, kinds in _generators._CHOICES.items()}
-    monkeypatch.setattr(_generators, "_CHOICES", last)
-    monkeypatch.setattr(_generators, "_of_process", _generators.Exchanges())
-    ways = (
-        "module attribute",
-        "imported by name",
-        "randint",
-        "shuffle",
-        "gauss",
-        "choices",
-        "state and back",
-        "seeded within",
-    )
-    legacy = (
-        "rand",
-        "randn odd",
-        "standard_normal imported by name",
-        "choice",
-        "permutation",
-        "state and back",
-        "seeded within",
-    )
-    draws = [*(WAYS[name] for name in ways), *(LEGACY[name] for name in legacy)]
-
-    def draw_some() -> Any:
-        return [plain(draw()) for draw in draws]
-
-    seed_all(5, 1)
-    expected = draw_some()
-    seed_all(9, 0)
-    of_program = draw_some()
-    seed_all(9, 0)
-    with exchanged():
-        with WorkerGenerators(5, 1).entered():
-            assert draw_some() == expected
-        assert draw_some() == of_program
-    names = "names of modules"
-    assert [*describe().values()] == [names, names, "not exchanged", "mode of torch"]
+@pytest.fixture
+def new_exchanges(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Exchanges that have not been tried in this process."""
+    monkeypatch.setattr(_exchanges, "_of_process", _exchanges.Exchanges())
 
 
-@pytest.mark.parametrize("name", ["random", "numpy", "torch", "torch's functions"])
-def test_a_table_that_is_not_obeyed_is_given_up(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_generators._CHOICES[name][0], "make", lambda self: None)
-    monkeypatch.setattr(_generators, "_of_process", _generators.Exchanges())
-    assert describe() == {
-        key: kinds[-1 if key == name else 0].description for key, kinds in _generators._CHOICES.items()
-    }
+@pytest.mark.parametrize("kind", _exchanges.KINDS)
+def test_a_table_that_is_not_obeyed_is_an_error_that_names_the_next_step(
+    kind: type[_exchanges.Exchange], new_exchanges: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for method in ("make", "undo"):
+        monkeypatch.setattr(kind, method, lambda self: None)
+    states = random.getstate(), plain(list(np.random.get_state())), torch.initial_seed()
+    for _ in range(2):
+        with (
+            pytest.raises(NotImplementedError, match=rf"^{re.escape(kind.name)} .*not called.*workers=\"processes\""),
+            exchanged(),
+        ):
+            pass
+        assert nothing_is_exchanged()
+    assert (random.getstate(), plain(list(np.random.get_state())), torch.initial_seed()) == states
+
+
+def test_a_function_that_cannot_be_exchanged_is_an_error_that_names_the_next_step(
+    new_exchanges: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_exchanges.RandomExchange, "_METHODS", ("random", "__init__"))
+    loader = fastload.DataLoader(Numbered(8), num_workers=1)
+    with pytest.raises(NotImplementedError, match=r"__init__ cannot be exchanged: .*workers=\"processes\""):
+        next(iter(loader))
+
+
+def test_functions_that_a_program_has_replaced_do_not_matter(
+    new_exchanges: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Mocks of random functions are common in tests, and a library may replace one of NumPy's or torch's."""
+    for module, name in ((random, "random"), (random, "seed"), (np.random, "seed"), (np.random, "rand")):
+        monkeypatch.setattr(module, name, lambda *_: 0.5)
+    for name in ("rand", "randn", "dropout"):
+        monkeypatch.setattr(torch, name, lambda *_, **__: torch.zeros(3))
+    with torch.device("meta"), exchanged(), WorkerGenerators(1, 1).entered():
+        assert random.getrandbits(40) == random.Random(2).getrandbits(40)
 
 
 def test_methods_of_the_default_generator_are_the_workers() -> None:
@@ -347,13 +341,14 @@ def test_worker_generators_are_freed() -> None:
         assert sys.getrefcount(kept) == before - 1
 
 
-@pytest.mark.parametrize("name", ["random", "numpy", "torch"])
+@pytest.mark.parametrize("kind", _exchanges.KINDS)
 @pytest.mark.parametrize("method", ["make", "undo"])
 def test_an_error_in_an_exchange_leaves_the_process_as_it_was(
-    name: str, method: str, monkeypatch: pytest.MonkeyPatch
+    kind: type[_exchanges.Exchange], method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    describe()
-    exchange = _generators._of_process._chosen[name]
+    with exchanged():
+        pass
+    exchange = next(each for each in _exchanges._of_process._exchanges if type(each) is kind)
     seed_all(3, 0)
     expected = draw_all(1)
 

@@ -26,7 +26,8 @@ from fastload._iteration.threads._worker_group import closed_error
 from fastload._process._interrupts import is_interrupt
 from fastload._resume._generators import ProgramReplay
 from fastload._resume._saved_state import Way
-from fastload._workers._generators import WorkerGenerators, exchanged
+from fastload._workers._exchanges import exchanged
+from fastload._workers._generators import WorkerGenerators
 from fastload._workers._objects import held_generators
 from fastload._workers._random_stream import RandomKey, RandomStream, SampleStream, TorchStream
 from fastload._workers._torch_globals import generator_of_thread

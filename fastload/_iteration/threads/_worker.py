@@ -35,7 +35,8 @@ from fastload._iteration.threads._worker_draws import GeneratorSnapshot, WorkerD
 from fastload._pillow._decode_image import keeping
 from fastload._process._exit import DaemonThread
 from fastload._workers._collate_memory import CollateMemory, WorkerMemory
-from fastload._workers._generators import WorkerGenerators, exchanged
+from fastload._workers._exchanges import exchanged
+from fastload._workers._generators import WorkerGenerators
 from fastload._workers._inherited import ThreadState, own_context
 from fastload._workers._random_stream import RandomStream, SampleStream, TorchStream
 from fastload._workers._torch_globals import WorkerGlobals, set_worker_globals, worker_info

@@ -5,16 +5,16 @@ from __future__ import annotations
 import contextlib
 import os
 import queue
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from fastload._errors import StateError
 from fastload._resume._generators import ProgramStates
+from fastload._resume._held import state_of
 from fastload._resume._saved_worker import SavedWorker
 from fastload._resume._user_state import UserState
-from fastload._workers._generator_copies import Copy, copier_of
 from fastload._workers._places import HeldGenerators
 from fastload._workers._random_stream import RandomKey
 from fastload._workers._seeding import bit_generator_of
@@ -32,10 +32,10 @@ class GeneratorSnapshot(NamedTuple):
         user: What data set and stream say of themselves.
     """
 
-    torch: Copy
-    python: Copy
-    numpy: Copy | None
-    held: Mapping[str, Copy]
+    torch: Any
+    python: Any
+    numpy: Any
+    held: Mapping[str, Any]
     not_exact: tuple[str, ...]
     user: UserState = UserState()
 
@@ -43,10 +43,7 @@ class GeneratorSnapshot(NamedTuple):
         """Raises StateError, whose field begins with `user_field`: data set or stream could not say."""
         if (problem := self.user.problem) is not None:
             raise StateError(user_field + problem.field, problem.problem, problem.next_step) from problem.__cause__
-        numpy = None if self.numpy is None else self.numpy()
-        generators = ProgramStates(self.torch(), self.python(), numpy)
-        held = {path: copy() for path, copy in self.held.items()}
-        return SavedWorker(generators, held, self.not_exact, self.user)
+        return SavedWorker(ProgramStates(self.torch, self.python, self.numpy), self.held, self.not_exact, self.user)
 
 
 class Generators(Protocol):
@@ -78,9 +75,7 @@ class WorkerDraws:
         self._keeps_held, self._is_program = keeps_held, is_program
         self._held: HeldGenerators | None = None
         self._has_looked_again = False
-        self._torch, self._python = copier_of(generators.torch), copier_of(generators.random)
-        is_known = isinstance(bit_generator_of(generators.numpy), np.random.MT19937)
-        self._numpy: Callable[[], Copy] | None = copier_of(generators.numpy) if is_known else None
+        self._knows_numpy = isinstance(bit_generator_of(generators.numpy), np.random.MT19937)
 
     def begin(self, saved: SavedWorker | None, field: str) -> None:
         """Called behind worker_init_fn, which a state wins over.
@@ -110,7 +105,7 @@ class WorkerDraws:
             self._set_own(saved.generators, field)
 
     def _set_own(self, states: ProgramStates, field: str) -> None:
-        if (states.numpy is None) != (self._numpy is None):
+        if (states.numpy is not None) != self._knows_numpy:
             raise StateError(
                 f"{field}.numpy",
                 "is of a program whose NumPy has another kind of default generator",
@@ -128,10 +123,11 @@ class WorkerDraws:
                 self._held = HeldGenerators((), ())
             self._held.find_more(tuple(self._own.code), NAMES)
             self._has_looked_again = True
-        numpy = None if self._numpy is None else self._numpy()
+        torch, python = self._generators.torch.get_state(), self._generators.random.getstate()
+        numpy = state_of(self._generators.numpy) if self._knows_numpy else None
         if self._held is None:
-            return GeneratorSnapshot(self._torch(), self._python(), numpy, {}, ())
-        return GeneratorSnapshot(self._torch(), self._python(), numpy, self._held.copies(), self._held.unread)
+            return GeneratorSnapshot(torch, python, numpy, {}, ())
+        return GeneratorSnapshot(torch, python, numpy, self._held.states(), self._held.unread)
 
 
 class WorkerStart:
