@@ -5,13 +5,13 @@
 namespace fastload {
 namespace {
 
-// Where the value of the calling thread is. Null with a Python error.
+// Returns the __dict__ with the calling thread's value. Null with a Python error.
 Ref find_attributes(PyObject* process_object) noexcept {
     const ThreadGenerators* own = generators_of_thread();
     return Ref::steal(PyObject_GenericGetDict(own == nullptr ? process_object : own->random.get(), nullptr));
 }
 
-// Interned; lasts as long as the process.
+// Interned; lives as long as the process.
 PyObject* key = nullptr;
 
 PyObject* get_gauss_next(PyObject* self, void* /*closure*/) {

@@ -1,4 +1,4 @@
-// random.gauss keeps every second value in an attribute of the process's random.Random; this makes it a thread's own.
+// random.gauss keeps every second value in an attribute of the process's random.Random. This gives each thread its own.
 #pragma once
 
 #include <Python.h>
@@ -7,8 +7,8 @@
 
 namespace fastload {
 
-// A descriptor for the attribute gauss_next of `type`, a subclass of random.Random. In a thread that has generators of
-// its own it is that of their random.Random, else that in the object's __dict__. Null with a Python error.
+// Returns a descriptor for the attribute gauss_next of `type`, a subclass of random.Random. In a thread with generators
+// of its own it reads and writes their random.Random, else the object's __dict__. Null with a Python error.
 Ref make_gauss_next(PyTypeObject* type) noexcept;
 
 }  // namespace fastload

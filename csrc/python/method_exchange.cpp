@@ -10,8 +10,8 @@
 
 namespace fastload {
 
-// A method that has been exchanged once. What it says does not change any more, because a thread may still be in its
-// trampoline when the exchange is undone. Its references are never given back.
+// A method that has been exchanged once. It never changes again, because a thread may still be in its trampoline when
+// the exchange is undone. Its references are never released.
 struct ExchangedMethod {
     PyMethodDef* definition = nullptr;
     PyCFunction original = nullptr;
@@ -38,7 +38,7 @@ namespace {
 constexpr std::size_t kMaxMethods = 144;
 constexpr std::size_t kMaxGetters = 2;
 
-// Plain data: calls may come until the process ends.
+// Plain data without destructors: calls may come until the process ends.
 std::array<ExchangedMethod, kMaxMethods> methods;
 std::array<ExchangedGetter, kMaxGetters> getters;
 
@@ -52,15 +52,15 @@ To cast_function(From function) noexcept {
     return reinterpret_cast<To>(reinterpret_cast<void (*)()>(function));
 }
 
-// Of the function that call_original() has been asked for in this thread, until it is called.
+// The function that call_original() was asked for in this thread, until it is called.
 __thread const PyMethodDef* bypassed __attribute__((tls_model("initial-exec"))) = nullptr;
 
-// ml_flags without what says nothing about the convention.
+// Returns ml_flags without the flags that do not matter to the calling convention.
 int convention_of(const PyMethodDef& definition) noexcept {
     return definition.ml_flags & ~(METH_COEXIST | METH_STATIC);
 }
 
-// What the calling thread calls in place of a function; null: the function.
+// Returns the function that the calling thread calls instead; null: the original.
 PyObject* replacement_of(const ExchangedMethod& method) noexcept {
     return generators_of_thread() == nullptr || method.is_drawing ? nullptr : method.replacement;
 }
@@ -73,7 +73,7 @@ bool draws_here(const ExchangedMethod& method) noexcept {
     return !is_bypassed;
 }
 
-// Whether an argument leaves it open where a function draws, or is a tensor of the CPU. What is not known is no.
+// Whether an argument says nothing of a device, or is a tensor on the CPU. False for values of unknown types.
 bool is_of_cpu(PyObject* value, PyTypeObject* tensor_type) {
     if (value == Py_None || PyLong_Check(value) || PyFloat_Check(value) || PyTuple_CheckExact(value)) return true;
     if (Py_TYPE(value) != tensor_type) return false;
@@ -82,8 +82,8 @@ bool is_of_cpu(PyObject* value, PyTypeObject* tensor_type) {
     return answer.get() == Py_True;
 }
 
-// The keywords with the generator that a function draws from, where nothing else is to be looked at; null: something
-// is, or there is an error.
+// Returns the keywords with the generator added, if the call is sure to draw on the CPU. Null: it is not, or there is a
+// Python error.
 Ref add_generator(const ExchangedMethod& method, PyObject* self, PyObject* packed, PyObject* keywords) {
     PyTypeObject* type = method.tensor_type;
     if (type == nullptr) return {};
@@ -105,7 +105,7 @@ Ref add_generator(const ExchangedMethod& method, PyObject* self, PyObject* packe
     return with_generator;
 }
 
-// Calls the replacement with what this thread draws from, the object where there is one, and the arguments.
+// Calls the replacement with `thread_draws`, the method's object if there is one, and the arguments.
 PyObject* call_drawing(const ExchangedMethod& method, PyObject* self, PyObject* packed, PyObject* keywords) {
     if (const Ref with_generator = add_generator(method, self, packed, keywords))
         return cast_function<KeywordFunction>(method.original)(self, packed, with_generator.get());
@@ -129,7 +129,7 @@ PyObject* call_on_own(const ExchangedMethod& method, PyObject* self, Arguments..
     const Ref object = own->*method.own;
     PyObject* result = function(object.get(), arguments...);
     if (result != object.get()) return result;
-    // A method that returns its object: the caller knows the process's.
+    // The method returns its own object. The caller must see the process's.
     Py_DECREF(result);
     return Ref::borrow(self).share();
 }
@@ -198,7 +198,7 @@ constexpr std::array<getter, sizeof...(kIndices)> list_getters(std::index_sequen
 constexpr auto kTrampolines = list_trampolines(std::make_index_sequence<kMaxMethods>());
 constexpr auto kGetters = list_getters(std::make_index_sequence<kMaxGetters>());
 
-// Null where the convention is none of these.
+// Null for other conventions.
 PyCFunction choose_trampoline(const Trampolines& trampolines, int convention) {
     switch (convention) {
         case METH_NOARGS:
@@ -216,7 +216,7 @@ PyCFunction choose_trampoline(const Trampolines& trampolines, int convention) {
     }
 }
 
-// Null where `function` is not written in C. A function of Cython begins as one of CPython does.
+// Null if `function` is not written in C. The structure of a Cython function begins with the one of a CPython function.
 PyMethodDef* definition_of(PyObject* function) noexcept {
     const std::string_view type_name = Py_TYPE(function)->tp_name;
     constexpr std::string_view kCython = "cython_function_or_method";
@@ -227,7 +227,7 @@ PyMethodDef* definition_of(PyObject* function) noexcept {
     return nullptr;
 }
 
-// Lets the kernel write there what is there already: it says no where the memory is read-only, and nothing crashes.
+// Lets the kernel write the value that is already there. It refuses if the memory is read-only, so nothing crashes.
 template <typename Function>
 bool is_writable(Function* place) noexcept {
     int ends[2];
@@ -240,7 +240,7 @@ bool is_writable(Function* place) noexcept {
     return is_written;
 }
 
-// Where `definition` is, or may be, among `known`: behind the last where there is no room.
+// Returns the index of `definition` among `known`, or of the first free entry; the size of `known` if there is none.
 template <typename Known, typename Definition>
 std::size_t find_place(const Known& known, const Definition* definition) noexcept {
     std::size_t index = 0;
@@ -248,11 +248,11 @@ std::size_t find_place(const Known& known, const Definition* definition) noexcep
     return index;
 }
 
-// Of the functions of CPython's own type; set by keep_hashes().
+// The original hash of CPython's own type of functions; set by keep_hashes().
 hashfunc hash_of_cpython = nullptr;
 
-// The hash of a function has `ml_meth` in it. One that is exchanged has the hash that it had before, so that tables in
-// which it is a key, torch's of functions that make tensors among them, go on finding it.
+// The hash of a function depends on `ml_meth`. An exchanged function keeps its old hash, so that tables in which it is
+// a key still find it, among them torch's table of functions that make tensors.
 Py_hash_t hash_as_before(PyObject* function) {
     const auto* known = reinterpret_cast<PyCFunctionObject*>(function);
     const std::size_t index = find_place(methods, known->m_ml);
@@ -265,7 +265,7 @@ Py_hash_t hash_as_before(PyObject* function) {
     return hash_of_cpython(reinterpret_cast<PyObject*>(&copy));
 }
 
-// To be called before anything is exchanged. It stays: nobody can see it.
+// Call it before the first exchange. It is never undone, since it changes no hash.
 void keep_hashes() noexcept {
     if (hash_of_cpython == nullptr) hash_of_cpython = std::exchange(PyCFunction_Type.tp_hash, &hash_as_before);
 }
@@ -279,8 +279,8 @@ bool has_name(const char* found, const char* name) noexcept {
     return found != nullptr && std::strcmp(found, name) == 0;
 }
 
-// The entry of `function`; null with a Python error. It is for the process's object, or the replacement, that was named
-// first.
+// Returns the entry of `function`, which keeps the process's object or replacement that it was first made for. Null
+// with a Python error, also if `wanted` differs from that.
 ExchangedMethod* find_method(PyObject* function, const char* name, const ExchangedMethod& wanted) {
     const auto fail = [name](const char* reason) -> ExchangedMethod* {
         refuse(name, reason);

@@ -1,8 +1,8 @@
-// Exchanges the functions of methods that are written in C, where the interpreter reads them at each call, so that a
-// thread with generators of its own calls them on these.
+// Exchanges the C functions of methods in the tables that the interpreter reads at each call, so that a thread with
+// generators of its own calls the methods on these.
 //
-// Whoever holds such a method, bound or not, holds a pointer to its PyMethodDef, and every call reads `ml_meth` there.
-// So an exchanged function is called however the method was imported or kept. An attribute's `PyGetSetDef::get` is read
+// Every reference to such a method, bound or not, leads to its PyMethodDef, and every call reads `ml_meth` there. So
+// the exchanged function is called however the method was imported or kept. An attribute's `PyGetSetDef::get` is read
 // in the same way.
 #pragma once
 
@@ -15,7 +15,7 @@
 
 namespace fastload {
 
-// What calls on `process_object` go to in a thread that has generators of its own: one of these.
+// The generator that calls on `process_object` use instead in a thread with generators of its own.
 struct StandIn {
     Ref process_object;
     Ref ThreadGenerators::* own;
@@ -24,24 +24,25 @@ struct StandIn {
 struct ExchangedMethod;
 struct ExchangedGetter;
 
-// Methods that are exchanged together. Use with the GIL. Must be undone before it goes.
+// Methods that are exchanged together. Use with the GIL. Undo the exchange before this object is destroyed.
 //
-// What prepares an exchange returns false, with a Python error (NotImplementedError), where that cannot be done: the
-// thing is not written in C, or has another name there, or is called in a way that is not known, or its table is
-// read-only, or it was exchanged for something else before, or there are too many.
+// The add_ functions prepare an exchange. They return false, with a Python error (NotImplementedError), if it is
+// impossible: the function is not written in C, has another name there, or has an unknown calling convention; its table
+// is read-only; it was exchanged for something else before; or there are too many.
 class MethodExchange {
   public:
-    // Calls of the method on the process's object are on the thread's own, where it has one.
+    // Calls of the method on the process's object go to the thread's own one, if it has one.
     bool add_method(PyObject* function, const char* name, const StandIn& stand_in);
-    // A thread with generators of its own calls `replacement` in place of `function`.
+    // A thread with generators of its own calls `replacement` instead of `function`.
     bool add_function(PyObject* function, const char* name, PyObject* replacement);
-    // A thread that has `thread_draws` calls `replacement` with these before the arguments of `function`, which the
-    // replacement calls by call_original(). With a type of tensors, `function` takes a keyword `generator`: then it is
-    // called itself, with what `thread_draws` gives, where it has no device among its arguments but that of tensors of
-    // just this type, which is the CPU, and `count_modes()`, of torch's modes that see calls first, is 0.
+    // A thread that has `thread_draws` calls `replacement` with `thread_draws` before the arguments of `function`; the
+    // replacement calls `function` by call_original(). With `tensor_type`, `function` takes a keyword `generator`. Then
+    // it is called directly with the generator that `thread_draws` returns, if it is sure to draw on the CPU: its
+    // arguments name no device, all tensors among them are exactly of this type and on the CPU, and `count_modes()`,
+    // the number of torch's modes that see calls first, is 0.
     bool add_drawing(PyObject* function, const char* name, PyObject* replacement, PyTypeObject* tensor_type,
                      PyObject* count_modes);
-    // The attribute of the process's object is that of the thread's own; `descriptor` is what its type has for it.
+    // Reads of the attribute of the process's object go to the thread's own one. `descriptor` is the type's descriptor.
     bool add_attribute(PyObject* descriptor, const char* name, const StandIn& stand_in);
 
     void make() const noexcept;
@@ -52,7 +53,8 @@ class MethodExchange {
     std::vector<const ExchangedGetter*> getters_;
 };
 
-// Calls a function as if it were not exchanged: once, and not what it calls. Null with a Python error.
+// Calls the original of an exchanged function. This holds for one call, not for calls inside it. Null with a Python
+// error.
 PyObject* call_original(PyObject* function, PyObject* packed, PyObject* keywords);
 
 }  // namespace fastload

@@ -37,7 +37,7 @@ CopiedObjects ObjectCopier::copy(PyObject* roots) try {
         resolve_fully(PyTuple_GET_ITEM(roots, i), &ignored);
         run_fills();
     }
-    // What weak references lead to is copied by now, or it is shared.
+    // The referents of weak references are copied by now, or they are shared.
     is_final_ = true;
     for (Fill& late : late_fills_) fills_.push_back(std::move(late));
     late_fills_.clear();
@@ -63,7 +63,7 @@ ObjectCopier::Outcome ObjectCopier::resolve(PyObject* object, PyObject** copy) {
             *copy = found->second.copy.get();
             return Outcome::kDone;
         }
-        // Only C code can make a circle of what cannot change.
+        // Only C code can make a cycle of objects that cannot change.
         if (found->second.state == State::kInProgress) return Outcome::kDone;
         if (!is_final_) return Outcome::kLater;
     }

@@ -15,17 +15,17 @@
 namespace fastload {
 
 struct CopyLimits {
-    // Beyond so many objects, elements of containers of more than `max_elements` are shared.
+    // After this many objects, the elements of containers with more than `max_elements` are shared.
     std::size_t max_objects = 100'000;
     std::size_t max_elements = 10'000;
 };
 
-// What became of some objects.
+// The result of copying some objects.
 struct CopiedObjects {
     Ref copies;  // a tuple, in the order of the roots
-    // Of the copies whose class has a __del__ a weak reference each, or the copy itself where it takes none. A list.
+    // A list with a weak reference to each copy whose class has a __del__, or the copy itself if it takes none.
     Ref finalized;
-    // (object, reason) of what is shared and could change, each once. A list.
+    // A list of (object, reason) for each shared object that could change.
     Ref shared;
 };
 
@@ -35,13 +35,13 @@ struct CopiedObjects {
 // __array_finalize__ of classes derived from its arrays.
 //
 // Note [shells]
-// Most copies are made in two steps: an empty one, which others can be given at once, and later what it holds. What
-// cannot change once it is made (tuples, methods, weak references) waits for the shells of its parts, and where all its
-// parts are shared it is shared itself. So no step waits for another that waits for it. Copied keys are put in their
-// dicts and sets at the end, as the user's __hash__ and __eq__ may ask for what they hold.
+// Most copies are made in two steps: an empty shell, which others can refer to at once, and later its content. Objects
+// that cannot change once made (tuples, methods, weak references) wait for the shells of their parts, and are shared if
+// all their parts are. So no two steps wait for each other. Copied keys are put in their dicts and sets at the end, as
+// the user's __hash__ and __eq__ may ask for their content.
 //
 // A maker of ObjectKinds returns a tuple (copy, parts, finish):
-//   (copy, (), None)       the copy is done; where it is the source, that is shared
+//   (copy, (), None)       the copy is done; the source itself means that it is shared
 //   (shell, parts, finish) finish(copies) is called once each of `parts`, a tuple, has its copy or shell
 //   (None, parts, finish)  finish(copies) returns the copy
 class ObjectCopier {
@@ -56,7 +56,7 @@ class ObjectCopier {
     enum class Outcome {
         kDone,
         kWaiting,  // for parts: run_parts() makes it
-        kLater,    // it depends on a weak reference to what may yet be copied, or on keys that have no content yet
+        kLater,    // it depends on a weak reference to an object that may yet be copied, or on keys without content
     };
     enum class State { kDone, kInProgress, kLater };
     struct Memo {
@@ -85,7 +85,7 @@ class ObjectCopier {
     };
 
     // ---- the walk ----
-    // Fills `copy` with a borrowed reference to what is to stand for `object`, where there is one yet.
+    // Fills `copy` with a borrowed reference to the copy or shell of `object`, if there is one yet.
     Outcome resolve(PyObject* object, PyObject** copy);
     // The same, but never kWaiting.
     Outcome resolve_fully(PyObject* object, PyObject** copy);
@@ -96,22 +96,22 @@ class ObjectCopier {
     void run_parts(std::size_t depth);
     void finish_parts(Parts& parts);
     void run_fills();
-    // Whether all was there; else it is to be called again at the end.
+    // Returns whether all parts were there; else call it again at the end.
     bool fill(Fill& fill);
     PyObject* share(PyObject* object, PyObject* reason);
     PyObject* remember(PyObject* object, Ref copy);
-    // `copy` is that of `object`, an instance of `entry`; what it holds is still to come.
+    // Notes `copy`, still empty, for `object`, an instance of `entry`.
     PyObject* add_shell(TypeEntry& entry, PyObject* object, const Ref& copy);
-    // About how many copies those of a container's elements would be, with what lists, dicts and instances among them
-    // hold. `next_element` gives them, borrowed, and null behind the last.
+    // Estimates the number of copies for a container's elements and the contents of lists, dicts and instances among
+    // them. `next_element` returns the elements, borrowed, and null after the last.
     template <typename NextElement>
     std::size_t count_copies(const NextElement& next_element);
-    // Of what `object` holds, what is not in the memo nor `seen`, where it is from now on.
+    // Counts the contents of `object` that are neither in the memo nor in `seen`, and adds them to `seen`.
     std::size_t count_held(PyObject* object, std::unordered_set<PyObject*>& seen);
     bool shares_elements(PyObject* container, std::size_t num_elements, std::size_t num_copies);
     PyObject* memo_or_self(PyObject* object) const;
 
-    // ---- kinds: object_shells.cpp makes shells, object_parts.cpp what they hold ----
+    // ---- kinds: object_shells.cpp makes shells, object_parts.cpp fills them ----
     Ref new_shell(TypeEntry& entry, PyObject* object);
     Ref new_function(PyObject* function);
     bool is_changeable_function(PyObject* function, int depth = 0);
@@ -139,14 +139,14 @@ class ObjectCopier {
     std::deque<Fill> fills_;
     std::vector<Fill> late_fills_;
     std::size_t num_copied_ = 0;
-    bool is_final_ = false;  // what weak references lead to and is not copied yet, never will be
+    bool is_final_ = false;  // no more referents of weak references will be copied
     Ref empty_tuple_;
     Ref finalized_;
     Ref shared_;
 };
 
-// Makes __del__ do nothing for what the list `finalized` of CopiedObjects has. Objects without support for the garbage
-// collector (no __dict__ and no slots) keep theirs.
+// Makes __del__ of the objects in the list `finalized` of CopiedObjects do nothing. Objects without support for the
+// garbage collector (no __dict__ and no slots) keep theirs.
 void end_without_finalizers(PyObject* finalized);
 
 }  // namespace fastload

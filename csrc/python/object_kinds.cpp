@@ -96,8 +96,8 @@ void ObjectKinds::set_dict(const TypeEntry& entry, PyObject* instance, PyObject*
         check(PyObject_GenericSetDict(instance, dict, nullptr));
         return;
     }
-    // What type() makes for every class that adds a __dict__. In Python 3.13 PyObject_GenericSetDict() is not enough
-    // for these: the values may lie in the instance.
+    // type() makes this descriptor for every class that adds a __dict__. In Python 3.13 PyObject_GenericSetDict() is
+    // not enough for these classes: the values may lie in the instance.
     PyObject* descriptor = find_item(reinterpret_cast<PyTypeObject*>(class_with_dict_.get())->tp_dict, "__dict__");
     const PyGetSetDef* accessor = reinterpret_cast<PyGetSetDescrObject*>(descriptor)->d_getset;
     check(accessor->set(instance, dict, accessor->closure));

@@ -39,7 +39,7 @@ struct TypeEntry {
     TypeLayout layout;
     // The default_factory of collections.defaultdict, where that is the C base; borrowed.
     PyObject* factory_member = nullptr;
-    // kShared: why, in words for the user; none where nobody can tell the difference. kByPython: what makes the copy.
+    // kShared: the reason in words for the user; none if sharing makes no difference. kByPython: the maker.
     Ref reason_or_maker;
     // kByPython: the maker copies __dict__ and slots as well.
     bool maker_copies_all = false;
@@ -54,18 +54,18 @@ struct TypeEntry {
 class ObjectKinds {
   public:
     // `kind_of(type, c_base)` is called for each type that is not a container of Python's own, and returns
-    //   None: what its C base says, an error where that is unknown
-    //   a str: instances are shared, and this is why; empty: nobody can tell
+    //   None: its C base decides; an error if that is unknown
+    //   a str: instances are shared, and this is the reason; empty: sharing makes no difference
     //   (maker, copies_all): `maker(context, source)` makes the copy; see ObjectCopier.
     // `always_shared`: objects that all share, whatever their type.
-    // Throws PythonError where the standard library cannot be imported.
+    // Throws PythonError if the standard library cannot be imported.
     ObjectKinds(Ref kind_of, Ref always_shared);
 
-    // Throws PythonError where kind_of raises. The entry lives as long as this object.
+    // Throws PythonError if kind_of raises. The entry lives as long as this object.
     TypeEntry& of(PyTypeObject* type);
-    // Whether an instance is a global of its class's module: identity is all that such a one is for.
+    // Whether an instance is a global of its class's module: such instances are only compared by identity.
     bool is_global_of_module(TypeEntry& entry, PyObject* instance);
-    // instance.__dict__ = dict, whatever `__dict__` means to the class.
+    // Does instance.__dict__ = dict, whatever `__dict__` means to the class.
     void set_dict(const TypeEntry& entry, PyObject* instance, PyObject* dict) const;
     // A tuple.
     PyObject* always_shared() const noexcept { return always_shared_.get(); }
@@ -82,13 +82,13 @@ class ObjectKinds {
     std::unordered_map<PyTypeObject*, TypeEntry> entries_;
 };
 
-// What a weak reference leads to; None where that is gone.
+// Returns the referent of a weak reference; None if it is gone.
 inline PyObject* referent_of(PyObject* weak) noexcept {
     PyObject* referent = reinterpret_cast<PyWeakReference*>(weak)->wr_object;
     return Py_REFCNT(referent) > 0 ? referent : Py_None;
 }
 
-// Whether it can be seen at once that nothing of an object can change.
+// Whether an object is of a type whose instances cannot change.
 inline bool is_plain(PyObject* object) noexcept {
     PyTypeObject* type = Py_TYPE(object);
     return type == &PyUnicode_Type || type == &PyLong_Type || object == Py_None || type == &PyFloat_Type ||
@@ -104,7 +104,7 @@ inline bool is_plain_or_tuple(PyObject* object) noexcept {
     return true;
 }
 
-// Whether all keys of a dict are such as are never copied, and are compared by C code.
+// Whether all keys of a dict are never copied, and compared by C code.
 inline bool has_plain_keys(PyObject* dict) noexcept {
     PyObject* key = nullptr;
     for (Py_ssize_t at = 0; PyDict_Next(dict, &at, &key, nullptr) != 0;) {

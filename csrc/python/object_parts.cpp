@@ -1,4 +1,4 @@
-// What copies hold: see Note [shells] in object_copier.h.
+// Fills copies with their contents: see Note [shells] in object_copier.h.
 #include "python/object_copier.h"
 
 #include <algorithm>
@@ -6,7 +6,7 @@
 namespace fastload {
 namespace {
 
-// Of a large container so many elements, at even distances, are looked into.
+// The number of elements, at even distances, that are looked into in a large container.
 constexpr std::size_t kNumLookedInto = 64;
 
 Ref pack(std::initializer_list<PyObject*> objects) {
@@ -34,7 +34,7 @@ bool has_only_plain_keys(PyObject* set) {
 
 }  // namespace
 
-// ---- what cannot change once it is made ----------------------------------------------------------------------------
+// ---- objects that cannot change once made --------------------------------------------------------------------------
 
 Ref ObjectCopier::parts_of(const TypeEntry& entry, PyObject* object) {
     switch (entry.kind) {
@@ -115,7 +115,7 @@ std::size_t ObjectCopier::count_copies(const NextElement& next_element) {
         if (elements.size() > limits_.max_objects) return elements.size();
     }
     if (elements.empty()) return 0;
-    count_held(elements[0].get(), seen);                                  // what all of them hold is met there
+    count_held(elements[0].get(), seen);                                  // notes the contents that all have in common
     const std::size_t distance = (elements.size() / kNumLookedInto) | 1;  // odd: keys and values come in turn
     std::size_t num_looked_into = 0;
     std::size_t num_held = 0;
@@ -387,7 +387,7 @@ bool ObjectCopier::fill_attributes(Fill& fill) {
     if (is_made_when_missing && PyDict_GET_SIZE(dict.get()) == 0 && Py_REFCNT(dict.get()) <= 2) return is_complete;
     if (dict.get() != source && Py_REFCNT(dict.get()) <= 2 && PyDict_CheckExact(dict.get()) &&
         has_plain_keys(dict.get())) {
-        // Nothing else holds it, so that the memo need not know it.
+        // Nothing else holds it, so the memo need not know it.
         const Ref copy = checked(PyDict_Copy(dict.get()));
         is_complete = fill_dict_values(dict.get(), copy.get()) && is_complete;
         kinds_.set_dict(*fill.entry, shell, copy.get());

@@ -4,7 +4,7 @@
 namespace fastload {
 namespace {
 
-// A function whose defaults or attributes lead through so many others is copied unseen.
+// A function whose defaults or attributes lead through this many others is copied without a look at them.
 constexpr int kMaxFunctionDepth = 8;
 
 // The value of an instance of a class derived from str and the like, as one of str itself.
@@ -23,12 +23,11 @@ Ref bare_value(PyTypeObject* base, PyObject* object) {
 Ref new_instance(PyTypeObject* type, PyObject* no_arguments) {
     Ref instance = Ref::steal(PyBaseObject_Type.tp_new(type, no_arguments, nullptr));
     if (instance) return instance;
-    clear_answer();  // of an abstract class, of which there is an instance all the same
+    clear_answer();  // the class is abstract, though it has an instance
     return checked(type->tp_alloc(type, 0));
 }
 
-// Whether instances are called, asked for elements or iterated over, and not only compared: they may get attributes
-// then.
+// Whether instances are called, asked for elements or iterated over, not only compared. They may get attributes then.
 bool is_used(const PyTypeObject* type) {
     const bool has_elements = type->tp_as_mapping != nullptr && type->tp_as_mapping->mp_subscript != nullptr;
     return has_elements || type->tp_call != nullptr || type->tp_iter != nullptr;
@@ -108,7 +107,7 @@ Ref ObjectCopier::new_function(PyObject* source) {
 bool ObjectCopier::is_changeable_function(PyObject* object, int depth) {
     auto* function = reinterpret_cast<PyFunctionObject*>(object);
     if (depth == kMaxFunctionDepth) return true;
-    // What a decorator makes with functools.wraps() is often compared, and a name that is a function is not rebound.
+    // Functions made with functools.wraps() are often compared, and a name of a function is not rebound.
     const Py_ssize_t num_cells = function->func_closure == nullptr ? 0 : PyTuple_GET_SIZE(function->func_closure);
     for (Py_ssize_t i = 0; i < num_cells; ++i) {
         PyObject* content = PyCell_GET(PyTuple_GET_ITEM(function->func_closure, i));
@@ -146,7 +145,7 @@ bool ObjectCopier::may_be_changed(PyObject* value, int depth) {
     }
     TypeEntry& entry = kinds_.of(Py_TYPE(value));
     if (entry.kind == ObjectKind::kInstance && is_sentinel(entry, value)) return false;
-    return entry.kind != ObjectKind::kShared || entry.reason_or_maker;  // what is shared with a reason is to be told
+    return entry.kind != ObjectKind::kShared || entry.reason_or_maker;  // objects shared for a reason are reported
 }
 
 bool ObjectCopier::is_sentinel(TypeEntry& entry, PyObject* instance) {

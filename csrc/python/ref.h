@@ -1,4 +1,4 @@
-// Owning references to Python objects, and the exception that says that Python has one set.
+// Owning references to Python objects, and the C++ exception for a Python exception that is set.
 #pragma once
 
 #include <Python.h>
@@ -8,7 +8,7 @@
 
 namespace fastload {
 
-// An owning reference, or none. All of it needs the GIL, and dropping the last one runs whatever its end runs.
+// An owning reference, or none. All operations need the GIL, and dropping the last reference may run Python code.
 class Ref {
   public:
     Ref() = default;
@@ -28,12 +28,12 @@ class Ref {
     ~Ref() { Py_XDECREF(object_); }
 
     PyObject* get() const noexcept { return object_; }
-    // A reference more, for the caller.
+    // Returns another reference, which the caller owns.
     PyObject* share() const noexcept {
         Py_XINCREF(object_);
         return object_;
     }
-    // Gives the reference to the caller.
+    // Passes the reference to the caller.
     PyObject* release() noexcept { return std::exchange(object_, nullptr); }
     explicit operator bool() const noexcept { return object_ != nullptr; }
 
@@ -49,19 +49,19 @@ class PythonError : public std::exception {
     const char* what() const noexcept override { return "a Python exception is set"; }
 };
 
-// What a C function of Python has returned as a new reference. Throws PythonError where it is null.
+// Takes over a new reference that a C function of Python has returned. Throws PythonError if it is null.
 inline Ref checked(PyObject* new_reference) {
     if (new_reference == nullptr) throw PythonError();
     return Ref::steal(new_reference);
 }
 
-// Throws PythonError where a C function of Python has returned -1.
+// Throws PythonError if a C function of Python has returned -1.
 inline void check(int result) {
     if (result < 0) throw PythonError();
 }
 
-// What `dict` has at `key`, borrowed; null where it has nothing. PyDict_GetItemString() says that of a want of memory,
-// too.
+// Returns the value of `key` in `dict`, borrowed; null if it has none. PyDict_GetItemString() also returns null when
+// memory runs out.
 inline PyObject* find_item(PyObject* dict, const char* key) {
     const Ref name = checked(PyUnicode_InternFromString(key));
     PyObject* const item = PyDict_GetItemWithError(dict, name.get());
@@ -69,7 +69,7 @@ inline PyObject* find_item(PyObject* dict, const char* key) {
     return item;
 }
 
-// Forgets an exception that is the answer to a question. Throws PythonError where memory was wanting.
+// Clears an exception that is an answer, not a failure. Throws PythonError if memory ran out.
 inline void clear_answer() {
     if (PyErr_ExceptionMatches(PyExc_MemoryError) != 0) throw PythonError();
     PyErr_Clear();

@@ -13,13 +13,13 @@ extern "C" PyAPI_FUNC(int) _PyDict_SetItem_KnownHash(PyObject* dict, PyObject* k
 namespace fastload {
 namespace {
 
-// What the hash of a key depends on.
+// The inputs of a key's hash.
 struct HashNature {
-    bool has_address = false;    // of something that a copy has another of
+    bool has_address = false;    // an address, which is another one in a copy
     bool has_user_code = false;  // a __hash__ made by a class statement
 };
 
-// Deeper keys are taken for the user's own.
+// Deeper keys count as the user's own.
 constexpr int kMaxKeyDepth = 16;
 
 bool is_class_statement(PyTypeObject* type) { return PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE); }
@@ -48,11 +48,11 @@ HashNature nature_of(PyObject* key, int depth = 0) {
 }
 
 Py_hash_t address_hash(PyObject* object) { return PyBaseObject_Type.tp_hash(object); }
-// What hash(id(object)) is, which torch.Tensor.__hash__ returns.
+// Returns hash(id(object)), as torch.Tensor.__hash__ does.
 Py_hash_t id_hash(PyObject* object) { return static_cast<Py_hash_t>(reinterpret_cast<std::uintptr_t>(object)); }
 
 #if PY_VERSION_HEX >= 0x030D0000
-// The stored hashes by key, by way of a set: it takes them over from an exact dict.
+// Returns the stored hashes by key, by way of a set, which takes them over from an exact dict.
 std::unordered_map<PyObject*, Py_hash_t> hashes_by_way_of_set(PyObject* dict) {
     const Ref exact = PyDict_CheckExact(dict) ? Ref::borrow(dict) : checked(PyDict_Copy(dict));
     std::unordered_map<PyObject*, Py_hash_t> hashes;
@@ -102,7 +102,7 @@ std::vector<HashedEntry> entries_of_set(PyObject* set) {
     entries.reserve(static_cast<std::size_t>(table->used));
     for (Py_ssize_t i = 0; i <= table->mask; ++i) {
         const setentry& entry = table->table[i];
-        // What was removed has the hash -1, which nothing else has.
+        // Only removed entries have the hash -1.
         if (entry.key != nullptr && entry.hash != -1) entries.push_back({Ref::borrow(entry.key), Ref(), entry.hash});
     }
     return entries;

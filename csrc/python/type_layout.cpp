@@ -9,7 +9,7 @@ namespace {
 
 constexpr Py_ssize_t kPointerBytes = sizeof(PyObject*);
 
-// The offsets of the slots that the class statement of `type` itself has made.
+// Returns the offsets of the slots that the class statement of `type` itself has made.
 std::vector<Py_ssize_t> own_slots(PyTypeObject* type) {
     std::vector<Py_ssize_t> offsets;
     PyObject* name = nullptr;
@@ -26,8 +26,8 @@ std::vector<Py_ssize_t> own_slots(PyTypeObject* type) {
 
 bool adds_dict(const PyTypeObject* type) { return type->tp_dictoffset != 0 && type->tp_base->tp_dictoffset == 0; }
 
-// Bytes that the __dict__ and __weakref__ of `type` itself take in an instance: from Python 3.11 and 3.12 on they lie
-// before it.
+// Returns the bytes that the __dict__ and __weakref__ of `type` itself take in an instance. From Python 3.11 and 3.12
+// on they lie before it.
 Py_ssize_t own_pointer_bytes(PyTypeObject* type) {
     bool counts_dict = adds_dict(type);
     bool counts_weak_list = type->tp_weaklistoffset != 0 && type->tp_base->tp_weaklistoffset == 0;

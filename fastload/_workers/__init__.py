@@ -1,1 +1,1 @@
-"""Everything a worker has for itself, as a fork would give it: generators, objects, globals, directory."""
+"""The worker's own state, as a fork would give it: generators, objects, globals, directory."""

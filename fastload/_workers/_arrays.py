@@ -19,7 +19,7 @@ except ImportError:  # before NumPy 2
 
 
 def copy_array(making: Making, source: Any) -> Made:
-    """A view is one of the copy of its base, and an array of objects has copies of its elements."""
+    """Copies an array: a view as a view of its base's copy, and an array of objects with copies of its elements."""
     kind = type(source)
     if source.dtype.hasobject:
         return _copy_object_array(making, source)
@@ -80,7 +80,7 @@ def _copy_object_array(making: Making, source: Any) -> Made:
 
 
 def _extent(source: Any) -> tuple[int, int]:
-    """The address of an array's first byte, and how many bytes there are up to its last one."""
+    """Returns the address of an array's first byte, and the number of bytes from there to its last one."""
     begin, end = _byte_bounds(source)
     return begin, end - begin
 
@@ -98,12 +98,12 @@ def _view(source: Any, base: Any, copy: Any) -> Any:
 
 
 def address_of(buffer: Any) -> int:
-    """Of the first byte of what has the buffer protocol."""
+    """Returns the address of the first byte of an object with the buffer protocol."""
     return int(np.frombuffer(buffer, np.uint8).__array_interface__["data"][0])
 
 
 def copy_memoryview(making: Making, source: Any) -> Made:
-    """A view of the copy of what it views."""
+    """Copies a memoryview as a view of the copy of its object."""
 
     def finish(copies: tuple[Any, ...]) -> Any:
         if copies[0] is source.obj:
@@ -119,7 +119,7 @@ def copy_memoryview(making: Making, source: Any) -> Made:
 
 
 def _view_of_bytes(source: Any, memory: Any, address: int) -> Any:
-    """What `source` is, in a copy of the memory that begins at `address`."""
+    """Returns `source` as a view of `memory`, a copy of the memory that begins at `address`."""
     offset = source.__array_interface__["data"][0] - address
     view = np.ndarray.__new__(type(source), source.shape, source.dtype, memory, offset, source.strides)
     if not source.flags.writeable and view.flags.writeable:

@@ -1,7 +1,7 @@
-"""Memory of the batches that default_collate makes in workers: used again when the user has dropped them.
+"""Memory for the batches that default_collate makes in workers, reused once the user has dropped them.
 
-torch's workers write them into memory that processes share. Fresh memory costs a page fault for every 4 KiB, which
-takes longer than writing there does.
+torch's workers write them into shared memory. Fresh memory costs a page fault for every 4 KiB, which takes longer than
+writing the 4 KiB.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ import torch
 
 from fastload import _native
 
-# Smaller tensors have the memory of torch's allocator, which the system's keeps for the next one.
+# Smaller tensors use torch's allocator: the system's allocator below it keeps their memory for the next one.
 _MIN_BYTES = 1 << 18
-# The system's allocator (glibc) gives memory back as soon as twice its threshold is free, and raises that to the size
-# of a mapping that is freed, up to 32 MiB: as it is freed where batches are its own.
+# The system's allocator (glibc) returns memory to the system as soon as twice its threshold is free. It raises the
+# threshold to the size of each mapping that it frees, up to 32 MiB, as happens when batches come from it.
 _LARGEST_THRESHOLD = 31 << 20
 
 
@@ -23,29 +23,30 @@ class CollateMemory:
     """The memory of one iteration's batches. Thread-safe.
 
     Args:
-        max_batches: So many may be under way.
+        max_batches: The largest number of batches in flight.
     """
 
     def __init__(self, max_batches: int) -> None:
-        self._max_free = max_batches + 2  # one at the consumer and one being let go of
-        self._pools: list[_native.BufferPool] = []  # by the number of a tensor in its batch
+        self._max_free = max_batches + 2  # one at the consumer and one being freed
+        self._pools: list[_native.BufferPool] = []  # by a tensor's index in its batch
 
     @property
     def bytes_held(self) -> int:
-        """Of what is in use and what waits to be used again."""
+        """The bytes in use and the bytes kept for reuse."""
         return sum(pool.bytes_held for pool in tuple(self._pools))
 
     def allocate(self, number: int, size: int) -> _native.HostBuffer:
-        """`size` bytes for the tensor that is `number` in its batch. Raises MemoryError."""
+        """Returns `size` bytes for tensor `number` of its batch. Raises MemoryError."""
         if number >= len(self._pools):
-            torch.empty(min(size, _LARGEST_THRESHOLD), dtype=torch.uint8)  # else a batch's samples fault in each batch
+            # Raises the threshold above, without which the samples of each batch would fault in fresh memory.
+            torch.empty(min(size, _LARGEST_THRESHOLD), dtype=torch.uint8)
         while number >= len(self._pools):
-            self._pools.append(_native.BufferPool(self._max_free))  # threads that come here together add some more
+            self._pools.append(_native.BufferPool(self._max_free))  # threads that run this at once add a few too many
         return self._pools[number].allocate(size)
 
 
 class WorkerMemory:
-    """What one worker takes of it. Not thread-safe."""
+    """One worker's part of the memory. Not thread-safe."""
 
     def __init__(self, memory: CollateMemory) -> None:
         self._memory = memory
@@ -55,7 +56,7 @@ class WorkerMemory:
         self._num_taken = 0
 
     def buffer(self, size: int) -> _native.HostBuffer | None:
-        """Uninitialised memory of `size` bytes; None where there is none, or where torch's allocator has it."""
+        """Returns `size` bytes, uninitialised, or None: there is no memory, or torch's allocator is to be used."""
         if size < _MIN_BYTES:
             return None
         try:
@@ -66,8 +67,8 @@ class WorkerMemory:
         return buffer
 
     def storage(self, kind: Any, size: int) -> Any:
-        """The same as a storage, of torch's class `kind` where it is not taken from here."""
+        """Returns the same as a storage; one of torch's class `kind` if the memory does not come from here."""
         buffer = self.buffer(size) if kind is torch.UntypedStorage else None
         if buffer is None:
-            return kind(size)  # finds some, or says in torch's words that there is none
+            return kind(size)  # finds memory, or raises torch's own error
         return torch.frombuffer(buffer, dtype=torch.uint8).untyped_storage()

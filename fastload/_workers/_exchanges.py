@@ -248,7 +248,7 @@ class Exchanges(HeldChange):
         for exchange in self._exchanges:
             exchange.make()
             if not self._are_obeyed and not exchange.is_obeyed():
-                raise _refusal(type(exchange), "its functions are not called by the tables of their types")
+                raise _refusal(type(exchange), "calls do not go through its method table")
         self._are_obeyed = True
 
     def undo(self) -> None:
@@ -275,7 +275,7 @@ def _prepare(kind: type[Exchange]) -> Exchange:
 def _refusal(kind: type[Exchange], reason: str) -> NotImplementedError:
     return NotImplementedError(
         f"{kind.name} cannot draw from a worker thread's own generator here: {reason}. "
-        'Pass workers="processes": worker processes need no exchange.'
+        'Pass workers="processes": each process has generators of its own.'
     )
 
 

@@ -1,4 +1,4 @@
-"""Generators of random numbers that the user's objects hold, seeded for each sample with rng="sample"."""
+"""Random number generators held by the user's objects; rng="sample" seeds them for each sample."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _STEP = 0x9E3779B97F4A7C15
 
 
 def seed_held(generator: Any, seed: int, number: int) -> None:
-    """Seeds it in place.
+    """Seeds `generator` in place.
 
     Args:
         generator: A random.Random, torch.Generator, or a generator or bit generator of NumPy.
-        seed: Of the sample, in [0, 2**64).
-        number: Of the generator among those of the worker.
+        seed: The sample's seed, in [0, 2**64).
+        number: The generator's index among all that the worker's objects hold.
     """
     seed = (seed + _STEP * (number + 1)) % 2**64
     if isinstance(generator, random.Random):

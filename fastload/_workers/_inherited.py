@@ -1,6 +1,6 @@
-"""What a forked worker process has from the thread that iterates: given to the threads in the place of the processes.
+"""The state that a forked worker process inherits from the iterating thread, given to worker threads instead.
 
-torch's default device is not: it is one of the modes that each thread has a stack of.
+torch's default device is not part of it: it is a mode, and each thread has a stack of modes of its own.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from fastload._delivery._device import moved
 
 
 class ThreadState:
-    """What torch and NumPy keep for each thread, as the calling thread has it. Plain values: it refers to nothing."""
+    """The calling thread's settings of torch and NumPy. Holds plain values and refers to nothing."""
 
     def __init__(self) -> None:
         self.is_inference = torch.is_inference_mode_enabled()
@@ -33,26 +33,27 @@ class ThreadState:
 
     @contextlib.contextmanager
     def entered(self) -> Iterator[None]:
-        """In it the calling thread, which is fastload's own and ends with it, has the same."""
+        """Gives the calling thread the same settings. It is a thread of fastload's that ends with this context."""
         with torch.inference_mode(self.is_inference):
             torch.set_grad_enabled(self._is_grad_enabled)
             for device, is_enabled, dtype in self._autocast:
                 torch.set_autocast_enabled(device, is_enabled)
                 torch.set_autocast_dtype(device, dtype)
             torch.set_autocast_cache_enabled(self._is_autocast_cache_enabled)
-            np.seterr(**self._float_errors)  # NumPy 2 has it in the context
+            np.seterr(**self._float_errors)  # NumPy 2 keeps it in the context variables
             yield
 
 
 def own_context() -> contextvars.Context:
-    """A copy of the caller's context, for one thread."""
+    """Returns a copy of the caller's context for one thread."""
     context = contextvars.copy_context()
-    context.run(lambda: decimal.setcontext(decimal.getcontext().copy()))  # the one thing in it that is often changed
+    # The decimal context is the one value in it that is often changed in place.
+    context.run(lambda: decimal.setcontext(decimal.getcontext().copy()))
     return context
 
 
 def inheriting(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`function`, to be called in a thread of its own, which then has what the calling thread has now."""
+    """Returns `function` for a thread of its own: called there, it has the state that the calling thread has now."""
     state, context = ThreadState(), own_context()
 
     def call(*args: Any) -> Any:
@@ -64,7 +65,7 @@ def inheriting(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @functools.cache
 def _autocast_devices() -> list[str]:
-    """Those that the installed torch knows."""
+    """Returns the devices with autocast settings in the installed torch."""
     known = []
     for device in ("cpu", "cuda", "xpu", "mps"):
         with contextlib.suppress(RuntimeError):
@@ -74,12 +75,12 @@ def _autocast_devices() -> list[str]:
 
 
 def without_inference(batch: Any) -> Any:
-    """`batch`, which was made in inference mode, with tensors that can be trained with; they share its memory."""
+    """Returns `batch`, made in inference mode, with tensors that can be trained with. They share its memory."""
     return moved(batch, _Ordinary())
 
 
 class _Ordinary:
-    """Tensors as another process's are made of their memory, where the caller is not in inference mode."""
+    """Makes new tensors of the same memory, as a batch from a worker process has. Call it outside inference mode."""
 
     def copy(self, tensor: torch.Tensor) -> torch.Tensor:
         if type(tensor) is not torch.Tensor or tensor.layout is not torch.strided:

@@ -1,4 +1,4 @@
-"""worker_init_fn of a loader whose threads run no Python."""
+"""Calls worker_init_fn for a loader whose threads run no Python."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from fastload._workers._worker_error import WorkerProblem
 def init_native_workers(
     init_fn: Callable[[int], None], num_workers: int, base_seed: int, dataset: Any
 ) -> list[torch.Generator] | Callable[[], BaseException]:
-    """Calls it for each worker, in a thread that ends with the call.
+    """Calls `init_fn` for each worker, in a thread that ends with the call.
 
     Returns:
-        The workers' generators, as it left them; or, where it has raised, what gives the error of each batch.
+        The workers' generators after their calls. If a call raised: a function that returns the error of each batch.
 
     Raises:
         ThreadStartError: The system refuses a thread.
@@ -41,7 +41,7 @@ def init_native_workers(
 
 
 class _Call(StartedThread):
-    """A call as the worker that `info` tells of, whose generators are `generators`."""
+    """A call of `init_fn` as the worker described by `info`, with `generators` as its own."""
 
     def __init__(self, init_fn: Callable[[int], None], info: Any, generators: WorkerGenerators) -> None:
         super().__init__(name=f"fastload-init-{info.id}", daemon=True)

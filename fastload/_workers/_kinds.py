@@ -1,4 +1,4 @@
-"""What becomes of an object, by its type: it is copied by csrc/python, or by a maker, or all workers share it."""
+"""Decides by its type how an object is copied: by csrc/python, by a maker, or not at all, so that workers share it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _views(mapping: dict[Any, Any]) -> tuple[Any, ...]:
     return mapping.keys, mapping.values, mapping.items
 
 
-# C base of a type -> what copies what it knows of, and whether __dict__ and slots of derived classes as well.
+# C base of a type -> its maker, and whether the maker also copies __dict__ and slots of derived classes.
 _MAKERS: dict[type, tuple[Any, bool]] = {
     np.ndarray: (_arrays.copy_array, False),
     np.random.Generator: (_arrays.copy_generator, False),
@@ -72,7 +72,7 @@ _MAKERS: dict[type, tuple[Any, bool]] = {
         (_rare.copy_view_of_dict, COPIES_ATTRIBUTES),
     ),
 }
-# The same of packages that need not be there.
+# The same for packages that need not be installed.
 _MAKERS_BY_NAME = {
     "ImagingCore": _rare.copy_pillow_core,
     "Environment": _rare.share_lmdb_environment,
@@ -81,7 +81,7 @@ _MAKERS_BY_NAME = {
 }
 _BY_DEEPCOPY = (_rare.copy_deep, COPIES_ATTRIBUTES)
 
-# Where they are shared nobody can tell: they cannot change, or they are meant for all.
+# Sharing these makes no difference: they cannot change, or they are meant for all.
 _SILENTLY_SHARED: tuple[type, ...] = (
     types.ModuleType,
     types.BuiltinFunctionType,
@@ -146,29 +146,29 @@ _SHARED_BY_NAME = {
     ("sqlite3", "Cursor"): HANDLE,
     ("asyncio.events", "AbstractEventLoop"): "an event loop cannot be copied",
 }
-# In memory: their content is copied.
+# Files in memory: their content is copied.
 _NOHANDLES = (io.BytesIO, io.StringIO)
 _CTYPES = (_ctypes._SimpleCData, _ctypes.Array, _ctypes.Structure, _ctypes.Union)
-# Those that csrc/python/object_kinds.cpp knows.
+# The containers that csrc/python/object_kinds.cpp knows.
 _CONTAINERS = (
     *(list, dict, collections.OrderedDict, collections.defaultdict, set, frozenset, tuple, collections.deque),
     *(str, bytes, int, float, complex, weakref.ref, weakref.ProxyType, weakref.CallableProxyType),
 )
-# pybind11_builtins: what functions of C++ are bound to.
+# pybind11_builtins: the objects that functions of C++ are bound to.
 _SHARED_PACKAGES = ("typing", "_abc", "abc", "pyarrow", "pybind11_builtins")
-# With classes derived from theirs.
+# Classes derived from these packages' classes are shared, too.
 _SHARED_FAMILIES = ("multiprocessing", "_multiprocessing")
 _ITERATORS = ("builtins", "itertools", "collections", "_collections")
-# What a loader is made of; users hold these.
+# The parts of a loader, which users hold.
 _OWN_COPIED = (
     *("fastload.transforms", "fastload.samplers", "fastload.sources", "fastload._loader"),
-    "fastload._images._deferred",  # what stands in images of the user's
+    "fastload._images._deferred",  # the pixels of the user's images
     *("fastload._cached._dataset", "fastload._cached._keys"),  # these have the user's data set; the samples are shared
 )
 
 
 def kind_of(kind: type, c_base: type) -> str | tuple[Any, bool] | None:
-    """What csrc/python/object_kinds.h asks. What a maker cannot copy is shared: no loader fails of it."""
+    """Answers csrc/python/object_kinds.h. An object that its maker cannot copy is shared, so no loader fails for it."""
     found = _find_kind(kind, c_base)
     return (_guarded(found[0]), found[1]) if isinstance(found, tuple) else found
 
@@ -183,7 +183,7 @@ def _guarded(maker: Callable[[Making, Any], Made]) -> Callable[[Making, Any], Ma
             except Exception as error:
                 if is_interrupt(error):
                     raise
-                # Of code that knows neither the copier nor us.
+                # Raised by code that knows nothing of the copier.
                 shared = making.share(source, f"its copy raises {type(error).__name__}: {error}")
                 return shared if action is maker else source
 

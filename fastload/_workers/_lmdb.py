@@ -21,13 +21,13 @@ _FLAGS = {
     **dict.fromkeys(("subdir", "metasync", "sync", "readahead", "meminit", "lock"), True),
     **dict.fromkeys(("readonly", "map_async", "writemap"), False),
 }
-# Its arguments behind the path, in their order: lmdb.readthedocs.io.
+# The arguments after the path, in their order: lmdb.readthedocs.io.
 _ARGUMENTS = (
     *("map_size", "subdir", "readonly", "metasync", "sync", "map_async", "mode", "create", "readahead", "writemap"),
     *("meminit", "max_readers", "max_dbs", "max_spare_txns", "lock"),
 )
 _NAMES = ("open", "Environment")
-# The open environments by path, and what keeps two workers from opening one at once.
+# The open environments by path, and a lock so that two workers do not open one at once.
 _opened: weakref.WeakValueDictionary[Path, Any] = weakref.WeakValueDictionary()
 _opening = threading.Lock()
 _CLOSING_SECONDS = 1.0
@@ -39,23 +39,26 @@ def is_environment(instance: Any) -> bool:
 
 
 def remember(environment: Any) -> None:
-    """Workers are to be given an environment that the program has opened."""
+    """Notes an environment that the program has opened, which workers get then."""
     with contextlib.suppress(sys.modules["lmdb"].Error):  # it is closed
         _opened[Path(environment.path()).resolve()] = environment
 
 
 class LmdbExchange:
-    """Exchanges the two names of the module while at least one `begin` has had no `end`."""
+    """Exchanges the two names of the module while at least one `begin` has had no `end`.
+
+    Args:
+        is_worker: Tells whether the calling thread is a worker.
+    """
 
     def __init__(self, is_worker: Callable[[], bool]) -> None:
-        """`is_worker` tells whether the calling thread is a worker."""
         self._is_worker = is_worker
         self._lock = threading.Lock()
         self._num_users = 0
         self._originals: dict[str, Any] = {}
 
     def begin(self) -> None:
-        """Without effect where nothing has imported lmdb yet; a later one will do."""
+        """Exchanges the names if lmdb is imported; else a later call does."""
         with self._lock:
             self._num_users += 1
             module = sys.modules.get("lmdb")
@@ -76,7 +79,7 @@ class LmdbExchange:
 
 
 def _stand_in(original: Any, is_worker: Callable[[], bool]) -> Any:
-    """What is called and asked for instances in the place of the class."""
+    """Returns what is called, and asked for instances, instead of the class."""
 
     class StandIn(type):
         def __call__(cls, path: Any, *args: Any, **options: Any) -> Any:
@@ -106,7 +109,7 @@ def _open(original: Any, path: Any, options: dict[str, Any]) -> Handle:
 
 def _open_when_closed(opening: Callable[[], Any], seconds: float) -> Any:
     """Waits for an environment that nothing refers to and another thread still closes, as a worker of the last epoch
-    may. One that stays open is lmdb's error."""
+    may. If it stays open, lmdb's error is raised."""
     deadline = time.monotonic() + seconds
     while True:
         try:
@@ -126,7 +129,7 @@ def _is_open_with(environment: Any, options: dict[str, Any]) -> bool:
 
 
 class Handle:
-    """An environment that others have open, too. It has the attributes and methods of lmdb's."""
+    """An environment that other workers have open, too. It has the attributes and methods of lmdb's class."""
 
     def __init__(self, environment: Any) -> None:
         self._environment = environment
@@ -145,7 +148,7 @@ class Handle:
         self.close()
 
     def close(self) -> None:
-        """Of this handle. What it is asked from now on fails as it does on a closed environment of lmdb's."""
+        """Closes this handle. From now on its methods fail as the methods of a closed lmdb environment do."""
         self._environment = _Closed(type(self._environment))
 
 

@@ -1,4 +1,4 @@
-"""What all makers of copies use: what they return, and what one worker's copies have in common.
+"""The common part of all makers of copies: their results, and what one worker's copies share.
 
 A maker is called with a `Making` and the object, and returns one of `done`, `shell` and `when_copied`. The walk itself,
 and Note [shells], are in csrc/python/object_copier.h.
@@ -12,36 +12,39 @@ from typing import Any
 
 Made = tuple[Any, tuple[Any, ...], "Callable[[tuple[Any, ...]], Any] | None"]
 
-# Arrays and tensors above so many bytes are shared, and those beyond so many bytes of all.
+# A larger array or tensor is shared, and so is each one that would bring the total of a worker's copies above this.
 MAX_ARRAY_BYTES = 16 << 20
 MAX_WORKER_BYTES = 64 << 20
 
 
 def done(copy: Any) -> Made:
-    """The copy is made, apart from what __dict__ and slots have. Where it is the source, that is shared."""
+    """Makes a result with the finished copy, apart from __dict__ and slots. The source itself means: it is shared."""
     return copy, (), None
 
 
 def shell(copy: Any, parts: tuple[Any, ...], finish: Callable[[tuple[Any, ...]], Any]) -> Made:
-    """`finish` is called with the copies of `parts`, which may be shells themselves; others have `copy` before."""
+    """Makes a result with an empty copy, which others refer to at once.
+
+    `finish` is called with the copies of `parts`, which may be shells themselves.
+    """
     return copy, parts, finish
 
 
 def when_copied(parts: tuple[Any, ...], finish: Callable[[tuple[Any, ...]], Any]) -> Made:
-    """`finish` is called with the copies of `parts`, and returns the copy."""
+    """Makes a result without a copy: `finish` is called with the copies of `parts`, and returns it."""
     return None, parts, finish
 
 
 class Making:
-    """What the makers of one worker's copies have in common.
+    """The common state of the makers of one worker's copies.
 
     Attributes:
-        generators: The copies that draw, in the order of the walk.
-        drawing: What they are copies of.
-        shared: (object, reason) of what makers share.
-        deep_memo: Of copy.deepcopy(), for all that it copies.
+        generators: The copies of generators, in the order of the walk.
+        drawing: The generators that they are copies of.
+        shared: (object, reason) of each object that a maker shares.
+        deep_memo: The memo of copy.deepcopy(), for all that it copies.
         blocks: The memory that is copied.
-        storages: Those of the tensors' storages of which there is a copy, by address and size, or that are shared.
+        storages: The tensors' storages that are shared or have a copy, by address and size.
         locals: (copy, class, attributes) of each threading.local.
     """
 
@@ -65,7 +68,7 @@ class Making:
         return done(source)
 
     def reserve(self, num_bytes: int) -> str | None:
-        """Why so much memory is not copied; None: it is, and counts from now on."""
+        """Returns why this much memory is not copied; None: it is copied, and counts from now on."""
         if num_bytes > MAX_ARRAY_BYTES:
             return f"it has {num_bytes} bytes, more than {MAX_ARRAY_BYTES >> 20} MiB"
         if self._num_bytes + num_bytes > MAX_WORKER_BYTES:
@@ -82,13 +85,13 @@ class Blocks:
         self._copies: dict[int, tuple[int, Callable[[], Any]]] = {}
 
     def add(self, address: int, num_bytes: int, as_bytes: Callable[[], Any]) -> None:
-        """`as_bytes` gives the copy as an array of uint8, which keeps it alive."""
+        """Adds a block. `as_bytes` returns its copy as an array of uint8, which keeps it alive."""
         if num_bytes and address not in self._copies:
             bisect.insort(self._begins, address)
             self._copies[address] = num_bytes, as_bytes
 
     def find(self, address: int, num_bytes: int) -> Any | None:
-        """The copy of a range as an array of uint8; None where no block has all of it."""
+        """Returns the copy of a range as an array of uint8; None if no block contains all of it."""
         at = bisect.bisect_right(self._begins, address) - 1
         if at < 0:
             return None

@@ -1,4 +1,4 @@
-"""Which memory other processes see, too: a forked worker has no copy of it."""
+"""Finds the memory that other processes see, too: a forked worker has no copy of it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class SharedMemory:
         self._ends: list[int] = []
 
     def has(self, address: int) -> bool:
-        """Whether what lies at an address is shared; False where the system does not tell."""
+        """Returns whether the memory at an address is shared; False if the system does not tell."""
         if self._begins is None:
             self._begins = []
             self._read()

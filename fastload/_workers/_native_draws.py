@@ -1,7 +1,8 @@
-"""What native code has to know of the installed torch to draw the same random numbers; found by asking torch.
+"""How the installed torch turns random words into numbers, found by trying, so that native code draws the same numbers.
 
-torch's CPU generator gives the same words everywhere, but builds differ in how they make numbers of them: ``uniform_``
-rounds once or twice and may give its upper bound or not, and ``exp`` comes from one mathematical library or another.
+torch's CPU generator gives the same words everywhere, but builds differ in how they turn them into numbers:
+``uniform_`` rounds once or twice and may or may not return its upper bound, and ``exp`` comes from one of several
+mathematical libraries.
 """
 
 from __future__ import annotations
@@ -20,20 +21,20 @@ from fastload._process._interrupts import equal_arrays
 _PROBED_SEEDS = 64
 _EXP_CHUNK = 1 << 18
 _EXP_PROBES = 256
-# Neighbours in float32: one draw in two is rounded up to the higher one.
+# Neighbours in float32: half of the draws are rounded up to the higher one.
 _NARROW = (0.5, 0.5 + 2**-24)
 
 
 class UnknownDrawsError(Exception):
-    """The installed torch draws in a way that native code does not know; a clause that says which."""
+    """The installed torch draws in a way that native code does not know. The text is a clause that says how."""
 
 
 @functools.cache
 def uniform_rule() -> _native.UniformRule:
-    """How ``uniform_`` of this torch rounds; checks the other draws besides.
+    """Returns how ``uniform_`` of this torch rounds; checks the other draws, too.
 
     Raises:
-        UnknownDrawsError: A draw is not made of the generator's words as native code makes it.
+        UnknownDrawsError: torch turns the generator's words into numbers in another way than native code.
     """
     for is_fused, excludes_to in itertools.product((True, False), repeat=2):
         rule = _native.UniformRule(is_fused=is_fused, excludes_to=excludes_to)
@@ -43,7 +44,7 @@ def uniform_rule() -> _native.UniformRule:
 
 
 def _draw_as_torch(seed: int, rule: _native.UniformRule) -> bool:
-    """Whether native draws equal torch's from the same seed, and leave the generator in the same state."""
+    """Returns whether native draws equal torch's from the same seed and leave the generator in the same state."""
     generator = torch.Generator().manual_seed(seed)
     draws = _native.TorchDraws(seed, rule)
     theirs = [
@@ -64,11 +65,11 @@ def _draw_as_torch(seed: int, rule: _native.UniformRule) -> bool:
 
 @functools.cache
 def torch_exp(low: float, high: float) -> _native.TorchExp:
-    """What torch.exp makes of each of the 2^24 numbers that ``uniform_(low, high)`` can draw: about 0.3 s, once.
+    """Returns torch.exp of each of the 2^24 numbers that ``uniform_(low, high)`` can draw. Takes about 0.3 s, once.
 
     Raises:
-        UnknownDrawsError: torch.exp is off by more than one unit in the last place, or not the same for one element as
-            for many.
+        UnknownDrawsError: torch.exp is off by more than one unit in the last place, or differs between one element and
+            many.
     """
     exp = _native.TorchExp(low, high, uniform_rule())
     exit_state.watch()
@@ -80,17 +81,17 @@ def torch_exp(low: float, high: float) -> _native.TorchExp:
     for first in range(0, 1 << 24, (1 << 24) // _EXP_PROBES):
         number = torch.from_numpy(exp.inputs(first, 1))
         if exp.value(first) != torch.exp(number).item():
-            raise UnknownDrawsError("torch.exp of one element is not that of many")
+            raise UnknownDrawsError("torch.exp gives other numbers for one element than for many")
     return exp
 
 
 def with_torch_exp(steps: Iterable[tuple[int, _native.Step]]) -> list[tuple[int, _native.Step]]:
-    """The steps of a plan, with torch's own exp wherever one draws a logarithm."""
+    """Returns the steps of a plan, with torch's own exp in each step that draws a logarithm."""
     return [(position, step.with_torch_exp(torch_exp)) for position, step in steps]
 
 
 class GeneratorDraws:
-    """Native draws in the place of a generator's. Not thread-safe.
+    """Native draws that continue a generator of torch. Not thread-safe.
 
     Raises:
         UnknownDrawsError: The installed torch draws in a way that native code does not know.
@@ -99,16 +100,16 @@ class GeneratorDraws:
     def __init__(self) -> None:
         self._draws = _native.TorchDraws(0, uniform_rule())
         self._state = torch.empty(0, dtype=torch.uint8)
-        self._bytes = self._state.numpy()  # kept: each call makes a tensor, whose end gives the GIL away
+        self._bytes = self._state.numpy()  # kept: each call makes a tensor, and freeing a tensor releases the GIL
 
     def begin(self, generator: torch.Generator) -> _native.DrawSource:
-        """From where `generator`, which is of the CPU, is now. It does not move until `end`."""
+        """Returns native draws from the current state of `generator`, a CPU one. It does not advance until `end`."""
         self._state = generator.get_state()
         self._bytes = self._state.numpy()
         self._draws.load(self._bytes)
         return self._draws
 
     def end(self, generator: torch.Generator) -> None:
-        """`generator` goes on behind what was drawn since `begin`."""
+        """Advances `generator` past the numbers drawn since `begin`."""
         self._draws.store(self._bytes)
         generator.set_state(self._state)

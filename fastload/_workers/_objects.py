@@ -2,8 +2,8 @@
 
 Note [own objects]
 torch's workers are forked, so that each has the dataset, collate_fn and worker_init_fn for itself, in the state in
-which they were when the iterator was made. Threads get copies, with one memo a worker: what is one object stays one.
-What cannot be copied is shared.
+which they were when the iterator was made. Threads get copies, with one memo per worker, so that one object stays one.
+Objects that cannot be copied are shared.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from fastload._workers._memory import SharedMemory
 
 
 class OwnObjects:
-    """What one worker has for itself. Leads to nothing but the copies.
+    """One worker's own objects. Leads to nothing but the copies.
 
     Attributes:
         roots: The copies of the roots.
         generators: random.Random, and NumPy's and torch's generators among the copies, in the order of the walk.
-        shared: (object, reason) of what all workers share although it could change.
+        shared: (object, reason) of each object that all workers share although it could change.
     """
 
     def __init__(self, roots: tuple[Any, ...], finalized: list[Any], shared: list[tuple[Any, str]], making: Making):
@@ -39,14 +39,14 @@ class OwnObjects:
         self._locals = making.locals
 
     def enter(self) -> None:
-        """To be called in the worker's thread before the copies are used: gives it what threading.local holds."""
+        """Gives the worker's thread the content of threading.local objects. Call it there before using the copies."""
         for local, kind, attributes in self._locals:
             vars(local).update(attributes)
             if kind is not threading.local:
                 local.__class__ = kind
 
     def end(self) -> None:
-        """To be called before the copies go: __del__ of them does nothing from now on, as a process ends without it."""
+        """Makes __del__ of the copies do nothing, as a process ends without calling it. Call it before they go."""
         end_without_finalizers(self._finalized)
         self.roots = ()
         self.generators = []
@@ -56,7 +56,7 @@ class OwnObjects:
 
 
 def copies(roots: tuple[Any, ...], num_workers: int) -> list[OwnObjects]:
-    """Copies for each worker, made now.
+    """Makes copies for each worker.
 
     Args:
         roots: The dataset, collate_fn, worker_init_fn.
@@ -65,7 +65,7 @@ def copies(roots: tuple[Any, ...], num_workers: int) -> list[OwnObjects]:
     kinds = ObjectKinds(kind_of, _always_shared())
     memory = SharedMemory()
     was_enabled = gc.isenabled()
-    gc.disable()  # what is made here is no garbage, and there is much of it
+    gc.disable()  # many objects are made here, and none of them is garbage
     made: list[OwnObjects] = []
     try:
         for _ in range(num_workers):
@@ -81,7 +81,7 @@ def copies(roots: tuple[Any, ...], num_workers: int) -> list[OwnObjects]:
 
 
 def held_generators(roots: tuple[Any, ...]) -> list[Any]:
-    """The generators of random numbers that are reached from `roots`, in the order of OwnObjects.generators."""
+    """Returns the random number generators reached from `roots`, in the order of OwnObjects.generators."""
     making = Making(SharedMemory().has)
     made, finalized, _ = copy_objects(ObjectKinds(kind_of, _always_shared()), roots, making)
     end_without_finalizers(finalized)
@@ -96,6 +96,6 @@ def _copies_of_one(roots: tuple[Any, ...], kinds: ObjectKinds, memory: SharedMem
 
 
 def _always_shared() -> tuple[Any, ...]:
-    """The generators of the process: what stands for them in a worker is exchanged, not copied."""
+    """Returns the process's generators, which workers have by an exchange, not as copies."""
     numpy_global = np.random.mtrand._rand
     return random._inst, numpy_global, numpy_global._bit_generator, torch.default_generator

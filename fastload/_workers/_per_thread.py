@@ -20,13 +20,13 @@ class _Opened(Generic[T]):
 
 
 class PerThread(Generic[T]):
-    """What :func:`per_thread` returns: call it for this thread's handle.
+    """The result of :func:`per_thread`: call it for this thread's handle.
 
-    It pickles and copies as its factory alone, so a dataset that has one can be sent to a process, too. A thread's
-    handle is let go of when the thread ends. A call raises what the factory raises; the next one tries again.
+    Pickles and copies contain only the factory, so a dataset that has one can be sent to a process, too. A thread's
+    handle is dropped when the thread ends. A call raises what the factory raises; the next one tries again.
 
     Args:
-        factory: Opens a handle; called once in each thread that asks, and once in each process.
+        factory: Opens a handle; called once in each thread that asks for one, and once in each process.
 
     Raises:
         TypeError: `factory` is not callable.
@@ -47,7 +47,7 @@ class PerThread(Generic[T]):
         self._local = threading.local()
 
     def __call__(self) -> T:
-        """This thread's handle, opened at the first call in it."""
+        """Returns this thread's handle, which the thread's first call opens."""
         opened: _Opened[T] | None = getattr(self._local, "opened", None)
         if opened is None or opened.owner_pid != os.getpid():
             opened = self._local.opened = _Opened(self._factory(), os.getpid())
@@ -67,11 +67,11 @@ class PerThread(Generic[T]):
 def per_thread(factory: Callable[[], T]) -> PerThread[T]:
     """Gives each thread that loads samples a handle of its own.
 
-    Threads share the dataset, so a handle which must not be used by two of them at once (an h5py file, an LMDB
-    transaction, an sqlite connection, a cursor, a tokenizer) cannot be an attribute of it. This can.
+    Threads share the dataset, so a handle that two threads must not use at once (an h5py file, an LMDB transaction, an
+    sqlite connection, a cursor, a tokenizer) cannot be one of its attributes. The result of this function can.
 
     Args:
-        factory: Opens one; called once in each thread that asks.
+        factory: Opens a handle; called once in each thread that asks for one.
 
     Returns:
         A callable that returns the calling thread's handle.
@@ -91,11 +91,11 @@ def per_thread(factory: Callable[[], T]) -> PerThread[T]:
 
 
 # Note [handles in forked children]
-# Python takes a child's other threads apart, and what they alone have with them. To close a handle there may harm the
-# parent (a temporary file is removed, a lock is let go of), so all that are open at a fork are kept in the child. The
-# parent keeps them for the moment of the fork: one whose thread ends within it is closed by the thread that forks.
+# After a fork, Python clears the child's other threads and whatever only they refer to. Closing a handle there may harm
+# the parent (it removes a temporary file, or releases a lock), so the child keeps all handles open at the fork. The
+# parent keeps them during the fork: if a handle's thread ends meanwhile, the forking thread closes the handle.
 _live: LiveObjects[_Opened[Any]] = LiveObjects()
-_kept: dict[int, list[_Opened[Any]]] = {}  # by each thread that forks just now
+_kept: dict[int, list[_Opened[Any]]] = {}  # by the thread that is forking
 _inherited: list[_Opened[Any]] = []
 
 

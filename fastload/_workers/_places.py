@@ -1,4 +1,4 @@
-"""Where a worker's own objects hold generators of random numbers, for states in which each has a name."""
+"""Finds the random number generators that a worker's objects hold, by the paths that saved states name them with."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _GENERATORS = (random.Random, torch.Generator, np.random.Generator, np.random.Ra
 
 @dataclass
 class _Place:
-    """Where a generator is.
+    """A place in the worker's objects that holds a generator.
 
     Attributes:
         generator: The generator last found there.
@@ -33,20 +33,21 @@ class _Place:
 
 
 class HeldGenerators:
-    """The generators that a worker's objects hold. To be used by the worker's thread alone.
+    """The generators that a worker's objects hold. Only the worker's thread uses it.
 
     Attributes:
-        unread: Paths of generators that no state is read of, and of those that could not be put there again.
+        unread: Paths of generators left out of saved states: their kind has no known state, or a new one could not be
+            put in their place.
     """
 
     def __init__(self, roots: tuple[Any, ...], names: tuple[str, ...]) -> None:
         self.unread: tuple[str, ...] = ()
         self._places: dict[str, _Place] = {}
-        self._namespaces: dict[str, dict[str, Any]] = {}  # of instances, by their paths
+        self._namespaces: dict[str, dict[str, Any]] = {}  # attributes of instances, by the instances' paths
         self._find(roots, names)
 
     def find_more(self, roots: tuple[Any, ...], names: tuple[str, ...]) -> None:
-        """Looks again: user code makes some with the first sample."""
+        """Looks again, since user code may make generators with the first sample."""
         known = set(self._places)
         self._find(roots, names)
         lost = [path for path in self._places if path not in known and self._places[path].namespace is None]
@@ -84,10 +85,10 @@ class HeldGenerators:
         return place.generator
 
     def restore(self, states: Mapping[str, Any], field: str) -> None:
-        """Sets them; one that is not there yet is put where it was.
+        """Sets the generators to `states`. One that is not there yet is made and put where it was.
 
         Raises:
-            StateError: Names what is below `field`: no object of the worker has a generator of this kind there.
+            StateError: No object of the worker holds a generator of this kind at a path, which is named below `field`.
         """
         for path, state in states.items():
             place = self._places.get(path)
@@ -105,7 +106,7 @@ class HeldGenerators:
                 set_state(self._places[path].generator, state)
             else:
                 namespace, name = self._parent_of(path)
-                assert namespace is not None, "it was looked at"
+                assert namespace is not None, "checked above"
                 namespace[name] = generator_from(state)
                 self._places[path] = _Place(namespace[name], namespace, name)
 
@@ -115,11 +116,11 @@ class HeldGenerators:
 
 
 def unread_generators(roots: tuple[Any, ...], names: tuple[str, ...]) -> tuple[str, ...]:
-    """Paths of generators that the user's objects hold, and that no state is read of."""
+    """Returns the paths of generators that the user's objects hold and that saved states leave out."""
     return HeldGenerators(roots, names).unread
 
 
 def _is_of_process(generator: Any) -> bool:
-    """Whether it is one of those that each worker has in the place of the process's."""
+    """Returns whether it is one of the process's generators, which each worker has for itself in another way."""
     numpys = np.random.mtrand._rand
     return any(generator is each for each in (random._inst, numpys, numpys._bit_generator, torch.default_generator))

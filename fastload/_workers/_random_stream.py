@@ -1,4 +1,4 @@
-"""Random numbers of one thread's samples, drawn by native code and Python in turn."""
+"""The random numbers of one thread's samples, which native code and Python draw in turn."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from fastload._workers._torch_draws import TakeGenerator
 
 
 class RandomKey(NamedTuple):
-    """What the random numbers of a batch depend on, beside its samples.
+    """The values that a batch's random numbers depend on, besides its samples.
 
     Attributes:
-        seed, epoch: Of its iteration.
-        numbers: Of its samples as draws; none where an epoch has each sample once.
+        seed, epoch: The seed and the epoch of its iteration.
+        numbers: The samples' numbers as draws; empty if an epoch has each sample once.
     """
 
     seed: int
@@ -32,47 +32,47 @@ class RandomKey(NamedTuple):
     numbers: Sequence[int] = ()
 
     def number(self, position: int) -> int | None:
-        """That of the sample at a position of the batch."""
+        """Returns the number of the sample at a position of the batch, if it has one."""
         return self.numbers[position] if self.numbers else None
 
 
 class RandomStream(ABC):
     """The draws of one thread. Not thread-safe."""
 
-    # Whether each sample's draws begin anew, so that the stream has to be told of each.
+    # Whether each sample's draws start anew, so that the stream must be told of each sample.
     begins_with_sample = True
 
     @abstractmethod
     def mode(self) -> AbstractContextManager[object]:
-        """To be entered while Python draws."""
+        """Returns a context to enter while Python draws."""
 
     @abstractmethod
     def take_generator(self) -> torch.Generator:
-        """The generator that Python draws from."""
+        """Returns the generator that Python draws from."""
 
     @abstractmethod
     def begin_sample(self, key: RandomKey, sample: Any, number: int | None = None) -> None:
-        """What is drawn next is for `sample`, as the sampler named it, and for its draw `number`, where it has one."""
+        """Starts the draws for `sample`, as the sampler named it, and for its draw `number`, if it has one."""
 
     @abstractmethod
     def begin_batch(self, key: RandomKey, samples: Any) -> None:
-        """What is drawn next is for the batch of `samples` as a whole."""
+        """Starts the draws for the batch of `samples` as a whole."""
 
     @abstractmethod
     def native_draws(self) -> _native.DrawSource:
-        """For native code, from where the stream is now. The stream does not move until `end_native_draws`."""
+        """Returns native draws from the stream's current state. The stream itself advances in `end_native_draws`."""
 
     @abstractmethod
     def end_native_draws(self) -> None:
-        """The stream goes on behind what the last `native_draws` gave."""
+        """Advances the stream past the draws of the last `native_draws`."""
 
 
 class TorchStream(RandomStream):
-    """torch's generator, sample after sample, as torch's worker with this generator would draw.
+    """Draws from a generator of torch, sample after sample, as torch's worker with this generator would.
 
     Args:
-        take_generator: Gives that generator, which is of the CPU.
-        is_of_process: Whether it is what torch draws from by itself.
+        take_generator: Returns the generator, a CPU one.
+        is_of_process: Whether torch itself draws from it by default.
     """
 
     begins_with_sample = False
@@ -106,22 +106,22 @@ class TorchStream(RandomStream):
 
 
 class SampleStream(RandomStream):
-    """Draws that depend on (seed, epoch, sample) only, and where that may come again on the number of its draw.
+    """Draws that depend only on (seed, epoch, sample), and on the draw's number if a sample may come more than once.
 
     Native code draws from its counter. The generators that Python draws from are seeded for each sample, and for each
     batch when it is collated.
 
     Args:
-        position: Of the first transform that runs in Python, in the user's pipeline.
-        generators: Those of the worker.
-        held: Those that its objects hold.
+        position: The position in the user's pipeline of the first transform that runs in Python.
+        generators: The worker's generators.
+        held: The generators that its objects hold.
     """
 
     def __init__(self, position: int, generators: WorkerGenerators, held: Sequence[Any]) -> None:
         self._position = position
         self._generators = generators
         self._held = held
-        self._mode = drawing(lambda: generators.torch)  # no method of this: they would keep each other
+        self._mode = drawing(lambda: generators.torch)  # not a method of this object: they would keep each other alive
         self._counter = (0, 0, 0, 0)
 
     def mode(self) -> AbstractContextManager[object]:
@@ -148,7 +148,7 @@ class SampleStream(RandomStream):
         pass
 
     def _seed(self, key: RandomKey, what: str, name: bytes) -> None:
-        # A hash and no sum: sums of neighbouring samples and epochs would meet.
+        # A hash, not a sum: sums of neighbouring samples and epochs would be equal.
         of_epoch = np.array([key.seed, key.epoch], np.uint64).tobytes()
         digest = hashlib.blake2b(of_epoch + name, digest_size=8, person=what.encode())
         seed = int.from_bytes(digest.digest(), "little")
@@ -162,7 +162,7 @@ def _text_of(numbers: Sequence[int]) -> bytes:
 
 
 def _as_number(sample: Any) -> int | None:
-    """`sample` as a dataset index; None for keys of other kinds."""
+    """Returns `sample` as a dataset index; None for keys of other kinds."""
     try:
         number = operator.index(sample)
     except TypeError:
@@ -171,7 +171,7 @@ def _as_number(sample: Any) -> int | None:
 
 
 def _name(samples: Sequence[Any]) -> bytes:
-    """Bytes that tell these samples from others: of indices their 64 bits, of keys of other kinds their repr()."""
+    """Returns bytes that tell these samples from others: 64 bits per index, or the repr() of keys of other kinds."""
     numbers = [_as_number(sample) for sample in samples]
     if None not in numbers:
         return np.array(numbers, np.int64).tobytes()

@@ -1,4 +1,4 @@
-"""Copies of what few datasets have: instances of C types, some by their own rules and the rest by copy.deepcopy()."""
+"""Copies of objects that few datasets hold: instances of C types, by rules of their own or by copy.deepcopy()."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from fastload._workers._making import Made, Making, done, shell, when_copied
 
 
 def copy_random(making: Making, source: Any) -> Made:
-    """Of random.Random; gauss_next is in its __dict__."""
+    """Copies a random.Random; gauss_next is in its __dict__."""
     copied = _random.Random.__new__(type(source))
     _random.Random.setstate(copied, _random.Random.getstate(source))
     making.add_generator(source, copied)
@@ -39,7 +39,7 @@ def copy_partial(making: Making, source: Any) -> Made:
 
 
 def copy_thread_local(making: Making, source: Any) -> Made:
-    """As the calling thread sees it; it is the worker's thread that is to see the same: see OwnObjects.enter()."""
+    """Copies what the calling thread sees; OwnObjects.enter() shows the same to the worker's thread."""
     kind = type(source)
     copied = threading.local() if kind is threading.local else _Local()
     attributes = dict(threading.local.__getattribute__(source, "__dict__"))
@@ -47,7 +47,7 @@ def copy_thread_local(making: Making, source: Any) -> Made:
 
 
 class _Local(threading.local):
-    """What has another class once it has its attributes: that one's __init__ would be called in the worker's thread."""
+    """A copy until it has its attributes. The real class would call its __init__ in the worker's thread."""
 
 
 def copy_bytearray(making: Making, source: Any) -> Made:
@@ -65,7 +65,7 @@ def copy_array_array(making: Making, source: Any) -> Made:
 
 
 def copy_method_wrapper(making: Making, source: Any) -> Made:
-    """Of `[].__len__` and the like."""
+    """Copies `[].__len__` and the like."""
 
     def finish(copies: tuple[Any, ...]) -> Any:
         if copies[0] is source.__self__:
@@ -76,7 +76,7 @@ def copy_method_wrapper(making: Making, source: Any) -> Made:
 
 
 def copy_view_of_dict(making: Making, source: Any) -> Made:
-    """Of a mapping proxy, or of what keys(), values() and items() return."""
+    """Copies a mapping proxy, or a result of keys(), values() or items()."""
     (mapping,) = gc.get_referents(source)
 
     def finish(copies: tuple[Any, ...]) -> Any:
@@ -91,7 +91,7 @@ def copy_view_of_dict(making: Making, source: Any) -> Made:
 
 
 def copy_iterator(making: Making, source: Any) -> Made:
-    """Of an iterator of the standard library, which says of what it is made."""
+    """Copies an iterator of the standard library by its __reduce__()."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         constructor, arguments, state = (*source.__reduce__(), None)[:3]
@@ -108,7 +108,7 @@ def copy_iterator(making: Making, source: Any) -> Made:
 
 
 def copy_cached_function(making: Making, source: Any) -> Made:
-    """Of what functools.lru_cache() makes of a function that is copied; its cache begins empty."""
+    """Copies the result of functools.lru_cache() if its function is copied. The cache begins empty."""
     attributes = type(source).__dict__["__dict__"].__get__(source)
     if "__wrapped__" not in attributes or "cache_parameters" not in attributes:
         return done(source)
@@ -122,7 +122,7 @@ def copy_cached_function(making: Making, source: Any) -> Made:
 
 
 def copy_pillow_core(making: Making, source: Any) -> Made:
-    """Of the pixels of an image."""
+    """Copies the pixels of an image."""
     width, height = source.size
     if (reason := making.reserve(width * height * 4)) is not None:
         return making.share(source, reason)
@@ -130,24 +130,24 @@ def copy_pillow_core(making: Making, source: Any) -> Made:
 
 
 def copy_blocks(making: Making, source: Any) -> Made:
-    """Of what holds the arrays of a pandas object."""
+    """Copies the block manager of a pandas object, which holds its arrays."""
     if (reason := making.reserve(sum(block.values.nbytes for block in source.blocks))) is not None:
         return making.share(source, reason)
     return copy_deep(making, source)
 
 
 def copy_ctypes(making: Making, source: Any) -> Made:
-    """multiprocessing's values and arrays are ctypes in shared memory."""
+    """Copies a ctypes object, unless it is in shared memory, as multiprocessing's values and arrays are."""
     return done(source) if making.is_shared_memory(ctypes.addressof(source)) else copy_deep(making, source)
 
 
 def copy_loader_state(making: Making, source: Any) -> Made:
-    """What a fastload.DataLoader keeps beside its settings leads to the data set and to threads; a copy has none."""
+    """Copies the settings of a fastload.DataLoader only: its other state leads to the data set and to threads."""
     return when_copied((source.settings,), lambda copies: type(source)(copies[0], source.epoch))
 
 
 def refer_weakly(making: Making, source: Any) -> Made:
-    """Of an iterator that has threads: one of these that kept it would never end."""
+    """Makes a weak reference to an iterator that has threads: a thread that kept it would never end."""
     return done(weakref.proxy(source))
 
 
@@ -163,7 +163,7 @@ def copy_deep(making: Making, source: Any) -> Made:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             copied = copy.deepcopy(source, making.deep_memo)
-    except Exception as error:  # whatever its type's code raises
+    except Exception as error:  # from the code of its type
         if is_interrupt(error):
             raise
         return making.share(source, f"copy.deepcopy() of it raises {type(error).__name__}: {error}")

@@ -17,13 +17,13 @@ from fastload._process._interrupts import is_interrupt
 
 @functools.cache
 def seeds_numpy() -> bool:
-    """Whether the installed torch seeds NumPy in its workers, too. Every supported version that was read does."""
+    """Returns whether the installed torch also seeds NumPy in its workers. All supported versions that we read do."""
     try:
         source = inspect.getsource(worker._worker_loop)
     except OSError as error:
         if is_interrupt(error):
             raise
-        return True  # torch is there without its source
+        return True  # torch is installed without its source
     return re.search(r"\b(np|numpy)\.random\.seed\(", source) is not None
 
 
@@ -32,10 +32,11 @@ def new_random(seed: int) -> random.Random:
 
 
 def new_numpy(base_seed: int, worker_id: int, of_process: np.random.RandomState) -> np.random.RandomState:
-    """What a fork would leave of the process's, then seeded."""
+    """Returns a copy of the process's RandomState, as a fork would make it, and seeds the copy."""
     kind = type(bit_generator_of(of_process))
     state = np.random.RandomState(kind(0))
-    # Seeding replaces all of a MT19937's. To ask for the process's takes its lock, which a fork meanwhile would keep.
+    # Seeding replaces the whole state of an MT19937. Reading the process's state takes its lock, and a child forked
+    # meanwhile would inherit the lock held.
     if not (seeds_numpy() and kind is np.random.MT19937):
         state.set_state(of_process.get_state(legacy=False))
     if seeds_numpy():
@@ -52,7 +53,7 @@ def bit_generator_of(state: Any) -> Any:
 
 
 def seed_numpy(state: np.random.RandomState, seed: Any) -> None:
-    """Seeds it in place as ``numpy.random.seed(seed)`` does the process's."""
+    """Seeds `state` in place, as ``numpy.random.seed(seed)`` seeds the process's."""
     bit_generator = bit_generator_of(state)
     if isinstance(bit_generator, np.random.MT19937):
         state.seed(seed)

@@ -1,4 +1,4 @@
-"""What workers share although it could change, and why: for explain()."""
+"""Finds the objects that workers share although they could change, with the reasons, for explain()."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _MAKE_ONE_EACH = (
 
 @dataclass(frozen=True)
 class SharedObject:
-    """Something that all workers of a loader have in common, which torch's worker processes each have a copy of.
+    """An object that all workers of a loader share, while torch's worker processes each have a copy.
 
     Attributes:
-        path: Where it is, from the loader's arguments: `dataset.index[3].env`.
-        type_name: Of its class, with the module.
+        path: The path from the loader's arguments: `dataset.index[3].env`.
+        type_name: The name of its class, with the module.
         reason: Why it is not copied.
-        remedy: What to do where workers are to have one each.
+        remedy: How each worker gets one of its own.
     """
 
     path: str
@@ -37,11 +37,11 @@ class SharedObject:
 
 
 def shared_rows(roots: tuple[Any, ...], names: tuple[str, ...]) -> tuple[SharedObject, ...]:
-    """A row for each. Makes copies for one worker, and lets go of them.
+    """Returns a row for each shared object. Makes copies for one worker, and drops them.
 
     Args:
         roots: The dataset, collate_fn, worker_init_fn.
-        names: Of these, for paths.
+        names: Their names, with which paths begin.
     """
     (own,) = copies(roots, 1)
     shared = {id(thing): (thing, reason) for thing, reason in own.shared}

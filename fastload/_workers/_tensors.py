@@ -12,10 +12,10 @@ from fastload._workers._rare import copy_deep
 
 
 def copy_tensor(making: Making, source: Any) -> Made:
-    """Tensors of one storage are those of one copy, and a Parameter is one again."""
+    """Copies a tensor: tensors of one storage share one copy of it, and a Parameter stays a Parameter."""
     if any("__torch_dispatch__" in vars(base) for base in type(source).__mro__ if base not in torch.Tensor.__mro__):
         return copy_deep(making, source)  # its memory need not be where its class says
-    # Without it methods of tensors are those of a class derived from them, or of a mode that is active.
+    # Without this, a derived class or an active mode could answer the methods of the tensor.
     with torch._C.DisableTorchFunction():
         if source.device.type != "cpu":
             return making.share(source, f"its memory is of the device {source.device}")
@@ -52,7 +52,7 @@ def copy_tensor(making: Making, source: Any) -> Made:
 
 
 def copy_storage(making: Making, source: Any) -> Made:
-    """Of an UntypedStorage."""
+    """Copies an UntypedStorage."""
     if source.device.type != "cpu":
         return making.share(source, f"its memory is of the device {source.device}")
     copied = _copy_of_storage(making, source)
@@ -60,7 +60,7 @@ def copy_storage(making: Making, source: Any) -> Made:
 
 
 def _copy_of_storage(making: Making, storage: Any) -> Any:
-    """The copy; the storage itself where its memory is shared by processes; a str: why it has none."""
+    """Returns the copy; the storage itself if processes share its memory; a str: why there is no copy."""
     address, num_bytes = storage.data_ptr(), storage.nbytes()
     if (known := making.storages.get((address, num_bytes))) is not None:
         return known

@@ -1,8 +1,8 @@
-"""torch's settings of a process, answered for each thread as for a worker process.
+"""torch's per-process settings, answered for each worker thread as in a worker process.
 
-``torch.utils.data.get_worker_info()``, ``torch.manual_seed()`` and the like ask this thread's worker, where it has one,
-and are torch's own everywhere else. They are changed where they are, and not exchanged for other functions: data sets
-have imported them by name long before the first worker's thread begins.
+``torch.utils.data.get_worker_info()``, ``torch.manual_seed()`` and the like ask this thread's worker if it has one, and
+are torch's own in all other threads. The function objects themselves are changed, not replaced: data sets have imported
+them by name long before the first worker's thread begins.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from fastload._workers._generators import WorkerGenerators
 
 @dataclass(frozen=True)
 class WorkerGlobals:
-    """What the worker whose work a thread does has for itself.
+    """The per-process settings of the worker that a thread works for.
 
     Attributes:
-        info: What get_worker_info() tells.
-        generator: Takes the place of the process's one.
-        memory: That default_collate writes batches to; None: torch's allocator's.
+        info: The result of get_worker_info().
+        generator: Used instead of the process's default generator.
+        memory: The memory that default_collate writes batches to; None: torch's allocator.
     """
 
     info: worker.WorkerInfo
@@ -47,18 +47,18 @@ _this_thread = _ThisThread()
 
 
 def set_worker_globals(globals_of_worker: WorkerGlobals | None) -> None:
-    """The calling thread does a worker's work from now on; None: not any more."""
+    """Makes the calling thread work for a worker from now on; None: for none."""
     _exchange()
     _this_thread.worker = globals_of_worker
 
 
 def generator_of_thread() -> torch.Generator:
-    """What torch's functions draw from in the calling thread, where they are given no generator."""
+    """Returns the generator that torch's functions draw from in the calling thread if they are given none."""
     return torch.default_generator if _this_thread.worker is None else _this_thread.worker.generator
 
 
 def worker_info(worker_id: int, num_workers: int, seed: int, dataset: Any, generators: WorkerGenerators) -> Any:
-    """torch's WorkerInfo, with what the installed version has of it."""
+    """Returns torch's WorkerInfo with the fields that the installed version knows."""
     fields: dict[str, Any] = {"id": worker_id, "num_workers": num_workers, "seed": seed, "dataset": dataset}
     known = inspect.signature(worker.WorkerInfo).parameters
     if "worker_method" in known:
@@ -77,7 +77,7 @@ def _exchange() -> None:
 
 
 def _change(function: Any, replacement: Callable[..., Any]) -> None:
-    """Makes `function` call `replacement`, with torch's own function and this thread's worker before its arguments."""
+    """Makes `function` call `replacement`, which gets torch's own function and this thread's worker first."""
     torchs_own = types.FunctionType(
         function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__
     )
@@ -87,7 +87,7 @@ def _change(function: Any, replacement: Callable[..., Any]) -> None:
     def ask(*args: Any, _ask: Callable[..., Any], **kwargs: Any) -> Any:
         return _ask(*args, **kwargs)
 
-    # In this order: other threads may call it at any moment.
+    # In this order, since other threads may call it at any moment.
     function.__kwdefaults__ = {
         "_ask": lambda *args, **kwargs: replacement(torchs_own, _this_thread.worker, *args, **kwargs)
     }
@@ -102,8 +102,8 @@ def _get_worker_info(torchs_own: Callable[[], Any], of_thread: WorkerGlobals | N
 def _new_shared(
     torchs_own: Callable[..., Any], of_thread: WorkerGlobals | None, cls: Any, size: int, **options: Any
 ) -> Any:
-    """default_collate writes a worker's batch into memory that processes share; here is one process."""
-    # Between default_collate and this are three functions of torch and what they call now.
+    """Gives default_collate, which asks for shared memory in a worker, the worker's own memory instead."""
+    # The frames between default_collate and this one: three functions of torch, and the lambda of _change().
     if of_thread is None or sys._getframe(4).f_globals is not vars(collate):
         return torchs_own(cls, size, **options)
     memory = of_thread.memory if torch.device(options.get("device") or "cpu").type == "cpu" else None
@@ -122,7 +122,7 @@ def _of_generator(
     return replacement(of_thread.generator, *args, **kwargs)
 
 
-# Without the seeds of devices, which are the training's: torch's worker processes cannot reach them either.
+# The seeds of devices are left out. They belong to the training, and torch's worker processes cannot reach them either.
 _OF_GENERATOR: dict[str, Callable[..., Any]] = {
     "manual_seed": lambda generator, seed: generator.manual_seed(int(seed)),
     "seed": lambda generator: generator.seed(),

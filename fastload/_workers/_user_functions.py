@@ -1,4 +1,4 @@
-"""Functions of the user's own that workers call, and the names in them."""
+"""Finds the user's own functions that workers call, and the names in them."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from typing import Any
 
 from fastload._workers._walk import walk
 
-# What a worker calls of a class; more are found by their names in these.
+# The methods that a worker calls; others are found by their names in these.
 _ENTRIES = ("__getitem__", "__getitems__", "__iter__", "__next__", "__call__", "__len__", "forward")
 
 
 def uses_dataset(init_fn: Any, dataset: Any) -> bool:
-    """Whether a worker_init_fn may change the dataset.
+    """Returns whether a worker_init_fn may change the dataset.
 
-    It may where it has the dataset or something in it, or where `dataset` is a name in its code, as in
+    It may if it holds the dataset or a part of it, or if `dataset` is a name in its code, as in
     `get_worker_info().dataset`. Functions of installed packages that it calls are not looked at.
     """
     parts = {id(part) for _, part in walk((dataset,), ("",)) if type(part) not in (tuple, types.FunctionType)}
@@ -35,7 +35,7 @@ def uses_dataset(init_fn: Any, dataset: Any) -> bool:
 
 
 def functions_of_workers(roots: tuple[Any, ...]) -> Iterator[types.FunctionType]:
-    """Functions of the user's own that workers may call."""
+    """Yields the user's own functions that workers may call."""
     methods: dict[str, list[types.FunctionType]] = {}
     left: list[types.FunctionType] = []
     kinds: set[type] = set()
@@ -66,7 +66,7 @@ def functions_of_workers(roots: tuple[Any, ...]) -> Iterator[types.FunctionType]
 
 
 def calls_of_module(roots: tuple[Any, ...], module: str, name: str) -> bool:
-    """Whether functions of the user's own that workers may call have `name` of a module in their code."""
+    """Returns whether the user's own functions that workers may call have `name` of a module in their code."""
     for function in functions_of_workers(roots):
         names = _names_in(function.__code__)
         found = [function.__globals__.get(one) for one in names]
@@ -99,7 +99,7 @@ def _installed() -> tuple[str, ...]:
 
 
 def codes_in(code: types.CodeType) -> Iterator[types.CodeType]:
-    """A code with those of the functions that are made in it."""
+    """Yields a code object and the code objects of the functions that are made in it."""
     yield code
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):

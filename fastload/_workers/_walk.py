@@ -1,4 +1,4 @@
-"""Where objects are, as a user writes it: `dataset.index[3].env`."""
+"""Walks the objects that can be reached from some, with their paths as a user writes them: `dataset.index[3].env`."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
-# Of long containers the first elements are looked at: the others are like them.
+# Only the first elements of long containers are looked at: the others are like them.
 _MAX_ELEMENTS = 100
 _MAX_OBJECTS = 20_000
 _PLAIN = (str, bytes, int, float, bool, complex, type(None), type, types.ModuleType)
 
 
 def walk(roots: tuple[Any, ...], names: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
-    """(path, object) for each object that can be reached, nearest first, each once; plain values are left out.
+    """Yields (path, object) for each object that can be reached, nearest first and each once, without plain values.
 
-    No method of the user's is called.
+    Calls no method of the user's.
     """
     left = deque(zip(names, roots, strict=True))
-    seen: dict[int, Any] = {}  # with the objects, so that no address is of two
+    seen: dict[int, Any] = {}  # keeps the objects alive, so that no two of them have one address
     while left and len(seen) < _MAX_OBJECTS:
         path, thing = left.popleft()
         if type(thing) in _PLAIN or id(thing) in seen:
@@ -75,7 +75,7 @@ def _attributes(path: str, thing: Any, bases: tuple[type, ...]) -> Iterator[tupl
 
 
 def attributes_of(thing: Any) -> dict[str, Any] | None:
-    """The ``__dict__`` of an instance; None where it has none."""
+    """Returns the ``__dict__`` of an instance; None if it has none."""
     for base in type.__dict__["__mro__"].__get__(type(thing)):
         found = type.__dict__["__dict__"].__get__(base).get("__dict__")
         if isinstance(found, types.GetSetDescriptorType) and base is not type:
@@ -93,7 +93,7 @@ def _parts_of_function(path: str, function: types.FunctionType) -> Iterator[tupl
 
 
 def _is_a(bases: tuple[type, ...], *kinds: type) -> bool:
-    """What isinstance() says, without a question to the object."""
+    """Returns what isinstance() would, without asking the object."""
     return any(kind in bases for kind in kinds)
 
 

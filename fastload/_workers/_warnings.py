@@ -1,4 +1,4 @@
-"""Warnings for what threads cannot have as processes have it, where it is sure: see dataloader-contract.md."""
+"""Warns of objects that worker threads certainly share and worker processes would not: see dataloader-contract.md."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NUM_SAMPLED_BYTES = 4096
 
 
 class SharedMemoryWatch:
-    """Whether large arrays and tensors, which all workers share, are changed by the first batch of one.
+    """Finds out whether a worker's first batch changes large arrays and tensors, which all workers share.
 
     Call `begin` before the batch and `changes` after it. It keeps the arrays until then.
     """
@@ -33,11 +33,11 @@ class SharedMemoryWatch:
         self._before = [memory.copy() for _, memory in self._arrays]
 
     def changes(self, roots: tuple[Any, ...], names: tuple[str, ...]) -> str | None:
-        """The text of one warning; None: nothing has changed that is looked at. Lets go of the arrays.
+        """Returns the text of one warning; None: no change was found. Drops the arrays.
 
         Args:
-            roots: The worker's copies, or what they are copies of.
-            names: Of these, for paths.
+            roots: The worker's copies, or the originals.
+            names: Their names, with which paths begin.
         """
         changed = [
             thing
@@ -52,14 +52,14 @@ class SharedMemoryWatch:
         size = thing.nbytes >> 20
         return (
             f"{path} ({type(thing).__module__}.{type(thing).__qualname__}, {size} MiB) was changed while a worker made "
-            "its first batch. Arrays above 16 MiB are shared by all worker threads, where torch's worker processes "
-            "have a copy each, so that the workers change each other's. Make it in worker_init_fn, which each worker "
-            "calls, or copy the part that is changed."
+            "its first batch. All worker threads share arrays above 16 MiB, so each changes the array of the others; "
+            "torch's worker processes have a copy each. Make it in worker_init_fn, which each worker calls, or copy "
+            "the part that is changed."
         )
 
 
 def _sampled(thing: Any) -> Any | None:
-    """A view of some bytes of the memory of a large array or tensor; None where it is none, or cannot be changed."""
+    """Returns a view of some bytes of a large array or tensor; None if it is none, or cannot be changed."""
     if issubclass(type(thing), torch.Tensor) and thing.device.type == "cpu" and thing.layout is torch.strided:
         with torch._C.DisableTorchFunction():
             memory = torch.empty(0, dtype=torch.uint8, device="cpu").set_(thing.untyped_storage()).numpy()
@@ -73,17 +73,18 @@ def _sampled(thing: Any) -> Any | None:
     return memory[:: memory.size // _NUM_SAMPLED_BYTES | 1] if memory.size > _NUM_SAMPLED_BYTES else memory
 
 
-# ---- what is found by name -----------------------------------------------------------------------------------------
+# ---- objects found by name -----------------------------------------------------------------------------------------
 
 
 def changed_by_name(roots: tuple[Any, ...]) -> tuple[str, ...]:
-    """What workers change and have no copy of, since their code finds it by name: globals that it rebinds, and
-    generators that are global, or that a global object, a closure or a default of a method or global function holds.
+    """Returns the names of objects that workers change and have no copy of, since their code finds them by name.
 
-    Looks at the user's own code that can be reached from `roots`, not at installed packages.
+    These are globals that the code rebinds, and generators that are global, or that a global object, a closure or a
+    default of a method or global function holds. Looks at the user's own code that can be reached from `roots`, not at
+    installed packages.
 
     Returns:
-        As users write them: `module.name`, `module.name.generator`; of what is found by one name the first.
+        Names as users write them: `module.name`, `module.name.generator`. Only the first generator below a name counts.
     """
     copied = {id(thing) for _, thing in walk(roots, tuple("" for _ in roots)) if type(thing) is types.FunctionType}
     found: dict[str, None] = {}
@@ -94,11 +95,11 @@ def changed_by_name(roots: tuple[Any, ...]) -> tuple[str, ...]:
         for operation, name in _global_operations(function.__code__):
             if operation == "STORE_GLOBAL":
                 found.setdefault(f"{module}.{name}")
-            elif type(names_here.get(name)) is not types.FunctionType:  # whose own names are looked at
+            elif type(names_here.get(name)) is not types.FunctionType:  # its own names are looked at
                 named.setdefault(f"{module}.{name}", names_here.get(name))
         if id(function) not in copied:
             named.setdefault(f"{module}.{function.__qualname__}", function)
-    told: set[str] = set()  # of which one generator is enough
+    told: set[str] = set()  # names with a generator found already
     for path, thing in walk(tuple(named.values()), tuple(named)):
         if _is_generator(thing) and (name := max((name for name in named if name in path), key=len)) not in told:
             told.add(name)

@@ -1,4 +1,4 @@
-"""Errors of a worker's thread, in torch's words."""
+"""Errors of a worker thread, worded as torch words the errors of a worker."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from fastload._errors import SampleError
 
 
 def as_worker_raises(error: BaseException, number: int) -> BaseException:
-    """`error` with torch's words around its own, of the same type where that can be made from a text.
+    """Returns `error` with torch's words around its text, of the same type if the type can be made from a text.
 
-    A new object with the attributes that the user's code gave the old one, which is its cause.
+    The result is a new object with the attributes that user code gave `error`, which is its cause.
     """
     if isinstance(error, SampleError):
         return error
@@ -20,11 +20,11 @@ def as_worker_raises(error: BaseException, number: int) -> BaseException:
 
 
 class WorkerProblem:
-    """Why a worker can make no batch at all. Keeps no frames: they would lead back to the worker.
+    """The reason that a worker can make no batch at all. Keeps no frames, since they would lead back to the worker.
 
     Args:
-        error: What its worker_init_fn has raised, say.
-        number: Of the worker.
+        error: The exception, for example of its worker_init_fn.
+        number: The worker's number.
     """
 
     def __init__(self, error: BaseException, number: int) -> None:
@@ -34,7 +34,7 @@ class WorkerProblem:
         self._error = error
 
     def new_error(self) -> BaseException:
-        """What comes in the place of a batch; a new object for each."""
+        """Returns the error that is raised instead of a batch; a new object for each batch."""
         return _raised(self._words, self._error)
 
 
@@ -46,7 +46,7 @@ def _in_words(error: BaseException, number: int) -> ExceptionWrapper:
 def _raised(words: ExceptionWrapper, error: BaseException) -> BaseException:
     try:
         words.reraise()  # type: ignore[no-untyped-call]
-    except BaseException as raised:  # noqa: BLE001 - it is given on
+    except BaseException as raised:  # noqa: BLE001 - it is returned
         worded = raised.with_traceback(None)
     if type(worded) is type(error):
         worded.__dict__.update(error.__dict__)
@@ -55,7 +55,7 @@ def _raised(words: ExceptionWrapper, error: BaseException) -> BaseException:
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    """`error`, its causes and what it was raised in."""
+    """Yields `error`, its causes and its contexts."""
     left, seen = [error], set[int]()
     while left:
         each = left.pop()

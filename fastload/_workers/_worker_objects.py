@@ -1,4 +1,4 @@
-"""The user's objects that a worker works with: its own copies of them, or what the program has."""
+"""The user's objects that a worker works with: its own copies of them, or the program's objects themselves."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from fastload._workers._warnings import SharedMemoryWatch, changed_by_name
 
 
 class UserCode(NamedTuple):
-    """What the user has given a loader, as far as threads call it.
+    """The user's objects that worker threads call.
 
     Attributes:
         dataset: Asked for samples.
-        collate_fn: Called with the list of samples, or with one sample where there are no batches.
+        collate_fn: Called with the list of samples, or with one sample if there are no batches.
         init_fn: worker_init_fn.
-        python_part: The transforms of a sample that native code begins.
+        python_part: The transforms that finish a sample begun by native code.
         transform: All transforms of such a sample.
-        target_transform: Of its label.
+        target_transform: The transform of its label.
     """
 
     dataset: Any
@@ -35,18 +35,18 @@ class UserCode(NamedTuple):
 
 
 _NO_CODE = UserCode(None, list)
-# Of UserCode's attributes, as a user writes them.
+# The names of UserCode's attributes, as a user writes them.
 NAMES = ("dataset", "collate_fn", "worker_init_fn", "transforms", "transform", "target_transform")
 _lmdb = LmdbExchange(lambda: _native.thread_generators() is not None)
 
 
 class WorkerObjects:
-    """Those of one worker.
+    """One worker's objects.
 
     Attributes:
-        code: What it runs.
-        generators: Generators of random numbers among its copies, always in the same order.
-        fetcher: What makes its batches; None before worker_init_fn was called, and in the end.
+        code: The user's objects that it calls.
+        generators: The random number generators among its copies, always in the same order.
+        fetcher: Makes its batches; None before worker_init_fn was called, and after the end.
     """
 
     def __init__(self, code: UserCode, own: OwnObjects | None, *, is_watched: bool = False) -> None:
@@ -59,18 +59,18 @@ class WorkerObjects:
 
     @property
     def is_copied(self) -> bool:
-        """Whether these are its own."""
+        """Whether these are the worker's own copies."""
         return self._own is not None
 
     def enter(self) -> None:
-        """Called first, in the worker's thread."""
+        """Prepares the copies. Call it first, in the worker's thread."""
         if self._own is not None:
             _lmdb.begin()
             self._until_end.callback(_lmdb.end)
             self._own.enter()
 
     def end(self) -> None:
-        """Called last, perhaps again: copies end as those of a process do, without their finalizers."""
+        """Drops the objects. Copies end without their finalizers, as in a process. May be called twice, at the end."""
         self.fetcher = None
         self.code = _NO_CODE
         if self._own is not None:
@@ -79,7 +79,7 @@ class WorkerObjects:
 
     @contextlib.contextmanager
     def watched(self) -> Iterator[None]:
-        """Around each batch: warns of large arrays that all workers share and the first batch has changed."""
+        """Surrounds each batch. Warns if the first batch has changed a large array that all workers share."""
         watch, self._watch = self._watch, None
         if watch is None:
             yield
@@ -91,7 +91,7 @@ class WorkerObjects:
 
 
 def make_worker_objects(code: UserCode, num_workers: int, *, copied: bool) -> list[WorkerObjects]:
-    """Of all workers, as the user's objects are now."""
+    """Makes the objects of all workers, as the user's objects are now."""
     if not copied:
         return [WorkerObjects(code, None) for _ in range(num_workers)]
     own = copies(tuple(code), num_workers)
@@ -99,18 +99,18 @@ def make_worker_objects(code: UserCode, num_workers: int, *, copied: bool) -> li
 
 
 def warn_of_changing_globals(code: UserCode) -> None:
-    """Names what the user's own code finds by name and workers change: processes have one each, and threads share."""
+    """Warns of objects that the user's code finds by name and changes: worker threads share them, processes do not."""
     if names := changed_by_name(tuple(code)):
         warnings.warn(
-            f"{', '.join(names)}: what the dataset's own code finds by name, as a global variable, and changes or "
-            "draws from is shared by all worker threads, where torch's worker processes have one each. Keep it in the "
-            "dataset, of which each worker has a copy.",
+            f"{', '.join(names)}: the dataset's own code changes or draws from objects that it finds by name, as "
+            "global variables. All worker threads share such an object, while torch's worker processes have one each. "
+            "Keep it in the dataset, of which each worker has a copy.",
             stacklevel=2,
         )
 
 
 def sharing_rows(code: UserCode, *, copied: bool) -> list[str]:
-    """Of explain(): what all workers have in common."""
+    """Returns the rows of explain() on objects that all workers share."""
     if not copied:
         return [f"{'shared':<10} all objects: copy=False"]
     found = shared_rows(tuple(code), NAMES)

@@ -1,4 +1,4 @@
-"""The current directory of a worker thread: the program's when the thread was started, as a worker process has it."""
+"""The current directory of a worker thread: like a worker process, it keeps the program's directory from its start."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ _of_thread = _OfThread()
 
 
 def keep_working_directory() -> None:
-    """Called by a thread of fastload's own: what the program makes its current directory later is not the thread's.
+    """Keeps the calling thread, one of fastload's own, in the current directory when the program changes its own.
 
-    Where the system refuses a thread a directory of its own, as containers may, native code keeps that of now, and the
-    user's Python has the program's.
+    If the system refuses a thread a directory of its own, as containers may, native code still looks paths up in the
+    directory of now, and the user's Python code has the program's.
     """
     if not _native.own_working_directory():
         _of_thread.directory = _native.WorkingDirectory()
 
 
 def kept_directory() -> _native.WorkingDirectory | None:
-    """Where the calling thread has to look relative paths up; None: in its current directory."""
+    """Returns the directory for the calling thread's relative paths; None: its current directory."""
     return _of_thread.directory

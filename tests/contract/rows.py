@@ -653,7 +653,7 @@ ROWS: tuple[Row, ...] = (
         "test_workers.py::test_init_functions_that_seed_torch_seed_the_workers_as_in_torch",
         "loader/test_torch_random.py::test_training_equals_torch_for_any_number_of_workers",
         note="torch's functions draw from it in its thread, dropout included, except those that draw inside of C++ and "
-        "take no generator: see \"Some draws are the program's\" above",
+        'take no generator: see "Some draws are the program\'s" above',
     ),
     held(
         RANDOM,
