@@ -143,7 +143,7 @@ DRAWING_INSIDE: dict[str, Callable[[], Any]] = {
 
 
 def drawn_from_process(call: Callable[[], Any]) -> tuple[Any, torch.Tensor]:
-    """What `call` gives after manual_seed(5), and the state of the process's generator then."""
+    """Returns the result of `call` after manual_seed(5), and the state of the process's generator after it."""
     before = torch.get_rng_state()
     torch.manual_seed(5)
     result, state = call(), torch.get_rng_state()

@@ -1,4 +1,4 @@
-"""Objects with any attributes or parts, and what a worker's copies of them are."""
+"""Objects with any attributes or parts, and a worker's copies of them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Point(NamedTuple):
 
 
 def own(root: Any) -> OwnObjects:
-    """All that a worker has of its own where `root` is the dataset."""
+    """Returns all that a worker has of its own if `root` is the dataset."""
     return copies((root, None, None), 1)[0]
 
 

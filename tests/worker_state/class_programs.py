@@ -15,7 +15,7 @@ CLASSES = Chapter()
 
 
 class Hostile(Counter):
-    """Whoever copies or pickles it loses its count."""
+    """An object that loses its count when it is copied or pickled."""
 
     def __deepcopy__(self, _memo: Any) -> Any:
         return Hostile()
@@ -35,7 +35,7 @@ class Hostile(Counter):
 
 @CLASSES.program
 def a_class_that_copies_itself_wrongly() -> Any:
-    """__deepcopy__, __reduce_ex__ and __getstate__ that forget."""
+    """Uses a class with __deepcopy__, __reduce_ex__ and __getstate__ that forget."""
     counter = Hostile()
     counter.calls = 40
     return Setting(Transformed(counter), after_epoch=lambda: counter.calls)
@@ -43,7 +43,7 @@ def a_class_that_copies_itself_wrongly() -> Any:
 
 @CLASSES.program
 def a_class_that_refuses_to_be_copied() -> Any:
-    """__deepcopy__ and __reduce__ that raise, as those of handles do."""
+    """Uses a class with __deepcopy__ and __reduce__ that raise, as handles do."""
 
     class Refusing(Counter):
         def __deepcopy__(self, _memo: Any) -> Any:
@@ -58,7 +58,7 @@ def a_class_that_refuses_to_be_copied() -> Any:
 
 @CLASSES.program
 def a_class_whose_copies_are_itself() -> Any:
-    """__deepcopy__ that returns self."""
+    """Uses a class with a __deepcopy__ that returns self."""
 
     class Constant(Counter):
         def __deepcopy__(self, _memo: Any) -> Any:
@@ -70,7 +70,7 @@ def a_class_whose_copies_are_itself() -> Any:
 
 @CLASSES.program
 def a_class_that_answers_every_name() -> Any:
-    """__getattr__ that gives something for any name, as proxies do."""
+    """Uses a class with a __getattr__ that returns something for any name, as proxies do."""
 
     class Proxy:
         def __init__(self, target: Any) -> None:
@@ -96,7 +96,7 @@ def a_class_that_answers_every_name() -> Any:
 
 @CLASSES.program
 def a_class_that_counts_lookups() -> Any:
-    """__getattribute__ and __setattr__ that count, so that a copier's own would be seen."""
+    """Uses a class with __getattribute__ and __setattr__ that count, so that a copier's own calls would show."""
 
     class Watched:
         def __init__(self) -> None:
@@ -124,7 +124,7 @@ def a_class_that_counts_lookups() -> Any:
 
 @CLASSES.program
 def a_class_with_arguments_for_new() -> Any:
-    """__new__ and __init__ that cannot be called without arguments, and that count."""
+    """Uses a class with __new__ and __init__ that count and cannot be called without arguments."""
 
     class Made:
         def __new__(cls, _size: int) -> Any:
@@ -142,7 +142,7 @@ def a_class_with_arguments_for_new() -> Any:
 
 @CLASSES.program
 def a_class_with_a_finalizer() -> Any:
-    """__del__ that closes what the program goes on to use."""
+    """Uses a class with a __del__ that closes what the program goes on using."""
 
     class Handle:
         def __init__(self) -> None:
@@ -164,7 +164,7 @@ def a_class_with_a_finalizer() -> Any:
 
 @CLASSES.program
 def a_finalizer_on_the_dataset() -> Any:
-    """A dataset that removes a file when it goes, shared by its workers."""
+    """Uses a dataset that removes a file when it ends, and that its workers share."""
 
     class Data(Numbered):
         def __init__(self, removed: list[int]) -> None:
@@ -184,7 +184,7 @@ def a_finalizer_on_the_dataset() -> Any:
 
 @CLASSES.program
 def weakref_finalize() -> Any:
-    """weakref.finalize on an object of the dataset's, which must not run for the worker's end."""
+    """Uses weakref.finalize on an object of the dataset, which must not run when the worker ends."""
     ended: list[int] = []
     counter = Counter()
     finalizer = weakref.finalize(counter, ended.append, 1)
@@ -196,7 +196,7 @@ def weakref_finalize() -> Any:
 
 @CLASSES.program
 def a_registered_reducer() -> Any:
-    """A class for which copyreg has a function that forgets."""
+    """Uses a class for which copyreg has a function that forgets."""
 
     class Registered(Counter):
         pass
@@ -209,7 +209,7 @@ def a_registered_reducer() -> Any:
 
 @CLASSES.program
 def a_class_with_a_metaclass() -> Any:
-    """Abstract classes and a metaclass that counts calls of the class."""
+    """Uses abstract classes and a metaclass that counts calls of the class."""
 
     class Counted(abc.ABCMeta):
         made = 0
@@ -231,7 +231,7 @@ def a_class_with_a_metaclass() -> Any:
 
 @CLASSES.program
 def a_class_with_descriptors() -> Any:
-    """A descriptor that keeps values by object in the object's own dict."""
+    """Uses a descriptor that keeps values by object in the object's own dict."""
 
     class Positive:
         def __set_name__(self, _owner: Any, name: str) -> None:
@@ -259,7 +259,7 @@ def a_class_with_descriptors() -> Any:
 
 @CLASSES.program
 def a_class_that_compares_equal_to_all() -> Any:
-    """__eq__ and __hash__ that would confuse a memo by value."""
+    """Uses a class with __eq__ and __hash__ that would confuse a memo by value."""
 
     class Same:
         def __init__(self) -> None:
@@ -289,7 +289,7 @@ def a_class_that_compares_equal_to_all() -> Any:
 
 @CLASSES.program
 def copies_that_the_program_makes() -> Any:
-    """copy.deepcopy and copy.copy in a sample, with the class's own __deepcopy__."""
+    """Uses copy.deepcopy and copy.copy in a sample, with the class's own __deepcopy__."""
 
     class Step(Counter):
         def __deepcopy__(self, _memo: Any) -> Any:
@@ -303,7 +303,7 @@ def copies_that_the_program_makes() -> Any:
 
 @CLASSES.program
 def exceptions_that_are_kept() -> Any:
-    """The last error, with its arguments, on the dataset."""
+    """Keeps the last error, with its arguments, on the dataset."""
 
     class Data(Numbered):
         last: Any = None
@@ -321,7 +321,7 @@ def exceptions_that_are_kept() -> Any:
 
 @CLASSES.program
 def an_error_prepared_by_the_program() -> Any:
-    """An exception object of the program's that samples add notes to by attribute."""
+    """Keeps an exception object of the program's, to which samples add notes by attribute."""
     error = LookupError("prepared")
     error.seen = []  # type: ignore[attr-defined]
 

@@ -39,7 +39,7 @@ def in_a_forked_stream() -> Any:
     return *found, random.random(), np.random.rand(), float(torch.rand(1))
 
 
-# What -> (one line, sample from index).
+# Name -> (one line, function from an index to a sample).
 _DRAWS: dict[str, tuple[str, Callable[[int], Any]]] = {
     "random.random": ("every sample one number", lambda _: random.random()),
     "random.gauss": ("pairs of which one is kept in the generator", lambda _: random.gauss(0, 1)),
@@ -181,14 +181,14 @@ for _name, (_about, _draw) in _DRAWS.items():
 
 @DRAWS.program
 def a_layer_of_dropout() -> Any:
-    """A layer of dropout in training mode."""
+    """Uses a layer of dropout in training mode."""
     layer = torch.nn.Dropout(0.3)
     return Transformed(lambda _: layer(torch.ones(5)))
 
 
 @DRAWS.program
 def draws_with_own_generator_of_the_loader() -> Any:
-    """generator= of the loader and draws of the samples."""
+    """Gives the loader a generator= besides the draws of the samples."""
     return Setting(
         Transformed(lambda _: (random.random(), np.random.rand(), torch.rand(1))),
         {"shuffle": True, "generator": torch.Generator().manual_seed(3)},
@@ -197,7 +197,7 @@ def draws_with_own_generator_of_the_loader() -> Any:
 
 @DRAWS.program
 def draws_in_collate_and_samples() -> Any:
-    """Samples and collate_fn draw in turn from random."""
+    """Draws in samples and in collate_fn from random in turn."""
 
     def cutmix(samples: list[Any]) -> Any:
         return torch.utils.data.default_collate(samples), random.betavariate(1, 1), random.sample(range(9), 2)
@@ -226,7 +226,7 @@ def draws_in_a_property_and_a_generator_expression() -> Any:
 
 @DRAWS.program
 def random_errors() -> Any:
-    """A sample that fails where a draw says so."""
+    """Fails in a sample that a draw chooses."""
 
     def transform(index: int) -> Any:
         if random.random() < 0.08:
@@ -238,7 +238,7 @@ def random_errors() -> Any:
 
 @DRAWS.program
 def rejected_samples() -> Any:
-    """A sample that is drawn again until it is good."""
+    """Draws a sample again until it is good."""
 
     class Data(Numbered):
         tries = 0
@@ -252,7 +252,7 @@ def rejected_samples() -> Any:
     return Data()
 
 
-# ---- what default_collate makes of mixed samples --------------------------------------------------------------------
+# ---- default_collate of mixed samples -------------------------------------------------------------------------------
 
 _MIXED = {
     "float16 then float32": [torch.tensor([1.5], dtype=torch.float16), torch.tensor([1.0001])],
@@ -287,7 +287,7 @@ for _name, _values in _MIXED.items():
 
 @COLLATION.program
 def a_collate_function_with_default_collate() -> Any:
-    """default_collate called by the user's own collate_fn in the worker."""
+    """Calls default_collate from the user's own collate_fn in the worker."""
     values = _MIXED["float16 then float32"]
     return Setting(
         Transformed(lambda index: values[index % 2]),
@@ -297,6 +297,6 @@ def a_collate_function_with_default_collate() -> Any:
 
 @COLLATION.program
 def default_collate_in_a_sample() -> Any:
-    """default_collate called in a sample, where it sees the worker, too."""
+    """Calls default_collate in a sample, where it sees the worker, too."""
     values: list[Any] = _MIXED["uint8 then int64"]
     return Transformed(lambda _: torch.utils.data.default_collate(values))

@@ -40,14 +40,14 @@ class Epochs(Numbered):
 
 @EPOCHS.program
 def set_epoch() -> Any:
-    """dataset.set_epoch() before each epoch, which persistent workers do not see."""
+    """Calls dataset.set_epoch() before each epoch, which persistent workers do not see."""
     data = Epochs()
     return Setting(data, before_epoch=data.set_epoch)
 
 
 @EPOCHS.program
 def a_curriculum() -> Any:
-    """A list of samples that grows from epoch to epoch."""
+    """Uses a list of samples that grows from epoch to epoch."""
 
     class Data(Numbered):
         def __init__(self) -> None:
@@ -67,7 +67,7 @@ def a_curriculum() -> Any:
 
 @EPOCHS.program
 def a_curriculum_in_place() -> Any:
-    """A list and an array that the program changes in place."""
+    """Changes a list and an array in place in the program."""
     items, scale = [*range(NUM_SAMPLES)], np.ones(1)
 
     def change(epoch: int) -> None:
@@ -79,7 +79,7 @@ def a_curriculum_in_place() -> Any:
 
 @EPOCHS.program
 def a_transform_exchanged_between_epochs() -> Any:
-    """dataset.transform set anew, as training ends without augmentation."""
+    """Sets dataset.transform anew, as training that ends without augmentation does."""
     data = Transformed(lambda index: index)
 
     def exchange(epoch: int) -> None:
@@ -90,7 +90,7 @@ def a_transform_exchanged_between_epochs() -> Any:
 
 @EPOCHS.program
 def the_programs_own_draws_between_epochs() -> Any:
-    """The program draws from all three generators before each epoch."""
+    """Draws in the program from all three generators before each epoch."""
 
     def draw(epoch: int) -> None:
         random.gauss(0, 1)
@@ -102,21 +102,21 @@ def the_programs_own_draws_between_epochs() -> Any:
 
 @EPOCHS.program
 def a_subset_of_a_counting_dataset() -> Any:
-    """Subset and the dataset that it leads to."""
+    """Reads a Subset and the dataset below it."""
     inner = Counting()
     return Setting(Subset(inner, [*range(0, NUM_SAMPLES, 2), 1, 1, 3]), after_epoch=lambda: inner.calls)
 
 
 @EPOCHS.program
 def one_dataset_twice_in_a_concatenation() -> Any:
-    """ConcatDataset of a dataset, itself and a subset of it: one count."""
+    """Reads a ConcatDataset of a dataset, itself and a subset of it, with one count."""
     inner = Counting()
     return Setting(ConcatDataset([inner, Subset(inner, [1, 2]), inner]), {"shuffle": True})
 
 
 @EPOCHS.program
 def stacked_datasets_that_share_a_generator() -> Any:
-    """StackDataset of two that draw from one generator."""
+    """Reads a StackDataset of two datasets that draw from one generator."""
     generator = random.Random(3)
     first, second = (Transformed(lambda index: generator.random() + index) for _ in range(2))
     return StackDataset(first, second)
@@ -124,7 +124,7 @@ def stacked_datasets_that_share_a_generator() -> Any:
 
 @EPOCHS.program
 def a_wrapper_that_asks_others() -> Any:
-    """A dataset that adds random samples of another, as mixup and mosaic do."""
+    """Adds random samples of another dataset, as mixup and mosaic do."""
 
     class Mixed(Numbered):
         def __init__(self, inner: Any) -> None:
@@ -141,7 +141,7 @@ def a_wrapper_that_asks_others() -> Any:
 
 @EPOCHS.program
 def wrappers_in_wrappers() -> Any:
-    """Three wrappers, each with a cache that evicts."""
+    """Uses three wrappers, each with a cache that evicts."""
 
     class Cached(Numbered):
         def __init__(self, inner: Any, size: int) -> None:
@@ -164,7 +164,7 @@ def wrappers_in_wrappers() -> Any:
 
 @EPOCHS.program
 def a_list_of_lists_as_dataset() -> Any:
-    """A plain list whose elements collate_fn changes."""
+    """Reads a plain list whose elements collate_fn changes."""
 
     def collate(samples: list[list[int]]) -> Any:
         for sample in samples:
@@ -179,7 +179,7 @@ def a_list_of_lists_as_dataset() -> Any:
 
 @EPOCHS.program
 def a_dict_as_dataset() -> Any:
-    """A dict of arrays, written by collate_fn."""
+    """Reads a dict of arrays that collate_fn writes to."""
     data = {index: np.full(2, index) for index in range(12)}
 
     def collate(samples: list[Any]) -> Any:
@@ -191,7 +191,7 @@ def a_dict_as_dataset() -> Any:
 
 @EPOCHS.program
 def an_init_function_with_fixed_seeds() -> Any:
-    """The same numbers in each epoch."""
+    """Gives the same numbers in each epoch."""
 
     def begin(worker_id: int) -> None:
         np.random.seed(42 + worker_id)
@@ -206,7 +206,7 @@ def an_init_function_with_fixed_seeds() -> Any:
 
 @EPOCHS.program
 def an_init_function_that_shards() -> Any:
-    """get_worker_info().dataset.items set to this worker's part."""
+    """Sets get_worker_info().dataset.items to this worker's part."""
     data = Transformed(lambda index: index)
     data.items = [*range(100)]  # type: ignore[attr-defined]
     data.transform = lambda index: data.items[index % len(data.items)]  # type: ignore[attr-defined]
@@ -220,7 +220,7 @@ def an_init_function_that_shards() -> Any:
 
 @EPOCHS.program
 def an_init_function_that_opens() -> Any:
-    """A file that each worker opens, and reads on from where it is."""
+    """Opens a file in each worker, and reads on from its position."""
 
     class Data(Numbered):
         file: Any = None
@@ -239,7 +239,7 @@ def an_init_function_that_opens() -> Any:
 
 @EPOCHS.program
 def an_init_function_with_state() -> Any:
-    """A callable object that counts its own calls."""
+    """Uses a callable object that counts its own calls."""
 
     class Begin:
         def __init__(self) -> None:
@@ -256,7 +256,7 @@ def an_init_function_with_state() -> Any:
 
 @EPOCHS.program
 def an_init_function_that_raises() -> Any:
-    """Worker 1 does not begin."""
+    """Fails when worker 1 begins."""
 
     def begin(worker_id: int) -> None:
         if worker_id == 1:
@@ -267,7 +267,7 @@ def an_init_function_that_raises() -> Any:
 
 @EPOCHS.program
 def a_lazily_opened_descriptor() -> Any:
-    """os.open in the first sample of each worker, os.read with a position of its own."""
+    """Calls os.open in the first sample of each worker, and os.read with a position of its own."""
 
     class Data(Numbered):
         descriptor = -1
@@ -282,7 +282,7 @@ def a_lazily_opened_descriptor() -> Any:
 
 @EPOCHS.program
 def the_worker_of_each_sample() -> Any:
-    """Id, number, seed and initial seed of the worker that every sample is asked in."""
+    """Gives id, number, seed and initial seed of the worker that makes the sample."""
 
     def transform(_index: int) -> Any:
         info = get_worker_info()
@@ -293,7 +293,7 @@ def the_worker_of_each_sample() -> Any:
 
 @EPOCHS.program
 def batches_of_a_batch_sampler() -> Any:
-    """Batches of many sizes, one of them empty."""
+    """Uses batches of many sizes, one of them empty."""
     batches = [[0, 1, 2], [3], [], [4, 5, 6, 7, 8], [0, 0]]
     return Setting(Counting(), {"batch_sampler": batches, "batch_size": 1, "collate_fn": list})
 
@@ -318,14 +318,14 @@ class Shards(IterableDataset[Any]):
 
 @STREAMS.program
 def a_stream_with_counters() -> Any:
-    """How often __iter__ was called and how much was given, on self."""
+    """Counts the calls of __iter__ and the items given, on self."""
     data = Shards()
     return Setting(data, after_epoch=lambda: (data.passes, data.given))
 
 
 @STREAMS.program
 def a_weighted_choice() -> Any:
-    """random.choices with weights in a stream, as mixtures of datasets do it."""
+    """Draws with random.choices and weights in a stream, as mixtures of datasets do."""
 
     class Mixture(IterableDataset[Any]):
         def __iter__(self) -> Iterator[Any]:
@@ -339,7 +339,7 @@ def a_weighted_choice() -> Any:
 
 @STREAMS.program
 def a_weighted_choice_with_its_own_generator() -> Any:
-    """The same with a random.Random that goes on from epoch to epoch in a worker."""
+    """Does the same with a random.Random that continues from epoch to epoch in a worker."""
 
     class Mixture(IterableDataset[Any]):
         def __init__(self) -> None:
@@ -354,7 +354,7 @@ def a_weighted_choice_with_its_own_generator() -> Any:
 
 @STREAMS.program
 def a_shuffle_buffer() -> Any:
-    """A buffer of eight of which one is drawn, with random and NumPy."""
+    """Keeps a buffer of eight items and draws one of them, with random and NumPy."""
 
     class Buffered(IterableDataset[Any]):
         def __init__(self, source: Any) -> None:
@@ -376,7 +376,7 @@ def a_shuffle_buffer() -> Any:
 
 @STREAMS.program
 def a_stream_that_is_its_own_iterator() -> Any:
-    """__iter__ returns self, whose position stays where it is."""
+    """Uses an __iter__ that returns self, whose position is kept."""
 
     class Own(IterableDataset[Any]):
         def __init__(self) -> None:
@@ -398,7 +398,7 @@ def a_stream_that_is_its_own_iterator() -> Any:
 
 @STREAMS.program
 def a_stream_with_set_epoch() -> Any:
-    """A permutation that depends on the epoch."""
+    """Uses a permutation that depends on the epoch."""
 
     class Permuted(IterableDataset[Any]):
         epoch = 0
@@ -414,7 +414,7 @@ def a_stream_with_set_epoch() -> Any:
 
 @STREAMS.program
 def a_stream_of_unequal_workers() -> Any:
-    """Worker 0 ends early, and batches go on with those that have not ended."""
+    """Ends early in worker 0; batches come from the workers that have not ended."""
 
     class Unequal(IterableDataset[Any]):
         def __iter__(self) -> Iterator[Any]:
@@ -427,14 +427,14 @@ def a_stream_of_unequal_workers() -> Any:
 
 @STREAMS.program
 def a_chain_of_streams() -> Any:
-    """ChainDataset of a stream, itself and another."""
+    """Chains a stream, itself and another in a ChainDataset."""
     data = Shards(7)
     return ChainDataset([data, data, Shards(3)])
 
 
 @STREAMS.program
 def a_stream_of_a_map_dataset() -> Any:
-    """A stream that asks a map dataset, with a cache in both."""
+    """Asks a map dataset in a stream, with a cache in both."""
 
     class Stream(IterableDataset[Any]):
         def __init__(self, data: Any) -> None:
@@ -451,7 +451,7 @@ def a_stream_of_a_map_dataset() -> Any:
 
 @STREAMS.program
 def a_stream_without_batches() -> Any:
-    """batch_size None, and a transform with state as collate_fn."""
+    """Uses batch_size=None, and a transform with state as collate_fn."""
     seen: list[Any] = []
 
     def collate(item: Any) -> Any:
@@ -463,13 +463,13 @@ def a_stream_without_batches() -> Any:
 
 @STREAMS.program
 def a_stream_whose_last_batch_is_dropped() -> Any:
-    """drop_last in each worker."""
+    """Uses drop_last, which holds in each worker."""
     return Setting(Shards(), {"drop_last": True})
 
 
 @STREAMS.program
 def a_stream_that_an_init_function_shards() -> Any:
-    """torch's documented recipe: start and end set by worker_init_fn."""
+    """Follows torch's documented recipe: worker_init_fn sets start and end."""
 
     class Range(IterableDataset[Any]):
         def __init__(self) -> None:
@@ -490,7 +490,7 @@ def a_stream_that_an_init_function_shards() -> Any:
 
 @STREAMS.program
 def a_stream_that_fails_in_the_middle() -> Any:
-    """An error of worker 1 after its fourth item."""
+    """Fails in worker 1 after its fourth item."""
 
     class Failing(IterableDataset[Any]):
         def __iter__(self) -> Iterator[Any]:
@@ -505,7 +505,7 @@ def a_stream_that_fails_in_the_middle() -> Any:
 
 @STREAMS.program
 def a_reader_object() -> Any:
-    """An iterator with state of its own, made by __iter__ from the dataset's generator."""
+    """Uses an iterator with state of its own, which __iter__ makes from the dataset's generator."""
 
     class Reader:
         def __init__(self, owner: Any) -> None:

@@ -13,9 +13,9 @@ CHILD_SECONDS = 60
 
 
 def in_fork(function: Callable[[], Any]) -> Any:
-    """What `function` returns in a child.
+    """Returns the result of `function` in a child.
 
-    Raises AssertionError: It raised, or had not returned after `CHILD_SECONDS`.
+    Raises AssertionError if it raises, or has not returned after `CHILD_SECONDS`.
     """
     reader, writer = os.pipe()
     pid = os.fork()

@@ -152,7 +152,7 @@ def _add(kind: str, place: Callable[[Any, Any], Any]) -> None:
     GENERATORS.add(name, f"the state of a {name}, which a worker has from the program", lambda: place(make(), draw))
 
 
-# Of each kind and each place enough that every place is met by several kinds, and every kind by several places.
+# Enough pairs that every place comes with several kinds, and every kind with several places.
 for _number, _place in enumerate(PLACES):
     for _offset in (0, 2):
         _add(list(KINDS)[(_number + _offset) % len(KINDS)], _place)
@@ -160,7 +160,7 @@ for _number, _place in enumerate(PLACES):
 
 @GENERATORS.program
 def two_generators_on_one_bit_generator() -> Any:
-    """Two NumPy generators that go on from each other's draws."""
+    """Uses two NumPy generators that continue each other's draws."""
     bits = np.random.PCG64(7)
     first, second = np.random.Generator(bits), np.random.Generator(bits)
     return Transformed(lambda _: (first.random(), second.random()))
@@ -168,7 +168,7 @@ def two_generators_on_one_bit_generator() -> Any:
 
 @GENERATORS.program
 def a_random_state_on_a_generators_bits() -> Any:
-    """A RandomState and a Generator on one MT19937."""
+    """Uses a RandomState and a Generator on one MT19937."""
     bits = np.random.MT19937(8)
     old, new = np.random.RandomState(bits), np.random.Generator(bits)
     return Transformed(lambda _: (old.rand(), new.random(), old.randn()))
@@ -176,7 +176,7 @@ def a_random_state_on_a_generators_bits() -> Any:
 
 @GENERATORS.program
 def one_generator_held_twice() -> Any:
-    """Transform and collate_fn draw from one generator in turn."""
+    """Draws from one generator in the transform and collate_fn in turn."""
     generator = random.Random(9)
     return Setting(
         Transformed(lambda _: generator.random()),
@@ -186,7 +186,7 @@ def one_generator_held_twice() -> Any:
 
 @GENERATORS.program
 def a_generator_that_has_drawn() -> Any:
-    """A gauss value that the program's draw has left in the generator."""
+    """Uses a gauss value that the program's draw has left in the generator."""
     generator = random.Random(10)
     generator.gauss(0, 1)
     return Transformed(lambda _: generator.gauss(0, 1))
@@ -194,7 +194,7 @@ def a_generator_that_has_drawn() -> Any:
 
 @GENERATORS.program
 def a_random_state_that_has_drawn() -> Any:
-    """A gauss value that the program's draw has left in the RandomState."""
+    """Uses a gauss value that the program's draw has left in the RandomState."""
     generator = np.random.RandomState(11)
     generator.randn(3)
     return Transformed(lambda _: generator.randn())
@@ -202,7 +202,7 @@ def a_random_state_that_has_drawn() -> Any:
 
 @GENERATORS.program
 def methods_of_generators() -> Any:
-    """Bound methods of four generators, kept without the generators."""
+    """Keeps bound methods of four generators, without the generators."""
     methods = [
         random.Random(1).random,
         np.random.default_rng(2).random,
@@ -214,7 +214,7 @@ def methods_of_generators() -> Any:
 
 @GENERATORS.program
 def a_subclass_of_random() -> Any:
-    """A random.Random with attributes and a random() of its own."""
+    """Uses a random.Random with attributes and a random() of its own."""
 
     class Counting(random.Random):
         def __init__(self, seed: int) -> None:
@@ -231,7 +231,7 @@ def a_subclass_of_random() -> Any:
 
 @GENERATORS.program
 def a_generator_of_generators() -> Any:
-    """A seed sequence that spawns a generator for each sample."""
+    """Uses a seed sequence that spawns a generator for each sample."""
     parent = np.random.default_rng(13)
     if not hasattr(parent, "spawn"):
         sequence = np.random.SeedSequence(13)
@@ -241,7 +241,7 @@ def a_generator_of_generators() -> Any:
 
 @GENERATORS.program
 def generators_that_the_program_draws_from_between_epochs() -> Any:
-    """The program's own draws before each epoch, on which fresh workers go on."""
+    """Draws in the program before each epoch, which fresh workers continue."""
     generator = random.Random(14)
     return Setting(
         Transformed(lambda _: generator.random()),
@@ -252,7 +252,7 @@ def generators_that_the_program_draws_from_between_epochs() -> Any:
 
 @GENERATORS.program
 def a_generator_seeded_by_sample() -> Any:
-    """One generator that each sample seeds anew, so that two threads would disturb each other."""
+    """Seeds one generator anew in each sample, so that two threads would disturb each other."""
     generator = torch.Generator()
 
     def transform(index: int) -> Any:
@@ -264,7 +264,7 @@ def a_generator_seeded_by_sample() -> Any:
 
 @GENERATORS.program
 def a_generator_on_the_class_replaced_on_the_object() -> Any:
-    """A class's default that worker_init_fn replaces by a generator of the worker's."""
+    """Uses a class attribute that worker_init_fn replaces by a generator of the worker's."""
 
     class Data(Numbered):
         generator: Any = None
@@ -280,20 +280,20 @@ def a_generator_on_the_class_replaced_on_the_object() -> Any:
 
 @GENERATORS.program
 def the_modules_functions_kept_by_name() -> Any:
-    """random.random, np.random.rand and torch.rand in a namespace on the dataset."""
+    """Keeps random.random, np.random.rand and torch.rand in a namespace on the dataset."""
     kept = types.SimpleNamespace(python=random.random, numpy=np.random.rand, torch=torch.rand)
     return Transformed(lambda _: (kept.python(), kept.numpy(), kept.torch(1)))
 
 
 @GENERATORS.program
 def a_generator_of_the_system() -> Any:
-    """random.SystemRandom, which has no state: only the length of what it draws is seen."""
+    """Uses random.SystemRandom, which has no state: only the length of its draws is compared."""
     generator = secrets.SystemRandom()
     return Transformed(lambda _: 0.0 <= generator.random() < 1.0)
 
 
 @GENERATORS.program
 def the_hidden_generators_by_themselves() -> Any:
-    """random._inst and np.random.mtrand._rand, held as other libraries hold them."""
+    """Holds random._inst and np.random.mtrand._rand, as other libraries do."""
     hidden, legacy = random._inst, np.random.mtrand._rand  # type: ignore[attr-defined]
     return Transformed(lambda _: (hidden.random(), hidden.gauss(0, 1), legacy.rand(), legacy.randn()))

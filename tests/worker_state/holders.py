@@ -66,7 +66,7 @@ def state_round_trip() -> list[float]:
 
 
 def seeded_within() -> list[float]:
-    """As context managers of a temporary seed do."""
+    """Draws and restores the state, as context managers of a temporary seed do."""
     state = random.getstate()
     random.seed(77)
     drawn = [random.random(), random.gauss(0, 1)]

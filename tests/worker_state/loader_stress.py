@@ -27,8 +27,8 @@ import fastload
 NUM_SAMPLES = 12
 NUM_SEEDS = 3
 CHILD_SECONDS = 60
-# Held while the program draws arrays, and by who forks: NumPy holds a lock of its own meanwhile, without the GIL, and a
-# child that is forked then finds it held for ever, whatever draws.
+# Held while the program draws arrays, and during forks: NumPy then holds a lock of its own, without the GIL, and a
+# child that is forked meanwhile finds the lock held for ever, whichever thread draws.
 _ARRAYS = threading.Lock()
 
 
@@ -49,7 +49,7 @@ class ThreeGenerators(Dataset[Any]):
 
 
 class Arrays(Dataset[Any]):
-    """Draws arrays, for which NumPy lets go of the GIL."""
+    """Draws arrays, for which NumPy releases the GIL."""
 
     def __init__(self) -> None:
         self.generator = np.random.default_rng(3)
@@ -62,7 +62,7 @@ class Arrays(Dataset[Any]):
 
 
 class Shards(IterableDataset[Any]):
-    """A stream whose part is its worker's."""
+    """A stream that gives its worker's part."""
 
     def __init__(self) -> None:
         self.epoch = 0
@@ -115,7 +115,7 @@ def prepare() -> None:
 
 
 class _Actor(threading.Thread):
-    """Does so many things with loaders, of which each whole epoch must be torch's."""
+    """Does that many things with loaders. Each whole epoch must equal torch's."""
 
     def __init__(self, seed: int, num_actions: int) -> None:
         super().__init__()
@@ -162,11 +162,11 @@ class _Actor(threading.Thread):
         loader.close()
 
     def _fork(self) -> None:
-        """A child draws at once, from where a generator of its own begins, and has no workers."""
+        """Draws in a child at once, from where a generator of its own begins and without workers."""
         with _ARRAYS:
             pid = os.fork()
         if pid == 0:
-            faulthandler.register(signal.SIGALRM, chain=True)  # a child that hangs says where
+            faulthandler.register(signal.SIGALRM, chain=True)  # a child that hangs prints where
             signal.alarm(CHILD_SECONDS)
             random.seed(3)
             np.random.seed(3)

@@ -20,14 +20,14 @@ MEMORY = Chapter()
 
 
 def slot() -> int:
-    """A number for each worker; the program itself has 0."""
+    """Returns a number for each worker; 0 in the program itself."""
     info = get_worker_info()
     return 0 if info is None else info.id
 
 
 @MEMORY.program
 def an_array_written_in_place() -> Any:
-    """A NumPy buffer on self."""
+    """Keeps a NumPy buffer on self."""
 
     class Data(Numbered):
         def __init__(self) -> None:
@@ -44,7 +44,7 @@ def an_array_written_in_place() -> Any:
 
 @MEMORY.program
 def an_array_and_its_views() -> Any:
-    """A slice, a transposed and a reversed view of one array, all of which see what is written."""
+    """Uses a slice, a transposed and a reversed view of one array, all of which see the writes."""
     base = np.arange(24.0).reshape(4, 6)
     part, turned, back = base[1:3, ::2], base.T, base[::-1]
 
@@ -58,7 +58,7 @@ def an_array_and_its_views() -> Any:
 
 @MEMORY.program
 def a_view_without_its_base() -> Any:
-    """Two views of an array to which the program has no other name."""
+    """Uses two views of an array to which the program has no other name."""
     whole = np.arange(100)
     first, second = whole[10:30], whole[20:40]
     del whole
@@ -86,7 +86,7 @@ def an_array_of_objects() -> Any:
 
 @MEMORY.program
 def structured_and_read_only_arrays() -> Any:
-    """A record array that is written, and one that must not be."""
+    """Uses a record array that is written, and one that must not be."""
     records = np.zeros(3, dtype=[("count", "i4"), ("sum", "f8")])
     fixed = np.arange(5)
     fixed.flags.writeable = False
@@ -101,7 +101,7 @@ def structured_and_read_only_arrays() -> Any:
 
 @MEMORY.program
 def an_array_subclass() -> Any:
-    """np.ndarray derived, with an attribute, and a masked array."""
+    """Uses a subclass of np.ndarray with an attribute, and a masked array."""
 
     class Named(np.ndarray):  # type: ignore[type-arg]
         name: str
@@ -122,7 +122,7 @@ def an_array_subclass() -> Any:
 
 @MEMORY.program
 def a_tensor_written_in_place() -> Any:
-    """A tensor in a closure."""
+    """Keeps a tensor in a closure."""
     total = torch.zeros(3)
     return Setting(
         Transformed(lambda index: total.add_(torch.tensor([index, 1, 2])).clone()), after_epoch=lambda: total
@@ -145,7 +145,7 @@ def tensors_that_share_storage() -> Any:
 
 @MEMORY.program
 def a_tensor_and_its_array() -> Any:
-    """torch.from_numpy and Tensor.numpy(): two names of one memory."""
+    """Uses torch.from_numpy and Tensor.numpy(): two names of one memory."""
     values = np.zeros(3)
     tensor, other = torch.from_numpy(values), torch.ones(2)
     back = other.numpy()
@@ -161,7 +161,7 @@ def a_tensor_and_its_array() -> Any:
 
 @MEMORY.program
 def parameters_and_gradients() -> Any:
-    """A parameter with a gradient that samples add to."""
+    """Adds to the gradient of a parameter in each sample."""
     weight = torch.nn.Parameter(torch.ones(2))
 
     def transform(index: int) -> Any:
@@ -174,7 +174,7 @@ def parameters_and_gradients() -> Any:
 
 @MEMORY.program
 def a_tensor_with_attributes() -> Any:
-    """A subclass of torch.Tensor and a plain tensor, both with attributes."""
+    """Uses a subclass of torch.Tensor and a plain tensor, both with attributes."""
 
     class Boxes(torch.Tensor):
         pass
@@ -194,7 +194,7 @@ def a_tensor_with_attributes() -> Any:
 
 @MEMORY.program
 def other_kinds_of_tensors() -> Any:
-    """Sparse, complex, bfloat16 and empty tensors, and one with a large stride."""
+    """Uses sparse, complex, bfloat16 and empty tensors, and one with a large stride."""
     sparse = torch.sparse_coo_tensor(torch.tensor([[0, 2]]), torch.tensor([1.0, 2.0]), (4,)).coalesce()
     half, complex_, empty = torch.zeros(2, dtype=torch.bfloat16), torch.zeros(2, dtype=torch.complex64), torch.zeros(0)
     strided = torch.zeros(100)[::10]
@@ -211,7 +211,7 @@ def other_kinds_of_tensors() -> Any:
 
 @MEMORY.program
 def a_shared_tensor() -> Any:
-    """A tensor in shared memory: what workers write, the program sees."""
+    """Writes to a tensor in shared memory in the workers, which the program sees."""
     counts = torch.zeros(NUM_SAMPLES, dtype=torch.int64).share_memory_()
 
     def transform(index: int) -> Any:
@@ -223,7 +223,7 @@ def a_shared_tensor() -> Any:
 
 @MEMORY.program
 def a_view_of_a_shared_tensor() -> Any:
-    """A row of a shared tensor for each worker, and a module whose weights are shared."""
+    """Uses a row of a shared tensor in each worker, and a module whose weights are shared."""
     rows = torch.zeros(8, 3).share_memory_()
     module = torch.nn.Linear(2, 2).share_memory()
     views = [*rows]
@@ -239,7 +239,7 @@ def a_view_of_a_shared_tensor() -> Any:
 
 @MEMORY.program
 def values_of_multiprocessing() -> Any:
-    """mp.Value, mp.Array and a raw array, which all workers count in."""
+    """Counts in mp.Value, mp.Array and a raw array, in all workers."""
     value, counts = multiprocessing.Value("i", 0), multiprocessing.Array("d", NUM_SAMPLES)
     raw = multiprocessing.RawArray(ctypes.c_int, 8)
 
@@ -255,7 +255,7 @@ def values_of_multiprocessing() -> Any:
 
 @MEMORY.program
 def an_array_on_shared_memory() -> Any:
-    """np.frombuffer of an mp.Array, as datasets share a cache."""
+    """Uses np.frombuffer of an mp.Array, as datasets share a cache."""
     memory = multiprocessing.Array(ctypes.c_double, NUM_SAMPLES, lock=False)
     cache = np.frombuffer(memory)
 
@@ -269,7 +269,7 @@ def an_array_on_shared_memory() -> Any:
 
 @MEMORY.program
 def an_event_and_a_queue() -> Any:
-    """mp.Event that a worker sets, and a lock of multiprocessing."""
+    """Sets an mp.Event in a worker, and holds a lock of multiprocessing."""
     event, lock = multiprocessing.Event(), multiprocessing.Lock()
 
     def transform(index: int) -> Any:
@@ -283,7 +283,7 @@ def an_event_and_a_queue() -> Any:
 
 @MEMORY.program
 def a_memmap_that_is_read() -> Any:
-    """np.memmap with mode r, and one that is copied on write."""
+    """Uses np.memmap with mode r, and one that is copied on write."""
     file = new_folder() / "table"
     np.arange(NUM_SAMPLES, dtype=np.int64).tofile(file)
     table = np.memmap(file, dtype=np.int64, mode="r")
@@ -298,7 +298,7 @@ def a_memmap_that_is_read() -> Any:
 
 @MEMORY.program
 def a_memmap_that_is_written() -> Any:
-    """np.memmap with mode r+: the file has what workers wrote."""
+    """Uses np.memmap with mode r+: the file has the workers' writes."""
     file = new_folder() / "table"
     np.zeros(NUM_SAMPLES).tofile(file)
     table = np.memmap(file, dtype=np.float64, mode="r+")
@@ -312,7 +312,7 @@ def a_memmap_that_is_written() -> Any:
 
 @MEMORY.program
 def an_anonymous_map() -> Any:
-    """mmap.mmap(-1, ...), which forked workers share, and a memoryview of it."""
+    """Uses mmap.mmap(-1, ...), which forked workers share, and a memoryview of it."""
     memory = mmap.mmap(-1, 4096)
     view = np.frombuffer(memory, np.uint8)
 
@@ -325,7 +325,7 @@ def an_anonymous_map() -> Any:
 
 @MEMORY.program
 def bytes_that_can_change() -> Any:
-    """bytearray, array.array, a ctypes structure and io.BytesIO."""
+    """Uses bytearray, array.array, a ctypes structure and io.BytesIO."""
 
     class Point(ctypes.Structure):
         _fields_ = [("x", ctypes.c_int), ("y", ctypes.c_int)]
@@ -345,14 +345,14 @@ def bytes_that_can_change() -> Any:
 
 @MEMORY.program
 def a_text_stream() -> Any:
-    """io.StringIO that is a log."""
+    """Keeps a log in an io.StringIO."""
     log = io.StringIO()
     return Setting(Transformed(lambda index: (log.write(f"{index} "), log.tell())), after_epoch=lambda: log.getvalue())
 
 
 @MEMORY.program
 def a_memoryview() -> Any:
-    """memoryview of an array that is written through both."""
+    """Writes to an array and through a memoryview of it."""
     values = np.zeros(4, np.uint8)
     view = memoryview(values)
 
@@ -366,7 +366,7 @@ def a_memoryview() -> Any:
 
 @MEMORY.program
 def a_tensor_dataset() -> Any:
-    """TensorDataset whose tensors an init function changes."""
+    """Uses a TensorDataset whose tensors an init function changes."""
 
     def begin(worker_id: int) -> None:
         info = get_worker_info()
@@ -378,7 +378,7 @@ def a_tensor_dataset() -> Any:
 
 @MEMORY.program
 def an_image_that_is_held() -> Any:
-    """A PIL image that every sample draws a point on."""
+    """Draws a point on a PIL image in every sample."""
     image = Image.new("RGB", (4, 4))
 
     def transform(index: int) -> Any:
@@ -390,7 +390,7 @@ def an_image_that_is_held() -> Any:
 
 @MEMORY.program
 def a_cache_of_images() -> Any:
-    """Images that are opened lazily and kept, and turned in place."""
+    """Opens images lazily, keeps them, and turns them in place."""
     blob = io.BytesIO()
     Image.fromarray(np.arange(48, dtype=np.uint8).reshape(4, 4, 3)).save(blob, "PNG")
 
@@ -411,7 +411,7 @@ def a_cache_of_images() -> Any:
 
 @MEMORY.program
 def a_buffer_that_samples_return() -> Any:
-    """A scratch array on self that is filled and returned as a tensor, collated before the next batch."""
+    """Fills a scratch array on self and returns it as a tensor, collated before the next batch."""
 
     class Data(Numbered):
         def __init__(self) -> None:

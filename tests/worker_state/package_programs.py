@@ -29,7 +29,7 @@ PACKAGES = Chapter()
 
 @PACKAGES.needing("pandas")
 def a_pandas_frame() -> Any:
-    """A data frame that samples read and write."""
+    """Reads and writes a data frame in the samples."""
     import pandas as pd
 
     frame = pd.DataFrame({"name": [f"n{index}" for index in range(NUM_SAMPLES)], "count": 0})
@@ -43,7 +43,7 @@ def a_pandas_frame() -> Any:
 
 @PACKAGES.needing("scipy")
 def distributions_of_scipy() -> Any:
-    """scipy.stats, whose 149 distributions hold NumPy's global generator."""
+    """Uses scipy.stats, whose 149 distributions hold NumPy's global generator."""
     from scipy import stats
 
     frozen = stats.beta(1, 2)
@@ -52,7 +52,7 @@ def distributions_of_scipy() -> Any:
 
 @PACKAGES.needing("sklearn")
 def utilities_of_scikit_learn() -> Any:
-    """check_random_state(None) and shuffle, which draw from NumPy's global generator."""
+    """Uses check_random_state(None) and shuffle, which draw from NumPy's global generator."""
     from sklearn.utils import check_random_state, resample, shuffle
 
     held = check_random_state(None)
@@ -61,7 +61,7 @@ def utilities_of_scikit_learn() -> Any:
 
 @PACKAGES.needing("sklearn")
 def a_scaler_of_scikit_learn() -> Any:
-    """A scaler that samples fit on."""
+    """Fits a scaler on the samples."""
     from sklearn.preprocessing import StandardScaler
 
     scaler = StandardScaler()
@@ -75,7 +75,7 @@ def a_scaler_of_scikit_learn() -> Any:
 
 @PACKAGES.needing("lmdb")
 def a_lazily_opened_lmdb() -> Any:
-    """self.env = lmdb.open(...) in the first sample of each worker."""
+    """Calls self.env = lmdb.open(...) in the first sample of each worker."""
     import lmdb
 
     folder = str(new_folder())
@@ -102,7 +102,7 @@ def a_lazily_opened_lmdb() -> Any:
 
 @PACKAGES.program
 def a_lazily_opened_archive() -> Any:
-    """zipfile.ZipFile opened in the first sample of each worker."""
+    """Opens a zipfile.ZipFile in the first sample of each worker."""
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w") as archive:
         for index in range(NUM_SAMPLES):
@@ -124,7 +124,7 @@ def a_lazily_opened_archive() -> Any:
 
 @PACKAGES.program
 def a_lazily_opened_database() -> Any:
-    """sqlite3.connect in the first sample of each worker."""
+    """Calls sqlite3.connect in the first sample of each worker."""
     file = new_folder() / "samples"
     connection = sqlite3.connect(file)
     with connection:
@@ -148,7 +148,7 @@ def a_lazily_opened_database() -> Any:
 
 @PACKAGES.program
 def a_compiled_pattern_and_numbers() -> Any:
-    """re, Decimal, Fraction, datetime, Path and a string template."""
+    """Uses re, Decimal, Fraction, datetime, Path and a string template."""
     pattern = re.compile(r"(\d+)-(\w)")
     state = {
         "decimal": decimal.Decimal("1.10"),
@@ -176,7 +176,7 @@ def a_compiled_pattern_and_numbers() -> Any:
 
 @PACKAGES.program
 def a_cached_function() -> Any:
-    """functools.lru_cache on a function of the samples, kept on the dataset."""
+    """Keeps functools.lru_cache of a function of the samples on the dataset."""
 
     class Data(Numbered):
         def __init__(self) -> None:
@@ -194,7 +194,7 @@ def a_cached_function() -> Any:
 
 @PACKAGES.program
 def a_logger() -> Any:
-    """A logger and a counting handler that nobody else has."""
+    """Uses a logger and a counting handler that nothing else has."""
 
     class Counting(logging.Handler):
         def __init__(self) -> None:
@@ -205,7 +205,7 @@ def a_logger() -> Any:
             self.records += 1
 
     handler = Counting()
-    logger = logging.Logger("samples")  # not of the registry
+    logger = logging.Logger("samples")  # not in the registry
     logger.addHandler(handler)
 
     def transform(index: int) -> Any:
@@ -217,7 +217,7 @@ def a_logger() -> Any:
 
 @PACKAGES.program
 def a_drawing_on_an_image() -> Any:
-    """ImageDraw on an image that is made in each sample, with random lines."""
+    """Draws random lines with ImageDraw on an image made in each sample."""
 
     def transform(index: int) -> Any:
         image = Image.new("L", (8, 8), index)
@@ -230,7 +230,7 @@ def a_drawing_on_an_image() -> Any:
 
 @PACKAGES.program
 def v2_transforms() -> Any:
-    """torchvision.transforms.v2 on a tensor."""
+    """Uses torchvision.transforms.v2 on a tensor."""
     from torchvision.transforms import v2
 
     pipeline = v2.Compose([v2.RandomHorizontalFlip(), v2.RandomErasing(0.7), v2.ToDtype(torch.float32)])
@@ -239,7 +239,7 @@ def v2_transforms() -> Any:
 
 @PACKAGES.needing("cv2")
 def an_image_of_opencv() -> Any:
-    """cv2 on arrays, with parameters drawn from NumPy."""
+    """Uses cv2 on arrays, with parameters drawn from NumPy."""
     import cv2
 
     def transform(index: int) -> Any:
@@ -252,7 +252,7 @@ def an_image_of_opencv() -> Any:
 
 @PACKAGES.needing("transformers")
 def a_tokenizer() -> Any:
-    """A tokenizer in Rust, with padding that it was told once."""
+    """Uses a tokenizer written in Rust, with a padding set once."""
     from tokenizers import Tokenizer, models, pre_tokenizers
 
     words = {word: number for number, word in enumerate(["[UNK]", "[PAD]", "one", "two", "three"])}
@@ -264,7 +264,7 @@ def a_tokenizer() -> Any:
 
 @PACKAGES.program
 def an_ordered_cache_of_tensors() -> Any:
-    """An LRU cache of tensors, which are changed where they are found."""
+    """Keeps tensors in an LRU cache, and changes them there."""
     cache: collections.OrderedDict[int, torch.Tensor] = collections.OrderedDict()
 
     def transform(index: int) -> Any:

@@ -26,13 +26,13 @@ def _nothing(_epoch: int) -> None:
 
 @dataclass
 class Setting:
-    """What a program makes.
+    """The parts of a program.
 
     Attributes:
-        dataset: as the loader takes it.
-        arguments: of the loader; `batch_size` is 4 where it is not there.
-        before_epoch: called with the epoch's number before its iter(), as `dataset.set_epoch` is.
-        after_epoch: what the program sees of its own objects when the epoch is over.
+        dataset: The loader's data set.
+        arguments: The loader's arguments; `batch_size` is 4 unless given.
+        before_epoch: Called with the epoch's number before its iter(), as `dataset.set_epoch` is.
+        after_epoch: Returns what the program sees of its own objects after the epoch.
     """
 
     dataset: Any
@@ -69,7 +69,7 @@ class Chapter(dict[str, Program]):
         return self.needing()(build)
 
     def needing(self, *packages: str) -> Callable[[Callable[[], Any]], Callable[[], Any]]:
-        """The same for a program that needs packages."""
+        """Adds a program that needs packages."""
 
         def add(build: Callable[[], Any]) -> Callable[[], Any]:
             self.add(build.__name__, build.__doc__ or "", build, packages)
@@ -87,7 +87,7 @@ class Chapter(dict[str, Program]):
 
 
 class Transformed(Numbered):
-    """Sample i is i and what `transform` makes of i."""
+    """Sample i is i and transform(i)."""
 
     def __init__(self, transform: Callable[[int], Any], **attributes: Any) -> None:
         super().__init__()
@@ -99,7 +99,7 @@ class Transformed(Numbered):
 
 
 class Counter:
-    """How often it was called."""
+    """Counts its calls, and returns their number."""
 
     def __init__(self) -> None:
         self.calls = 0
@@ -111,12 +111,12 @@ class Counter:
 
 @functools.cache
 def _folder() -> tempfile.TemporaryDirectory[str]:
-    """Goes with the interpreter: a program's own file would go with any forked child that collects garbage."""
+    """Makes a folder for the whole process: one per program would be removed by any child that collects garbage."""
     return tempfile.TemporaryDirectory(prefix="programs")
 
 
 def new_folder() -> Path:
-    """An empty folder for the files of a program."""
+    """Returns an empty folder for the files of a program."""
     return Path(tempfile.mkdtemp(dir=_folder().name))
 
 
@@ -128,7 +128,7 @@ def seed_all(seed: int) -> None:
 
 
 def states() -> dict[str, Any]:
-    """Of the program's three generators."""
+    """Returns the states of the program's three generators."""
     return {
         "random": random.getstate(),
         "NumPy": flat(np.random.get_state()),
@@ -137,21 +137,21 @@ def states() -> dict[str, Any]:
 
 
 def batches(loader: Any) -> list[Any]:
-    """All batches of an epoch as what == compares, up to the first error, and that."""
+    """Returns all batches of an epoch as values that == compares, up to the first error, and the error."""
     found: list[Any] = []
     try:
         for batch in loader:
             found.append(flat(batch))
     except Exception as error:  # noqa: BLE001 - what is raised is what is compared
         found.append(words(error))
-        gc.collect()  # an iterator of torch that has raised is in a cycle, and its workers live as long
+        gc.collect()  # an iterator of torch that has raised is in a cycle, which keeps its workers alive
     return found
 
 
 def run(kind: Callable[..., Any], program: Program, **arguments: Any) -> dict[str, Any]:
-    """All that is seen of a program with a class of loaders, by name in the order in which it is seen."""
+    """Returns all that a program with a class of loaders shows, by name and in the order in which it shows."""
     if program.needs:
-        program.build()  # what draws where it is imported draws here
+        program.build()  # modules that draw when they are imported draw here
     seed_all(5)
     setting = program.build()
     loader = kind(setting.dataset, **{"batch_size": 4, **setting.arguments, **arguments})
@@ -164,7 +164,7 @@ def run(kind: Callable[..., Any], program: Program, **arguments: Any) -> dict[st
 
 
 def difference(expected: dict[str, Any], found: dict[str, Any]) -> str | None:
-    """The first thing that differs between two runs, or None."""
+    """Returns the first difference between two runs, or None."""
     for name, value in expected.items():
         if found[name] != value:
             return f"{name}: {shortened(value, found[name])}"
@@ -172,7 +172,7 @@ def difference(expected: dict[str, Any], found: dict[str, Any]) -> str | None:
 
 
 def shortened(expected: Any, found: Any) -> str:
-    """The first elements that differ, however deep; of lists of different lengths the ends."""
+    """Returns the first elements that differ, however deep; of lists with different lengths their ends."""
     while isinstance(expected, (list, tuple)) and type(expected) is type(found) and len(expected) == len(found):
         pairs = [(one, other) for one, other in zip(expected, found, strict=True) if one != other]
         expected, found = pairs[0]

@@ -1,4 +1,4 @@
-"""Programs that depend on who refers to whom: closures, methods, back references, sentinels and weak references."""
+"""Programs that depend on references: closures, methods, back references, sentinels and weak references."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ REFERENCES = Chapter()
 
 @REFERENCES.program
 def a_lambda_on_self() -> Any:
-    """lambda x: self.f(x), which has the dataset in its closure."""
+    """Uses lambda x: self.f(x), which has the dataset in its closure."""
 
     class Data(Numbered):
         def __init__(self) -> None:
@@ -41,7 +41,7 @@ def a_lambda_on_self() -> Any:
 
 @REFERENCES.program
 def a_bound_method_on_self() -> Any:
-    """self.transform = self.count."""
+    """Sets self.transform = self.count."""
 
     class Data(Numbered):
         def __init__(self) -> None:
@@ -61,7 +61,7 @@ def a_bound_method_on_self() -> Any:
 
 @REFERENCES.program
 def a_built_in_bound_method_on_self() -> Any:
-    """self.add = self.items.append."""
+    """Sets self.add = self.items.append."""
 
     class Data(Numbered):
         def __init__(self) -> None:
@@ -81,7 +81,7 @@ def a_built_in_bound_method_on_self() -> Any:
 
 @REFERENCES.program
 def a_back_reference() -> Any:
-    """dataset.transform.owner is dataset."""
+    """Checks that dataset.transform.owner is dataset."""
 
     class Step:
         owner: Any = None
@@ -97,7 +97,7 @@ def a_back_reference() -> Any:
 
 @REFERENCES.program
 def the_worker_infos_dataset() -> Any:
-    """get_worker_info().dataset is the dataset that is asked, and what its transform belongs to."""
+    """Checks that get_worker_info().dataset is the dataset asked for samples, and the owner of its transform."""
 
     class Data(Numbered):
         def sample(self, index: int) -> Any:
@@ -109,7 +109,7 @@ def the_worker_infos_dataset() -> Any:
 
 @REFERENCES.program
 def a_partial_on_a_list() -> Any:
-    """functools.partial whose arguments are a list and a counter."""
+    """Uses functools.partial with a list and a counter as arguments."""
     seen: list[int] = []
 
     def add(seen: list[int], index: int, *, counter: Counter) -> Any:
@@ -166,7 +166,7 @@ def composed_closures() -> Any:
 
 @REFERENCES.program
 def a_recursive_closure() -> Any:
-    """A function that calls itself by its cell and remembers."""
+    """Uses a function that calls itself by its cell and remembers."""
     known: dict[int, int] = {}
     calls = 0
 
@@ -184,7 +184,7 @@ def a_recursive_closure() -> Any:
 
 @REFERENCES.program
 def an_empty_cell() -> Any:
-    """A closure whose variable the first sample sets."""
+    """Sets the variable of a closure in the first sample."""
 
     def make() -> Callable[[int], Any]:
         def transform(index: int) -> Any:
@@ -204,7 +204,7 @@ def an_empty_cell() -> Any:
 
 @REFERENCES.program
 def methods_of_the_operator_module() -> Any:
-    """operator.attrgetter, itemgetter and methodcaller on the worker's objects."""
+    """Uses operator.attrgetter, itemgetter and methodcaller on the worker's objects."""
     counter, table = Counter(), {"calls": [0]}
     calls_of, first_of = operator.attrgetter("calls"), operator.itemgetter("calls")
     call = operator.methodcaller("__call__", 0)
@@ -219,7 +219,7 @@ def methods_of_the_operator_module() -> Any:
 
 @REFERENCES.program
 def one_list_by_three_names() -> Any:
-    """A list that dataset, transform and collate_fn hold."""
+    """Uses a list that dataset, transform and collate_fn hold."""
     seen: list[int] = []
 
     class Data(Numbered):
@@ -238,7 +238,7 @@ def one_list_by_three_names() -> Any:
 
 @REFERENCES.program
 def the_collate_function_is_a_method_of_the_dataset() -> Any:
-    """collate_fn=dataset.collate, which reads what samples have left."""
+    """Uses collate_fn=dataset.collate, which reads what samples have left."""
 
     class Data(Numbered):
         def __init__(self) -> None:
@@ -259,7 +259,7 @@ def the_collate_function_is_a_method_of_the_dataset() -> Any:
 
 @REFERENCES.program
 def the_init_function_is_a_method_of_the_dataset() -> Any:
-    """worker_init_fn=dataset.begin, which sets attributes."""
+    """Uses worker_init_fn=dataset.begin, which sets attributes."""
 
     class Data(Numbered):
         offset = 0
@@ -274,7 +274,7 @@ def the_init_function_is_a_method_of_the_dataset() -> Any:
     return Setting(data, {"worker_init_fn": data.begin}, after_epoch=lambda: data.offset)
 
 
-# ---- sentinels and what is compared by `is` -----------------------------------------------------------------------
+# ---- sentinels and objects compared by `is` -----------------------------------------------------------------------
 
 MISSING = object()
 _TOMBSTONES = ["deleted"]
@@ -314,7 +314,7 @@ def sentinels_of_the_module() -> Any:
 
 @REFERENCES.program
 def a_sentinel_in_a_closure() -> Any:
-    """object() of a function, in a default, a list and a closure."""
+    """Keeps an object() of a function in a default, a list and a closure."""
     missing = object()
     values: list[Any] = [missing, 3]
 
@@ -326,7 +326,7 @@ def a_sentinel_in_a_closure() -> Any:
 
 @REFERENCES.program
 def an_empty_object_that_gets_attributes() -> Any:
-    """An instance without attributes that samples set some on."""
+    """Sets attributes on an instance that has none."""
     state = Unset()
     return Setting(
         Transformed(lambda index: (len(vars(state)), setattr(state, f"name{index % 4}", index))[0]),
@@ -350,7 +350,7 @@ def enum_members() -> Any:
 
 @REFERENCES.program
 def singletons_of_the_language() -> Any:
-    """None, Ellipsis, NotImplemented, types and functions in containers."""
+    """Keeps None, Ellipsis, NotImplemented, types and functions in containers."""
     table: dict[Any, Any] = {None: Ellipsis, int: NotImplemented, "fn": len, "type": Numbered, "range": range(3)}
     return Transformed(
         lambda _: (
@@ -368,7 +368,7 @@ def singletons_of_the_language() -> Any:
 
 @REFERENCES.program
 def weak_references() -> Any:
-    """weakref.ref to the dataset, a proxy of it and a WeakMethod."""
+    """Uses a weakref.ref to the dataset, a proxy of it and a WeakMethod."""
 
     class Data(Numbered):
         def __init__(self) -> None:
@@ -392,7 +392,7 @@ def weak_references() -> Any:
 
 @REFERENCES.program
 def weak_containers() -> Any:
-    """WeakValueDictionary, WeakKeyDictionary and WeakSet of objects that the dataset keeps."""
+    """Uses WeakValueDictionary, WeakKeyDictionary and WeakSet of objects that the dataset keeps."""
     nodes = [Counter() for _ in range(3)]
     by_name = weakref.WeakValueDictionary(enumerate(nodes))
     counts = weakref.WeakKeyDictionary(dict.fromkeys(nodes, 0))
@@ -408,7 +408,7 @@ def weak_containers() -> Any:
 
 @REFERENCES.program
 def a_dead_weak_reference() -> Any:
-    """A reference whose object is gone before the loader begins."""
+    """Uses a reference whose object is gone before the loader begins."""
     reference = weakref.ref(Counter())
     return Transformed(lambda index: (reference() is None, index))
 
@@ -418,7 +418,7 @@ def a_dead_weak_reference() -> Any:
 
 @REFERENCES.program
 def a_context_that_is_kept() -> Any:
-    """contextlib.ExitStack and a callback on it, which the workers do not run."""
+    """Uses contextlib.ExitStack and a callback on it, which the workers do not run."""
     closed: list[int] = []
     stack = contextlib.ExitStack()
     stack.callback(closed.append, 1)
@@ -436,7 +436,7 @@ def a_context_that_is_kept() -> Any:
 
 @REFERENCES.program
 def a_module_that_refers_to_itself() -> Any:
-    """A torch module with a child that knows its parent, as backbones with hooks do."""
+    """Uses a torch module with a child that knows its parent, as backbones with hooks do."""
 
     class Child(torch.nn.Module):
         def __init__(self, parent: Any) -> None:

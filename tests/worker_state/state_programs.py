@@ -21,7 +21,7 @@ STATE = Chapter()
 
 @STATE.program
 def a_counter_on_the_dataset() -> Any:
-    """How many samples this worker's dataset was asked for."""
+    """Counts the samples that this worker's dataset was asked for."""
 
     class Data(Numbered):
         asked = 0
@@ -36,7 +36,7 @@ def a_counter_on_the_dataset() -> Any:
 
 @STATE.program
 def a_nonlocal_counter() -> Any:
-    """A variable of the enclosing function."""
+    """Counts in a variable of the enclosing function."""
     calls = 0
 
     def transform(_index: int) -> int:
@@ -49,7 +49,7 @@ def a_nonlocal_counter() -> Any:
 
 @STATE.program
 def two_closures_on_one_variable() -> Any:
-    """One function writes what another reads."""
+    """Uses a function that writes what another one reads."""
     total = 0
 
     def write(index: int) -> int:
@@ -65,7 +65,7 @@ def two_closures_on_one_variable() -> Any:
 
 @STATE.program
 def a_mutable_default() -> Any:
-    """A list that is a default argument."""
+    """Uses a list that is a default argument."""
 
     def transform(index: int, seen: list[int] = []) -> int:  # noqa: B006 - the habit that is tested
         seen.append(index)
@@ -76,7 +76,7 @@ def a_mutable_default() -> Any:
 
 @STATE.program
 def an_attribute_of_a_function() -> Any:
-    """transform.calls, as programs count without a class."""
+    """Counts in transform.calls, as programs do without a class."""
 
     def transform(index: int) -> int:
         transform.calls += 1  # type: ignore[attr-defined]
@@ -88,7 +88,7 @@ def an_attribute_of_a_function() -> Any:
 
 @STATE.program
 def a_deque_of_the_last_samples() -> Any:
-    """The mean of the last four samples of this worker."""
+    """Gives the mean of the last four samples of this worker."""
     last: collections.deque[int] = collections.deque(maxlen=4)
 
     def transform(index: int) -> float:
@@ -113,7 +113,7 @@ def a_dict_as_a_cache() -> Any:
 
 @STATE.program
 def a_set_of_what_was_seen() -> Any:
-    """Whether one of the same remainder came before."""
+    """Tells whether a sample with the same remainder came before."""
     seen: set[int] = set()
 
     def transform(index: int) -> Any:
@@ -126,7 +126,7 @@ def a_set_of_what_was_seen() -> Any:
 
 @STATE.program
 def containers_of_other_types() -> Any:
-    """defaultdict, Counter, OrderedDict and a bytearray."""
+    """Uses defaultdict, Counter, OrderedDict and a bytearray."""
     groups: Any = collections.defaultdict(list)
     counter: Any = collections.Counter("a")
     order: Any = collections.OrderedDict(a=1, b=2, c=3)
@@ -182,7 +182,7 @@ def derived_containers() -> Any:
 
 @STATE.program
 def slots() -> Any:
-    """A class that has slots and no __dict__, and one that has both."""
+    """Uses a class that has slots and no __dict__, and one that has both."""
 
     class Slotted:
         __slots__ = ("calls", "unset")
@@ -225,7 +225,7 @@ def private_names_in_slots() -> Any:
 
 @STATE.program
 def a_dataclass() -> Any:
-    """A dataclass with a list of its own."""
+    """Uses a dataclass with a list of its own."""
 
     @dataclass
     class Statistics:
@@ -244,7 +244,7 @@ def a_dataclass() -> Any:
 
 @STATE.program
 def a_frozen_dataclass_with_a_list() -> Any:
-    """An object that cannot be set an attribute, with a list that changes."""
+    """Uses an object that takes no attributes, with a list that changes."""
 
     @dataclass(frozen=True)
     class Settings:
@@ -257,7 +257,7 @@ def a_frozen_dataclass_with_a_list() -> Any:
 
 @STATE.program
 def a_named_tuple_with_a_list() -> Any:
-    """A tuple that leads to a list."""
+    """Uses a tuple that leads to a list."""
 
     class Pair(tuple):  # type: ignore[type-arg]
         __slots__ = ()
@@ -276,7 +276,7 @@ def a_named_tuple_with_a_list() -> Any:
 
 @STATE.program
 def a_namespace() -> Any:
-    """types.SimpleNamespace, as configurations are."""
+    """Uses types.SimpleNamespace, as configurations do."""
     config = types.SimpleNamespace(step=0, inner=types.SimpleNamespace(values=[0]))
 
     def transform(index: int) -> Any:
@@ -289,14 +289,14 @@ def a_namespace() -> Any:
 
 @STATE.program
 def an_iterator_of_the_standard_library() -> Any:
-    """itertools.count and a cycle over a list."""
+    """Uses itertools.count and a cycle over a list."""
     count, names = itertools.count(5), itertools.cycle(["a", "b", "c"])
     return Transformed(lambda _: (next(count), next(names)))
 
 
 @STATE.program
 def iterators_over_containers() -> Any:
-    """iter() of a list, a range, a reversed list and zip()."""
+    """Uses iter() of a list, a range, a reversed list and zip()."""
     numbers = iter([*range(100)])
     steps = iter(range(0, 1000, 3))
     back = reversed([*range(100)])
@@ -306,7 +306,7 @@ def iterators_over_containers() -> Any:
 
 @STATE.program
 def a_sorted_list() -> Any:
-    """A list kept sorted, and the position of each sample."""
+    """Keeps a list sorted, and gives the position of each sample in it."""
     ordered: list[int] = [10]
 
     def transform(index: int) -> int:
@@ -319,7 +319,7 @@ def a_sorted_list() -> Any:
 
 @STATE.program
 def a_cached_property() -> Any:
-    """functools.cached_property that keeps the first sample."""
+    """Uses a functools.cached_property that keeps the first sample."""
 
     class Data(Numbered):
         current = -1
@@ -338,7 +338,7 @@ def a_cached_property() -> Any:
 
 @STATE.program
 def a_property_with_a_setter() -> Any:
-    """A property that counts how often it was set."""
+    """Uses a property that counts how often it was set."""
 
     class Data(Numbered):
         times = 0
@@ -360,7 +360,7 @@ def a_property_with_a_setter() -> Any:
 
 @STATE.program
 def a_recursive_structure() -> Any:
-    """A list that contains itself and a dict that contains the list."""
+    """Uses a list that contains itself and a dict that contains the list."""
     ring: list[Any] = [0]
     ring.append(ring)
     table = {"ring": ring}
@@ -374,7 +374,7 @@ def a_recursive_structure() -> Any:
 
 @STATE.program
 def three_thousand_nested_dicts() -> Any:
-    """A number at the end of 3,000 dicts in each other."""
+    """Keeps a number at the end of 3,000 nested dicts."""
     top: dict[str, Any] = {}
     deepest = top
     for _ in range(3000):
@@ -399,7 +399,7 @@ def three_thousand_nested_dicts() -> Any:
 
 @STATE.program
 def a_chain_of_three_thousand_objects() -> Any:
-    """A linked list of which each sample adds one."""
+    """Adds one element to a linked list in each sample."""
 
     class Node:
         def __init__(self, following: Any) -> None:
@@ -427,7 +427,7 @@ def a_chain_of_three_thousand_objects() -> Any:
 
 @STATE.program
 def a_dict_keyed_by_objects() -> Any:
-    """A dict whose keys are compared by identity, looked up by the same objects."""
+    """Uses a dict whose keys are compared by identity, and looks them up by the same objects."""
 
     class Key:
         pass
@@ -469,7 +469,7 @@ def a_set_of_objects() -> Any:
 
 @STATE.program
 def a_running_mean() -> Any:
-    """A tensor on self that every sample updates in place."""
+    """Updates a tensor on self in place in every sample."""
 
     class Data(Numbered):
         def __init__(self) -> None:
@@ -487,7 +487,7 @@ def a_running_mean() -> Any:
 
 @STATE.program
 def a_module_in_training_mode() -> Any:
-    """Batch statistics that a torch module keeps in its buffers."""
+    """Keeps batch statistics in the buffers of a torch module."""
 
     class Data(Numbered):
         def __init__(self) -> None:
@@ -505,7 +505,7 @@ def a_module_in_training_mode() -> Any:
 
 @STATE.program
 def hooks_of_a_module() -> Any:
-    """A forward hook, which is a closure, and what it has gathered."""
+    """Uses a forward hook, which is a closure, and what it has gathered."""
     seen: list[float] = []
     module = torch.nn.Identity()
     module.register_forward_hook(lambda _module, _inputs, output: seen.append(float(output.sum())))
@@ -519,7 +519,7 @@ def hooks_of_a_module() -> Any:
 
 @STATE.program
 def state_in_the_collate_function() -> Any:
-    """A collate_fn object that keeps the last batch, as mixing across batches does."""
+    """Uses a collate_fn object that keeps the last batch, as mixing across batches does."""
 
     class Mixing:
         def __init__(self) -> None:
@@ -537,7 +537,7 @@ def state_in_the_collate_function() -> Any:
 
 @STATE.program
 def padding_to_the_longest_so_far() -> Any:
-    """A collate_fn whose padding grows with what this worker has seen."""
+    """Uses a collate_fn whose padding grows with the samples that this worker has seen."""
     longest = [0]
 
     def collate(samples: list[Any]) -> Any:
@@ -550,7 +550,7 @@ def padding_to_the_longest_so_far() -> Any:
 
 @STATE.program
 def a_thread_local() -> Any:
-    """threading.local with values that the program's thread has set."""
+    """Uses threading.local with values that the program's thread has set."""
     local = threading.local()
     local.calls, local.seen = 10, [1]
 
@@ -564,7 +564,7 @@ def a_thread_local() -> Any:
 
 @STATE.program
 def a_lock_around_a_counter() -> Any:
-    """A counter behind a lock, as thread-safe datasets have it."""
+    """Counts under a lock, as thread-safe datasets do."""
 
     class Data(Numbered):
         def __init__(self) -> None:
@@ -582,7 +582,7 @@ def a_lock_around_a_counter() -> Any:
 
 @STATE.program
 def an_error_now_and_then() -> Any:
-    """Which sample raises depends on how many came before in this worker."""
+    """Fails in a sample that depends on how many came before in this worker."""
 
     class Data(Numbered):
         calls = 0
@@ -598,7 +598,7 @@ def an_error_now_and_then() -> Any:
 
 @STATE.program
 def retries() -> Any:
-    """A sample that fails once and is read again, with a count of failures."""
+    """Fails once in a sample and reads it again, with a count of failures."""
     failures: collections.Counter[int] = collections.Counter()
 
     def read(index: int) -> int:
@@ -618,7 +618,7 @@ def retries() -> Any:
 
 @STATE.program
 def sample_lists_with_state() -> Any:
-    """__getitems__ that counts its calls."""
+    """Uses a class with a __getitems__ that counts its calls."""
 
     class Data(Numbered):
         calls = 0
@@ -633,7 +633,7 @@ def sample_lists_with_state() -> Any:
 
 @STATE.program
 def a_sum_without_batches() -> Any:
-    """A tensor that each sample adds to, with batch_size None."""
+    """Adds to a tensor in each sample, with batch_size=None."""
     buffer = torch.zeros(2)
 
     def transform(index: int) -> Any:

@@ -204,7 +204,7 @@ def test_samples_before_one_that_fails_are_asked_for_once(num_workers: int) -> N
 
 @pytest.mark.parametrize("num_workers", [1, 2, 4])
 def test_a_batch_is_asked_for_in_order_in_one_thread(num_workers: int) -> None:
-    asked: dict[int, list[int]] = collections.defaultdict(list)  # of a class that workers share
+    asked: dict[int, list[int]] = collections.defaultdict(list)  # kept by a class that workers share
 
     class InThread(Numbered):
         def sample(self, index: int) -> Any:

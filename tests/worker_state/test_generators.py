@@ -34,14 +34,14 @@ NUMBER_OF_THREADS = 4
 
 
 def seed_all(base_seed: int, worker_id: int) -> None:
-    """As torch's worker process does."""
+    """Seeds all three generators as torch's worker process does."""
     random.seed(base_seed + worker_id)
     torch.manual_seed(base_seed + worker_id)
     np.random.seed(worker._generate_state(base_seed, worker_id))
 
 
 def plain(value: Any) -> Any:
-    """A value that == compares as a whole."""
+    """Returns a value that == compares as a whole."""
     if isinstance(value, (list, tuple)):
         return [plain(each) for each in value]
     return value.tolist() if hasattr(value, "tolist") else value
@@ -75,9 +75,9 @@ def nothing_is_exchanged() -> bool:
 
 @pytest.fixture(autouse=True)
 def _state_of_the_process() -> Iterator[None]:
-    """Each test leaves the process's generators and everything that is exchanged as they were.
+    """Restores the process's generators after each test, and checks that nothing is exchanged.
 
-    It begins when the workers of the tests before have ended, which they do a little after their iterator is dropped.
+    Waits until the workers of earlier tests have ended, which they do a little after their iterator is dropped.
     """
     assert wait_for(lambda: gc.collect() >= 0 and nothing_is_exchanged(), 60), [
         thread.name for thread in threading.enumerate()

@@ -1,4 +1,4 @@
-"""Many loaders, threads of the user's and forks meanwhile: each sees its own numbers, and nothing is left behind."""
+"""Many loaders beside the user's threads and forks: each draws its own numbers, and nothing is left over."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 def draw(_index: int = 0) -> tuple[float, float, float, float]:
-    """A number of each of the three generators, and one that leaves a second behind."""
+    """Draws a number from each of the three generators, and one that leaves a second value in it."""
     return random.random(), np.random.rand(), torch.rand(1).item(), random.gauss(0, 1) + np.random.randn()
 
 
@@ -46,7 +46,7 @@ class Counting:
 
 
 class NestedLoaders(Numbered):
-    """Every fourth sample is the sum of what another loader gives."""
+    """Every fourth sample is the sum of another loader's batches."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -62,7 +62,7 @@ class NestedLoaders(Numbered):
 
 
 def equal_on_both(action: Callable[[Any], Any]) -> None:
-    """`action` gives the same with torch's forked workers and with fastload, and leaves the same generators."""
+    """Asserts that `action` gives the same with torch's forked workers and fastload, and leaves generators the same."""
 
     def seen(kind: Any) -> Any:
         seed_all(3)
@@ -106,7 +106,7 @@ def test_a_loader_in_a_loader_draws_from_its_worker() -> None:
 
 @pytest.mark.parametrize("num_workers", [1, 2])
 def test_a_loader_of_threads_in_a_sample_does_not_change_what_the_others_draw(num_workers: int) -> None:
-    """torch's processes refuse it, so that the measure is the same program without the inner loader."""
+    """torch's processes refuse it, so the reference is the same program without the inner loader."""
 
     class WithInner(Transformed):
         def sample(self, index: int) -> Any:
@@ -124,7 +124,7 @@ def test_a_loader_of_threads_in_a_sample_does_not_change_what_the_others_draw(nu
 
 
 def numbers_of_the_program(count: int) -> list[Any]:
-    """What the program draws where no loader is."""
+    """Returns what the program draws without a loader."""
     seed_all(6)
     torch.empty((), dtype=torch.int64).random_()  # the loader's base seed
     return [draw() for _ in range(count)]
@@ -161,7 +161,7 @@ def test_the_users_threads_draw_the_programs_numbers_meanwhile() -> None:
 
 
 def test_loaders_in_the_users_threads_see_their_own_numbers() -> None:
-    """Each thread's loader has a generator, so that its base seed does not depend on who comes first."""
+    """Each thread's loader has a generator, so that its base seed does not depend on which thread is first."""
 
     def epochs_of(kind: Any, number: int) -> Any:
         generator = torch.Generator().manual_seed(number)
@@ -184,7 +184,7 @@ def test_loaders_in_the_users_threads_see_their_own_numbers() -> None:
 
 
 class Endless(IterableDataset[Any]):
-    """Draws for as long as one asks, arrays and single numbers."""
+    """Draws arrays and single numbers for as long as it is asked."""
 
     def __iter__(self) -> Iterator[Any]:
         while True:
@@ -215,16 +215,16 @@ def test_children_forked_while_workers_draw_draw_the_programs_numbers(num_childr
     assert found == {numbers_of_a_child()}
 
 
-# ---- what is left behind ------------------------------------------------------------------------------------------
+# ---- leftovers ----------------------------------------------------------------------------------------------------
 
 
 def in_child(module: str, call: str) -> str:
-    """The code of a child, where no loader of another test lives."""
+    """Returns code for a child process, in which no loader of another test lives."""
     return f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import {module}; {module}.{call}"
 
 
 def names_and_types() -> dict[str, Any]:
-    """Of random and numpy.random: what every name stands for, and of what the hidden objects are made."""
+    """Returns the objects that the names in random and numpy.random stand for, and the hidden objects' classes."""
     hidden, legacy = random._inst, np.random.mtrand._rand  # type: ignore[attr-defined]
     return {
         **{f"random.{name}": value for name, value in vars(random).items()},
@@ -245,7 +245,7 @@ ORIGINAL = names_and_types()
 
 
 def assert_as_they_were() -> None:
-    """When the last worker's thread has ended."""
+    """Waits until the last worker thread has ended, and asserts that nothing is exchanged any more."""
     assert wait_for(lambda: gc.collect() >= 0 and not changed_names(), 60), (changed_names(), python_part_threads())
 
 
@@ -291,7 +291,7 @@ def test_errors_of_workers_leave_the_modules_as_they_were(run_child: RunChild) -
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_loaders_at_random_in_several_threads_leave_the_program_as_none_would(run_child: RunChild, seed: int) -> None:
-    """As `make campaign` does for as long as one likes."""
+    """`make campaign` does the same for longer."""
     run_child(in_child("loader_stress", f"assert_case({seed})"), timeout=300, warm=True)
 
 
@@ -304,7 +304,7 @@ def take_first_batches() -> None:
     for _ in range(100):
         next(iter(loader))
     assert wait_for(lambda: gc.collect() >= 0 and not python_part_threads(), 60), python_part_threads()
-    # The copies of one iterator are 8 MB. What malloc keeps for threads to come is some of these.
+    # The copies of one iterator are 8 MB. malloc keeps some of them for later threads.
     assert resident_mib() - resident < 200, "a quarter of what a hundred iterators had"
 
 
@@ -372,7 +372,7 @@ class FakeThreadWorkers:
         self.local, self.get_worker_info = local, get_thread_info
 
     def run(self, action: Callable[[], Any], worker_id: int) -> Any:
-        """What `action` gives in one of torch's worker threads."""
+        """Returns what `action` gives in one of torch's worker threads."""
         found: list[Any] = []
 
         def work() -> None:
@@ -410,7 +410,7 @@ def test_torchs_thread_workers_and_fastloads_answer_for_their_own_threads(monkey
 
 
 def test_a_thread_safe_generator_of_torch_keeps_its_name_and_its_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A function that is not torch 2.13's is left alone, and nobody draws from its generator."""
+    """A function that is not torch 2.13's is left alone, and nothing draws from its generator."""
     own = torch.Generator().manual_seed(5)
     monkeypatch.setattr(torch, "thread_safe_generator", lambda: own, raising=False)
     kept = torch.thread_safe_generator

@@ -1,4 +1,4 @@
-"""What a worker's copies are: the same containers, instances and functions as a forked process has."""
+"""A worker's copies are the same containers, instances and functions as a forked process has."""
 
 from __future__ import annotations
 

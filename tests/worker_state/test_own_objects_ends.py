@@ -1,4 +1,4 @@
-"""What is left when a worker's copies go: no finalizer has run, and nothing is kept."""
+"""When a worker's copies end, no finalizer runs, and nothing is kept."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_finalizers_of_copies_do_not_run_at_the_end() -> None:
     box.circle.append(box)
     mine = own(box)
     mine.roots[0].other = None
-    assert ended == ["dropped"]  # as in a child that lets go of it
+    assert ended == ["dropped"]  # as in a child that drops it
     mine.end()
     gc.collect()
     assert ended == ["dropped"]
@@ -93,7 +93,7 @@ def test_nothing_is_left_of_copies_that_are_gone() -> None:
     box.function = lambda: box
     counts = []
     gc.collect()
-    gc.freeze()  # what is there already need not be counted each time
+    gc.freeze()  # existing objects need not be counted each time
     try:
         for _ in range(100):
             for mine in copies((box, box.function, None), 2):

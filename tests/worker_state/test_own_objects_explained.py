@@ -1,4 +1,4 @@
-"""What users are told of objects that workers share: rows of explain(), and warnings where it is sure."""
+"""The objects that workers share, as users are told of them: rows of explain(), and warnings in certain cases."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_memory_that_is_meant_to_be_shared_is_not_warned_of() -> None:
     assert watch.changes(own.roots, NAMES) is None
 
 
-# ---- what is found by name -----------------------------------------------------------------------------------------
+# ---- objects found by name -----------------------------------------------------------------------------------------
 
 generator = np.random.default_rng(3)
 handle: Any = None
@@ -237,7 +237,7 @@ def test_generators_in_what_is_found_by_name_are_found() -> None:
     assert changed_by_name((ByDefault(), None, None)) == (f"a default of {module}.jittered",)
     (closure,) = changed_by_name((ByClosure(), None, None))
     assert closure.startswith(f"state in {module}.")
-    # Of these each worker has a copy.
+    # Each worker has a copy of these.
     assert changed_by_name((Box(inner=jittering, draw=drawing), drawing, None)) == ()
 
 

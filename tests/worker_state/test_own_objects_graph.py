@@ -127,7 +127,7 @@ def place_in_set(element: Any) -> tuple[bool, float]:
 
 
 def shape_of(root: Any) -> list[Any]:
-    """The same for two graphs where their objects are alike and lead to each other in the same way."""
+    """Returns equal values for two graphs whose objects are alike and lead to each other in the same way."""
     numbers: dict[int, int] = {}
     kept: list[Any] = []
 
@@ -176,7 +176,7 @@ def test_objects_lead_to_each_other_as_the_originals_do(seed: int) -> None:
 
 @pytest.mark.slow
 def test_references_are_counted_right() -> None:
-    # Numbers and text are everybody's.
+    # Numbers and text are shared by all.
     graph = [one for seed in range(5) for one in random_graph(seed) if gc.is_tracked(one)]
     for _ in range(2):
         gc.collect()

@@ -1,4 +1,4 @@
-"""What a worker shares with the program, and what goes on in its copy as in a forked process."""
+"""A worker shares some objects with the program, and its copies of others continue as in a forked process."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Color(enum.Enum):
     RED = "red"
 
 
-# ---- what is shared --------------------------------------------------------------------------------------------------
+# ---- shared objects --------------------------------------------------------------------------------------------------
 
 
 def test_sentinels_and_what_is_named_is_shared() -> None:
@@ -140,7 +140,7 @@ def test_buffers_in_memory_are_copied() -> None:
 def test_an_iterator_of_the_standard_library_goes_on_as_in_a_forked_child(make: Any) -> None:
     iterator = make([1, 2, 3, 4])
     next(iterator)
-    if "__reduce__" not in vars(type(iterator)):  # Python 3.14 cannot copy those of itertools
+    if "__reduce__" not in vars(type(iterator)):  # Python 3.14 cannot copy iterators of itertools
         assert sys.version_info >= (3, 14)
         assert copy_of(iterator) is iterator
         return

@@ -24,7 +24,7 @@ NUM_SAMPLES = 96
 
 
 def image_of(index: int) -> torch.Tensor:
-    """3 x 12 x 12, another for each index."""
+    """Returns a tensor of 3 x 12 x 12, another for each index."""
     return (torch.arange(3 * 12 * 12, dtype=torch.float32).view(3, 12, 12) * (index + 1)).sin()
 
 
@@ -116,7 +116,7 @@ def samples(kind: Any, transform: str, num_workers: int) -> list[torch.Tensor]:
 
 @pytest.mark.parametrize("transform", TRANSFORMS)
 def test_no_sample_is_wrong_with_one_to_eight_threads(transform: str) -> None:
-    """The measure is torch: of what depends on the worker with as many workers, else in one thread."""
+    """Compares with torch: with as many workers if the samples depend on the worker, else with one thread."""
     wrong = {}
     numbers = (1, 2, 8) if transform in DEPENDS_ON_WORKERS else range(1, 9)
     alone = samples(torch_loader, transform, 0)
@@ -153,7 +153,7 @@ def test_verify_finds_no_difference(transform: str, num_workers: int) -> None:
 
 
 class Remembering:
-    """Writes each image to itself; a worker waits, where told so, until another one has done the same."""
+    """Writes each image to itself. If told so, a worker waits until another one has done the same."""
 
     def __init__(self, *, waits: bool) -> None:
         self.barrier, self.image = threading.Barrier(2 if waits else 1), torch.zeros(0)

@@ -28,7 +28,7 @@ MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 @functools.cache
 def encoded(index: int) -> bytes:
-    """A PNG of 24 x 20 pixels, another for each index."""
+    """Writes a PNG of 24 x 20 pixels, another for each index."""
     values = np.random.RandomState(index).randint(0, 256, (20, 24, 3), np.uint8)
     file = io.BytesIO()
     Image.fromarray(values).save(file, "PNG")
@@ -108,7 +108,7 @@ class ConvolutionBlur:
 
 
 def pipeline(*steps: Any, scale: tuple[float, float] = (0.2, 1.0)) -> transforms.Compose:
-    """A random crop, a mirror, the steps, and a tensor."""
+    """Makes a random crop, a mirror, the steps, and a tensor."""
     return transforms.Compose(
         [
             transforms.RandomResizedCrop(SIZE, scale=scale),
@@ -128,19 +128,19 @@ def jitter() -> list[Any]:
 
 
 def simsiam_and_moco() -> Any:
-    """random.uniform draws the blur's radius."""
+    """Draws the blur's radius from random.uniform."""
     augmentation = pipeline(*jitter(), transforms.RandomApply([RandomRadiusBlur()], p=0.5))
     return Images(Views(augmentation, augmentation))
 
 
 def simclr() -> Any:
-    """NumPy draws sigma, and the kernel is state in a convolution."""
+    """Draws sigma from NumPy; the kernel is state in a convolution."""
     augmentation = pipeline(*jitter(), ConvolutionBlur())
     return Images(Views(augmentation, augmentation))
 
 
 def vicreg() -> Any:
-    """np.random decides on blur and solarization of the two views."""
+    """Decides with np.random on blur and solarization of the two views."""
 
     class Chance(WithChance):
         def __call__(self, image: Image.Image) -> Image.Image:
@@ -152,7 +152,7 @@ def vicreg() -> Any:
 
 
 def dino() -> Any:
-    """random decides on PIL blur and solarization of two global and four local views."""
+    """Decides with random on PIL blur and solarization of two global and four local views."""
     first = pipeline(*jitter(), WithChance(1.0, RandomRadiusBlur()), scale=(0.4, 1.0))
     second = pipeline(
         *jitter(), WithChance(0.1, RandomRadiusBlur()), WithChance(0.2, ImageOps.solarize), scale=(0.4, 1.0)
@@ -162,7 +162,7 @@ def dino() -> Any:
 
 
 def timm_training() -> Any:
-    """timm's create_transform with RandAugment and random erasing: random and NumPy."""
+    """Uses timm's create_transform with RandAugment and random erasing, which draw from random and NumPy."""
     data = pytest.importorskip("timm.data")
     return Images(
         data.create_transform(SIZE, is_training=True, auto_augment="rand-m7-inc1", re_prob=0.5, interpolation="random")
@@ -170,7 +170,7 @@ def timm_training() -> Any:
 
 
 def timm_augmix() -> Any:
-    """timm's AugMix, which draws from random and NumPy, and its mixup in collate_fn."""
+    """Uses timm's AugMix, which draws from random and NumPy, and its mixup in collate_fn."""
     data = pytest.importorskip("timm.data")
     mixing = data.FastCollateMixup(mixup_alpha=0.8, cutmix_alpha=1.0, num_classes=NUM_IMAGES)
     dataset = Images(data.create_transform(SIZE, is_training=True, auto_augment="augmix-m5-w3", use_prefetcher=True))
@@ -178,7 +178,7 @@ def timm_augmix() -> Any:
 
 
 def albumentations_compose() -> Any:
-    """Compose of Albumentations 2.x, which holds generators of its own."""
+    """Uses Compose of Albumentations 2.x, which holds generators of its own."""
     albumentations = pytest.importorskip("albumentations", minversion="2.0")
     return Arrays(
         albumentations.Compose(
@@ -196,7 +196,7 @@ def albumentations_compose() -> Any:
 
 
 def albumentations_without_a_seed() -> Any:
-    """The same without a seed, seeded by worker_init_fn as its documents say."""
+    """Uses the same without a seed; worker_init_fn seeds it as the documentation says."""
     albumentations = pytest.importorskip("albumentations", minversion="2.0")
     augmentation = albumentations.Compose([albumentations.RandomCrop(SIZE, SIZE), albumentations.Affine(p=0.9)])
 
@@ -208,7 +208,7 @@ def albumentations_without_a_seed() -> Any:
 
 
 def albumentations_replay() -> Any:
-    """ReplayCompose, which keeps what it did."""
+    """Uses ReplayCompose, which keeps what it did."""
     albumentations = pytest.importorskip("albumentations", minversion="2.0")
 
     class Replayed(Arrays):
@@ -226,7 +226,7 @@ def albumentations_replay() -> Any:
 
 
 def mosaic() -> Any:
-    """Four images, three of them by index from random, with scale and mirror from NumPy, and a buffer of indices."""
+    """Joins four images, three of them drawn from random, with scale and mirror from NumPy, and keeps their indices."""
 
     class Mosaic(Images):
         def __init__(self) -> None:
@@ -253,7 +253,7 @@ def mosaic() -> Any:
 
 
 def v1_random_choice_and_order() -> Any:
-    """torchvision's RandomChoice and RandomOrder of v1, which draw from random."""
+    """Uses torchvision's RandomChoice and RandomOrder of v1, which draw from random."""
     return Images(
         transforms.Compose(
             [
@@ -271,7 +271,7 @@ def v1_random_choice_and_order() -> Any:
 
 
 def torchs_reproducibility_recipe() -> Any:
-    """worker_init_fn that seeds random and NumPy with torch.initial_seed(), and a generator of the loader."""
+    """Seeds random and NumPy with torch.initial_seed() in worker_init_fn; the loader has a generator."""
 
     def seed_worker(_worker_id: int) -> None:
         seed = torch.initial_seed() % 2**32
@@ -290,7 +290,7 @@ def torchs_reproducibility_recipe() -> Any:
 
 
 def mixup_and_cutmix() -> Any:
-    """collate_fn that draws the weight, the box and the partners from NumPy."""
+    """Draws the weight, the box and the partners from NumPy in collate_fn."""
 
     def collate(samples: list[Any]) -> Any:
         images, labels = torch.utils.data.default_collate(samples)
@@ -307,7 +307,7 @@ def mixup_and_cutmix() -> Any:
 
 
 def lightning_data_module() -> Any:
-    """seed_everything(workers=True) and a DataModule's train_dataloader, whose init function is Lightning's."""
+    """Uses seed_everything(workers=True) and a DataModule's train_dataloader, with Lightning's init function."""
     lightning = pytest.importorskip("lightning")
     seeding = pytest.importorskip("lightning.fabric.utilities.seed")
     lightning.seed_everything(11, workers=True, verbose=False)
@@ -349,7 +349,7 @@ def a_table_of_pandas() -> Any:
 
 
 def images_of_lmdb() -> Any:
-    """Images in lmdb, opened lazily by each worker, with transforms of torchvision."""
+    """Reads images from lmdb, opened lazily by each worker, with transforms of torchvision."""
     lmdb = pytest.importorskip("lmdb")
     folder = str(new_folder())
     with lmdb.open(folder) as environment, environment.begin(write=True) as transaction:
@@ -418,7 +418,7 @@ GROUPS = {f"recipes from {first} on": list(RECIPES)[first : first + 3] for first
 
 @functools.cache
 def program(name: str) -> Program:
-    """Its packages are imported: some draw where they are."""
+    """Returns a recipe's program, after importing its packages: some draw when they are imported."""
     recipe = RECIPES[name]
 
     def build() -> Setting:
@@ -430,7 +430,7 @@ def program(name: str) -> Program:
 
 
 def what_differs(name: str, **arguments: Any) -> str | None:
-    """Between torch's loader and two runs of fastload's; skips what is not installed."""
+    """Returns the differences between torch's loader and two runs of fastload's; skips a missing package."""
     with pytest.MonkeyPatch.context() as monkeypatch:
         for variable in ("PL_GLOBAL_SEED", "PL_SEED_WORKERS"):
             monkeypatch.setenv(variable, "0")  # and puts back what the recipe sets
@@ -463,11 +463,11 @@ ARGUMENTS: list[dict[str, Any]] = [
 
 
 def assert_case(seed: int) -> None:
-    """All recipes with all arguments come in turn, and torch's own loader repeats them."""
+    """Runs all recipes with all arguments in turn; torch's own loader repeats them."""
     name = list(RECIPES)[seed % len(RECIPES)]
     arguments = ARGUMENTS[seed // len(RECIPES) % len(ARGUMENTS)]
     if name == "albumentations_without_a_seed" and not arguments["num_workers"]:
-        return  # nobody seeds it
+        return  # nothing seeds it
     again = difference(*(run(torch_loader, program(name), **arguments) for _ in range(2)))
     assert again is None, f"torch's own loader does not repeat it: {again}"
     assert what_differs(name, **arguments) is None

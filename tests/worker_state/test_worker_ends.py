@@ -17,7 +17,7 @@ copies: list[weakref.ref[Any]] = []
 
 
 class Remembered(Numbered):
-    """Tells of which copy it is asked."""
+    """Tells which copy is asked."""
 
     def sample(self, index: int) -> Any:
         copies.append(weakref.ref(self))

@@ -1,4 +1,4 @@
-"""What users' programs give with fastload's threads is what they give with torch's forked workers, to the byte."""
+"""Users' programs give the same with fastload's threads as with torch's forked workers, to the byte."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
 
 @functools.cache
 def torchs(name: str, arguments: str) -> dict[str, Any]:
-    """What a program gives with torch's loader; run once in a session."""
+    """Returns what a program gives with torch's loader; run once per session."""
     return run(torch_loader, PROGRAMS[name], **ARGUMENTS[arguments])
 
 
 def differences(programs: list[Program], arguments: str, run_again: Callable[[Program], dict[str, Any]]) -> list[str]:
-    """A line for each of the programs that are installed and give something else than with torch's loader."""
+    """Returns a line for each installed program that gives something else than with torch's loader."""
     found = []
     for program in programs:
         if not program.is_installed:
@@ -55,7 +55,7 @@ def test_programs_give_the_batches_of_torchs_workers(chapter: str) -> None:
 
 
 def assert_torchs(name: str, arguments: str) -> None:
-    """A program gives what it gives with torch's workers, and no warning. Skips what is not to be had."""
+    """Asserts that a program gives what it gives with torch's workers, without a warning. Skips missing packages."""
     for package in PROGRAMS[name].needs:
         pytest.importorskip(package)
     is_persistent = ARGUMENTS[arguments].get("persistent_workers", False)
@@ -69,7 +69,7 @@ def assert_torchs(name: str, arguments: str) -> None:
 
 
 def assert_case(seed: int) -> None:
-    """All programs with all arguments come in turn, and torch's own loader repeats them."""
+    """Runs all programs with all arguments in turn; torch's own loader repeats them."""
     name = list(PROGRAMS)[seed % len(PROGRAMS)]
     arguments = list(ARGUMENTS)[seed // len(PROGRAMS) % len(ARGUMENTS)]
     try:

@@ -38,10 +38,10 @@ DEVIATIONS_OF_PERSISTENT = {
     "an_init_function_that_raises": "the error of worker_init_fn is told in every epoch, by torch in one"
 }
 
-# Of how many programs of a chapter `make test` takes one: where only places and functions differ, not all.
+# `make test` runs one in so many programs of a chapter, since only places and functions differ in some chapters.
 _EVERY = {"generators": 4, "state": 3, "references": 2, "memory": 2, "epochs": 3, "draws": 8}
 
 
 def chosen(chapter: str) -> list[Program]:
-    """The programs of a chapter that `make test` runs."""
+    """Returns the programs of a chapter that `make test` runs."""
     return [program for name, program in CHAPTERS[chapter].items() if name not in DEVIATIONS][:: _EVERY[chapter]]
