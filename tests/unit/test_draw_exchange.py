@@ -339,7 +339,7 @@ def test_the_same_functions_are_called_however_they_were_imported() -> None:
 
 
 def test_functions_are_found_in_tables_as_before() -> None:
-    """The hash of a function of C has the address in it that is exchanged."""
+    """The hash of a C function depends on the address that is exchanged."""
     functions = [torch.rand, torch.randint, torch.Tensor.uniform_, random.random, random.seed, len]
     table = {function: number for number, function in enumerate(functions)}
     hashes = [*map(hash, functions)]
@@ -361,7 +361,7 @@ def test_functions_that_user_code_has_put_in_place_of_methods_draw_as_well(monke
 
 
 def test_modes_of_the_users_see_calls_first_and_without_a_generator() -> None:
-    """`with torch.device("cuda")` is one, and a generator of the CPU is none for it."""
+    """`with torch.device("cuda")` is such a mode, and a CPU generator is of no use to it."""
 
     class Sees(TorchFunctionMode):
         def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
