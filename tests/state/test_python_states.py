@@ -351,3 +351,22 @@ def test_a_position_of_a_workers_generator_that_is_too_large_is_refused(folder: 
 def test_a_state_is_as_large_as_what_it_has_to_keep(folder: Path) -> None:
     assert len(json.dumps(state_behind_first(PythonCase(num_workers=8), folder))) <= 90_000
     assert len(json.dumps(state_behind_first(PythonCase(num_workers=8, rng="sample"), folder))) <= 2_000
+
+
+def test_the_state_of_a_bit_generator_that_a_worker_has_set_is_not_saved() -> None:
+    class Setting(torch.utils.data.Dataset[Any]):
+        def __len__(self) -> int:
+            return 8
+
+        def __getitem__(self, index: int) -> Any:
+            if index == 2:
+                np.random.set_bit_generator(np.random.PCG64(3))
+            return np.random.rand()
+
+    loader = fastload.DataLoader(Setting(), batch_size=2, num_workers=1)
+    iterator = iter(loader)
+    workers = []
+    for _ in range(2):
+        next(iterator)
+        workers.append(loader.state_dict()["fastload"]["workers"][0])
+    assert ["numpy" in worker for worker in workers] == [True, False]

@@ -75,7 +75,11 @@ class WorkerDraws:
         self._keeps_held, self._is_program = keeps_held, is_program
         self._held: HeldGenerators | None = None
         self._has_looked_again = False
-        self._knows_numpy = isinstance(bit_generator_of(generators.numpy), np.random.MT19937)
+
+    @property
+    def _knows_numpy(self) -> bool:
+        """Whether NumPy's generator is of the kind that is saved; user code may have replaced it."""
+        return isinstance(bit_generator_of(self._generators.numpy), np.random.MT19937)
 
     def begin(self, saved: SavedWorker | None, field: str) -> None:
         """Called behind worker_init_fn, which a state wins over.
