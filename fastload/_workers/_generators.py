@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import random
 from contextlib import AbstractContextManager
 from types import TracebackType
+
+import torch
 
 from fastload import _native
 from fastload._workers import _exchanges, _seeding, _torch_draws
@@ -25,9 +28,9 @@ class WorkerGenerators(_native.ThreadGenerators):
     def __init__(self, base_seed: int, worker_id: int) -> None:
         seed = base_seed + worker_id
         super().__init__(
-            _seeding.new_random(seed),
+            random.Random(seed),
             _seeding.new_numpy(base_seed, worker_id, _exchanges.process_numpy),
-            _seeding.new_torch(seed),
+            torch.Generator().manual_seed(seed),
         )
 
     def seed(self, seed: int) -> None:

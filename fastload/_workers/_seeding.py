@@ -1,15 +1,13 @@
-"""How the installed torch seeds the three generators of a worker process."""
+"""NumPy's generator, seeded as the installed torch seeds it in a worker process."""
 
 from __future__ import annotations
 
 import functools
 import inspect
-import random
 import re
 from typing import Any
 
 import numpy as np
-import torch
 from torch.utils.data._utils import worker
 
 from fastload._process._interrupts import is_interrupt
@@ -27,10 +25,6 @@ def seeds_numpy() -> bool:
     return re.search(r"\b(np|numpy)\.random\.seed\(", source) is not None
 
 
-def new_random(seed: int) -> random.Random:
-    return random.Random(seed)
-
-
 def new_numpy(base_seed: int, worker_id: int, of_process: np.random.RandomState) -> np.random.RandomState:
     """Returns a copy of the process's RandomState, as a fork would make it, and seeds the copy."""
     kind = type(bit_generator_of(of_process))
@@ -42,10 +36,6 @@ def new_numpy(base_seed: int, worker_id: int, of_process: np.random.RandomState)
     if seeds_numpy():
         seed_numpy(state, worker._generate_state(base_seed, worker_id))  # type: ignore[no-untyped-call]
     return state
-
-
-def new_torch(seed: int) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
 
 
 def bit_generator_of(state: Any) -> Any:
