@@ -42,8 +42,8 @@ FASTLOAD_ALWAYS_INLINE std::uint32_t run_of_blocks(std::uint64_t bits, int lengt
     return (1U << length) + static_cast<std::uint32_t>((bits >> 1) >> (63 - length));
 }
 
-// The band of one block in its first scan. *blocks receives the length of the run of blocks that it ends, itself
-// included, or stays as it is. Returns false for what no encoder writes.
+// Reads the band of one block in the band's first scan. If the block begins a run, *blocks, which is 0, receives the
+// number of blocks after it in the run. Returns false for data that no encoder writes.
 template <bool kIsKept>
 FASTLOAD_ALWAYS_INLINE bool read_band(BitReader& reader, const Band& band, std::int16_t* block, NonzeroMask* nonzero,
                                       std::uint32_t* blocks) {
@@ -65,7 +65,7 @@ FASTLOAD_ALWAYS_INLINE bool read_band(BitReader& reader, const Band& band, std::
         } else if (symbol.run == kZeroRunLength) {
             k += 16;
         } else {
-            *blocks = run_of_blocks(extra, symbol.run);
+            *blocks = run_of_blocks(extra, symbol.run) - 1;
             break;
         }
     } while (k <= band.end);
@@ -165,8 +165,8 @@ FASTLOAD_ALWAYS_INLINE NonzeroMask deposit(std::uint64_t bits, NonzeroMask histo
 // blocks: then *blocks is not 0. The correction bits of all coefficients that were not zero before are collected, and
 // so are the new coefficients; values change once, at the end.
 template <bool kIsKept>
-FASTLOAD_ALWAYS_INLINE bool refine_block(BitReader& reader, const Band& band, std::int16_t* block, NonzeroMask* nonzero,
-                                         std::uint32_t* blocks) {
+FASTLOAD_ALWAYS_INLINE bool refine_band(BitReader& reader, const Band& band, std::int16_t* block, NonzeroMask* nonzero,
+                                        std::uint32_t* blocks) {
     const NonzeroMask history = *nonzero & band.positions;
     NonzeroMask fresh = 0;
     NonzeroMask negative = 0;
@@ -229,7 +229,7 @@ void ProgressiveScan::begin(const ScanData& data, const Scan& scan, std::uint32_
     restart_interval_ = restart_interval == 0 ? mcu_count : restart_interval;
     next_segment_ = 0;
     reader_ = BitReader(data.bytes);
-    empty_blocks_ = 0;
+    run_of_blocks_ = 0;
     dc_block_count_ = 0;
     band_ = {};
 }
@@ -245,7 +245,7 @@ Status ProgressiveScan::finish() const noexcept {
     const std::size_t end = data_.segment_end(next_segment_ - 1);
     const char* const fault = segment_end_fault(reader_.position_bits(data_.bytes), end, is_complete);
     if (fault != nullptr) return irregular(fault);
-    if (is_complete && empty_blocks_ != 0) return irregular("a run of blocks reaches behind its segment");
+    if (is_complete && run_of_blocks_ != 0) return irregular("a run of blocks reaches behind its segment");
     return Status::ok();
 }
 
@@ -284,7 +284,7 @@ bool ProgressiveScan::run_part(std::uint32_t first, std::uint32_t count) noexcep
     if (scan_.is_dc()) {
         return scan_.is_refinement() ? refine_dc<kIsKept>(first, count) : decode_dc<kIsKept>(first, count);
     }
-    return scan_.is_refinement() ? refine_band<kIsKept>(first, count) : decode_band<kIsKept>(first, count);
+    return scan_.is_refinement() ? read_bands<kIsKept, true>(first, count) : read_bands<kIsKept, false>(first, count);
 }
 
 template <bool kIsKept>
@@ -328,48 +328,25 @@ bool ProgressiveScan::refine_dc(std::uint32_t first, std::uint32_t count) noexce
     return true;
 }
 
-template <bool kIsKept>
-bool ProgressiveScan::decode_band(std::uint32_t first, std::uint32_t count) noexcept {
+template <bool kIsKept, bool kIsRefinement>
+bool ProgressiveScan::read_bands(std::uint32_t first, std::uint32_t count) noexcept {
     const Band band(band_.table, scan_);
     BitReader reader = reader_;
     std::int16_t* const blocks = kIsKept ? band_.output + 64 * std::size_t{first} : nullptr;
     NonzeroMask* const nonzero = band_.nonzero + (mcu_count_ - mcus_left_);
-    std::uint32_t empty = empty_blocks_;
+    std::uint32_t run = run_of_blocks_;
     for (std::uint32_t i = 0; i < count; ++i) {
-        if (empty != 0) {
-            const std::uint32_t skipped = std::min(empty, count - i);
-            empty -= skipped;
-            i += skipped - 1;
-            continue;
-        }
-        std::uint32_t run = 1;
-        std::int16_t* const block = kIsKept ? blocks + 64 * std::size_t{i} : nullptr;
-        if (!read_band<kIsKept>(reader, band, block, nonzero + i, &run)) return false;
-        empty = run - 1;
-        if (reader.next > limit()) return false;
-    }
-    empty_blocks_ = empty;
-    reader_ = reader;
-    return true;
-}
-
-template <bool kIsKept>
-bool ProgressiveScan::refine_band(std::uint32_t first, std::uint32_t count) noexcept {
-    const Band band(band_.table, scan_);
-    BitReader reader = reader_;
-    std::int16_t* const blocks = kIsKept ? band_.output + 64 * std::size_t{first} : nullptr;
-    NonzeroMask* const nonzero = band_.nonzero + (mcu_count_ - mcus_left_);
-    std::uint32_t run = empty_blocks_;
-    for (std::uint32_t i = 0; i < count; ++i) {
-        if (run != 0 && (nonzero[i] & band.positions) == 0) {
+        // A block in a run has no symbols; in a refinement scan it has correction bits for its nonzero coefficients.
+        if (run != 0 && !(kIsRefinement && (nonzero[i] & band.positions) != 0)) {
             --run;
             continue;
         }
         std::int16_t* const block = kIsKept ? blocks + 64 * std::size_t{i} : nullptr;
-        if (!refine_block<kIsKept>(reader, band, block, nonzero + i, &run)) return false;
-        if (reader.next > limit()) return false;
+        const bool is_read = kIsRefinement ? refine_band<kIsKept>(reader, band, block, nonzero + i, &run)
+                                           : read_band<kIsKept>(reader, band, block, nonzero + i, &run);
+        if (!is_read || reader.next > limit()) return false;
     }
-    empty_blocks_ = run;
+    run_of_blocks_ = run;
     reader_ = reader;
     return true;
 }

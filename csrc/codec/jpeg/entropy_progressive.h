@@ -60,10 +60,8 @@ class ProgressiveScan {
     bool decode_dc(std::uint32_t first, std::uint32_t count) noexcept;
     template <bool kIsKept>
     bool refine_dc(std::uint32_t first, std::uint32_t count) noexcept;
-    template <bool kIsKept>
-    bool decode_band(std::uint32_t first, std::uint32_t count) noexcept;
-    template <bool kIsKept>
-    bool refine_band(std::uint32_t first, std::uint32_t count) noexcept;
+    template <bool kIsKept, bool kIsRefinement>
+    bool read_bands(std::uint32_t first, std::uint32_t count) noexcept;
     Status start_segment() noexcept;
     Status irregular(const char* detail) const noexcept;
     const std::uint8_t* limit() const noexcept { return data_.bytes + data_.size + sizeof(std::uint64_t); }
@@ -76,7 +74,7 @@ class ProgressiveScan {
     std::uint32_t restart_interval_ = 0;
     std::size_t next_segment_ = 0;
     BitReader reader_;
-    std::uint32_t empty_blocks_ = 0;  // that an end of band left for the blocks to come
+    std::uint32_t run_of_blocks_ = 0;  // blocks to come that belong to the run of the last end of band
     std::int32_t predictions_[kMaxComponents] = {};
     DcScanBlock dc_blocks_[kMaxBlocksPerMcu];
     int dc_block_count_ = 0;

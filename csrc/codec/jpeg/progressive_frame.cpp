@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "codec/jpeg/file_check.h"
 #include "kernels/dc_block.h"
 
 namespace fastload::jpeg {
@@ -43,58 +42,35 @@ Status ProgressiveFrame::add_rows(std::int32_t mcu_row, int component, Coefficie
     return status;
 }
 
-// As far as the blocks in `window` take it, which lie in the planes then.
+// Reads all scans, and keeps the coefficients of the blocks in `window`.
 Status ProgressiveFrame::decode_scans(ByteSpan file, const Header& header, const McuWindow& window) noexcept {
-    file_ = file;
-    header_ = &header;
+    begin(file, header);
     window_ = window;
     is_laid_out_ = false;
-    stopped_early_ = false;
-    const Frame& frame = header_->frame;
-    tables_ = header_->tables;
-    Scan scan = header_->first_scan;
-    ScanScript script;
-    bool is_end = false;
-    for (int scan_index = 0; !is_end; ++scan_index) {
-        std::size_t end_offset = 0;
-        Status status = script.accept(scan, scan_index, limits_);
-        if (status.is_ok()) status = tools_.tables.match(frame, scan, tables_);
-        if (status.is_ok()) status = decode_scan(scan, &end_offset);
-        if (status.is_ok()) {
-            status = read_to_next_scan(file_, &end_offset, frame, script, &tables_, &scan, &is_end);
-        }
-        if (!status.is_ok()) return status;
-    }
-    return Status::ok();
+    return for_each_scan([this](const Scan& scan, std::size_t* end_offset) { return read_scan_data(scan, end_offset); },
+                         [this](const Scan& scan, int /*scan_index*/) { return decode_rows(scan); });
 }
 
-Status ProgressiveFrame::decode_scan(const Scan& scan, std::size_t* end_offset) noexcept {
-    const Frame& frame = header_->frame;
-    const std::uint32_t mcu_count = ScanGrid(frame, scan, McuWindow{}).mcu_count();
+Status ProgressiveFrame::read_scan_data(const Scan& scan, std::size_t* end_offset) noexcept {
+    const std::uint32_t mcu_count = ScanGrid(header_->frame, scan, McuWindow{}).mcu_count();
     const std::uint32_t interval = tables_.restart_interval;
     ScanData data;
-    Status status = tools_.reader.read(file_, scan.data_offset, mcu_count, interval, &data, end_offset);
-    if (status.is_ok()) {
-        entropy_.begin(data, scan, mcu_count, interval);
-        if (scan.is_dc()) {
-            status = plan_dc(scan, data, mcu_count);
-        } else {
-            plan_band(scan);
-        }
-    }
-    if (status.is_ok()) status = decode_rows(scan);
-    return status;
+    const Status status = tools_.reader.read(file_, scan.data_offset, mcu_count, interval, &data, end_offset);
+    if (!status.is_ok()) return status;
+    entropy_.begin(data, scan, mcu_count, interval);
+    if (scan.is_dc()) return plan_dc(scan, data, mcu_count);
+    plan_band(scan);
+    return Status::ok();
 }
 
 Status ProgressiveFrame::plan_dc(const Scan& scan, const ScanData& data, std::uint32_t mcu_count) noexcept {
     for (int i = 0; i < scan.component_count; ++i) {
         const ScanComponent& component = scan.components[i];
-        const FrameComponent& facts = header_->frame.components[component.component];
         DcScanBlock block;
         block.prediction = i;
         if (!scan.is_refinement()) block.table = tools_.tables.dc[component.dc_slot].table();
-        const int block_count = scan.component_count > 1 ? facts.horizontal * facts.vertical : 1;
-        for (int n = 0; n < block_count; ++n) entropy_.add_block(block);
+        const int count = BlocksOfMcu(header_->frame, scan, i).count();
+        for (int n = 0; n < count; ++n) entropy_.add_block(block);
     }
     // A block takes at least one bit.
     const auto block_count = static_cast<std::uint64_t>(mcu_count) * static_cast<unsigned>(entropy_.dc_block_count());
@@ -106,16 +82,14 @@ Status ProgressiveFrame::plan_dc(const Scan& scan, const ScanData& data, std::ui
 
 // For the first DC scan of components. It has shown that the file may hold as many blocks, so memory is taken here.
 Status ProgressiveFrame::begin_components(const Scan& scan) noexcept {
-    const Frame& frame = header_->frame;
     Status status;
     if (!is_laid_out_) {
-        status = planes_.begin(frame, window_, limits_.max_coefficient_bytes);
+        status = planes_.begin(header_->frame, window_, limits_.max_coefficient_bytes);
         is_laid_out_ = true;
     }
+    keep_quantization(scan);
     for (int i = 0; status.is_ok() && i < scan.component_count; ++i) {
-        const int component = scan.components[i].component;
-        quantization_[component] = tables_.quantization[frame.components[component].quantization_slot];
-        status = planes_.reserve(component);
+        status = planes_.reserve(scan.components[i].component);
     }
     return status;
 }
@@ -157,17 +131,16 @@ void ProgressiveFrame::set_outputs(const Scan& scan, const ScanGrid& grid, std::
     }
     DcScanBlock* block = entropy_.dc_blocks();
     for (int i = 0; i < scan.component_count; ++i) {
+        const BlocksOfMcu blocks(header_->frame, scan, i);
         const int component = scan.components[i].component;
         const FrameComponent& facts = header_->frame.components[component];
-        const int horizontal = scan.component_count > 1 ? facts.horizontal : 1;
-        const int vertical = scan.component_count > 1 ? facts.vertical : 1;
-        for (int y = 0; y < vertical; ++y) {
-            for (int x = 0; x < horizontal; ++x, ++block) {
-                const std::int32_t column = grid.window.left * horizontal + x;
-                const std::int32_t row = mcu_row * vertical + y;
+        for (int y = 0; y < blocks.vertical; ++y) {
+            for (int x = 0; x < blocks.horizontal; ++x, ++block) {
+                const std::int32_t column = grid.window.left * blocks.horizontal + x;
+                const std::int32_t row = mcu_row * blocks.vertical + y;
                 const bool is_padding = column >= facts.blocks_wide || row >= facts.blocks_high;
-                block->mcu_stride = 64 * static_cast<std::size_t>(horizontal);
-                block->kept_mcus = is_padding ? 0 : as_count((facts.blocks_wide - column - 1) / horizontal + 1);
+                block->mcu_stride = 64 * static_cast<std::size_t>(blocks.horizontal);
+                block->kept_mcus = is_padding ? 0 : as_count((facts.blocks_wide - column - 1) / blocks.horizontal + 1);
                 block->output = is_padding ? nullptr : planes_.block(component, column, row);
             }
         }

@@ -3,10 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "codec/jpeg/file_check.h"
 #include "codec/jpeg/indexed_walk.h"
 #include "codec/jpeg/scan_grid.h"
-#include "codec/jpeg/scan_script.h"
 
 namespace fastload::jpeg {
 namespace {
@@ -21,18 +19,12 @@ bool is_same_fault(const Status& a, const Status& b) {
 
 }  // namespace
 
-void SequentialFrame::begin(ByteSpan file, const Header& header) noexcept {
-    file_ = file;
-    header_ = &header;
-    stopped_early_ = false;
-    was_index_wrong_ = false;
-    has_relied_ = false;
-}
-
 // Only a decode without the index tells a fault of the file from one of the index.
 Status SequentialFrame::decode(ByteSpan file, const Header& header, const Region& region,
                                EntropyIndex* index) noexcept {
     begin(file, header);
+    was_index_wrong_ = false;
+    has_relied_ = false;
     const Status status = decode_scans(region, index);
     if (status.is_ok() || !has_relied_ || status.code != StatusCode::kIrregular) return status;
     stopped_early_ = false;
@@ -42,38 +34,8 @@ Status SequentialFrame::decode(ByteSpan file, const Header& header, const Region
     return plain;
 }
 
-// Calls decode_scan(scan, scan_index) when the data of a scan were read and what is behind them, up to the next scan.
-template <typename DecodeScan>
-Status SequentialFrame::for_each_scan(DecodeScan decode_scan) noexcept {
-    const Frame& frame = header_->frame;
-    tables_ = header_->tables;
-    Scan scan = header_->first_scan;
-    ScanScript script;
-    bool is_end = false;
-    for (int scan_index = 0; !is_end; ++scan_index) {
-        Status status = script.accept(scan, scan_index, limits_);
-        // Before the segments behind the scan are read: it takes the tables as they stand now.
-        if (status.is_ok()) status = tools_.tables.match(frame, scan, tables_);
-        if (!status.is_ok()) return status;
-        for (int i = 0; i < scan.component_count; ++i) {
-            const int component = scan.components[i].component;
-            quantization_[component] = tables_.quantization[frame.components[component].quantization_slot];
-        }
-        std::size_t end_offset = 0;
-        Scan next_scan;
-        status = read_scan_data(scan, &end_offset);
-        if (status.is_ok()) {
-            status = read_to_next_scan(file_, &end_offset, frame, script, &tables_, &next_scan, &is_end);
-        }
-        if (status.is_ok()) status = decode_scan(scan, scan_index);
-        if (!status.is_ok()) return status;
-        scan = next_scan;
-    }
-    return Status::ok();
-}
-
 Status SequentialFrame::decode_scans(const Region& region, EntropyIndex* index) noexcept {
-    const Status status = for_each_scan([&](const Scan& scan, int scan_index) {
+    const Status status = for_each_scan(data_reader(), [&](const Scan& scan, int scan_index) {
         if (index != nullptr && !index->accepts(entropy_.data_bytes())) {
             was_index_wrong_ = true;
             index->forget();
@@ -104,6 +66,7 @@ Status SequentialFrame::read_scan_data(const Scan& scan, std::size_t* end_offset
     const Status status =
         tools_.reader.read(file_, scan.data_offset, mcu_count, tables_.restart_interval, &data, end_offset);
     if (!status.is_ok()) return status;
+    keep_quantization(scan);
     plan_blocks(scan, data, mcu_count);
     // A block takes at least two bits, one for each of its two codes.
     const auto block_count = static_cast<std::uint64_t>(mcu_count) * static_cast<unsigned>(entropy_.block_count());
@@ -190,7 +153,7 @@ Status SequentialFrame::decode_rows(const Scan& scan, EntropyIndex* index) noexc
 Status SequentialFrame::read(ByteSpan file, const Header& header, CoefficientWriter* writer) noexcept {
     begin(file, header);
     const Frame& frame = header.frame;
-    Status status = for_each_scan([&](const Scan& scan, int scan_index) {
+    Status status = for_each_scan(data_reader(), [&](const Scan& scan, int scan_index) {
         Status laid_out;
         if (scan_index == 0) {
             laid_out = rows_.begin(frame, is_single_pass() ? 1 : frame.mcus_high, limits_.max_coefficient_bytes);

@@ -9,18 +9,17 @@
 #include "base/status.h"
 #include "codec/decoder.h"
 #include "codec/jpeg/coefficient_writer.h"
-#include "codec/jpeg/decoding_tables.h"
 #include "codec/jpeg/entropy_baseline.h"
 #include "codec/jpeg/entropy_index.h"
-#include "codec/jpeg/frame_tools.h"
+#include "codec/jpeg/frame_scans.h"
 #include "codec/jpeg/markers.h"
 #include "codec/jpeg/packed_rows.h"
 
 namespace fastload::jpeg {
 
-class SequentialFrame {
+class SequentialFrame : public FrameScans {
   public:
-    SequentialFrame(const FrameTools& tools, const DecodeLimits& limits) noexcept : tools_(tools), limits_(limits) {}
+    SequentialFrame(const FrameTools& tools, const DecodeLimits& limits) noexcept : FrameScans(tools, limits) {}
 
     // Decodes `region` of a file with a sequential header; all rows of the reconstructor are complete then. `header`
     // must live until the reconstructor's view is taken. For `index` see JpegDecoder::decode.
@@ -29,8 +28,6 @@ class SequentialFrame {
     // Decodes all of such a file and writes its coefficients.
     Status read(ByteSpan file, const Header& header, CoefficientWriter* writer) noexcept;
 
-    // True where the last decode() left rows below the region unread.
-    bool stopped_early() const noexcept { return stopped_early_; }
     // True where the last decode() found its index to be of other data.
     bool was_index_wrong() const noexcept { return was_index_wrong_; }
 
@@ -38,10 +35,10 @@ class SequentialFrame {
     void release_scratch(ScratchRule rule) noexcept { rows_.release_scratch(rule); }
 
   private:
-    void begin(ByteSpan file, const Header& header) noexcept;
-    template <typename DecodeScan>
-    Status for_each_scan(DecodeScan decode_scan) noexcept;
     Status read_scan_data(const Scan& scan, std::size_t* end_offset) noexcept;
+    auto data_reader() noexcept {
+        return [this](const Scan& scan, std::size_t* end_offset) { return read_scan_data(scan, end_offset); };
+    }
     void plan_blocks(const Scan& scan, const ScanData& data, std::uint32_t mcu_count) noexcept;
     void set_outputs(const Scan& scan, std::int32_t mcu_row) noexcept;
     void restart_rows(const Scan& scan, std::int32_t mcu_row, std::int32_t kept_row) noexcept;
@@ -54,16 +51,8 @@ class SequentialFrame {
     Status pack_rows(const Scan& scan, CoefficientWriter* writer) noexcept;
     Status add_rows(std::int32_t mcu_row, std::int32_t kept_row, CoefficientWriter* writer) noexcept;
 
-    FrameTools tools_;
-    DecodeLimits limits_;
-    ByteSpan file_;
-    const Header* header_ = nullptr;
-    Tables tables_;  // as they stand at the current scan
-    // A component keeps the quantization table of its scan while others may be redefined.
-    QuantizationTable quantization_[kMaxComponents];
     EntropyScan entropy_;
     PackedRows rows_;
-    bool stopped_early_ = false;
     bool has_relied_ = false;  // on the index, in the last scan
     bool was_index_wrong_ = false;
 };

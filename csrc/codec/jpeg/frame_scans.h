@@ -1,0 +1,85 @@
+// The way through a file's scans, which the decoders of sequential and of progressive files share.
+#pragma once
+
+#include <cstddef>
+
+#include "base/span.h"
+#include "base/status.h"
+#include "codec/decoder.h"
+#include "codec/jpeg/decoding_tables.h"
+#include "codec/jpeg/file_check.h"
+#include "codec/jpeg/markers.h"
+#include "codec/jpeg/reconstruct.h"
+#include "codec/jpeg/scan_data.h"
+#include "codec/jpeg/scan_script.h"
+#include "kernels/kernel_table.h"
+
+namespace fastload::jpeg {
+
+// All of it must outlive the decoder that uses it.
+struct FrameTools {
+    const KernelTable& kernels;
+    ScanReader& reader;
+    DecodingTables& tables;
+    Reconstructor& reconstructor;
+};
+
+// Base of both decoders.
+class FrameScans {
+  public:
+    // True if the last decode() left rows below the region unread.
+    bool stopped_early() const noexcept { return stopped_early_; }
+
+  protected:
+    FrameScans(const FrameTools& tools, const DecodeLimits& limits) noexcept : tools_(tools), limits_(limits) {}
+
+    void begin(ByteSpan file, const Header& header) noexcept {
+        file_ = file;
+        header_ = &header;
+        stopped_early_ = false;
+    }
+
+    // For each scan calls read_data(scan, &end_offset), which says where its data end, reads the segments up to the
+    // next scan, and calls decode(scan, scan_index). `tables_` are the scan's own in read_data, and the next scan's in
+    // decode.
+    template <typename ReadData, typename Decode>
+    Status for_each_scan(ReadData read_data, Decode decode) noexcept {
+        const Frame& frame = header_->frame;
+        tables_ = header_->tables;
+        Scan scan = header_->first_scan;
+        ScanScript script;
+        bool is_end = false;
+        for (int scan_index = 0; !is_end; ++scan_index) {
+            std::size_t end_offset = 0;
+            Scan next_scan;
+            Status status = script.accept(scan, scan_index, limits_);
+            if (status.is_ok()) status = tools_.tables.match(frame, scan, tables_);
+            if (status.is_ok()) status = read_data(scan, &end_offset);
+            if (status.is_ok()) {
+                status = read_to_next_scan(file_, &end_offset, frame, script, &tables_, &next_scan, &is_end);
+            }
+            if (status.is_ok()) status = decode(scan, scan_index);
+            if (!status.is_ok()) return status;
+            scan = next_scan;
+        }
+        return Status::ok();
+    }
+
+    // A component keeps the quantization table of its first scan, as in libjpeg, while others may be redefined.
+    void keep_quantization(const Scan& scan) noexcept {
+        for (int i = 0; i < scan.component_count; ++i) {
+            const int component = scan.components[i].component;
+            quantization_[component] = tables_.quantization[header_->frame.components[component].quantization_slot];
+        }
+    }
+
+    FrameTools tools_;
+    DecodeLimits limits_;
+    ByteSpan file_;
+    const Header* header_ = nullptr;
+    Tables tables_;
+    QuantizationTable quantization_[kMaxComponents];
+    bool stopped_early_ = false;
+};
+
+}  // namespace fastload::jpeg
