@@ -16,15 +16,15 @@ namespace {
 
 // Note [coefficients as halves]
 // pmaddwd multiplies two pairs of words and adds the products. A coefficient is 65536 * high + low with a signed low
-// half, so that two taps are two such products, and the sum is (high sum << 16) + low sum. Sums of the low halves may
-// wrap where there are many taps: the result does not, and arithmetic is modulo 2^32.
-// Two taps are a pair: 8 bytes, the two low halves and the two high ones.
+// half, so two taps are two such products, and the sum is (high sum << 16) + low sum. With many taps the sums of the
+// low halves may wrap; the result does not, and arithmetic is modulo 2^32. Two taps are a pair: 8 bytes, the two low
+// halves and the two high ones.
 
 constexpr std::int32_t kRoundingHalf = 1 << (kTapPrecisionBits - 1);
 constexpr std::size_t kPairBytes = 8;
-constexpr std::size_t kBlock = 16;        // outputs of the horizontal filter that are made together
-constexpr std::size_t kColumns = 32;      // of the vertical one
-constexpr std::size_t kPackOverrun = 32;  // bytes that packing writes behind the last pair at most
+constexpr std::size_t kBlock = 16;        // outputs that the horizontal filter makes together
+constexpr std::size_t kColumns = 32;      // columns that the vertical filter makes together
+constexpr std::size_t kPackOverrun = 32;  // bytes that packing writes after the last pair at most
 
 struct PackedTaps {
     std::int32_t* first;
@@ -41,9 +41,9 @@ std::int32_t most_taps(const AxisTaps& taps, std::int32_t outputs) noexcept {
     return most;
 }
 
-// Halves of `outputs` outputs, each of a whole number of pairs that lie inside of [0, length): where they would reach
-// over the end they start earlier, with a zero. Outputs up to the next multiple of a block are zeros at the last
-// position.
+// Packs the coefficients of `outputs` outputs as halves, each output as whole pairs that lie inside of [0, length): a
+// pair that would reach over the end starts earlier, with a zero. Outputs up to the next multiple of a block are zeros
+// at the last position.
 void pack_taps(const AxisTaps& taps, std::int32_t outputs, std::int32_t length, PackedTaps* packed) noexcept {
     const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
     const __m256i low_half = _mm256_set1_epi32(0x8000);
@@ -83,8 +83,8 @@ inline __m256i broadcast(const std::uint8_t* bytes) noexcept {
     return _mm256_set1_epi32(word);
 }
 
-// Sums of `kVectors` vectors of results over pairs of taps. `pixels(p, words)` gives for every result the two pixels
-// of pair p. kPairs 0: `pair_count` many.
+// Sums of `kVectors` vectors of results over pairs of taps. `pixels(p, words)` returns the two pixels of pair p for
+// every result. kPairs 0: `pair_count` pairs.
 template <int kPairs, int kVectors, typename Pixels>
 inline void filter(const std::uint8_t* pairs, std::int32_t pair_count, Pixels pixels,
                    __m256i (&sums)[kVectors]) noexcept {
@@ -136,7 +136,7 @@ inline void write_rows(const __m256i (&blocks)[4], const StripRows& output, std:
     }
 }
 
-// A strip, from its first column on, through the horizontal filter.
+// Filters a strip, from its first column on, horizontally.
 template <int kPairs>
 void filter_strip(const std::uint8_t* strip, const PackedTaps& taps, std::size_t width,
                   const StripRows& output) noexcept {
@@ -165,7 +165,7 @@ void filter_strip(const std::uint8_t* strip, const PackedTaps& taps, std::size_t
     }
 }
 
-// 32 columns at a time of one output row, from the rows below `rows`.
+// Makes one output row, 32 columns at a time. `rows` is the first row it reads.
 template <int kPairs>
 void filter_row(const std::uint8_t* rows, std::size_t row_stride_bytes, const std::uint8_t* pairs,
                 std::int32_t pair_count, std::size_t width, std::uint8_t* output) noexcept {
@@ -190,7 +190,7 @@ void filter_row(const std::uint8_t* rows, std::size_t row_stride_bytes, const st
     }
 }
 
-// The number of pairs that a filter is made for; 0 is the one that takes any.
+// The number of pairs that a filter is unrolled for; 0 is the filter for any number.
 constexpr std::int32_t unrolled(std::int32_t pair_count) noexcept { return pair_count <= 4 ? pair_count : 0; }
 
 void filter_strip(const std::uint8_t* strip, const PackedTaps& taps, std::size_t width,
@@ -200,34 +200,27 @@ void filter_strip(const std::uint8_t* strip, const PackedTaps& taps, std::size_t
     kFilters[unrolled(taps.pair_count)](strip, taps, width, output);
 }
 
-// Rows of one plane; rows behind the last may be read as far as whole pairs go.
-struct Rows {
-    std::uint8_t* data;
-    std::size_t stride_bytes;
-    std::ptrdiff_t first_row;  // the window's row that `data` starts with; negative where a strip begins above it
-
-    std::uint8_t* row(std::ptrdiff_t y) const noexcept {
-        return data + static_cast<std::size_t>(y - first_row) * stride_bytes;
-    }
-};
-
-void filter_row(const Rows& rows, const PackedTaps& taps, std::size_t y, std::size_t width,
-                std::uint8_t* output) noexcept {
+// `rows` are the rows that row y's taps weigh; rows after the last may be read to the end of a pair.
+void filter_rows(const std::uint8_t* rows, std::size_t row_stride_bytes, const PackedTaps& taps, std::size_t y,
+                 std::size_t width, std::uint8_t* output) noexcept {
     constexpr decltype(&filter_row<0>) kFilters[] = {filter_row<0>, filter_row<1>, filter_row<2>, filter_row<3>,
                                                      filter_row<4>};
-    kFilters[unrolled(taps.pair_count)](rows.row(taps.first[y]), rows.stride_bytes,
-                                        taps.pairs + y * taps.output_bytes(), taps.pair_count, width, output);
+    kFilters[unrolled(taps.pair_count)](rows, row_stride_bytes, taps.pairs + y * taps.output_bytes(), taps.pair_count,
+                                        width, output);
 }
 
-// Everything that lies in the scratch memory.
+// All that lies in the scratch memory, and the passes over it: see resize_frame.h.
 struct Workspace {
+    using Rows = StripRows;
+    static constexpr std::size_t kStrips = 1;
+
     PackedTaps horizontal = {};
     PackedTaps vertical = {};
     std::uint8_t* rows = nullptr;  // between the passes
     std::size_t row_stride_bytes = 0;
-    std::uint8_t* eight_rows = nullptr;  // what the vertical filter makes of them where it comes first
-    std::uint8_t* strip = nullptr;       // the same as a strip; or one that is too narrow for whole pairs
-    std::uint8_t* unused_row = nullptr;  // takes what is computed but not part of the result
+    std::uint8_t* eight_rows = nullptr;  // results of the vertical filter where it runs first, before they are a strip
+    std::uint8_t* strips[kStrips] = {};
+    std::uint8_t* unused_row = nullptr;
     std::uint8_t* finished_rows = nullptr;
 
     Workspace(ImageSize source, const ResizeJob& job, ScratchCutter* scratch) noexcept {
@@ -237,7 +230,7 @@ struct Workspace {
             horizontal = take_taps(*job.horizontal, job.width, scratch);
             const std::size_t source_columns = padded_width(source.width);
             const std::size_t pair_columns = horizontal.columns();
-            strip = scratch->take(source_columns > pair_columns ? source_columns : pair_columns, kStripRows);
+            strips[0] = scratch->take(source_columns > pair_columns ? source_columns : pair_columns, kStripRows);
             unused_row = scratch->take(padded_width(job.width), 1);
         }
         if (job.vertical == nullptr) return;
@@ -246,6 +239,35 @@ struct Workspace {
         const std::size_t pair_rows = 2 * static_cast<std::size_t>(vertical.pair_count);
         rows = scratch->take(most_strips(source.height) * kStripRows + pair_rows, row_stride_bytes);
         if (is_vertical_first) eight_rows = scratch->take(kStripRows, row_stride_bytes);
+    }
+
+    void filter_strips(const std::uint8_t* const* from, std::size_t width, const Rows& output) const noexcept {
+        filter_strip(*from, horizontal, width, output);
+    }
+
+    void filter_to_middle(const std::uint8_t* const* from, std::size_t index, std::size_t width) const noexcept {
+        Rows middle;
+        for (std::size_t r = 0; r < kStripRows; ++r)
+            middle.rows[r] = rows + (kStripRows * index + r) * row_stride_bytes;
+        filter_strip(*from, horizontal, width, middle);
+    }
+
+    void copy_to_middle(const std::uint8_t* from, std::size_t index, std::size_t width) const noexcept {
+        strip_to_padded_rows(from, width, rows + kStripRows * index * row_stride_bytes, row_stride_bytes);
+    }
+
+    void filter_row(std::ptrdiff_t first_row, std::size_t y, std::size_t width, std::uint8_t* output) const noexcept {
+        const std::uint8_t* first = rows + static_cast<std::size_t>(vertical.first[y] - first_row) * row_stride_bytes;
+        filter_rows(first, row_stride_bytes, vertical, y, width, output);
+    }
+
+    void filter_to_strips(std::ptrdiff_t first_row, std::size_t y, std::size_t width) const noexcept {
+        for (std::size_t r = 0; r < kStripRows; ++r) {
+            filter_row(first_row, y + r, width, eight_rows + r * row_stride_bytes);
+        }
+        for (std::size_t x = 0; x < width; x += kTransposedColumns) {
+            rows_to_columns(eight_rows + x, row_stride_bytes, strips[0] + kStripRows * x);
+        }
     }
 
   private:
@@ -260,105 +282,6 @@ struct Workspace {
     }
 };
 
-// A resize of one plane: what the passes share.
-template <typename Output>
-struct PlaneResize {
-    const StripImageView& source;
-    const ResizeJob& job;
-    const Workspace& workspace;
-    const Output& output;
-    StripRange range;
-    std::ptrdiff_t first_row;  // of the first needed strip, in rows of the window
-    int plane;
-
-    // Needed strip `index`, from the window's first column on.
-    const std::uint8_t* strip(std::size_t index) const noexcept {
-        return source.planes[plane] + (range.first_strip + index) * source.strip_stride_bytes +
-               kStripRows * static_cast<std::size_t>(source.left);
-    }
-
-    // The same with as many columns as whole pairs ask for.
-    const std::uint8_t* wide_strip(std::size_t index) const noexcept {
-        const auto columns = static_cast<std::size_t>(source.width);
-        const std::size_t needed = workspace.horizontal.columns();
-        if (columns >= needed) return strip(index);
-        std::memcpy(workspace.strip, strip(index), kStripRows * columns);
-        std::memset(workspace.strip + kStripRows * columns, 0, kStripRows * (needed - columns));
-        return workspace.strip;
-    }
-
-    Rows middle() const noexcept { return {workspace.rows, workspace.row_stride_bytes, first_row}; }
-
-    // A strip through the horizontal filter to the rows from `first` on, as far as there are such.
-    void finish_strip(const std::uint8_t* strip, std::ptrdiff_t first) const noexcept {
-        const std::ptrdiff_t begin = first < 0 ? 0 : first;
-        const std::ptrdiff_t behind = first + static_cast<std::ptrdiff_t>(kStripRows);
-        const std::ptrdiff_t end = behind < job.height ? behind : job.height;
-        StripRows rows;
-        for (std::size_t r = 0; r < kStripRows; ++r) {
-            const std::ptrdiff_t y = first + static_cast<std::ptrdiff_t>(r);
-            rows.rows[r] = y >= begin && y < end ? output.row(plane, y) : workspace.unused_row;
-        }
-        filter_strip(strip, workspace.horizontal, static_cast<std::size_t>(job.width), rows);
-        output.finish(plane, begin, end);
-    }
-
-    StripRows middle_rows(std::size_t index) const noexcept {
-        StripRows rows;
-        for (std::size_t r = 0; r < kStripRows; ++r) {
-            rows.rows[r] = workspace.rows + (kStripRows * index + r) * workspace.row_stride_bytes;
-        }
-        return rows;
-    }
-
-    void fill_middle() const noexcept {
-        const bool is_filtered = job.horizontal != nullptr && !job.is_vertical_first;
-        for (std::size_t i = 0; i < range.strip_count; ++i) {
-            if (is_filtered) {
-                filter_strip(wide_strip(i), workspace.horizontal, static_cast<std::size_t>(job.width), middle_rows(i));
-            } else {
-                strip_to_padded_rows(strip(i), static_cast<std::size_t>(source.width), middle_rows(i).rows[0],
-                                     workspace.row_stride_bytes);
-            }
-        }
-    }
-
-    void filter_horizontally() const noexcept {
-        for (std::size_t i = 0; i < range.strip_count; ++i) {
-            finish_strip(wide_strip(i), first_row + static_cast<std::ptrdiff_t>(kStripRows * i));
-        }
-    }
-
-    void filter_vertically() const noexcept {
-        for (std::int32_t y = 0; y < job.height; ++y) {
-            filter_row(middle(), workspace.vertical, static_cast<std::size_t>(y), static_cast<std::size_t>(job.width),
-                       output.row(plane, y));
-            output.finish(plane, y, y + 1);
-        }
-    }
-
-    void filter_vertically_then_horizontally() const noexcept {
-        const std::size_t stride = workspace.row_stride_bytes;
-        for (std::size_t y = 0; y < static_cast<std::size_t>(job.height); y += kStripRows) {
-            for (std::size_t r = 0; r < kStripRows; ++r) {
-                filter_row(middle(), workspace.vertical, y + r, static_cast<std::size_t>(source.width),
-                           workspace.eight_rows + r * stride);
-            }
-            for (std::size_t x = 0; x < static_cast<std::size_t>(source.width); x += kTransposedColumns) {
-                rows_to_columns(workspace.eight_rows + x, stride, workspace.strip + kStripRows * x);
-            }
-            finish_strip(workspace.strip, static_cast<std::ptrdiff_t>(y));
-        }
-    }
-
-    void run() const noexcept {
-        if (job.vertical == nullptr) return filter_horizontally();
-        fill_middle();
-        if (runs_vertical_first(job)) return filter_vertically_then_horizontally();
-        filter_vertically();
-    }
-};
-
 }  // namespace
 
 bool resize_scratch_bytes_avx2(ImageSize source, const ResizeJob& job, std::size_t* scratch_bytes) noexcept {
@@ -367,13 +290,13 @@ bool resize_scratch_bytes_avx2(ImageSize source, const ResizeJob& job, std::size
 
 void resize_avx2(const StripImageView& source, const ResizeJob& job, std::uint8_t* scratch,
                  const PlanarImageView& destination) noexcept {
-    resize_planes<PlaneResize>(source, job, prepare_workspace<Workspace>(source, job, scratch), PlainRows{destination});
+    resize_planes(source, job, prepare_workspace<Workspace>(source, job, scratch), PlainRows{destination});
 }
 
 bool resize_convert_avx2(const StripImageView& source, const ResizeJob& job, std::uint8_t* scratch,
                          const ConvertJob& convert, void* destination) noexcept {
     if (!are_float_planes(convert) || !are_rows_whole_lines(convert, job.width, destination)) return false;
-    resize_to_floats<PlaneResize, Workspace, ChannelWriter>(source, job, scratch, convert, destination);
+    resize_to_floats<Workspace, ChannelWriter>(source, job, scratch, convert, destination);
     _mm_sfence();
     return true;
 }

@@ -14,20 +14,20 @@ namespace fastload {
 namespace {
 
 // Note [coefficients as digits]
-// vpdpbusd multiplies four unsigned by four signed bytes and adds up. A coefficient is written with three signed base
-// 256 digits, d0 + 256 d1 + 65536 d2, so that four taps are three such products; the sum is ((s2 << 8) + s1 << 8) + s0,
-// with the rounding half, 32 << 16, in s2 from the start. Digits are in -128..127 and coefficients in
-// -0x808080..0x7F7F7F, which AxisTaps promises: weights of an output add up to 1 and their absolute values to less than
-// 2, so that none is over 1.5 * 2^22. Intermediate sums may wrap: the result does not, and arithmetic is modulo 2^32.
-// Four taps are a quad: 16 bytes, d0 of the four, d1, d2 and four zeros.
+// vpdpbusd multiplies four unsigned by four signed bytes and adds up the products. A coefficient is written with three
+// signed base 256 digits, d0 + 256 d1 + 65536 d2, so four taps are three such products; the sum is ((s2 << 8) + s1 <<
+// 8) + s0, with the rounding half, 32 << 16, in s2 from the start. Digits are in -128..127 and coefficients in
+// -0x808080..0x7F7F7F, as AxisTaps promises: weights of an output add up to 1 and their absolute values to less than 2,
+// so none is over 1.5 * 2^22. Intermediate sums may wrap; the result does not, and arithmetic is modulo 2^32. Four taps
+// are a quad: 16 bytes, d0 of the four, d1, d2 and four zeros.
 
 constexpr std::int32_t kDigitBias = 0x808080;
 constexpr std::int32_t kRoundingHalf = 1 << (kTapPrecisionBits - 1 - 16);  // in units of the highest digit
 constexpr std::size_t kQuadBytes = 16;
-constexpr std::size_t kBlock = 16;        // outputs of the horizontal filter that are made together
+constexpr std::size_t kBlock = 16;        // outputs that the horizontal filter makes together
 constexpr std::size_t kPairRows = 16;     // two strips
 constexpr std::size_t kGroupRows = 4;     // of the intermediate layout: [group][column][4 rows]
-constexpr std::size_t kPackOverrun = 64;  // bytes that packing writes behind the last quad at most
+constexpr std::size_t kPackOverrun = 64;  // bytes that packing writes after the last quad at most
 
 struct PackedTaps {
     std::int32_t* first;
@@ -48,9 +48,9 @@ std::int32_t most_taps(const AxisTaps& taps, std::int32_t outputs) noexcept {
     return _mm512_reduce_max_epi32(most);
 }
 
-// Digits of `outputs` outputs, each of a whole number of quads that lie inside of [0, length): where they would reach
-// over the end they start earlier, with zeros. Outputs up to the next multiple of a block are zeros at the last
-// position.
+// Packs the coefficients of `outputs` outputs as digits, each output as whole quads that lie inside of [0, length): a
+// quad that would reach over the end starts earlier, with zeros. Outputs up to the next multiple of a block are zeros
+// at the last position.
 void pack_taps(const AxisTaps& taps, std::int32_t outputs, std::int32_t length, PackedTaps* packed) noexcept {
     const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     const __m512i bias = _mm512_set1_epi32(kDigitBias);
@@ -87,8 +87,8 @@ inline __m512i digit(const std::uint8_t* quad, int index) noexcept {
     return _mm512_set1_epi32(four);
 }
 
-// 16 sums over quads. `pixels(q)` gives, for each of 16 results, the four pixels of quad q. kQuads 0: `quad_count`
-// many.
+// Returns 16 sums over quads. `pixels(q)` returns the four pixels of quad q for each of 16 results. kQuads 0:
+// `quad_count` quads.
 template <int kQuads, typename Pixels>
 inline __m512i filter(const std::uint8_t* digits, std::int32_t quad_count, Pixels pixels) noexcept {
     __m512i high = _mm512_set1_epi32(kRoundingHalf);
@@ -131,10 +131,10 @@ inline void transpose_lanes(const __m512i (&from)[4], __m512i (&to)[4]) noexcept
     to[3] = _mm512_shuffle_i32x4(c, d, 0xDD);
 }
 
-// Takes 16 rows x 16 columns of horizontal results: in blocks[j], lane k holds rows 4k to 4k + 3 of column 4j, then of
-// column 4j + 1 and so on.
+// Receives 16 rows x 16 columns of horizontal results: in blocks[j], lane k holds rows 4k to 4k + 3 of column 4j, then
+// of column 4j + 1 and so on.
 struct GroupWriter {
-    std::uint8_t* groups;  // of the first row
+    std::uint8_t* groups;  // the first row's
     std::size_t group_stride_bytes;
 
     void write(const __m512i (&blocks)[4], std::size_t x) const noexcept {
@@ -173,10 +173,10 @@ struct RowWriter {
     }
 };
 
-// The number of quads that a filter is made for; 0 is the one that takes any.
+// The number of quads that a filter is unrolled for; 0 is the filter for any number.
 constexpr std::int32_t unrolled(std::int32_t quad_count) noexcept { return quad_count <= 3 ? quad_count : 0; }
 
-// Two strips, 16 rows, each from its first column on, through the horizontal filter.
+// Filters two strips, 16 rows, each from its first column on, horizontally.
 template <int kQuads, typename Writer>
 void filter_strip_pair(const std::uint8_t* upper, const std::uint8_t* lower, const PackedTaps& taps, std::size_t width,
                        const Writer& writer) noexcept {
@@ -224,7 +224,7 @@ struct Groups {
 struct RowWindow {
     const std::uint8_t* group;
     std::size_t stride_bytes;
-    std::int32_t shift;  // 8 times how far inside the group it starts
+    std::int32_t shift;  // 8 times the row inside the group that it starts at
 
     RowWindow(const Groups& groups, std::int32_t row) noexcept : stride_bytes(groups.stride_bytes) {
         const auto index = static_cast<std::size_t>(row - groups.first_row);
@@ -239,7 +239,7 @@ struct RowWindow {
     }
 };
 
-// 16 * kVectors columns of one output row.
+// Makes 16 * kVectors columns of one output row.
 template <int kQuads, int kVectors>
 inline void filter_row_block(const RowWindow& window, const std::uint8_t* digits, std::int32_t quad_count,
                              std::size_t x, std::uint8_t* output) noexcept {
@@ -268,8 +268,8 @@ void filter_row(const RowWindow& window, const std::uint8_t* digits, std::int32_
     if (x < columns) filter_row_block<kQuads, 2>(window, digits, quad_count, x, output);
 }
 
-void filter_row(const Groups& groups, const PackedTaps& taps, std::size_t y, std::size_t columns,
-                std::uint8_t* output) noexcept {
+void filter_windows(const Groups& groups, const PackedTaps& taps, std::size_t y, std::size_t columns,
+                    std::uint8_t* output) noexcept {
     constexpr decltype(&filter_row<0>) kFilters[] = {filter_row<0>, filter_row<1>, filter_row<2>, filter_row<3>};
     kFilters[unrolled(taps.quad_count)]({groups, taps.first[y]}, taps.digits + y * taps.output_bytes(), taps.quad_count,
                                         columns, output);
@@ -289,7 +289,7 @@ inline __m512i filter_four_rows(const RowWindow* windows, const std::uint8_t* di
     return _mm512_shuffle_epi8(clip_to_bytes(sums[0], sums[1], sums[2], sums[3]), by_column);
 }
 
-// Eight output rows from row y on, as a strip.
+// Makes eight output rows from row y on, as a strip.
 template <int kQuads>
 void filter_rows_to_strip(const Groups& groups, const PackedTaps& taps, std::size_t y, std::size_t columns,
                           std::uint8_t* strip) noexcept {
@@ -316,7 +316,7 @@ void filter_rows_to_strip(const Groups& groups, const PackedTaps& taps, std::siz
     kFilters[unrolled(taps.quad_count)](groups, taps, y, columns, strip);
 }
 
-// A strip of `width` columns to two groups, without reading columns behind the window.
+// Turns a strip of `width` columns into two groups, without reading columns after the window.
 void strip_to_groups(const std::uint8_t* strip, std::size_t width, std::uint8_t* upper, std::uint8_t* lower) noexcept {
     const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
     const __m512i odd = _mm512_setr_epi32(1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
@@ -331,16 +331,17 @@ void strip_to_groups(const std::uint8_t* strip, std::size_t width, std::uint8_t*
     }
 }
 
-// Everything that lies in the scratch memory, and how the work is cut.
+// All that lies in the scratch memory, and the passes over it: see resize_frame.h.
 struct Workspace {
+    using Rows = RowWriter;
+    static constexpr std::size_t kStrips = 2;
+
     PackedTaps horizontal = {};
     PackedTaps vertical = {};
-    std::uint8_t* groups = nullptr;
+    std::uint8_t* groups = nullptr;  // the rows between the passes
     std::size_t group_stride_bytes = 0;
-    std::uint8_t* strips[2] =
-        {};  // of a window that is too narrow for whole quads, or that is filtered vertically first
-    std::size_t strip_columns = 0;
-    std::uint8_t* unused_row = nullptr;  // takes what is computed but not part of the result
+    std::uint8_t* strips[kStrips] = {};
+    std::uint8_t* unused_row = nullptr;
     std::uint8_t* finished_rows = nullptr;
 
     Workspace(ImageSize source, const ResizeJob& job, ScratchCutter* scratch) noexcept {
@@ -350,7 +351,7 @@ struct Workspace {
         if (job.horizontal != nullptr) {
             horizontal = take_taps(*job.horizontal, job.width, scratch);
             const std::size_t quad_columns = horizontal.columns();
-            strip_columns = source_columns > quad_columns ? source_columns : quad_columns;
+            const std::size_t strip_columns = source_columns > quad_columns ? source_columns : quad_columns;
             for (std::uint8_t*& strip : strips) strip = scratch->take(strip_columns, kStripRows);
             unused_row = scratch->take(padded_width(job.width), 1);
         }
@@ -362,6 +363,31 @@ struct Workspace {
         const std::size_t group_count = (most_strips(source.height) + 1) * kStripRows / kGroupRows +
                                         static_cast<std::size_t>(vertical.quad_count) + 1;
         groups = scratch->take(group_count, group_stride_bytes);
+    }
+
+    void filter_strips(const std::uint8_t* const* from, std::size_t width, const Rows& output) const noexcept {
+        filter_strip_pair(from[0], from[1], horizontal, width, output);
+    }
+
+    void filter_to_middle(const std::uint8_t* const* from, std::size_t index, std::size_t width) const noexcept {
+        const GroupWriter writer = {groups + 2 * index * group_stride_bytes, group_stride_bytes};
+        filter_strip_pair(from[0], from[1], horizontal, width, writer);
+    }
+
+    void copy_to_middle(const std::uint8_t* from, std::size_t index, std::size_t width) const noexcept {
+        std::uint8_t* upper = groups + 2 * index * group_stride_bytes;
+        strip_to_groups(from, width, upper, upper + group_stride_bytes);
+    }
+
+    void filter_row(std::ptrdiff_t first_row, std::size_t y, std::size_t width, std::uint8_t* output) const noexcept {
+        filter_windows({groups, group_stride_bytes, first_row}, vertical, y, width, output);
+    }
+
+    void filter_to_strips(std::ptrdiff_t first_row, std::size_t y, std::size_t width) const noexcept {
+        const Groups middle = {groups, group_stride_bytes, first_row};
+        for (std::size_t half = 0; half < kStrips; ++half) {
+            filter_rows_to_strip(middle, vertical, y + kStripRows * half, width, strips[half]);
+        }
     }
 
   private:
@@ -376,125 +402,6 @@ struct Workspace {
     }
 };
 
-// The strip at `index` of those that are needed, from the window's first column on, with as many columns as whole quads
-// ask for.
-class SourceStrips {
-  public:
-    SourceStrips(const StripImageView& source, int plane, const StripRange& range, const Workspace& workspace) noexcept
-        : source_(source),
-          first_(source.planes[plane] + range.first_strip * source.strip_stride_bytes +
-                 kStripRows * static_cast<std::size_t>(source.left)),
-          workspace_(workspace) {}
-
-    const std::uint8_t* strip(std::size_t index) const noexcept { return first_ + index * source_.strip_stride_bytes; }
-
-    // Copies a strip that is too narrow to one of the workspace's, which `slot` chooses.
-    const std::uint8_t* wide_strip(std::size_t index, std::size_t slot) const noexcept {
-        const std::size_t columns = static_cast<std::size_t>(source_.width);
-        const std::size_t needed = workspace_.horizontal.columns();
-        if (columns >= needed) return strip(index);
-        std::memcpy(workspace_.strips[slot], strip(index), kStripRows * columns);
-        std::memset(workspace_.strips[slot] + kStripRows * columns, 0, kStripRows * (needed - columns));
-        return workspace_.strips[slot];
-    }
-
-  private:
-    const StripImageView& source_;
-    const std::uint8_t* first_;
-    const Workspace& workspace_;
-};
-
-// A resize of one plane: what the passes share.
-template <typename Output>
-struct PlaneResize {
-    const StripImageView& source;
-    const ResizeJob& job;
-    const Workspace& workspace;
-    const Output& output;
-    StripRange range;
-    std::ptrdiff_t first_row;  // of the first needed strip, in rows of the window
-    int plane;
-
-    // Calls filter(upper strip, lower strip, index of the upper one) for the needed strips, two at a time.
-    template <typename Filter>
-    void for_each_pair(Filter run) const noexcept {
-        const SourceStrips strips(source, plane, range, workspace);
-        for (std::size_t i = 0; i < range.strip_count; i += 2) {
-            const std::uint8_t* upper = strips.wide_strip(i, 0);
-            run(upper, i + 1 < range.strip_count ? strips.wide_strip(i + 1, 1) : upper, i);
-        }
-    }
-
-    // Two strips through the horizontal filter to the rows from `first` on, as far as there are such.
-    void finish_pair(const std::uint8_t* upper, const std::uint8_t* lower, std::ptrdiff_t first) const noexcept {
-        const std::ptrdiff_t begin = first < 0 ? 0 : first;
-        const std::ptrdiff_t behind = first + static_cast<std::ptrdiff_t>(kPairRows);
-        const std::ptrdiff_t end = behind < job.height ? behind : job.height;
-        RowWriter writer;
-        for (std::size_t r = 0; r < kPairRows; ++r) {
-            const std::ptrdiff_t y = first + static_cast<std::ptrdiff_t>(r);
-            writer.rows[r] = y >= begin && y < end ? output.row(plane, y) : workspace.unused_row;
-        }
-        filter_strip_pair(upper, lower, workspace.horizontal, static_cast<std::size_t>(job.width), writer);
-        output.finish(plane, begin, end);
-    }
-
-    void filter_horizontally() const noexcept {
-        for_each_pair([&](const std::uint8_t* upper, const std::uint8_t* lower, std::size_t i) noexcept {
-            finish_pair(upper, lower, first_row + static_cast<std::ptrdiff_t>(kStripRows * i));
-        });
-    }
-
-    Groups groups() const noexcept { return {workspace.groups, workspace.group_stride_bytes, first_row}; }
-
-    void filter_horizontally_to_groups() const noexcept {
-        for_each_pair([&](const std::uint8_t* upper, const std::uint8_t* lower, std::size_t i) noexcept {
-            const GroupWriter writer = {workspace.groups + 2 * i * workspace.group_stride_bytes,
-                                        workspace.group_stride_bytes};
-            filter_strip_pair(upper, lower, workspace.horizontal, static_cast<std::size_t>(job.width), writer);
-        });
-    }
-
-    void copy_to_groups() const noexcept {
-        const SourceStrips strips(source, plane, range, workspace);
-        for (std::size_t i = 0; i < range.strip_count; ++i) {
-            std::uint8_t* upper = workspace.groups + 2 * i * workspace.group_stride_bytes;
-            strip_to_groups(strips.strip(i), static_cast<std::size_t>(source.width), upper,
-                            upper + workspace.group_stride_bytes);
-        }
-    }
-
-    void filter_vertically() const noexcept {
-        for (std::int32_t y = 0; y < job.height; ++y) {
-            filter_row(groups(), workspace.vertical, static_cast<std::size_t>(y), static_cast<std::size_t>(job.width),
-                       output.row(plane, y));
-            output.finish(plane, y, y + 1);
-        }
-    }
-
-    void filter_vertically_then_horizontally() const noexcept {
-        const auto columns = static_cast<std::size_t>(source.width);
-        for (std::int32_t y = 0; y < job.height; y += static_cast<std::int32_t>(kPairRows)) {
-            for (std::size_t half = 0; half < 2; ++half) {
-                filter_rows_to_strip(groups(), workspace.vertical, static_cast<std::size_t>(y) + 8 * half, columns,
-                                     workspace.strips[half]);
-            }
-            finish_pair(workspace.strips[0], workspace.strips[1], y);
-        }
-    }
-
-    void run() const noexcept {
-        if (job.vertical == nullptr) return filter_horizontally();
-        if (job.horizontal != nullptr && !job.is_vertical_first) {
-            filter_horizontally_to_groups();
-            return filter_vertically();
-        }
-        copy_to_groups();
-        if (job.horizontal == nullptr) return filter_vertically();
-        filter_vertically_then_horizontally();
-    }
-};
-
 }  // namespace
 
 bool resize_scratch_bytes_avx512(ImageSize source, const ResizeJob& job, std::size_t* scratch_bytes) noexcept {
@@ -503,13 +410,13 @@ bool resize_scratch_bytes_avx512(ImageSize source, const ResizeJob& job, std::si
 
 void resize_avx512(const StripImageView& source, const ResizeJob& job, std::uint8_t* scratch,
                    const PlanarImageView& destination) noexcept {
-    resize_planes<PlaneResize>(source, job, prepare_workspace<Workspace>(source, job, scratch), PlainRows{destination});
+    resize_planes(source, job, prepare_workspace<Workspace>(source, job, scratch), PlainRows{destination});
 }
 
 bool resize_convert_avx512(const StripImageView& source, const ResizeJob& job, std::uint8_t* scratch,
                            const ConvertJob& convert, void* destination) noexcept {
     if (!are_float_planes(convert) || !are_rows_whole_lines(convert, job.width, destination)) return false;
-    resize_to_floats<PlaneResize, Workspace, ChannelWriter>(source, job, scratch, convert, destination);
+    resize_to_floats<Workspace, ChannelWriter>(source, job, scratch, convert, destination);
     _mm_sfence();
     return true;
 }

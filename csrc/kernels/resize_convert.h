@@ -10,10 +10,10 @@
 namespace fastload {
 
 // Does what `resize` and then `convert_rows` of its result do, with the scratch memory of that resize. Each row becomes
-// elements as soon as it is made, and these go past the caches to memory, which takes them while the next row is
-// computed: for results that the caches would not keep until somebody reads them. Returns false, with nothing written,
-// where there is nothing better than those two: vector kernels do it for planes of float32 with a formula whose rows
-// are whole cache lines.
+// elements as soon as it is made. These go past the caches to memory, which takes them while the next row is computed:
+// for results that would leave the caches before they are read. Returns false, with nothing written, if this is not
+// better than the two calls: vector kernels do it for planes of float32 with a formula whose rows are whole cache
+// lines.
 using ResizeConvertFunction = bool (*)(const StripImageView& source, const ResizeJob& job, std::uint8_t* scratch,
                                        const ConvertJob& convert, void* destination) noexcept;
 

@@ -1,9 +1,10 @@
-// Facts about a resize job that every kernel needs before it touches pixels.
+// Code around the passes of a resize that kernels share.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "base/checked_math.h"
 #include "base/image_view.h"
@@ -47,13 +48,13 @@ inline StripRange needed_strips(const StripImageView& source, const ResizeJob& j
     return {first_strip, last_strip - first_strip + 1};
 }
 
-// Cuts one piece of scratch memory into parts that start on 64 bytes: once without memory, to learn the size, and once
-// with it.
+// Cuts one piece of scratch memory into parts that start at multiples of 64 bytes. It runs once without memory, to
+// learn the size, and once with it.
 class ScratchCutter {
   public:
     explicit ScratchCutter(std::uint8_t* memory) noexcept : memory_(memory) {}
 
-    // `count` elements of `element_bytes`. The pointer may not be used where has_overflowed(), or without memory.
+    // Takes `count` elements of `element_bytes`. Do not use the pointer if has_overflowed(), or without memory.
     std::uint8_t* take(std::size_t count, std::size_t element_bytes) noexcept {
         std::uint8_t* part = memory_ == nullptr ? nullptr : memory_ + size_;
         std::size_t bytes = 0;
@@ -71,18 +72,25 @@ class ScratchCutter {
     bool has_overflowed_ = false;
 };
 
-// What the vector kernels do around their passes, with parts of their own:
-// - Workspace(size of the window, job, cutter) cuts the scratch memory; its `horizontal` and `vertical` are the taps of
-//   an axis in the kernel's form, and horizontal.columns() says how many source columns that reads at least; its
-//   `finished_rows` have room for kFinishedRows rows of the result;
-// - pack_taps(taps, outputs, length, packed) brings taps into that form;
-// - Plane<Output>{source, job, workspace, output, range, first row of the needed strips, plane}.run() resizes a plane.
-// An Output says with row(plane, y) where row y of the result is to be made, and is told with finish(plane, begin, end)
-// that [begin, end) are; of these there are kFinishedRows at most between two calls of finish.
+// The vector kernels share the code around their passes. Each brings these parts, in its unnamed namespace:
+// - pack_taps(taps, outputs, length, packed) writes the taps of an axis in the kernel's form.
+// - Workspace(size of the window, job, cutter) cuts the scratch memory. Its members:
+//   - kStrips: how many strips the horizontal filter takes at once; Rows: pointers to that many rows, 8 a strip;
+//   - horizontal, vertical: the packed taps; horizontal.columns() is the least number of source columns they read;
+//   - strips: kStrips strips, for windows narrower than that and for the vertical filter when it runs first;
+//   - finished_rows: room for kFinishedRows rows of the result; unused_row: takes rows that are no part of the result;
+//   - filter_strips(strips, width, rows): the horizontal filter, kStrips strips to rows;
+//   - filter_to_middle(strips, index, width) and copy_to_middle(strip, index, width): fill the rows between the passes
+//     from strip `index` on, filtered and as they are;
+//   - filter_row(first_row, y, width, output): the vertical filter, one row; the rows between the passes start with the
+//     window's row `first_row`, which is negative if a strip begins above the window;
+//   - filter_to_strips(first_row, y, width): the vertical filter, rows from y on to `strips`.
+// An Output returns from row(plane, y) where row y of the result is to be written; finish(plane, begin, end) tells it
+// that rows [begin, end) are written. At most kFinishedRows rows are written between two calls of finish.
 
 constexpr std::size_t kFinishedRows = 16;
 
-// Rows that stay where they are.
+// Rows that stay where they are written.
 struct PlainRows {
     const PlanarImageView& destination;
 
@@ -92,7 +100,7 @@ struct PlainRows {
     void finish(int /*plane*/, std::ptrdiff_t /*begin*/, std::ptrdiff_t /*end*/) const noexcept {}
 };
 
-// Rows that become float32 and give their place to others.
+// Rows that become float32 and leave their memory to the next ones.
 template <typename ChannelWriter>
 class FloatRows {
   public:
@@ -142,24 +150,120 @@ Workspace prepare_workspace(const StripImageView& source, const ResizeJob& job, 
     return workspace;
 }
 
-template <template <typename> class Plane, typename Workspace, typename Output>
+// The resize of one plane, pass by pass.
+template <typename Workspace, typename Output>
+struct PlaneResize {
+    static constexpr std::size_t kStrips = Workspace::kStrips;
+
+    const StripImageView& source;
+    const ResizeJob& job;
+    const Workspace& workspace;
+    const Output& output;
+    StripRange range;
+    std::ptrdiff_t first_row;  // of the first needed strip, in rows of the window
+    int plane;
+
+    // Needed strip `index`, from the window's first column on.
+    const std::uint8_t* strip(std::size_t index) const noexcept {
+        return source.planes[plane] + (range.first_strip + index) * source.strip_stride_bytes +
+               kStripRows * static_cast<std::size_t>(source.left);
+    }
+
+    // The same, copied to workspace.strips[slot] if it has fewer columns than the taps read.
+    const std::uint8_t* wide_strip(std::size_t index, std::size_t slot) const noexcept {
+        const auto columns = static_cast<std::size_t>(source.width);
+        const std::size_t needed = workspace.horizontal.columns();
+        if (columns >= needed) return strip(index);
+        std::memcpy(workspace.strips[slot], strip(index), kStripRows * columns);
+        std::memset(workspace.strips[slot] + kStripRows * columns, 0, kStripRows * (needed - columns));
+        return workspace.strips[slot];
+    }
+
+    // Calls run(strips, index of the first) for the needed strips, kStrips at a time. After the last one it is
+    // repeated.
+    template <typename Run>
+    void for_each_strips(Run run) const noexcept {
+        for (std::size_t i = 0; i < range.strip_count; i += kStrips) {
+            const std::uint8_t* strips[kStrips];
+            for (std::size_t n = 0; n < kStrips; ++n) {
+                strips[n] = i + n < range.strip_count ? wide_strip(i + n, n) : strips[0];
+            }
+            run(strips, i);
+        }
+    }
+
+    // Filters strips horizontally to the rows of the result from `first` on; rows outside of the result are dropped.
+    void finish_strips(const std::uint8_t* const* strips, std::ptrdiff_t first) const noexcept {
+        constexpr std::size_t kRows = kStrips * kStripRows;
+        const std::ptrdiff_t begin = std::max<std::ptrdiff_t>(first, 0);
+        const std::ptrdiff_t end = std::min<std::ptrdiff_t>(first + static_cast<std::ptrdiff_t>(kRows), job.height);
+        typename Workspace::Rows rows;
+        for (std::size_t r = 0; r < kRows; ++r) {
+            const std::ptrdiff_t y = first + static_cast<std::ptrdiff_t>(r);
+            rows.rows[r] = y >= begin && y < end ? output.row(plane, y) : workspace.unused_row;
+        }
+        workspace.filter_strips(strips, static_cast<std::size_t>(job.width), rows);
+        output.finish(plane, begin, end);
+    }
+
+    void filter_horizontally() const noexcept {
+        for_each_strips([&](const std::uint8_t* const* strips, std::size_t i) noexcept {
+            finish_strips(strips, first_row + static_cast<std::ptrdiff_t>(kStripRows * i));
+        });
+    }
+
+    void fill_middle() const noexcept {
+        if (job.horizontal != nullptr && !job.is_vertical_first) {
+            return for_each_strips([&](const std::uint8_t* const* strips, std::size_t i) noexcept {
+                workspace.filter_to_middle(strips, i, static_cast<std::size_t>(job.width));
+            });
+        }
+        for (std::size_t i = 0; i < range.strip_count; ++i) {
+            workspace.copy_to_middle(strip(i), i, static_cast<std::size_t>(source.width));
+        }
+    }
+
+    void filter_vertically() const noexcept {
+        for (std::int32_t y = 0; y < job.height; ++y) {
+            workspace.filter_row(first_row, static_cast<std::size_t>(y), static_cast<std::size_t>(job.width),
+                                 output.row(plane, y));
+            output.finish(plane, y, y + 1);
+        }
+    }
+
+    void filter_vertically_then_horizontally() const noexcept {
+        for (std::size_t y = 0; y < static_cast<std::size_t>(job.height); y += kStrips * kStripRows) {
+            workspace.filter_to_strips(first_row, y, static_cast<std::size_t>(source.width));
+            finish_strips(workspace.strips, static_cast<std::ptrdiff_t>(y));
+        }
+    }
+
+    void run() const noexcept {
+        if (job.vertical == nullptr) return filter_horizontally();
+        fill_middle();
+        if (runs_vertical_first(job)) return filter_vertically_then_horizontally();
+        filter_vertically();
+    }
+};
+
+template <typename Workspace, typename Output>
 void resize_planes(const StripImageView& source, const ResizeJob& job, const Workspace& workspace,
                    const Output& output) noexcept {
     const StripRange range = needed_strips(source, job);
     const std::ptrdiff_t first_row = static_cast<std::ptrdiff_t>(range.first_strip * kStripRows) - source.top;
     for (int plane = 0; plane < 3; ++plane) {
-        Plane<Output>{source, job, workspace, output, range, first_row, plane}.run();
+        PlaneResize<Workspace, Output>{source, job, workspace, output, range, first_row, plane}.run();
     }
 }
 
-// All of a resize that ends in planes of float32, but for the fence.
-template <template <typename> class Plane, typename Workspace, typename ChannelWriter>
+// A whole resize that ends in planes of float32, without the fence.
+template <typename Workspace, typename ChannelWriter>
 void resize_to_floats(const StripImageView& source, const ResizeJob& job, std::uint8_t* scratch,
                       const ConvertJob& convert, void* destination) noexcept {
     convert_padding_scalar({job.width, job.height}, convert, destination);
     const auto workspace = prepare_workspace<Workspace>(source, job, scratch);
     const FloatRows<ChannelWriter> rows(job, convert, destination, workspace.finished_rows);
-    resize_planes<Plane>(source, job, workspace, rows);
+    resize_planes(source, job, workspace, rows);
 }
 
 }  // namespace fastload

@@ -11,7 +11,7 @@ constexpr std::int32_t kRoundingHalf = 1 << (kTapPrecisionBits - 1);
 constexpr std::size_t kBlockColumns = 32;  // eight 128-bit registers of sums in the vertical pass
 static_assert(kResizeRowAlignment % kBlockColumns == 0, "a padded row must be whole blocks");
 
-// Sums become bytes in a loop of its own: the compiler turns it into packs, but not when it is part of the filter.
+// Sums become bytes in a separate loop: the compiler turns it into packs, but not if it is part of the filter.
 template <std::size_t kCount>
 inline void clip_to_bytes(const std::int32_t (&sums)[kCount], std::uint8_t* bytes) noexcept {
     for (std::size_t i = 0; i < kCount; ++i) {
@@ -33,7 +33,7 @@ inline void filter_column(const std::uint8_t* columns, const std::int32_t* coeff
     std::memcpy(output, sums, sizeof sums);
 }
 
-// A strip to 8 rows of the new width. `strip` is the first column of the window.
+// Turns a strip into 8 rows of the new width. `strip` is the first column of the window.
 void filter_strip(const std::uint8_t* strip, const AxisTaps& taps, std::int32_t width, std::uint8_t* rows,
                   std::size_t row_stride_bytes) noexcept {
     std::int32_t sums[64] = {};
@@ -51,7 +51,7 @@ void filter_strip(const std::uint8_t* strip, const AxisTaps& taps, std::int32_t 
     }
 }
 
-// A strip to 8 rows of the same width, without reading columns behind the window.
+// Turns a strip into 8 rows of the same width, without reading columns after the window.
 void strip_to_rows(const std::uint8_t* strip, std::int32_t width, std::uint8_t* rows,
                    std::size_t row_stride_bytes) noexcept {
     std::int32_t x = 0;
@@ -65,7 +65,7 @@ void strip_to_rows(const std::uint8_t* strip, std::int32_t width, std::uint8_t* 
     transpose_columns_to_rows(last, rows + x, row_stride_bytes);
 }
 
-// One output row from the rows below `rows`; all padded columns.
+// Makes one output row, all padded columns. `rows` is the first row it reads.
 void filter_row(const std::uint8_t* rows, std::size_t row_stride_bytes, const std::int32_t* coefficients,
                 std::int32_t count, std::size_t columns, std::uint8_t* output) noexcept {
     for (std::size_t x = 0; x < columns; x += kBlockColumns) {
@@ -80,7 +80,7 @@ void filter_row(const std::uint8_t* rows, std::size_t row_stride_bytes, const st
     }
 }
 
-// The rows of one plane between strips and result. Only rows that some output needs are there.
+// The rows of one plane between strips and result. It holds only rows that some output needs.
 struct MiddleRows {
     std::uint8_t* data;
     std::size_t stride_bytes;
@@ -98,7 +98,7 @@ void filter_row(const MiddleRows& rows, const AxisTaps& taps, std::int32_t y, st
                output);
 }
 
-// Strips to rows, through the horizontal filter where there is one.
+// Turns strips into rows, and filters them horizontally if the job says so.
 void fill_rows(const StripImageView& source, int plane, const StripRange& range, const AxisTaps* taps,
                std::int32_t width, const MiddleRows& rows) noexcept {
     const std::uint8_t* strip = source.planes[plane] + range.first_strip * source.strip_stride_bytes +
@@ -126,7 +126,7 @@ void finish_rows(const MiddleRows& rows, const ResizeJob& job, std::uint8_t* out
     }
 }
 
-// Vertical, then horizontal: eight result rows at a time become a strip, which the horizontal filter takes.
+// Filters vertically, then horizontally: eight result rows at a time become a strip for the horizontal filter.
 void finish_vertical_first(const MiddleRows& rows, const ResizeJob& job, std::uint8_t* scratch, std::uint8_t* output,
                            std::size_t output_stride_bytes) noexcept {
     const std::size_t stride = rows.stride_bytes;
