@@ -9,8 +9,8 @@
 namespace fastload {
 namespace {
 
-// A part of this size is small, and so many samples have to need no more before memory goes: where large and small
-// images alternate, getting it anew would cost more than it is worth.
+// Memory is released after kPatience samples in a row that needed at most 1 / kSmallPart of it. If large and small
+// images alternate, getting it anew each time would cost more than it saves.
 constexpr std::size_t kSmallPart = 4;
 constexpr std::uint32_t kPatience = 8;
 

@@ -9,7 +9,7 @@ namespace {
 
 constexpr char kDigits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-// Two characters for each 12 bits: two look-ups for three bytes.
+// Two characters for every 12 bits, so that three bytes take two look-ups.
 using Pairs = std::array<std::array<char, 2>, 4096>;
 
 constexpr Pairs make_pairs() {

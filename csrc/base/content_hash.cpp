@@ -56,24 +56,25 @@ BlockSums sums_of(const std::uint64_t* key, ByteSpan block) noexcept {
     return result;
 }
 
-// At most 2^127, and the same as `value` modulo the prime.
+// Reduces `value` modulo the prime, to at most 2^127.
 constexpr Uint128 folded(Uint128 value) noexcept { return (value & kPrime) + (value >> 127); }
 
-// Of any two numbers, at most 2^127 + 2: a carry counts 2^128, which is 2 modulo the prime.
+// Adds any two numbers modulo the prime, to at most 2^127 + 2: a carry counts 2^128, which is 2 modulo the prime.
 constexpr Uint128 sum(Uint128 a, Uint128 b) noexcept {
     const Uint128 wrapped = a + b;
     return folded(wrapped) + (wrapped < a ? 2 : 0);
 }
 
-// value * point + coefficient modulo the prime, for value <= 2^127 + 2 and point < 2^127: no sum of products below
-// has more than 128 bits.
+// value * point + coefficient modulo the prime, for value <= 2^127 + 2 and point < 2^127. No sum of products below
+// exceeds 128 bits.
 constexpr Uint128 horner(Uint128 value, Uint128 point, Uint128 coefficient) noexcept {
     const Uint128 middle = product(high(value), low(point)) + product(low(value), high(point));
     const Uint128 upper = 2 * (product(high(value), high(point)) + high(middle));
     return sum(sum(product(low(value), low(point)), coefficient), sum(upper, Uint128{low(middle)} << 64));
 }
 
-// A chain's key: the polynomial's point, the three numbers of the linear map, the multipliers of the bijection.
+// The key of a chain: the point of the polynomial, the three numbers of the linear map, the multipliers of the
+// bijection.
 class Chain {
   public:
     explicit Chain(const std::uint64_t* key) noexcept : key_(key), point_(joined(key) & kPrime) {}
@@ -94,7 +95,7 @@ class Chain {
     Uint128 value_ = 0;
 };
 
-// Without the second chain the higher half is 0.
+// Without the second chain the upper half is 0.
 template <Chains kChains>
 ContentHash hash_of(const HashKey& key, ByteSpan bytes) noexcept {
     const std::uint64_t* chain_keys = key.words.data() + HashKey::kBlockKeyWords;
@@ -117,7 +118,7 @@ ContentHash hash_of(const HashKey& key, ByteSpan bytes) noexcept {
 Status HashKey::random(HashKey* key) noexcept {
     HashKey filled;
     auto* bytes = reinterpret_cast<std::uint8_t*>(filled.words.data());
-    // A call may give less than asked for, as every one for more than 256 bytes that a signal interrupts.
+    // A call may return fewer bytes than asked for: a signal may interrupt any request for more than 256 bytes.
     for (std::size_t done = 0; done < sizeof filled.words;) {
         const ssize_t given = ::getrandom(bytes + done, sizeof filled.words - done, 0);
         if (given >= 0) {

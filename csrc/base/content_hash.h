@@ -1,4 +1,4 @@
-// A 128-bit hash of bytes under a secret key, to tell contents apart.
+// A 128-bit hash of bytes under a secret key, which tells contents apart.
 #pragma once
 
 #include <array>
@@ -11,18 +11,19 @@
 namespace fastload {
 
 // Note [content hash]
-// Contents are blocks of 4 KiB, these are words of 64 bits, the last of them filled up with zeros. Of every block there
-// are four sums modulo 2^64: of the i-th word's lower half and a key word's times its upper half and the key word's
-// (each added modulo 2^32), where the key word is the i-th, or one, two or three further on (NH with shifted keys:
-// Black, Halevi, Krawczyk, Krovetz, Rogaway, "UMAC", 1999). Two chains make 64 bits each, of two sums each. The sums
-// as one number and, behind the last, the length are the coefficients of a polynomial modulo 2^127 - 1 at a secret
-// point; its value goes through a secret linear map, of which the upper half is kept (Dietzfelbinger, "Universal
-// hashing and k-wise independent random variables via integer arithmetic without primes", 1996), and through a
-// bijection, without which close contents would have close hashes. So it holds for any two contents that were chosen
-// without knowledge of the key: a half of their hashes is equal with a probability below 2^-61, and both halves with
-// one below 2^-122. It is not for who knows the key or sees hashes.
+// Contents are split into blocks of 4 KiB, and blocks into words of 64 bits; the last word is filled up with zeros.
+// Each block gives four sums modulo 2^64. A sum adds, for every i, the product of (lower half of word i + lower half of
+// a key word) and (upper half of word i + upper half of that key word), with both additions modulo 2^32. The key word
+// is the i-th for the first sum, and one, two or three further on for the others (NH with shifted keys: Black, Halevi,
+// Krawczyk, Krovetz, Rogaway, "UMAC", 1999). Two chains make 64 bits each, from two sums each. The sums, taken as one
+// number, and after the last block the length, are the coefficients of a polynomial modulo 2^127 - 1 at a secret point.
+// The polynomial's value goes through a secret linear map, of which the upper half is kept (Dietzfelbinger, "Universal
+// hashing and k-wise independent random variables via integer arithmetic without primes", 1996), and then through a
+// bijection; without it, similar contents would have similar hashes. This holds for any two contents chosen without
+// knowledge of the key: one half of their hashes is equal with a probability below 2^-61, and both halves with a
+// probability below 2^-122. It gives no protection once the key or hashes are known.
 
-// Every constant of the hash. Whoever knows them can make contents with equal hashes, so they are secret and random.
+// All constants of the hash. They are secret and random, because with them one can make contents with equal hashes.
 struct HashKey {
     static constexpr std::size_t kBlockWords = 512;
     static constexpr std::size_t kBlockKeyWords = kBlockWords + 3;
@@ -31,7 +32,7 @@ struct HashKey {
 
     std::array<std::uint64_t, kWords> words;
 
-    // Fills `key` from the system's generator. kReadFailed, with the key as it was, where there is none.
+    // Fills `key` from the system's random generator. Returns kReadFailed and leaves the key as it is if there is none.
     static Status random(HashKey* key) noexcept;
 };
 
@@ -44,7 +45,7 @@ struct ContentHash {
     }
 };
 
-// What stands for contents where they are looked up.
+// Stands for the contents of a file in look-ups.
 struct ContentKey {
     ContentHash hash;
     std::uint64_t length = 0;  // bytes
@@ -58,18 +59,18 @@ struct BlockSums {
     std::uint64_t sums[4] = {};
 };
 enum class Chains : std::uint8_t { kFirst, kBoth };
-// The sums of a block of at most kBlockWords words with the key words from `key` on; of the first chain the others are
-// 0.
+// The sums of a block of at most kBlockWords words, with the key words from `key` on. Those of the second chain are 0
+// if only the first one is asked for.
 using BlockSumsFunction = BlockSums (*)(const std::uint64_t* key, ByteSpan block, Chains chains) noexcept;
 
 BlockSums block_sums_scalar(const std::uint64_t* key, ByteSpan block, Chains chains) noexcept;
 
-// From here on this function makes the sums; each gives the same. For before there are threads that hash.
+// Selects the function that makes the sums; all of them give the same result. Call before any thread hashes.
 void use_block_sums(BlockSumsFunction function) noexcept;
 
-// The same on every processor, wherever the bytes lie. Thread-safe.
+// The same on every processor and for every alignment of the bytes. Thread-safe.
 ContentHash content_hash(const HashKey& key, ByteSpan bytes) noexcept;
-// The lower half of that alone, by the first chain, in half the time.
+// The lower half alone, by the first chain, in half the time.
 std::uint64_t content_sum(const HashKey& key, ByteSpan bytes) noexcept;
 
 }  // namespace fastload

@@ -1,4 +1,4 @@
-// Random draws that depend only on what they are for, not on who makes them or when.
+// Random draws that depend only on their purpose, not on which thread makes them or when.
 #pragma once
 
 #include <array>
@@ -23,23 +23,24 @@ inline std::array<std::uint32_t, 4> philox4x32_10(std::array<std::uint32_t, 4> c
     return counter;
 }
 
-// What numbers are drawn for. It keeps the uses of one seed apart.
+// The purpose of the numbers. It keeps the uses of one seed apart.
 enum class DrawDomain : std::uint32_t {
     kTransforms = 0x464C4431U,  // "FLD1"
     kWeights = 0x464C5731U,     // "FLW1"
 };
 
 // Note [counter layout]
-// The stream of one transform on one sample in one epoch. Its name (seed, epoch, sample index, draw number, transform
-// position) has 256 bits and Philox takes 192, so it is folded in two steps:
+// Each transform has a stream for each sample in each epoch. The stream's name (seed, epoch, sample index, draw number,
+// transform position) has 256 bits and Philox takes 192, so it is folded in two steps:
 //   stream key = words 0 and 1 of philox(counter = {epoch low, epoch high, position, domain}, key = seed)
 //   draws 4b .. 4b + 3 = philox(counter = {sample low, sample high, b, draw number}, key = stream key)
-// Within one (seed, epoch, position) different samples, and different draws of one sample, have disjoint counters;
-// between them streams meet with probability 2^-64. Nothing depends on threads or on the order of samples. Changing
-// this layout changes what users see for a given seed. The draw number is 0 where an epoch has each sample once. Where
-// it may have one again, as drawn with replacement, it is the sample's place in the epoch mod 2^32, so that two draws
-// of one sample are two images. Draw number q of a sampler with weights is the uniform number of the stream of the
-// domain kWeights at sample q and position 0: with words w0, w1 of block 0, ((w1 * 2^32 + w0) >> 11) * 2^-53.
+// Within one (seed, epoch, position), different samples and different draws of one sample have disjoint counters;
+// between two of these triples, streams collide with probability 2^-64. Nothing depends on threads or on the order of
+// samples. Changing this layout changes what users see for a given seed. The draw number is 0 if an epoch has each
+// sample once. If samples are drawn with replacement, the draw number is the sample's position in the epoch mod 2^32,
+// so that two draws of one sample give two images. Draw number q of a sampler with weights is the uniform number of the
+// stream in the domain kWeights, at sample q and position 0: with words w0, w1 of block 0, ((w1 * 2^32 + w0) >> 11) *
+// 2^-53.
 class CounterRng {
   public:
     CounterRng(std::uint64_t seed, std::uint64_t epoch, std::uint64_t sample_index, std::uint32_t transform_position,
@@ -66,8 +67,8 @@ class CounterRng {
         return static_cast<double>((high_word << 32 | low_word) >> 11) * 0x1p-53;
     }
 
-    // Uniform on [0, n), n > 0, without bias: the draws that would make some values more likely are thrown away
-    // (Lemire, "Fast random integer generation in an interval", 2019).
+    // Uniform on [0, n), n > 0, without bias: rejects the draws that would make some values more likely (Lemire, "Fast
+    // random integer generation in an interval", 2019).
     std::uint32_t below(std::uint32_t n) noexcept {
         const std::uint32_t first_fair = (0U - n) % n;  // 2^32 mod n
         for (;;) {

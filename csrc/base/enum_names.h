@@ -1,10 +1,10 @@
-// The words for the values of an enum, the same in arguments and in reports.
+// Names for the values of an enum, the same in arguments and in reports.
 #pragma once
 
 namespace fastload {
 
-// Specialised beside each enum that has words, with two static members: `kArgument`, how errors call an argument of
-// this type, and `kNames`, pairs of a word and a value.
+// Specialised beside each enum that has names, with two static members: `kArgument`, the name that errors use for an
+// argument of this type, and `kNames`, pairs of a name and a value.
 template <typename Enum>
 struct EnumNames;
 

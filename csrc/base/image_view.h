@@ -28,13 +28,13 @@ struct ImageSize {
 // Decoded pixels are planar, and a plane is a stack of strips of 8 rows. In a strip, pixel (x, r) is byte 8 * x + r:
 // the eight pixels of a column are neighbours. The inverse DCT ends in columns, so a block is one 64-byte store;
 // horizontal filters work on 8 rows at once; elementwise steps do not care. Example: width 500 gives strips of 4000
-// bytes; pixel (3, 10) is in strip 1 at byte 8 * 3 + 2 = 26. Writers leave at least kStripSlackBytes readable behind
+// bytes; pixel (3, 10) is in strip 1 at byte 8 * 3 + 2 = 26. Writers leave at least kStripSlackBytes readable after
 // each plane.
 constexpr std::size_t kStripRows = 8;
 constexpr std::size_t kStripSlackBytes = 64;
 
-// Three planes (R, G, B) in column strips and the window [left, left + width) x [top, top + height) of them that is
-// meant. `left` and `top` need not be multiples of 8.
+// Three planes (R, G, B) in column strips, and the window [left, left + width) x [top, top + height) of them. `left`
+// and `top` need not be multiples of 8.
 struct StripImageView {
     const std::uint8_t* planes[3] = {};
     std::size_t strip_stride_bytes = 0;  // from a strip to the one below it
@@ -43,7 +43,7 @@ struct StripImageView {
     std::int32_t width = 0;
     std::int32_t height = 0;
 
-    // The part `region` (relative to this view, inside it) of the same pixels.
+    // The part `region` of the same pixels. `region` is relative to this view and lies inside it.
     StripImageView crop(const Region& region) const noexcept {
         StripImageView view = *this;
         view.left += region.left;

@@ -1,4 +1,4 @@
-// Memory straight from the system, which goes back to it.
+// Memory that comes straight from the system and goes back to it.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 
 namespace fastload {
 
-// A private anonymous mapping of zeros, in huge pages where the system gives them. Movable, owns.
+// A private anonymous mapping of zeros, in huge pages if the system has them. Owns it; movable.
 class Mapping {
   public:
     Mapping() noexcept = default;
@@ -22,7 +22,7 @@ class Mapping {
     Mapping& operator=(const Mapping&) = delete;
     ~Mapping();
 
-    // At least `size` bytes; data() is null where the system has no memory, or the size overflows.
+    // Maps at least `size` bytes; data() is null if the system has no memory or the size overflows.
     static Mapping create(std::size_t size) noexcept;
 
     std::uint8_t* data() const noexcept { return data_; }

@@ -7,8 +7,8 @@ namespace {
 
 constexpr std::size_t kShift = 397;
 
-// at::CPUGeneratorImpl's state as torch hands it out: seed (8 bytes), left (4), seeded (4), next (8), 624 words of 8
-// bytes each, then what normal distributions keep.
+// The state of at::CPUGeneratorImpl as torch returns it: seed (8 bytes), left (4), seeded (4), next (8), 624 words of
+// 8 bytes each, then the spare values of normal distributions.
 constexpr std::size_t kLeftOffset = 8;
 constexpr std::size_t kSeededOffset = 12;
 constexpr std::size_t kNextOffset = 16;

@@ -10,28 +10,28 @@
 namespace fastload {
 
 // MT19937 (Matsumoto, Nishimura: "Mersenne Twister", TOMACS 8(1), 1998) seeded and stored as at::CPUGeneratorImpl does.
-// A value of 2.5 KB: copy it to keep a state.
+// A value type of 2.5 KB: copy it to save a state.
 class Mt19937Stream {
   public:
-    // Bytes of torch.Generator.get_state() of a CPU generator.
+    // The size in bytes of torch.Generator.get_state() for a CPU generator.
     static constexpr std::size_t kTorchStateBytes = 5056;
 
-    // As torch.manual_seed(seed): the low 32 bits count.
+    // Seeds as torch.manual_seed(seed) does: only the low 32 bits count.
     explicit Mt19937Stream(std::uint64_t seed = 0) noexcept;
 
     std::uint32_t next_uint32() noexcept;
 
-    // Goes on from where a generator of torch is; false, and no change, where `state` is not the state of one.
+    // Continues from the state of a torch generator. Returns false and changes nothing if `state` is not such a state.
     bool load_torch_state(ByteSpan state) noexcept;
 
-    // Brings a generator's state to where this one is; what the state has besides (seed, spare normals) stays.
-    // `state` has kTorchStateBytes.
+    // Writes this position to a generator's state, and leaves the rest of it (seed, spare normals) as it is. `state`
+    // has kTorchStateBytes.
     void store_torch_state(std::uint8_t* state) const noexcept;
 
-    // The whole of it, to be kept: the words, `left` and `next`, as little-endian 32-bit numbers.
+    // The complete state in a form to store: the words, `left` and `next`, as little-endian 32-bit numbers.
     static constexpr std::size_t kPackedBytes = 4 * (624 + 2);
     void pack(std::uint8_t* bytes) const noexcept;
-    // False, and no change, where `bytes` are none that pack() writes.
+    // Returns false and changes nothing if pack() did not write `bytes`.
     bool unpack(ByteSpan bytes) noexcept;
 
   private:

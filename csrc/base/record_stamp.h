@@ -1,4 +1,4 @@
-// What whoever keeps a record wants to know of its file.
+// Metadata of a file that the keeper of a record stores with it.
 #pragma once
 
 #include <array>
@@ -6,7 +6,7 @@
 
 namespace fastload {
 
-// Under the record's check; what is in it is the keeper's affair.
+// Covered by the record's check. The contents are the keeper's own business.
 using RecordStamp = std::array<std::uint8_t, 64>;
 
 }  // namespace fastload

@@ -1,4 +1,4 @@
-// A pointer and a length that does not own (C++17 has no std::span).
+// A pointer and a length, without ownership (C++17 has no std::span).
 #pragma once
 
 #include <cstddef>

@@ -1,14 +1,14 @@
-// The closed list of results that native code can return, and what each carries.
+// The closed list of results that native code can return, and the data each one carries.
 #pragma once
 
 #include <cstdint>
 
 namespace fastload {
 
-// Adding a code means a row in status.cpp's text table and in docs/design.md.
+// A new code needs a row in status.cpp's text table and one in docs/design.md.
 enum class StatusCode : std::uint8_t {
     kOk,
-    // Reader. `system_errno` is set where the system gave one.
+    // Reader. `system_errno` is set if the system gave one.
     kOpenFailed,
     kNotRegularFile,
     kFileTooLarge,
@@ -22,18 +22,18 @@ enum class StatusCode : std::uint8_t {
     kInvalidGeometry,
     // Engine.
     kOutOfMemory,
-    kWaitsForDraws,  // no error: the sample comes again when those before it have drawn their random numbers
+    kWaitsForDraws,  // no error: the sample is tried again when the samples before it have drawn their random numbers
     kCancelled,
 };
 
-// The part of the flow a status comes from, as users see it in errors.
+// The stage of the flow that a status comes from, as errors show it to users.
 enum class Stage : std::uint8_t { kNone, kOpen, kRead, kHeader, kDecode, kLimit, kTransform, kEngine };
 
 // A result without ownership: cheap to copy, safe to store across threads.
 struct [[nodiscard]] Status {
     StatusCode code = StatusCode::kOk;
     int system_errno = 0;
-    std::uint64_t byte_offset = 0;  // position in the file, where it means something; else 0
+    std::uint64_t byte_offset = 0;  // position in the file if there is one, else 0
     const char* detail = "";        // static storage only
 
     constexpr bool is_ok() const noexcept { return code == StatusCode::kOk; }
@@ -47,17 +47,17 @@ struct [[nodiscard]] Status {
     }
 };
 
-// True where the sample is not lost but goes to the reference decoder.
+// True if the sample goes to the reference decoder instead of being lost.
 constexpr bool is_for_fallback(StatusCode code) noexcept {
     return code == StatusCode::kUnsupported || code == StatusCode::kIrregular || code == StatusCode::kLimitExceeded;
 }
 
-// One short sentence, lower case, without a final stop. Static storage.
+// One short sentence, lower case, without a full stop. Static storage.
 const char* status_text(StatusCode code) noexcept;
 
 Stage stage_of(StatusCode code) noexcept;
 
-// "open", "read", "header", ...: the word used in SampleError.stage.
+// The word in SampleError.stage: "open", "read", "header", ...
 const char* stage_name(Stage stage) noexcept;
 
 }  // namespace fastload

@@ -19,12 +19,12 @@ class UniqueFd {
     UniqueFd(const UniqueFd&) = delete;  // two owners would close twice
     UniqueFd& operator=(const UniqueFd&) = delete;
     ~UniqueFd() {
-        if (fd_ >= 0) ::close(fd_);  // read only, or synced before: nothing can be lost by a failing close
+        if (fd_ >= 0) ::close(fd_);  // read only, or synced before: a failing close loses nothing
     }
 
     int get() const noexcept { return fd_; }
     bool is_open() const noexcept { return fd_ >= 0; }
-    // Nobody's any more, for a function that takes it over.
+    // Gives the descriptor up, to a function that takes it over.
     int release() noexcept { return std::exchange(fd_, -1); }
 
   private:

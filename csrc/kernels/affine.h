@@ -1,4 +1,4 @@
-// Pixels that Pillow's Image.transform(AFFINE) interpolates: its ImagingGenericTransform with the bilinear and the
+// Affine interpolation as in Pillow's Image.transform(AFFINE): its ImagingGenericTransform with the bilinear and the
 // bicubic filter.
 #pragma once
 
@@ -10,7 +10,7 @@ namespace fastload {
 
 // Pixels x to x + count - 1 of row y of the result.
 struct AffineRun {
-    const double* matrix;  // of six finite numbers
+    const double* matrix;  // six finite numbers
     PlanarImageView source;
     std::uint8_t* to[3];  // where pixel x is written, in each plane
     std::int32_t x;
@@ -18,8 +18,9 @@ struct AffineRun {
     std::int32_t count;
 };
 
-// Pixel (x, y) becomes what `source` has at (a x + b y + c, d x + e y + f), both taken at pixel centres, for a, b, c,
-// d, e, f = `matrix`; it stays as it is where that is outside of `source`. Sums are double, each in Pillow's order.
+// Pixel (x, y) becomes the value of `source` at (a x + b y + c, d x + e y + f), both taken at pixel centres, for a, b,
+// c, d, e, f = `matrix`. It stays as it is if that point is outside of `source`. Sums are double, each in Pillow's
+// order.
 using AffineFunction = void (*)(const AffineRun& run) noexcept;
 
 void affine_bilinear_scalar(const AffineRun& run) noexcept;

@@ -48,7 +48,7 @@ struct Bicubic {
     }
 };
 
-// Positions along an axis: the first pixel that a filter reads, and how far each is from the one it counts from.
+// Positions along an axis: the first pixel that a filter reads, and the distance of each from the pixel it counts from.
 struct Positions {
     __m128i first;
     __m256d part;
@@ -57,7 +57,7 @@ struct Positions {
 template <typename Filter>
 __attribute__((always_inline, nothrow)) inline Positions positions_of(const double* row, __m256d center_x,
                                                                       double center_y) {
-    // What does not fit into the integers becomes the smallest of them.
+    // Values that do not fit into the integers become the smallest of them.
     const __m256d in_columns = _mm256_mul_pd(_mm256_set1_pd(row[0]), center_x);
     const __m256d position =
         _mm256_add_pd(_mm256_add_pd(in_columns, _mm256_set1_pd(row[1] * center_y)), _mm256_set1_pd(row[2]));
@@ -67,14 +67,14 @@ __attribute__((always_inline, nothrow)) inline Positions positions_of(const doub
     return {_mm_sub_epi32(_mm256_cvttpd_epi32(whole), before), _mm256_sub_pd(at_centres, whole)};
 }
 
-// Whether all pixels from `first` on, `count` of them, are inside of an axis.
+// True if all `count` pixels from `first` on are inside of an axis.
 __attribute__((always_inline, nothrow)) inline bool are_inside(__m128i first, std::int32_t count, std::int32_t limit) {
     const __m128i is_behind_start = _mm_cmpgt_epi32(first, _mm_set1_epi32(-1));
     const __m128i is_before_end = _mm_cmplt_epi32(first, _mm_set1_epi32(limit - count + 1));
     return _mm_movemask_epi8(_mm_and_si128(is_behind_start, is_before_end)) == 0xFFFF;
 }
 
-// Pixels of one plane as bytes, `places` being those of the first pixel read for each.
+// Pixels of one plane as bytes. `places` are the positions of the first pixel read for each.
 template <typename Filter>
 __attribute__((always_inline, nothrow)) inline std::int32_t sample(const std::uint8_t* plane, std::size_t stride,
                                                                    __m128i places, __m256d x_part, __m256d y_part) {
@@ -96,7 +96,7 @@ template <typename Filter>
 __attribute__((nothrow)) void transform(const AffineRun& run) {
     const PlanarImageView& source = run.source;
     const std::size_t stride = source.row_stride_bytes;
-    // Places are 32-bit integers.
+    // Positions are 32-bit integers.
     const bool is_small = stride * static_cast<std::size_t>(source.height) <= INT32_MAX;
     const double center_y = run.y + 0.5;
     const __m256d lane_centers = _mm256_setr_pd(0.5, 1.5, 2.5, 3.5);

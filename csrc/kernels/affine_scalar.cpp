@@ -10,7 +10,7 @@ namespace {
 struct Bilinear {
     static constexpr int kTaps = 2;
 
-    // Differences of two pixels are integers, as Pillow has them, which doubles have exactly.
+    // Differences of two pixels are integers, as in Pillow; doubles hold them exactly.
     static double blend(const double (&v)[kTaps], double part) noexcept { return v[0] + (v[1] - v[0]) * part; }
 };
 
@@ -25,14 +25,14 @@ struct Bicubic {
     }
 };
 
-// The pixels along an axis around a position, and how far it is from the one that the filter counts from.
+// The pixels along an axis around a position, and the distance of that position from the pixel the filter counts from.
 template <int kTaps>
 struct Neighbours {
     std::size_t places[kTaps];
     double part;
 };
 
-// `position` is in [0, limit). Beyond the ends the outermost pixel counts.
+// `position` is in [0, limit). Beyond the ends the outermost pixel is repeated.
 template <int kTaps>
 Neighbours<kTaps> around(double position, std::int32_t limit, std::size_t stride) noexcept {
     const double at_centres = position - 0.5;

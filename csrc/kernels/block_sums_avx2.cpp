@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kStepBytes = 32;
 
-// What the words have with the key words from `key` on is added to `sum`.
+// Adds to `sum` the products of the words with the key words from `key` on.
 __m256i plus_products(__m256i sum, __m256i words, const std::uint64_t* key) {
     const __m256i factors = _mm256_add_epi32(words, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(key)));
     return _mm256_add_epi64(sum, _mm256_mul_epu32(factors, _mm256_srli_epi64(factors, 32)));

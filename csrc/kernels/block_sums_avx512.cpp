@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kStepBytes = 64;
 
-// What the words have with the key words from `key` on is added to `sum`.
+// Adds to `sum` the products of the words with the key words from `key` on.
 __m512i plus_products(__m512i sum, __m512i words, const std::uint64_t* key) {
     const __m512i factors = _mm512_add_epi32(words, _mm512_loadu_si512(key));
     return _mm512_add_epi64(sum, _mm512_mul_epu32(factors, _mm512_srli_epi64(factors, 32)));

@@ -6,8 +6,8 @@
 
 namespace fastload {
 
-// Rows of `padded` have this many columns more than a kernel reads, as blocks of columns end behind the image; rows of
-// `destination` are a multiple of this far apart, and the bytes behind the last column are written with anything.
+// Rows of `padded` have this many more columns than a kernel reads, because blocks of columns end after the image. Rows
+// of `destination` are a multiple of this apart; the bytes after the last column receive arbitrary values.
 constexpr std::size_t kBlurColumnAlignment = 16;
 
 // Pixel (x, y) of the result is the sum over rows i, then columns j, of weights[i * kernel_width + j] *
@@ -15,7 +15,7 @@ constexpr std::size_t kBlurColumnAlignment = 16;
 // multiply-add), and the sum is rounded to an integer, half to even. Weights are not negative and add up to about 1,
 // padded values are 0..255.
 struct BlurJob {
-    const float* padded = nullptr;  // height + kernel_height - 1 rows, finite also behind their last column
+    const float* padded = nullptr;  // height + kernel_height - 1 rows; values after their last column are finite, too
     std::size_t padded_stride = 0;  // in floats; at least width, rounded up as above, + kernel_width - 1
     const float* weights = nullptr;
     std::int32_t kernel_width = 0;
@@ -24,7 +24,7 @@ struct BlurJob {
     std::int32_t height = 0;
     std::uint8_t* destination = nullptr;
     std::size_t destination_stride_bytes = 0;
-    // Not null: the sums go here before they are rounded, in rows as of the destination, which is not written.
+    // If not null, receives the sums before rounding, in rows like the destination's, which is then not written.
     float* sums = nullptr;
     std::size_t sums_stride = 0;  // in floats
 };

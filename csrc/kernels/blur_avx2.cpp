@@ -128,7 +128,7 @@ template <int kVectors>
 void blur_avx2(const BlurJob& job) noexcept {
     const int num_vectors = (job.width + kLanes - 1) / kLanes;
     const int num_blocks = (num_vectors + kMaxVectors - 1) / kMaxVectors;
-    // Blocks of about the same width: a narrow one has fewer sums to keep the processor busy with.
+    // Blocks of about the same width: a narrow block has too few sums to keep the processor busy.
     for (int block = 0, done = 0; block < num_blocks; ++block) {
         const int end = num_vectors * (block + 1) / num_blocks;
         blur_vectors(job, end - done, static_cast<std::size_t>(done * kLanes));

@@ -8,8 +8,8 @@ namespace {
 
 constexpr std::size_t kBlock = kBlurColumnAlignment;
 
-// A block of neighbouring pixels, which compilers turn into vectors where the processor they compile for has the fused
-// instruction; elsewhere std::fma is a function of the C library.
+// A block of neighbouring pixels. Compilers turn it into vectors if the target processor has the fused instruction;
+// otherwise std::fma is a function of the C library.
 void blur_block(const BlurJob& job, std::size_t x0, std::size_t y) noexcept {
     const float* padded = job.padded + y * job.padded_stride + x0;
     float sums[kBlock] = {};

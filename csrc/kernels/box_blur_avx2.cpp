@@ -38,7 +38,7 @@ __attribute__((always_inline, nothrow)) inline void add_pixels(const std::uint8_
 __attribute__((always_inline, nothrow)) inline __m256i narrow(const __m256i* means) {
     const __m256i front = _mm256_packus_epi32(means[0], means[1]);
     const __m256i back = _mm256_packus_epi32(means[2], means[3]);
-    // Packs work in halves of 128 bits: 4 bytes of each vector stand in the lower half, and 4 in the upper one.
+    // Packs work in halves of 128 bits: 4 bytes of each vector are in the lower half, and 4 in the upper one.
     const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
     return _mm256_permutevar8x32_epi32(_mm256_packus_epi16(front, back), order);
 }

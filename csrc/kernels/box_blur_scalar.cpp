@@ -20,7 +20,7 @@ void add_pixels(const std::uint8_t* pixels, std::uint32_t times, std::uint32_t* 
     for (std::size_t k = 0; k < kLines; ++k) sums[k] += pixels[k] * times;
 }
 
-// The sums of the pixels from -reach - 1 to reach - 1, where the window stands before the first pixel.
+// The sums of the pixels from -reach - 1 to reach - 1: the window's position before the first pixel.
 void add_first_window(const Lines& lines, std::int32_t reach, std::uint32_t* sums) noexcept {
     add_pixels(lines.at(0), static_cast<std::uint32_t>(reach) + 1, sums);
     const std::int32_t inside = std::min(reach, lines.length);
@@ -28,7 +28,7 @@ void add_first_window(const Lines& lines, std::int32_t reach, std::uint32_t* sum
     add_pixels(lines.at(lines.length), static_cast<std::uint32_t>(reach - inside), sums);
 }
 
-// Moves the window by one pixel: `left` is the one it leaves, `right` the one it enters.
+// Moves the window by one pixel: `left` leaves it, `right` enters it.
 void move_window(const BoxWeights& box, const std::uint8_t* left, const std::uint8_t* right,
                  const std::uint8_t* behind_right, std::uint32_t* __restrict sums,
                  std::uint8_t* __restrict means) noexcept {

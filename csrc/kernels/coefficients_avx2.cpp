@@ -7,8 +7,8 @@
 namespace fastload {
 namespace {
 
-// For eight positions and the bits of a mask that are theirs: shuffles of values that lie one behind the other to their
-// positions, zeros between them, and back. Shuffles, because some processors that have this table deposit bits slowly.
+// For eight positions and their bits in a mask: shuffles that move adjacent values to their positions, with zeros
+// between them, and back. Shuffles, because some processors that have this table deposit bits slowly.
 struct ByteShuffles {
     std::uint8_t expand[256][8] = {};
     std::uint8_t compress[256][8] = {};
@@ -40,7 +40,7 @@ struct MoveUp {
 };
 constexpr MoveUp kMoveUp;
 
-// What an `expand` shuffle of eight positions is increased by behind one of `count`, sixteen bytes for both.
+// Added to an `expand` shuffle of eight positions that follow `count` values; sixteen bytes for both.
 struct SecondShuffle {
     alignas(16) std::uint8_t increase[9][16] = {};
 
@@ -52,8 +52,8 @@ struct SecondShuffle {
 };
 constexpr SecondShuffle kSecondShuffle;
 
-// By pair of widths, for sixteen bytes of the low group and sixteen of the high one: all ones where a value has a byte,
-// and the bit that is a value's sign.
+// By pair of widths, for sixteen bytes of the low group and sixteen of the high group: all ones if a value has a byte,
+// and the sign bit of a value.
 struct WidthBytes {
     alignas(32) std::uint8_t is_byte[3][32] = {};
     alignas(32) std::uint8_t sign[3][32] = {};
@@ -74,8 +74,8 @@ struct RowPair {
     int even, odd;
 };
 
-// Byte shuffles that bring the bytes of two pairs of rows, as Inputs has them, one in each half, out of chunks of
-// sixteen positions: those of the registers [0 | 1], [1 | 0], [2 | 3] and [3 | 2].
+// Byte shuffles that bring the bytes of two pairs of rows, in the order of Inputs, one in each half, out of chunks of
+// sixteen positions: for the registers [0 | 1], [1 | 0], [2 | 3] and [3 | 2].
 struct RowBytes {
     alignas(32) std::uint8_t shuffles[4][32] = {};
 
@@ -117,7 +117,7 @@ inline __m128i shuffles_of(std::uint64_t mask) {
                               load_8(kByteShuffles.expand[mask >> 8 & 0xFF]));
 }
 
-// Bytes at their positions, of two times sixteen positions and the values that belong there.
+// Bytes at their positions, from two times sixteen positions and the values that belong there.
 inline __m256i place(__m256i values, std::uint64_t low_mask, std::uint64_t high_mask, __m256i sign) {
     const __m256i shuffle = _mm256_add_epi8(combine(shuffles_of(low_mask), shuffles_of(high_mask)),
                                             combine(increase_of_second(low_mask), increase_of_second(high_mask)));
@@ -132,12 +132,12 @@ inline __m256i widen(__m256i bytes, int half) {
     return _mm256_cvtepi8_epi16(half == 0 ? _mm256_castsi256_si128(bytes) : _mm256_extracti128_si256(bytes, 1));
 }
 
-// The coefficients of a block of nibbles and bytes, but for the DC one.
+// The coefficients of a block of nibbles and bytes, without the DC coefficient.
 inline Inputs expand(const PackedBlock& block) {
     const std::uint8_t* const low = block.low_values;
     const std::uint8_t* const high = block.high_values;
     const std::uint64_t mask = block.mask;
-    // Shuffles leave alone what is behind the last value.
+    // Shuffles ignore the bytes after the last value.
     alignas(32) std::uint8_t nibbles[64];
     _mm256_store_si256(reinterpret_cast<__m256i*>(nibbles), unpack_nibbles(load_16(high)));
     _mm256_store_si256(reinterpret_cast<__m256i*>(nibbles + 32), unpack_nibbles(load_16(high + 16)));
@@ -178,7 +178,7 @@ inline void reconstruct(Inputs words, std::int16_t dc, const Inputs& steps, std:
     Inputs products = {
         _mm256_mullo_epi16(words.pairs04, steps.pairs04), _mm256_mullo_epi16(words.pairs26, steps.pairs26),
         _mm256_mullo_epi16(words.pairs17, steps.pairs17), _mm256_mullo_epi16(words.pairs53, steps.pairs53)};
-    // Of row 0 all is there; where row 4 is beyond the limit it is not row 0 alone.
+    // Row 0 may be complete; if row 4 is beyond the limit, there is more than row 0.
     if (__builtin_expect(is_any_beyond_limit(move_by_limit(products.pairs04)), 0) &&
         has_row0_only(words.pairs04, either(words.pairs26, either(words.pairs17, words.pairs53)))) {
         products.pairs04 = wrap_to_14_bits(products.pairs04);
@@ -189,7 +189,7 @@ inline void reconstruct(Inputs words, std::int16_t dc, const Inputs& steps, std:
 // Eight words at their positions, zeros between them.
 inline __m128i place_words(const std::uint8_t* values, std::uint64_t bits) {
     const __m128i places = load_8(kByteShuffles.expand[bits]);
-    const __m128i first_bytes = _mm_adds_epu8(places, places);  // what is nowhere stays so
+    const __m128i first_bytes = _mm_adds_epu8(places, places);  // a byte that is nowhere stays so
     const __m128i shuffle = _mm_or_si128(_mm_unpacklo_epi8(first_bytes, first_bytes), _mm_set1_epi16(0x0100));
     return _mm_shuffle_epi8(load_16(values), shuffle);
 }
@@ -198,7 +198,7 @@ inline __m256i outside_row0(__m256i words, int first) {
     return _mm256_and_si256(words, load(kOutsideOfRow0.bits + first));
 }
 
-// Of coefficients in zigzag order; by value, so that the caller's stay in registers.
+// Sums up coefficients in zigzag order. By value, so that the caller's copy stays in registers.
 __attribute__((noinline, cold)) bool has_row0_only(__m256i words0, __m256i words1, __m256i words2, __m256i words3) {
     const __m256i others = either(either(outside_row0(words0, 0), outside_row0(words1, 16)),
                                   either(outside_row0(words2, 32), outside_row0(words3, 48)));
@@ -225,7 +225,7 @@ inline void reconstruct_wide(const PackedBlock& block, const std::uint16_t* quan
     transform_to_strip(from_zigzag(products), strip_block);
 }
 
-// The sixteen words of each of two registers as bytes.
+// The sixteen words in each of two registers, as bytes.
 inline __m256i pack_to_bytes(__m256i low, __m256i high) {
     return _mm256_permute4x64_epi64(_mm256_packs_epi16(low, high), 0xD8);
 }
@@ -249,7 +249,7 @@ inline std::uint64_t nonzero_bits(const __m256i* quarters) {
     return ~zeros;
 }
 
-// Of sixteen bytes those whose bits are set in `mask`, one behind the other, and zeros behind them.
+// The bytes whose bits are set in `mask`, side by side, followed by zeros.
 inline __m128i compress_16(__m128i bytes, std::uint64_t mask) {
     const std::uint64_t low = mask & 0xFF;
     const std::uint64_t high = mask >> 8 & 0xFF;
@@ -263,7 +263,7 @@ inline __m256i pair_nibbles(__m256i bytes) {
     return _mm256_maddubs_epi16(_mm256_and_si256(bytes, _mm256_set1_epi8(15)), _mm256_set1_epi16(0x1001));
 }
 
-// Packs `count` values, zeros behind them; may write 16 bytes.
+// Packs `count` values, which zeros follow; may write 16 bytes.
 inline std::uint8_t* pack_low_group(__m128i values, unsigned count, std::uint8_t width, std::uint8_t* packed) {
     const __m256i pairs = pair_nibbles(_mm256_castsi128_si256(values));
     const __m128i nibbles = _mm_packus_epi16(_mm256_castsi256_si128(pairs), _mm_setzero_si128());
@@ -272,13 +272,13 @@ inline std::uint8_t* pack_low_group(__m128i values, unsigned count, std::uint8_t
     return packed + group_bytes(count, width);
 }
 
-// Writes nibbles one behind the other.
+// Writes nibbles one after the other.
 struct NibbleWriter {
     std::uint8_t* next;
-    unsigned is_half = 0;     // whether the first nibble of *next is taken,
-    std::uint64_t first = 0;  // by this one
+    unsigned is_half = 0;     // whether the first nibble of *next is taken
+    std::uint64_t first = 0;  // that nibble
 
-    // The lowest `count` of sixteen nibbles, zeros behind them; may write 9 bytes.
+    // Writes the lowest `count` of sixteen nibbles, which zeros follow; may write 9 bytes.
     inline __attribute__((always_inline)) void put(std::uint64_t nibbles, unsigned count) {
         const std::uint64_t bytes = first | nibbles << 4 * is_half;
         std::memcpy(next, &bytes, sizeof bytes);
@@ -370,7 +370,7 @@ const std::uint8_t* skip_blocks_avx2(const std::uint8_t* packed, const std::uint
 
 const std::uint8_t* reconstruct_blocks_avx2(const std::uint8_t* packed, const std::uint8_t* end, std::size_t count,
                                             const std::uint16_t* quantization, std::uint8_t* strip_blocks) noexcept {
-    alignas(64) std::int16_t coefficients[64] = {};  // which the inverse DCT clears
+    alignas(64) std::int16_t coefficients[64] = {};  // the inverse DCT clears them
     const __m256i zigzag_steps[4] = {load(quantization), load(quantization + 16), load(quantization + 32),
                                      load(quantization + 48)};
     const Inputs steps = from_zigzag(zigzag_steps);

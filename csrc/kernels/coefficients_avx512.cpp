@@ -7,9 +7,9 @@
 namespace fastload {
 namespace {
 
-// How the values of a block of nibbles and bytes become bytes, one behind the other: value i is in the byte source[i],
-// and of eight such bytes, taken as one number, the eight bits from shift[i] on become byte i. A nibble becomes the
-// high half of its byte.
+// How the values of a block of nibbles and bytes become adjacent bytes: value i is in the byte source[i]; of eight such
+// bytes, taken as one number, the eight bits from shift[i] on become byte i. A nibble becomes the high half of its
+// byte.
 struct alignas(64) Spread {
     std::uint8_t source[64] = {};
     std::uint8_t shift[64] = {};
@@ -28,7 +28,7 @@ struct alignas(64) Spread {
     }
 };
 
-// By pair of widths and number of values in the low group: 16 at most, as bit 0 of a mask counts.
+// By pair of widths and number of values in the low group: at most 16, because bit 0 of a mask counts.
 struct Spreads {
     Spread of[3][17];
 
@@ -40,7 +40,7 @@ struct Spreads {
 };
 constexpr Spreads kSpreads;
 
-// By pair of widths: how far down a value is that was placed in the high bits of a word, in kSplitOrder.
+// By pair of widths: how far a value has to be shifted down from the high bits of a word, in kSplitOrder.
 struct ValueShifts {
     Words of[3];
 
@@ -71,14 +71,15 @@ constexpr SplitWords kSplitWords;
 
 FASTLOAD_BEGIN_TARGET(FASTLOAD_AVX512_FEATURES)
 
-// Keeps the compiler from making a constant anew for each block.
+// Keeps the compiler from creating the constant anew for each block.
 inline __m512i in_register(__m512i constant) noexcept {
     asm("" : "+v"(constant));
     return constant;
 }
 
-// Zeros to expand or compress into. Where the compiler knows that they are zeros it lets the instruction clear its
-// result, and processors then wait for what the register of the result was before: of the last block's transform.
+// Zeros to expand or compress into. If the compiler knows that they are zeros, it lets the instruction clear its
+// result, and processors then wait for the previous value of the result's register, which the last block's transform
+// wrote.
 inline __m512i zeros() { return in_register(_mm512_setzero_si512()); }
 
 inline __m512i load_bytes(const std::uint8_t* bytes) { return _mm512_load_si512(bytes); }
@@ -91,7 +92,7 @@ inline BlockWords split(__m512i low, __m512i high) {
             _mm512_permutex2var_epi16(low, load(kSplitWords.odd), high)};
 }
 
-// The values of nibbles and bytes whose bits in `mask` are set.
+// The values of nibbles and bytes whose bits are set in `mask`.
 inline BlockWords expand_bytes(const std::uint8_t* values, std::uint64_t mask, int pair, unsigned low_count) {
     const Spread& spread = kSpreads.of[pair][low_count];
     const __m512i sources = _mm512_permutexvar_epi8(load_bytes(spread.source), _mm512_loadu_si512(values));
@@ -140,7 +141,7 @@ inline Uniforms uniforms_in_registers() {
             in_register(uniforms.rounding2), in_register(uniforms.sample_centre)};
 }
 
-// A bit for each coefficient whose magnitude bits are beyond `limit`.
+// A bit for each coefficient whose magnitude has bits beyond `limit`.
 inline std::uint64_t bits_beyond(const BlockWords& magnitudes, __m512i limit) {
     return std::uint64_t{_mm512_cmpgt_epi16_mask(magnitudes.low, limit)} |
            std::uint64_t{_mm512_cmpgt_epi16_mask(magnitudes.high, limit)} << 32;
@@ -170,7 +171,7 @@ inline std::uint8_t* pack_words(__m512i words, std::uint64_t mask, std::uint8_t*
     return packed + std::size_t{2} * static_cast<unsigned>(__builtin_popcount(bits));
 }
 
-// The values of a block behind its head.
+// The values of a block, which follow its head.
 inline std::uint8_t* pack_values(const BlockWords& words, std::uint64_t mask, const PackedClass& kind,
                                  std::uint8_t* packed) {
     const __m512i bytes = _mm512_inserti64x4(_mm512_castsi256_si512(_mm512_cvtepi16_epi8(words.low)),

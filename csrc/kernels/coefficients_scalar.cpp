@@ -15,7 +15,7 @@ std::uint8_t* pack_group(const std::int16_t* coefficients, std::uint64_t mask, s
     for (; mask != 0; mask &= mask - 1) {
         values[count++] = static_cast<std::uint16_t>(coefficients[__builtin_ctzll(mask)]);
     }
-    values[count] = 0;  // fills a last nibble's byte
+    values[count] = 0;  // fills the byte of a last nibble
     const std::size_t size = group_bytes(count, width);
     for (std::size_t i = 0; i < size; ++i) {
         if (width == kTwoBytes) {
@@ -43,7 +43,7 @@ std::uint64_t gather_bits(const std::uint8_t* bytes) {
 std::uint8_t* pack_block(const std::int16_t* coefficients, std::uint8_t* packed) {
     std::uint8_t is_nonzero[64];
     for (int k = 0; k < 64; ++k) is_nonzero[k] = coefficients[k] != 0 ? 1 : 0;
-    // A number or, where it is negative, its complement: where the highest bit is tells the width.
+    // A number or, if it is negative, its complement: the position of the highest bit tells the width.
     std::uint16_t magnitudes[64];
     for (int k = 0; k < 64; ++k) magnitudes[k] = static_cast<std::uint16_t>(coefficients[k] ^ (coefficients[k] >> 15));
     magnitudes[0] = 0;
@@ -102,7 +102,7 @@ const std::uint8_t* skip_blocks_scalar(const std::uint8_t* packed, const std::ui
 
 const std::uint8_t* reconstruct_blocks_scalar(const std::uint8_t* packed, const std::uint8_t* end, std::size_t count,
                                               const std::uint16_t* quantization, std::uint8_t* strip_blocks) noexcept {
-    alignas(64) std::int16_t coefficients[64] = {};  // which the inverse DCT clears
+    alignas(64) std::int16_t coefficients[64] = {};  // the inverse DCT clears them
     for (; count != 0; --count, strip_blocks += 64) {
         const PackedBlock block = parse_block(packed);
         if (block.end > end) return nullptr;

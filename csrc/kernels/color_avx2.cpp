@@ -1,5 +1,5 @@
-// All but the products is done in bytes, a register of 32 pixels. What a channel adds to Y is split into two parts of
-// the same sign, so that two saturating additions saturate as one of the sum would:
+// All but the products is done in bytes, in registers of 32 pixels. The amount that a channel adds to Y is split into
+// two parts of the same sign, so that two saturating additions saturate as one addition of the sum would:
 //   R = Y + Cr + round(0.402 Cr), B = Y + Cb + round(0.772 Cb).
 // G is Y + M - Cr with M = round(-0.34414 Cb + 0.28586 Cr), a byte: the positive and negative parts of M - Cr.
 #include "kernels/target_region.h"
@@ -25,8 +25,8 @@ struct Pixels {
 };
 
 // ((-22554 cb + 18734 cr + 2^15) >> 16) + 128 of 16 pixels, whose unsigned bytes are pairs (cb, cr). The weights are
-// -88 * 256 - 26 and 73 * 256 + 46; the constant is 2^7 for rounding, 128 * 256, and what taking 128 off cb and cr
-// comes to: 128 * (88 - 73) - 128 * (46 - 26) / 256 = 1910.
+// -88 * 256 - 26 and 73 * 256 + 46. The constant is the sum of 2^7 for rounding, 128 * 256, and the effect of
+// subtracting 128 from cb and cr: 128 * (88 - 73) - 128 * (46 - 26) / 256 = 1910.
 inline __m256i mix_green(__m256i pairs) {
     const __m256i high = _mm256_maddubs_epi16(pairs, _mm256_set1_epi16(73 * 256 + (-88 & 0xFF)));
     const __m256i low = _mm256_maddubs_epi16(pairs, _mm256_set1_epi16(46 * 256 + (-26 & 0xFF)));

@@ -9,7 +9,7 @@ inline std::uint8_t saturate8(std::int16_t value) {
     return static_cast<std::uint8_t>(std::min(std::max(value, std::int16_t{0}), std::int16_t{255}));
 }
 
-// The high half of a 16-bit product, the one wide multiplication that every vector unit has: written so, compilers
+// The high half of a 16-bit product, the one wide multiplication that every vector unit has. Written so, compilers
 // vectorise the loop below. (a * b + 2^15) >> 16 is computed as ((2 a * b >> 16) + 1) >> 1, which is the same number.
 inline std::int16_t rounded_product(std::int16_t a, std::int16_t constant) {
     const auto doubled = static_cast<std::int16_t>(2 * a);

@@ -34,8 +34,7 @@ inline __m256i load_bytes(const std::uint8_t* input, std::size_t count) noexcept
     return _mm256_load_si256(reinterpret_cast<const __m256i*>(last));
 }
 
-// 32 pixels of a run from number i on, as they follow each other in the result. Where fewer are left the rest is
-// anything.
+// The 32 pixels of a run from number i on, in the order of the result. If fewer are left, the rest is undefined.
 inline __m256i load_pixels(const std::uint8_t* pixels, std::size_t i, std::size_t count, bool is_mirrored) noexcept {
     const std::size_t left = count - i;
     if (!is_mirrored) return load_bytes(pixels + i, left);
@@ -52,10 +51,10 @@ inline __m256i load_pixels(const std::uint8_t* pixels, std::size_t i, std::size_
     return _mm256_shuffle_epi8(_mm256_permute2x128_si256(values, values, 1), backwards);
 }
 
-// Which bytes of three channels stand in one of the three registers that 16 pixels of them become: shuffle controls
-// with -1 where another channel stands.
+// The bytes of three channels in each of the three registers that 16 of their pixels become: shuffle controls, with -1
+// for the bytes of another channel.
 struct Interleaving {
-    alignas(32) std::int8_t controls[3][3][32];  // of the part, the channel
+    alignas(32) std::int8_t controls[3][3][32];  // [part][channel]
 
     Interleaving() noexcept {
         for (int part = 0; part < 3; ++part) {
@@ -79,7 +78,7 @@ struct Interleaving {
     }
 };
 
-// Arranges the bytes of a run as they follow each other in the result.
+// Arranges the bytes of a run in the order of the result.
 class Arranger {
   public:
     explicit Arranger(bool is_mirrored) noexcept : is_mirrored_(is_mirrored) {}
@@ -169,7 +168,7 @@ class InterleavedNormalizer {
     alignas(32) float inverse_std_rest_[3 * kFloats];
 };
 
-// Where runs of pixels go in the result, counted in elements.
+// The positions of runs of pixels in the result, counted in elements.
 struct Layout {
     std::size_t width;
     std::size_t plane;
@@ -206,7 +205,7 @@ class ByteWriter {
     std::uint8_t* destination_;
 };
 
-// Pixel after pixel.
+// Writes pixel after pixel.
 class FloatPixelWriter {
   public:
     FloatPixelWriter(const ConvertJob& job, void* destination) noexcept
@@ -228,7 +227,7 @@ class FloatPixelWriter {
     }
 
   private:
-    static constexpr std::size_t kPiece = 256;  // pixels that are arranged before they become elements
+    static constexpr std::size_t kPiece = 256;  // pixels that are arranged at a time before they become elements
 
     Arranger arranger_;
     Layout layout_;
@@ -246,7 +245,7 @@ void write_all(const Writer& writer, const StripImageView& source, const Convert
     write_pixels(writer, source, job, strip_to_padded_rows);
 }
 
-// False where the table has to be looked up, for which there is nothing better than scalar code here.
+// Returns false if the table has to be looked up: scalar code is as fast for that.
 template <typename Source>
 bool convert(const Source& source, const ConvertJob& job, void* destination) noexcept {
     if (job.table != nullptr && job.normalizations == nullptr) return false;

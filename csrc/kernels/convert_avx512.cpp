@@ -14,15 +14,15 @@ namespace fastload {
 namespace {
 
 // Note [tables in registers]
-// A table of 256 bytes is four registers, and vpermi2b looks 64 values up in two of them. An element of several bytes
-// is that many tables, one for each byte: looked up apart, then interleaved by unpacking in 128-bit lanes. Pixels are
-// brought into the order in which unpacking leaves whole registers of neighbouring elements.
+// A table of 256 bytes is four registers, and vpermi2b looks up 64 values in two of them. An element of several bytes
+// is that many tables, one for each byte: looked up separately, then interleaved by unpacking in 128-bit lanes. Pixels
+// are brought into the order in which unpacking gives whole registers of neighbouring elements.
 
 constexpr std::size_t kPixels = 64;  // of one channel, at a time
 
 template <int kBytes>
 struct ElementTables {
-    alignas(64) std::uint8_t bytes[3][kBytes][256];  // of channel, byte of the element, value
+    alignas(64) std::uint8_t bytes[3][kBytes][256];  // [channel][byte of the element][value]
 
     explicit ElementTables(const void* table) noexcept {
         const auto* from = static_cast<const std::uint8_t*>(table);
@@ -82,7 +82,7 @@ inline void store_bytes(std::uint8_t* output, __m512i bytes, std::size_t count) 
 template <int kBytes>
 struct PixelInterleaver {
     alignas(64) std::uint8_t indices[3][64];  // byte of channel 0 or 2, or 64 more for channel 1
-    __mmask64 is_third[3];                    // where it is channel 2
+    __mmask64 is_third[3];                    // set for channel 2
 
     PixelInterleaver() noexcept {
         for (int i = 0; i < 3; ++i) {
@@ -138,7 +138,7 @@ class Writer {
     }
 
   private:
-    // 64 pixels of a run from number i on, or the rest of it, in the order that look_up asks for.
+    // The 64 pixels of a run from number i on, or the rest of it, in the order that look_up needs.
     __m512i load(const std::uint8_t* pixels, std::size_t i, std::size_t count) const noexcept {
         const __m512i order = _mm512_load_si512(order_);
         const std::size_t left = count - i;
@@ -231,7 +231,7 @@ void convert(const Source& source, const ConvertJob& job, void* destination) noe
     }
 }
 
-// Where there is a formula, it is faster than four tables.
+// A formula, if there is one, is faster than four tables.
 bool is_left_to_avx2(const ConvertJob& job) noexcept {
     return job.element_size_bytes > 4 || (job.normalizations != nullptr && job.is_channels_last);
 }

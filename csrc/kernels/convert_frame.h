@@ -1,4 +1,4 @@
-// The loop of a last write over its source; the kernels convert runs of pixels.
+// The loop of a last write over its source. The kernels convert runs of pixels.
 #pragma once
 
 #include <algorithm>
@@ -26,13 +26,13 @@ void write_pixels(const Writer& writer, const PlanarImageView& source, const Con
 
 constexpr std::int32_t kTileColumns = 256;
 
-// Up to 256 columns of one strip as rows.
+// Turns up to 256 columns of one strip into rows.
 struct Tile {
     alignas(64) std::uint8_t rows[3][kStripRows][kTileColumns];
 };
 
-// The same from strips. `to_rows(strip, width, rows, row_stride_bytes)` turns `width` columns into eight rows with room
-// for kTileColumns, without reading a column behind them.
+// Does the same from strips. `to_rows(strip, width, rows, row_stride_bytes)` turns `width` columns into eight rows with
+// room for kTileColumns, and reads no column after them.
 template <typename Writer, typename ToRows>
 void write_pixels(const Writer& writer, const StripImageView& source, const ConvertJob& job, ToRows to_rows) noexcept {
     constexpr auto kRows = static_cast<std::int32_t>(kStripRows);

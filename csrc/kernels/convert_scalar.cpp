@@ -70,8 +70,8 @@ class Writer {
             Element* output = element(channel, x, y);
             const std::uint8_t* input = pixels[channel];
             std::size_t i = 0;
-            // Lookups are bound by loads and stores: take eight pixels with one load. A plain copy the compiler
-            // vectorises.
+            // Lookups are bound by loads and stores, so this takes eight pixels with one load. The compiler vectorises
+            // a plain copy.
             for (; !kIsPlainCopy && i + 8 <= count; i += 8) {
                 std::uint64_t word = 0;
                 std::memcpy(&word, input + (kIsMirrored ? count - 8 - i : i), 8);
@@ -93,7 +93,7 @@ class Writer {
     Element* destination_;
 };
 
-// Everything outside of the window.
+// Writes everything outside of the window.
 template <typename Writer>
 void write_padding(const Writer& writer, const ConvertJob& job, std::int32_t width, std::int32_t height) noexcept {
     if (width == job.width && height == job.height) return;
@@ -111,13 +111,13 @@ void write_padding(const Writer& writer, const ConvertJob& job, std::int32_t wid
     }
 }
 
-// A tile's columns as rows.
+// The columns of a tile as rows.
 void strip_to_rows(const std::uint8_t* strip, std::size_t width, std::uint8_t* rows,
                    std::size_t row_stride_bytes) noexcept {
     std::size_t x = 0;
     for (; x + 8 <= width; x += 8) transpose_columns_to_rows(strip + kStripRows * x, rows + x, row_stride_bytes);
     if (x == width) return;
-    std::uint8_t last[64] = {};  // so that no column behind the window is read
+    std::uint8_t last[64] = {};  // so that no column after the window is read
     std::memcpy(last, strip + kStripRows * x, kStripRows * (width - x));
     transpose_columns_to_rows(last, rows + x, row_stride_bytes);
 }
@@ -134,7 +134,7 @@ void write_all(const Writer& writer, const StripImageView& source, const Convert
     write_pixels(writer, source, job, strip_to_rows);
 }
 
-// The window of `source` is not written: only what is around it.
+// Writes only the padding around the window of `source`, not the window itself.
 struct PaddingOnly {
     std::int32_t width;
     std::int32_t height;

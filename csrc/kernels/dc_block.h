@@ -6,8 +6,8 @@
 
 namespace fastload {
 
-// What all samples of a block are whose only coefficient is the DC one: the inverse DCT's short first pass and its
-// second one come down to this. Inlined without a template, so that it can stand in a target region.
+// The value of all samples of a block whose only coefficient is the DC one: the inverse DCT's short first pass and its
+// second pass come down to this. Inlined without a template, so that it can be used in a target region.
 inline __attribute__((always_inline)) std::uint8_t dc_sample(std::int16_t dc, std::uint16_t quantization) noexcept {
     const auto product =
         static_cast<std::int16_t>(static_cast<std::uint32_t>(static_cast<std::uint16_t>(dc)) * quantization);

@@ -1,4 +1,4 @@
-// Finds where the entropy-coded data of a scan end, without copying them.
+// Finds the end of a scan's entropy-coded data without copying them.
 #pragma once
 
 #include <cstddef>
@@ -7,8 +7,8 @@
 
 namespace fastload {
 
-// The place of the first FF that a byte other than 00 follows: of a marker, RSTn included, or of a fill byte. The
-// number of bytes where there is none.
+// Returns the position of the first FF that is followed by a byte other than 00: the start of a marker, RSTn included,
+// or a fill byte. Returns the number of bytes if there is none.
 using FindMarkerFunction = std::size_t (*)(ByteSpan bytes) noexcept;
 
 std::size_t find_marker_scalar(ByteSpan bytes) noexcept;

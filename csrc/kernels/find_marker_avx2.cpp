@@ -14,7 +14,7 @@ namespace {
 
 __m256i load(const std::uint8_t* bytes) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(bytes)); }
 
-// FF where a byte and the one behind it are what is looked for, of 32 bytes.
+// FF for each of 32 bytes that is FF and not followed by 00.
 __m256i markers_in(const std::uint8_t* bytes) {
     const __m256i is_ff = _mm256_cmpeq_epi8(load(bytes), _mm256_set1_epi8(-1));
     const __m256i is_stuffed = _mm256_cmpeq_epi8(load(bytes + 1), _mm256_setzero_si256());

@@ -1,4 +1,4 @@
-// The last write to planes of float32 whose entries a formula gives: what its vector forms share.
+// The last write to planes of float32 whose entries a formula gives: code that its vector forms share.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +12,8 @@ inline bool are_float_planes(const ConvertJob& job) noexcept {
     return job.normalizations != nullptr && !job.is_channels_last;
 }
 
-// Whether rows of `width` pixels are whole cache lines in such planes. A line of which only a part is written past the
-// caches costs more than the others save.
+// True if rows of `width` pixels are whole cache lines in such planes. To write only a part of a line past the caches
+// costs more than whole lines save.
 inline bool are_rows_whole_lines(const ConvertJob& job, std::int32_t width, const void* destination) noexcept {
     constexpr std::uintptr_t kLineBytes = 64;
     constexpr std::int32_t kLineFloats = 16;
@@ -21,8 +21,8 @@ inline bool are_rows_whole_lines(const ConvertJob& job, std::int32_t width, cons
            reinterpret_cast<std::uintptr_t>(destination) % kLineBytes == 0;
 }
 
-// A ChannelWriter(normalization, is_mirrored) converts rows of one channel: write<false>(pixels, count, output), or
-// with true whole cache lines past the caches, for which there has to be a fence in the end.
+// A ChannelWriter(normalization, is_mirrored) converts rows of one channel. write<false>(pixels, count, output) writes
+// them through the caches; write<true> writes whole cache lines past the caches, and needs a fence at the end.
 template <typename ChannelWriter>
 class FloatPlanes {
   public:
@@ -34,13 +34,13 @@ class FloatPlanes {
           plane_(width_ * static_cast<std::size_t>(job.height)),
           destination_(static_cast<float*>(destination)) {}
 
-    // As convert_frame.h asks for.
+    // Contract: see Writer in convert_frame.h.
     void write_run(const std::uint8_t* const pixels[3], std::size_t count, std::size_t x,
                    std::size_t y) const noexcept {
         for (int channel = 0; channel < 3; ++channel) write<false>(channel, pixels[channel], count, x, y);
     }
 
-    // `count` pixels to columns [x, x + count) of row y.
+    // Writes `count` pixels to columns [x, x + count) of row y.
     template <bool kIsStreamed>
     void write(int channel, const std::uint8_t* pixels, std::size_t count, std::size_t x,
                std::size_t y) const noexcept {

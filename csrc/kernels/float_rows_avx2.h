@@ -1,4 +1,4 @@
-// Pixels to float32 by a formula. Only for files that stand behind the same instructions.
+// Converts pixels to float32 by a formula. Only for files that are compiled for the same instructions.
 #pragma once
 
 #include "kernels/target_region.h"
@@ -24,7 +24,7 @@ struct NormalizationVectors {
     __m256 inverse_std_rest;
 };
 
-// As Normalization::apply, of values that stand in three bytes each.
+// Does what Normalization::apply does, for values of three bytes each.
 inline __m256 normalize(__m256i repeated, const NormalizationVectors& constants) noexcept {
     const __m256 numbers = _mm256_cvtepi32_ps(repeated);
     const __m256 fractions = _mm256_fmadd_ps(numbers, _mm256_set1_ps(Normalization::kUnit), numbers);
@@ -72,7 +72,7 @@ class ChannelWriter {
         }
     }
 
-    // Less than `kPixels`.
+    // Handles fewer than `kPixels`.
     void write_some(const std::uint8_t* pixels, std::size_t count, const NormalizationVectors& constants,
                     float* output) const noexcept {
         std::uint8_t values[kPixels] = {};

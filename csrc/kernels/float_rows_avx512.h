@@ -1,4 +1,4 @@
-// Pixels to float32 by a formula. Only for files that stand behind the same instructions.
+// Converts pixels to float32 by a formula. Only for files that are compiled for the same instructions.
 #pragma once
 
 #include "kernels/target_region.h"
@@ -17,9 +17,9 @@ FASTLOAD_BEGIN_TARGET(FASTLOAD_AVX512_FEATURES)
 namespace fastload {
 namespace {
 
-// See float_planes.h. A byte that is repeated four times is value / 255 in units of 2^-32, less what follows behind the
-// point. What is behind the 24 digits of a float32 begins with the byte's first one, so that it is always rounded up,
-// and a conversion that rounds up gives the number of Note [fractions of 255] in these units.
+// See float_planes.h. A byte that is repeated four times is value / 255 in units of 2^-32, without the fraction. The
+// bits after the 24 digits of a float32 begin with the byte's first one, so the number has to be rounded up; a
+// conversion that rounds up gives the number of Note [fractions of 255] in these units.
 class ChannelWriter {
   public:
     ChannelWriter(const Normalization& formula, bool is_mirrored) noexcept
@@ -51,10 +51,10 @@ class ChannelWriter {
   private:
     static constexpr std::size_t kPixels = 16;
 
-    // Less than `kPixels`.
+    // Handles fewer than `kPixels`.
     void write_some(const std::uint8_t* pixels, std::size_t count, float* output) const noexcept {
         const auto lanes = static_cast<__mmask16>((1U << count) - 1);
-        // Mirrored, the last of them is byte count - 1 and not byte 15.
+        // In a mirrored row the last one is byte count - 1, not byte 15.
         const auto missing = static_cast<char>(is_mirrored_ ? kPixels - count : 0);
         const __m512i repeat = _mm512_sub_epi8(_mm512_load_si512(repeat_), _mm512_set1_epi8(missing));
         _mm512_mask_storeu_ps(output, lanes, normalize(_mm_maskz_loadu_epi8(lanes, pixels), repeat));

@@ -7,27 +7,27 @@
 namespace fastload {
 
 // Note [zigzag blocks]
-// A block stays in the order of the stream, zigzag, until the inverse DCT, which applies the permutation once: so the
-// entropy decoder stores runs of coefficients at consecutive positions. Quantization tables are in the order of their
-// DQT segment, which is the same one.
+// A block stays in zigzag order, the order of the stream, until the inverse DCT, which applies the permutation once.
+// The entropy decoder therefore stores runs of coefficients at consecutive positions. Quantization tables are in the
+// order of their DQT segment, which is the same one.
 constexpr std::uint8_t kNaturalOrder[64] = {
     0,  1,  8,  16, 9,  2,  3,  10, 17, 24, 32, 25, 18, 11, 4,  5,  12, 19, 26, 33, 40, 48,
     41, 34, 27, 20, 13, 6,  7,  14, 21, 28, 35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23,
     30, 37, 44, 51, 58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61, 54, 47, 55, 62, 63,
 };
 
-// Makes 64 coefficients zero. In pieces of 16 bytes, because GCC makes one large memset a string instruction, which
-// takes longer to start than to store. Inlined without a template, so that it can stand in a target region.
+// Makes 64 coefficients zero, in pieces of 16 bytes: GCC turns one large memset into a string instruction, which takes
+// longer to start than these stores. Inlined without a template, so that it can be used in a target region.
 inline __attribute__((always_inline)) void clear_block(std::int16_t* coefficients) noexcept {
 #pragma GCC unroll 8
     for (int k = 0; k < 64; k += 8) std::memset(coefficients + k, 0, 8 * sizeof(std::int16_t));
 }
 
-// coefficients[64] and quantization[64] are in zigzag order. The coefficients are zero afterwards, as the decoding of
-// the next block wants them: here they are in registers already. strip_block receives 64 samples as a part of a strip:
+// coefficients[64] and quantization[64] are in zigzag order. The coefficients are zero afterwards, as the decoder needs
+// them for the next block: here they are already in registers. strip_block receives 64 samples as a part of a strip:
 // byte 8 * column + row (see Note [column strips]). All three are 64-byte aligned.
 //
-// The arithmetic is that of libjpeg-turbo's SIMD code, so that absurd coefficients agree as well: products with the
+// The arithmetic follows libjpeg-turbo's SIMD code, so that absurd coefficients agree as well: products with the
 // quantization table wrap to 16 bits, in0 +- in4, in1 + in5 and in3 + in7 wrap to 16 bits, the first pass is shifted by
 // 11 and saturated to 16 bits, the second is shifted by 18, saturated to 8 bits and moved by 128. A block whose
 // coefficients outside of row 0 are all zero takes a short first pass, a left shift by 2 that wraps to 16 bits.

@@ -1,4 +1,4 @@
-// The inverse DCT of one block in registers. Only for files that stand behind the same instructions.
+// The inverse DCT of one block in registers. Only for files that are compiled for the same instructions.
 //
 // See idct_scalar.cpp for the algorithm and idct_weights.h for its form here. A register holds one output of eight
 // lanes in 32 bits. The lanes of a pass are in the order 0 4 2 6 | 1 7 5 3, so that the pairs of the next pass are
@@ -21,8 +21,8 @@ namespace {
 
 constexpr int kLanes[8] = {0, 4, 2, 6, 1, 7, 5, 3};
 
-// Chunks of eight coefficients in zigzag order, one in each half of a register. The zigzag order turned by half a
-// circle is itself, so rows r and 7 - r need mirrored chunks, and all registers hold chunks c and 7 - c.
+// Chunks of eight coefficients in zigzag order, one in each half of a register. The zigzag order is symmetric under a
+// rotation by 180 degrees, so rows r and 7 - r need mirrored chunks, and all registers hold chunks c and 7 - c.
 constexpr int kChunkPairs[8][2] = {{0, 7}, {7, 0}, {1, 6}, {6, 1}, {2, 5}, {5, 2}, {3, 4}, {4, 3}};
 
 // Byte shuffles that bring the coefficients of one row in each half, in the order of kLanes, out of the chunks.
@@ -172,8 +172,8 @@ inline void store_columns(__m256i columns01, __m256i columns23, std::uint8_t* st
 inline __m256i move_by_limit(__m256i words) { return _mm256_add_epi16(words, _mm256_set1_epi16(8192)); }
 inline bool is_any_beyond_limit(__m256i moved) { return _mm256_testz_si256(moved, _mm256_set1_epi16(-16384)) == 0; }
 
-// Makes the products of coefficients in zigzag order, sixteen in a register. Whether one of them may want what
-// wrap_row0() does, if there are none but in row 0: all of that row is among the first 32.
+// Makes the products of coefficients in zigzag order, sixteen in a register. Returns whether one of them may need
+// wrap_row0(), if none is outside of row 0: all of that row is among the first 32.
 inline bool dequantize(const __m256i* words, const std::uint16_t* quantization, __m256i* products) {
     for (int i = 0; i < 4; ++i) products[i] = _mm256_mullo_epi16(words[i], load(quantization + 16 * i));
     return is_any_beyond_limit(either(move_by_limit(products[0]), move_by_limit(products[1])));

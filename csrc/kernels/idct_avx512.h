@@ -1,4 +1,4 @@
-// The inverse DCT of one block in registers. Only for files that stand behind the same instructions.
+// The inverse DCT of one block in registers. Only for files that are compiled for the same instructions.
 //
 // See idct_scalar.cpp for the algorithm and idct_weights.h for its form here. A 512-bit register holds 16 sums: two
 // outputs of eight lanes each, [out0 | out2] for example, so that a transform is six multiplications. The permutations
@@ -52,8 +52,8 @@ constexpr Words kOdd31(kOdd3, kOdd1);
 // [in5 in3 | in1 in7].
 constexpr int kFrequencies[4][2][2] = {{{0, 4}, {0, 4}}, {{2, 6}, {2, 6}}, {{1, 7}, {5, 3}}, {{5, 3}, {1, 7}}};
 
-// The second pass finds the first one's outputs in the two registers that pack() makes of [out0 | out2] and
-// [out3 | out1], of [out7 | out5] and [out4 | out6].
+// The second pass finds the first one's outputs in the two registers that pack() makes: one from [out0 | out2] and
+// [out3 | out1], the other from [out7 | out5] and [out4 | out6].
 constexpr int kOutputs[2][2][2] = {{{0, 2}, {3, 1}}, {{7, 5}, {4, 6}}};
 
 struct PackedWords {
@@ -83,8 +83,8 @@ constexpr Permutation make_transposition() {
 }
 constexpr Permutation kTransposition = make_transposition();
 
-// Where the coefficients of a block are in two registers: in zigzag order, or those of even zigzag positions in the
-// first one and those of odd positions in the second.
+// The positions of a block's coefficients in two registers: in zigzag order, or even zigzag positions in the first
+// register and odd positions in the second.
 struct BlockOrder {
     bool is_split = false;
     Permutation to_rows;       // for the first pass
@@ -97,7 +97,8 @@ struct BlockOrder {
                 to_rows.indices[i].values[word] = place(kZigzagPositions.of[8 * row + word % 16 / 2]);
             }
         }
-        // All words are written: GCC 12 takes a vector for zeros where the initialiser of a constant leaves some out.
+        // All words are written: GCC 12 treats a vector as zeros if the initialiser of a constant leaves some words
+        // out.
         for (int position = 0; position < 64; ++position) {
             const int word = place(position);
             outside_of_row0[word / 32].values[word % 32] = kNaturalOrder[position] < 8 ? 0 : -1;
@@ -112,7 +113,7 @@ struct BlockOrder {
 constexpr BlockOrder kZigzagOrder(false);
 constexpr BlockOrder kSplitOrder(true);
 
-// The high words of two registers of sums, the one of the smaller output first in each.
+// The high words of two registers of sums; in each, the one of the smaller output comes first.
 struct HighWords {
     Words indices;
     constexpr explicit HighWords(bool is_smaller_first) {
@@ -143,7 +144,7 @@ inline Inputs permute(const Permutation& permutation, __m512i low, __m512i high)
 }
 
 inline Sums transform(const Inputs& in, __m512i rounding) {
-    // The second product takes the low 16 bits of the sums, which is how they wrap.
+    // The second product takes the low 16 bits of the sums, which makes them wrap.
     const __m512i exact = _mm512_madd_epi16(in.pairs04, load(kSumAndDifference));
     const __m512i wrapped = _mm512_madd_epi16(exact, load(kTimes8192));
     const __m512i sum_difference = _mm512_add_epi32(wrapped, rounding);
@@ -160,7 +161,7 @@ inline Sums transform(const Inputs& in, __m512i rounding) {
             _mm512_sub_epi32(even31, odd31)};
 }
 
-// The constants of a transform that are one number throughout.
+// The constants of a transform, each of which is one number in all lanes.
 struct Uniforms {
     __m512i limit, beyond_limit, rounding1, rounding2, sample_centre;
 };
@@ -207,7 +208,7 @@ inline __m512i inverse_dct_samples(const BlockWords& coefficients, const BlockWo
         _mm512_packs_epi32(_mm512_srai_epi32(first.out75, kPass1Shift), _mm512_srai_epi32(first.out46, kPass1Shift));
 
     const Sums second = transform(permute(kTransposition, packed_low, packed_high), uniforms.rounding2);
-    // Shifted by 16 by taking the high words, then by the rest.
+    // To shift by 16, take the high words; then shift by the rest.
     const __m512i even = _mm512_permutex2var_epi16(second.out02, load(kHighWords.indices), second.out46);
     const __m512i odd = _mm512_permutex2var_epi16(second.out31, load(kSwappedHighWords.indices), second.out75);
     const __m512i samples =

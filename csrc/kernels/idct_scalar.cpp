@@ -1,6 +1,7 @@
 // The algorithm is the 12-multiplication one of C. Loeffler, A. Ligtenberg and G. Moschytz, "Practical Fast 1-D DCT
 // Algorithms with 11 Multiplications" (ICASSP 1989), with constants scaled by 2^13, and its rotations written out as
-// sums of two products: the regrouping libjpeg-turbo's vector code uses, exact because nothing is rounded in between.
+// sums of two products. libjpeg-turbo's vector code regroups it in the same way; this is exact, because nothing is
+// rounded in between.
 //
 // Bit budget: inputs fit 16 bits. The even part is at most 32768 * (4433 + 15137 - 4433) + 32768 * 2^13 < 0.77 * 2^30,
 // the odd part at most 32768 * (4177 + 20995 + 6436 + 9633) < 1.26 * 2^30; their sum with the rounding term is below
@@ -29,14 +30,15 @@ inline std::int16_t saturate16(std::int32_t value) {
 }
 
 // Note [no saturation needed]
-// Saturating costs as much as a third of a transform where the processor has no instruction for it that compilers find.
-// A one-dimensional transform has no weight above 1.3871 * 2^13 = 11363, so where the dequantised coefficients of a
-// block add up to at most S in absolute values, the first pass gives at most (11363 S + 1024) / 2^11 and the second one
-// 11363 / 2^18 times what the first gives in a row. With S = 5900 that is 32736 and below 1421: both fit 16 bits.
+// If the processor has no saturation instruction that compilers find, saturating takes up to a third of a transform's
+// time. A one-dimensional transform has no weight above 1.3871 * 2^13 = 11363. If the absolute values of a block's
+// dequantised coefficients add up to at most S, the first pass gives at most (11363 S + 1024) / 2^11, and the second
+// pass at most 11363 / 2^18 times the sum of a row of the first. With S = 5900 that is 32736 and below 1421: both fit
+// 16 bits.
 constexpr std::int32_t kLargestPlainSum = 5900;
 
 // Eight one-dimensional transforms side by side, from in[k][lane] to out[k][lane], rounded and shifted right. Every
-// product is of two 16-bit numbers and nothing branches, so that compilers vectorise the loop for any processor.
+// product is one of two 16-bit numbers and nothing branches, so compilers vectorise the loop for any processor.
 template <int kShift, bool kSaturates>
 inline void transform(const Matrix& in, Matrix& out) {
     constexpr std::int32_t kRounding = std::int32_t{1} << (kShift - 1);
@@ -109,7 +111,7 @@ inline void inverse(const Matrix& input, bool has_row0_only, std::uint8_t* strip
     }
 }
 
-// Out of line, because inlined it would double the code that every block runs through.
+// Out of line: inlined, it would double the code that every block runs through.
 __attribute__((noinline)) void inverse_saturating(const Matrix& input, bool has_row0_only, std::uint8_t* strip_block) {
     inverse<true>(input, has_row0_only, strip_block);
 }
@@ -131,7 +133,7 @@ void inverse_dct_scalar(std::int16_t* coefficients, const std::uint16_t* quantiz
     for (int i = 0; i < 64; ++i) absolute_sum += std::abs(std::int32_t{products[i]});
     Matrix input;
     std::int16_t* const natural = &input[0][0];
-// Unrolled, the places are constants: 64 loads and stores instead of a loop over a table.
+// Unrolled, so that the positions are constants: 64 loads and stores instead of a loop over a table.
 #pragma GCC unroll 64
     for (int i = 0; i < 64; ++i) natural[kNaturalOrder[i]] = products[i];
     if (__builtin_expect(absolute_sum > kLargestPlainSum, 0)) {

@@ -1,4 +1,4 @@
-// Constants and coefficient places that all variants of the inverse DCT share.
+// Constants and coefficient positions that all variants of the inverse DCT share.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace fastload {
 
-// The constants are names of their values times 2^13, rounded.
+// Each constant is named after its value times 2^13, rounded.
 constexpr int k0_298 = 2446;
 constexpr int k0_390 = 3196;
 constexpr int k0_541 = 4433;
@@ -30,8 +30,8 @@ struct WeightPair {
     int second;
 };
 
-// The one-dimensional transform as dot products of pairs of inputs, which is how vector units multiply 16-bit numbers.
-// With sum = in0 + in4, difference = in0 - in4, (sum15, sum37) = (in1 + in5, in7 + in3):
+// The one-dimensional transform as dot products of pairs of inputs: vector units multiply 16-bit numbers this way. With
+// sum = in0 + in4, difference = in0 - in4, (sum15, sum37) = (in1 + in5, in7 + in3):
 //   out0, out7 = sum + R3 +- odd0        odd0 = kOdd0 . (in1, in7) + kZ4 . (sum15, sum37)
 //   out1, out6 = difference + R2 +- odd1  odd1 = kOdd1 . (in5, in3) + kZ3 . (sum15, sum37)
 //   out2, out5 = difference - R2 +- odd2  odd2 = kOdd2 . (in5, in3) + kZ4 . (sum15, sum37)
@@ -56,9 +56,9 @@ constexpr ZigzagPositions kZigzagPositions;
 
 // Note [short first pass]
 // A block whose coefficients outside of row 0 are all zero takes a first pass that is a left shift by 2. The full pass
-// gives the same, 4 * in0, but for one thing: it saturates where the shift wraps. So a variant may take the full pass
-// for all blocks if it first reduces the products of such a block to 14 bits (sign and all): what the shift would lose.
-// Only products outside of -8192..8191 are changed by that, and no sane file has one.
+// gives the same, 4 * in0, with one exception: it saturates where the shift wraps. So a variant may take the full pass
+// for all blocks if it first reduces the products of such a block to 14 bits, sign included, which drops the bits that
+// the shift would lose. That changes only products outside of -8192..8191, and no sane file has one.
 
 // All ones for the zigzag positions outside of row 0.
 struct RowMask {

@@ -17,11 +17,11 @@
 
 namespace fastload {
 
-// Function pointers, so that a plan picks a table once and the hot loops do not ask again. Each member's contract
-// stands in the header named after the operation.
+// Function pointers, so that a plan picks a table once and the hot loops do not ask again. The contract of each member
+// is in the header named after the operation.
 struct KernelTable {
     const char* name;  // "scalar", "avx2", "avx512"
-    bool has_bmi2;     // for code elsewhere that is portable and compiled a second time with these instructions
+    bool has_bmi2;     // selects portable code elsewhere that is compiled a second time with these instructions
     bool has_fma;      // the fused multiply-add of `blur` is an instruction, not a function
     BlockSumsFunction block_sums;
     UnstuffFunction unstuff;

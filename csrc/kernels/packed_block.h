@@ -1,4 +1,4 @@
-// The parts of a packed block, as all variants find them; see Note [packed blocks].
+// The parts of a packed block, shared by all variants; see Note [packed blocks].
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace fastload {
 
-// The width of a group's values: their bits are 4 << width.
+// The width of a group's values; they have 4 << width bits.
 enum : std::uint8_t { kNibble = 0, kByte = 1, kTwoBytes = 2 };
 
 struct WidthPair {
@@ -21,12 +21,12 @@ constexpr WidthPair kWidthPairs[5] = {
     {kNibble, kNibble}, {kByte, kNibble}, {kByte, kByte}, {kTwoBytes, kNibble}, {kTwoBytes, kTwoBytes},
 };
 
-// [low][high]: the first pair that holds both.
+// [low][high]: the first pair of widths that holds both.
 constexpr std::uint8_t kSmallestPair[3][3] = {{0, 2, 4}, {1, 2, 4}, {3, 4, 4}};
 
 struct PackedClass {
-    std::uint64_t mask_bits = 0;  // those of 8 bytes that are the mask
-    std::uint8_t head_bytes = 2;  // before the values
+    std::uint64_t mask_bits = 0;  // the bits of the mask in the 8 bytes read
+    std::uint8_t head_bytes = 2;  // bytes before the values
     std::uint8_t pair = 0;
     std::uint8_t low_width = kNibble;
     std::uint8_t high_width = kNibble;
@@ -50,7 +50,7 @@ struct PackedClasses {
 };
 constexpr PackedClasses kPackedClasses;
 
-// The width of values of which the first bits tell whether one is beyond a nibble, and the second ones beyond a byte.
+// The width of values, given bits that tell which are beyond a nibble, and bits that tell which are beyond a byte.
 constexpr std::uint8_t width_beyond(std::uint64_t beyond_nibble, std::uint64_t beyond_byte) {
     return static_cast<std::uint8_t>((beyond_nibble != 0 ? 1 : 0) + (beyond_byte != 0 ? 1 : 0));
 }
@@ -64,7 +64,7 @@ constexpr int packed_class(std::uint64_t mask, std::uint8_t low_width, std::uint
 // The positions 0..15 in a mask.
 constexpr std::uint64_t kLowGroup = 0xFFFF;
 
-// What parse_block() finds. The low group begins behind the head, and the high group behind it.
+// Result of parse_block(). The low group begins after the head, and the high group after the low one.
 struct PackedBlock {
     const PackedClass* kind;
     std::int16_t dc;
@@ -79,7 +79,7 @@ inline constexpr __attribute__((always_inline)) std::size_t group_bytes(unsigned
     return ((std::size_t{count} << width) + 1) >> 1;
 }
 
-// Reads the first 10 bytes, whatever is there. Inlined, so that it can stand in a target region.
+// Reads the first 10 bytes, which may have any values. Inlined, so that it can be used in a target region.
 inline __attribute__((always_inline)) PackedBlock parse_block(const std::uint8_t* packed) {
     static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "head and mask are read as they lie there");
     std::uint16_t head = 0;
@@ -98,10 +98,10 @@ inline __attribute__((always_inline)) PackedBlock parse_block(const std::uint8_t
     return block;
 }
 
-// Writes the coefficients that are in the mask to their places in zigzag order, and nothing to the others.
+// Writes the coefficients in the mask to their positions in zigzag order, and leaves the other positions alone.
 void unpack_values(const PackedBlock& block, std::int16_t* coefficients) noexcept;
 
-// Writes head and mask of a block whose class is `index`; returns the place of the values. May write 10 bytes.
+// Writes head and mask of a block with class `index`; returns the position of the values. May write 10 bytes.
 inline __attribute__((always_inline)) std::uint8_t* write_head(std::int16_t dc, int index, std::uint64_t mask,
                                                                std::uint8_t* packed) {
     const auto head =

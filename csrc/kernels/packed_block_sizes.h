@@ -1,4 +1,4 @@
-// Where a packed block ends, found with few steps from one block to the next; see Note [packed blocks].
+// Finds the end of a packed block with a short chain of operations from block to block; see Note [packed blocks].
 #pragma once
 
 #include <cstddef>
@@ -8,13 +8,12 @@
 
 namespace fastload {
 
-// Bytes of a block, as three looked-up parts that wait for nothing but its class: the numbers of values are counted for
-// every size that the mask could have, while the class is read. Rows are 32 and 64 bytes, a power of two and more than
-// there are counts.
+// The size of a block, as three looked-up parts that depend only on its class: the values are counted for each possible
+// size of the mask while the class is read. Rows have 32 and 64 bytes, powers of two with room for all counts.
 struct PackedBlockSizes {
     std::uint8_t head_and_low[16][32] = {};  // [class][values of positions 0..15]
-    std::uint8_t high_of_4[16][32] = {};     // [class][values of positions 16..31], where the mask has 4 bytes
-    std::uint8_t high_of_8[16][64] = {};     // [class][values of positions 16..63], where it has 8
+    std::uint8_t high_of_4[16][32] = {};     // [class][values of positions 16..31], for a mask of 4 bytes
+    std::uint8_t high_of_8[16][64] = {};     // [class][values of positions 16..63], for a mask of 8 bytes
 
     constexpr PackedBlockSizes() {
         for (int index = 0; index < 16; ++index) {
@@ -31,14 +30,14 @@ struct PackedBlockSizes {
 };
 constexpr PackedBlockSizes kPackedBlockSizes;
 
-// The place behind a block. Reads 10 bytes, whatever is there.
+// Returns the end of a block. Reads 10 bytes, which may have any values.
 inline __attribute__((always_inline)) const std::uint8_t* packed_block_end(const std::uint8_t* packed) {
     std::uint64_t mask = 0;
     std::memcpy(&mask, packed + 2, sizeof mask);
     const auto low_count = static_cast<std::size_t>(__builtin_popcountll(mask & kLowGroup));
     const auto high_count_of_4 = static_cast<std::size_t>(__builtin_popcountll(mask >> 16 & 0xFFFF));
     const auto high_count_of_8 = static_cast<std::size_t>(__builtin_popcountll(mask >> 16));
-    // The class times 16, so that a row is found by the scale of an address.
+    // The class times 16, so that the address scale finds a row.
     const std::size_t row = packed[1] & 0xF0U;
     const std::uint8_t* const low = &kPackedBlockSizes.head_and_low[0][0] + low_count;
     const std::uint8_t* const high4 = &kPackedBlockSizes.high_of_4[0][0] + high_count_of_4;

@@ -10,8 +10,8 @@ namespace fastload {
 
 constexpr int kTapPrecisionBits = 22;
 
-// Rows of a resize destination and of every intermediate are this far apart at least, and start on this alignment, so
-// that kernels handle whole blocks of columns. The bytes behind the last column are written with anything.
+// Rows of a resize destination and of every intermediate are at least this far apart, and start on this alignment, so
+// that kernels handle whole blocks of columns. The bytes after the last column receive arbitrary values.
 constexpr std::size_t kResizeRowAlignment = 64;
 
 // The weights of one axis. Output i is round(sum over t < count[i] of coefficients[i * stride + t] *
@@ -31,10 +31,10 @@ struct ResizeJob {
     const AxisTaps* vertical = nullptr;    // null: the height stays
     std::int32_t width = 0;                // of the result
     std::int32_t height = 0;
-    bool is_vertical_first = false;  // only looked at when there are both passes
+    bool is_vertical_first = false;  // only read if there are both passes
 };
 
-// Bytes of scratch that the kernel needs to bring a window of `source` size through `job`; false where that overflows.
+// The bytes of scratch that the kernel needs to resize a window of `source` size by `job`; false if that overflows.
 using ResizeScratchFunction = bool (*)(ImageSize source, const ResizeJob& job, std::size_t* scratch_bytes) noexcept;
 
 // Resizes the window of `source` into the rows of `destination` (job.width x job.height, stride as above). `scratch` is

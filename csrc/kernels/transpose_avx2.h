@@ -1,4 +1,4 @@
-// Between column strips and rows, 32 columns at a time. Only for files that stand behind the same instructions.
+// Between column strips and rows, 32 columns at a time. Only for files that are compiled for the same instructions.
 #pragma once
 
 #include "kernels/target_region.h"
@@ -43,7 +43,7 @@ inline void transpose_words(__m256i (&words)[8]) noexcept {
 inline void columns_to_rows(const std::uint8_t* strip, std::uint8_t* rows, std::size_t row_stride_bytes) noexcept {
     const __m256i by_row = _mm256_setr_epi8(0, 8, 1, 9, 2, 10, 3, 11, 4, 12, 5, 13, 6, 14, 7, 15,  //
                                             0, 8, 1, 9, 2, 10, 3, 11, 4, 12, 5, 13, 6, 14, 7, 15);
-    __m256i words[8];  // columns 2i and 2i + 1, and those 16 further; then the two columns of each row
+    __m256i words[8];  // columns 2i and 2i + 1, and the same 16 further on; then the two columns of each row
     for (int i = 0; i < 8; ++i) {
         const auto* left = reinterpret_cast<const __m128i*>(strip + 16 * i);
         const __m256i columns =
@@ -73,8 +73,8 @@ inline void rows_to_columns(const std::uint8_t* rows, std::size_t row_stride_byt
     }
 }
 
-// `width` columns of a strip to eight rows, in blocks of 32 bytes: what is behind the last column is written with
-// anything, but no column behind it is read.
+// Turns `width` columns of a strip into eight rows, in blocks of 32 bytes. The bytes after the last column receive
+// arbitrary values, but no column after it is read.
 inline void strip_to_padded_rows(const std::uint8_t* strip, std::size_t width, std::uint8_t* rows,
                                  std::size_t row_stride_bytes) noexcept {
     std::size_t x = 0;

@@ -1,4 +1,4 @@
-// Takes the byte stuffing out of one scan, so that the entropy decoder never looks for FF.
+// Removes the byte stuffing from one scan, so that the entropy decoder never looks for FF.
 #pragma once
 
 #include <cstddef>
@@ -23,10 +23,10 @@ struct UnstuffedScan {
     ScanEnd end = ScanEnd::kDataEnd;
 };
 
-// Copies the entropy-coded bytes at the front of `source` to `clean` without stuffing (FF 00 becomes FF) and without
-// RSTn markers. restart_offsets[i] receives the number of clean bytes before the i-th RSTn, which must be
-// RST(i mod 8). Stops at whatever `ScanEnd` names. `clean` has room for source.size() + kUnstuffSlackBytes bytes; what
-// lies behind clean_bytes there is undefined afterwards. source.size() is below 2^32.
+// Copies the entropy-coded bytes at the start of `source` to `clean` without stuffing (FF 00 becomes FF) and without
+// RSTn markers. restart_offsets[i] receives the number of clean bytes before the i-th RSTn, which must be RST(i mod 8).
+// Stops at any of the ends in `ScanEnd`. `clean` has room for source.size() + kUnstuffSlackBytes bytes; the bytes after
+// clean_bytes are undefined afterwards. source.size() is below 2^32.
 using UnstuffFunction = UnstuffedScan (*)(ByteSpan source, std::uint8_t* clean,
                                           Span<std::uint32_t> restart_offsets) noexcept;
 

@@ -1,4 +1,4 @@
-// What unstuffing does at each FF; how the bytes up to the next one are found and copied is the variant's own.
+// The handling of FF in unstuffing. How the bytes up to the next FF are found and copied differs between variants.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 
 namespace fastload {
 
-// copy_run(from, end, to) copies the bytes before the first FF of [from, end), all of them where there is none, and
-// returns their number. It may write kUnstuffSlackBytes behind them. Inlined, so that it can stand in a target region.
+// copy_run(from, end, to) copies the bytes before the first FF of [from, end), or all of them if there is none, and
+// returns their number. It may write kUnstuffSlackBytes after them. Inlined, so that it can be used in a target region.
 template <typename CopyRun>
 inline __attribute__((always_inline)) UnstuffedScan unstuff_with(const CopyRun& copy_run, ByteSpan source,
                                                                  std::uint8_t* clean,

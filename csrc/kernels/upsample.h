@@ -7,8 +7,8 @@
 namespace fastload {
 
 // Note [strip neighbours]
-// The filters read the nearest sample on every side, so a strip is given with its neighbours filled in: column -1 and
-// column `columns` of each strip, and the strips above and below. Where the image (not the block) ends, the caller has
+// The filters read the nearest sample on every side, so the neighbours of a strip are filled in: column -1 and column
+// `columns` of each strip, and the strips above and below. At the ends of the image (not of the block), the caller has
 // put a copy of the outermost column or row there; with equal neighbours the filters give libjpeg's edge values. Only
 // row 7 of the strip above and row 0 of the strip below are used.
 struct StripNeighbours {

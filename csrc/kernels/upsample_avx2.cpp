@@ -59,8 +59,8 @@ inline void upsample_rows(const StripNeighbours& strips, std::uint8_t* upper, st
     store(lower + byte, _mm256_unpackhi_epi64(columns02, columns13));
 }
 
-// The sums 3 * row + neighbouring row of two columns, for even and for odd output rows; each is 2 too large, which
-// four times makes the 8 that the left neighbour's rounding adds.
+// The sums 3 * row + neighbouring row of two columns, for even and for odd output rows. Each is 2 too large; four times
+// that is the 8 that the left neighbour's rounding adds.
 struct ColumnSums {
     __m256i even;
     __m256i odd;
@@ -106,7 +106,7 @@ FASTLOAD_END_TARGET
 
 FASTLOAD_BEGIN_TARGET(FASTLOAD_AVX2_FEATURES)
 
-// What is left over at the end is done with the columns before it once more.
+// A remainder at the end is computed again together with the columns before it.
 
 void upsample_h2v1_avx2(const std::uint8_t* strip, std::uint8_t* out, std::size_t columns) noexcept {
     if (columns < 4) return upsample_h2v1_scalar(strip, out, columns);
