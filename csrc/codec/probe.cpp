@@ -7,7 +7,7 @@ namespace {
 
 constexpr const char* kFormatNames[] = {"unknown", "JPEG", "PNG", "GIF", "BMP", "WEBP", "TIFF"};
 
-// Reads numbers at fixed places. The caller has checked that they lie inside.
+// Reads numbers at fixed positions. The caller has checked that they lie inside.
 struct Bytes {
     ByteSpan bytes;
 

@@ -7,27 +7,27 @@ namespace {
 
 std::uint32_t big16(const std::uint8_t* bytes) { return bytes[0] * 256U + bytes[1]; }
 
-Status read_app0(ByteSpan payload, std::uint64_t offset, AppFacts* facts) noexcept {
+Status read_app0(ByteSpan payload, std::uint64_t offset, AppMetadata* metadata) noexcept {
     if (!starts_with(payload, "JFIF")) return Status::ok();
     // The version is read from bytes 5 and 6 without a length check.
     if (payload.size() < 7) return Status::irregular("a JFIF segment is too short", offset);
-    // libjpeg takes the segment for JFIF only with its terminating zero and all 14 bytes.
-    if (payload.size() >= 14 && payload[4] == 0) facts->has_jfif = true;
-    if (payload.size() >= 12 && (payload[7] == 1 || payload[7] == 2)) facts->has_resolution = true;
+    // libjpeg accepts the segment as JFIF only with its terminating zero and all 14 bytes.
+    if (payload.size() >= 14 && payload[4] == 0) metadata->has_jfif = true;
+    if (payload.size() >= 12 && (payload[7] == 1 || payload[7] == 2)) metadata->has_resolution = true;
     return Status::ok();
 }
 
-Status read_app1(ByteSpan payload, std::uint64_t offset, AppFacts* facts) noexcept {
-    if (!facts->has_app1) facts->first_app1 = payload;
-    facts->has_app1 = true;
+Status read_app1(ByteSpan payload, std::uint64_t offset, AppMetadata* metadata) noexcept {
+    if (!metadata->has_app1) metadata->first_app1 = payload;
+    metadata->has_app1 = true;
     if (payload.size() < 6 || std::memcmp(payload.data(), "Exif\0", 6) != 0) return Status::ok();
-    facts->has_split_exif = !facts->exif.is_empty();
-    facts->exif = payload;
-    facts->exif_offset = offset;
+    metadata->has_split_exif = !metadata->exif.is_empty();
+    metadata->exif = payload;
+    metadata->exif_offset = offset;
     return Status::ok();
 }
 
-Status read_app2(ByteSpan payload, std::uint64_t offset, AppFacts* /*facts*/) noexcept {
+Status read_app2(ByteSpan payload, std::uint64_t offset, AppMetadata* /*metadata*/) noexcept {
     if (payload.size() >= 4 && std::memcmp(payload.data(), "MPF", 4) == 0) {
         return Status::unsupported("a multi-picture file", offset);
     }
@@ -39,8 +39,8 @@ Status read_app2(ByteSpan payload, std::uint64_t offset, AppFacts* /*facts*/) no
 }
 
 // Photoshop's image resources: "8BIM", a 16-bit code, a name that starts with its length, a 32-bit size, the data; name
-// and data padded to even offsets. Any of them cut short ends the loop quietly, but for the length of the name.
-Status read_app13(ByteSpan payload, std::uint64_t offset, AppFacts* /*facts*/) noexcept {
+// and data padded to even offsets. If anything but the length of the name is cut short, the loop ends quietly.
+Status read_app13(ByteSpan payload, std::uint64_t offset, AppMetadata* /*metadata*/) noexcept {
     if (payload.size() < 14 || std::memcmp(payload.data(), "Photoshop 3.0", 14) != 0) return Status::ok();
     std::uint64_t at = 14;
     const std::uint64_t size = payload.size();
@@ -58,19 +58,19 @@ Status read_app13(ByteSpan payload, std::uint64_t offset, AppFacts* /*facts*/) n
     return Status::ok();
 }
 
-Status read_app14(ByteSpan payload, std::uint64_t offset, AppFacts* facts) noexcept {
+Status read_app14(ByteSpan payload, std::uint64_t offset, AppMetadata* metadata) noexcept {
     if (!starts_with(payload, "Adobe")) return Status::ok();
     if (payload.size() < 7) return Status::irregular("an Adobe segment is too short", offset);
     if (payload.size() >= 12) {
-        facts->has_adobe = true;
-        facts->adobe_transform = payload[11];
+        metadata->has_adobe = true;
+        metadata->adobe_transform = payload[11];
     }
     return Status::ok();
 }
 
 struct AppReader {
     std::uint8_t code;
-    Status (*read)(ByteSpan payload, std::uint64_t offset, AppFacts* facts) noexcept;
+    Status (*read)(ByteSpan payload, std::uint64_t offset, AppMetadata* metadata) noexcept;
 };
 
 constexpr AppReader kAppReaders[] = {
@@ -82,8 +82,8 @@ class ExifDirectory {
   public:
     explicit ExifDirectory(ByteSpan tiff) : tiff_(tiff), is_big_endian_(tiff[0] == 'M') {}
 
-    // True where nothing in the directory can make Pillow warn: all entries and their data lie inside, and the two
-    // tags whose values are looked at have the type and count they should have.
+    // True if nothing in the directory can make Pillow warn: all entries and their data lie inside, and the two tags
+    // whose values are read have the right type and count.
     bool is_clean() const {
         const std::uint64_t directory = read32(4);
         if (directory + 2 > tiff_.size()) return false;
@@ -97,8 +97,8 @@ class ExifDirectory {
         return data_bytes <= tiff_.size();
     }
 
-    // To be asked of a clean directory. False where its tags are not in ascending order, which lets readers differ
-    // about the one that counts, or where the orientation is not one short.
+    // Call for a clean directory only. False if its tags are not in ascending order, because readers differ then about
+    // which one counts, or if the orientation is not one short.
     bool read_orientation(int* orientation) const {
         const std::uint64_t directory = read32(4);
         const std::uint64_t end = directory + 2 + 12 * std::uint64_t{read16(directory)};
@@ -149,7 +149,7 @@ class ExifDirectory {
 
 constexpr std::size_t kExifPrefix = 6;  // "Exif", two zeros
 
-// What follows the prefix where that is a TIFF structure, else nothing.
+// The bytes after the prefix if they are a TIFF structure, else nothing.
 ByteSpan tiff_in(ByteSpan payload) {
     if (payload.size() < kExifPrefix + 8) return {};
     const ByteSpan tiff = payload.subspan(kExifPrefix, payload.size() - kExifPrefix);
@@ -159,34 +159,34 @@ ByteSpan tiff_in(ByteSpan payload) {
 
 }  // namespace
 
-Status read_app_segment(std::uint8_t code, ByteSpan payload, std::uint64_t offset, AppFacts* facts) noexcept {
+Status read_app_segment(std::uint8_t code, ByteSpan payload, std::uint64_t offset, AppMetadata* metadata) noexcept {
     for (const AppReader& reader : kAppReaders) {
-        if (reader.code == code) return reader.read(payload, offset, facts);
+        if (reader.code == code) return reader.read(payload, offset, metadata);
     }
     return Status::ok();
 }
 
-Status check_exif(const AppFacts& facts) noexcept {
-    if (facts.exif.is_empty() || facts.has_resolution) return Status::ok();
-    if (facts.has_split_exif) return Status::irregular("EXIF data in more than one segment", facts.exif_offset);
-    const ByteSpan tiff = tiff_in(facts.exif);
+Status check_exif(const AppMetadata& metadata) noexcept {
+    if (metadata.exif.is_empty() || metadata.has_resolution) return Status::ok();
+    if (metadata.has_split_exif) return Status::irregular("EXIF data in more than one segment", metadata.exif_offset);
+    const ByteSpan tiff = tiff_in(metadata.exif);
     if (tiff.is_empty() || !ExifDirectory(tiff).is_clean()) {
-        return Status::irregular("EXIF data that may be damaged", facts.exif_offset);
+        return Status::irregular("EXIF data that may be damaged", metadata.exif_offset);
     }
     return Status::ok();
 }
 
-Status read_orientation(const AppFacts& facts, int* orientation) noexcept {
+Status read_orientation(const AppMetadata& metadata, int* orientation) noexcept {
     *orientation = 1;
-    if (!facts.has_app1) return Status::ok();
-    const ByteSpan tiff = tiff_in(facts.first_app1);
-    if (facts.exif.is_empty() && tiff.is_empty()) return Status::ok();
-    const bool is_only_exif = facts.exif.data() == facts.first_app1.data() && !facts.has_split_exif;
+    if (!metadata.has_app1) return Status::ok();
+    const ByteSpan tiff = tiff_in(metadata.first_app1);
+    if (metadata.exif.is_empty() && tiff.is_empty()) return Status::ok();
+    const bool is_only_exif = metadata.exif.data() == metadata.first_app1.data() && !metadata.has_split_exif;
     if (!is_only_exif || tiff.is_empty())
-        return Status::unsupported("EXIF data in an unusual place", facts.exif_offset);
+        return Status::unsupported("EXIF data in an unusual place", metadata.exif_offset);
     const ExifDirectory directory(tiff);
     if (!directory.is_clean() || !directory.read_orientation(orientation)) {
-        return Status::unsupported("EXIF data with an unusual orientation", facts.exif_offset);
+        return Status::unsupported("EXIF data with an unusual orientation", metadata.exif_offset);
     }
     return Status::ok();
 }

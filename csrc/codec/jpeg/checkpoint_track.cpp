@@ -18,7 +18,7 @@ void CheckpointTrack::find_next_stop() noexcept {
     next_stop_ = is_stop ? index_->rule().mcu(place_) : std::numeric_limits<std::uint32_t>::max();
 }
 
-// False where that is nothing to resume from: behind the data, or with predictions that no 8-bit file needs.
+// False if decoding cannot resume there: the position is after the data, or no 8-bit file has such predictions.
 bool CheckpointTrack::make_checkpoint(std::uint64_t position_bits, const std::uint32_t* predictions,
                                       Checkpoint* checkpoint) const noexcept {
     checkpoint->position_bits = position_bits;

@@ -1,4 +1,4 @@
-// What happens where the decoding of a scan passes a checkpoint.
+// Compares or records checkpoints as the decoding of a scan passes them.
 #pragma once
 
 #include <cstddef>
@@ -8,25 +8,25 @@
 
 namespace fastload::jpeg {
 
-// Compares what is known and adds what is not. One scan's; see Note [landing] in indexed_walk.h.
+// Compares known checkpoints and adds new ones. Belongs to one scan; see Note [landing] in indexed_walk.h.
 class CheckpointTrack {
   public:
-    // `index` may be null: then there is nothing to pass. Adds to it only if `is_recording`.
+    // `index` may be null: then there are no checkpoints. Adds to it only if `is_recording`.
     CheckpointTrack(EntropyIndex* index, bool is_recording) noexcept;
 
-    // The MCU of the next checkpoint at which pass() is to be called; UINT32_MAX for none.
+    // The MCU of the next checkpoint at which to call pass(); UINT32_MAX if there is none.
     std::uint32_t next_stop() const noexcept { return next_stop_; }
-    // Which one comes next.
+    // The number of the next checkpoint.
     std::size_t next() const noexcept { return next_; }
 
-    // The decoder stands in front of that MCU.
+    // Call when the decoder has reached that MCU.
     void pass(std::uint64_t position_bits, const std::uint32_t* predictions) noexcept;
-    // It has jumped to checkpoint `target`.
+    // Call after a jump to checkpoint `target`.
     void jump_to(std::size_t target) noexcept;
 
-    // Whether a known checkpoint was passed since the last jump, or there was none.
+    // True if a known checkpoint was passed since the last jump, or there was no jump.
     bool has_landed() const noexcept { return has_landed_; }
-    // Whether one of them was another.
+    // True if one of them differed.
     bool is_wrong() const noexcept { return is_wrong_; }
 
   private:
@@ -39,7 +39,7 @@ class CheckpointTrack {
     bool has_landed_ = true;
     bool is_wrong_ = false;
     std::size_t next_ = 0;
-    CheckpointRule::Place place_;  // of that
+    CheckpointRule::Place place_;  // of the next checkpoint
     std::uint32_t next_stop_ = 0;
 };
 

@@ -14,7 +14,7 @@
 
 namespace fastload::jpeg {
 
-// Some MCU rows of a record, and where in it their bytes lie.
+// Some MCU rows of a record, and the range of their bytes in it.
 struct RecordRows {
     std::int32_t first = 0;
     std::int32_t end = 0;
@@ -25,15 +25,15 @@ struct RecordRows {
 // The head of one record. Not thread-safe.
 class CoefficientRecord {
   public:
-    // More than the head of a record of most files.
+    // More than the head of most files' records.
     static constexpr std::size_t kFirstBytes = 4096;
 
-    // How long the head is, its table and check included, from the first bytes of a record, at least
-    // sizeof(CoefficientHead) of them. An error as of open().
+    // The length of the head, its table and check included, from the first bytes of a record, at least
+    // sizeof(CoefficientHead) of them. Returns the errors of open().
     static Status find_head_bytes(ByteSpan beginning, const DecodeLimits& limits, std::size_t* bytes) noexcept;
 
     // Takes a head of that length, which stays alive, if it was written under this key and `salt`. kIrregular for any
-    // other; kUnsupported or kLimitExceeded where files of its size and sampling are not decoded under these limits.
+    // other head; kUnsupported or kLimitExceeded if files of its size and sampling are not decoded under these limits.
     Status open(ByteSpan head, const HashKey& key, std::uint64_t salt, const DecodeLimits& limits) noexcept;
 
     const Frame& frame() const noexcept { return frame_; }
@@ -42,11 +42,11 @@ class CoefficientRecord {
     // 64-byte aligned.
     const std::uint16_t* quantization(int component) const noexcept { return quantization_[component].values; }
 
-    // Those that a region inside of the image takes. False where the table cannot be true.
+    // The rows that a region inside of the image needs. False if the table cannot be true.
     bool find_rows(const Region& region, RecordRows* rows) const noexcept;
-    // Whether `bytes`, as many as the rows have, are those that were written.
+    // True if `bytes`, as many as the rows have, are the ones that were written.
     bool holds(const RecordRows& rows, ByteSpan bytes, const HashKey& key) const noexcept;
-    // The packed blocks of a component's block row of one of the rows, out of `bytes`.
+    // The packed blocks of a component's block row in one of the rows, out of `bytes`.
     ByteSpan block_row(const RecordRows& rows, ByteSpan bytes, std::int32_t mcu_row, int component,
                        int block_row) const noexcept;
 

@@ -16,8 +16,8 @@
 
 namespace fastload::jpeg {
 
-// For each record: begin(), add() for all block rows in the record's order, set_quantization() for each component,
-// finish(). Not thread-safe; owns its memory.
+// For each record call begin(), add() for all block rows in the record's order, set_quantization() for each component,
+// and finish(). Not thread-safe; owns its memory.
 class CoefficientWriter {
   public:
     // `kernels` must outlive the writer.
@@ -25,14 +25,14 @@ class CoefficientWriter {
 
     Status begin(const Frame& frame, ColorModel color) noexcept;
 
-    // The `count` blocks of the next block row: 64 coefficients each, zigzag order, 64-byte aligned, one behind the
-    // other. kIrregular where a coefficient does not fit, kLimitExceeded where the record becomes too large.
+    // Adds the `count` blocks of the next block row: 64 coefficients each, zigzag order, 64-byte aligned, adjacent.
+    // kIrregular if a coefficient does not fit, kLimitExceeded if the record becomes too large.
     Status add(const std::int16_t* blocks, std::size_t count) noexcept;
-    // The same of blocks that are packed.
+    // Adds blocks that are already packed.
     Status add_packed(ByteSpan packed) noexcept;
     void set_quantization(int component, const QuantizationTable& table) noexcept;
 
-    // The record, when all block rows are in it; it stays until begin(), with kPackedSlackBytes behind it.
+    // The record, when all block rows are in it. It stays until begin(), with kPackedSlackBytes after it.
     ByteSpan finish(const HashKey& key, std::uint64_t salt, const RecordStamp& stamp) noexcept;
 
     std::size_t scratch_bytes() const noexcept { return packed_.capacity() + record_.capacity(); }
@@ -46,8 +46,8 @@ class CoefficientWriter {
     Frame frame_;
     CoefficientHead head_;
     AlignedBuffer packed_;              // one block row
-    std::vector<std::uint8_t> record_;  // and kPackedSlackBytes behind it
-    std::size_t next_offset_ = 0;       // where the table says how far the blocks have come
+    std::vector<std::uint8_t> record_;  // with kPackedSlackBytes after it
+    std::size_t next_offset_ = 0;       // position in the table of the next block row's offset
 };
 
 }  // namespace fastload::jpeg

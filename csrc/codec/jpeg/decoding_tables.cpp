@@ -50,7 +50,7 @@ Status DecodingTables::match(const Frame& frame, const Scan& scan, const Tables&
     return Status::ok();
 }
 
-// Those of a scan that begins with DC coefficients, for the first time.
+// Matches the tables of a scan that begins with DC coefficients, for the first time.
 Status DecodingTables::match_sequential(const Scan& scan, const Tables& tables) noexcept {
     for (int i = 0; i < scan.component_count; ++i) {
         const ScanComponent& component = scan.components[i];

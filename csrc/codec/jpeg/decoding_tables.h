@@ -7,14 +7,14 @@
 
 namespace fastload::jpeg {
 
-// A decoding table and what it was made from: many files, and many scans of a file, share the same ones.
+// A decoding table and its specification: many files, and many scans of a file, share the same ones.
 template <typename Table>
 class CachedTable {
   public:
-    // Makes the table match `spec`. Returns nullptr where that is not defined or not one that the decoder takes.
+    // Makes the table match `spec`. Returns nullptr if that is undefined or not a table that the decoder takes.
     const Table* match(const HuffmanSpec& spec) noexcept;
 
-    // What match() returned last, if that was a table.
+    // The last result of match(), if that was a table.
     const Table* table() const noexcept { return &table_; }
 
   private:
@@ -22,14 +22,14 @@ class CachedTable {
     Table table_;
 };
 
-// One table for each slot and use. A table stands until another specification is matched against its slot.
+// One table for each slot and use. A table stays until another specification is matched against its slot.
 struct DecodingTables {
     CachedTable<DcTable> dc[kTableSlots];
     CachedTable<AcTable> ac[kTableSlots];
     CachedTable<BandTable> band[kTableSlots];
 
-    // Makes those that `scan` reads match `tables`, as they stand at its header; kIrregular where one is missing, also
-    // of the quantization tables that its components take, or is not one that the decoder takes.
+    // Makes the tables that `scan` reads match `tables`, as they are at its header. kIrregular if one is missing (also
+    // a quantization table of its components) or is not one that the decoder takes.
     Status match(const Frame& frame, const Scan& scan, const Tables& tables) noexcept;
 
   private:

@@ -19,7 +19,7 @@ namespace {
 // A single symbol and its value, decoded without the lookups. Out of line and by value, so that the caller's bit buffer
 // stays in registers.
 struct SlowSymbol {
-    int bits = 0;  // code and magnitude together; 0 where no code fits
+    int bits = 0;  // code and magnitude together; 0 if no code fits
     int run = 0;
     int size = 0;
     std::int32_t value = 0;
@@ -37,8 +37,8 @@ __attribute__((noinline)) SlowSymbol decode_slowly(const CanonicalCode& code, st
 constexpr std::uint64_t kBadBlock = 0;
 constexpr std::uint64_t kDcOnly = 1 + kEndOfBlock;
 
-// Where the steps of a block end, for k from 64 on: a step that took in an EOB leaves k in 129..191, and k == 64 means
-// that coefficient 63 was its last. One comparison, because a branch for each would often be predicted wrongly.
+// The steps of a block end at k from 64 on: a step that took in an EOB leaves k in 129..191, and k == 64 means that
+// coefficient 63 was the last. One comparison, because a branch for each case would often be predicted wrongly.
 constexpr bool is_block_end(std::uint64_t k) { return static_cast<std::uint8_t>((k ^ 64) - 1) >= 192; }
 
 constexpr bool is_block_end_right_for_all_steps() {
@@ -50,12 +50,12 @@ constexpr bool is_block_end_right_for_all_steps() {
 static_assert(is_block_end_right_for_all_steps());
 
 // Note [bits between refills]
-// An index is taken before the refill that comes next, which leaves refills off the serial chain from lookup to lookup.
-// A refill leaves at least 56 bits; each index finds its 9 bits, and each symbol its own, among those left:
+// The index of a step is taken before the next refill, which keeps refills off the serial chain from lookup to lookup.
+// A refill leaves at least 56 bits; each index needs 9 bits, and each symbol its own, from what is left:
 // - A refill, a DC symbol of at most 16 + 11 = 27 bits: 29 are left for the index of the first step.
 // - A refill, two steps of at most 19 bits: 18 are left for the next index, of a step or of a DC symbol. A symbol
-//   decoded by itself in place of the second takes up to 16 + 10 = 26: then 11 are left.
-// So 11 bits are there at the end of every block; for the first one of a run of MCUs the run begins with a refill.
+//   decoded by itself instead of the second takes up to 16 + 10 = 26: then 11 are left.
+// So 11 bits are left at the end of every block; a run of MCUs begins with a refill for its first block.
 static_assert(56 - 16 - kMaxDcSize >= kLookupBits);
 static_assert(56 - 2 * kMaxStepBits >= kLookupBits);
 static_assert(56 - kMaxStepBits - 16 - kMaxAcSize >= kLookupBits);
@@ -79,7 +79,7 @@ FASTLOAD_ALWAYS_INLINE bool decode_dc(BitReader& reader, const DcTable& table, s
     return true;
 }
 
-// Takes the step `index` at position *k: Note [AC steps].
+// Applies the step `index` at position *k: Note [AC steps].
 template <bool kIsKept>
 FASTLOAD_ALWAYS_INLINE void take_step(BitReader& reader, const AcTable& table, std::uint64_t index, std::int16_t* block,
                                       std::uint64_t* k) {
@@ -95,8 +95,8 @@ FASTLOAD_ALWAYS_INLINE void take_step(BitReader& reader, const AcTable& table, s
     reader.skip(step.total_bits);
 }
 
-// Takes back the step that led from `bits` to position k and decodes one symbol by itself in its place. Returns the
-// position behind that symbol; kBadBlock and positions from 64 on are the block's result.
+// Takes back the step that led from `bits` to position k and decodes one symbol by itself instead. Returns the position
+// after that symbol; kBadBlock and positions from 64 on are the block's result.
 template <bool kIsKept>
 FASTLOAD_ALWAYS_INLINE std::uint64_t replace_step(BitReader& reader, const AcTable& table, std::uint64_t bits,
                                                   std::int16_t* block, std::uint64_t k) {
@@ -121,9 +121,9 @@ FASTLOAD_ALWAYS_INLINE std::uint64_t replace_step(BitReader& reader, const AcTab
 
 // The AC coefficients of a block from zigzag position 1 on, in pairs of steps with a refill before each pair.
 //
-// A step that leaves k at 64 or more, but not where a block ends, cannot be used as it is: no code of up to 9 bits; or
-// the block ended inside of it, so that its other symbols belong to the next block; or a run that leaves the block.
-// One symbol decoded by itself tells the three apart.
+// A step that leaves k at 64 or more without ending a block cannot be used as it is. Either no code of up to 9 bits
+// fits; or the block ended inside of the step, so that its other symbols belong to the next block; or a run leaves the
+// block. Decoding one symbol by itself tells the three apart.
 template <bool kIsKept>
 FASTLOAD_ALWAYS_INLINE std::uint64_t decode_ac(BitReader& reader, const AcTable& table, std::int16_t* block) {
     std::uint64_t k = 1;
@@ -143,24 +143,24 @@ FASTLOAD_ALWAYS_INLINE std::uint64_t decode_ac(BitReader& reader, const AcTable&
     }
 }
 
-// Note [one block behind]
-// The inverse DCT of a block, or its packing, runs behind the DC symbol of the next one. Its loads are wider than the
-// stores of the entropy decoder, so they wait until those have reached the cache, and right behind the end of a block,
-// which is often predicted wrongly, nothing else is there to do. So the blocks of a run of MCUs take turns in two
-// buffers, and the run ends with the last one's transform. A block that is still pending when a run fails is dropped
+// Note [delayed transform]
+// The inverse DCT of a block, or its packing, runs after the DC symbol of the next block. Its loads are wider than the
+// stores of the entropy decoder, so they wait until those have reached the cache; and right after the end of a block,
+// which is often predicted wrongly, there is nothing else to do. So the blocks of a run of MCUs alternate between two
+// buffers, and the run ends with the last block's transform. A block that is still pending when a run fails is dropped
 // with the scan.
 struct PendingBlock {
-    std::int16_t* coefficients = nullptr;  // none pending
+    std::int16_t* coefficients = nullptr;  // null: none pending
     const std::uint16_t* quantization = nullptr;
     std::uint8_t* output = nullptr;
     PackedRow* row = nullptr;
 
-    // Its samples go to `output`. The coefficients are zero afterwards.
+    // Transforms the block into samples at `output`. The coefficients are zero afterwards.
     FASTLOAD_ALWAYS_INLINE void transform(InverseDctFunction inverse_dct) const {
         if (coefficients != nullptr) inverse_dct(coefficients, quantization, output);
     }
 
-    // It goes to its row, if it belongs there. The coefficients are zero afterwards.
+    // Packs the block into its row, if it belongs there. The coefficients are zero afterwards.
     FASTLOAD_ALWAYS_INLINE void pack(PackBlocksFunction pack_blocks) const {
         if (coefficients == nullptr) return;
         if (row->blocks_to_come != 0) {
@@ -194,7 +194,7 @@ void EntropyScan::begin(const ScanData& data, std::uint32_t mcu_count, std::uint
 }
 
 Status EntropyScan::irregular(const char* detail) const noexcept {
-    // Exact but for the stuffing, which is about one byte in 300.
+    // Exact except for the stuffing, about one byte in 300.
     return Status::irregular(detail, file_offset_ + reader_.position_bits(data_.bytes) / 8);
 }
 
@@ -232,7 +232,7 @@ Status EntropyScan::start_segment() noexcept {
     return Status::ok();
 }
 
-// Passes over the segments that lie in the next `count` MCUs as a whole, but never over the last one of the scan.
+// Skips the segments that lie completely in the next `count` MCUs, but never the last one of the scan.
 Status EntropyScan::skip_segments(std::uint32_t count, std::uint32_t* skipped) noexcept {
     *skipped = 0;
     const std::uint32_t segments = std::min(count, mcus_left_ - 1) / restart_interval_;
@@ -269,7 +269,7 @@ Status EntropyScan::run(std::uint32_t count) noexcept {
 
 // Note [two compilations]
 // The loop is shifts by variable amounts, which BMI2 does in one instruction each, without the flags. It is plain C++,
-// compiled twice by being inlined into two functions; nothing in it may be left out of line.
+// compiled twice by being inlined into two functions; nothing in it may be out of line.
 template <EntropyScan::Target kTarget>
 FASTLOAD_ALWAYS_INLINE bool EntropyScan::run_mcus_inline(std::uint32_t first, std::uint32_t count) noexcept {
     BitReader reader = reader_;
@@ -305,7 +305,7 @@ FASTLOAD_ALWAYS_INLINE bool EntropyScan::run_mcus_inline(std::uint32_t first, st
                 std::swap(block, other);
             }
         }
-        // See Note [padding]: beyond this point a further MCU might read outside.
+        // See Note [padding]: after this point a further MCU might read outside.
         if (reader.next > limit) return false;
     }
     complete();

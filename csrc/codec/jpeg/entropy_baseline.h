@@ -1,4 +1,4 @@
-// Decodes the entropy-coded blocks of one scan of a sequential file, with the inverse DCT one block behind.
+// Decodes the entropy-coded blocks of one scan of a sequential file, with the inverse DCT one block late.
 #pragma once
 
 #include <cstddef>
@@ -24,14 +24,14 @@ struct ScanBlock {
     const AcTable* ac = nullptr;
     const std::uint16_t* quantization = nullptr;
     int prediction = 0;  // index of the component in the scan
-    // For decode(): where the samples of the window's first MCU of the current row go.
+    // For decode(): the position of the samples of the current row's first MCU in the window.
     std::uint8_t* output = nullptr;
     std::size_t mcu_stride_bytes = 0;
     PackedRow* row = nullptr;  // for pack()
 };
 
 class EntropyScan {
-    // What blocks become.
+    // The form that blocks are turned into.
     enum class Target : std::uint8_t { kNone, kSamples, kPacked };
 
   public:
@@ -41,31 +41,32 @@ class EntropyScan {
 
     // Adds the next block of an MCU, at most kMaxScanBlocks after begin().
     void add_block(const ScanBlock& block) noexcept { blocks_[block_count_++] = block; }
-    // In stream order. The caller sets their outputs before every row that is kept.
+    // The blocks of an MCU in stream order. The caller sets their outputs before every row that is kept.
     ScanBlock* blocks() noexcept { return blocks_; }
     int block_count() const noexcept { return block_count_; }
 
-    // The next `count` MCUs without inverse DCT or output. Segments between restart markers that lie in them as a whole
-    // are not even read: whatever is wrong in one, libjpeg is in step again at the marker behind it.
+    // Reads the next `count` MCUs without inverse DCT or output. Segments between restart markers that lie completely
+    // in them are not even read: if one is damaged, libjpeg is in step again at the marker after it.
     Status walk(std::uint32_t count) noexcept { return run<Target::kNone>(count); }
-    // The next `count` MCUs: the i-th writes block b to blocks()[b].output + i * mcu_stride_bytes.
+    // Decodes the next `count` MCUs: the i-th writes block b to blocks()[b].output + i * mcu_stride_bytes.
     Status decode(std::uint32_t count) noexcept { return run<Target::kSamples>(count); }
-    // The next `count` MCUs: block b is packed behind what is in blocks()[b].row.
+    // Packs the next `count` MCUs: block b is appended to blocks()[b].row.
     Status pack(std::uint32_t count) noexcept { return run<Target::kPacked>(count); }
-    // To be called after the last MCU that is wanted: proves that no bit behind the segment's end was used and, where
-    // the segment was read completely, that less than a byte of it is left.
+    // Call after the last MCU that is wanted. Proves that no bit after the segment's end was used and, if the segment
+    // was read completely, that less than a byte of it is left.
     Status finish() const noexcept;
 
     std::size_t data_bytes() const noexcept { return data_.size; }
-    // The number of the MCU that comes next.
+    // The number of the next MCU.
     std::uint32_t next_mcu() const noexcept { return mcu_count_ - mcus_left_; }
-    // Calls track->pass() at its stops from here on; it outlives the last walk() or decode() before the next begin().
+    // From now on calls track->pass() at its stops. `track` outlives the last walk() or decode() before the next
+    // begin().
     void follow(CheckpointTrack* track) noexcept { track_ = track; }
-    // Goes on from a checkpoint in front of MCU `mcu`, which lies in the data. False where the scan is past it already.
+    // Continues from a checkpoint before MCU `mcu`, which lies in the data. False if the scan is already past it.
     bool resume(const Checkpoint& checkpoint, std::uint32_t mcu) noexcept;
 
   private:
-    // Zeros where the next block is decoded.
+    // Zeros into which the next block is decoded.
     struct alignas(64) BlockBuffer {
         std::int16_t coefficients[kBlockBufferSize];
     };
@@ -92,18 +93,18 @@ class EntropyScan {
     bool has_bmi2_ = false;
     std::uint64_t file_offset_ = 0;
     std::uint32_t mcu_count_ = 0;             // in the scan
-    std::uint32_t mcus_left_ = 0;             // of them
+    std::uint32_t mcus_left_ = 0;             // in the scan
     std::uint32_t mcus_left_in_segment_ = 0;  // until the next restart
     std::uint32_t restart_interval_ = 0;
     std::size_t next_segment_ = 0;
     std::size_t segment_end_ = 0;  // in clean bytes
-    bool is_in_segment_ = false;   // reader_ stands in segment next_segment_ - 1, or at its end
+    bool is_in_segment_ = false;   // reader_ is in segment next_segment_ - 1, or at its end
     BitReader reader_;
-    CheckpointTrack* track_ = nullptr;  // or null
+    CheckpointTrack* track_ = nullptr;  // may be null
     ScanBlock blocks_[kMaxScanBlocks];
     int block_count_ = 0;
     std::uint32_t predictions_[kMaxScanBlocks] = {};
-    BlockBuffer buffers_[2] = {};  // Note [one block behind]
+    BlockBuffer buffers_[2] = {};  // Note [delayed transform]
 };
 
 }  // namespace fastload::jpeg

@@ -10,36 +10,37 @@ namespace {
 
 // Note [packed index]
 // u8 revision, u8 level, u8 components, u32 bytes of the scan without stuffing, u32 MCUs, u32 rows of MCUs known, all
-// little endian; a parameter for each field of a checkpoint, u8: position, then the predictions. Behind them, bit by
-// bit from the highest on, each checkpoint as what its fields have more than is expected, in zigzag. A number n of a
-// field with parameter k is a Rice code: n >> k zeros, a one, and the k low bits; or, where that has kEscape zeros, so
-// many, and n in kRawBits. The revision rises with any change of what a checkpoint means.
+// little endian; a u8 parameter for each field of a checkpoint: position, then the predictions. Then follow the
+// checkpoints, bit by bit from the highest on: for each field, in zigzag, its difference from the expected value. A
+// number n of a field with parameter k is a Rice code: n >> k zeros, a one, and the k low bits. If that would begin
+// with kEscape zeros or more, the code is kEscape zeros and n in kRawBits. The revision rises with any change of a
+// checkpoint's meaning.
 //
-// Images change less from one row of MCUs to the next than from one stop to the next. So at a row's end the predictions
-// of the end above are expected, and as many bits for the row as for the one above; at a stop the predictions of the
-// same one in the last row that had it, and as many bits since the checkpoint before as there. Where there is nothing
-// above, the checkpoint before is expected again.
+// Images change less from one row of MCUs to the next than from one stop to the next. So the expected values at a row's
+// end are the predictions at the end of the row above, and as many bits for the row as for the row above. At a stop
+// they are the predictions of the same stop in the last row that had it, and as many bits since the previous checkpoint
+// as there. If there is nothing above, the expected values are those at the previous checkpoint.
 constexpr std::uint8_t kRevision = 2;
 constexpr int kMaxFields = 1 + kMaxComponents;
 constexpr int kEscape = 20;
 constexpr int kRawBits = 38;  // of differences of positions in data of less than 4 GiB
 constexpr int kMaxParameter = 31;
-// What one look at the bits gives at least.
+// The least number of bits that one look gives.
 constexpr int kFetchedBits = 57;
 static_assert(kEscape + 1 + kMaxParameter <= kFetchedBits && kRawBits <= kFetchedBits);
-// With 7 that wait for a byte to be full, what fits.
+// The most bits that fit besides the up to 7 that wait for a full byte.
 constexpr int kPutBits = 56;
 static_assert(kEscape + kMaxParameter <= kPutBits && kRawBits <= kPutBits);
 
-// See Note [stops]. At the level kDense a row has a stop for so many of its blocks; at the level kRows one row of so
-// many has one, if its share of the width is an MCU or more.
+// See Note [stops]. At the level kDense a row has one stop for this many of its blocks. At the level kRows one of this
+// many rows has a stop, if the stop's share of the width is an MCU or more.
 constexpr std::uint32_t kBlocksForStop = 40;
 constexpr std::uint32_t kRowsBetweenStops = 3;
 constexpr std::uint32_t kMinWideForStop = 7;
 
 static_assert(std::is_trivially_copyable_v<Checkpoint>);
 
-// What a checkpoint has more than one that was expected, in zigzag.
+// The differences of a checkpoint from an expected one, in zigzag.
 struct Step {
     std::uint64_t fields[kMaxFields] = {};
 };
@@ -65,7 +66,7 @@ Step step_between(const Checkpoint& expected, const Checkpoint& checkpoint) {
     return step;
 }
 
-// False where that leads to no checkpoint behind `begin_bits` of data that end at `end_bits`.
+// False if that gives no checkpoint after `begin_bits` in data that end at `end_bits`.
 bool go_on(const Step& step, std::uint64_t begin_bits, std::uint64_t end_bits, Checkpoint* checkpoint) {
     checkpoint->position_bits += static_cast<std::uint64_t>(from_zigzag(step.fields[0]));
     if (checkpoint->position_bits <= begin_bits || checkpoint->position_bits > end_bits) return false;
@@ -88,7 +89,7 @@ class PackedWriter {
     void put_u32(std::uint32_t value) noexcept {
         for (int shift = 0; shift < 32; shift += 8) put(static_cast<std::uint8_t>(value >> shift));
     }
-    // At most kPutBits, the highest first.
+    // Appends at most kPutBits, the highest first.
     void put_bits(std::uint64_t value, int count) noexcept {
         if (num_pending_ + count > kMaxPending) write_whole_bytes();
         pending_ = pending_ << count | value;
@@ -103,7 +104,7 @@ class PackedWriter {
         const std::uint64_t one = std::uint64_t{1} << parameter;
         put_bits(one | (value & (one - 1)), static_cast<int>(zeros) + 1 + parameter);
     }
-    // 0 where it was too much.
+    // The size in bytes, or 0 if it did not fit.
     std::size_t finish() noexcept {
         write_whole_bytes();
         if (num_pending_ > 0) put_bits(0, 8 - num_pending_);
@@ -120,7 +121,7 @@ class PackedWriter {
         for (int i = 0; i < 8; ++i) next[i] = static_cast<std::uint8_t>(from_the_top >> (56 - 8 * i));
         const auto whole = static_cast<std::size_t>(num_pending_ / 8);
         if (size_ + sizeof(next) <= bytes_.size()) {
-            std::memcpy(bytes_.data() + size_, next, sizeof(next));  // what is too much is written again
+            std::memcpy(bytes_.data() + size_, next, sizeof(next));  // the surplus bytes are written again
             size_ += whole;
         } else {
             for (std::size_t i = 0; i < whole; ++i) put(next[i]);
@@ -131,10 +132,10 @@ class PackedWriter {
     const Span<std::uint8_t> bytes_;
     std::size_t size_ = 0;
     std::uint64_t pending_ = 0;
-    int num_pending_ = 0;  // of its lowest bits
+    int num_pending_ = 0;  // number of its low bits that are pending
 };
 
-// Gives zeros behind the end, and tells it.
+// Returns zeros after the end, and reports it.
 class PackedReader {
   public:
     explicit PackedReader(ByteSpan bytes) noexcept : bytes_(bytes) {}
@@ -160,7 +161,7 @@ class PackedReader {
         skip(length);
         return static_cast<std::uint64_t>(zeros) << parameter | (low >> 1) >> (63 - parameter);
     }
-    // Makes the next kFetchedBits ready.
+    // Makes the next kFetchedBits available.
     void fetch() noexcept {
         const std::size_t at = std::min(at_bits_ / 8, bytes_.size());
         const std::size_t left = bytes_.size() - at;
@@ -176,14 +177,14 @@ class PackedReader {
         num_fetched_ = 64 - static_cast<int>(at_bits_ % 8);
     }
     bool is_right() const noexcept { return at_bits_ <= bytes_.size() * 8; }
-    // Nothing but the zeros that fill the last byte is left.
+    // True if only the zeros that fill the last byte are left.
     bool is_at_end() noexcept {
         fetch();
         return is_right() && bytes_.size() * 8 - at_bits_ < 8 && fetched_ == 0;
     }
 
   private:
-    // Of the code that is next, as far as what was fetched shows it.
+    // The length of the next code, as far as the fetched bits show it.
     int code_length(int parameter) const noexcept {
         const int zeros = fetched_ == 0 ? 64 : __builtin_clzll(fetched_);
         return zeros + 1 + parameter;
@@ -202,11 +203,11 @@ class PackedReader {
 
     const ByteSpan bytes_;
     std::size_t at_bits_ = 0;
-    std::uint64_t fetched_ = 0;  // the next bits from the top on, kFetchedBits at least behind fetch()
+    std::uint64_t fetched_ = 0;  // the next bits from the top on; at least kFetchedBits after fetch()
     int num_fetched_ = 0;
 };
 
-// The parameter that makes the codes of numbers with this sum about as short as they can be.
+// The parameter that makes the codes of numbers with this sum about as short as possible.
 int parameter_for(std::uint64_t sum, std::size_t count) {
     int parameter = 0;
     while (parameter < kMaxParameter && (count << (parameter + 1)) <= sum) ++parameter;
@@ -228,7 +229,7 @@ CheckpointRule::CheckpointRule(const ScanShape& shape, IndexLevel level) noexcep
     std::uint64_t step = 1;
     std::uint64_t whole = 1;
     if (level == IndexLevel::kDense) {
-        // No more than leave an MCU between two of them, where they are closest.
+        // Limited so that at least one MCU is left between the closest two of them.
         const std::uint32_t most = std::max(mcus_wide_ * 5 / 16, 1U) - 1;
         stops_ = std::min(mcus_wide_ * static_cast<std::uint32_t>(shape.blocks_per_mcu) / kBlocksForStop, most);
         whole = std::uint64_t{stops_} + 1;
@@ -283,7 +284,7 @@ Status EntropyIndex::begin(const ScanShape& shape, IndexLevel level) noexcept {
     return Status::ok();
 }
 
-// Checkpoint i, as those before it suggest: see Note [packed index].
+// The expected checkpoint i, given the ones before it: see Note [packed index].
 inline Checkpoint EntropyIndex::expected(std::size_t i, const CheckpointRule::Place& place) const noexcept {
     const Checkpoint* const here = checkpoints() + i;
     const bool is_end = place.number == place.last;

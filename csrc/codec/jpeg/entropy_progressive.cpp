@@ -6,9 +6,9 @@
 namespace fastload::jpeg {
 namespace {
 
-// The bits of an AC scan's block, or of one DC coefficient, are looked at one symbol at a time, with a refill before
-// each. Bit budget: refill leaves at least 56 bits. A symbol takes at most kMaxBandSymbolBits = 30, so that 26 are left
-// for the next lookup, which needs 9 and is made before the next refill. Correction bits see to their own refills.
+// The bits of an AC scan's block, or of one DC coefficient, are read one symbol at a time, with a refill before each.
+// Bit budget: refill leaves at least 56 bits. A symbol takes at most kMaxBandSymbolBits = 30, so that 26 are left for
+// the next lookup, which needs 9 and is made before the next refill. Correction bits have their own refills.
 static_assert(56 - kMaxBandSymbolBits >= kLookupBits);
 
 // Positions k..63; k is 0..63.
@@ -37,7 +37,7 @@ FASTLOAD_ALWAYS_INLINE bool read_symbol(BitReader& reader, const BandTable& tabl
     return symbol->total_bits != 0;
 }
 
-// The blocks that an end of band covers, the current one included: T.81 G.1.2.2, EOBn.
+// The number of blocks that an end of band covers, the current one included: T.81 G.1.2.2, EOBn.
 FASTLOAD_ALWAYS_INLINE std::uint32_t run_of_blocks(std::uint64_t bits, int length) {
     return (1U << length) + static_cast<std::uint32_t>((bits >> 1) >> (63 - length));
 }
@@ -73,9 +73,9 @@ FASTLOAD_ALWAYS_INLINE bool read_band(BitReader& reader, const Band& band, std::
     return k <= band.end + 1;
 }
 
-// [zeros]: where zeros stand among eight positions of which bit i of `zeros` says that the i-th is one. Byte n is the
-// place of the zero behind n others, or kNotHere. One load by what is known early, so that the run of a symbol has only
-// to shift it: this is on the serial chain from symbol to symbol.
+// [zeros]: the positions of zeros among eight positions; bit i of `zeros` is set if the i-th is a zero. Byte n is the
+// position of the zero after n other zeros, or kNotHere. One load indexed by data known early, so that the run of a
+// symbol only has to shift it: this is on the serial chain from symbol to symbol.
 constexpr int kNotHere = 255;
 struct ZeroPlaces {
     std::uint64_t of[256] = {};
@@ -92,7 +92,7 @@ struct ZeroPlaces {
 };
 constexpr ZeroPlaces kZeroPlaces;
 
-// The position of the zero behind `run` zeros, from k on, or 64 where there is none. Bit i of `zeros` says that the
+// The position of the zero after `run` zeros, from k on, or 64 if there is none. Bit i of `zeros` is set if the
 // coefficient at i is zero.
 FASTLOAD_ALWAYS_INLINE int find_zero(NonzeroMask zeros, int k, int run) {
     const std::uint64_t places = kZeroPlaces.of[zeros >> k & 255];
@@ -110,7 +110,7 @@ FASTLOAD_ALWAYS_INLINE int count_bits(NonzeroMask mask) {
     return static_cast<int>(mask * 0x0101010101010101U >> 56);
 }
 
-// Appends the next `count` bits, 0..63, to *taken. At least 24 bits are there before it, and 15 after it.
+// Appends the next `count` bits, 0..63, to *taken. At least 24 bits must be valid before it, and 15 are after it.
 FASTLOAD_ALWAYS_INLINE void take_bits(BitReader& reader, int count, std::uint64_t* taken) {
     if (__builtin_expect(count > 24, 0)) {
         for (; count > 24; count -= 24) {
@@ -137,8 +137,8 @@ FASTLOAD_ALWAYS_INLINE Lanes lanes_of(NonzeroMask bits) {
     return (all_lanes(static_cast<int>(bits & 255)) & kLaneBits) != 0;
 }
 
-// Moves the coefficients at `positions` away from zero by 1 << shift; those that are zero become negative where
-// `negative` has a bit.
+// Moves the coefficients at `positions` away from zero by 1 << shift. A zero becomes negative if its bit in `negative`
+// is set.
 FASTLOAD_ALWAYS_INLINE void add_bits(NonzeroMask positions, NonzeroMask negative, int shift, std::int16_t* block) {
     const Lanes step = all_lanes(1 << shift);
     for (int group = 0; group < 64; group += 8, block += 8) {
@@ -150,7 +150,7 @@ FASTLOAD_ALWAYS_INLINE void add_bits(NonzeroMask positions, NonzeroMask negative
     }
 }
 
-// Those of the positions in `history` whose bit is set. The last of `bits` belongs to the highest position.
+// The positions in `history` whose bit is set. The last of `bits` belongs to the highest position.
 FASTLOAD_ALWAYS_INLINE NonzeroMask deposit(std::uint64_t bits, NonzeroMask history) {
     if (history == 0) return 0;
     bits <<= 64 - count_bits(history);
@@ -161,9 +161,9 @@ FASTLOAD_ALWAYS_INLINE NonzeroMask deposit(std::uint64_t bits, NonzeroMask histo
     return positions;
 }
 
-// The band of one block in a refinement scan (T.81 G.1.2.3). As read_band, but that the block may lie in a run of
-// blocks: then *blocks is not 0. The correction bits of all coefficients that were not zero before are collected, and
-// so are the new coefficients; values change once, at the end.
+// Reads the band of one block in a refinement scan (T.81 G.1.2.3). Like read_band, but if *blocks is not 0, the block
+// lies in a run of blocks. Collects the correction bits of all coefficients that were not zero before, and the new
+// coefficients; values change once, at the end.
 template <bool kIsKept>
 FASTLOAD_ALWAYS_INLINE bool refine_band(BitReader& reader, const Band& band, std::int16_t* block, NonzeroMask* nonzero,
                                         std::uint32_t* blocks) {
@@ -235,7 +235,7 @@ void ProgressiveScan::begin(const ScanData& data, const Scan& scan, std::uint32_
 }
 
 Status ProgressiveScan::irregular(const char* detail) const noexcept {
-    // Exact but for the stuffing, which is about one byte in 300.
+    // Exact except for the stuffing, about one byte in 300.
     return Status::irregular(detail, scan_.data_offset + reader_.position_bits(data_.bytes) / 8);
 }
 
@@ -297,11 +297,11 @@ bool ProgressiveScan::decode_dc(std::uint32_t first, std::uint32_t count) noexce
             if (!read_dc_difference(reader, *plan.table, &difference)) return false;
             const std::int32_t dc = predictions_[plan.prediction] += difference;
             const std::int32_t value = dc * (std::int32_t{1} << scan_.approximation_low);
-            // What libjpeg would cut to 16 bits, or give up on.
+            // libjpeg would cut this value to 16 bits, or give up on it.
             if (value != static_cast<std::int16_t>(value)) return false;
             if (kIsKept && mcu < plan.kept_mcus) plan.output[mcu * plan.mcu_stride] = static_cast<std::int16_t>(value);
         }
-        // See Note [padding]: beyond this point a further MCU might read outside.
+        // See Note [padding]: after this point a further MCU might read outside.
         if (reader.next > limit()) return false;
     }
     reader_ = reader;

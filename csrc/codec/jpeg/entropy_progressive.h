@@ -17,14 +17,15 @@ namespace fastload::jpeg {
 struct DcScanBlock {
     const DcTable* table = nullptr;
     int prediction = 0;  // index of the component in the scan
-    // Where the DC coefficients of the current row go: that of the window's i-th MCU to output[i * mcu_stride], for
-    // i < kept_mcus. The others of the row, padding behind the component's last column, are only read.
+    // The output for the DC coefficients of the current row: the i-th MCU of the window writes to output[i *
+    // mcu_stride], for i < kept_mcus. The other MCUs of the row, padding after the component's last column, are only
+    // read.
     std::int16_t* output = nullptr;
     std::size_t mcu_stride = 0;
     std::uint32_t kept_mcus = 0;
 };
 
-// What an AC scan, which has one component, reads and writes. An MCU is one of its blocks.
+// Input and output of an AC scan, which has one component. An MCU is one of its blocks.
 struct BandScan {
     const BandTable* table = nullptr;
     NonzeroMask* nonzero = nullptr;  // of the component's first block
@@ -44,12 +45,12 @@ class ProgressiveScan {
     int dc_block_count() const noexcept { return dc_block_count_; }
     BandScan& band() noexcept { return band_; }
 
-    // The next `count` MCUs, of which no value is kept. An AC scan notes which coefficients are not zero.
+    // Reads the next `count` MCUs and keeps no values. An AC scan notes which coefficients are not zero.
     Status walk(std::uint32_t count) noexcept { return run(count, false); }
-    // The next `count` MCUs, which begin at the window's left side.
+    // Decodes the next `count` MCUs, which begin at the window's left side.
     Status decode(std::uint32_t count) noexcept { return run(count, true); }
-    // To be called after the last MCU that is wanted: proves that no bit behind the segment's end was used and, where
-    // the segment was read completely, that less than a byte of it and no part of a run of empty blocks is left.
+    // Call after the last MCU that is wanted. Proves that no bit after the segment's end was used and, if the segment
+    // was read completely, that less than a byte of it and no part of a run of blocks is left.
     Status finish() const noexcept;
 
   private:

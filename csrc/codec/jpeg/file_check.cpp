@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kEoiBytes = 2;
 
-// The place of the marker behind the data that begin at `offset`.
+// The position of the marker after the data that begin at `offset`.
 Status find_end_of_data(FindMarkerFunction find_marker, ByteSpan file, std::size_t offset,
                         std::size_t* end_offset) noexcept {
     while (true) {
@@ -28,13 +28,13 @@ Status find_end_of_data(FindMarkerFunction find_marker, ByteSpan file, std::size
     }
 }
 
-// The sizes of differences are a table's symbols.
+// The size of the largest difference. Sizes of differences are the symbols of a table.
 int largest_size(const HuffmanSpec& table) noexcept {
     const int count = std::accumulate(table.code_counts, table.code_counts + 16, 0);
     return count == 0 ? 0 : *std::max_element(table.symbols, table.symbols + std::min(count, 256));
 }
 
-// Whether a DC prediction of a progressive file may leave 32 bits.
+// True if a DC prediction of a progressive file may leave 32 bits.
 Status check_predictions(const Frame& frame, const Scan& scan, const Tables& tables) noexcept {
     if (!frame.is_progressive || !scan.is_dc() || scan.is_refinement()) return Status::ok();
     std::uint64_t mcus = ScanGrid(frame, scan, McuWindow{}).mcu_count();

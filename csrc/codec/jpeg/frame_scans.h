@@ -39,9 +39,9 @@ class FrameScans {
         stopped_early_ = false;
     }
 
-    // For each scan calls read_data(scan, &end_offset), which says where its data end, reads the segments up to the
-    // next scan, and calls decode(scan, scan_index). `tables_` are the scan's own in read_data, and the next scan's in
-    // decode.
+    // For each scan calls read_data(scan, &end_offset), which sets the end of the scan's data, reads the segments up to
+    // the next scan, and calls decode(scan, scan_index). In read_data `tables_` are the tables of this scan, in decode
+    // the tables of the next one.
     template <typename ReadData, typename Decode>
     Status for_each_scan(ReadData read_data, Decode decode) noexcept {
         const Frame& frame = header_->frame;

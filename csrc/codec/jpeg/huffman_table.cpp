@@ -7,7 +7,7 @@
 namespace fastload::jpeg {
 namespace {
 
-// For each 9-bit window the symbol it starts with, or length 0 where its code is longer.
+// For each 9-bit window the symbol it starts with, or length 0 if its code is longer.
 void fill_lookup(const HuffmanSpec& spec, Symbol (&lookup)[kLookupSize]) {
     int index = 0;
     int symbol = 0;
@@ -30,7 +30,7 @@ BandSymbol band_symbol(const Symbol& symbol) {
             static_cast<std::uint8_t>(size)};
 }
 
-// Walks over the 9 bits `window` as Note [AC steps] says.
+// Walks over the 9 bits `window` as Note [AC steps] describes.
 class StepBuilder {
   public:
     StepBuilder(const Symbol (&lookup)[kLookupSize], unsigned window, AcStep* step, std::int16_t* pattern)
@@ -120,8 +120,8 @@ void CanonicalCode::fill_long_lookup(const HuffmanSpec& spec) noexcept {
 
 Symbol CanonicalCode::search(std::uint64_t bits) const noexcept {
     const auto window = static_cast<std::uint16_t>(bits >> 48);
-    // Limits never fall, so this counts the lengths that are too short, without a branch that nobody could predict, and
-    // of 16 bits each, so that they are two vectors.
+    // Limits never decrease, so this counts the lengths that are too short, without an unpredictable branch. They have
+    // 16 bits each, so that all of them are two vectors.
     std::uint16_t too_short = 0;
     for (const std::uint16_t limit : limits_) too_short = static_cast<std::uint16_t>(too_short + (limit <= window));
     const int length = 1 + too_short;
@@ -144,7 +144,7 @@ bool AcTable::build(const HuffmanSpec& spec) noexcept {
     for (int i = 0; i < code.symbol_count(); ++i) {
         const int run = code.symbols()[i] >> 4;
         const int size = code.symbols()[i] & 15;
-        // Size 0 means EOB with run 0 and ZRL with run 15; a sequential file has no use for the runs between.
+        // Size 0 means EOB with run 0 and ZRL with run 15; a sequential file does not use the runs between.
         if (size > kMaxAcSize || (size == 0 && run != 0 && run != 15)) return false;
     }
     Symbol lookup[kLookupSize];

@@ -19,7 +19,7 @@ Status IndexedWalk::refuse() noexcept {
     return Status::irregular("an index of other data", 0);
 }
 
-// Never to the last one that is known: from there on nothing could show that the index is of other data.
+// Never jumps to the last known checkpoint: after it nothing could show that the index is of other data.
 Status IndexedWalk::walk_to(std::uint32_t mcu) noexcept {
     if (index_ != nullptr && index_->size() != 0) {
         const std::size_t reachable = std::min(index_->rule().count_through(mcu), index_->size() - 1);

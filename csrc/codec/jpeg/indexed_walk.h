@@ -1,4 +1,4 @@
-// Moves through the MCUs of a scan, by an index where there is one.
+// Moves through the MCUs of a scan, with an index if there is one.
 #pragma once
 
 #include <cstdint>
@@ -11,35 +11,35 @@
 namespace fastload::jpeg {
 
 // Note [indexed verdict]
-// Without an index every MCU up to the window's last row is decoded, and a fault in one is the file's. With an index
-// each of them is either decoded now or lies before a checkpoint that was recorded, that is, was decoded from the same
+// Without an index every MCU up to the window's last row is decoded, and a fault in one is the file's. With an index,
+// each of them is either decoded now or lies before a recorded checkpoint, which means it was decoded from the same
 // bytes by the same code without a fault. So the index changes neither pixels nor verdict.
 //
 // Note [landing]
-// An index of other data, or a damaged one, shows itself: where decoding passes a checkpoint, position and predictions
-// must equal it, and a jump never leads back. Only one whose predictions are all shifted alike does not, that of a file
-// that differs in a few bytes above the window: against it stand the key and the check of a record. At the level kDense
-// each row of a window passes at least one checkpoint behind its jump: a row that ends without one is walked to the
-// next, so that no row's pixels are only on the record's word. At the level kRows that holds for the window's last row.
-// Behind the last checkpoint that is known all is decoded, and that one is landed on, too.
+// An index of other data, or a damaged one, is detected: when decoding passes a checkpoint, position and predictions
+// must equal it, and a jump never leads back. The exception is a checkpoint whose predictions are all shifted alike,
+// from a file that differs in a few bytes above the window; the key and the check of a record guard against that. At
+// the level kDense each row of a window passes at least one checkpoint after its jump: a row that ends without one is
+// walked on to the next, so that no row's pixels rely on the record alone. At the level kRows that holds for the
+// window's last row. After the last known checkpoint everything is decoded, and that checkpoint is landed on, too.
 
 class IndexedWalk {
   public:
-    // Of a scan at its begin. `index` may be null; one that accepts the scan's data is used and, where `is_recording`,
-    // learns what is passed behind its end.
+    // Walks a scan from its start. `index` may be null. An index that accepts the scan's data is used and, if
+    // `is_recording`, receives the checkpoints passed after its end.
     IndexedWalk(EntropyScan& scan, EntropyIndex* index, bool is_recording) noexcept;
 
-    // On to MCU `mcu`, which does not lie behind.
+    // Moves on to MCU `mcu`, which must not come before the current one.
     Status walk_to(std::uint32_t mcu) noexcept;
-    // The next `count` MCUs, in one row: see EntropyScan::decode.
+    // Decodes the next `count` MCUs, in one row: see EntropyScan::decode.
     Status decode(std::uint32_t count) noexcept;
-    // Says that the rest of the row, which ends in front of MCU `row_end`, is not wanted.
+    // Skips the rest of the row, which ends before MCU `row_end`.
     Status leave_row(std::uint32_t row_end, bool is_last) noexcept;
 
-    IndexedWalk(const IndexedWalk&) = delete;  // the scan looks at it
+    IndexedWalk(const IndexedWalk&) = delete;  // the scan has a pointer to it
     IndexedWalk& operator=(const IndexedWalk&) = delete;
 
-    // Whether a fault may be the index's.
+    // True if a fault may be the index's.
     bool has_relied() const noexcept { return has_relied_; }
 
   private:

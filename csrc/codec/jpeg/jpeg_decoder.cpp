@@ -14,9 +14,9 @@ using jpeg::Scan;
 using jpeg::ScanGrid;
 using jpeg::ScanShape;
 
-// Below it an image is decoded in less time than an index takes.
+// A smaller image decodes in less time than an index takes.
 constexpr std::int32_t kMinIndexedRows = 4;
-// One of so many MCUs must be left out, or an index is not worth its look-up.
+// At least one MCU of this many must be skipped, or an index is not worth its look-up.
 constexpr std::int32_t kMinGain = 16;
 
 }  // namespace

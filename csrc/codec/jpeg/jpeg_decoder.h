@@ -23,8 +23,8 @@ namespace fastload {
 
 // Note [strict decoder]
 // kOk means: the installed Pillow decodes this file to exactly these pixels and raises nothing. The decoder takes clean
-// baseline, extended sequential and complete progressive Huffman files of 8 bits with 1 or 3 components; for everything
-// else it says kUnsupported, kIrregular or kLimitExceeded, and the sample goes to the reference decoder. Apart from
+// baseline, extended sequential and complete progressive Huffman files of 8 bits with 1 or 3 components. For everything
+// else it returns kUnsupported, kIrregular or kLimitExceeded, and the sample goes to the reference decoder. Apart from
 // these it returns only kOutOfMemory. Below the region it may stop without reading the entropy-coded data: the scan is
 // known to end in a proper marker with all restart markers in sequence, and from there on libjpeg could only warn,
 // which Pillow ignores.
@@ -35,18 +35,18 @@ class JpegDecoder {
     // `kernels` must outlive the decoder.
     JpegDecoder(const KernelTable& kernels, const DecodeLimits& limits);
 
-    // Parses all segments up to and with the first SOS. `file` must stay alive and unchanged until the last decode() of
-    // it returned. `info` is set only with kOk.
+    // Parses all segments up to and including the first SOS. `file` must stay alive and unchanged until its last
+    // decode() has returned. `info` is set only with kOk.
     Status read_header(ByteSpan file, ImageInfo* info) noexcept;
 
-    // Whether read_header() turns down every file that begins with `head`, whatever comes behind it.
+    // True if read_header() rejects every file that begins with `head`, whatever follows it.
     bool rejects_head(ByteSpan head) const noexcept;
 
-    // How OpenCV turns the image of the file that read_header() accepted last: jpeg::read_orientation.
+    // The orientation that OpenCV applies to the file that read_header() accepted last: jpeg::read_orientation.
     Status read_orientation(int* orientation) const noexcept;
 
-    // Whether the installed Pillow decodes the file that read_header() accepted last, whatever the pixels are: see
-    // Note [checked files] in file_check.h. *end_offset is then the place behind its EOI.
+    // Checks whether the installed Pillow decodes the file that read_header() accepted last, whatever its pixels are:
+    // see Note [checked files] in file_check.h. *end_offset receives the position after its EOI.
     Status check_file(std::size_t* end_offset) noexcept;
 
     // Decodes `region`, which must lie inside the image, of the file that read_header() accepted last. *rgb shows
@@ -54,30 +54,31 @@ class JpegDecoder {
     // until the next call of a member function that is not const. May be called again for another region.
     Status decode(const Region& region, StripImageView* rgb) noexcept { return decode(region, nullptr, rgb); }
 
-    // The same with an index of the file's scan_shape(): what it knows is not decoded again, and what is read behind
-    // that is added where it is worth a new record. Pixels and status are those without it, but for the offset of a
-    // fault. An index that turns out to be of other data is emptied and the region decoded without it.
+    // Does the same with an index of the file's scan_shape(): known parts are not decoded again, and checkpoints read
+    // after them are added if that is worth a new record. Pixels and status are the same as without it, except for the
+    // offset of a fault. If the index turns out to be of other data, it is emptied and the region is decoded without
+    // it.
     Status decode(const Region& region, jpeg::EntropyIndex* index, StripImageView* rgb) noexcept;
 
-    // Decodes all of the file that read_header() accepted last, up to its EOI, and writes its coefficients: only
-    // writer->finish() is left then. Not ok where decode() of the whole image is not, nor where a file has no record.
+    // Decodes all of the file that read_header() accepted last, up to its EOI, and writes its coefficients; the caller
+    // then calls writer->finish(). Not ok if decode() of the whole image is not, or if such a file has no record.
     Status read_coefficients(jpeg::CoefficientWriter* writer) noexcept;
-    // As decode(), of the file that a record was made of, which need not be there: `reader` has read its rows for this
+    // Like decode(), for the file of a record; the file itself need not exist. `reader` has read the rows for this
     // region. See jpeg::reconstruct_record.
     Status decode_record(const jpeg::RecordReader& reader, const Region& region, StripImageView* rgb) noexcept;
 
-    // Whether files like the one that read_header() accepted last can have an index. With the shape of its scan, then.
+    // True if files like the one that read_header() accepted last can have an index. Then sets the shape of its scan.
     bool scan_shape(jpeg::ScanShape* shape) const noexcept;
-    // Whether an index that knows all of such a file leaves a good part of the work for this region away.
+    // True if a complete index of such a file saves a good part of the work for this region.
     bool gains_from_index(const Region& region) const noexcept;
-    // True where the last decode() found its index to be of other data.
+    // True if the last decode() found its index to be of other data.
     bool was_index_wrong() const noexcept { return !header_.frame.is_progressive && sequential_.was_index_wrong(); }
 
     std::size_t scratch_bytes() const noexcept;
-    // What decode() has shown is gone then.
+    // Invalidates the view that decode() returned.
     void release_scratch(ScratchRule rule) noexcept;
 
-    // True where the last decode() left rows below the region unread.
+    // True if the last decode() left rows below the region unread.
     bool stopped_early() const noexcept;
 
   private:

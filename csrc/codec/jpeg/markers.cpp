@@ -1,8 +1,8 @@
 // Note [two parsers]
 // A sample decoded by Pillow is parsed twice: by Python code up to the first SOS, and by libjpeg. The two differ in
-// what they tolerate, and both may raise. This parser takes what both take, and nothing that one of them would have to
-// repair: a marker follows directly on the segment before it, lengths agree with the contents, every number is in
-// range, and there is one frame header. The rest is a verdict for the fallback, not an error of the file.
+// what they tolerate, and both may raise. This parser accepts only what both accept without a repair: a marker follows
+// directly on the segment before it, lengths agree with the contents, every number is in range, and there is one frame
+// header. The rest goes to the fallback; that is not an error of the file.
 #include "codec/jpeg/markers.h"
 
 #include <algorithm>
@@ -144,7 +144,7 @@ Status read_scan_component(const Segment& segment, int index, const Frame& frame
     for (int i = 0; i < frame.component_count; ++i) {
         if (frame.components[i].id == bytes[0]) component.component = i;
     }
-    // T.81 B.2.3 wants the order of the frame header; this also excludes naming a component twice.
+    // T.81 B.2.3 requires the order of the frame header; this also excludes naming a component twice.
     const int previous = index == 0 ? -1 : scan->components[index - 1].component;
     if (component.component <= previous) {
         return Status::irregular("a scan names components wrongly", segment.offset);
@@ -166,8 +166,8 @@ int blocks_per_mcu(const Frame& frame, const Scan& scan) {
     return blocks;
 }
 
-// Reads the four numbers at the end of a scan header. Those of a progressive file are legal by themselves (libjpeg's
-// limit for the shift is 13); how they go together with other scans' is ScanScript's to judge.
+// Reads the four numbers at the end of a scan header. In a progressive file each is legal by itself (libjpeg's limit
+// for the shift is 13); ScanScript judges how they fit the other scans.
 Status read_band(const Segment& segment, const Frame& frame, const std::uint8_t* bytes, Scan* scan) {
     scan->spectral_start = bytes[0];
     scan->spectral_end = bytes[1];
@@ -210,7 +210,7 @@ Status read_scan(const Segment& segment, const Frame& frame, Scan* scan) {
 }
 
 // libjpeg's guess, in its order.
-Status choose_color(const Frame& frame, const AppFacts& facts, ColorModel* color) {
+Status choose_color(const Frame& frame, const AppMetadata& facts, ColorModel* color) {
     *color = ColorModel::kYcc;
     if (frame.component_count == 1) {
         *color = ColorModel::kGray;

@@ -30,7 +30,7 @@ constexpr int kTableSlots = 4;
 // libjpeg's limit for an interleaved MCU (T.81 B.2.3).
 constexpr int kMaxBlocksPerMcu = 10;
 
-// A DHT segment's table as it stands in the file (T.81 B.2.4.2), not checked further than its length.
+// A DHT segment's table as stored in the file (T.81 B.2.4.2). Only its length has been checked.
 struct HuffmanSpec {
     bool is_defined = false;
     std::uint8_t code_counts[16] = {};  // number of codes of length i + 1
@@ -43,7 +43,7 @@ struct QuantizationTable {
     bool is_defined = false;
 };
 
-// What DHT, DQT and DRI segments set. Later segments replace what earlier ones said.
+// The contents of DHT, DQT and DRI segments. Later segments replace earlier ones.
 struct Tables {
     HuffmanSpec dc[kTableSlots];
     HuffmanSpec ac[kTableSlots];
@@ -56,10 +56,10 @@ struct FrameComponent {
     std::uint8_t quantization_slot = 0;
     int horizontal = 1;  // sampling factors, 1..4
     int vertical = 1;
-    // How often a sample stands side by side and on top of itself in the image: largest factor / this factor.
+    // How often a sample is repeated horizontally and vertically in the image: largest factor / this factor.
     int horizontal_expansion = 1;
     int vertical_expansion = 1;
-    // In samples, and in blocks rounded up: the size a scan of this component alone has.
+    // In samples, and in blocks rounded up: the size of a scan that has only this component.
     std::int32_t width = 0;
     std::int32_t height = 0;
     std::int32_t blocks_wide = 0;
@@ -104,7 +104,7 @@ enum class ColorModel : std::uint8_t { kGray, kYcc, kRgb };
 struct Header {
     Frame frame;
     ColorModel color = ColorModel::kGray;
-    AppFacts app;  // looks into the file
+    AppMetadata app;  // points into the file
     Scan first_scan;
     Tables tables;  // as they stand at the first scan
 };
@@ -113,27 +113,27 @@ struct Segment {
     std::uint8_t code = 0;   // the second byte of the marker
     ByteSpan payload;        // without the length
     std::size_t offset = 0;  // of the marker
-    std::size_t end = 0;     // of the byte behind the segment
+    std::size_t end = 0;     // of the byte after the segment
 };
 
-// The segment whose marker stands at `offset`. EOI has no payload.
+// The segment whose marker is at `offset`. EOI has no payload.
 Status read_segment(ByteSpan file, std::size_t offset, Segment* segment) noexcept;
 
-// Reads everything up to and with the first SOS. Accepts only what both Pillow's own header parser and libjpeg take
-// without an exception, an error or a warning; see Note [two parsers] in markers.cpp. `header` is meaningless
+// Reads everything up to and including the first SOS. Accepts only headers that both Pillow's own parser and libjpeg
+// accept without an exception, an error or a warning; see Note [two parsers] in markers.cpp. `header` is meaningless
 // unless the result is kOk. Never reads outside `file`.
 Status read_header_segments(ByteSpan file, const DecodeLimits& limits, Header* header) noexcept;
 
-// Derives the grids of a frame from its size and its components' sampling factors, unless these are ones that libjpeg
-// or this decoder does not take. `offset` is where they stand in the file.
+// Derives the grids of a frame from its size and its components' sampling factors. Fails if libjpeg or this decoder
+// does not take these factors. `offset` is their position in the file.
 Status complete_frame(const DecodeLimits& limits, std::uint64_t offset, Frame* frame) noexcept;
 
-// Whether the status is one that read_header_segments() might not give if the file went on.
+// True if read_header_segments() might return another status for a longer file.
 bool is_cut_short(const Status& status) noexcept;
 
-// Reads on from the marker at *offset, behind the data of a scan, and applies table segments to `tables`. At the next
-// SOS fills `scan` and sets *is_end to false; at EOI sets it to true. *offset is then the place behind the segment.
-// Anything else but DHT, DQT, DRI, COM and APPn is irregular here.
+// Reads on from the marker at *offset, after the data of a scan, and applies table segments to `tables`. At the next
+// SOS fills `scan` and sets *is_end to false; at EOI sets it to true. *offset is then the position after the segment.
+// Segments other than DHT, DQT, DRI, COM and APPn are irregular here.
 Status read_segments_between_scans(ByteSpan file, std::size_t* offset, const Frame& frame, Tables* tables, Scan* scan,
                                    bool* is_end) noexcept;
 

@@ -14,20 +14,20 @@ namespace fastload::jpeg {
 
 // A block row that is being packed: Note [packed blocks].
 struct PackedRow {
-    std::uint8_t* next = nullptr;     // where the next block goes; null behind one that does not fit
-    std::int32_t blocks_to_come = 0;  // those behind them only fill up interleaved MCUs (T.81 A.2.4)
+    std::uint8_t* next = nullptr;     // where the next block goes; null after one that does not fit
+    std::int32_t blocks_to_come = 0;  // blocks after them only fill up interleaved MCUs (T.81 A.2.4)
 };
 
 // Not thread-safe; owns its memory.
 class PackedRows {
   public:
-    // Makes room for `mcu_rows` of the frame's rows. kLimitExceeded where they could take more than `max_bytes`.
+    // Makes room for `mcu_rows` of the frame's rows. kLimitExceeded if they could take more than `max_bytes`.
     Status begin(const Frame& frame, std::int32_t mcu_rows, std::uint64_t max_bytes) noexcept;
 
-    // Begins a component's block row, counted from the first of the rows, that has so many blocks.
+    // Begins a component's block row of this many blocks. Rows are counted from the first row in memory.
     PackedRow* restart(int component, std::int32_t block_row, std::int32_t blocks) noexcept;
 
-    // What has been packed of it. kIrregular where a coefficient does not fit.
+    // The packed blocks of a row. kIrregular if a coefficient does not fit.
     Status find(int component, std::int32_t block_row, ByteSpan* packed) const noexcept;
 
     std::size_t scratch_bytes() const noexcept { return bytes_.capacity(); }

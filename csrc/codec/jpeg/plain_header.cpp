@@ -11,7 +11,7 @@ constexpr std::uint8_t kApp1 = 0xE1;
 constexpr std::uint8_t kApp2 = 0xE2;
 constexpr std::uint8_t kApp13 = 0xED;
 constexpr std::uint8_t kApp14 = 0xEE;
-// Of dots per centimetre, which Pillow turns into dots per inch since 11.2.
+// The factor from dots per centimetre to dots per inch, which Pillow applies since 11.2.
 constexpr std::uint8_t kPerCentimetre = 2;
 
 template <std::size_t size>

@@ -1,4 +1,4 @@
-// What Pillow's header parser, which is written in Python, keeps of an ordinary JPEG file.
+// The metadata that Pillow's header parser, which is written in Python, keeps of an ordinary JPEG file.
 #pragma once
 
 #include <cstddef>
@@ -11,10 +11,10 @@
 namespace fastload::jpeg {
 
 // Note [plain headers]
-// Pillow keeps a copy of every application segment and comment, the quantization tables, the frame header, and what
-// some application segments mean. A header is plain where all versions since 11 keep the same of it, without an
-// exception: everything up to the first scan lies in the given bytes, segment directly behind segment, and there is
-// nothing that versions read in different ways or that takes more than cutting bytes. The rest is Pillow's to read.
+// Pillow keeps a copy of every application segment and comment, the quantization tables, the frame header, and the
+// meaning of some application segments. A header is plain if all versions since 11 keep the same metadata without an
+// exception: everything up to the first scan lies in the given bytes, segment directly after segment, and nothing in it
+// is read differently by different versions or takes more than cutting bytes. All other headers are left to Pillow.
 
 constexpr int kMaxPlainSegments = 40;
 
@@ -23,10 +23,10 @@ struct PlainHeader {
     int segment_count = 0;
     ImageSize size;
     int component_count = 0;  // 1 or 3
-    std::size_t end = 0;      // behind the header of the first scan
+    std::size_t end = 0;      // after the header of the first scan
 };
 
-// Whether a payload is one of those that Pillow knows by its first bytes.
+// True if Pillow recognises a payload by its first bytes.
 bool is_jfif(const Segment& segment) noexcept;
 bool is_exif(const Segment& segment) noexcept;
 bool is_xmp(const Segment& segment) noexcept;
@@ -35,10 +35,10 @@ bool is_adobe(const Segment& segment) noexcept;
 
 constexpr std::size_t kPlainTableBytes = 65;
 
-// Puts the values of a table of a plain DQT, the 64 bytes behind its number, into the natural order (T.81 figure A.6).
+// Writes the values of a table of a plain DQT, the 64 bytes after its number, in natural order (T.81 figure A.6).
 void order_naturally(const std::uint8_t* zigzag, std::uint8_t* natural) noexcept;
 
-// False where the header of `contents` is not plain; `header` is meaningless then.
+// False if the header of `contents` is not plain; `header` is meaningless then.
 bool read_plain_header(ByteSpan contents, PlainHeader* header) noexcept;
 
 }  // namespace fastload::jpeg

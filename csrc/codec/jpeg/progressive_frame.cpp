@@ -42,7 +42,7 @@ Status ProgressiveFrame::add_rows(std::int32_t mcu_row, int component, Coefficie
     return status;
 }
 
-// Reads all scans, and keeps the coefficients of the blocks in `window`.
+// Reads all scans and keeps the coefficients of the blocks in `window`.
 Status ProgressiveFrame::decode_scans(ByteSpan file, const Header& header, const McuWindow& window) noexcept {
     begin(file, header);
     window_ = window;
@@ -80,7 +80,8 @@ Status ProgressiveFrame::plan_dc(const Scan& scan, const ScanData& data, std::ui
     return scan.is_refinement() ? Status::ok() : begin_components(scan);
 }
 
-// For the first DC scan of components. It has shown that the file may hold as many blocks, so memory is taken here.
+// Runs at the first DC scan of components. That scan has shown that the file may hold so many blocks, so memory is
+// allocated here.
 Status ProgressiveFrame::begin_components(const Scan& scan) noexcept {
     Status status;
     if (!is_laid_out_) {
@@ -101,8 +102,8 @@ void ProgressiveFrame::plan_band(const Scan& scan) noexcept {
     band.nonzero = planes_.nonzero(component.component);
 }
 
-// Rows below the window are left out in a scan that brings the last bits of AC coefficients: nobody needs to know what
-// is there. libjpeg could only warn about it.
+// A scan that brings the last bits of AC coefficients is not read below the window: nothing depends on these bits, and
+// libjpeg could only warn about them.
 Status ProgressiveFrame::decode_rows(const Scan& scan) noexcept {
     const ScanGrid grid(header_->frame, scan, window_);
     Status status = entropy_.walk(as_count(grid.window.top) * as_count(grid.wide));
@@ -123,7 +124,7 @@ Status ProgressiveFrame::decode_rows(const Scan& scan) noexcept {
     return status.is_ok() ? entropy_.finish() : status;
 }
 
-// Points the blocks of the window's first MCU in this row of MCUs to their places, in stream order.
+// Points the blocks of the window's first MCU in this row of MCUs to their outputs, in stream order.
 void ProgressiveFrame::set_outputs(const Scan& scan, const ScanGrid& grid, std::int32_t mcu_row) noexcept {
     if (!scan.is_dc()) {
         entropy_.band().output = planes_.block(scan.components[0].component, grid.window.left, mcu_row);

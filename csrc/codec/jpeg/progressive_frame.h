@@ -1,4 +1,4 @@
-// Decodes progressive files: all scans into coefficients, then those of a region into samples.
+// Decodes progressive files: all scans into coefficients, then the coefficients of a region into samples.
 #pragma once
 
 #include <cstddef>

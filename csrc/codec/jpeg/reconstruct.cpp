@@ -79,7 +79,7 @@ Status Reconstructor::prepare(const Frame& frame, ColorModel color, const Region
 }
 
 // A filtered component has room for a column on each side of its strips (a block, to keep the alignment) and for a
-// strip above and below, as Note [strip neighbours] wants it.
+// strip above and below, which Note [strip neighbours] requires.
 Status Reconstructor::lay_out_planes() noexcept {
     const std::size_t mcu_columns = as_size(window_.right - window_.left);
     const std::size_t mcu_rows = as_size(window_.bottom - window_.top);
@@ -96,7 +96,7 @@ Status Reconstructor::lay_out_planes() noexcept {
         plane.upsampling = upsampling_of(component);
         const bool is_full = plane.upsampling == Upsampling::kNone;
         const std::size_t border = is_full ? 0 : 1;
-        // Smaller than the full plane but for the border, so these products fit as well.
+        // Smaller than the full plane except for the border, so these products fit as well.
         plane.strip_stride_bytes = (mcu_columns * as_size(component.horizontal) + 2 * border) * kBlockBytes;
         const std::size_t strips = mcu_rows * as_size(component.vertical) + 2 * border;
         Status status = samples_[i].reserve(plane.strip_stride_bytes * strips + kStripSlackBytes);
@@ -121,8 +121,8 @@ std::uint8_t* Reconstructor::block(int component, std::int32_t block_column, std
     return plane.samples + strip * plane.strip_stride_bytes + column * kBlockBytes;
 }
 
-// The upsampling of an MCU row's last strip needs the first row of the strip below, so rows are emitted one behind the
-// decoding where a component is filtered vertically.
+// The upsampling of an MCU row's last strip needs the first row of the strip below, so the rows of a vertically
+// filtered component are emitted one MCU row late.
 void Reconstructor::mcu_row_is_complete(std::int32_t mcu_row) noexcept {
     const bool is_first = mcu_row == window_.top;
     const bool is_last = mcu_row == window_.bottom - 1;
@@ -138,7 +138,7 @@ void Reconstructor::mcu_row_is_complete(std::int32_t mcu_row) noexcept {
     if (is_last) emit_mcu_row(mcu_row);
 }
 
-// The real width counts, not that of the blocks: what the file holds behind it is overwritten.
+// Starts at the real width, not at the width of the blocks: overwrites the file's data after it.
 void Reconstructor::pad_columns(const FrameComponent& component, const Plane& plane,
                                 std::int32_t mcu_row) const noexcept {
     const std::size_t first = as_size((mcu_row - window_.top) * component.vertical);
@@ -173,7 +173,7 @@ void Reconstructor::emit_mcu_row(std::int32_t mcu_row) const noexcept {
     if (color_ == ColorModel::kYcc) convert_strips(mcu_row);
 }
 
-// Of a plane that is not at full resolution already.
+// Upsamples a plane that is not at full resolution already.
 void Reconstructor::upsample_strip(const FrameComponent& component, const Plane& plane,
                                    std::int32_t strip) const noexcept {
     const std::uint8_t* const samples = plane.samples + as_size(strip) * plane.strip_stride_bytes;
@@ -193,7 +193,7 @@ void Reconstructor::upsample_strip(const FrameComponent& component, const Plane&
     }
 }
 
-// Only the region's columns and strips; the rest of the window stays as it is.
+// Converts only the region's columns and strips; the rest of the window stays as it is.
 void Reconstructor::convert_strips(std::int32_t mcu_row) const noexcept {
     const std::int32_t first = (mcu_row - window_.top) * frame_->max_vertical;
     const std::int32_t first_wanted = view_.top / 8;

@@ -38,12 +38,12 @@ class Reconstructor {
 
     const McuWindow& window() const noexcept { return window_; }
 
-    // Where the block (block_column, block_row) of a component goes: 64 bytes of a column strip. It lies in the
-    // window: horizontal * window().left <= block_column < horizontal * window().right, the same vertically.
-    // The block to the right follows directly.
+    // The output of the block (block_column, block_row) of a component: 64 bytes of a column strip. The block lies in
+    // the window: horizontal * window().left <= block_column < horizontal * window().right, the same vertically. The
+    // block to the right follows directly.
     std::uint8_t* block(int component, std::int32_t block_column, std::int32_t block_row) const noexcept;
 
-    // Says that all blocks of MCU row `mcu_row` are written. Upsamples and converts what that makes possible.
+    // Call when all blocks of MCU row `mcu_row` are written. Upsamples and converts the rows that this completes.
     void mcu_row_is_complete(std::int32_t mcu_row) noexcept;
 
     StripImageView view() const noexcept { return view_; }
@@ -57,7 +57,7 @@ class Reconstructor {
         std::uint8_t* samples = nullptr;  // of strip 0, column 0
         std::size_t strip_stride_bytes = 0;
         std::uint8_t* upsampled = nullptr;  // strip 0 at full resolution; == samples for kNone
-        std::int32_t columns = 0;           // real ones; the window may hold padding behind them
+        std::int32_t columns = 0;           // real ones; the window may hold padding after them
         std::int32_t rows = 0;
     };
 

@@ -9,7 +9,7 @@ namespace {
 
 constexpr Status kUnread = {StatusCode::kReadFailed, 0, 0, "a coefficient record cannot be read"};
 
-// From the beginning of a record of `record_bytes`.
+// Reads from the beginning of a record of `record_bytes`.
 Status find_head_bytes(ByteSpan beginning, std::uint64_t record_bytes, const DecodeLimits& limits,
                        std::size_t* head_bytes) noexcept {
     const Status status = CoefficientRecord::find_head_bytes(beginning, limits, head_bytes);

@@ -1,4 +1,4 @@
-// Gets what a region needs of a coefficient record into memory.
+// Reads the parts of a coefficient record that a region needs.
 #pragma once
 
 #include <cstddef>
@@ -15,17 +15,17 @@
 
 namespace fastload::jpeg {
 
-// Where a record's bytes are.
+// Source of a record's bytes.
 class RecordBytes {
   public:
     virtual ~RecordBytes() = default;
 
     virtual std::uint64_t size() const noexcept = 0;
-    // False where they cannot be read. The caller asks for nothing behind size().
+    // False if they cannot be read. The caller asks for nothing after size().
     virtual bool read(std::uint64_t offset, Span<std::uint8_t> bytes) noexcept = 0;
 };
 
-// All in memory, which stays.
+// A record that is completely in memory, and stays there.
 class MemoryBytes final : public RecordBytes {
   public:
     explicit MemoryBytes(ByteSpan bytes) noexcept : bytes_(bytes) {}
@@ -44,21 +44,22 @@ enum class ReadPart : std::uint8_t { kNeeded, kAll };
 // Not thread-safe; owns its memory.
 class RecordReader {
   public:
-    // Reads and checks the head, in one read unless the table is very long, or reads all of the record at once: then
-    // read_rows() has nothing to read. Errors as of CoefficientRecord::open(); kReadFailed where bytes cannot be read.
+    // Reads and checks the head, in one read unless the table is very long, or reads the whole record at once: then
+    // read_rows() has nothing to read. Returns the errors of CoefficientRecord::open(), or kReadFailed if bytes cannot
+    // be read.
     Status open(RecordBytes* bytes, const HashKey& key, std::uint64_t salt, const DecodeLimits& limits,
                 ReadPart part = ReadPart::kNeeded) noexcept;
     const CoefficientRecord& record() const noexcept { return record_; }
-    // Of the record that was opened, the bytes that were read at once, all or none.
+    // The bytes of the opened record if they were read at once; all or none.
     std::size_t bytes_ahead() const noexcept { return bytes_ahead_; }
 
-    // Reads and checks the rows for a region inside of the image; `key` is that of open().
+    // Reads and checks the rows for a region inside of the image. `key` is the one given to open().
     Status read_rows(RecordBytes* bytes, const HashKey& key, const Region& region) noexcept;
-    // The same of a record that was made just now: it is used where it is, with kPackedSlackBytes behind it, and its
-    // sums are not looked at.
+    // The same for a record that was just made: it is used in place, with kPackedSlackBytes after it, and its sums are
+    // not checked.
     Status view_rows(ByteSpan record, const Region& region) noexcept;
     const RecordRows& rows() const noexcept { return rows_; }
-    // With kPackedSlackBytes behind them.
+    // With kPackedSlackBytes after them.
     ByteSpan row_bytes() const noexcept { return row_bytes_; }
 
     std::size_t scratch_bytes() const noexcept { return head_buffer_.capacity() + row_buffer_.capacity(); }

@@ -7,7 +7,8 @@ namespace {
 
 std::size_t as_size(std::int32_t value) { return static_cast<std::size_t>(value); }
 
-// Of one component's block row, what the reconstructor's window takes. False where it does not hold so many blocks.
+// Reconstructs the part of one component's block row that lies in the reconstructor's window. False if it holds too few
+// blocks.
 bool reconstruct_blocks(const KernelTable& kernels, const CoefficientRecord& record, int component,
                         std::int32_t block_row, ByteSpan packed, const Reconstructor& reconstructor) {
     const FrameComponent& facts = record.frame().components[component];

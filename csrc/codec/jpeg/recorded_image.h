@@ -9,8 +9,8 @@
 
 namespace fastload::jpeg {
 
-// Reconstructs `region`, of which `reader` has read the rows last. All rows of the reconstructor are complete then.
-// kIrregular where blocks end behind their block row. The reader must live until the reconstructor's view is taken.
+// Reconstructs `region`, whose rows `reader` has read last. All rows of the reconstructor are complete then. kIrregular
+// if blocks end after their block row. The reader must live until the reconstructor's view is taken.
 Status reconstruct_record(const KernelTable& kernels, const RecordReader& reader, const Region& region,
                           Reconstructor* reconstructor) noexcept;
 

@@ -25,9 +25,9 @@ struct ScanData {
     }
 };
 
-// What is wrong with a reader that has used `used_bits` of the data and stands in a segment that ends at byte
-// `segment_end`; nullptr where nothing is. `is_complete` says that all blocks of the segment have been read, so that
-// less than a byte of it may be left.
+// The fault of a reader that has used `used_bits` of the data and is in a segment that ends at byte `segment_end`;
+// nullptr if there is none. `is_complete` says that all blocks of the segment have been read, so that less than a byte
+// of it may be left.
 const char* segment_end_fault(std::uint64_t used_bits, std::size_t segment_end, bool is_complete) noexcept;
 
 // Owns the memory of one scan's data.
@@ -36,8 +36,8 @@ class ScanReader {
     explicit ScanReader(UnstuffFunction unstuff) noexcept : unstuff_(unstuff) {}
 
     // Reads the scan whose data begin at `data_offset` of `file`: `mcu_count` (not 0) MCUs, with a restart marker after
-    // every `restart_interval` of them (0 for none). *data is valid until the next call, *end_offset the place of the
-    // marker behind the scan. kIrregular where restart markers are missing, too many or out of order.
+    // every `restart_interval` of them (0 for none). *data is valid until the next call, *end_offset the position of
+    // the marker after the scan. kIrregular if restart markers are missing, too many or out of order.
     Status read(ByteSpan file, std::size_t data_offset, std::uint32_t mcu_count, std::uint32_t restart_interval,
                 ScanData* data, std::size_t* end_offset) noexcept;
 

@@ -9,8 +9,8 @@
 
 namespace fastload::jpeg {
 
-// The MCUs of a scan: the frame's for an interleaved one, the component's blocks for one of a single component
-// (T.81 A.2.2, A.2.3), and which of them lie in the window.
+// The MCUs of a scan, and which of them lie in the window. An interleaved scan has the frame's MCUs, a scan of one
+// component has the component's blocks (T.81 A.2.2, A.2.3).
 struct ScanGrid {
     std::int32_t wide = 0;
     std::int32_t high = 0;
@@ -35,7 +35,7 @@ struct ScanGrid {
     }
 };
 
-// Of one component of a scan (T.81 A.2).
+// The blocks of one component in an MCU of a scan (T.81 A.2).
 struct BlocksOfMcu {
     int horizontal = 1;
     int vertical = 1;

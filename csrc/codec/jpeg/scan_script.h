@@ -1,4 +1,4 @@
-// Which coefficients the scans of a file have brought, and how exactly.
+// Tracks which coefficients the scans of a file have brought, and to which bit.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,14 @@
 namespace fastload::jpeg {
 
 // Note [complete files]
-// libjpeg warns about a scan that refines what it has not seen, or repeats what it has, and goes on. And where any of
-// a component's first coefficients is not known to its last bit when the file ends, it smooths the blocks' edges. Both
-// are left to it: a file is taken when every coefficient of every component comes down to bit 0 step by step, none
-// twice, and AC after DC. A sequential scan brings all of its components at once.
+// libjpeg warns about a scan that refines unseen coefficients or repeats known ones, and goes on. If any of a
+// component's first coefficients is not known to its last bit when the file ends, libjpeg smooths the blocks' edges.
+// Both kinds of files are left to it: a file is accepted if every coefficient of every component comes down to bit 0
+// step by step, none twice, and AC after DC. A sequential scan brings all coefficients of its components at once.
 class ScanScript {
   public:
-    // Takes in scan `number` of the file, from 0; kIrregular where it does not continue the ones before, kLimitExceeded
-    // where there are too many.
+    // Adds scan `number` of the file, from 0. kIrregular if it does not continue the ones before, kLimitExceeded if
+    // there are too many.
     Status accept(const Scan& scan, int number, const DecodeLimits& limits) noexcept;
 
     // True when the first `component_count` components are known to the last bit.

@@ -9,7 +9,7 @@
 namespace fastload::jpeg {
 namespace {
 
-// So many of the rows must be new, or they are not worth a new record: 1 / 8.
+// At least 1 / 8 of the rows must be new, or they are not worth a new record.
 constexpr std::uint32_t kMinExtension = 8;
 constexpr std::size_t kSampleBlockBytes = 64;
 
@@ -19,7 +19,7 @@ bool is_same_fault(const Status& a, const Status& b) {
 
 }  // namespace
 
-// Only a decode without the index tells a fault of the file from one of the index.
+// Decodes again without the index after a fault: only that tells a fault of the file from one of the index.
 Status SequentialFrame::decode(ByteSpan file, const Header& header, const Region& region,
                                EntropyIndex* index) noexcept {
     begin(file, header);
@@ -41,7 +41,7 @@ Status SequentialFrame::decode_scans(const Region& region, EntropyIndex* index) 
             index->forget();
             index = nullptr;
         }
-        // The planes are laid out only when the file has shown that it may hold as many blocks.
+        // The planes are laid out only once the file has shown that it may hold so many blocks.
         Status laid_out;
         if (scan_index == 0) laid_out = tools_.reconstructor.prepare(header_->frame, header_->color, region);
         return laid_out.is_ok() ? decode_rows(scan, index) : laid_out;
@@ -50,7 +50,7 @@ Status SequentialFrame::decode_scans(const Region& region, EntropyIndex* index) 
     return status;
 }
 
-// True where rows can be finished as they are decoded.
+// True if rows can be finished as they are decoded.
 bool SequentialFrame::is_single_pass() const noexcept {
     return header_->first_scan.component_count == header_->frame.component_count && header_->frame.component_count > 1;
 }
@@ -90,7 +90,7 @@ void SequentialFrame::plan_blocks(const Scan& scan, const ScanData& data, std::u
     }
 }
 
-// Points the blocks of the window's first MCU in this row of MCUs to their places, in stream order.
+// Points the blocks of the window's first MCU in this row of MCUs to their outputs, in stream order.
 void SequentialFrame::set_outputs(const Scan& scan, std::int32_t mcu_row) noexcept {
     const McuWindow& window = tools_.reconstructor.window();
     ScanBlock* block = entropy_.blocks();
@@ -107,7 +107,7 @@ void SequentialFrame::set_outputs(const Scan& scan, std::int32_t mcu_row) noexce
     }
 }
 
-// Has the blocks of this row of MCUs packed as the row numbered `kept_row` of those in memory.
+// Points the blocks of this row of MCUs to the packed rows in memory, as the row numbered `kept_row`.
 void SequentialFrame::restart_rows(const Scan& scan, std::int32_t mcu_row, std::int32_t kept_row) noexcept {
     ScanBlock* block = entropy_.blocks();
     for (int i = 0; i < scan.component_count; ++i) {
@@ -149,7 +149,7 @@ Status SequentialFrame::decode_rows(const Scan& scan, EntropyIndex* index) noexc
     return status.is_ok() ? entropy_.finish() : status;
 }
 
-// Where scans have one component each, all rows are kept until the last scan.
+// If scans have one component each, all rows are kept until the last scan.
 Status SequentialFrame::read(ByteSpan file, const Header& header, CoefficientWriter* writer) noexcept {
     begin(file, header);
     const Frame& frame = header.frame;
@@ -179,7 +179,7 @@ Status SequentialFrame::pack_rows(const Scan& scan, CoefficientWriter* writer) n
     return status.is_ok() ? entropy_.finish() : status;
 }
 
-// Writes an MCU row, which is the one numbered `kept_row` of those in memory.
+// Writes an MCU row, which is row `kept_row` in memory.
 Status SequentialFrame::add_rows(std::int32_t mcu_row, std::int32_t kept_row, CoefficientWriter* writer) noexcept {
     for (int i = 0; i < header_->frame.component_count; ++i) {
         const FrameComponent& component = header_->frame.components[i];

@@ -28,7 +28,7 @@ class SequentialFrame : public FrameScans {
     // Decodes all of such a file and writes its coefficients.
     Status read(ByteSpan file, const Header& header, CoefficientWriter* writer) noexcept;
 
-    // True where the last decode() found its index to be of other data.
+    // True if the last decode() found its index to be of other data.
     bool was_index_wrong() const noexcept { return was_index_wrong_; }
 
     std::size_t scratch_bytes() const noexcept { return rows_.scratch_bytes(); }
@@ -53,7 +53,7 @@ class SequentialFrame : public FrameScans {
 
     EntropyScan entropy_;
     PackedRows rows_;
-    bool has_relied_ = false;  // on the index, in the last scan
+    bool has_relied_ = false;  // the last scan used the index
     bool was_index_wrong_ = false;
 };
 
