@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kLines = kBoxBlurLines;
 
-// Up to 8x8 bytes. Inlined, so that sizes that are known become plain loads and stores.
+// Up to 8x8 bytes. Inlined, so that known sizes become plain loads and stores.
 __attribute__((always_inline)) inline void transpose_block(const std::uint8_t* from, std::size_t from_stride,
                                                            std::size_t width, std::size_t height, std::uint8_t* to,
                                                            std::size_t to_stride) noexcept {
@@ -59,7 +59,7 @@ Plane plane_of(const PlanarImageView& image, int plane) noexcept {
             static_cast<std::size_t>(image.height)};
 }
 
-// Filters groups of lines, from one place in memory to another and back.
+// Filters groups of lines from one memory to another and back.
 class LineFilter {
   public:
     // `memory` has room for two groups of lines of `length` pixels.
@@ -118,7 +118,7 @@ BoxWeights box_weights(float radius) noexcept {
     return {reach, weight, (kOne - static_cast<std::uint32_t>(reach * 2 + 1) * weight) / 2};
 }
 
-// Which sums are float32 and which double is Pillow's.
+// Pillow computes some of the sums in float32 and others in double; so does this.
 float gaussian_box_radius(float sigma, std::int32_t passes) noexcept {
     const float variance = sigma * sigma / static_cast<float>(passes);
     const auto length = static_cast<float>(std::sqrt(12.0 * static_cast<double>(variance) + 1.0));
@@ -135,7 +135,7 @@ Status box_blur(float x_radius, float y_radius, std::int32_t passes, BoxBlurFunc
     const std::size_t bytes = 2 * kLines * std::max(width, height);
     if (Status status = scratch->reserve(bytes); !status.is_ok()) return status;
     std::uint8_t* memory = scratch->data();
-    std::memset(memory, 0, bytes);  // lines that are not there are filtered, too
+    std::memset(memory, 0, bytes);  // unused lines are filtered, too
     const bool has_x = x_radius > 0.0F;
     const bool has_y = y_radius > 0.0F;
     for (int plane = 0; plane < 3; ++plane) {

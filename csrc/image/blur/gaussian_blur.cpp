@@ -8,7 +8,7 @@
 namespace fastload {
 namespace {
 
-// The kernel without rows and columns of zeros around it, which change no sum. Large kernels have them where sigma is
+// The kernel without its outer rows and columns of zeros, which change no sum. Large kernels have them if sigma is
 // small: the weights are too small for float32.
 struct Kernel {
     const float* weights = nullptr;
@@ -16,15 +16,15 @@ struct Kernel {
     std::int32_t height = 0;
 };
 
-// The first weight that is not zero when multiplied with the largest of the other axis: both axes are highest in their
-// middle, and symmetric in which weights are zero.
+// The first weight that is not zero after multiplication with the largest one of the other axis. Both axes are highest
+// in their middle, and their zeros are symmetric.
 std::size_t first_nonzero(const float* weights, float other_largest) noexcept {
     std::size_t first = 0;
     while (weights[first] * other_largest == 0.0F) ++first;
     return first;
 }
 
-// `weights` has room for a whole kernel. Its elements are the products of the axes' weights, in one rounding.
+// `weights` has room for a whole kernel. Its elements are products of the axes' weights, each rounded once.
 Kernel make_kernel(const GaussianKernel& blur, float sigma, float* weights) noexcept {
     float rows[kMaxBlurSize];
     float columns[kMaxBlurSize];
@@ -55,7 +55,7 @@ void pad_row(const std::uint8_t* row, std::int32_t width, std::int32_t reach, fl
     for (std::int32_t x = 0; x < reach; ++x) padded[reach + width + x] = row[width - 2 - x];
 }
 
-// A plane of floats around which the kernel finds mirrored pixels.
+// A plane of floats with the mirrored pixels that the kernel reads around it.
 struct PaddedPlane {
     float* values = nullptr;
     std::size_t stride = 0;
@@ -73,7 +73,7 @@ void pad_plane(const std::uint8_t* plane, const PlanarImageView& source, const K
     }
 }
 
-// Room for the weights and a padded plane, one behind the other.
+// Memory for the weights, followed by a padded plane.
 bool count_scratch(const GaussianKernel& blur, const PlanarImageView& source, std::size_t* stride,
                    std::size_t* bytes) noexcept {
     constexpr std::size_t kLine = AlignedBuffer::kAlignment / sizeof(float);
@@ -85,7 +85,7 @@ bool count_scratch(const GaussianKernel& blur, const PlanarImageView& source, st
            checked_multiply(*bytes, sizeof(float), bytes);
 }
 
-// Lets `run(plane, &job)` convolve each plane; `job` says where to.
+// Calls `run(plane, &job)`, which sets the job's destination, and convolves each plane.
 template <typename Run>
 Status blur_planes(const GaussianKernel& blur, float sigma, const PlanarImageView& source, AlignedBuffer* scratch,
                    BlurJob job, Run run) noexcept {

@@ -1,4 +1,4 @@
-// The weights as torch computes them. Float32 throughout, in the order of torch's own loops: only so are they the same
+// The weights as torch computes them: float32 throughout, in the order of torch's own loops, so that they are the same
 // to the last bit.
 #include <algorithm>
 #include <cmath>
@@ -20,8 +20,8 @@ float power_of_two(int exponent) noexcept {
     return value;
 }
 
-// The exp of torch's vectors, which is expf of SLEEF with an error of 1.0 units in the last place: e^x = 2^n e^r with
-// |r| <= ln 2 / 2, ln 2 in two parts, and a polynomial for e^r. For x <= 0.
+// The exp of torch's vectors: expf of SLEEF with an error of 1.0 units in the last place. e^x = 2^n e^r with
+// r| <= ln 2 / 2, ln 2 in two parts, and a polynomial for e^r. For x <= 0.
 float vector_exp(float x) noexcept {
     if (x < -104.0F) return 0.0F;
     const float n = std::nearbyint(x * 1.44269504F);
@@ -32,12 +32,12 @@ float vector_exp(float x) noexcept {
         polynomial = std::fma(polynomial, r, coefficient);
     }
     polynomial = 1.0F + std::fma(r * r, polynomial, r);
-    // In two factors, as the result may be too small for a power of two to be a normal number.
+    // In two factors, because the result may be too small for a normal power of two.
     const int half = static_cast<int>(n) >> 1;
     return polynomial * power_of_two(half) * power_of_two(static_cast<int>(n) - half);
 }
 
-// The sum over blocks of `lanes` values, for each place in a block, in four chains that are added in the end.
+// The sum over blocks of `lanes` values, for each position in a block, in four chains that are added at the end.
 void sum_blocks(const float* values, std::size_t num_blocks, std::size_t lanes, float* sums) noexcept {
     for (std::size_t lane = 0; lane < lanes; ++lane) {
         float chains[4] = {};
@@ -64,7 +64,7 @@ float torch_sum(const float* values, std::size_t count, std::size_t lanes) noexc
     return sum;
 }
 
-// The sum inside of torch.softmax: halves of a vector are added to each other until one value is left.
+// The sum inside of torch.softmax: adds halves of a vector to each other until one value is left.
 float softmax_sum(const float* values, std::size_t count, std::size_t lanes) noexcept {
     float sums[kMaxLanes];
     if (count < lanes) {

@@ -1,4 +1,4 @@
-// torch.exp of -q^2 / 2, as GaussianBlur asks for it.
+// torch.exp of -q^2 / 2, for GaussianBlur.
 #pragma once
 
 #include <cstddef>
@@ -12,21 +12,21 @@ namespace fastload {
 // -0.5 * q.pow(2) in float32.
 inline float gaussian_exponent(float q) noexcept { return -0.5F * (q * q); }
 
-// What torch.exp makes of the exponents of all q in a range of float32, found by asking torch for each: one in a
-// hundred or so is a neighbour of the correctly rounded value, and this keeps which. Immutable once filled; shared by
+// The results of torch.exp for the exponents of all q in a range of float32, found by asking torch for each. About one
+// in a hundred is a neighbour of the correctly rounded value, and this records which. Immutable once filled; shared by
 // threads.
 class TorchGaussian {
   public:
-    // Of the numbers from..to; both are positive and finite.
+    // For the numbers from..to; both are positive and finite.
     TorchGaussian(float from, float to) noexcept;
 
     std::size_t count() const noexcept { return count_; }
 
-    // The exponents of the numbers first, first + 1, ... of the range, in rising order.
+    // The exponents of the numbers first, first + 1, ... of the range, in increasing order.
     void fill_exponents(std::size_t first, std::size_t count, float* exponents) const noexcept;
 
-    // Takes what torch.exp makes of these. Ranges are added in rising order. False where a value is not the correctly
-    // rounded one nor a neighbour of it; then this object is of no use. May throw std::bad_alloc.
+    // Adds the results of torch.exp for these. Ranges are added in increasing order. Returns false if a value is
+    // neither the correctly rounded one nor a neighbour of it; the object is unusable then. May throw std::bad_alloc.
     bool add(std::size_t first, Span<const float> torch_values);
 
     // torch.exp(-0.5 * q.pow(2)); outside of the range the correctly rounded value.
@@ -37,9 +37,9 @@ class TorchGaussian {
   private:
     float number(std::size_t index) const noexcept;
 
-    std::uint32_t first_bits_;  // positive floats are ordered as their bits are
+    std::uint32_t first_bits_;  // positive floats have the order of their bits
     std::size_t count_;
-    std::vector<std::uint32_t> corrections_;  // rising: 2 * index, plus 1 where torch gives the next larger float
+    std::vector<std::uint32_t> corrections_;  // increasing: 2 * index, plus 1 if torch gives the next larger float
 };
 
 }  // namespace fastload

@@ -1,12 +1,12 @@
-// Pillow's Image.blend, the arithmetic behind every ImageEnhance.
+// Pillow's Image.blend, the arithmetic of every ImageEnhance.
 #pragma once
 
 #include <cstdint>
 
 namespace fastload {
 
-// `degenerate` at factor 0, `value` at factor 1, extrapolated and clipped beyond. In float32 and truncated; a sum and a
-// product that are rounded each for itself, so the compiler must not contract them.
+// `degenerate` at factor 0, `value` at factor 1, extrapolated and clipped beyond. In float32 and truncated. Sum and
+// product are rounded separately, so the compiler must not contract them.
 inline std::uint8_t blend(std::int32_t degenerate, std::int32_t value, float factor) noexcept {
     float mixed = static_cast<float>(degenerate) + factor * static_cast<float>(value - degenerate);
     mixed = mixed < 0.0F ? 0.0F : mixed;

@@ -1,4 +1,4 @@
-// One colour everywhere.
+// Fills an image with one colour.
 #pragma once
 
 #include <array>

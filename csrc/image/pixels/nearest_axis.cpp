@@ -26,7 +26,7 @@ Status reserve_positions(ImageSize size, AlignedBuffer* scratch, AxisPositions* 
 
 void gather_pixels(const PlanarImageView& source, const AxisPositions& positions,
                    const PlanarImageView& destination) noexcept {
-    // Positions that exist are neighbours: they rise or fall along the axis.
+    // Valid positions are contiguous: they increase or decrease along the axis.
     std::int32_t begin = 0;
     std::int32_t end = destination.width;
     while (begin < end && positions.columns[begin] < 0) ++begin;
@@ -50,7 +50,7 @@ Status resize_nearest(const PlanarImageView& source, const PlanarImageView& dest
         !status.is_ok()) {
         return status;
     }
-    // Half a step in: the centre of the first pixel. The last one stays inside while a side is below some 10^7.
+    // Starts half a step in, at the centre of the first pixel. The last one stays inside if a side is below some 10^7.
     const double column_step = static_cast<double>(source.width) / destination.width;
     const double row_step = static_cast<double>(source.height) / destination.height;
     find_nearest_positions(column_step * 0.5, column_step, source.width, destination.width, positions.columns);

@@ -9,21 +9,21 @@
 
 namespace fastload {
 
-// The positions that Pillow's scaling reads along an axis of `limit` pixels: the whole part of start + i * step for i
-// in [0, count), -1 where that is not in [0, limit). The step is added again and again, as there: the product is
-// another number in the last bits.
+// The positions that Pillow's scaling reads along an axis of `limit` pixels: the integer part of start + i * step for i
+// in [0, count), -1 if that is not in [0, limit). The step is added repeatedly, as in Pillow: the product would differ
+// in the last bits.
 void find_nearest_positions(double start, double step, std::int32_t limit, std::int32_t count,
                             std::int32_t* positions) noexcept;
 
-// Room for the positions of all columns and rows of an image of `size`, valid until `scratch` grows.
+// Memory for the positions of all columns and rows of an image of `size`, valid until `scratch` grows.
 struct AxisPositions {
     std::int32_t* columns = nullptr;
     std::int32_t* rows = nullptr;
 };
 Status reserve_positions(ImageSize size, AlignedBuffer* scratch, AxisPositions* positions) noexcept;
 
-// Pixel (x, y) of `destination` becomes (columns[x], rows[y]) of `source`; where one of them is negative it stays as it
-// is. They do not overlap.
+// Pixel (x, y) of `destination` becomes (columns[x], rows[y]) of `source`; if one of them is negative it stays as it
+// is. Source and destination do not overlap.
 void gather_pixels(const PlanarImageView& source, const AxisPositions& positions,
                    const PlanarImageView& destination) noexcept;
 

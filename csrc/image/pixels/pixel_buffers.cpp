@@ -7,7 +7,7 @@
 namespace fastload {
 namespace {
 
-// Lays three planes of `rows` rows out in `buffer`, `stride` bytes apart, and returns where they begin.
+// Lays out three planes of `rows` rows in `buffer`, `stride` bytes apart, and returns their addresses.
 Status reserve_planes(std::size_t rows, std::size_t stride, AlignedBuffer* buffer, std::uint8_t** planes) noexcept {
     std::size_t plane_bytes = 0;
     std::size_t total = 0;
@@ -21,7 +21,7 @@ Status reserve_planes(std::size_t rows, std::size_t stride, AlignedBuffer* buffe
     return Status::ok();
 }
 
-// One strip of `row_count` rows. Rows that do not exist are left as they are in the strip.
+// Writes one strip of `row_count` rows. Missing rows are left as they are in the strip.
 void rows_to_strip(const std::uint8_t* rows, std::size_t row_stride_bytes, std::size_t row_count, std::size_t width,
                    std::uint8_t* strip) noexcept {
     std::size_t x = 0;

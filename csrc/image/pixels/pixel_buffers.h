@@ -1,4 +1,4 @@
-// Memory for images between two steps, and the ways from one layout of pixels to another.
+// Memory for images between two steps, and conversions between the layouts of pixels.
 #pragma once
 
 #include <cstddef>
@@ -12,17 +12,17 @@ namespace fastload {
 
 Status image_too_large() noexcept;
 
-// Lays the rows of an image of `size` out in `buffer`, aligned as resize kernels ask for.
+// Lays out the rows of an image of `size` in `buffer`, aligned as resize kernels require.
 Status reserve_rows(ImageSize size, AlignedBuffer* buffer, PlanarImageView* rows) noexcept;
 
-// Planes that can be written, and the view of them.
+// Writable planes and the view of them.
 struct WritableStrips {
     std::uint8_t* planes[3];
     StripImageView view;
 };
 Status reserve_strips(ImageSize size, AlignedBuffer* buffer, WritableStrips* strips) noexcept;
 
-// Rows that do not exist are left as they are in the last strip.
+// Missing rows are left as they are in the last strip.
 void rows_to_strips(const PlanarImageView& rows, const WritableStrips& strips) noexcept;
 void packed_to_strips(const PackedImageView& rgb, const WritableStrips& strips) noexcept;
 

@@ -1,4 +1,4 @@
-// Sentences on arguments that make no sense. A check returns one, empty where all is well.
+// Error sentences for invalid arguments. A check returns one, empty if the argument is valid.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,7 @@ std::string first_of(std::string problem, Rest... rest) {
 
 std::string pair_text(double first, double second);
 
-// A width or height, from `least` on.
+// Checks a width or height, which is at least `least`.
 std::string check_side(const std::string& name, std::int32_t value, std::int32_t least = 1);
 
 std::string check_probability(double probability);

@@ -8,7 +8,7 @@ namespace fastload {
 namespace {
 
 constexpr int kValues = 256;
-constexpr int kNeighbours = 3;  // how many float32 numbers to each side of an estimate are tried
+constexpr int kNeighbours = 3;  // number of float32 numbers on each side of an estimate that are tried
 
 bool gives_all_entries(const Normalization& formula, const float* table) noexcept {
     for (int value = 0; value < kValues; ++value) {
@@ -18,7 +18,7 @@ bool gives_all_entries(const Normalization& formula, const float* table) noexcep
     return true;
 }
 
-// The straight line through the entries, by least squares: entry = slope * value + offset.
+// Fits a straight line to the entries by least squares: entry = slope * value + offset.
 struct Line {
     double slope;
     double offset;
@@ -39,7 +39,7 @@ struct Line {
     }
 };
 
-// The numbers around `estimate`, and 0 where it is next to nothing: there it is the rounding of the entries.
+// The numbers around `estimate`, and 0 if it is close to 0: then it is only the rounding of the entries.
 struct Candidates {
     float values[2 * kNeighbours + 2];
     int count = 0;

@@ -1,4 +1,4 @@
-// An operation on the image of one sample: every draw is made, every size is known.
+// An operation on the image of one sample: all draws are made, all sizes are known.
 #pragma once
 
 #include <cstdint>
@@ -15,18 +15,18 @@ namespace fastload {
 
 class WorkingImage;
 
-// An operation in a SampleReport: its word, then its arguments. Texts are static, and bytes live as long as the plan.
+// An operation in a SampleReport: its name, then its arguments. Texts are static, and bytes live as long as the plan.
 using OperationReport = std::vector<std::variant<const char*, std::int64_t, double, RgbFill, ByteSpan>>;
 
-// Lives no longer than the plan whose steps have made it.
+// Must not outlive the plan whose steps have made it.
 class Operation {
   public:
     virtual ~Operation() = default;
 
-    // Changes the image. What fails: kOutOfMemory, and kInvalidGeometry where a table's size overflows.
+    // Changes the image. Fails with kOutOfMemory, and with kInvalidGeometry if a table's size overflows.
     virtual Status run(WorkingImage* image) const noexcept = 0;
 
-    // Changes the finished elements of a sample of `size`, behind the last write.
+    // Changes the finished elements of a sample of `size`, after the last write.
     virtual void run_on_elements(const OutputLayout& /*layout*/, ImageSize /*size*/, void* /*sample*/) const noexcept {}
 
     virtual OperationReport report() const = 0;
@@ -39,10 +39,11 @@ class Operation {
     Operation& operator=(Operation&&) = default;
 };
 
-// An operation that can make a part of its result for itself.
+// An operation that can make a part of its result without the rest.
 class PartialOperation : public Operation {
   public:
-    // Makes only `window`, which lies inside of the result, and returns the part of its input that this reads.
+    // Restricts the operation to `window`, which lies inside of the result, and returns the part of its input that this
+    // reads.
     virtual Region make_only(const Region& window) noexcept = 0;
 };
 

@@ -11,7 +11,7 @@
 
 namespace fastload {
 
-// Operations that steps of the plan hold, and others that are made for the sample and live in here. Keeps its memory
+// Operations that steps of the plan own, and others that are made for the sample and stored in here. Keeps its memory
 // from sample to sample.
 class OperationList {
   public:
@@ -22,7 +22,7 @@ class OperationList {
     OperationList& operator=(OperationList&&) = default;
     ~OperationList() = default;
 
-    // Makes room for `count` operations in all. May throw std::bad_alloc.
+    // Makes room for `count` operations in total. May throw std::bad_alloc.
     void reserve(std::size_t count) {
         if (count <= slots_.size()) return;
         clear();
@@ -32,7 +32,7 @@ class OperationList {
 
     void clear() noexcept { listed_.clear(); }
 
-    // Both add an operation, for which the caller proves that there is room.
+    // Both add an operation. The caller proves that there is room.
     template <typename Made>
     Made& make(const Made& operation) noexcept {
         Made& made = slots_[listed_.size()].make(operation);
@@ -46,11 +46,11 @@ class OperationList {
     const Operation& operator[](std::size_t index) const noexcept { return *listed_[index]; }
 
   private:
-    // Room for one operation, which is destroyed when the next one is made there.
+    // Memory for one operation, which is destroyed when the next one is made in it.
     class Slot {
       public:
         Slot() = default;
-        Slot(const Slot&) = delete;  // others point to what it holds
+        Slot(const Slot&) = delete;  // others point to its contents
         Slot& operator=(const Slot&) = delete;
         ~Slot() { destroy(); }
 

@@ -15,7 +15,7 @@ struct PixelHead {
     std::int32_t height = 0;
     std::uint8_t reserved[32] = {};  // 0
     std::uint64_t sum = 0;           // of the planes
-    std::uint64_t check = 0;         // of all before it
+    std::uint64_t check = 0;         // of everything before it
 };
 static_assert(sizeof(PixelHead) == 128);
 static_assert(sizeof(PixelHead) % AlignedBuffer::kAlignment == 0);

@@ -1,4 +1,4 @@
-// The form in which an image is kept that the first steps of a plan have made, so that the others can go on with it.
+// The form in which the image after the first steps of a plan is kept, so that the other steps can continue from it.
 #pragma once
 
 #include <cstddef>
@@ -14,30 +14,31 @@
 namespace fastload {
 
 // Note [pixel records]
-// A record is a head and three planes of rows without gaps, which the last write reads as they lie. The head has the
-// size of the image in front of the first steps, too: random choices and limits are by that. It is read as a whole; one
-// sum is over the planes, and a check over the head. Numbers are in the order of the machine's bytes.
+// A record is a head and three planes of rows without gaps, which the last write reads in place. The head also has the
+// size of the image before the first steps: random choices and limits depend on it. A record is read as a whole; one
+// sum covers the planes, and a check covers the head. Numbers are in the machine's byte order.
 
-// Beyond it an image has no record.
+// A larger image has no record.
 constexpr std::size_t kMaxPixelRecordBytes = std::size_t{32} << 20;
 
 // Bytes of the three planes of an image of this size, sides in 1..2^20; and of its record.
 std::size_t pixel_bytes(ImageSize size) noexcept;
 std::size_t pixel_record_bytes(ImageSize size) noexcept;
 
-// Planes that lie behind each other without gaps.
+// Planes that follow each other without gaps.
 PlanarImageView planes_at(std::uint8_t* pixels, ImageSize size) noexcept;
 
 // Makes records. Not thread-safe; owns its memory.
 class PixelRecordWriter {
   public:
-    // Gives the place for the planes of an image of `size` that the first steps make of one of `source_size`. Null
-    // without memory.
+    // Returns memory for the planes of an image of `size` that the first steps make of an image of `source_size`. Null
+    // if there is no memory.
     std::uint8_t* begin(ImageSize size, ImageSize source_size) noexcept;
 
-    // What is there, until the next begin().
+    // The image in that memory, until the next begin().
     const PlanarImageView& image() const noexcept { return image_; }
-    // Its record, which stays as long. An image of more than kMaxPixelRecordBytes has none: it is empty.
+    // The record of the image, valid as long. Empty for an image of more than kMaxPixelRecordBytes, which has no
+    // record.
     ByteSpan finish(const HashKey& key, std::uint64_t salt, const RecordStamp& stamp) noexcept;
 
     std::size_t scratch_bytes() const noexcept { return buffer_.capacity(); }
@@ -52,11 +53,11 @@ class PixelRecordWriter {
 // Reads records. Not thread-safe; owns its memory.
 class PixelRecordReader {
   public:
-    // Where a record of `size` bytes is to be put for open(). Null without memory.
+    // Returns memory for a record of `size` bytes that open() will check. Null if there is no memory.
     std::uint8_t* reserve(std::size_t size) noexcept;
 
-    // Takes what was put there, if it was written under this key and `salt`. kIrregular for anything else;
-    // kLimitExceeded where the image in front of the first steps has more than `max_pixels`.
+    // Accepts the bytes in that memory if they were written under this key and `salt`. kIrregular for anything else;
+    // kLimitExceeded if the image before the first steps has more than `max_pixels`.
     Status open(const HashKey& key, std::uint64_t salt, std::uint64_t max_pixels) noexcept;
 
     ImageSize source_size() const noexcept { return source_size_; }

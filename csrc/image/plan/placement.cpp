@@ -5,7 +5,7 @@
 namespace fastload {
 namespace {
 
-// What remains of [start, start + length) inside [0, limit).
+// The part of [start, start + length) that lies inside [0, limit).
 struct Overlap {
     std::int32_t cut_before;
     std::int32_t length;
@@ -24,7 +24,7 @@ void Placement::crop(const PaddedCrop& crop) noexcept {
     top -= crop.inside.top;
     const Overlap x = overlap(left, source.width, crop.inside.width);
     const Overlap y = overlap(top, source.height, crop.inside.height);
-    // A mirrored source loses on its other side.
+    // A mirrored source loses pixels on its other side.
     source.left += is_mirrored ? source.width - x.cut_before - x.length : x.cut_before;
     source.top += y.cut_before;
     source.width = x.length;

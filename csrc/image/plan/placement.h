@@ -1,4 +1,4 @@
-// Place of the stored pixels on the image that the transforms so far have made.
+// Position of the stored pixels on the image that the transforms so far have made.
 #pragma once
 
 #include <cstdint>
@@ -20,10 +20,10 @@ struct PaddedCrop {
     bool is_padded() const noexcept { return pad_left != 0 || pad_top != 0 || pad_right != 0 || pad_bottom != 0; }
 };
 
-// An image of `size` of which only `source` (a part of some stored pixels) is not zero: it lies with its top left
-// corner at (left, top), mirrored or not. Crops, padding and flips only move this description; pixels move once, at the
-// next resize or in the last write. Example: a stored 500x375 image, center-cropped to 224x224 and flipped, is source
-// {138, 76, 224, 224} at (0, 0), mirrored; another crop to columns [0, 100) makes source {262, 76, 100, 224}.
+// An image of `size` that is zero outside of `source`, a part of some stored pixels. `source` lies with its top left
+// corner at (left, top), mirrored or not. Crops, padding and flips only change this description; pixels move once, at
+// the next resize or in the last write. Example: a stored 500x375 image, center-cropped to 224x224 and flipped, is
+// source {138, 76, 224, 224} at (0, 0), mirrored; another crop to columns [0, 100) makes source {262, 76, 100, 224}.
 struct Placement {
     ImageSize size;
     Region source;
@@ -38,10 +38,10 @@ struct Placement {
     void crop(const PaddedCrop& crop) noexcept;
     void flip() noexcept;
 
-    // The stored pixels that `region` of the image shows, where all of it is stored and not mirrored.
+    // The stored pixels that `region` of the image shows, if all of it is stored and not mirrored.
     bool find(const Region& region, Region* stored) const noexcept;
 
-    // True where the stored pixels, cropped to `source`, are the image.
+    // True if the stored pixels, cropped to `source`, are the image.
     bool is_plain() const noexcept {
         return !is_mirrored && source.width == size.width && source.height == size.height;
     }

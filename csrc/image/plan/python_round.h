@@ -5,7 +5,7 @@
 
 namespace fastload {
 
-// A half becomes the even neighbour.
+// Halves are rounded to the even neighbour.
 inline double round_half_even(double value) noexcept {
     const double below = std::floor(value);
     const double rest = value - below;

@@ -10,15 +10,15 @@ namespace fastload {
 
 constexpr std::size_t kMaxOperations = 32;
 
-// Operations that change nothing are left out. It lives no longer than the plan that made it.
+// Operations that change nothing are left out. Must not outlive the plan that made it.
 struct ResolvedTransform {
     OperationList operations;
     ImageSize source_size;
     ImageSize output_size;
-    // The pixels of the source that the result depends on through crops; what the decoder must deliver. Never empty.
+    // The pixels of the source that the result depends on, given the crops; the decoder must deliver them. Never empty.
     Region source_region;
-    // Whether torchvision would still have Image.info, what the file says besides the pixels: some of its operations
-    // make another image, also where that has the same pixels.
+    // True if torchvision would still have Image.info, the file's metadata besides the pixels. Some of its operations
+    // make another image, even one with the same pixels.
     bool keeps_info = true;
 };
 

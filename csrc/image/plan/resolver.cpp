@@ -5,7 +5,7 @@
 namespace fastload {
 namespace {
 
-// A crop that shows only padding needs no pixel; some pixel must be asked for, and crops cut it away again.
+// A crop that shows only padding needs no pixel, but some pixel must be requested; crops remove it again.
 Region some_pixel_of(const Region& region) noexcept {
     return region.width == 0 || region.height == 0 ? Region{0, 0, 1, 1} : region;
 }
@@ -37,9 +37,9 @@ void Resolver::finish() noexcept {
 }
 
 // Note [windows]
-// A crop behind a resize throws pixels away that need not be made: the usual evaluation keeps two thirds of them. So a
-// resize makes a window of its result, and where it is the first step that moves pixels, the decoder delivers what that
-// window reads. Every pixel depends on its own weights alone, so the others do not change.
+// A crop after a resize drops pixels that need not be made: the usual evaluation keeps two thirds of them. So a resize
+// makes only a window of its result; if it is the first step that moves pixels, the decoder delivers only the pixels
+// which that window reads. Every pixel depends only on its own weights, so the pixels in the window do not change.
 void Resolver::note_needed_pixels() noexcept {
     Region needed = some_pixel_of(placement_.source);
     if (partial_ != nullptr) {

@@ -1,4 +1,4 @@
-// Writes down the operations of one sample.
+// Lists the operations of one sample.
 #pragma once
 
 #include "base/image_view.h"
@@ -7,8 +7,9 @@
 
 namespace fastload {
 
-// Lists operations, and follows the size and the pixels that are needed. Whoever lists one says what it does to the
-// image, in the same order. The plan has made room for as many operations as its steps announce.
+// Lists operations, and tracks the size and the needed pixels. A step that lists an operation also calls the function
+// that says what the operation does to the image, in the same order. The plan has made room for as many operations as
+// its steps announce.
 class Resolver {
   public:
     Resolver(ImageSize source, ResolvedTransform* out) noexcept;
@@ -22,29 +23,29 @@ class Resolver {
     }
     void add(const Operation& operation) noexcept { out_->operations.add(operation); }
 
-    // Torchvision makes another image of it, without Image.info.
+    // Call if torchvision makes another image here, without Image.info.
     void drop_info() noexcept { out_->keeps_info = false; }
 
-    // The image is cropped, padded with zeros or mirrored: no pixel moves.
+    // Call if the image is cropped, padded with zeros or mirrored: no pixel moves.
     void crop(const PaddedCrop& crop) noexcept { placement_.crop(crop); }
     void flip() noexcept { placement_.flip(); }
 
-    // The pixels are needed as they are now, and become an image of `size` of its own.
+    // Call if the pixels are needed as they are now, and become a separate image of `size`.
     void move_pixels(ImageSize size) noexcept;
-    // The same by `operation`, listed last, which is told which part of its result is needed.
+    // The same for `operation`, listed last, which is told which part of its result is needed.
     void move_needed_pixels(PartialOperation* operation, ImageSize size) noexcept;
 
     void finish() noexcept;
 
   private:
-    // Tells the last operation that moves needed pixels which they are, and the source or the one before it what that
-    // takes.
+    // Tells the last operation that moves needed pixels which ones they are, and passes the pixels that it reads on to
+    // the operation before it or to the source.
     void note_needed_pixels() noexcept;
 
     ResolvedTransform* out_;
-    Placement placement_;  // of what the last operation that moved pixels has made; of the source before there is one
+    Placement placement_;  // on the result of the last operation that moved pixels; on the source before there is one
     bool has_source_region_ = false;
-    // Where the last operation that moved pixels is a partial one: it, and what it reads. Else null.
+    // The last operation that moved pixels, if it is a partial one, and what it reads. Otherwise null.
     PartialOperation* partial_ = nullptr;
     Placement partial_input_;
 };

@@ -17,49 +17,49 @@
 
 namespace fastload {
 
-// Finds torch's own exp of the numbers between two bounds.
+// Returns torch's own exp of the numbers between two bounds.
 class FindTorchExp {
   public:
     virtual ~FindTorchExp() = default;
     virtual std::shared_ptr<const TorchExp> operator()(float from, float to) const = 0;
 };
 
-// Immutable once it is part of a plan; shared by all threads. Each kind has a file of its own in steps/.
+// Immutable once it is part of a plan; shared by all threads. Each kind has its own file in steps/.
 class Step {
   public:
     virtual ~Step() = default;
 
-    // Which argument is wrong, its value and what is allowed; empty where none is. Only steps for which it is empty may
-    // be part of a plan.
+    // Names the wrong argument, its value and what is allowed; empty if all are valid. Only valid steps may be part of
+    // a plan.
     virtual std::string check() const = 0;
 
-    // The size behind the step, nothing where it depends on the source or on a draw. `before` is the size in front of
-    // it, if that is known. The size need not be a possible one.
+    // The size after the step, nothing if it depends on the source or on a draw. `before` is the size before the step,
+    // if known. The size need not be a possible one.
     virtual std::optional<LongSize> size_after(std::optional<ImageSize> before) const {
         return before ? std::optional<LongSize>(*before) : std::nullopt;
     }
 
-    // Whether resolve() draws.
+    // True if resolve() draws.
     virtual bool is_random() const noexcept { return true; }
 
-    // The most operations that it can come to for a sample.
+    // The largest number of operations for a sample.
     virtual std::size_t max_operations() const noexcept { return 1; }
 
-    // Makes the choices for one sample in torchvision's order, and lists the operations. Fails with kInvalidGeometry
-    // where the step cannot be applied to an image of the size it gets.
+    // Makes the choices for one sample in torchvision's order, and lists the operations. Fails with kInvalidGeometry if
+    // the step cannot be applied to an image of the given size.
     virtual Status resolve(DrawSource* draws, Resolver* resolver) const noexcept = 0;
 
-    // A copy that draws logarithms with torch's own exp; null where the step draws none.
+    // A copy that draws logarithms with torch's own exp; null if the step draws none.
     virtual std::shared_ptr<Step> with_torch_exp(const FindTorchExp& /*find*/) const { return nullptr; }
 
-    // Whether it works on finished elements, which only the last step can.
+    // True if it works on finished elements, which only the last step can do.
     virtual bool is_on_elements() const noexcept { return false; }
-    // As check(), for a plan that writes elements in `layout`.
+    // Like check(), for a plan that writes elements in `layout`.
     virtual std::string check_layout(const OutputLayout& /*layout*/) const { return ""; }
 };
 
-// A step where it stands: `position` is its index in the user's flattened pipeline, nested steps included, and names
-// its draws where they come from a counter.
+// A step and its position: `position` is its index in the user's flattened pipeline, nested steps included. It names
+// the step's draws if they come from a counter.
 struct PlacedStep {
     std::uint32_t position = 0;
     std::shared_ptr<const Step> step;
@@ -67,10 +67,10 @@ struct PlacedStep {
 
 using Steps = std::vector<PlacedStep>;
 
-// The first problem of a step, with its index in front.
+// The first problem of a step, with its index as prefix.
 std::string check_steps(const Steps& steps);
 
-// The size behind all steps, as of a single one; nothing where one gives a size that no image can have.
+// The size after all steps, as for a single one; nothing if a step gives a size that no image can have.
 std::optional<ImageSize> size_after(const Steps& steps, std::optional<ImageSize> before);
 
 std::size_t count_operations(const Steps& steps) noexcept;

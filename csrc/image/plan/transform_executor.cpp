@@ -21,7 +21,7 @@ Status TransformExecutor::run_on(const TransformPlan& plan, const ResolvedTransf
     if (pixels.width != region.width || pixels.height != region.height) {
         return {StatusCode::kInvalidGeometry, 0, 0, "the pixels are not the region that the transform asked for"};
     }
-    // The source with nothing known of it but the region.
+    // A source of which only the region is known.
     const Placement placement = {
         resolved.source_size, {0, 0, region.width, region.height}, region.left, region.top, false};
     WorkingImage image(pixels, placement, plan.resize_order(), &workspace_);

@@ -1,4 +1,4 @@
-// Runs plans on pixels: one per thread, with the scratch memory that this needs.
+// Runs plans on pixels: one executor per thread, with its scratch memory.
 #pragma once
 
 #include <cstddef>
@@ -17,13 +17,13 @@ class TransformExecutor {
     // `kernels` must live as long as the executor (the tables are static).
     explicit TransformExecutor(const KernelTable& kernels) noexcept : workspace_(kernels) {}
 
-    // Writes one sample of resolved.output_size (plan.sample_bytes() where all have one size) to `destination`, aligned
-    // to the element size. `resolved` comes from the same plan, and `pixels` shows exactly resolved.source_region.
-    // kInvalidGeometry where it does not, or where a table's size overflows; kOutOfMemory. The destination's contents
-    // are unspecified after a failure.
+    // Writes one sample of resolved.output_size (plan.sample_bytes() if all have one size) to `destination`, aligned to
+    // the element size. `resolved` comes from the same plan, and `pixels` shows exactly resolved.source_region. Returns
+    // kInvalidGeometry if it does not, or if a table's size overflows, or kOutOfMemory. The destination's contents are
+    // unspecified after a failure.
     Status run(const TransformPlan& plan, const ResolvedTransform& resolved, const StripImageView& pixels,
                void* destination) noexcept;
-    // The same of pixels in rows, which stay as they are.
+    // The same for pixels in rows, which are not changed.
     Status run(const TransformPlan& plan, const ResolvedTransform& resolved, const PlanarImageView& pixels,
                void* destination) noexcept;
 
@@ -33,7 +33,7 @@ class TransformExecutor {
 
     // Memory held, in bytes.
     std::size_t scratch_bytes() const noexcept { return workspace_.bytes(); }
-    // What load_packed() has shown is gone then.
+    // Invalidates the view that load_packed() returned.
     void release_scratch(ScratchRule rule) noexcept { workspace_.release(rule); }
 
   private:

@@ -20,7 +20,7 @@ std::string check_layout(const OutputLayout& layout) {
     return sentence("table", "3 * 256 * element_size = " + std::to_string(expected) + " bytes", layout.table.size());
 }
 
-// That steps on elements come last and fit `layout`.
+// Checks that steps on elements come last and fit `layout`.
 std::string check_elements(const Steps& steps, const OutputLayout& layout) {
     for (std::size_t i = 0; i < steps.size(); ++i) {
         const std::string name = "steps[" + std::to_string(i) + "]";

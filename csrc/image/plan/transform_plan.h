@@ -1,4 +1,4 @@
-// A pipeline of transforms of images with its last write.
+// A pipeline of image transforms, including its last write.
 #pragma once
 
 #include <cstddef>
@@ -21,9 +21,9 @@ namespace fastload {
 
 struct PlanOptions {
     ResizeOrder resize_order = ResizeOrder::kHorizontalFirst;
-    // Take steps behind which the size depends on the image; none at all are the decoded image.
+    // Accepts steps whose result depends on the image's size; no steps at all give the decoded image.
     bool is_variable_size_allowed = false;
-    std::optional<ImageSize> source_size = std::nullopt;  // where all images have the same
+    std::optional<ImageSize> source_size = std::nullopt;  // if all images have the same size
 };
 
 // Immutable after creation; shared by all threads.
@@ -33,24 +33,24 @@ class TransformPlan {
   public:
     explicit TransformPlan(OnlyInCreate) noexcept {}
 
-    // Returns null and says in *problem which argument is wrong, its value and what is allowed, where the steps or the
-    // layout make no sense, where a sample could need more than kMaxOperations, or where the size of the result
-    // would depend on the source and `options` do not allow that.
+    // Returns null and sets *problem to the wrong argument, its value and what is allowed, if the steps or the layout
+    // are invalid, if a sample could need more than kMaxOperations, or if the size of the result would depend on the
+    // source and `options` do not allow that.
     static std::shared_ptr<TransformPlan> create(Steps steps, OutputLayout layout, const PlanOptions& options,
                                                  std::string* problem);
 
-    // Whether all results have the same size. If not, each sample's is in its ResolvedTransform, and the two below are
-    // 0.
+    // True if all results have the same size. If not, each sample's size is in its ResolvedTransform, and the two below
+    // are 0.
     bool has_fixed_size() const noexcept { return sample_bytes_ != 0; }
     ImageSize output_size() const noexcept { return output_size_; }
     std::size_t sample_bytes() const noexcept { return sample_bytes_; }
 
-    // Bytes of a result of `size`, sides in 1..kMaxResizedSide; false where they do not fit into the address space.
+    // Bytes of a result of `size`, sides in 1..kMaxResizedSide; false if they do not fit into the address space.
     bool count_bytes(ImageSize size, std::size_t* bytes) const noexcept;
 
     const OutputLayout& layout() const noexcept { return layout_; }
 
-    // Of the layout's table, for ConvertJob.
+    // The formula of the layout's table, for ConvertJob.
     const Normalization* normalizations() const noexcept {
         return normalizations_.has_value() ? normalizations_->channels : nullptr;
     }
@@ -62,10 +62,10 @@ class TransformPlan {
     // True where resolve() draws.
     bool is_random() const noexcept;
 
-    // Makes the choices for one sample of `source` size with `draws`. Fails with kInvalidGeometry where a side of the
-    // source or of a result between two steps is not in 1..kMaxResizedSide, or the source has not the size that the
-    // plan was made for, or a random crop is larger than the image;
-    // with kOutOfMemory where there was no room and no memory for the operations.
+    // Makes the choices for one sample of `source` size with `draws`. Fails with kInvalidGeometry if a side of the
+    // source or of a result between two steps is not in 1..kMaxResizedSide, if the source does not have the size that
+    // the plan was made for, or if a random crop is larger than the image; fails with kOutOfMemory if there is neither
+    // room nor memory for the operations.
     Status resolve(DrawSource* draws, ImageSize source, ResolvedTransform* out) const noexcept;
 
   private:

@@ -5,7 +5,7 @@
 namespace fastload {
 namespace {
 
-// With the planes of red and blue swapped where that is asked for.
+// Swaps the planes of red and blue on request.
 template <typename View>
 View in_order(View view, bool is_bgr) noexcept {
     if (is_bgr) std::swap(view.planes[0], view.planes[2]);
@@ -51,7 +51,7 @@ Status WorkingImage::make_due_resize() noexcept {
     });
 }
 
-// Of small results a batch may still be in the caches when somebody reads it.
+// A batch of small results may still be in the caches when it is read.
 bool WorkingImage::write_due_resize(const ConvertJob& job, bool is_bgr, void* destination) const noexcept {
     constexpr std::int64_t kFewPixels = 96 * 96;
     const ResizeJob& resize = workspace_.resize_plan.job();
@@ -62,7 +62,7 @@ bool WorkingImage::write_due_resize(const ConvertJob& job, bool is_bgr, void* de
                                              destination);
 }
 
-// An empty window is written from nowhere.
+// An empty window has no source.
 Status WorkingImage::write(ConvertJob job, bool is_bgr, void* destination) noexcept {
     const bool is_empty = placement_.source.width == 0 || placement_.source.height == 0;
     const Region source = is_empty ? Region{} : placement_.source;
@@ -121,7 +121,7 @@ Status WorkingImage::gather_into_strips() noexcept {
     return Status::ok();
 }
 
-// Pillow's weights are not symmetric (positions are rounded up at halves), so a flip cannot move behind a resize.
+// Pillow's weights are not symmetric (positions are rounded up at halves), so a flip cannot move after a resize.
 Status WorkingImage::find_in_strips(const Region& region, StripImageView* strips) noexcept {
     if (Status status = make_due_resize(); !status.is_ok()) return status;
     Region stored;

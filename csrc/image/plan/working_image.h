@@ -14,7 +14,7 @@
 
 namespace fastload {
 
-// What one thread keeps from sample to sample.
+// Memory that one thread keeps from sample to sample.
 struct Workspace {
     // `table` must live as long as the workspace (the tables are static).
     explicit Workspace(const KernelTable& table) noexcept : kernels(table) {}
@@ -32,15 +32,15 @@ struct Workspace {
     AlignedBuffer packed_strips;
 };
 
-// Pixels in one of the two layouts, and where they are on the image. Those of a resize are not made before they are
-// needed: Note [due resize]. Where the last write comes next, it is done together with the resize.
+// Pixels in one of the two layouts, and their position on the image. A resize is not carried out before its pixels are
+// needed: Note [due resize]. If the last write comes next, both are done together.
 class WorkingImage {
   public:
-    // `pixels` show what `placement` says.
+    // `pixels` are placed on the image by `placement`.
     WorkingImage(const StripImageView& pixels, const Placement& placement, ResizeOrder resize_order,
                  Workspace* workspace) noexcept
         : placement_(placement), strips_(pixels), resize_order_(resize_order), workspace_(*workspace) {}
-    // The same in rows of somebody else's, which stay as they are.
+    // The same with rows that belong to someone else and are not changed.
     WorkingImage(const PlanarImageView& pixels, const Placement& placement, ResizeOrder resize_order,
                  Workspace* workspace) noexcept
         : placement_(placement),
@@ -53,22 +53,22 @@ class WorkingImage {
     ImageSize size() const noexcept { return placement_.size; }
     Workspace& workspace() noexcept { return workspace_; }
 
-    // No pixel moves.
+    // Only the description changes: no pixel moves.
     void crop(const PaddedCrop& crop) noexcept { placement_.crop(crop); }
     void flip() noexcept { placement_.flip(); }
 
-    // Makes the image whole and plain in rows, where they may be changed in place.
+    // Makes the image whole and plain in rows, which may be changed in place.
     Status gather(PlanarImageView* rows) noexcept;
 
-    // Finds `region` of the image in strips, for which the whole image may have to move there.
+    // Finds `region` of the image in strips; for that the whole image may have to move into strips.
     Status find_in_strips(const Region& region, StripImageView* strips) noexcept;
 
-    // Makes the image what `shape` and `interpolation` make of it, as far as `window` of that goes. `source` shows what
-    // this reads, as find_in_strips() gave it.
+    // Resizes the image by `shape` and `interpolation`, limited to `window` of the result. `source` shows the pixels
+    // that this reads, as returned by find_in_strips().
     Status resize(const StripImageView& source, const ResizeShape& shape, const Region& window,
                   Interpolation interpolation) noexcept;
 
-    // Lets `make(source, destination)`, which returns a Status, write a new image of `size` from plain rows.
+    // Calls `make(source, destination)`, which returns a Status and writes a new image of `size` from plain rows.
     template <typename Make>
     Status remake(ImageSize size, Make make) noexcept {
         PlanarImageView source;
@@ -77,12 +77,12 @@ class WorkingImage {
                        [&](const PlanarImageView& destination) { return make(source, destination); });
     }
 
-    // The last write of the image, in the form that `job` asks for, with red or with blue as the first channel.
+    // Writes the image in the form that `job` describes, with red or with blue as the first channel.
     Status write(ConvertJob job, bool is_bgr, void* destination) noexcept;
 
   private:
-    // Lets `make(destination)` write new rows of `stored` size, which are where `placement` says. The rows of the image
-    // as it was are still there meanwhile.
+    // Calls `make(destination)`, which writes new rows of `stored` size for `placement`. The rows of the previous image
+    // still exist during the call.
     template <typename Make>
     Status replace(const Placement& placement, ImageSize stored, Make make) noexcept {
         const std::size_t buffer = free_buffer();
@@ -99,14 +99,14 @@ class WorkingImage {
     void set_rows(const Placement& placement, const PlanarImageView& rows, std::size_t buffer) noexcept;
     Status gather_into_strips() noexcept;
 
-    // Note [due resize]: until its rows are made, a resize is `strips_` and the job of the workspace's plan, whose
-    // result is what `placement_` places. Crops and flips only move that.
+    // Note [due resize]: until its rows are made, a resize is `strips_` and the job of the workspace's plan;
+    // `placement_` places its result. Crops and flips only change that.
     bool is_resize_due_ = false;
 
     Placement placement_;
     bool is_in_strips_ = true;
     bool are_rows_own_ = true;
-    std::size_t buffer_ = 0;  // which of the workspace's has the rows
+    std::size_t buffer_ = 0;  // which of the workspace's buffers has the rows
     StripImageView strips_;
     PlanarImageView rows_;
     ResizeOrder resize_order_;

@@ -18,16 +18,16 @@ struct LogRange {
     std::shared_ptr<const TorchExp> torch_exp;
 };
 
-// Draws as torch's functions make them of one element, float32. The caller asks for them in the order in which
-// torchvision does. Not thread-safe.
+// Draws one element, float32, as torch's functions do. The caller asks for draws in torchvision's order. Not
+// thread-safe.
 class DrawSource {
   public:
     virtual ~DrawSource() = default;
 
-    // The draws that follow are those of the step at `position` of the user's pipeline.
+    // The following draws belong to the step at `position` of the user's pipeline.
     virtual void begin_step(std::uint32_t position) noexcept = 0;
 
-    // torch.randint(n, (1,)), 0 < n < 2^28 (from there on torch takes two words).
+    // torch.randint(n, (1,)), 0 < n < 2^28 (for larger n torch takes two words).
     virtual std::uint32_t below(std::uint32_t n) noexcept = 0;
 
     // torch.rand(1).

@@ -29,8 +29,8 @@ ResizedAxis vertical_axis(const ResizeShape& shape) noexcept {
 
 constexpr double kPi = 3.14159265358979323846;
 
-// The weight at a distance in output pixels. The order of operations is Pillow's: other forms of the same function
-// differ in the last bits, and so in some coefficients after rounding.
+// The weight at a distance in output pixels. The order of operations is the one in Pillow: other forms of the same
+// function differ in the last bits, and so in some coefficients after rounding.
 
 double box_weight(double x) noexcept { return x > -0.5 && x <= 0.5 ? 1.0 : 0.0; }
 
@@ -67,9 +67,9 @@ void weigh(const double* distances, std::int32_t count, double* weights) noexcep
     for (std::int32_t i = 0; i < count; ++i) weights[i] = kWeight(distances[i]);
 }
 
-// Keys' cubic convolution with a = -0.5: one polynomial up to 1 and another up to 2. Outside of its piece each is
-// taken at the piece's end, where it is exactly 0, so that the sum is the one that counts. In one loop GCC would make
-// branches of the pieces, which cost more than either.
+// Keys' cubic convolution with a = -0.5: one polynomial up to 1 and another up to 2. Outside of its piece each one is
+// evaluated at the piece's end, where it is exactly 0, so that the sum is the right value. In a single loop GCC would
+// make branches of the pieces, which cost more than both.
 void weigh_bicubic(const double* distances, std::int32_t count, double* weights) noexcept {
     constexpr double kA = -0.5;
     double near[kBlockOutputs];
@@ -93,10 +93,10 @@ std::int32_t to_fixed_point(double weight) noexcept {
     return static_cast<std::int32_t>(weight * kScale + half);
 }
 
-// How far a filter reaches at a given reduction.
+// The reach of a filter at a given reduction.
 struct FilterShape {
-    std::int32_t from;    // input pixels there are
-    double begin;         // of the part of them that is resized
+    std::int32_t from;    // number of input pixels
+    double begin;         // start of the part that is resized
     double scale;         // input pixels per output pixel
     double filter_scale;  // the same, at least 1: enlarging interpolates, reducing averages
     double support;       // in input pixels, to each side
@@ -111,7 +111,7 @@ struct FilterShape {
     std::int32_t most_taps() const noexcept { return 2 * static_cast<std::int32_t>(std::ceil(support)) + 1; }
 };
 
-// Where up to 64 outputs read, and sums of their weights.
+// The inputs that up to 64 outputs read, and sums of their weights.
 struct OutputBlock {
     std::int32_t outputs;
     std::int32_t most_taps = 0;
@@ -133,8 +133,8 @@ struct OutputBlock {
         }
     }
 
-    // Weights of tap t of output i to weights[t * outputs + i], and 0 where it has no such tap: adding that to a sum
-    // changes nothing.
+    // Writes the weight of tap t of output i to weights[t * outputs + i], and 0 if it has no such tap: adding that to a
+    // sum changes nothing.
     void compute_weights(const FilterShape& shape, Weigh weigh_block, double* weights) noexcept {
         const double inverse_scale = 1.0 / shape.filter_scale;
         double distances[kBlockOutputs];
@@ -167,7 +167,7 @@ struct OutputBlock {
 
 struct Filter {
     Weigh weigh;
-    double support;  // in output pixels where it reduces, else in input pixels; to each side
+    double support;  // in output pixels if it reduces, otherwise in input pixels; to each side
 };
 
 Filter filter_of(Interpolation interpolation) noexcept {
@@ -185,7 +185,7 @@ Filter filter_of(Interpolation interpolation) noexcept {
     }
 }
 
-// The input that the outputs [begin, begin + count) of an axis read.
+// The inputs that the outputs [begin, begin + count) of an axis read.
 struct InputSpan {
     std::int32_t begin;
     std::int32_t length;

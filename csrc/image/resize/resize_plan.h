@@ -24,12 +24,12 @@ struct EnumNames<Interpolation> {
         {"bicubic", Interpolation::kBicubic},   {"lanczos", Interpolation::kLanczos}};
 };
 
-// Which pass runs first changes results by one grey level here and there, so it follows the installed Pillow.
+// The order of the passes changes results by one grey level here and there, so it follows the installed Pillow.
 enum class ResizeOrder : std::uint8_t {
     kHorizontalFirst,  // up to 12.1
-    kPillow12_2,       // 12.2 and 12.3: vertical first where the image is over 100 times as high as wide and loses rows
-    // From 13.0 on: vertical first where the height loses pixels, and more than twice as many as the width does
-    // (sizes before minus sizes after; a width that grows counts as a negative loss).
+    kPillow12_2,       // 12.2 and 12.3: vertical first if the image is over 100 times as high as wide and loses rows
+    // From 13.0 on: vertical first if the height loses pixels, and more than twice as many as the width does (sizes
+    // before minus sizes after; a width that grows counts as a negative loss).
     kPillow13,
 };
 
@@ -42,10 +42,10 @@ struct EnumNames<ResizeOrder> {
         {"pillow13", ResizeOrder::kPillow13}};
 };
 
-// By the sizes of whole images, also where only a box of one is resized.
+// Depends on the sizes of whole images, even if only a box of one is resized.
 bool is_vertical_first(ResizeOrder order, ImageSize from, ImageSize to) noexcept;
 
-// A part of an image, in pixels and fractions of one. Pillow takes it as float32, and so do its sums.
+// A part of an image, in pixels and fractions of one. Pillow stores it as float32, and sums use that.
 struct FloatBox {
     float left = 0.0F;
     float top = 0.0F;
@@ -53,14 +53,14 @@ struct FloatBox {
     float bottom = 0.0F;
 };
 
-// `box` of a `from` image becomes a `to` image. Weights reach over pixels around the box as well. Sides are in
+// `box` of a `from` image becomes a `to` image. Weights also reach over pixels around the box. Sides are in
 // 1..kMaxResizedSide; the box lies inside of the image, and its sides are above 0.
 struct ResizeShape {
     ImageSize from;
     ImageSize to;
     FloatBox box;
 
-    // Of a whole image.
+    // The shape for a whole image.
     ResizeShape(ImageSize source, ImageSize result) noexcept
         : ResizeShape(source, {0.0F, 0.0F, static_cast<float>(source.width), static_cast<float>(source.height)},
                       result) {}
@@ -71,7 +71,7 @@ struct ResizeShape {
     bool has_whole_height() const noexcept { return box.top == 0.0F && box.bottom == static_cast<float>(from.height); }
 };
 
-// The part of the image that decides `window` of the result, with any interpolation but kNearest.
+// The part of the image that determines `window` of the result, for any interpolation but kNearest.
 Region resize_source(const ResizeShape& shape, const Region& window, Interpolation interpolation) noexcept;
 
 struct ResizedAxis;
@@ -83,12 +83,12 @@ class ResizePlan {
     ResizePlan(const ResizePlan&) = delete;  // the job points into it
     ResizePlan& operator=(const ResizePlan&) = delete;
 
-    // Computes the tables for `shape`, which changes something, with any interpolation but kNearest. An axis that stays
-    // as it is has no pass, as in Pillow. The job gives `window` of the result, and its source is resize_source() of
-    // it. It is valid until the next call.
+    // Computes the tables for `shape`, which changes something, with any interpolation but kNearest. An axis that does
+    // not change has no pass, as in Pillow. The job makes `window` of the result from resize_source() of it. It is
+    // valid until the next call.
     Status prepare(const ResizeShape& shape, const Region& window, Interpolation interpolation,
                    ResizeOrder order) noexcept;
-    // All of the result of resizing a whole image.
+    // The job for all of the result of resizing a whole image.
     Status prepare(ImageSize from, ImageSize to, Interpolation interpolation, ResizeOrder order) noexcept {
         return prepare({from, to}, {0, 0, to.width, to.height}, interpolation, order);
     }
@@ -102,7 +102,7 @@ class ResizePlan {
         AlignedBuffer memory;
         AxisTaps taps;
     };
-    // Of the outputs [begin, begin + count).
+    // The taps of the outputs [begin, begin + count).
     Status prepare_axis(const ResizedAxis& resized, std::int32_t begin, std::int32_t count, Interpolation interpolation,
                         Axis* axis) noexcept;
 

@@ -47,12 +47,12 @@ bool fits_fixed_point(const Matrix& m, const PlanarImageView& image) noexcept {
            is_in_fixed_range(m, 0, image.height) && is_in_fixed_range(m, image.width, 0);
 }
 
-// A number in 16.16 fixed point, rounded half up. Unsigned, as it may wrap like the machine's integers do in Pillow.
+// A number in 16.16 fixed point, rounded half up. Unsigned, because it may wrap like Pillow's machine integers.
 std::uint32_t to_fixed(double value) noexcept {
     const double scaled = std::floor(value * 65536.0 + 0.5);
     const bool fits =
         scaled >= std::numeric_limits<std::int32_t>::min() && scaled <= std::numeric_limits<std::int32_t>::max();
-    // Beyond, x86 converts to the smallest integer.
+    // Outside of the range, x86 converts to the smallest integer.
     return static_cast<std::uint32_t>(fits ? static_cast<std::int32_t>(scaled)
                                            : std::numeric_limits<std::int32_t>::min());
 }

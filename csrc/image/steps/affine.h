@@ -11,7 +11,7 @@
 namespace fastload {
 
 // Pixel (x, y) comes from (a x + b y + c, d x + e y + f), both taken at pixel centres, for finite a, b, c, d, e, f =
-// `matrix`; it is `fill` where that is outside.
+// `matrix`; it is `fill` if that point is outside.
 struct Affine final : RemakingOp {
     std::array<double, 6> matrix{};
     RgbFill fill{};
@@ -23,7 +23,7 @@ struct Affine final : RemakingOp {
     OperationReport report() const override;
 };
 
-// As Step::check(), of the interpolation of an Affine.
+// Like Step::check(), for the interpolation of an Affine.
 std::string check_affine_interpolation(Interpolation interpolation);
 
 }  // namespace fastload

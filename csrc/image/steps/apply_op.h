@@ -10,7 +10,7 @@
 
 namespace fastload {
 
-// `op` with `probability`; always, and without a draw, where there is none.
+// Runs `op` with `probability`; always, and without a draw, if there is none.
 struct ApplyOp final : Step {
     std::shared_ptr<const PixelOp> op;
     std::optional<double> probability;

@@ -7,7 +7,7 @@ bool is_applied(const PolicyChoice& choice, float draw) noexcept {
     return draw <= static_cast<float>(choice.probability);
 }
 
-// Draws everything at once, also what it does not need; and here 0 means negative.
+// Draws everything at once, even numbers that it does not need. Here 0 means negative.
 void list_policy_v1(const AutoAugment::Policy& policy, DrawSource* draws, Resolver* resolver) noexcept {
     const float probabilities[2] = {draws->uniform(), draws->uniform()};
     const bool is_negative[2] = {draws->below(2) == 0, draws->below(2) == 0};

@@ -13,7 +13,7 @@
 
 namespace fastload {
 
-// Both operations of one of `policies`, each with its probability; they have one bin.
+// Runs both operations of one of `policies`, each with its probability; they have one bin.
 struct AutoAugment final : Step {
     using Policy = std::array<std::shared_ptr<const PolicyChoice>, 2>;
 

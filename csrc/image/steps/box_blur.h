@@ -17,7 +17,7 @@ struct BoxBlur final : PixelOp {
     OperationReport report() const override;
 };
 
-// Three box blurs in the place of a Gaussian.
+// Three box blurs instead of a Gaussian.
 struct ThreeBoxBlurs final : PixelOp {
     std::array<float, 2> sigma{};  // along x and y, each in 0..kMaxBoxRadius
 

@@ -6,7 +6,7 @@
 namespace fastload {
 namespace {
 
-// From 0 on and not empty. A NaN is in no order.
+// True if it starts at 0 or later and is not empty. A NaN compares false.
 bool is_range(float begin, float end) noexcept { return begin >= 0.0F && begin < end; }
 
 }  // namespace
@@ -22,7 +22,7 @@ std::string BoxResize::check() const {
 Status BoxResize::resolve(DrawSource*, Resolver* resolver) const noexcept {
     const ImageSize from = resolver->size();
     const auto [left, top, right, bottom] = box;
-    // Every side of an image is a float32.
+    // Every image side is exact in float32.
     if (right > static_cast<float>(from.width) || bottom > static_cast<float>(from.height)) {
         return {StatusCode::kInvalidGeometry, 0, 0, "the box of a resize does not lie inside of the image"};
     }

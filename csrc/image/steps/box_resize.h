@@ -11,7 +11,7 @@
 
 namespace fastload {
 
-// With any interpolation but kNearest, which is an affine transform in Pillow.
+// For any interpolation but kNearest, which is an affine transform in Pillow.
 struct BoxResize final : Step {
     std::array<float, 4> box{};  // left, top, right, bottom
     std::int32_t height = 0;
@@ -21,7 +21,7 @@ struct BoxResize final : Step {
     std::string check() const override;
     std::optional<LongSize> size_after(std::optional<ImageSize>) const override { return LongSize(width, height); }
     bool is_random() const noexcept override { return false; }
-    // kInvalidGeometry where the box does not lie inside of the image.
+    // Fails with kInvalidGeometry if the box does not lie inside of the image.
     Status resolve(DrawSource* draws, Resolver* resolver) const noexcept override;
 };
 

@@ -9,7 +9,7 @@
 
 namespace fastload {
 
-// The factors are drawn between two bounds; none where the property stays.
+// Each factor is drawn between two bounds; none if the property does not change.
 struct ColorJitter final : Step {
     using Range = std::optional<std::array<double, 2>>;
 

@@ -18,7 +18,7 @@ struct FixedCrop final : Step {
     std::string check() const override;
     std::optional<LongSize> size_after(std::optional<ImageSize>) const override { return LongSize(width, height); }
     bool is_random() const noexcept override { return false; }
-    // kInvalidGeometry where the box does not lie inside of the image.
+    // Fails with kInvalidGeometry if the box does not lie inside of the image.
     Status resolve(DrawSource* draws, Resolver* resolver) const noexcept override;
 };
 

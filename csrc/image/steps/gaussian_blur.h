@@ -10,10 +10,10 @@
 namespace fastload {
 
 struct GaussianBlur final : Step, GaussianKernel {
-    std::array<float, 2> sigma{};  // the bounds of what is drawn
+    std::array<float, 2> sigma{};  // the bounds of the drawn sigma
 
     std::string check() const override;
-    // Fails where the kernel reaches over more than the image.
+    // Fails if the kernel reaches over more than the image.
     Status resolve(DrawSource* draws, Resolver* resolver) const noexcept override;
 };
 

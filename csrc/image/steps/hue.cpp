@@ -16,14 +16,15 @@ struct Rgb {
     std::uint8_t blue;
 };
 
-// The mix of float32 and double in what follows is Pillow's, step by step: another one gives other bytes for some of
-// the colours.
+// The mix of float32 and double below is the one in Pillow, step by step: another mix gives other bytes for some
+// colours.
 
-// Where a colour lies on the circle, in sixths of it, counted from -1. Pillow divides the distance of each channel to
-// the highest one by the chroma: the highest one itself gives 0 and the lowest one 1, so one division is left.
+// The position of a colour on the circle, in sixths of it, counted from -1. Pillow divides the distance of each channel
+// from the highest one by the chroma. The highest channel gives 0 and the lowest one 1, so one division is left;
 // `middle` is its result.
 float hue_in_sixths(const Rgb& color, std::uint8_t lowest, std::uint8_t highest, float middle) noexcept {
-    // By highest channel, and by which of the other two is the lowest. Looked up: branches on pixels are mispredicted.
+    // By highest channel, and by which of the other two is the lowest. A table, because branches on pixels are
+    // mispredicted.
     constexpr double kStart[6] = {-1.0, 1.0, 3.0, 1.0, 5.0, 3.0};
     constexpr double kSlope[6] = {1.0, -1.0, -1.0, 1.0, -1.0, 1.0};
     const bool is_red = color.red == highest;
@@ -46,14 +47,14 @@ std::uint32_t round_half_up(double number) noexcept {
     return static_cast<std::uint32_t>(below + static_cast<std::int32_t>(number - below >= 0.5));
 }
 
-// What the way back takes from the bytes of hue and saturation alone. The turn is in it.
+// The part of the way back that depends only on the bytes of hue and saturation. It includes the turn.
 struct HueTurn {
     struct Sector {
-        // What the middle value loses: saturation times one of the two, in sectors where it rises with the hue and
-        // where it falls; the other one is 0.
+        // The loss of the middle value: saturation times one of the two, the first in sectors where it rises with the
+        // hue, the second in sectors where it falls; the other one is 0.
         double rising;
         float falling;
-        // By how many bits `value | middle << 8 | low << 16` is to be shifted for red, green and blue.
+        // The shifts of `value | middle << 8 | low << 16` for red, green and blue, in bytes.
         std::uint8_t shifts[3];
     };
     Sector sectors[256];  // by hue

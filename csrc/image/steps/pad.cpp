@@ -14,12 +14,12 @@ std::int32_t modulo(std::int32_t value, std::int32_t divisor) noexcept {
     return rest < 0 ? rest + divisor : rest;
 }
 
-// Which pixel of an axis of `length` is shown at `position`, which may lie outside; -1 where none is.
+// The pixel of an axis of `length` that is shown at `position`, which may lie outside; -1 if there is none.
 std::int32_t shown_position(std::int32_t position, std::int32_t length, PaddingMode mode) noexcept {
     if (position >= 0 && position < length) return position;
     if (mode == PaddingMode::kConstant) return -1;
     if (mode == PaddingMode::kEdge || length == 1) return std::clamp(position, 0, length - 1);
-    // The outermost pixel stands once between an image and its mirror image, or twice.
+    // The outermost pixel appears once between an image and its mirror image, or twice.
     const std::int32_t repeated = mode == PaddingMode::kReflect ? 0 : 1;
     const std::int32_t phase = modulo(position, 2 * (length - 1 + repeated));
     return phase < length ? phase : 2 * (length - 1) + repeated - phase;

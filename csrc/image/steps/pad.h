@@ -29,22 +29,22 @@ struct EnumNames<PaddingMode> {
                                                                      {"symmetric", PaddingMode::kSymmetric}};
 };
 
-// What is put around an image.
+// The padding around an image.
 struct Padding {
     std::int32_t left = 0;
     std::int32_t top = 0;
     std::int32_t right = 0;
     std::int32_t bottom = 0;
     PaddingMode mode = PaddingMode::kConstant;
-    RgbFill fill{};  // of kConstant
+    RgbFill fill{};  // for kConstant
 
     bool is_empty() const noexcept { return left == 0 && top == 0 && right == 0 && bottom == 0; }
-    // Zeros need no pixel to be moved: a placement describes them.
+    // Zeros move no pixel: a placement describes them.
     bool is_zeros() const noexcept { return mode == PaddingMode::kConstant && fill == RgbFill{}; }
 };
 
-// Writes all of `destination`, which has the size that comes out and does not overlap `source`. Mirroring goes on where
-// the padding is wider than the image. Fails with kOutOfMemory only.
+// Writes all of `destination`, which has the resulting size and does not overlap `source`. Mirroring continues if the
+// padding is wider than the image. Fails with kOutOfMemory only.
 Status write_padded(const PlanarImageView& source, const Padding& padding, const PlanarImageView& destination,
                     AlignedBuffer* scratch) noexcept;
 
@@ -55,7 +55,8 @@ struct Pad final : Step, Padding {
     Status resolve(DrawSource* draws, Resolver* resolver) const noexcept override;
 };
 
-// What every step that pads comes to. Fails with kInvalidGeometry where no image can have the size that comes out.
+// Lists a padding; every step that pads calls this. Fails with kInvalidGeometry if no image can have the resulting
+// size.
 Status pad_image(const Padding& padding, Resolver* resolver) noexcept;
 
 }  // namespace fastload

@@ -1,4 +1,4 @@
-// The operations on decoded pixels that torchvision runs on PIL images, with the bytes that Pillow gives.
+// The operations on decoded pixels that torchvision runs on PIL images, with the same bytes as Pillow.
 #pragma once
 
 #include <string>
@@ -12,29 +12,29 @@ namespace fastload {
 
 struct Workspace;
 
-// With all its parameters; the same for every sample. Steps hold such operations, or make them of draws.
+// An operation with all its parameters; the same for every sample. Steps own such operations, or make them from draws.
 class PixelOp : public Operation {
   public:
-    // As Step::check().
+    // Like Step::check().
     virtual std::string check() const { return ""; }
 
-    // The size behind it.
+    // The size after it.
     virtual ImageSize size_after(ImageSize size) const noexcept { return size; }
 
-    // Whether torchvision would still have Image.info.
+    // True if torchvision would still have Image.info.
     virtual bool keeps_info() const noexcept { return true; }
 
-    // Whether it does nothing at all; then nobody lists it.
+    // True if it changes nothing at all; then it is not listed.
     virtual bool is_identity() const noexcept { return false; }
 };
 
-// What an operation that was just listed does to the image.
+// Tells the resolver what an operation that was just listed does to the image.
 void follow_op(const PixelOp& op, Resolver* resolver) noexcept;
 
-// As check(), of a factor of ImageEnhance, which blends an image with a degenerate one and takes it as float32.
+// Like check(), for a factor of ImageEnhance, which blends an image with a degenerate one and stores it as float32.
 std::string check_blend_factor(double factor);
 
-// Lists an operation that a step of the plan holds.
+// Lists an operation that a step of the plan owns.
 void list_op(const PixelOp& op, Resolver* resolver) noexcept;
 
 // Lists an operation that is made for this sample.
@@ -44,7 +44,7 @@ void list_made_op(const Op& op, Resolver* resolver) noexcept {
     follow_op(op, resolver);
 }
 
-// Changes the pixels where they are.
+// Changes the pixels in place.
 class InPlaceOp : public PixelOp {
   public:
     Status run(WorkingImage* image) const noexcept final;
@@ -61,7 +61,7 @@ class RemakingOp : public PixelOp {
                           Workspace* workspace) const noexcept = 0;
 };
 
-// One that a policy may choose.
+// An operation that a policy may choose.
 struct Identity final : InPlaceOp {
     bool is_identity() const noexcept override { return true; }
     void change(const PlanarImageView&) const noexcept override {}

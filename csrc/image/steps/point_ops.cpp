@@ -106,7 +106,7 @@ Extremes find_extremes(const PlanarImageView& pixels, std::size_t plane) noexcep
     return found;
 }
 
-// `histogram` has at least one pixel. False where there is nothing to even out.
+// `histogram` has at least one pixel. False if there is nothing to even out.
 bool make_equalizing_table(const Histogram& histogram, Table* table) noexcept {
     const auto last =
         std::find_if(histogram.rbegin(), histogram.rend(), [](std::uint64_t count) { return count != 0; });
@@ -115,7 +115,7 @@ bool make_equalizing_table(const Histogram& histogram, Table* table) noexcept {
     if (step == 0) return false;
     std::uint64_t below = step / 2;
     for (std::size_t value = 0; value < 256; ++value) {
-        // Small images reach more than 255, and Pillow clips tables.
+        // Small images exceed 255, and Pillow clips tables.
         (*table)[value] = static_cast<std::uint8_t>(std::min<std::uint64_t>(below / step, 255));
         below += histogram[value];
     }

@@ -1,4 +1,4 @@
-// Operations that look each value of a channel up in a table: Image.point, ImageOps and two of ImageEnhance.
+// Operations that look up each value of a channel in a table: Image.point, ImageOps and two of ImageEnhance.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ struct Brightness final : InPlaceOp {
     OperationReport report() const override { return {"brightness", factor}; }
 };
 
-// Around the mean luma of the image, rounded to an integer.
+// Contrast around the mean luma of the image, rounded to an integer.
 struct Contrast final : InPlaceOp {
     double factor = 1.0;
 

@@ -13,7 +13,7 @@
 
 namespace fastload {
 
-// One operation in all its strengths: ops[bin], or, where it is signed, ops[2 * bin] and its negative behind it.
+// One operation in all its strengths: ops[bin] or, if it is signed, ops[2 * bin] followed by its negative.
 struct PolicyChoice {
     std::vector<std::shared_ptr<const PixelOp>> ops;
     bool is_signed = false;
@@ -21,7 +21,7 @@ struct PolicyChoice {
     double probability = 1.0;   // AutoAugment's
 
     std::string check() const;
-    // Where no operation changes it.
+    // `before` if no operation changes the size, otherwise nothing.
     std::optional<ImageSize> size_after(std::optional<ImageSize> before) const;
 
     const PixelOp& op(std::uint32_t bin, bool is_negative) const noexcept {
@@ -33,13 +33,13 @@ struct PolicyChoice {
 
 using PolicyChoices = std::vector<std::shared_ptr<const PolicyChoice>>;
 
-// The first problem of `choices`, of which there must be some; `name` is how it calls them.
+// The first problem of `choices`, which must not be empty; `name` is the word for them in the message.
 std::string check_choices(const std::string& name, const PolicyChoices& choices);
 
-// Every operation may run, alone or not at all; so all must leave the size as it is.
+// Each operation may run, alone or not at all, so all must leave the size as it is.
 std::optional<ImageSize> size_after_any(const PolicyChoices& choices, std::optional<ImageSize> before);
 
-// Draws one of `choices` and lists what that draws.
+// Draws one of `choices` and lists the operations that it draws.
 void list_drawn_choice(const PolicyChoices& choices, TorchvisionFamily family, DrawSource* draws,
                        Resolver* resolver) noexcept;
 

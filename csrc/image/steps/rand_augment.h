@@ -11,7 +11,7 @@
 
 namespace fastload {
 
-// `num_ops` of `choices`, which have one bin, one after the other.
+// Runs `num_ops` of `choices`, which have one bin, one after the other.
 struct RandAugment final : Step {
     static constexpr std::int32_t kMaxOps = 16;
 

@@ -10,7 +10,7 @@
 
 namespace fastload {
 
-// All of `steps` with `probability`, or none.
+// Runs all of `steps` with `probability`, or none.
 struct RandomApply final : Step {
     double probability = 0.5;
     TorchvisionFamily family = TorchvisionFamily::kV1;

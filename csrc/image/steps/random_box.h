@@ -16,18 +16,18 @@ struct RandomBoxRule {
     LogRange log_ratio = {-0.28768207F, 0.28768207F, nullptr};  // torch.log of float32 `ratio`
 };
 
-// Which argument makes no sense; empty where none does.
+// Names the wrong argument; empty if all are valid.
 std::string check_box_rule(const RandomBoxRule& rule);
 
-// The square roots of the product and of the quotient of a drawn share of the image's area and then a drawn aspect
-// ratio, rounded half to even.
+// Draws a share of the image's area and then an aspect ratio. Returns the square roots of their product and of their
+// quotient, rounded half to even.
 struct BoxSides {
     double of_product = 0.0;
     double of_quotient = 0.0;
 };
 BoxSides draw_box_sides(ImageSize image, const RandomBoxRule& rule, DrawSource* draws) noexcept;
 
-// A box of whole sides, no larger than the image's, at a drawn row and then a drawn column.
+// A box with whole sides, no larger than the image's, at a drawn row and then a drawn column.
 Region draw_box_place(ImageSize image, double width, double height, DrawSource* draws) noexcept;
 
 }  // namespace fastload

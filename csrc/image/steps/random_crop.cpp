@@ -33,7 +33,7 @@ Status RandomCrop::resolve(DrawSource* draws, Resolver* resolver) const noexcept
     if (rows < 0 || columns < 0) {
         return {StatusCode::kInvalidGeometry, 0, 0, "a random crop is larger than the image"};
     }
-    // v1 draws for both sides where one has room, v2 only for those that have.
+    // If one side has room, v1 draws for both sides, v2 only for sides that have room.
     const bool is_both = family == TorchvisionFamily::kV1 && (rows > 0 || columns > 0);
     Region box{0, 0, width, height};
     if (is_both || rows > 0) box.top = draw_offset(rows, draws);

@@ -24,7 +24,7 @@ struct RandomCrop final : Step {
     std::size_t max_operations() const noexcept override { return 2; }  // a padding and a crop
     Status resolve(DrawSource* draws, Resolver* resolver) const noexcept override;
 
-    // The padding that an image needs to reach the size of the crop: the whole of what lacks, on both sides.
+    // The padding that an image needs to reach the size of the crop: all missing pixels, on both sides.
     Padding padding_of(ImageSize image) const noexcept;
 };
 

@@ -13,7 +13,7 @@
 
 namespace fastload {
 
-// A box of the finished elements becomes `value`, with `probability`.
+// Overwrites a box of the finished elements with `value`, with `probability`.
 struct RandomErasing final : Step, RandomBoxRule {
     double probability = 0.5;
     std::vector<std::byte> value;  // 3 elements
@@ -25,8 +25,8 @@ struct RandomErasing final : Step, RandomBoxRule {
     std::string check_layout(const OutputLayout& layout) const override;
 };
 
-// Up to ten attempts (of height to width) at a box that is smaller than the image on both sides; it may be empty. None
-// where no attempt succeeds.
+// Makes up to ten attempts (of height to width) at a box that is smaller than the image on both sides; it may be empty.
+// Returns none if no attempt succeeds.
 std::optional<Region> choose_erased_box(ImageSize image, const RandomBoxRule& rule, DrawSource* draws) noexcept;
 
 // Overwrites `box` of a finished sample of `size` with `value`, 3 elements.

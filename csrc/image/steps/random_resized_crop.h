@@ -24,8 +24,8 @@ struct RandomResizedCrop final : Step, RandomBoxRule {
     std::shared_ptr<Step> with_torch_exp(const FindTorchExp& find) const override;
 };
 
-// Up to ten attempts at a box that fits into the image, else the largest central one whose ratio is in range. Width or
-// height may be 0 for absurd ratios, where torchvision fails in the resize after it.
+// Makes up to ten attempts at a box that fits into the image, otherwise returns the largest central one whose ratio is
+// in range. Width or height may be 0 for absurd ratios; torchvision then fails in the resize after it.
 Region choose_random_box(ImageSize image, const RandomBoxRule& rule, DrawSource* draws) noexcept;
 
 }  // namespace fastload

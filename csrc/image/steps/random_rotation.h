@@ -11,12 +11,12 @@
 
 namespace fastload {
 
-// Counter-clockwise by an angle drawn from `degrees`, around `center`, else around the middle of the image.
+// Rotates counter-clockwise by an angle drawn from `degrees`, around `center` or else around the middle of the image.
 struct RandomRotation final : Step {
     std::array<double, 2> degrees{};
     std::optional<std::array<double, 2>> center;  // (x, y), in pixels from the upper left corner
     RgbFill fill{};
-    Interpolation interpolation = Interpolation::kNearest;  // as of an Affine
+    Interpolation interpolation = Interpolation::kNearest;  // as in an Affine
 
     std::string check() const override;
     Status resolve(DrawSource* draws, Resolver* resolver) const noexcept override;

@@ -21,8 +21,8 @@ struct Resize final : Step {
     Status resolve(DrawSource* draws, Resolver* resolver) const noexcept override;
 };
 
-// What every step that resizes comes to. An image that has the size already is left alone, as in torchvision and in
-// Pillow.
+// Lists a resize; every step that resizes calls this. An image that already has the size is left alone, as in
+// torchvision and in Pillow.
 void resize_image(ImageSize to, Interpolation interpolation, Resolver* resolver) noexcept;
 
 // A resize of an image of shape.from that changes something, with any interpolation but kNearest.

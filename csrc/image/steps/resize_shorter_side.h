@@ -22,7 +22,7 @@ struct ResizeShorterSide final : Step {
     Status resolve(DrawSource* draws, Resolver* resolver) const noexcept override;
 
   private:
-    // Sides are truncated; they may come out as 0.
+    // Sides are truncated; they may become 0.
     LongSize size_of(ImageSize image) const noexcept;
 };
 

@@ -12,8 +12,7 @@ namespace {
 
 constexpr std::size_t kBlockColumns = 256;
 
-// Hands out blocks of a row's three channels with their luma: loops over one channel each are what the compiler
-// vectorises.
+// Passes on blocks of a row's three channels with their luma: the compiler vectorises loops over one channel each.
 template <typename Function>
 void for_each_block(const PlanarImageView& pixels, Function function) noexcept {
     const auto width = static_cast<std::size_t>(pixels.width);

@@ -1,4 +1,4 @@
-// ImageEnhance.Sharpness: a blend with the image behind Pillow's 3x3 SMOOTH filter.
+// ImageEnhance.Sharpness: a blend with the image after Pillow's 3x3 SMOOTH filter.
 #pragma once
 
 #include <string>

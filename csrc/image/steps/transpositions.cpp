@@ -12,7 +12,7 @@ std::uint8_t* row_of(const PlanarImageView& image, int plane, std::int32_t y) no
     return image.planes[plane] + static_cast<std::size_t>(y) * image.row_stride_bytes;
 }
 
-// Columns become rows: pixel (x, y) goes to column to_column(y) of row to_row(x). In squares, so that the rows written
+// Columns become rows: pixel (x, y) goes to column to_column(y) of row to_row(x). In squares, so that the written rows
 // stay in the cache.
 template <typename ToRow, typename ToColumn>
 void exchange_axes(const PlanarImageView& source, const PlanarImageView& destination, ToRow to_row,

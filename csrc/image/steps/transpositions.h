@@ -22,7 +22,7 @@ struct Rotate180 final : RemakingOp {
     OperationReport report() const override { return {"rotate180"}; }
 };
 
-// At the main diagonal.
+// Mirrors at the main diagonal.
 struct Transpose final : RemakingOp {
     ImageSize size_after(ImageSize size) const noexcept override { return {size.height, size.width}; }
     Status remake(const PlanarImageView& source, const PlanarImageView& destination,
@@ -30,7 +30,7 @@ struct Transpose final : RemakingOp {
     OperationReport report() const override { return {"transpose"}; }
 };
 
-// At the other one.
+// Mirrors at the other diagonal.
 struct Transverse final : RemakingOp {
     ImageSize size_after(ImageSize size) const noexcept override { return {size.height, size.width}; }
     Status remake(const PlanarImageView& source, const PlanarImageView& destination,

@@ -9,7 +9,7 @@
 
 namespace fastload {
 
-// One of `choices`.
+// Runs one of `choices`.
 struct TrivialAugmentWide final : Step {
     PolicyChoices choices;
     TorchvisionFamily family = TorchvisionFamily::kV1;
