@@ -1,4 +1,4 @@
-// Decoding as such, of images that are in memory.
+// Decoding by itself, of images in memory.
 #include "bindings/pybind.h"
 
 #include <pybind11/numpy.h>
@@ -43,7 +43,7 @@ const char* status_name(StatusCode code) {
     }
 }
 
-// A copy of the pixels: [height, width, 3].
+// Copies the pixels: [height, width, 3].
 py::array_t<std::uint8_t> array_of(const StripImageView& view) {
     py::array_t<std::uint8_t> pixels(std::vector<py::ssize_t>{view.height, view.width, 3});
     ConvertJob job;
@@ -68,7 +68,7 @@ py::dict probe_bytes(const py::bytes& data) {
     return result;
 }
 
-// With a decoder that is used once, so that every call shows what a fresh one does.
+// Uses a decoder once, so that every call shows the behaviour of a fresh one.
 py::tuple decode_jpeg(const py::bytes& data, const std::optional<Rectangle>& region, std::uint64_t max_pixels,
                       int max_scans) {
     DecodeLimits limits;
@@ -91,8 +91,8 @@ py::tuple decode_jpeg(const py::bytes& data, const std::optional<Rectangle>& reg
     return py::make_tuple(pixels, status_name(status.code), status.detail, status.byte_offset);
 }
 
-// With an index that knows what `record` says (nothing where that is empty). Gives the record of what is known then,
-// None where the file has no index, and whether the one given was of other data.
+// Decodes with an index that starts from `record` (empty: knows nothing). Returns the record of what is known
+// afterwards, None if the file has no index, and whether the given one was of other data.
 py::tuple decode_jpeg_indexed(const py::bytes& data, const Rectangle& region, const py::bytes& record, bool is_dense) {
     const auto decoder = std::make_unique<JpegDecoder>(active_kernel_table(), DecodeLimits{});
     ImageInfo info;
@@ -122,7 +122,7 @@ py::tuple decode_jpeg_indexed(const py::bytes& data, const Rectangle& region, co
     return py::make_tuple(pixels, status_name(status.code), status.detail, known, decoder->was_index_wrong());
 }
 
-// The record of a file's coefficients, None where it has none, and the status of reading them.
+// The record of a file's coefficients, None if it has none, and the status of reading them.
 py::tuple record_coefficients(const py::bytes& data, const py::bytes& key, std::uint64_t salt) {
     const KernelTable& kernels = active_kernel_table();
     const auto decoder = std::make_unique<JpegDecoder>(kernels, DecodeLimits{});
@@ -138,7 +138,7 @@ py::tuple record_coefficients(const py::bytes& data, const py::bytes& key, std::
     return py::make_tuple(record, status_name(status.code), status.detail);
 }
 
-// The pixels of a region out of a record.
+// Decodes a region from a record.
 py::tuple decode_coefficients(const py::bytes& record, const Rectangle& region, const py::bytes& key,
                               std::uint64_t salt) {
     const std::unique_ptr<const HashKey> secret = hash_key_of(key);

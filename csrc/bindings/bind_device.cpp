@@ -42,7 +42,7 @@ void stay_in_thread(DeviceBackend& backend) {
     throw std::runtime_error(std::string(status.call) + " failed: " + status.name + " (" + status.text + ")");
 }
 
-// As DeviceFailure in fastload/_core.pyi.
+// A DeviceFailure of fastload/_core.pyi.
 py::dict describe_device_failure(const DeviceStatus& status) {
     py::dict fields;
     fields["error"] = status.error;
@@ -52,9 +52,9 @@ py::dict describe_device_failure(const DeviceStatus& status) {
     return fields;
 }
 
-// In a forked child what is let go of is leaked below: see StagingSlot::Memory.
+// In a forked child the released memory is leaked below: see StagingSlot::Memory.
 
-// With the ring its memory ends, whose owner is Python's, where no copy reads from it any more.
+// Ends the ring's memory, which Python owns, once no copy reads from it any more.
 struct DeleteRing {
     void operator()(StagingRing* ring) const noexcept {
         delete ring;
@@ -82,7 +82,7 @@ void sweep_staging_rings() {
     run_deferred_releases();
 }
 
-// A slot, None where all are in use, or a failure.
+// Returns a slot, None if all are in use, or a failure.
 py::object take(StagingRing& ring) {
     std::unique_ptr<StagingSlot> slot;
     const DeviceStatus status = without_gil([&] { return ring.take(&slot); });

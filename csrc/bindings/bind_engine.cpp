@@ -1,5 +1,5 @@
-// What makes samples: the engine, whose batches bind_iteration.cpp has, and decoders of single ones. The engine is
-// called once per batch, never per sample (but for samples that need the reference decoder). Every wait releases the
+// Makers of samples: the engine, whose batches are in bind_iteration.cpp, and decoders of single samples. The engine is
+// called once per batch, never per sample (except for samples that need the reference decoder). Every wait releases the
 // GIL.
 #include "bindings/pybind.h"
 
@@ -54,7 +54,7 @@ std::unique_ptr<HostBuffer> allocate_from(BufferPool& pool, std::size_t size_byt
 
 double seconds(std::uint64_t nanoseconds) { return static_cast<double>(nanoseconds) * 1e-9; }
 
-// All stages but the reference decoder.
+// All stages except the reference decoder.
 py::dict describe_stages(const SampleTimings& timings) {
     py::dict stages;
     stages["read"] = seconds(timings.read_ns);
@@ -158,7 +158,7 @@ class EngineHandle {
     }
 
     bool is_forked() const { return engine_.core().is_forked(); }
-    // Neither closed nor ended by a fault.
+    // True unless it is closed or has ended by a fault.
     bool is_running() const { return !is_forked() && engine_.core().is_running(); }
 
   private:
@@ -177,7 +177,7 @@ int view_host_buffer(PyObject* self, Py_buffer* view, int flags) noexcept {
     return PyBuffer_FillInfo(view, self, buffer.data, static_cast<py::ssize_t>(buffer.size), 0, flags);
 }
 
-// What holds the bytes of a sample.
+// The object that holds the bytes of a sample.
 py::capsule owner_of(DecodedSample* sample, std::unique_ptr<BatchRows::Token> token) {
     if (token != nullptr) {
         const py::capsule owner(token.get(), [](void* held) { delete static_cast<BatchRows::Token*>(held); });
@@ -189,8 +189,8 @@ py::capsule owner_of(DecodedSample* sample, std::unique_ptr<BatchRows::Token> to
     return owner;
 }
 
-// Elements are bytes: [height, width, 3 * element size], or [3, height, width * element size]. The token is that of the
-// row that the sample is in.
+// Elements are bytes: [height, width, 3 * element size], or [3, height, width * element size]. The token belongs to the
+// row that has the sample.
 py::array_t<std::uint8_t> array_of(DecodedSample sample, const OutputLayout& layout,
                                    std::unique_ptr<BatchRows::Token> token) {
     const py::ssize_t width = sample.size.width;
@@ -224,7 +224,7 @@ class SampleDecoderHandle {
         });
     }
 
-    // `opened`: what read_open() said, or empty.
+    // `opened` is the result of read_open(), or empty.
     py::object run_bytes(const py::bytes& contents, const Plan& plan, DrawSource& draws, const BatchRows* rows,
                          std::size_t row, const py::bytes& opened) {
         OpenedVersion version;
@@ -264,10 +264,10 @@ class SampleDecoderHandle {
         });
     }
 
-    // (contents, facts or None, what run_bytes() takes); None where the file cannot be read.
+    // Returns (contents, metadata or None, the argument for run_bytes()), or None if the file cannot be read.
     py::object read_open(int descriptor, const py::bytes& path) {
         FileFacts file;
-        // The thread keeps its turn: who opened the file has just asked for the same, so that it seldom takes long.
+        // The thread keeps its turn: the file's opener has just asked for the same, so this seldom takes long.
         const Status found = without_gil([&] { return find_open_facts(descriptor, max_file_bytes_, &file); });
         if (!found.is_ok()) return py::none();
         const std::uint64_t size = file.size;
@@ -308,7 +308,7 @@ class SampleDecoderHandle {
         return all;
     }
 
-    // What `call()` says, without the GIL.
+    // Returns the result of `call()`, made without the GIL.
     template <typename Call>
     Status at_work(Call&& call) {
         if (is_busy_) throw std::logic_error("this decoder is at work in another thread");
@@ -318,7 +318,7 @@ class SampleDecoderHandle {
         return status;
     }
 
-    // What `check(info, end_offset)` finds, or None.
+    // Returns the result of `check(info, end_offset)`, or None.
     template <typename Check>
     py::object facts_of(Check&& check) {
         ImageInfo info;
@@ -329,7 +329,7 @@ class SampleDecoderHandle {
         return py::none();
     }
 
-    // What `make(sample)` makes, in `row` of `rows` where it has its size and nobody holds it.
+    // Makes a sample with `make(sample)`, in `row` of `rows` if it fits and nothing else refers to that row.
     template <typename Make>
     py::object run(const Plan& plan, Make&& make, const BatchRows* rows = nullptr, std::size_t row = 0) {
         DecodedSample sample;
@@ -351,7 +351,7 @@ class SampleDecoderHandle {
     SampleDecoder decoder_;
     std::uint64_t max_file_bytes_;
     const char* fallback_reason_ = "";
-    bool is_busy_ = false;  // under the GIL
+    bool is_busy_ = false;  // guarded by the GIL
 };
 
 }  // namespace

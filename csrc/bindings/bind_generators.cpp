@@ -1,4 +1,4 @@
-// The generators of threads, and the exchanges that let Python's functions draw from them.
+// The generators of threads, and the exchanges that make Python's functions draw from them.
 #include <memory>
 #include <string>
 
@@ -15,7 +15,7 @@ namespace {
 
 Ref share(const py::object& object) { return Ref::borrow(object.ptr()); }
 
-// None, where there is none.
+// None if there is none.
 py::object object_or_none(const Ref& ref) { return ref ? py::reinterpret_borrow<py::object>(ref.get()) : py::none(); }
 
 void check(bool is_done) {

@@ -1,4 +1,4 @@
-// Images of Pillow's.
+// Pillow's images.
 #include "bindings/pybind.h"
 
 #include <string>
@@ -11,11 +11,11 @@ namespace py = pybind11;
 namespace fastload {
 namespace {
 
-// Puts `after` at `key` where `before` stands; false where something else does. In one step for other threads.
+// Puts `after` at `key` if `before` is there; returns false if something else is. Atomic for other threads.
 bool exchange_item(const py::dict& items, const py::str& key, const py::object& before, const py::object& after) {
     bool is_exchanged = false;
     int error = 0;
-    // What stood there is let go of at the end: that may run code.
+    // The old value is released at the end, because that may run code.
     py::object held;
 #ifdef Py_GIL_DISABLED
     Py_BEGIN_CRITICAL_SECTION(items.ptr());
@@ -133,8 +133,7 @@ class PlainAttributes {
     py::list profiles_;
 };
 
-// How many bytes of `contents`, the beginning of a file, the header takes; None where it is not plain, and then nothing
-// has changed.
+// The length of the header at the start of `contents`; None if it is not plain, and then nothing has changed.
 py::object read_plain_header(const py::dict& attributes, const py::bytes& contents) {
     jpeg::PlainHeader header;
     if (!jpeg::read_plain_header(span_of(contents), &header)) return py::none();

@@ -30,7 +30,7 @@ namespace {
 
 using IndexArray = py::array_t<std::int64_t, py::array::c_style>;
 
-// How long a wait stays away from Python's signal handlers: a Ctrl-C is seen within this time.
+// Longest time that a wait keeps Python's signal handlers from running: a Ctrl-C is noticed within it.
 constexpr std::chrono::milliseconds kSignalPollInterval{50};
 
 py::bytes path_of(const Lane& lane, std::int64_t sample_index) {
@@ -60,7 +60,7 @@ class FallbackTask {
 
     py::bytes path() const { return path_of(*pending().lane, sample_index_); }
 
-    // For openat(): that of relative paths; none where it is the thread's current directory.
+    // For openat(): the directory of relative paths; none if it is the thread's current directory.
     std::optional<int> directory() const {
         const auto& directory = pending().lane->source().directory;
         return directory == nullptr ? std::nullopt : std::optional<int>(directory->descriptor());
@@ -80,7 +80,7 @@ class FallbackTask {
                 return true;
             });
         } catch (const std::exception&) {
-            is_finished_ = false;  // where there is no memory the sample can still be failed
+            is_finished_ = false;  // without memory the sample can still be failed
             throw;
         }
     }
@@ -97,14 +97,14 @@ class FallbackTask {
         pending().lane->fail(pending(), status, std::move(token));
     }
 
-    // Somebody else finishes the sample.
+    // Another object finishes the sample.
     void set_finished() noexcept { is_finished_ = true; }
 
   private:
     const PendingSample& pending() const noexcept { return *sample_; }
     const EngineCore& core() const noexcept { return pending().lane->core(); }
 
-    // Before the GIL is released, so that of two threads one is refused.
+    // Set before the GIL is released, so that one of two threads is refused.
     void begin_finishing() {
         check_process(core());
         if (is_finished_) throw std::logic_error("this fallback task is already finished");
@@ -128,7 +128,7 @@ class Batch {
         run_deferred_releases();
     }
 
-    // Takes the next batch; false where another thread was faster. Cannot fail, so that no batch is lost.
+    // Takes the next batch; false if another thread was faster. Cannot fail, so that no batch is lost.
     bool take_ready(Iteration& iteration) noexcept {
         slot_ = iteration.take_ready(&owner_);
         return slot_ != nullptr;
@@ -138,7 +138,7 @@ class Batch {
     std::optional<TorchDraws> draws_before() const { return lane().draws_before(*slot_); }
     std::optional<TorchDraws> draws_after() const { return lane().draws_after(*slot_); }
 
-    // What submit() was given as the owner of this batch's memory; once, then it is the caller's alone.
+    // The object given to submit() as the owner of this batch's memory. Once; from then on it is the caller's alone.
     py::object take_owner() {
         if (owner_ == nullptr) throw std::logic_error("the owner of this batch was taken before");
         py::object owner = object_of(owner_);
@@ -153,19 +153,19 @@ class Batch {
         return describe(*slot_->first_error());
     }
 
-    // All of them, by position.
+    // All failed samples, by position.
     py::list errors() const {
         py::list errors;
         for (const SampleError& error : slot_->errors) errors.append(describe(error));
         return errors;
     }
 
-    // Of the lost draws it was submitted with the numbers of those that do not fail: BatchSlot::revived.
+    // Indices, among the lost draws it was submitted with, of samples that do not fail now: BatchSlot::revived.
     std::vector<std::size_t> revived() const { return slot_->revived; }
 
     bool is_whole() const noexcept { return slot_->errors.empty() && slot_->revived.empty(); }
 
-    // What Iteration::take_back() gives for it.
+    // The result of Iteration::take_back() for it.
     std::shared_ptr<Lane> taken_back(Iteration& iteration) const { return iteration.take_back(lane(), *slot_); }
 
     // For each sample (path, what made it, (width, height), the steps of each view).
@@ -201,7 +201,7 @@ class Batch {
     std::shared_ptr<void> owner_;
 };
 
-// Address and bytes of the batch of each view; none for an empty batch.
+// Address and size of the batch of each view; none for an empty batch.
 using Memory = std::vector<std::pair<std::uintptr_t, std::size_t>>;
 
 struct Submission {
@@ -227,12 +227,12 @@ std::vector<Submission> submissions_of(const py::list& items) {
     return submissions;
 }
 
-// Empties the list. Cannot be interrupted: no code of Python's runs.
+// Empties the list. Cannot be interrupted: no Python code runs.
 void empty(const py::list& list) {
     if (PyList_SetSlice(list.ptr(), 0, PyList_GET_SIZE(list.ptr()), nullptr) != 0) throw py::error_already_set();
 }
 
-// How long to wait before signals are looked at again, or until `timeout_seconds` > 0 have passed since `begin`.
+// Time to wait before looking at signals again, or until `timeout_seconds` > 0 have passed since `begin`.
 std::chrono::milliseconds patience_left(std::chrono::steady_clock::time_point begin, double timeout_seconds) {
     if (timeout_seconds <= 0) return kSignalPollInterval;
     const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - begin;
@@ -251,7 +251,7 @@ class IterationHandle {
         run_deferred_releases();
     }
 
-    // Empties `given`, if there is one, when the batch is queued: in one call, so that an interrupt falls before or
+    // Empties `given`, if there is one, when the batch is queued. In one call, so that an interrupt comes before or
     // after both.
     void submit(const IndexArray& indices, const Memory& memory, const py::object& owner,
                 std::shared_ptr<BatchCopy> copy, const std::optional<NumberArray>& draw_numbers,
@@ -265,8 +265,8 @@ class IterationHandle {
         if (given) empty(*given);
     }
 
-    // The next batch in order, or a FallbackTask (only without threads), or None when `timeout_seconds` > 0 has passed,
-    // or a sentence when the engine was closed. StopIteration when every submitted batch was taken.
+    // Returns the next batch in order, or a FallbackTask (only without threads), or None when `timeout_seconds` > 0 has
+    // passed, or a sentence if the engine was closed. Raises StopIteration when every submitted batch was taken.
     py::object next(double timeout_seconds) {
         check_process(core());
         run_deferred_releases();
@@ -309,7 +309,7 @@ class IterationHandle {
         return owners;
     }
 
-    // The owners of the first `count` batches in flight, in the order in which they are taken.
+    // The owners of the first `count` batches in flight, in the order in which they will be taken.
     py::list owners_in_flight(std::size_t count) const {
         check_process(core());
         py::list owners;
@@ -317,9 +317,9 @@ class IterationHandle {
         return owners;
     }
 
-    // Drops these and submits `again` in their place, whose draws begin where those of `batch` ended. In one call, so
-    // that an interrupt falls before or after it. Does nothing where that was done before, or the engine was closed.
-    // Without memory the iteration ends: batches would be missing.
+    // Drops these batches and submits `again` instead, whose draws begin where the draws of `batch` ended. In one call,
+    // so that an interrupt comes before or after it. Does nothing if that was done before, or if the engine was closed.
+    // Without memory the iteration ends, because batches would be missing.
     void restart(const Batch& batch, const std::vector<Submission>& again) {
         check_process(core());
         const std::optional<TorchDraws> draws = batch.draws_after();
@@ -331,11 +331,11 @@ class IterationHandle {
         run_deferred_releases();
     }
 
-    // Submits `again` in the place of `batch`, which was taken last and comes next then: Iteration::take_back. Lost
-    // draws are (position, width, height). Where draws have an order the batches behind it, owners_behind(), are
-    // dropped, and submitted again as `behind`. Empties `taken`, whose lists have what was taken: in one call, so that
-    // an interrupt falls before or after all of it. False where the engine was closed. Without memory the iteration
-    // ends: batches would come in another order.
+    // Submits `again` instead of `batch`, which was taken last; `again` comes next then: Iteration::take_back. Lost
+    // draws are (position, width, height). If draws have an order, the later batches, owners_behind(), are dropped and
+    // submitted again as `behind`. Empties the lists in `taken`, which hold the taken objects. In one call, so that an
+    // interrupt comes before or after all of it. Returns false if the engine was closed. Without memory the iteration
+    // ends, because batches would come in another order.
     bool submit_again(const Batch& batch, const Submission& again, const LostDrawList& lost_draws,
                       const std::vector<Submission>& behind, const std::vector<py::list>& taken) {
         check_process(core());
@@ -356,7 +356,7 @@ class IterationHandle {
         return true;
     }
 
-    // torch's generator of each worker before the first batch that was not taken; none where no draws are in order.
+    // torch's generator of each worker before the first batch that was not taken; none if no draws are in order.
     std::vector<TorchDraws> draws_untaken() const {
         check_process(core());
         return iteration().draws_untaken();

@@ -1,4 +1,4 @@
-// The last step of next(), which Python code cannot do: the handler of a signal may raise after any call of it.
+// The last step of next(), which cannot be Python code: a signal handler may raise after any call in it.
 #include "bindings/bindings.h"
 
 namespace py = pybind11;
@@ -6,8 +6,8 @@ namespace py = pybind11;
 namespace fastload {
 namespace {
 
-// Has `iterator` prepare its batch, and takes that out of its list `_ready`, of one. After the look for signals no
-// Python code runs until the caller has the batch. Another thread may have taken it, between the two steps: once more.
+// Has `iterator` prepare its batch, and takes it from its list `_ready`. After the check for signals no Python code runs
+// until the caller has the batch. If another thread took the batch between the two steps, this tries again.
 PyObject* next_when_ready(PyObject*, PyObject* iterator) {
     for (;;) {
         PyObject* const prepared = PyObject_CallMethod(iterator, "_prepare", nullptr);
@@ -35,7 +35,7 @@ PyMethodDef kNextWhenReady = {"__next__", next_when_ready, METH_O, "Waits for th
 void bind_next(py::module_& m) {
     const auto function = py::reinterpret_steal<py::object>(PyCFunction_New(&kNextWhenReady, nullptr));
     if (!function) throw py::error_already_set();
-    // A function of C is no method of the class that it stands in.
+    // A C function does not become a method of the class that contains it.
     const auto method = py::reinterpret_steal<py::object>(PyInstanceMethod_New(function.ptr()));
     if (!method) throw py::error_already_set();
     m.attr("next_when_ready") = method;

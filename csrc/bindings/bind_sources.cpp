@@ -46,13 +46,13 @@ bool is_plain_label(PyObject* label) {
 
 // Note [listed samples]
 // A list of samples is kept as it is instead of being copied into an arena. Threads read a path without the GIL:
-// everything on the way to its bytes never changes while its owner lives. The list is a copy that nobody else has; a
-// tuple keeps its items; and a str that is compact ASCII keeps its bytes behind its header, and its length in it.
-// (Other strings would be read through fields that are written later, so a list that has any is not taken.)
+// everything on the way to its bytes stays unchanged while its owner lives. The list is a private copy, a tuple keeps
+// its items, and a str that is compact ASCII keeps its length in its header and its bytes after it. (Other strings
+// would be read through fields that are written later, so a list with such strings is refused.)
 class ListedIndex final : public SampleIndex {
   public:
-    // True where `samples` consists of exact tuples of an exact str and an exact int that fits in 64 bits, and no path
-    // has a character beyond ASCII or a NUL.
+    // True if `samples` consists of exact tuples of an exact str and an exact int that fits in 64 bits, and no path has
+    // a character beyond ASCII or a NUL.
     static bool can_hold(const py::list& samples) {
         const Py_ssize_t size = PyList_GET_SIZE(samples.ptr());
         for (Py_ssize_t i = 0; i < size; ++i) {
@@ -64,7 +64,7 @@ class ListedIndex final : public SampleIndex {
         return true;
     }
 
-    // `samples` passed can_hold, and nobody else can change it.
+    // `samples` has passed can_hold, and nothing else can change it.
     explicit ListedIndex(py::list samples)
         : list_(samples.ptr()), num_samples_(PyList_GET_SIZE(samples.ptr())), owner_(make_token(std::move(samples))) {}
 
@@ -85,7 +85,8 @@ class ListedIndex final : public SampleIndex {
     std::shared_ptr<const void> owner_;
 };
 
-// What an index keeps is released some time after its end; each new index sees to those before it.
+// Objects kept by an index are released some time after its end; each new index releases the objects of earlier
+// indexes.
 std::shared_ptr<void> keep(py::object arrays) {
     run_deferred_releases();
     return make_token(std::move(arrays));

@@ -1,5 +1,5 @@
-// The steps of pipelines, one class each, which is its arguments, and the plans made of them. fastload/_core.pyi lists
-// them.
+// The steps of pipelines, one class for each, whose attributes are its arguments, and the plans made of them.
+// fastload/_core.pyi lists them.
 #include "bindings/pybind.h"
 
 #include <pybind11/numpy.h>
@@ -61,7 +61,7 @@ bool are_equal(const py::object& self, const py::object& other) {
     return true;
 }
 
-// As it was called: "Resize(height=224, width=224, interpolation='bilinear')".
+// The call that made it: "Resize(height=224, width=224, interpolation='bilinear')".
 std::string describe(const py::object& self) {
     std::string arguments;
     for (const py::handle name : self.attr("_fields")) {
@@ -71,14 +71,14 @@ std::string describe(const py::object& self) {
     return std::string(py::str(py::type::of(self).attr("__name__"))) + "(" + arguments + ")";
 }
 
-// Lets objects of `base` and of classes derived from it be compared and shown by their arguments.
+// Compares and shows objects of `base` and its subclasses by their arguments.
 void compare_by_fields(const py::object& base) {
     base.attr("__eq__") = py::cpp_function(&are_equal, py::name("__eq__"), py::is_method(base));
     base.attr("__hash__") = py::none();
     base.attr("__repr__") = py::cpp_function(&describe, py::name("__repr__"), py::is_method(base));
 }
 
-// An attribute, read only. Apart from the templates: a property for each attribute takes compilers long.
+// A read-only attribute. Outside of the templates: compilers need long for a property per attribute.
 void add_attribute(const py::object& bound, const char* name, py::object (*get)(py::handle self)) {
     const py::object property = py::module_::import("builtins").attr("property");
     bound.attr(name) = property(py::cpp_function([get](py::handle self) { return get(self); }, py::is_method(bound)));
@@ -95,8 +95,7 @@ Field<kMember> field(const char* name) {
     return {name};
 }
 
-// Adds keyword-only arguments to `bound`, which become attributes. ValueError where check() finds that one makes no
-// sense.
+// Adds keyword-only arguments to `bound`, which become attributes. Raises ValueError if check() rejects one.
 template <typename Bound, auto... kMembers>
 void bind_fields(Bound bound, Field<kMembers>... fields) {
     using Type = typename Bound::type;
@@ -239,7 +238,7 @@ std::shared_ptr<Step> complete(const std::shared_ptr<Step>& step, const py::func
     return completed == nullptr ? step : completed;
 }
 
-// In Python's types.
+// In Python types.
 struct ToPython {
     py::object operator()(const char* word) const { return py::str(word); }
     py::object operator()(std::int64_t number) const { return py::int_(number); }
@@ -329,7 +328,7 @@ py::bytes apply(const TransformPlan& plan, const RgbArray& pixels, DrawSource& d
     return {reinterpret_cast<const char*>(sample.words.data()), sample.bytes};
 }
 
-// None where samples differ in size.
+// None if samples differ in size.
 std::optional<std::size_t> sample_bytes(const TransformPlan& plan) {
     return plan.has_fixed_size() ? std::optional<std::size_t>(plan.sample_bytes()) : std::nullopt;
 }

@@ -1,4 +1,4 @@
-// The parts that make up the extension module, and what they share.
+// The parts of the extension module, and code that they share.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +28,7 @@ struct SampleError;
 struct SampleReport;
 struct View;
 
-// Each adds one part to the module, and stands in the file named after it, or in the one that is named here.
+// Each function adds one part to the module. It is in the file named after it, or in the one named here.
 void bind_device(pybind11::module_& m);
 void bind_staging(pybind11::module_& m);  // bind_device.cpp; after bind_device()
 void bind_draws(pybind11::module_& m);
@@ -46,54 +46,52 @@ void bind_decoders(pybind11::module_& m);  // bind_engine.cpp
 void bind_copier(pybind11::module_& m);
 void bind_images(pybind11::module_& m);
 
-// Call last: from then on every function of the module raises MemoryError where memory ends. `any_function` is one of
-// them.
+// Call last: from then on every function of the module raises MemoryError when memory runs out. `any_function` is one
+// of them.
 void guard_calls(pybind11::module_& m, const char* any_function);  // call_guard.cpp
 
-// The kernel table of this process. Throws pybind11::value_error, naming the value and what is allowed, where the
-// environment variable FASTLOAD_SIMD names none of this build and processor.
+// The kernel table of this process. Throws pybind11::value_error, with the value and the allowed ones, if the
+// environment variable FASTLOAD_SIMD names no table of this build and processor.
 const KernelTable& active_kernel_table();
 
-// Python objects owned by native code, which may let go of them in any thread. A token keeps `object` alive; see
-// Note [tokens]. Call with the GIL; the result may be dropped without it. A forked child leaks the tokens of its
-// parent.
+// Python objects owned by native code, which may release them in any thread. A token keeps `object` alive; see Note
+// [tokens]. Call with the GIL; the result may be dropped without it. A forked child leaks its parent's tokens.
 std::shared_ptr<void> make_token(pybind11::object object);
 // The object of a token.
 pybind11::object object_of(const std::shared_ptr<void>& token);
-// Releases the objects whose last token is gone. Call with the GIL; runs whatever their ends run.
+// Releases the objects whose last token is gone. Call with the GIL; runs their finalizers.
 void run_deferred_releases() noexcept;
 
-// A view of `data`, and one of `pixels`, height * width * 3 bytes of interleaved RGB; they last as long as what they
-// look at. Throws pybind11::value_error where the buffer is not that.
+// A view of `data`, and one of `pixels`, height * width * 3 bytes of interleaved RGB; they last as long as the buffer.
+// Throws pybind11::value_error if the buffer has another form.
 ByteSpan span_of(const pybind11::bytes& data);
 PackedImageView view_packed(const pybind11::buffer& pixels, std::int32_t width, std::int32_t height);
 
-// The key that these STORE_KEY_BYTES are. Throws std::invalid_argument for another number of them.
+// Makes a key from STORE_KEY_BYTES bytes. Throws std::invalid_argument for another number of bytes.
 std::unique_ptr<const HashKey> hash_key_of(const pybind11::bytes& key);
 
-// What was done to a sample, of one view and of all, as SampleReport.views tells it.
+// The steps applied to a sample, for one view and for all, in the form of SampleReport.views.
 pybind11::list list_reports(const OperationList& operations);
 pybind11::list list_views(const SampleReport& report);
-// Position, width and height of LostDraws; and of a sample that failed the size of its image where it has drawn, else
-// None.
+// Position, width and height of LostDraws. For a failed sample, the size of its image if it has drawn, else None.
 using LostDrawList = std::vector<std::tuple<std::size_t, std::int32_t, std::int32_t>>;
 std::vector<LostDraws> lost_draws_of(const LostDrawList& list);
 pybind11::object drawn_size_of(const BatchSlot& batch, const SampleError& error);
-// Why a sample could not be made, as SampleFailure in fastload/_core.pyi, still without position and path.
+// The reason why a sample could not be made, as SampleFailure in fastload/_core.pyi, still without position and path.
 pybind11::dict describe_failure(const Status& status);
 
-// What a worker is made for.
+// The purpose of a worker.
 NativeWorkerOptions options_of(std::uint64_t max_file_bytes, std::uint64_t max_pixels, bool is_native_jpeg_allowed,
                                std::shared_ptr<DecodeCache> cache = nullptr);
-// Views of these plans. Throws pybind11::value_error where there are none, or one gives samples of several sizes.
+// Views of these plans. Throws pybind11::value_error if there are none, or if one makes samples of several sizes.
 std::vector<View> views_of(const std::vector<std::shared_ptr<TransformPlan>>& plans);
 
 // Throws std::runtime_error in a forked child of the process that made `core`.
 void check_process(const EngineCore& core);
 // The Python object of a new iteration.
 pybind11::object make_iteration_object(std::unique_ptr<Iteration> iteration);
-// Waits for a sample that needs the reference decoder: a FallbackTask, or None once the engine is closed. A sample for
-// whose task there is no memory fails.
+// Waits for a sample that needs the reference decoder. Returns a FallbackTask, or None once the engine is closed. If
+// there is no memory for the task, its sample fails.
 pybind11::object next_fallback(EngineCore& core);
 
 }  // namespace fastload

@@ -1,4 +1,4 @@
-// What stands between Python and each function of the module: see Note [without memory].
+// The layer between Python and each function of the module: see Note [without memory].
 #include <Python.h>
 
 #include <exception>
@@ -15,7 +15,7 @@ namespace {
 
 using CallWithArray = PyObject* (*)(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names);
 
-// pybind11's one function for all of a module's. Its arguments come in an array, before version 3.1 in a tuple.
+// pybind11's one function for all functions of a module. Its arguments come in an array, before version 3.1 in a tuple.
 PyCFunction g_dispatcher = nullptr;
 
 template <typename To, typename From>
@@ -23,14 +23,14 @@ To function_cast(From function) noexcept {
     return reinterpret_cast<To>(reinterpret_cast<void (*)()>(function));
 }
 
-// Where a value could not be converted for want of memory, pybind11 has raised a TypeError from that.
+// If a value could not be converted for lack of memory, pybind11 has raised a TypeError because of that.
 PyObject* with_memory_error(PyObject* result) noexcept {
     if (result != nullptr || PyErr_ExceptionMatches(PyExc_TypeError) == 0) return result;
     PyObject* type = nullptr;
     PyObject* error = nullptr;
     PyObject* traceback = nullptr;
     PyErr_Fetch(&type, &error, &traceback);
-    // Without an object of its own it has no cause. To ask for one may end the process: see guard_calls().
+    // An exception without an object has no cause. Asking for one may end the process: see guard_calls().
     const bool is_object = error != nullptr && PyExceptionInstance_Check(error);
     const Ref cause = Ref::steal(is_object ? PyException_GetCause(error) : nullptr);
     PyErr_Restore(type, error, traceback);
@@ -43,7 +43,7 @@ PyObject* guarded(Arguments... arguments) {
     try {
         return with_memory_error(function_cast<Call>(g_dispatcher)(arguments...));
     } catch (const std::exception&) {
-        return PyErr_NoMemory();  // of all else pybind11 has made Python's errors
+        return PyErr_NoMemory();  // pybind11 has turned all others into Python's errors
     }
 }
 
@@ -82,11 +82,11 @@ void guard_calls(py::module_& m, const char* any_function) {
         } catch (const PythonError&) {
             return;
         } catch (const std::bad_alloc&) {
-            // pybind11 would ask for the object of an exception that is set already. CPython ends the process where
-            // there is no memory for it.
+            // pybind11 would ask for the object of an exception that is already set. CPython ends the process if there
+            // is no memory for it.
             PyErr_NoMemory();
         } catch (const std::runtime_error&) {
-            // pybind11 throws a bare one where Python makes no object, and Python has said why.
+            // pybind11 throws a bare one if Python makes no object; Python has then set the reason.
             if (PyErr_Occurred() == nullptr || PyErr_ExceptionMatches(PyExc_MemoryError) == 0) throw;
         }
     });

@@ -1,4 +1,4 @@
-// Python classes of native types, which stay whole where there is no memory.
+// Python classes of native types that stay intact without memory.
 #pragma once
 
 #include <exception>
@@ -9,26 +9,26 @@
 namespace fastload {
 
 // Note [without memory]
-// pybind11 takes memory for granted in four places, and each has its remedy:
-// - An instance that Python does not allocate is written to. allocate_or_throw() throws instead.
-// - Each instance is noted in a map, so that a pointer which comes back becomes the same object. Where that fails the
-//   native object is freed without its destructor, and often a second time by who still owns it. Nothing here needs the
-//   map, so instances do not enter it: make_unregistered().
-// - The string by which it looks up a keyword is read: pybind.h gives it a function that throws.
-// - What is thrown while it makes a holder or puts a message together leaves for Python's own frames, and a failed
-//   conversion says TypeError: guard_calls() in call_guard.cpp.
+// pybind11 assumes that memory suffices in four places, and each has its remedy:
+// - It writes to an instance even if Python did not allocate it. allocate_or_throw() throws instead.
+// - It enters each instance in a map, so that a pointer which comes back becomes the same object. If that fails, it
+//   frees the native object without its destructor, and often its owner frees it again. Nothing here needs the map, so
+//   instances do not enter it: make_unregistered().
+// - It reads the string by which it looks up a keyword without a check: pybind.h gives it a function that throws.
+// - Exceptions thrown while it makes a holder or composes a message leave into Python's own frames, and a failed
+//   conversion raises TypeError: guard_calls() in call_guard.cpp.
 
 // For the slot tp_alloc.
 inline PyObject* allocate_or_throw(PyTypeObject* type, Py_ssize_t num_items) {
     PyObject* const instance = PyType_GenericAlloc(type, num_items);
     if (instance != nullptr) return instance;
-    PyErr_Clear();  // else what is destroyed meanwhile would run with it
+    PyErr_Clear();  // otherwise code of objects that are destroyed meanwhile would run with it
     throw std::bad_alloc();
 }
 
 // For the slot tp_new.
 inline PyObject* new_or_memory_error(PyTypeObject* type, PyObject* arguments, PyObject* names) noexcept {
-    type->tp_alloc = &allocate_or_throw;  // a class statement of Python's has set its own
+    type->tp_alloc = &allocate_or_throw;  // a Python class statement has set its own
     try {
         return pybind11::detail::pybind11_object_new(type, arguments, names);
     } catch (const std::exception&) {
@@ -36,7 +36,7 @@ inline PyObject* new_or_memory_error(PyTypeObject* type, PyObject* arguments, Py
     }
 }
 
-// Used as py::class_ is.
+// Used like py::class_.
 template <typename Type, typename... Options>
 class Class : public pybind11::class_<Type, Options...> {
   public:

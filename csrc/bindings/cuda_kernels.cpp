@@ -1,5 +1,5 @@
 // The optional extension module fastload._cuda_kernels. Only fastload/_native.py imports it; fastload/_cuda_kernels.pyi
-// types it. It has a runtime of its own, linked in, and so needs neither torch nor a driver to be imported.
+// types it. It has its own CUDA runtime linked in, so importing it needs neither torch nor a driver.
 #include <pybind11/pybind11.h>
 
 #include <cstdint>
@@ -17,7 +17,7 @@ using Result = std::pair<int, const char*>;
 
 Result result_of(const DeviceStatus& status) { return {status.error, status.name}; }
 
-// Without the GIL: the driver may be busy with loading code, or the stream may have no room left.
+// Without the GIL: the driver may be busy loading code, or the stream may be full.
 Result load(int device) {
     return without_gil([&] { return result_of(load_convert_kernels(device)); });
 }

@@ -1,4 +1,4 @@
-// Draw numbers of a batch's samples, as Python gives them: Note [counter layout].
+// Draw numbers of a batch's samples, as given by Python: Note [counter layout].
 #pragma once
 
 #include "bindings/pybind.h"
@@ -16,7 +16,7 @@ namespace fastload {
 
 using NumberArray = pybind11::array_t<std::uint32_t, pybind11::array::c_style>;
 
-// A view of them, empty where there are none. Throws pybind11::value_error where there are not `count`.
+// A view of them, empty if there are none. Throws pybind11::value_error if there are not `count` of them.
 inline Span<const std::uint32_t> numbers_of(const std::optional<NumberArray>& draw_numbers, std::size_t count) {
     if (!draw_numbers) return {};
     const auto given = static_cast<std::size_t>(draw_numbers->size());

@@ -1,4 +1,4 @@
-// Native work from which threads come back to the GIL in turns: Note [turns at the GIL].
+// Native work after which threads take the GIL again in turns: Note [turns at the GIL].
 #pragma once
 
 #include <cstdint>
@@ -10,13 +10,13 @@
 
 namespace fastload {
 
-// Of all threads that make images for Python.
+// The turns of all threads that make images for Python.
 inline BriefTurns gil_turns;
 
-// The calling thread's, which has the GIL; none before its first native work.
+// The turn of the calling thread, which has the GIL; none before its first native work.
 inline thread_local std::optional<std::int64_t> gil_turn;
 
-// As without_gil().
+// Like without_gil().
 template <typename Body>
 auto between_turns(Body&& body) {
 #ifdef Py_GIL_DISABLED

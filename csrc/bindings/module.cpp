@@ -1,4 +1,4 @@
-// The extension module fastload._core: its parts, what this binary is, and what the parts share. Only
+// The extension module fastload._core: its parts, the metadata of this binary, and objects that the parts share. Only
 // fastload/_native.py imports it; fastload/_core.pyi types it.
 #include <time.h>
 
@@ -25,7 +25,8 @@ namespace py = pybind11;
 namespace fastload {
 namespace {
 
-// Of the code that runs, also where Python files and an older binary disagree. The build passes it as a bare token.
+// The version of the running code, even if Python files and an older binary disagree. The build passes it as a bare
+// token.
 constexpr const char* kVersion = FASTLOAD_STRINGIFY(FASTLOAD_VERSION);
 
 #if defined(__clang__)
@@ -48,8 +49,8 @@ std::string active_table_name() { return active_kernel_table().name; }
 // Long enough for a thread that waits for the GIL to take it.
 constexpr timespec kPause = {0, 50'000};
 
-// Lets go of the GIL for a moment; returns how long it then took to get it back, its turn included. The time is taken
-// after the pause, so that what the system's scheduler adds to a pause does not count.
+// Releases the GIL for a moment; returns how long it then took to get it back, its turn included. The time is taken
+// after the pause, so that the scheduler's delay of the pause does not count.
 double gil_wait_seconds() {
     using Clock = std::chrono::steady_clock;
     const auto pause = [] {
@@ -62,7 +63,7 @@ double gil_wait_seconds() {
 
 using Token = DeferredReleases::Token;
 
-// The process's list, null before the first token. Touched under the GIL only; a forked child starts a new one. Never
+// The process's list, null before the first token. Touched only under the GIL; a forked child starts a new one. Never
 // destroyed: threads may outlive the module.
 std::shared_ptr<DeferredReleases>& known_list() {
     alignas(std::shared_ptr<DeferredReleases>) static std::byte memory[sizeof(std::shared_ptr<DeferredReleases>)];

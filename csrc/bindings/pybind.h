@@ -1,4 +1,5 @@
-// pybind11, for which memory may be wanting: Note [without memory]. Every file that uses it includes this first.
+// pybind11 without the assumption that memory suffices: Note [without memory]. Every file that uses it includes this
+// first.
 #pragma once
 
 #ifdef PYBIND11_VERSION_MAJOR
@@ -11,8 +12,8 @@
 
 namespace pybind11 {
 
-// What pybind11 finds by this name, since its own namespace comes before the global one. It looks up each keyword
-// argument by a string, and takes that for granted.
+// pybind11 finds this by its name, because its own namespace comes before the global one. It looks up each keyword
+// argument by a string, and does not check that string.
 inline PyObject* PyUnicode_InternFromString(const char* text) {
     return fastload::checked(::PyUnicode_InternFromString(text)).release();
 }

@@ -1,4 +1,4 @@
-// The arguments of steps in Python's types.
+// Conversions of step arguments from and to Python types.
 #pragma once
 
 #include "bindings/pybind.h"
@@ -22,7 +22,7 @@
 
 namespace pybind11::detail {
 
-// One of an enum's words. ValueError for any other object.
+// One of an enum's names. ValueError for any other object.
 template <typename Enum>
 class word_caster {
   public:

@@ -9,8 +9,8 @@
 
 namespace fastload {
 
-// Calls `body()` without the GIL and returns what it returns. Where the interpreter shuts down meanwhile, the thread
-// stays here for ever: Python before 3.14 would unwind its stack, and so run destructors that need the GIL.
+// Calls `body()` without the GIL and returns its result. If the interpreter shuts down meanwhile, the thread stays here
+// for ever: Python before 3.14 would unwind its stack, and so run destructors that need the GIL.
 template <typename Body>
 auto without_gil(Body&& body) {
     PyThreadState* const state = PyEval_SaveThread();

@@ -12,7 +12,7 @@ namespace fastload {
 namespace {
 
 constexpr int kThreadsPerBlock = 256;
-// As many as a multiprocessor of 2048 threads holds: the blocks stay, so that each reads the table once.
+// As many as a multiprocessor of 2048 threads holds: blocks stay resident, so that each one reads the table once.
 constexpr int kBlocksPerMultiprocessor = 8;
 constexpr int kTableElements = 3 * 256;
 
@@ -34,7 +34,7 @@ __global__ void __launch_bounds__(kThreadsPerBlock) convert(BatchConversion batc
 
 using Kernel = void (*)(BatchConversion);
 
-// In the order of 2 * is_wide + channels_last.
+// Indexed by 2 * is_wide + channels_last.
 template <typename Element>
 constexpr Kernel kKernels[4] = {convert<Element, 1, false>, convert<Element, 1, true>,
                                 convert<Element, 16 / kSize<Element>, false>,
@@ -55,14 +55,14 @@ const Kernel* kernels_for(int element_size_bytes) noexcept {
     }
 }
 
-// The runtime also keeps the error, for the next call that would ask: it is taken from there.
+// The runtime also keeps the error for the next call that asks; this takes it from there.
 DeviceStatus status_of(cudaError_t error, const char* call) noexcept {
     if (error == cudaSuccess) return {};
     static_cast<void>(cudaGetLastError());
     return {static_cast<int>(error), cudaGetErrorName(error), cudaGetErrorString(error), call};
 }
 
-// Enough for all groups, and no more than run at a time.
+// Enough for all groups, and no more than can run at a time.
 DeviceStatus count_blocks(const BatchConversion& batch, int device, unsigned* blocks) noexcept {
     int multiprocessors = 0;
     const cudaError_t error = cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device);
@@ -82,7 +82,7 @@ DeviceStatus load_convert_kernels(int device) noexcept {
     if (const cudaError_t error = cudaSetDevice(device); error != cudaSuccess) {
         return status_of(error, "cudaSetDevice");
     }
-    // All of them: one that is loaded at its first launch may make the launch wait for the device.
+    // All of them: a kernel that is loaded at its first launch may make the launch wait for the device.
     for (const int element_size_bytes : {1, 2, 4, 8}) {
         for (int i = 0; i < 4; ++i) {
             cudaFuncAttributes attributes;
@@ -97,7 +97,7 @@ DeviceStatus launch_convert(const BatchConversion& batch, int device, StreamId s
     const Kernel* const kernels = kernels_for(batch.element_size_bytes);
     if (kernels == nullptr) return status_of(cudaErrorInvalidValue, "launch_convert");
     if (batch.images == 0 || batch.pixels_per_image == 0) return {};
-    // This runtime has a device of its own for each thread; torch's runtime does not set it.
+    // This runtime has its own current device for each thread; torch's runtime does not set it.
     if (const cudaError_t error = cudaSetDevice(device); error != cudaSuccess) {
         return status_of(error, "cudaSetDevice");
     }

@@ -6,15 +6,15 @@
 
 namespace fastload {
 
-// Of the toolkit: 1000 * major + 10 * minor.
+// The toolkit's version: 1000 * major + 10 * minor.
 int convert_kernels_cuda_version() noexcept;
 
-// Makes the kernels ready on a device, or says why they cannot run there: built for other GPUs, the driver is too old.
-// Cheap when repeated. This module's runtime, not torch's, is at that device afterwards.
+// Makes the kernels ready on a device, or says why they cannot run there: built for other GPUs, or the driver is too
+// old. Cheap when repeated. Afterwards the device is current in this module's runtime, not in torch's.
 DeviceStatus load_convert_kernels(int device) noexcept;
 
-// Queues the conversion on a stream of the device and returns. The device is the calling thread's. No memory of the
-// conversion may be reused before the stream is through.
+// Queues the conversion on a stream of the device and returns. The device must be the calling thread's current one. No
+// memory of the conversion may be reused before the stream has finished it.
 DeviceStatus launch_convert(const BatchConversion& batch, int device, StreamId stream) noexcept;
 
 }  // namespace fastload

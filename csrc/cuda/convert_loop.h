@@ -14,7 +14,7 @@
 
 namespace fastload {
 
-// Groups first, first + stride, first + 2 * stride, ... of all groups: together the threads have each group once.
+// The groups first, first + stride, first + 2 * stride, ... of all groups; together the threads have each group once.
 struct ThreadShare {
     std::uint64_t first;
     std::uint64_t stride;
@@ -23,8 +23,8 @@ struct ThreadShare {
 template <typename Element>
 constexpr int kSize = static_cast<int>(sizeof(Element));
 
-// Several pieces of memory that are moved at once. Piece 0 is the one at the lowest address, as on all machines with a
-// GPU. Whatever the memory holds, it is read and written as bits.
+// Several pieces of memory that are moved at once. Piece 0 has the lowest address, as on all machines with a GPU. The
+// contents are read and written as bits.
 template <int kSizeBytes>
 struct alignas(kSizeBytes) [[gnu::may_alias]] Bits {
     using Word =
@@ -56,7 +56,7 @@ FASTLOAD_HOST_DEVICE void store_bits(Element* to, Bits<kSizeBytes> bits) {
     *reinterpret_cast<Bits<kSizeBytes>*>(to) = bits;
 }
 
-// Elements in a group: 16 bytes of them where every group begins at a multiple of its size, else one.
+// Elements in a group: 16 bytes of them if every group begins at a multiple of its size, otherwise one.
 inline int group_width(const BatchConversion& batch) {
     const auto width = static_cast<std::uintptr_t>(16 / batch.element_size_bytes);
     const bool starts_fit = reinterpret_cast<std::uintptr_t>(batch.pixels) % width == 0 &&
@@ -65,7 +65,7 @@ inline int group_width(const BatchConversion& batch) {
     return starts_fit && planes_fit ? static_cast<int>(width) : 1;
 }
 
-// For images [height, width, 3]: a group is some values in a row, of whichever channels.
+// For images [height, width, 3]: a group is some consecutive values, of any channels.
 template <typename Element, int kWidth>
 FASTLOAD_HOST_DEVICE void convert_interleaved(const BatchConversion& batch, const Element* table, ThreadShare share) {
     const std::uint64_t values = 3 * batch.images * batch.pixels_per_image;
@@ -87,12 +87,12 @@ FASTLOAD_HOST_DEVICE void convert_interleaved(const BatchConversion& batch, cons
     }
 }
 
-// For images [3, height, width]: a group is some pixels of one image in a row, and what they are in each plane.
+// For images [3, height, width]: a group is some consecutive pixels of one image, with their values in each plane.
 // pixels_per_image is a multiple of kWidth.
 template <typename Element, int kWidth>
 FASTLOAD_HOST_DEVICE void convert_planar(const BatchConversion& batch, const Element* table, ThreadShare share) {
     const std::uint64_t groups_per_image = batch.pixels_per_image / kWidth;
-    // Divided once: a step is so many images and so many groups.
+    // Divided once: a step is a number of images and a number of groups.
     const std::uint64_t image_step = share.stride / groups_per_image;
     const std::uint64_t group_step = share.stride % groups_per_image;
     std::uint64_t image = share.first / groups_per_image;

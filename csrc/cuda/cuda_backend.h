@@ -10,12 +10,12 @@
 namespace fastload {
 
 // Note [current device]
-// Since CUDA 12 cudaSetDevice makes a context on the device it is given, several hundred MB of its memory. A thread
-// that never chose a device is at device 0, so putting that back would cost every process that works on another device
-// a context on device 0. Leaving therefore puts the thread's device back only if it has a context; if not, nothing of
-// the thread's can be there yet. It stays at ours then, as after torch's own guards.
+// Since CUDA 12 cudaSetDevice creates a context on the device, several hundred MB of its memory. A thread that never
+// chose a device is at device 0, so restoring that would cost every process that works on another device a context on
+// device 0. Leaving therefore restores the thread's device only if it has a context; if not, nothing of the thread's
+// can be there yet. The thread then stays at our device, as after torch's own guards.
 
-// Errors that it causes are cleared from the runtime's last error, where other code would take them for its own.
+// Errors that it causes are cleared from the runtime's last error, where other code would attribute them to itself.
 class CudaBackend final : public DeviceBackend {
   public:
     CudaBackend(const CudaRuntime& runtime, int device) : runtime_(runtime), device_(device) {}
@@ -36,8 +36,8 @@ class CudaBackend final : public DeviceBackend {
     const int device_;
 };
 
-// The device number `device` of the runtime that torch, built for CUDA `runtime_major`, has loaded. Null with the
-// sentence in `problem` where there is none.
+// The device number `device` of the runtime that torch, built for CUDA `runtime_major`, has loaded. Null, with a
+// sentence in `problem`, if there is none.
 std::shared_ptr<DeviceBackend> open_cuda_backend(int runtime_major, int device, std::string* problem);
 
 }  // namespace fastload

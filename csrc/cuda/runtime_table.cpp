@@ -23,7 +23,7 @@ const char* base_name(const char* path) {
     return slash == nullptr ? path : slash + 1;
 }
 
-// For dl_iterate_phdr: collects the paths of loaded CUDA runtimes, whatever their file was renamed to.
+// For dl_iterate_phdr: collects the paths of loaded CUDA runtimes, even if their files were renamed.
 int collect_runtime(dl_phdr_info* object, std::size_t, void* paths) {
     const char* const name = base_name(object->dlpi_name);
     const bool is_runtime = std::strncmp(name, "libcudart", 9) == 0 && std::strstr(name, ".so") != nullptr;
@@ -31,7 +31,7 @@ int collect_runtime(dl_phdr_info* object, std::size_t, void* paths) {
     return 0;
 }
 
-// The names to open, the likeliest first.
+// The names to open, most likely first.
 std::vector<std::string> loaded_runtimes(int major) {
     std::vector<std::string> names = {"libcudart.so." + std::to_string(major)};
     dl_iterate_phdr(collect_runtime, &names);
@@ -102,7 +102,7 @@ std::string find_cuda_runtime(int major, CudaRuntime* table) {
     std::vector<void*> seen;
     std::string others;
     for (const std::string& name : loaded_runtimes(major)) {
-        // Never closed: the runtime must stay as long as the table, which is as long as the process.
+        // Never closed: the runtime must stay as long as the table, which lives as long as the process.
         void* const library = dlopen(name.c_str(), RTLD_LAZY | RTLD_NOLOAD);
         if (library == nullptr || std::find(seen.begin(), seen.end(), library) != seen.end()) continue;
         seen.push_back(library);

@@ -1,5 +1,5 @@
-// The functions of the CUDA runtime that torch has loaded. No header of CUDA and no link: their types are written here
-// as CUDA 12 and 13 have them.
+// The functions of the CUDA runtime that torch has loaded. Uses no CUDA header and links nothing: the types are written
+// here as in CUDA 12 and 13.
 #pragma once
 
 #include <cstddef>
@@ -24,24 +24,24 @@ struct CudaRuntime {
     const char* (*get_error_string)(int error) = nullptr;
     int (*get_last_error)() = nullptr;
 
-    // Of the driver, cuDevicePrimaryCtxGetState; null where it was not found.
+    // The driver's cuDevicePrimaryCtxGetState; null if it was not found.
     int (*primary_context_get_state)(int device, unsigned int* flags, int* is_active) = nullptr;
 };
 
-// Numbers of cudaError_t.
+// Values of cudaError_t.
 constexpr int kCudaErrorInsufficientDriver = 35;
 constexpr int kCudaErrorNoDevice = 100;
 constexpr int kCudaErrorNotReady = 600;
 
-// Fills `table` from the runtime of version `major` that the process has loaded; loads none, and keeps that one from
-// being unloaded. Returns "" or, in one sentence and its next step, why there is none to use. Calls only
+// Fills `table` from the runtime of version `major` that the process has loaded. Loads none itself, and keeps that one
+// from being unloaded. Returns "", or one sentence that says why there is none to use and what to do next. Calls only
 // cudaRuntimeGetVersion.
 std::string find_cuda_runtime(int major, CudaRuntime* table);
 
-// Adds the driver's function. The runtime loads the driver with the first call that needs it.
+// Adds the driver's function. The runtime loads the driver at the first call that needs it.
 void find_cuda_driver(CudaRuntime* table);
 
-// Whether `device` can be used: "", or the sentence that says why not. Starts nothing on any device.
+// Returns "" if `device` can be used, otherwise a sentence that says why not. Starts nothing on any device.
 std::string check_cuda_device(const CudaRuntime& runtime, int device);
 
 }  // namespace fastload

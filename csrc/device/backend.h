@@ -6,26 +6,26 @@
 
 namespace fastload {
 
-// A stream as the outside names it: torch.cuda.Stream.cuda_stream. 0 is the device's default stream.
+// A stream as torch.cuda.Stream.cuda_stream gives it. 0 is the device's default stream.
 using StreamId = std::uintptr_t;
 // 0 is no event.
 using EventId = std::uintptr_t;
 
-// A result of the device's runtime. Static storage only: cheap to copy, safe to keep.
+// A result of the device's runtime. Static storage only: cheap to copy, safe to store.
 struct [[nodiscard]] DeviceStatus {
     int error = 0;          // the runtime's number; 0 is success
-    const char* name = "";  // the runtime's name of the error, "cudaErrorIllegalAddress"
-    const char* text = "";  // its sentence
+    const char* name = "";  // the runtime's name of the error, such as "cudaErrorIllegalAddress"
+    const char* text = "";  // its text
     const char* call = "";  // the function that returned it
 
     constexpr bool is_ok() const noexcept { return error == 0; }
 };
 
-// One device. Thread-safe. Everything but entering is called inside of a DeviceScope of the calling
-// thread. The streams are made elsewhere, by torch.
+// One device. Thread-safe. All functions except enter() are called inside of a DeviceScope of the calling thread. torch
+// makes the streams.
 class DeviceBackend {
   public:
-    // What a thread had set before.
+    // The state that a thread had set before.
     struct ThreadState {
         int device = 0;
         int capture_mode = 0;
@@ -36,27 +36,27 @@ class DeviceBackend {
     DeviceBackend& operator=(const DeviceBackend&) = delete;
     virtual ~DeviceBackend() = default;
 
-    // Makes this device the calling thread's, and lets the thread make calls that would otherwise break the capture of
-    // a graph which another thread is at (the relaxed mode).
+    // Makes this device current for the calling thread, and lets the thread make calls that would otherwise break a
+    // graph capture in another thread (the relaxed mode).
     virtual DeviceStatus enter_thread(ThreadState* before) noexcept = 0;
     virtual void leave_thread(const ThreadState& before) noexcept = 0;
 
-    // Without timing.
+    // Creates an event without timing.
     virtual DeviceStatus create_event(EventId* event) noexcept = 0;
     virtual void destroy_event(EventId event) noexcept = 0;
 
-    // Queues a copy from the host to the device and returns. From pinned memory it is read later, when the stream gets
-    // there; from pageable memory it may have been read on return, or not.
+    // Queues a copy from the host to the device and returns. Pinned memory is read later, when the stream gets there;
+    // pageable memory may or may not have been read on return.
     virtual DeviceStatus copy_to_device(void* to, const void* from, std::size_t size_bytes,
                                         StreamId stream) noexcept = 0;
 
-    // The event is done when all is done that was queued on the stream before. Recording again forgets the time before.
+    // The event is done when all work queued on the stream before is done. Recording again forgets the earlier record.
     virtual DeviceStatus record_event(EventId event, StreamId stream) noexcept = 0;
-    // An event never recorded is done. An error may be that of any earlier work on the device.
+    // An event that was never recorded is done. An error may come from any earlier work on the device.
     virtual DeviceStatus query_event(EventId event, bool* is_done) noexcept = 0;
 };
 
-// The calling thread is at the device for the length of a scope.
+// Makes the device current for the calling thread during a scope.
 class DeviceScope {
   public:
     explicit DeviceScope(DeviceBackend& backend) noexcept
@@ -64,10 +64,10 @@ class DeviceScope {
     ~DeviceScope() {
         if (status_.is_ok()) backend_.leave_thread(before_);
     }
-    DeviceScope(const DeviceScope&) = delete;  // one return for one entry
+    DeviceScope(const DeviceScope&) = delete;  // one leave() for each enter()
     DeviceScope& operator=(const DeviceScope&) = delete;
 
-    // Where it is not ok, the backend must not be called.
+    // If it is not ok, do not call the backend.
     const DeviceStatus& status() const noexcept { return status_; }
 
   private:

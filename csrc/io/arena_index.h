@@ -10,7 +10,7 @@
 
 namespace fastload {
 
-// A million paths cost their bytes plus 8 each.
+// A million paths take their bytes plus 8 each.
 class ArenaIndex final : public SampleIndex {
   public:
     // Path i is arena[offsets[i], offsets[i + 1]). `owner` keeps both arrays alive. The caller has checked them with
@@ -18,7 +18,7 @@ class ArenaIndex final : public SampleIndex {
     ArenaIndex(ByteSpan arena, Span<const std::int64_t> offsets, std::shared_ptr<const void> owner) noexcept
         : arena_(arena), offsets_(offsets), owner_(std::move(owner)) {}
 
-    // True where the offsets begin at 0, never fall and end inside the arena. Linear in their number.
+    // True if the offsets begin at 0, never decrease and end inside the arena. Linear in their number.
     static bool is_valid(ByteSpan arena, Span<const std::int64_t> offsets) noexcept;
 
     std::int64_t num_samples() const noexcept override { return static_cast<std::int64_t>(offsets_.size()) - 1; }

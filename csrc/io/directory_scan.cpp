@@ -17,7 +17,7 @@
 namespace fastload {
 namespace {
 
-// linux/magic.h has it, but not of every age.
+// linux/magic.h defines it, but not in old versions.
 constexpr std::uint32_t kFuse = 0x65735546;
 
 struct CloseDirectory {

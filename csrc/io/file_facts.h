@@ -1,4 +1,4 @@
-// What the system says of a file that changes with its contents.
+// The metadata of a file that change with its contents.
 #pragma once
 
 #include <sys/stat.h>
@@ -23,10 +23,10 @@ FileFacts facts_of(const struct stat& facts) noexcept;
 // The time of the system's clock in nanoseconds since 1970.
 std::int64_t system_time_ns() noexcept;
 
-// Whether a file that had these facts when it was opened at `now_ns` has the same contents wherever it has the same
-// facts later. Times of files come in steps of up to 2 s, and a file server's clock may be behind: a file that was
-// changed in the last minute might be changed again without another time. So might one whose ctime is no time of a
-// change: squashfs and ISO images show that of their making, in whole seconds.
+// True if a file that had this metadata when it was opened at `now_ns` still has the same contents whenever it has the
+// same metadata later. File times have steps of up to 2 s, and a file server's clock may be late: a file that was
+// changed in the last minute may change again without a new time. The same holds for a ctime that is not the time of a
+// change: squashfs and ISO images show the time when they were made, in whole seconds.
 bool are_settled(const FileFacts& facts, std::int64_t now_ns) noexcept;
 
 }  // namespace fastload

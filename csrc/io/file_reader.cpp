@@ -19,7 +19,7 @@ int open_for_reading(int directory, const char* name, int flags) noexcept {
     const int all_flags = O_RDONLY | O_CLOEXEC | O_NOCTTY | flags;
     int fd = -1;
     do {
-        // Not always openat(): programs are run under libraries and filters that know open() alone.
+        // Not always openat(): some programs run under libraries and filters that only know open().
         fd = directory == AT_FDCWD ? ::open(name, all_flags) : ::openat(directory, name, all_flags);
     } while (fd < 0 && errno == EINTR);
     return fd;
@@ -35,7 +35,7 @@ Status open_file(ByteSpan path, const WorkingDirectory* working_directory, Uniqu
     struct stat facts = {};
     if (fd < 0 && errno == EAGAIN && ::fstatat(directory, name, &facts, 0) == 0 && S_ISREG(facts.st_mode)) {
         fd = open_for_reading(directory, name,
-                              0);  // another process has a lease on it, which the kernel asks for meanwhile
+                              0);  // another process has a lease on it, which the kernel asks back meanwhile
     }
     if (fd < 0) return failure(StatusCode::kOpenFailed, errno);
     *file = UniqueFd(fd);
@@ -48,7 +48,7 @@ Status find_open_facts(int descriptor, std::uint64_t max_file_bytes, FileFacts* 
     struct stat facts = {};
     int result = -1;
     do {
-        result = ::fstat(descriptor, &facts);  // file systems over a network may be interrupted here too
+        result = ::fstat(descriptor, &facts);  // network file systems may be interrupted here too
     } while (result != 0 && errno == EINTR);
     if (result != 0) return failure(StatusCode::kOpenFailed, errno);
     if (!S_ISREG(facts.st_mode)) return failure(StatusCode::kNotRegularFile, S_ISDIR(facts.st_mode) ? EISDIR : 0);

@@ -15,14 +15,14 @@ bool is_inside(std::int64_t begin, std::int64_t end, std::size_t size) noexcept 
 
 bool is_dots(std::string_view name) noexcept { return name == "." || name == ".."; }
 
-// Whether a path made with `text` can only lead down.
+// True if a path made with `text` can only lead down.
 bool is_name(std::string_view text) noexcept { return !text.empty() && !is_dots(text); }
 
 std::string_view text_of(ByteSpan bytes) noexcept {
     return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// Whether the names of one directory fill its part of the names, each is a name, and none is longer than
+// True if the names of one directory fill its part of the names, each is a valid name, and none is longer than
 // `max_name_bytes`.
 bool has_valid_names(const FolderArrays& arrays, std::size_t directory, std::size_t max_name_bytes) noexcept {
     const DirectoryStart& start = arrays.starts[directory];
@@ -44,7 +44,7 @@ bool has_byte(ByteSpan bytes, char byte) noexcept {
     return !bytes.is_empty() && std::memchr(bytes.data(), byte, bytes.size()) != nullptr;
 }
 
-// The path of a directory without the '/' at its end; that of the root, and one without that '/', is empty.
+// The path of a directory without the '/' at its end; the root's path, and one without that '/', is empty.
 std::string_view path_of(const FolderArrays& arrays, std::size_t directory) noexcept {
     const auto begin = static_cast<std::size_t>(arrays.starts[directory].path_byte);
     const auto end = static_cast<std::size_t>(arrays.starts[directory + 1].path_byte);
@@ -52,8 +52,8 @@ std::string_view path_of(const FolderArrays& arrays, std::size_t directory) noex
     return path.empty() || path.back() != '/' ? std::string_view() : path.substr(0, path.size() - 1);
 }
 
-// Whether the directories are the root, which has no files, and below it class after class, numbered from 0: the
-// class's folder and then what is in it, each directory once and behind the one that it is in.
+// True if the directories are the root, which has no files, and below it class after class, numbered from 0: the
+// class's folder and then its contents, each directory once and after its parent.
 bool is_tree(const FolderArrays& arrays) {
     if (arrays.directories[0].label != -1 || arrays.starts[1].sample != 0 || arrays.starts[1].path_byte != 0) {
         return false;

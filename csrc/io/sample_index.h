@@ -1,4 +1,4 @@
-// The files of a dataset by number, in whatever compact form their names are held.
+// The files of a dataset by number, in whichever compact form holds their names.
 #pragma once
 
 #include <array>
@@ -9,7 +9,8 @@
 
 namespace fastload {
 
-// Where a name is put together; longer ones cannot be in an index. The system opens half of it at most (PATH_MAX).
+// The buffer in which a path is put together; longer paths cannot be in an index. The system opens at most half of it
+// (PATH_MAX).
 using PathBuffer = std::array<std::uint8_t, 8192>;
 
 // Immutable after construction and shared by all threads.
@@ -22,7 +23,7 @@ class SampleIndex {
 
     virtual std::int64_t num_samples() const noexcept = 0;
 
-    // The path of a sample in [0, num_samples()), not terminated by NUL. It may lie in *buffer, and is then gone with
+    // The path of a sample in [0, num_samples()), not terminated by NUL. It may lie in *buffer, and is then valid until
     // the buffer's next use.
     virtual ByteSpan path(std::int64_t sample_index, PathBuffer* buffer) const noexcept = 0;
 };

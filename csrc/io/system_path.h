@@ -1,4 +1,4 @@
-// A path as the system takes it.
+// A path in the form the system takes.
 #pragma once
 
 #include <climits>
@@ -10,12 +10,12 @@
 namespace fastload {
 
 struct SystemPath {
-    int directory;  // for openat() and its like
+    int directory;  // for openat() and similar calls
     char name[PATH_MAX];
 };
 
-// `path`: bytes, not terminated. A relative one is in `working_directory`; null: in the thread's current one.
-// kOpenFailed for what no file can be called, or where there is no such directory.
+// `path`: bytes, not terminated. A relative one is in `working_directory`; null: in the thread's current directory.
+// kOpenFailed if no file can have this path, or if there is no such directory.
 Status find_system_path(ByteSpan path, const WorkingDirectory* working_directory, SystemPath* found) noexcept;
 
 }  // namespace fastload

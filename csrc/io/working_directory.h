@@ -1,4 +1,4 @@
-// The directory in which the system looks up relative names, kept or made a thread's own.
+// The directory in which the system looks up relative names: a descriptor of it, or a separate one for a thread.
 #pragma once
 
 #include <climits>
@@ -7,18 +7,18 @@
 
 namespace fastload {
 
-// That of the thread which makes it, at that time: who changes the current one later does not change this. Immutable,
-// so threads may share it.
+// The current directory of the calling thread at construction; later changes of the current directory do not affect it.
+// Immutable, so threads may share it.
 class WorkingDirectory {
   public:
-    // Where the system gives no descriptor, relative names cannot be opened in it, and absolute ones can.
+    // If the system gives no descriptor, only absolute names can be opened.
     WorkingDirectory() noexcept;
 
     // For openat(), or -1.
     int descriptor() const noexcept { return fd_.get(); }
-    // Why there is no descriptor, or 0.
+    // The reason why there is no descriptor, or 0.
     int system_errno() const noexcept { return system_errno_; }
-    // Its absolute name when this was made; empty where it has none.
+    // Its absolute name at construction; empty if it had none.
     const char* path() const noexcept { return path_; }
 
   private:
@@ -27,8 +27,8 @@ class WorkingDirectory {
     char path_[PATH_MAX] = {};
 };
 
-// From now on the calling thread, and threads that it starts, have a current directory and a file mode mask of their
-// own, which are still those of before. False where the system refuses, as containers may.
+// Gives the calling thread, and threads that it starts, their own current directory and file mode mask, with the
+// previous values at first. Returns false if the system refuses, as containers may.
 bool own_working_directory() noexcept;
 
 }  // namespace fastload
