@@ -10,18 +10,18 @@
 namespace fastload {
 
 // Note [tokens]
-// Batch memory that torch allocated is kept alive by an opaque token. Its last reference may fall in a native thread,
-// which must not touch Python; it leaves the token here, and the next Python thread that calls into the engine takes
-// and releases it. Thread-safe. What is left at exit is the process's.
+// An opaque token keeps batch memory alive that torch allocated. Its last reference may be dropped in a native thread,
+// which must not touch Python; that thread leaves the token here, and the next Python thread that calls into the engine
+// releases it. Thread-safe. Tokens left at exit are freed with the process.
 class DeferredReleases {
   public:
-    // Made with the object it keeps, so that no memory is needed to let go of that.
+    // Allocated together with the object it keeps, so that releasing that needs no memory.
     struct Token {
         void* object = nullptr;
         Token* next = nullptr;
     };
 
-    // Takes it over. In a forked child it is leaked.
+    // Takes ownership. In a forked child the token is leaked.
     void add(Token* token) noexcept {
         if (is_forked()) return;
         const std::lock_guard<std::mutex> lock(mutex_);
@@ -30,7 +30,7 @@ class DeferredReleases {
 
     bool is_forked() const noexcept { return generation_ != fork_generation(); }
 
-    // The tokens there are, linked by `next`; they are the caller's.
+    // Returns the current tokens, linked by `next`; the caller owns them.
     Token* take_all() noexcept {
         if (is_forked()) return nullptr;
         const std::lock_guard<std::mutex> lock(mutex_);

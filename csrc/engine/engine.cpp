@@ -21,8 +21,8 @@
 namespace fastload {
 namespace {
 
-// New threads inherit the mask of the thread that makes them. Not blocked are the signals of a thread's own faults:
-// blocked, they would end the process past every handler that says where (faulthandler, sanitizers).
+// New threads inherit the signal mask of the thread that makes them. Signals of a thread's own faults are not blocked:
+// blocked, they would end the process without running the handlers that report them (faulthandler, sanitizers).
 class SignalsBlocked {
   public:
     SignalsBlocked() {
@@ -43,7 +43,7 @@ class SignalsBlocked {
 void read_samples_until_closed(const std::shared_ptr<EngineCore>& core) {
     const std::unique_ptr<SampleWorker> worker = core->make_worker();
     for (;;) {
-        // Its place before the sample is taken: behind that nothing may fail.
+        // The list node is made before the sample is taken: after that nothing may fail.
         std::list<PendingSample> sample = core->work().list_of({});
         std::optional<PendingSample> taken = core->work().take_to_read();
         if (!taken) return;
@@ -71,12 +71,12 @@ void read_samples(const std::shared_ptr<EngineCore>& core) noexcept {
 
 void start_readers(const std::shared_ptr<EngineCore>& core) noexcept;
 
-// Several for each thread that decodes, so that storage sees many requests at a time; they sleep where it needs none.
+// Several for each decoding thread, so that storage sees many requests at a time; they sleep while they are not needed.
 std::size_t count_readers(const EngineCore& core) noexcept {
     return std::clamp<std::size_t>(6 * core.num_threads(), 8, 64);
 }
 
-// What a thread tells of its scratch memory, which is counted for all of them together.
+// Reports the scratch memory of one thread to a counter for all threads.
 class CountedScratch {
   public:
     CountedScratch(EngineCore& core, SampleWorker& worker) noexcept : core_(core), worker_(worker) {}
@@ -90,7 +90,7 @@ class CountedScratch {
         counted_ = scratch;
     }
 
-    // A thread that has nothing to do for a while lets go of the scratch of large images.
+    // A thread that has nothing to do for a while releases the scratch memory of large images.
     void release_if_idle() {
         constexpr std::chrono::milliseconds kPatience(100);
         if (counted_ <= AlignedBuffer::kMaxKeptBytes || core_.work().has_work_within(kPatience)) return;
@@ -112,7 +112,7 @@ void fill_samples(const std::shared_ptr<EngineCore>& core) {
         std::uint64_t waited_ns = 0;
         std::optional<PendingSample> sample = core->work().take(&waited_ns);
         if (!sample) return;
-        // The lane is kept alive by this copy while the sample itself is moved along.
+        // This copy keeps the lane alive while the sample itself is moved along.
         const std::shared_ptr<Lane> lane = sample->lane;
         const std::uint64_t read_ns = lane->run_sample(std::move(*sample), *worker);
         if (core->work().note_read(read_ns, 2 * count_readers(*core))) start_readers(core);
@@ -135,15 +135,15 @@ void thread_main(const std::shared_ptr<EngineCore>& core, ThreadBody body) noexc
     core->thread_ended();
 }
 
-// The thread blocks signals, which are the interpreter's, carries the name "fastload-<kind><number>" and never ends by
-// an exception: what it catches becomes a fault of every lane. Throws std::system_error where the system has no thread,
-// std::bad_alloc where there is no memory.
+// Starts a thread. It blocks signals, which belong to the interpreter, has the name "fastload-<kind><number>" and never
+// ends by an exception: exceptions become a fault of every lane. Throws std::system_error if the system refuses a
+// thread, std::bad_alloc if there is no memory.
 void start_thread(const std::shared_ptr<EngineCore>& core, ThreadBody body, const char* kind, std::size_t number) {
     const SignalsBlocked scope;
     core->thread_started();
     try {
         std::thread thread([core, body] { thread_main(core, body); });
-        char name[16];  // the system's limit, terminator included
+        char name[16];  // the system's limit, including the terminator
         std::snprintf(name, sizeof(name), "fastload-%s%zu", kind, number);
         pthread_setname_np(thread.native_handle(), name);
         // Detached, because a thread stuck in a read cannot be joined in bounded time; the core counts them instead.
@@ -160,7 +160,7 @@ void start_readers(const std::shared_ptr<EngineCore>& core) noexcept {
             start_thread(core, read_samples, "r", number);
         }
     } catch (...) {
-        return;  // the system has no more threads: those there are will do
+        return;  // the system refuses more threads; the existing ones suffice
     }
 }
 

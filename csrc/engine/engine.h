@@ -17,9 +17,9 @@ namespace fastload {
 // signals them and returns at once.
 class Engine {
   public:
-    // Starts `num_threads` threads named "fastload-w0", "fastload-w1", ...; 0 means that the thread which waits for a
-    // batch does the work. Throws std::runtime_error, saying which, where the system refuses a thread (those started
-    // are ended first).
+    // Starts `num_threads` threads named "fastload-w0", "fastload-w1", ...; with 0 the thread that waits for a batch
+    // does the work. Throws std::runtime_error, with the number, if the system refuses a thread; threads that were
+    // already started are ended first.
     Engine(std::size_t num_threads, SampleWorkerFactory make_worker);
     ~Engine();
     Engine(const Engine&) = delete;  // one owner of the threads
@@ -28,8 +28,8 @@ class Engine {
     std::shared_ptr<Lane> open_lane(SampleSource source);
     std::unique_ptr<Iteration> open_iteration(std::vector<SampleSource> sources, std::size_t first_lane = 0);
 
-    // Ends every lane and every wait, then waits for the threads, at most `timeout`. True when all are gone. A thread
-    // in a read that hangs stays, with its memory, until the read returns. Further calls do nothing.
+    // Ends every lane and every wait, then waits for the threads, at most `timeout`. Returns true if all have ended. A
+    // thread in a read that hangs stays, with its memory, until the read returns. Further calls do nothing.
     bool close(std::chrono::milliseconds timeout);
 
     EngineCore& core() const noexcept { return **core_; }

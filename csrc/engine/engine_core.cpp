@@ -25,7 +25,7 @@ void EngineCore::return_worker(std::unique_ptr<SampleWorker> worker) noexcept {
     try {
         idle_workers_.push_back(std::move(worker));
     } catch (const std::bad_alloc&) {
-        return;  // no memory for the list: the worker is not kept
+        return;  // no memory for the list: the worker is dropped
     }
 }
 
@@ -50,7 +50,7 @@ std::vector<std::shared_ptr<EngineClient>> EngineCore::clients() {
 void EngineCore::signal_end() noexcept {
     work_.close();
     fallback_.close();
-    const std::lock_guard<std::mutex> lock(mutex_);  // no client takes it while it holds a lock of its own
+    const std::lock_guard<std::mutex> lock(mutex_);  // no client acquires it while it holds a lock of its own
     for (const std::weak_ptr<EngineClient>& candidate : clients_) {
         if (const std::shared_ptr<EngineClient> client = candidate.lock()) client->cancel();
     }

@@ -1,4 +1,5 @@
-// State that the threads and lanes of an engine share. It lives until the last of them is gone, maybe after the engine.
+// State that the threads and lanes of an engine share. It lives until the last of them is gone, possibly after the
+// engine.
 #pragma once
 
 #include <chrono>
@@ -21,12 +22,12 @@ namespace fastload {
 
 using SampleWorkerFactory = std::function<std::unique_ptr<SampleWorker>()>;
 
-// One who waits for an engine's threads, as the engine sees it. Thread-safe.
+// A client that waits for an engine's threads. Thread-safe.
 class EngineClient {
   public:
     virtual ~EngineClient() = default;
 
-    // The engine ends: what is in flight is dropped.
+    // The engine ends: work in flight is dropped.
     virtual void cancel() noexcept = 0;
     // The engine lost a thread: every wait reports it.
     virtual void set_fault(Status status) noexcept = 0;
@@ -49,31 +50,31 @@ class EngineCore {
     // See Note [after fork].
     bool is_forked() const noexcept { return generation_ != fork_generation(); }
 
-    // A worker for a thread that is not the engine's own (the reference decoder's, or the caller's without threads).
-    // Borrowed workers are reused. May throw std::bad_alloc.
+    // Lends a worker to a thread that is not the engine's own: a thread of the reference decoder, or the caller's
+    // without threads. Borrowed workers are reused. May throw std::bad_alloc.
     std::unique_ptr<SampleWorker> borrow_worker();
     void return_worker(std::unique_ptr<SampleWorker> worker) noexcept;
     std::unique_ptr<SampleWorker> make_worker() const { return make_worker_(); }
 
-    // A client of an engine that has lost a thread is told so at once.
+    // If the engine has already lost a thread, the client is notified at once.
     void add_client(const std::shared_ptr<EngineClient>& client);
 
-    // Those that still exist.
+    // The clients that still exist.
     std::vector<std::shared_ptr<EngineClient>> clients();
 
-    // Cancels every client; threads leave after the sample in hand. May be called again.
+    // Cancels every client; threads leave after their current sample. May be called again.
     void signal_end() noexcept;
 
-    // A thread ended by an error: every client, present or future, is told. The first one counts.
+    // A thread ended by an error: notifies every client, present or future. The first error counts.
     void set_fault(Status fault) noexcept;
 
-    // False once the engine was closed or has lost a thread.
+    // False if the engine was closed or has lost a thread.
     bool is_running() const;
 
-    // Threads announce themselves, so that close() can wait for them with a limit.
+    // Threads register here, so that close() can wait for them with a limit.
     void thread_started();
     void thread_ended();
-    // True when no thread is left within `timeout`.
+    // True if no thread is left within `timeout`.
     bool wait_for_threads_to_end(std::chrono::milliseconds timeout);
 
   private:

@@ -1,4 +1,4 @@
-// Tells a process that it was forked from the one in which an engine was started.
+// Tells a process that it was forked from the process in which an engine was started.
 #pragma once
 
 #include <cstdint>
@@ -7,18 +7,19 @@
 namespace fastload {
 
 // Note [after fork]
-// A forked child has a copy of the engine's memory but none of its threads, and any mutex may be held by a thread that
-// no longer exists. So every public entry of the engine first compares the generation it was created in with the
-// current one and refuses; destructors leak what they own, because destroying a condition variable with a waiter that
-// does not exist waits for ever.
+// A forked child has a copy of the engine's memory but none of its threads, and a thread that no longer exists may hold
+// any mutex. So every public entry of the engine first compares the generation it was created in with the current one,
+// and refuses if they differ. Destructors leak what they own, because destroying a condition variable with a waiter
+// that does not exist waits for ever.
 
-// Counts the forks above this process. Cheap: one relaxed load.
+// Returns the number of forks above this process. Cheap: one relaxed load.
 std::uint32_t fork_generation() noexcept;
 
-// Installs the counter's handler. Call once, before the first engine; false where the system refuses (out of memory).
+// Installs the counter's handler. Call once, before the first engine; returns false if the system refuses (out of
+// memory).
 bool install_fork_counter() noexcept;
 
-// Owns a T and destroys it with itself, but not in a process forked since: there it is leaked, see Note [after fork].
+// Owns a T and destroys it, except in a process forked since: there it is leaked, see Note [after fork].
 template <typename T>
 class LeakedAfterFork {
   public:

@@ -13,12 +13,12 @@ std::uint64_t nanoseconds_since(Clock::time_point begin) {
     return static_cast<std::uint64_t>((Clock::now() - begin).count());
 }
 
-// A worker lent by the core for the length of a scope.
+// A worker borrowed from the core for the length of a scope.
 class BorrowedWorker {
   public:
     explicit BorrowedWorker(EngineCore& core) : core_(core), worker_(core.borrow_worker()) {}
     ~BorrowedWorker() { core_.return_worker(std::move(worker_)); }
-    BorrowedWorker(const BorrowedWorker&) = delete;  // one return for one loan
+    BorrowedWorker(const BorrowedWorker&) = delete;  // one return for each loan
     BorrowedWorker& operator=(const BorrowedWorker&) = delete;
     SampleWorker& operator*() const noexcept { return *worker_; }
 
@@ -52,7 +52,7 @@ Lane::~Lane() = default;
 std::shared_ptr<Lane> Lane::open(std::shared_ptr<EngineCore> core, SampleSource source) {
     auto lane = std::make_shared<Lane>(std::move(core), std::move(source));
     lane->core().add_client(lane);
-    // The end of the engine reaches the lanes it sees; one that is added later sees that the queue is closed.
+    // The end of the engine reaches the lanes registered by then; a lane added later sees that the queue is closed.
     if (lane->core().work().is_closed()) lane->cancel();
     return lane;
 }
@@ -118,7 +118,7 @@ void Lane::queue(std::shared_ptr<BatchSlot> slot, WorkQueue::End end) {
         }
         slot->state = is_empty ? SlotState::kReady : SlotState::kFilling;
         in_flight_.splice(end == WorkQueue::End::kBack ? in_flight_.end() : in_flight_.begin(), batch);
-        // Nobody else will, where it has no samples.
+        // An empty batch has no sample whose thread would do it.
         if (is_empty && draw_order_.is_needed()) draw_order_.advance(in_flight_, &none_waits);
     }
     core_->work().push(std::move(work), end);
@@ -129,7 +129,7 @@ void Lane::queue(std::shared_ptr<BatchSlot> slot, WorkQueue::End end) {
 std::shared_ptr<BatchSlot> Lane::free_slot() {
     {
         const std::lock_guard<std::mutex> lock(mutex_);
-        // A thread may still hold a reference to the slot it finished last, but it does not look at it any more.
+        // A thread may still hold a reference to the slot it finished last, but no longer reads it.
         if (!free_slots_.empty()) {
             std::shared_ptr<BatchSlot> slot = std::move(free_slots_.back());
             free_slots_.pop_back();
@@ -195,7 +195,7 @@ WaitResult Lane::run_in_caller(std::chrono::milliseconds budget, PendingSample* 
 
 std::shared_ptr<BatchSlot> Lane::take_ready(std::shared_ptr<void>* memory) {
     std::shared_ptr<BatchSlot> slot;
-    std::shared_ptr<BatchCopy> copy;  // let go of after the lock
+    std::shared_ptr<BatchCopy> copy;  // released after the lock
     {
         const std::lock_guard<std::mutex> lock(mutex_);
         if (!is_front_ready()) return nullptr;
@@ -216,7 +216,7 @@ void Lane::recycle(std::shared_ptr<BatchSlot> slot) noexcept {
     try {
         free_slots_.push_back(std::move(slot));
     } catch (const std::bad_alloc&) {
-        return;  // no memory for the list: the slot is not kept
+        return;  // no memory for the list: the slot is dropped
     }
 }
 
@@ -262,7 +262,8 @@ SampleTask Lane::task_of(const PendingSample& sample, SampleChoices* choices) co
 
 // See Note [draw order].
 Status Lane::resolve_in_order(const PendingSample& sample, ImageSize source_size) noexcept {
-    std::list<PendingSample> place;  // where the sample waits; made without the lock, and only where it has to
+    std::list<PendingSample>
+        place;  // the list node of a waiting sample; made without the lock, and only if the sample has to wait
     std::list<PendingSample> resumed;
     Status status;
     for (;;) {
@@ -369,10 +370,10 @@ std::uint64_t Lane::read_ahead(const PendingSample& sample, SampleWorker& worker
         ensure_file(sample);
         worker.read_ahead(task_of(sample, nullptr), &timings);
         count_run(timings, Status::ok());
-        // Beyond the limit as well: no more samples are taken then.
+        // Even beyond the limit: no more samples are taken then.
         sample.slot->files[sample.position]->may_wait(SIZE_MAX);
     } catch (const std::bad_alloc&) {
-        return 0;  // not read: whoever decodes the sample tries again
+        return 0;  // not read: the thread that decodes the sample tries again
     }
     return timings.storage_ns();
 }
@@ -411,7 +412,7 @@ void Lane::count_run(const SampleTimings& timings, Status status) {
 }
 
 void Lane::finish(const PendingSample& sample, Status status, std::shared_ptr<void> python_error) noexcept {
-    if (is_cancelled_.load(std::memory_order_relaxed)) return;  // nobody will ask for the batch
+    if (is_cancelled_.load(std::memory_order_relaxed)) return;  // the batch will not be asked for
     const bool is_by_fallback = !sample.reason.is_ok();
     // Before the batch can be seen as complete, so that a consumer's stats() include its last batch.
     core_->stats().update([&](EngineCounters& counters) {
@@ -420,7 +421,7 @@ void Lane::finish(const PendingSample& sample, Status status, std::shared_ptr<vo
                             : counters.samples_native);
     });
     bool is_batch_complete = false;
-    std::shared_ptr<BatchCopy> copy;  // to be queued before the batch can be taken
+    std::shared_ptr<BatchCopy> copy;  // queued before the batch can be taken
     std::list<PendingSample> resumed;
     {
         BatchSlot& slot = *sample.slot;

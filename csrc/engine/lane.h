@@ -1,4 +1,4 @@
-// The batches of an iteration that draw from one generator: all of them, or those of one of torch's workers.
+// The batches of an iteration that draw from one generator: all batches, or the batches of one of torch's workers.
 #pragma once
 
 #include <atomic>
@@ -20,11 +20,11 @@
 namespace fastload {
 
 enum class WaitResult : std::uint8_t {
-    kReady,            // take_ready() will give the next batch
+    kReady,            // take_ready() will return the next batch
     kTimedOut,         // nothing yet
     kNeedsPython,      // only without threads: the caller must provide the pixels of *needs_python
     kNothingInFlight,  // every submitted batch was taken
-    kClosed,           // cancelled, or the engine was closed, and a batch was lost by it
+    kClosed,           // cancelled, or the engine was closed, and a batch was lost
     kFault,            // a thread failed; see fault()
 };
 
@@ -33,22 +33,22 @@ class Lane final : public EngineClient, public std::enable_shared_from_this<Lane
   public:
     Lane(std::shared_ptr<EngineCore> core, SampleSource source);
 
-    // A lane that ends with its engine. One of an engine that was closed is cancelled.
+    // A lane ends with its engine. If the engine is already closed, the lane is cancelled.
     static std::shared_ptr<Lane> open(std::shared_ptr<EngineCore> core, SampleSource source);
     ~Lane() override;
     Lane(const Lane&) = delete;  // tasks point to it
     Lane& operator=(const Lane&) = delete;
 
-    // Queues a batch. `images` has, for each view of the source, room for indices.size() samples, and that stays valid
-    // through `memory` until the batch is taken or no thread works on it any more. Every index lies in [0,
-    // num_samples()). A closed lane queues nothing. May throw std::bad_alloc, and has queued nothing then. `copy`, if
-    // there is one, is told when all samples are written, before the batch can be taken; not where one has failed.
-    // `draw_numbers` are as many as indices, or none: Note [counter layout].
+    // Queues a batch. `images` has room for indices.size() samples for each view of the source. `memory` keeps that
+    // room valid until the batch is taken or no thread works on it any more. Every index lies in [0, num_samples()). A
+    // closed lane queues nothing. May throw std::bad_alloc, and has queued nothing then. `copy`, if given, is notified
+    // when all samples are written, before the batch can be taken; not if a sample has failed. `draw_numbers` has as
+    // many numbers as indices, or none: Note [counter layout].
     void submit(Span<const std::int64_t> indices, Span<std::uint8_t* const> images, std::shared_ptr<void> memory,
                 std::shared_ptr<BatchCopy> copy = nullptr, Span<const std::uint32_t> draw_numbers = {});
 
-    // The same for a batch that is the next one to be taken, in front of those in flight; with draws in order nothing
-    // may be in flight. `lost_draws` are by position: Note [draw order].
+    // Does the same for a batch that is to be taken next, before the ones in flight. If draws have an order, nothing
+    // may be in flight. `lost_draws` are sorted by position: Note [draw order].
     void submit_first(Span<const std::int64_t> indices, Span<std::uint8_t* const> images, std::shared_ptr<void> memory,
                       std::shared_ptr<BatchCopy> copy, Span<const LostDraws> lost_draws,
                       Span<const std::uint32_t> draw_numbers = {});
@@ -58,29 +58,29 @@ class Lane final : public EngineClient, public std::enable_shared_from_this<Lane
     // May throw std::bad_alloc, only without threads, and may then be called again.
     WaitResult wait(std::chrono::milliseconds budget, PendingSample* needs_python);
 
-    // The oldest batch, after wait() returned kReady. Its memory has been moved to *memory.
+    // Takes the oldest batch, after wait() returned kReady. Moves its memory to *memory.
     std::shared_ptr<BatchSlot> take_ready(std::shared_ptr<void>* memory);
 
-    // Gives a taken slot back for reuse when its report is not needed any more.
+    // Returns a taken slot for reuse when its report is no longer needed.
     void recycle(std::shared_ptr<BatchSlot> slot) noexcept;
 
-    // Drops everything in flight. Never waits: samples being worked on end by themselves, unseen.
+    // Drops everything in flight. Never waits: samples in work end by themselves, and their results are dropped.
     void cancel() noexcept override;
     bool is_cancelled() const noexcept { return is_cancelled_.load(std::memory_order_relaxed); }
 
-    // For threads: the work of one sample, then its bookkeeping. A sample for which there is no memory fails.
-    // Returns the nanoseconds that reading it took, 0 where it was not read.
+    // For threads: does the work of one sample, then its bookkeeping. A sample for which there is no memory fails.
+    // Returns the nanoseconds that reading it took, 0 if it was not read.
     std::uint64_t run_sample(PendingSample sample, SampleWorker& worker) noexcept;
 
-    // For threads that only read: reads the file of the sample, which then goes to run_sample() with it. Returns
-    // the nanoseconds that took.
+    // For threads that only read: reads the sample's file, with which the sample then goes to run_sample(). Returns the
+    // nanoseconds that took.
     std::uint64_t read_ahead(const PendingSample& sample, SampleWorker& worker) noexcept;
 
-    // For the reference decoder, once a sample: with its pixels, or why there are none. complete() may throw
+    // For the reference decoder, once a sample: with its pixels, or the reason why there are none. complete() may throw
     // std::bad_alloc; then the sample is still unfinished.
     void complete(PendingSample sample);
     void fail(const PendingSample& sample, Status status, std::shared_ptr<void> python_error) noexcept;
-    // The reference decoder lets go of the sample without a word: it fails, or without threads is begun anew.
+    // The reference decoder drops the sample without a result: it fails or, without threads, is begun anew.
     void drop(const PendingSample& sample) noexcept;
 
     // The engine lost a thread: every wait ends with kFault.
@@ -95,24 +95,25 @@ class Lane final : public EngineClient, public std::enable_shared_from_this<Lane
     std::size_t batches_in_flight() const override;
     std::size_t batches_ready() const override;
 
-    // With torch's random numbers, without threads and with nothing in flight: the generator for the next batch.
+    // Sets the generator for the next batch. Call only with torch's random numbers, without threads and with nothing in
+    // flight.
     void set_draws(const TorchDraws& draws) noexcept;
 
-    // Where torch's generator is after `slot`, a batch that was taken; nothing where no draws were in order.
+    // The state of torch's generator after `slot`, a batch that was taken; nothing if draws have no order.
     std::optional<TorchDraws> draws_after(const BatchSlot& slot) const;
 
-    // Where it is before the first batch that was not taken, also behind a cancel, and before `slot`, one that was:
-    // DrawOrder::draws_before.
+    // Its state before the first batch that was not taken, even after a cancel; and before `slot`, a batch that was
+    // taken: DrawOrder::draws_before.
     std::optional<TorchDraws> draws_untaken() const;
     std::optional<TorchDraws> draws_before(const BatchSlot& slot) const;
 
   private:
-    // The choices of one sample while a thread works on it.
+    // The random choices of one sample while a thread works on it.
     class Choices;
 
     SampleTask task_of(const PendingSample& sample, SampleChoices* choices) const;
     Status load(const PendingSample& sample, SampleWorker& worker, SampleTimings* timings);  // may throw std::bad_alloc
-    void leave_to_fallback(const PendingSample& sample, Status reason);                      // the same
+    void leave_to_fallback(const PendingSample& sample, Status reason);                      // may throw std::bad_alloc
     void ensure_file(const PendingSample& sample);                                           // may throw std::bad_alloc
     void give_file_back(const PendingSample& sample) noexcept;
     Status resolve_in_order(const PendingSample& sample, ImageSize source_size) noexcept;

@@ -17,8 +17,8 @@ struct EngineCounters {
     std::uint64_t samples_failed = 0;
     std::uint64_t batches_delivered = 0;
     SampleTimings stages;              // sums over all samples and threads
-    std::uint64_t worker_wait_ns = 0;  // time threads waited for work, summed over threads
-    std::uint64_t scratch_bytes = 0;   // held by threads at their last look
+    std::uint64_t worker_wait_ns = 0;  // time that threads waited for work, summed over threads
+    std::uint64_t scratch_bytes = 0;   // held by threads when they last reported
     std::map<std::string, std::uint64_t> fallback_reasons;
 };
 

@@ -10,22 +10,23 @@
 
 namespace fastload {
 
-// Thread-safe. The copy needs two things, which come in either order: the batch is written, and there is room for it
-// on the device. Whoever brings the second queues it; nobody waits.
+// Thread-safe. The copy needs two things, in either order: the batch is written, and there is room for it on the
+// device. The thread that brings the second one queues the copy; no thread waits.
 class BatchCopy {
   public:
-    // The destinations of `parts` come later. May throw std::bad_alloc.
+    // The destinations of `parts` are set later. May throw std::bad_alloc.
     BatchCopy(std::shared_ptr<StagingSlot> slot, std::vector<StagedPart> parts, StreamId stream);
 
     std::size_t num_parts() const noexcept { return parts_.size(); }
 
-    // The destination of each part; it stays valid until the stream is through with the copy. Later calls do nothing.
+    // Sets the destination of each part, which must stay valid until the stream has finished the copy. Later calls do
+    // nothing.
     void set_destinations(Span<void* const> to) noexcept;
 
-    // For the thread that has written the last sample.
+    // Call from the thread that has written the last sample.
     void set_written() noexcept;
 
-    // Whether the copy was tried, and how that ended.
+    // Whether the copy was tried, and its result.
     bool is_queued() const noexcept;
     DeviceStatus status() const noexcept;
 

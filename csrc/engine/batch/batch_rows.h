@@ -1,4 +1,4 @@
-// Memory of a batch to which its samples are written before it is made.
+// Memory of a batch to which its samples are written before the batch is made.
 #pragma once
 
 #include <atomic>
@@ -13,8 +13,8 @@
 
 namespace fastload {
 
-// Rows of one size, one for each sample, each held by whoever has a token of it. The memory stays as long as the rows
-// or a token are there. Thread-safe, but for take().
+// Rows of one size, one for each sample, each held as long as a token for it exists. The memory stays as long as the
+// rows or a token exist. Thread-safe, except for take().
 class BatchRows {
     struct State {
         std::shared_ptr<BufferPool::Buffer> buffer;
@@ -42,7 +42,7 @@ class BatchRows {
         std::size_t row_;
     };
 
-    // The buffer is filled by `count` rows. May throw std::bad_alloc.
+    // `count` rows fill the buffer. May throw std::bad_alloc.
     BatchRows(std::shared_ptr<BufferPool::Buffer> buffer, std::size_t count)
         : row_bytes_(buffer->size / count), state_(std::make_shared<State>(std::move(buffer), count)) {}
 
@@ -52,7 +52,7 @@ class BatchRows {
     }
     bool is_held(std::size_t row) const noexcept { return state_->is_held[row].load(); }
     std::size_t num_held() const noexcept { return state_->num_held.load(); }
-    // Of a row that nobody holds.
+    // Only for a row that is not held.
     std::unique_ptr<Token> take(std::size_t row) const { return std::make_unique<Token>(state_, row); }
 
   private:

@@ -18,7 +18,7 @@ class BufferPool::Shared {
     Mapping take(std::size_t size) {
         const std::lock_guard<std::mutex> lock(mutex_);
         for (Mapping& candidate : free_) {
-            // Half empty at most: a small last batch may use a large buffer's memory only if it is not much smaller.
+            // At most half empty: a small last batch may use a large buffer's memory only if it is not much smaller.
             if (candidate.size() >= size && candidate.size() / 2 <= size) {
                 Mapping taken = std::move(candidate);
                 candidate = std::move(free_.back());
@@ -33,7 +33,7 @@ class BufferPool::Shared {
         Mapping surplus;  // unmapped after the lock
         const std::lock_guard<std::mutex> lock(mutex_);
         if (free_.size() == max_free_buffers_) {
-            // The newest is the likeliest to be asked for again: sizes change when the user changes something.
+            // The newest size is the most likely to be asked for again: sizes change when the user changes something.
             if (free_.empty()) {
                 surplus = std::move(mapping);
             } else {
@@ -87,10 +87,10 @@ std::shared_ptr<BufferPool::Buffer> BufferPool::allocate(std::size_t size) {
         shared_->count(owned->mapping.size());
     }
     owned->buffer = {owned->mapping.data(), size};
-    OwnedBuffer* raw = owned.release();  // the deleter owns it from here, also if shared_ptr cannot be made
+    OwnedBuffer* raw = owned.release();  // the deleter owns it from here on, even if shared_ptr cannot be made
     const auto return_to_pool = [shared = shared_, raw](Buffer*) noexcept {
         std::unique_ptr<OwnedBuffer> returned(raw);
-        // See Note [after fork]: the pool's mutex may be held by a thread of the parent.
+        // See Note [after fork]: a thread of the parent may hold the pool's mutex.
         if (shared->generation() == fork_generation()) shared->give_back(std::move(returned->mapping));
     };
     return std::shared_ptr<Buffer>(&raw->buffer, return_to_pool);

@@ -1,4 +1,4 @@
-// Memory of host batches, reused when the user has dropped it.
+// Memory of host batches, reused after the user has dropped it.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 namespace fastload {
 
 // Thread-safe. A fresh batch costs a page fault every 4 KiB (about 250 us an image); a reused one costs none. A buffer
-// belongs to whoever holds its shared_ptr, and is reused only after the last of them is gone. Buffers may outlive the
+// belongs to the holders of its shared_ptr, and is reused only after the last of them is gone. Buffers may outlive the
 // pool.
 class BufferPool {
   public:
@@ -17,10 +17,10 @@ class BufferPool {
 
     struct Buffer {
         std::uint8_t* data;
-        std::size_t size;  // as asked for; the memory behind it may be larger
+        std::size_t size;  // the requested size; the memory may be larger
     };
 
-    // Uninitialised memory of `size` bytes (at least 1), aligned to 64 bytes or better. nullptr where there is none.
+    // Uninitialised memory of `size` bytes (at least 1), aligned to 64 bytes or better. nullptr if there is none.
     std::shared_ptr<Buffer> allocate(std::size_t size);
 
     // Bytes of all buffers, in use or free.

@@ -9,7 +9,7 @@
 
 namespace fastload {
 
-// The slots of a ring, for as long as one is held or copied from.
+// The slots of a ring. It lives as long as a slot is held or being copied from.
 class StagingSlot::Memory {
   public:
     Memory(std::shared_ptr<DeviceBackend> backend, std::uint8_t* data, std::size_t slot_bytes, std::size_t num_slots,
@@ -17,18 +17,18 @@ class StagingSlot::Memory {
         : backend_(std::move(backend)), data_(data), slot_bytes_(slot_bytes), owner_(std::move(owner)) {
         slots_.resize(num_slots);
     }
-    Memory(const Memory&) = delete;  // has events
+    Memory(const Memory&) = delete;  // owns events
     Memory& operator=(const Memory&) = delete;
 
-    // For a shared_ptr: destroys `memory`, or keeps it until no copy reads from it.
+    // Deleter for a shared_ptr: destroys `memory`, or keeps it until no copy reads from it.
     static void let_go(Memory* memory) noexcept;
-    // Destroys what was kept and is not read any more.
+    // Destroys kept memory that is no longer being read.
     static void sweep() noexcept;
 
     std::uint8_t* slot_data(std::size_t number) const noexcept { return data_ + number * slot_bytes_; }
     std::size_t slot_bytes() const noexcept { return slot_bytes_; }
 
-    // The number of a free slot, which is held now; the number of slots where none is free.
+    // Returns the number of a free slot, which is held now; the number of slots if none is free.
     DeviceStatus hold_one(std::size_t* number) noexcept {
         const std::lock_guard<std::mutex> lock(mutex_);
         *number = slots_.size();
@@ -81,7 +81,7 @@ class StagingSlot::Memory {
     struct Slot {
         bool is_held = false;
         bool is_copying = false;
-        bool has_event = false;  // behind its last copy; else it is not known when that ends
+        bool has_event = false;  // recorded after its last copy; otherwise the end of that copy is unknown
         EventId event = 0;
         StreamId stream{};  // of its last copy
     };
@@ -96,12 +96,12 @@ class StagingSlot::Memory {
 
     bool is_forked() const noexcept { return generation_ != fork_generation(); }
 
-    // Brings is_copying up to date. Under mutex_.
+    // Updates is_copying. Under mutex_.
     DeviceStatus look_at(Slot* slot) noexcept {
         if (!slot->is_copying) return {};
         const DeviceScope scope(*backend_);
         if (!scope.status().is_ok()) return scope.status();
-        if (!slot->has_event) {  // one that is recorded later is behind the copy, too
+        if (!slot->has_event) {  // an event recorded later comes after the copy, too
             const DeviceStatus recorded = backend_->record_event(slot->event, slot->stream);
             if (!recorded.is_ok()) return recorded;
             slot->has_event = true;
@@ -130,7 +130,7 @@ class StagingSlot::Memory {
 
 namespace {
 
-// Rings that were let go of during a copy. Never destroyed: the process may end first.
+// Rings that were dropped during a copy. Never destroyed: the process may end first.
 struct Kept {
     std::mutex mutex;
     std::vector<void*> memories;

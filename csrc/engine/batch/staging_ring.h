@@ -11,12 +11,13 @@
 namespace fastload {
 
 // Note [staging slots]
-// free -> held -> copying -> free. A slot is held by whoever holds the StagingSlot: the batch whose samples are written
-// to it. When that lets go the slot is copying until the event recorded behind its last copy is done, and only then is
-// it given out again. Nobody waits for the event: while none is free, fewer batches are under way. A ring that is let
-// go of during a copy keeps its memory until a sweep finds the copy done; at the end of the process it is the system's.
+// free -> held -> copying -> free. A slot is held as long as its StagingSlot exists, which belongs to the batch whose
+// samples are written to it. After that the slot is copying until the event recorded after its last copy is done, and
+// only then is it given out again. No thread waits for the event: while no slot is free, fewer batches are in flight. A
+// ring that is dropped during a copy keeps its memory until a sweep finds the copy done; at the end of the process the
+// system takes it.
 
-// From a place in a slot to one on the device.
+// From an address in a slot to one on the device.
 struct StagedPart {
     std::size_t offset = 0;
     std::size_t size_bytes = 0;
@@ -33,8 +34,8 @@ class StagingSlot {
     std::uint8_t* data() const noexcept;
     std::size_t size_bytes() const noexcept;
 
-    // Queues copies and the event behind them. Where that fails the slot is given out again only if the device is known
-    // to be done with it.
+    // Queues copies and, after them, the event. If that fails, the slot is given out again only if the device is known
+    // to have finished with it.
     DeviceStatus copy(Span<const StagedPart> parts, StreamId stream) noexcept;
 
   private:
@@ -46,18 +47,18 @@ class StagingSlot {
     const std::size_t number_;
 };
 
-// Thread-safe. A forked child leaks what it has of its parent's.
+// Thread-safe. A forked child leaks its copies of its parent's objects.
 class StagingRing {
   public:
     // `data` has room for all slots and stays valid through `owner`. May throw std::bad_alloc.
     StagingRing(std::shared_ptr<DeviceBackend> backend, std::uint8_t* data, std::size_t slot_bytes,
                 std::size_t num_slots, std::shared_ptr<void> owner);
 
-    // Lets go of the memory of rings that ended during a copy which is done by now.
+    // Releases the memory of rings that ended during a copy which is done by now.
     static void sweep() noexcept;
 
-    // A slot that nobody writes to or copies from; *slot is null where there is none now. A failure where there is none
-    // and the device does not say of each copy whether it is done. May throw std::bad_alloc.
+    // Returns a slot that is neither written to nor copied from; *slot is null if there is none now. Returns a failure
+    // if there is none and the device does not say of each copy whether it is done. May throw std::bad_alloc.
     DeviceStatus take(std::unique_ptr<StagingSlot>* slot);
 
   private:

@@ -29,7 +29,7 @@ bool DrawOrder::advance(BatchSlot& slot, std::list<PendingSample>* resumed) noex
     return true;
 }
 
-// Draws as those samples did that are not in the batch and come before its next one.
+// Repeats the draws of lost samples that come before the batch's next sample.
 void DrawOrder::draw_lost(BatchSlot& slot) noexcept {
     for (std::size_t& number = slot.num_lost_drawn; number < slot.lost_draws.size(); ++number) {
         const LostDraws& lost = slot.lost_draws[number];
@@ -71,7 +71,7 @@ TorchDraws DrawOrder::draws_after(const BatchSlot& slot) const {
 
 std::optional<TorchDraws> DrawOrder::draws_before(const std::list<std::shared_ptr<BatchSlot>>& batches) const noexcept {
     if (!is_needed()) return std::nullopt;
-    // Batches draw in order: the first that has begun to is the one.
+    // Batches draw in order: this is the first one that has begun to draw.
     for (const std::shared_ptr<BatchSlot>& slot : batches) {
         if (std::optional<TorchDraws> draws = draws_before(*slot)) return draws;
     }

@@ -10,18 +10,18 @@
 
 namespace fastload {
 
-// Thread-safe. The waiters are threads owned by Python that have released the GIL; this queue never takes it.
+// Thread-safe. The waiting threads belong to Python and have released the GIL; this queue never takes it.
 class FallbackQueue {
   public:
     // Takes the samples out of the list. After close() they are dropped.
     void push(std::list<PendingSample> samples) noexcept;
 
-    // Waits without a limit; nullopt after close().
+    // Waits without a limit; returns nullopt after close().
     std::optional<PendingSample> wait();
 
     void remove(const Lane* lane) noexcept;
 
-    // Wakes every waiter once. Afterwards wait() returns at once and nothing wakes anybody: a thread woken while the
+    // Wakes every waiter once. Afterwards wait() returns at once and no thread is woken: a thread woken while the
     // interpreter shuts down would end the process.
     void close() noexcept;
 

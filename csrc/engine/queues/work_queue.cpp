@@ -7,8 +7,9 @@
 namespace fastload {
 namespace {
 
-// A read of 100 KB from the page cache takes some 20 us, but on a busy machine a thread may lose its processor in the
-// middle of one: so a single read counts as 1 ms at most, and only many of the last 16 or so make reads slow.
+// A read of 100 KB from the page cache takes about 20 us, but on a busy machine a thread may lose its processor in the
+// middle of one. So a single read counts as 1 ms at most, and only if many of the last 16 or so are slow, reads are
+// slow.
 constexpr std::uint64_t kSlowReadNs = 400'000;
 constexpr std::uint64_t kMostOfOneReadNs = 1'000'000;
 constexpr std::uint64_t kReadsRemembered = 16;
