@@ -24,7 +24,7 @@ class DeviceBackend:
 
 def open_cuda_device(runtime_major: int, device: int) -> DeviceBackend: ...
 
-# Why a device did not do what it was asked for.
+# A failed call of the device's runtime.
 class DeviceFailure(TypedDict):
     error: int
     name: str
@@ -105,8 +105,8 @@ def gaussian_weights(
 def gaussian_sums(blur: GaussianBlur, sigma: float, planes: NDArray[np.uint8]) -> NDArray[np.float32]: ...
 def has_fast_blur() -> bool: ...
 
-# bind_steps.cpp. Steps and operations are made of their arguments, all by keyword; a ValueError says which one makes no
-# sense. csrc/image/steps says what each does.
+# bind_steps.cpp. Steps and operations take their arguments by keyword; a ValueError names an invalid one. csrc/image/steps
+# describes each of them.
 MAX_BOX_RADIUS: float
 MAX_IMAGE_SIDE: int
 MAX_OPERATIONS: int
@@ -341,7 +341,7 @@ class WorkingDirectory:
 
 def own_working_directory() -> bool: ...
 
-# Of one directory: csrc/io/directory_scan.h.
+# One directory: csrc/io/directory_scan.h.
 class FolderListing(TypedDict):
     errno: int
     state: tuple[int, int, int]
@@ -355,7 +355,7 @@ class FolderListing(TypedDict):
 def list_directories(paths: Sequence[bytes], extensions: Sequence[bytes]) -> list[FolderListing]: ...
 def is_on_fuse(fd: int) -> bool: ...
 
-# bind_engine.cpp, and bind_iteration.cpp for what one iteration has
+# bind_engine.cpp; one iteration and its batches: bind_iteration.cpp
 class StatusFailure(TypedDict):
     stage: Literal["open", "read", "header", "decode", "limit", "transform", "engine"]
     errno: int
@@ -368,7 +368,7 @@ class StatusFailure(TypedDict):
 class SampleFailure(StatusFailure):
     position: int
     path: bytes
-    drawn_size: tuple[int, int] | None  # of an image that a transform could not be applied to, after it had drawn
+    drawn_size: tuple[int, int] | None  # set if the transform failed after it had drawn
 
 class HostBuffer:
     def __buffer__(self, flags: int, /) -> memoryview: ...
@@ -400,9 +400,9 @@ class FallbackTask:
     def fail(self, exception: BaseException) -> None: ...
 
 def next_when_ready(iterator: Any) -> Any:
-    """To be ``__next__`` of a class: calls _prepare(), then takes what is in the list _ready and returns it.
+    """Returns the next batch, as the ``__next__`` of a class: calls _prepare(), then takes the item of the list _ready.
 
-    No signal's handler runs between these.
+    No signal handler runs between the two.
     """
 
 class Batch:

@@ -1,6 +1,6 @@
-// Reads coefficient records: any bytes, a true one, and a true one with changed bytes and right sums, with the kernels
-// of every instruction set, and read at once. A true one gives the pixels of its file, and of any other all of these
-// say the same.
+// Reads coefficient records: any bytes, a valid record, and a valid one with changed bytes and right sums, with the
+// kernels of every instruction set, and read at once. A valid one gives the pixels of its file; for any other, all of
+// these agree.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -45,7 +45,7 @@ void check_true_record(const Region& region) {
     }
 }
 
-// It may be of another size, and then hold the region or not.
+// It may be of another size, and then may or may not hold the region.
 void check_any_record(const std::vector<std::uint8_t>& record, const Region& region) {
     std::vector<testing::RecordDecoder> decoders;
     std::vector<StripImageView> views;

@@ -1,6 +1,6 @@
-// Decodes regions of a fixed file with indexes: records of any bytes, true ones, and such with one wrong checkpoint,
-// with the kernels of every instruction set. No index changes the verdict, a true one no pixel, and of a dense one no
-// wrong checkpoint does.
+// Decodes regions of a fixed file with indexes: records of any bytes, valid ones, and valid ones with one wrong
+// checkpoint, with the kernels of every instruction set. No index changes the verdict. A valid one changes no pixel,
+// and neither does a wrong checkpoint in a dense one.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -35,7 +35,7 @@ class FileDecoder {
     const jpeg::ScanShape& shape() const noexcept { return shape_; }
     Region whole() const noexcept { return {0, 0, size_.width, size_.height}; }
 
-    // Nothing but memory keeps the file from being decoded. What it returns is shown until the next call.
+    // Only lack of memory keeps the file from being decoded. The returned view is valid until the next call.
     StripImageView decode(const Region& region, EntropyIndex* index) {
         StripImageView view;
         require(decoder_->decode(region, index, &view).is_ok());
@@ -62,7 +62,7 @@ Region any_region(Input* input, const Region& whole) {
     return region;
 }
 
-// What decoding the whole file gives.
+// The result of decoding the whole file.
 struct Truth {
     Truth() {
         FileDecoder decoder(**runnable_kernel_tables().begin());
@@ -113,7 +113,7 @@ EntropyIndex beginning_of(const EntropyIndex& whole, std::uint32_t rows) {
     return index;
 }
 
-// Whatever it is of.
+// For a record of any data.
 void require_packed_and_read(const EntropyIndex& index) {
     std::vector<std::uint8_t> packed(std::size_t{1} << 12);
     packed.resize(index.pack({packed.data(), packed.size()}));
@@ -135,13 +135,13 @@ void check_any_record(FileDecoder* decoder, const Region& region, ByteSpan recor
     decoder->decode(region, &index);
     const bool is_plain = index.size() == 0;
     if (decoder->was_index_wrong()) require(is_plain);
-    // An index that knows nothing any more is as good as a new one.
+    // An index that was emptied is as good as a new one.
     const StripImageView view = decoder->decode(region, &index);
     if (is_plain) require(truth().are_pixels(view, region));
     require_packed_and_read(index);
 }
 
-// What it learns is true as well.
+// The checkpoints that it learns are valid as well.
 void check_true_record(FileDecoder* decoder, const Region& region, Input* input) {
     const EntropyIndex& whole = truth().any_index(input);
     const auto rows = static_cast<std::uint32_t>(input->choose(static_cast<int>(whole.shape().mcus_high) + 1));
@@ -151,7 +151,7 @@ void check_true_record(FileDecoder* decoder, const Region& region, Input* input)
     for (std::size_t i = 0; i < index.size(); ++i) require(index[i] == whole[i]);
 }
 
-// Changes one field of one checkpoint, and tells whether a record can say so.
+// Changes one field of one checkpoint. Returns whether a record can express that.
 bool change(EntropyIndex* index, Input* input) {
     const auto at = static_cast<std::size_t>(input->choose(static_cast<int>(index->size())));
     std::vector<Checkpoint> checkpoints;
@@ -196,7 +196,7 @@ void check(FileDecoder* decoder, ByteSpan bytes) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     using namespace fastload;
     for (const KernelTable* kernels : runnable_kernel_tables()) {
-        // A fresh one, so that a run depends on this input alone.
+        // A fresh decoder, so that a run depends only on this input.
         FileDecoder decoder(*kernels);
         check(&decoder, {data, size});
     }

@@ -1,5 +1,5 @@
-// Arrays as an index file may hold them: where is_valid() takes them, every path lies inside of them and leads to below
-// the root.
+// Arrays that an index file may hold: if is_valid() accepts them, every path lies inside of them and leads to below the
+// root.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -54,7 +54,7 @@ Folder any_folder(Input* input) {
     return folder;
 }
 
-// Appends up to four letters, most of them such that the result may be the name of something.
+// Appends up to four letters, mostly so that the result can be a name.
 void append_text(Input* input, std::vector<std::uint8_t>* text) {
     static constexpr char kLetters[] = "abababab./";  // and the NUL at its end
     for (int left = input->choose(5); left > 0; --left) {
@@ -62,8 +62,8 @@ void append_text(Input* input, std::vector<std::uint8_t>* text) {
     }
 }
 
-// Offsets that fit, and a path for each directory that may lie below that of the one before it. Any bytes at random are
-// hardly ever a folder.
+// Offsets that fit, and for each directory a path that may lie below the previous one's. Random bytes are hardly ever a
+// folder.
 Folder likely_folder(Input* input) {
     Folder folder;
     folder.root = "root/";
@@ -93,7 +93,7 @@ Folder likely_folder(Input* input) {
     return folder;
 }
 
-// Every part of the path below the root is the name of something in it.
+// Every part of the path below the root is a valid name.
 void require_below(const std::string& root, const SampleIndex& index) {
     PathBuffer buffer;
     for (std::int64_t sample = 0; sample < index.num_samples(); ++sample) {

@@ -1,4 +1,4 @@
-// What a target makes of the bytes that a fuzzer gives.
+// Values made from the bytes of a fuzzer's input.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@ inline void require(bool condition) {
     if (!condition) __builtin_trap();
 }
 
-// Values out of bytes, zeros behind their end.
+// Reads values from bytes; after their end, zeros.
 class Input {
   public:
     explicit Input(ByteSpan bytes) noexcept : rest_(bytes) {}
@@ -33,7 +33,7 @@ class Input {
     // One of [0, count), 0 < count <= 256.
     int choose(int count) noexcept { return raw<std::uint8_t>() % count; }
 
-    // What nothing has been made of yet.
+    // The bytes that have not been used yet.
     ByteSpan rest() const noexcept { return rest_; }
 
     // At most `count` values of any bits.
@@ -48,7 +48,7 @@ class Input {
     ByteSpan rest_;
 };
 
-// Writes bytes at places, as many as there are left, into a record that is not empty.
+// Writes bytes at positions in a record that is not empty, as many as there are left.
 inline void change_bytes(Input* input, std::vector<std::uint8_t>* record) {
     while (!input->rest().is_empty()) {
         const std::size_t at = input->raw<std::uint16_t>() % record->size();

@@ -1,6 +1,6 @@
-// Full decode and the decode of a region chosen by the input's own bytes, with the kernels of every instruction set.
-// Where the full one succeeds, the region must too and be its crop, and so must a record of the file's coefficients, if
-// it has one; only allowed verdicts may come back, the same ones, the same pixels and the same record from all.
+// Decodes a file, and a region chosen by the input's own bytes, with the kernels of every instruction set. If the full
+// decode succeeds, the region must too and be its crop, and so must a record of the file's coefficients, if it has one.
+// All kernels must return the same allowed verdicts, the same pixels and the same record.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -33,7 +33,7 @@ std::vector<std::uint8_t> pixels_of(const StripImageView& view) {
     return pixels;
 }
 
-// A region that depends on the bytes, so that a fuzzer can steer it.
+// A region that depends on the bytes, so that a fuzzer can control it.
 Region region_of(ByteSpan file, const ImageSize& size) {
     std::uint32_t hash = 2166136261U;
     for (const std::uint8_t byte : file) hash = (hash ^ byte) * 16777619U;
@@ -49,7 +49,7 @@ Region region_of(ByteSpan file, const ImageSize& size) {
     return region;
 }
 
-// What became of a file: the verdict on all of it, the pixels of the region where there are any, and the record.
+// The results for a file: the verdict on all of it, the pixels of the region if there are any, and the record.
 struct Outcome {
     StatusCode code = StatusCode::kOk;
     std::vector<std::uint8_t> pixels;
@@ -97,7 +97,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     limits.max_pixels = 1 << 20;
     std::optional<Outcome> expected;
     for (const KernelTable* kernels : runnable_kernel_tables()) {
-        // A fresh one, so that a run depends on this input alone.
+        // A fresh decoder, so that a run depends only on this input.
         const auto decoder = std::make_unique<JpegDecoder>(*kernels, limits);
         Outcome outcome = decode_twice(*decoder, {data, size});
         check_record(*kernels, {data, size}, limits, &outcome);

@@ -1,5 +1,5 @@
-// Reads pixel records: any bytes, a true one, and a true one with changed bytes and right sums. A true one gives what
-// was written, one with a changed byte nothing, and any other that is taken is read to its last pixel.
+// Reads pixel records: any bytes, a valid record, and a valid one with changed bytes and right sums. A valid one gives
+// the pixels that were written, one with a changed byte nothing; any other accepted record is read to its last pixel.
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -30,7 +30,7 @@ Status open(const Bytes& record, PixelRecordReader* reader) {
     return reader->open(record_key(), kSalt, kAnyPixels);
 }
 
-// Of sizes and pixels out of `input`.
+// A record whose sizes and pixels come from `input`.
 Bytes true_record(Input* input) {
     const ImageSize size = {1 + input->choose(40), 1 + input->choose(40)};
     PixelRecordWriter writer;

@@ -7,7 +7,7 @@
 
 namespace {
 
-// A plain header lies in the bytes, and is one of any longer beginning of them.
+// A plain header lies in the bytes, and is also the header of any longer beginning of them.
 void check_plain_header(fastload::ByteSpan bytes) {
     using namespace fastload;
     jpeg::PlainHeader header;

@@ -1,5 +1,5 @@
-// A .dir of any bytes, of such with the checksums that are right for them, and one as a holder of the key may write it:
-// what is accepted says only what the header promises, and is what was written.
+// A .dir of any bytes, of any bytes with right checksums, and one as a holder of the key may write it. An accepted one
+// keeps the promises of the header, and is equal to what was written.
 #include <algorithm>
 #include <cerrno>
 #include <cstddef>
@@ -39,7 +39,7 @@ bool is_inside(const DirectoryEntry& entry, std::uint64_t covered_bytes) {
     return entry.offset >= kFileHeadBytes && entry.offset % 8 == 0 && (end + 7) / 8 * 8 <= covered_bytes;
 }
 
-// What record_directory.h says of one that is good.
+// The promises of record_directory.h for a valid one.
 bool is_promised(const RecordDirectory& directory) {
     const auto is_placed = [&](const DirectoryEntry& entry) { return is_inside(entry, directory.covered_bytes); };
     return directory.covered_bytes >= kFileHeadBytes && directory.covered_bytes % 8 == 0 &&
@@ -75,7 +75,7 @@ void check_bytes(const RecordFolder& folder, RecordKind kind, const std::string&
     require(write(folder, kind, found.directory) == 0 && folder.read(name + ".dir") == bytes);
 }
 
-// Places that may be right, more often than any bytes are.
+// Positions that are more likely to be valid than random bytes.
 RecordDirectory any_directory(Input* input) {
     RecordDirectory directory;
     directory.generation = input->raw<std::uint64_t>();

@@ -1,5 +1,5 @@
-// Plans of any steps with any arguments, on an image of any small size. What create() takes must resolve to what the
-// plan has promised, run, and give the same bytes with the kernels of every instruction set.
+// Plans of any steps with any arguments, on an image of any small size. Plans that create() accepts must resolve to the
+// promised size, run, and give the same bytes with the kernels of every instruction set.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -48,12 +48,12 @@ using fuzzing::require;
 constexpr int kMaxSteps = 5;
 constexpr std::int32_t kMaxSide = 80;
 
-// Steps whose arguments are what users write, and now and then any bits at all.
+// Steps with arguments as users write them, and sometimes with any bits at all.
 class StepMaker {
   public:
     explicit StepMaker(Input* input) noexcept : input_(*input) {}
 
-    // Whether an argument may ask for images that take too long to make.
+    // True if an argument may ask for images that take too long to make.
     bool is_wild() const noexcept { return is_wild_; }
 
     Steps make_steps(int nesting) {
@@ -86,7 +86,7 @@ class StepMaker {
     PaddingMode padding_mode() noexcept { return static_cast<PaddingMode>(input_.choose(4)); }
     RgbFill fill() noexcept { return input_.raw<RgbFill>(); }
 
-    // Sizes double with each; one in a plan keeps images small.
+    // Each one doubles the size; one in a plan keeps images small.
     std::optional<std::int32_t> max_size() noexcept {
         if (input_.choose(2) == 0) return side();
         if (has_open_side_) is_wild_ = true;
@@ -356,8 +356,8 @@ OutputLayout make_layout(Input* input) {
     return layout;
 }
 
-// An image that shows the part of a source that a sample needs. Only the promised bytes exist, so that the address
-// sanitizer sees any other read.
+// An image that shows the part of a source that a sample needs. Only these bytes exist, so that the address sanitizer
+// detects any other read.
 class SourcePart {
   public:
     explicit SourcePart(const Region& region)

@@ -1,8 +1,8 @@
 // Runs a fuzz target over files and folders without a fuzzer, e.g. over a corpus as a test:
 //     fuzz_probe fuzz/corpus/probe image.jpg
 //     fuzz_transform_plan --random 1000
-// The second form makes its inputs, the same ones each time. Prints how many inputs ran. With --verbose first, writes
-// each name before it runs: the last one is what crashed.
+// The second form makes its inputs, the same ones each time. Prints the number of inputs that ran. With --verbose as
+// first argument, it writes each name before it runs: the last one crashed.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -23,7 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 
 void replay(const std::string& name, const std::vector<char>& bytes, bool is_verbose) {
-    // An exact allocation, so that the address sanitizer sees a read one byte behind the input.
+    // An exact allocation, so that the address sanitizer detects a read one byte after the input.
     const std::unique_ptr<std::uint8_t[]> copy(new std::uint8_t[bytes.size()]);
     for (std::size_t i = 0; i < bytes.size(); ++i) copy[i] = static_cast<std::uint8_t>(bytes[i]);
     if (is_verbose) std::cerr << name << std::endl;

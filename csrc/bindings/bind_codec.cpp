@@ -105,7 +105,8 @@ py::tuple decode_jpeg_indexed(const py::bytes& data, const Rectangle& region, co
         const jpeg::IndexLevel level = is_dense ? jpeg::IndexLevel::kDense : jpeg::IndexLevel::kRows;
         if (!index.begin(shape, level).is_ok()) throw std::bad_alloc();
         const ByteSpan packed = span_of(record);
-        if (!packed.is_empty() && !index.unpack(shape, packed)) throw py::value_error("no record of such a scan");
+        if (!packed.is_empty() && !index.unpack(shape, packed))
+            throw py::value_error("the record does not belong to this scan");
     }
     if (status.is_ok()) {
         const Region wanted = {region[0], region[1], region[2], region[3]};
@@ -164,14 +165,14 @@ py::tuple decode_coefficients(const py::bytes& record, const Rectangle& region, 
 void bind_codec(py::module_& m) {
     const DecodeLimits defaults;
     m.def("probe", &probe_bytes, py::arg("data"),
-          "Format and size from the first bytes of an image, without decoding: a dict of format, width, height.");
+          "Finds format and size from the first bytes of an image: a dict of format, width, height.");
     m.def("decode_jpeg_indexed", &decode_jpeg_indexed, py::arg("data"), py::arg("region"), py::arg("record"),
           py::arg("is_dense"));
     m.def("decode_jpeg", &decode_jpeg, py::arg("data"), py::arg("region") = py::none(),
           py::arg("max_pixels") = defaults.max_pixels, py::arg("max_scans") = defaults.max_scans,
           "Decodes a JPEG or a region (left, top, width, height) of it natively.\n\n"
-          "Returns (pixels, status, detail, byte_offset): uint8 [height, width, 3] that own their memory, or None\n"
-          "where status is not 'ok'. Raises ValueError where the region does not lie inside the image.");
+          "Returns (pixels, status, detail, byte_offset): uint8 [height, width, 3], which owns its memory, or None\n"
+          "if status is not 'ok'. Raises ValueError if the region does not lie inside the image.");
     m.def("record_coefficients", &record_coefficients, py::arg("data"), py::arg("key"), py::arg("salt") = 0);
     m.def("decode_coefficients", &decode_coefficients, py::arg("record"), py::arg("region"), py::arg("key"),
           py::arg("salt") = 0);

@@ -188,14 +188,15 @@ void bind_draws(py::module_& m) {
              py::arg("sample_index"), py::arg("draw_number") = 0);
 
     m.def("weighted_draws", &weighted_draws, py::arg("seed"), py::arg("epoch"), py::arg("first"), py::arg("stride"),
-          py::arg("count"), "Draws first, first + stride, ... of a sampler with weights, float64 [count] in [0, 1).");
+          py::arg("count"),
+          "Returns draws first, first + stride, ... of a sampler with weights, float64 [count] in [0, 1).");
 
     Class<TorchDraws, DrawSource>(m, "TorchDraws")
         .def(py::init([](std::uint64_t seed, UniformRule rule) { return TorchDraws(Mt19937Stream(seed), rule); }),
              py::arg("seed"), py::arg("rule"))
         .def("load", &load_state, py::arg("state").noconvert())
         .def("store", &store_state, py::arg("state").noconvert())
-        .def("text", &text_of, "All of it in 2504 bytes as base64.")
+        .def("text", &text_of, "Returns the complete state, 2504 bytes, as base64.")
         .def("unpack", &unpack, py::arg("packed"));
     Class<TorchGaussian, std::shared_ptr<TorchGaussian>>(m, "TorchGaussian")
         .def(py::init(&make_torch_gaussian), py::arg("low"), py::arg("high"))
@@ -209,16 +210,16 @@ void bind_draws(py::module_& m) {
 void bind_blur(py::module_& m) {
     m.attr("MAX_BLUR_SIZE") = kMaxBlurSize;
     m.def("gaussian_weights", &weights_of, py::arg("blur"), py::arg("positions"), py::arg("sigmas"),
-          "The weights of one axis for each sigma, float32 [sigma, position].");
+          "Returns the weights of one axis for each sigma, float32 [sigma, position].");
     m.def("gaussian_sums", &sums_of, py::arg("blur"), py::arg("sigma"), py::arg("planes"),
-          "What the blur comes to before it is rounded: float32 [3, height, at least width].");
+          "Returns the sums of the blur before rounding: float32 [3, height, at least width].");
     m.def(
         "has_fast_blur",
         [] {
             const KernelTable* table = select_kernel_table();
             return table != nullptr && table->has_fma;
         },
-        "Whether blurs are faster than torch's: the active kernels have a fused multiply-add.");
+        "Returns whether blurs are faster than torch's: the active kernels have a fused multiply-add.");
 }
 
 }  // namespace fastload

@@ -386,7 +386,7 @@ void bind_engine(py::module_& m) {
         .def_property_readonly("nbytes", [](const HostBuffer& host) { return host.buffer->size; });
 
     Class<BatchRows>(m, "BatchRows",
-                     "Memory of a batch whose samples are written where they belong; num_rows rows fill the buffer.")
+                     "Memory of a batch to which its samples are written in place; num_rows rows fill the buffer.")
         .def(py::init([](const HostBuffer& host, std::size_t num_rows) {
                  if (num_rows == 0 || host.buffer->size % num_rows != 0) {
                      throw py::value_error("the rows must fill the buffer");
@@ -396,15 +396,16 @@ void bind_engine(py::module_& m) {
              py::arg("buffer"), py::arg("num_rows"))
         .def("is_held", [](const BatchRows& rows, std::size_t row) { return row < rows.count() && rows.is_held(row); })
         .def_property_readonly("num_held", &BatchRows::num_held,
-                               "Samples in it that somebody still has, as tensors, arrays or parts of them.");
+                               "The number of samples in it that tensors, arrays or parts of them still refer to.");
 
-    Class<BufferPool>(m, "BufferPool", "Memory that is used again; at most max_free_buffers wait for that.")
+    Class<BufferPool>(m, "BufferPool", "Memory that is reused; keeps at most max_free_buffers unused buffers.")
         .def(py::init<std::size_t>(), py::arg("max_free_buffers"))
         .def("allocate", &allocate_from, py::arg("nbytes"))
         .def_property_readonly("bytes_held", &BufferPool::bytes_held);
 
     Class<FirstSteps, std::shared_ptr<FirstSteps>>(
-        m, "FirstSteps", "What is done to each image before it is kept: its plan, and what stands for that.")
+        m, "FirstSteps",
+        "The steps applied to each image before it is kept: their plan, and a hash that identifies them.")
         .def(py::init(&make_first_steps), py::arg("plan"), py::arg("hash"));
     Class<EngineHandle>(m, "Engine")
         .def(py::init<std::size_t, std::size_t, std::uint64_t, std::uint64_t, bool, std::shared_ptr<DecodeCache>>(),
@@ -424,42 +425,43 @@ void bind_engine(py::module_& m) {
 }
 
 void bind_decoders(py::module_& m) {
-    Class<SampleDecoderHandle>(m, "SampleDecoder",
-                               "Single samples, read, decoded and transformed in the calling thread without the "
-                               "GIL. One thread uses it.\n\n"
-                               "They come in an array of bytes of their own: [height, width, 3 * element size] "
-                               "where the plan is channels_last, else [3, height, width * element size]. None "
-                               "where Pillow has to decode: call run_pixels. A dict that says why there is none.")
+    Class<SampleDecoderHandle>(
+        m, "SampleDecoder",
+        "Reads, decodes and transforms single samples in the calling thread without the GIL. One "
+        "thread uses it.\n\n"
+        "A sample is a new array of bytes: [height, width, 3 * element size] if the plan is "
+        "channels_last, else [3, height, width * element size]. The result is None if Pillow "
+        "has to decode (call run_pixels), and a dict with the reason if there is no sample.")
         .def(py::init<std::uint64_t, std::uint64_t, bool, std::shared_ptr<DecodeCache>>(), py::kw_only(),
              py::arg("max_file_bytes"), py::arg("max_pixels"), py::arg("native_jpeg"), py::arg("cache") = py::none())
         .def("run_file", &SampleDecoderHandle::run_file, py::arg("path"), py::arg("plan"), py::arg("draws"),
              py::arg("directory") = py::none(), py::arg("first_steps") = py::none(),
-             "With first steps their result may be kept, or be there already; the plan is that of the others.")
+             "With first steps, their result may be kept or already be kept; `plan` has the other steps.")
         .def("run_bytes", &SampleDecoderHandle::run_bytes, py::arg("contents"), py::arg("plan"), py::arg("draws"),
              py::arg("rows") = py::none(), py::arg("row") = 0, py::arg("opened") = py::bytes(),
-             "With rows of a batch the sample is written to this one, if it has its size and nobody holds it.")
+             "With rows of a batch, the sample is written to row `row` if it has its size and the row is not held.")
         .def("run_oriented_file", &SampleDecoderHandle::run_oriented_file, py::arg("path"), py::arg("plans"),
              py::arg("draws"),
-             "The same with the plan for the image's EXIF orientation, 1 to 8, as OpenCV reads it. The plans have one "
-             "layout. Also None where OpenCV has to say what the orientation is.")
+             "Does the same with the plan for the image's EXIF orientation, 1 to 8, as OpenCV reads it. All plans have "
+             "the same layout. Returns None also if only OpenCV can tell the orientation.")
         .def("run_oriented_bytes", &SampleDecoderHandle::run_oriented_bytes, py::arg("contents"), py::arg("plans"),
              py::arg("draws"))
         .def("run_pixels", &SampleDecoderHandle::run_pixels, py::arg("pixels"), py::arg("width"), py::arg("height"),
              py::arg("plan"), py::arg("draws"), py::arg("rows") = py::none(), py::arg("row") = 0,
              py::arg("first_steps") = py::none(),
-             "With first steps the pixels are those of the file that run_file() was called with last.")
+             "With first steps, the pixels belong to the file that run_file() was called with last.")
         .def("check_bytes", &SampleDecoderHandle::check_bytes, py::arg("contents"),
-             "Whether Pillow decodes the file that has these contents, found without decoding it: (width, height, "
-             "number of components, place behind its EOI), or None where it has to try.")
-        .def(
-            "read_open", &SampleDecoderHandle::read_open, py::arg("descriptor"), py::arg("path") = py::bytes(),
-            "Reads all of an open regular file, wherever it stands: (contents, what check_bytes gives for them, what "
-            "run_bytes wants to know of the file that was opened by this path), or None where it cannot be read or has "
-            "more than max_file_bytes.")
+             "Checks, without decoding, that Pillow decodes a file with these contents. Returns (width, height, "
+             "number of components, position after its EOI), or None if only Pillow can tell.")
+        .def("read_open", &SampleDecoderHandle::read_open, py::arg("descriptor"), py::arg("path") = py::bytes(),
+             "Reads all of an open regular file, independent of its position. Returns (contents, the result of "
+             "check_bytes for them, the argument `opened` of run_bytes for a file opened by this path), or None if it "
+             "cannot be read or has more than max_file_bytes.")
         .def_property_readonly("fallback_reason", &SampleDecoderHandle::fallback_reason)
         .def_property_readonly("keeps_info", &SampleDecoderHandle::keeps_info,
-                               "Whether torchvision would still have Image.info behind what was last run.")
-        .def("take_counters", &SampleDecoderHandle::take_counters, "bytes_read and stage_seconds since the last call.");
+                               "Whether torchvision would still have Image.info after the last run.")
+        .def("take_counters", &SampleDecoderHandle::take_counters,
+             "Returns bytes_read and stage_seconds since the last call.");
 }
 
 }  // namespace fastload

@@ -145,9 +145,9 @@ py::object read_plain_header(const py::dict& attributes, const py::bytes& conten
 
 void bind_images(py::module_& m) {
     m.def("exchange_item", &exchange_item, py::arg("items"), py::arg("key"), py::arg("before"), py::arg("after"),
-          "Puts `after` at `key` of a dict where `before` stands, in one step; whether it did.");
+          "Replaces `before` by `after` at `key` of a dict, atomically. Returns whether `before` was there.");
     m.def("read_plain_header", &read_plain_header, py::arg("attributes"), py::arg("contents"),
-          "Sets what Pillow's parser would; the length of the header, or None where it is not plain.");
+          "Sets the attributes that Pillow's parser sets. Returns the header's length, or None if it is not plain.");
 }
 
 }  // namespace fastload

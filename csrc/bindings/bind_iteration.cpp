@@ -92,7 +92,7 @@ class FallbackTask {
         try {
             token = make_token(std::move(exception));
         } catch (const std::bad_alloc&) {
-            status = {StatusCode::kOutOfMemory, 0, 0, "no memory to keep what the reference decoder raised"};
+            status = {StatusCode::kOutOfMemory, 0, 0, "no memory to keep the exception of the reference decoder"};
         }
         pending().lane->fail(pending(), status, std::move(token));
     }

@@ -219,8 +219,8 @@ void bind_sources(py::module_& m) {
 
     Class<ListedIndex, SampleIndex, std::shared_ptr<ListedIndex>>(m, "ListedIndex")
         .def_static("of", &make_listed_index, py::arg("samples"),
-                    "Reads from the list, which must not be changed any more. None where a sample is not exactly a\n"
-                    "tuple of an ASCII str and an int of 64 bits.")
+                    "Makes an index that reads from the list, which must not be changed any more. Returns None if a\n"
+                    "sample is not exactly a tuple of an ASCII str and an int of 64 bits.")
         .def("labels_of", &labels_of, py::arg("sample_indices"));
 
     Class<WorkingDirectory, std::shared_ptr<WorkingDirectory>>(m, "WorkingDirectory")
@@ -229,7 +229,7 @@ void bind_sources(py::module_& m) {
     m.def("own_working_directory", &own_working_directory);
 
     m.def("list_directories", &list_directories, py::arg("paths"), py::arg("extensions"),
-          "Lists each directory with the GIL released; FolderListing in fastload/_core.pyi says what of it.");
+          "Lists each directory with the GIL released. Returns a FolderListing (fastload/_core.pyi) for each.");
     m.def("is_on_fuse", &is_on_fuse, py::arg("fd"));
 }
 

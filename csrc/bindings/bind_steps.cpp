@@ -215,7 +215,7 @@ std::optional<Sides> sides_after(const Step& step, const std::optional<Sides>& b
     std::optional<ImageSize> size;
     if (before) {
         const LongSize wanted(before->second, before->first);
-        if (!wanted.is_possible()) throw py::value_error("size must be that of an image");
+        if (!wanted.is_possible()) throw py::value_error("size must be a possible size of an image");
         size = wanted.as_image_size();
     }
     const std::optional<LongSize> after = step.size_after(size);
@@ -370,17 +370,17 @@ void bind_steps(py::module_& m) {
 void bind_transform_plan(py::module_& m) {
     Class<TransformPlan, std::shared_ptr<TransformPlan>>(
         m, "TransformPlan",
-        "Steps on images and the last write, checked and immutable. Raises ValueError where an argument makes no sense "
-        "or the result has no fixed size and none is allowed.")
+        "Steps on images and the last write, checked and immutable. Raises ValueError if an argument is invalid, or if "
+        "the result has no fixed size and allow_variable_size is false.")
         .def(py::init(&create_plan), py::arg("steps"), py::kw_only(), py::arg("element_size"), py::arg("channels_last"),
              py::arg("table"), py::arg("resize_order"), py::arg("allow_variable_size") = false, py::arg("bgr") = false,
              py::arg("source_size") = py::none())
         .def_property_readonly("sample_bytes", &sample_bytes)
         .def_property_readonly("is_random", &TransformPlan::is_random)
         .def("resolve", &resolve, py::arg("draws"), py::arg("width"), py::arg("height"),
-             "What is done to one sample, as fastload.SampleReport.steps tells it.")
+             "Returns the steps applied to one sample, in the form of fastload.SampleReport.steps.")
         .def("apply", &apply, py::arg("pixels").noconvert(), py::arg("draws"),
-             "The bytes of one sample made from a whole decoded image (uint8 [height, width, 3]).");
+             "Returns the bytes of one sample, made from a whole decoded image (uint8 [height, width, 3]).");
 }
 
 }  // namespace fastload

@@ -21,7 +21,7 @@ inline Span<const std::uint32_t> numbers_of(const std::optional<NumberArray>& dr
     if (!draw_numbers) return {};
     const auto given = static_cast<std::size_t>(draw_numbers->size());
     if (given == count) return {draw_numbers->data(), given};
-    throw pybind11::value_error("there must be " + std::to_string(count) + " draw_numbers, one of each sample, got " +
+    throw pybind11::value_error("there must be " + std::to_string(count) + " draw_numbers, one for each sample, got " +
                                 std::to_string(given));
 }
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #ifdef PYBIND11_VERSION_MAJOR
-#error "a header of pybind11 stands before bindings/pybind.h"
+#error "include bindings/pybind.h before any header of pybind11"
 #endif
 
 #include <Python.h>

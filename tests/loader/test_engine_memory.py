@@ -155,7 +155,7 @@ def test_bad_submissions_are_refused_with_their_numbers(
     with pytest.raises(ValueError, match=r"memory for 1 views, got 2"):
         iteration.submit(np.array([0]), [(images.data_ptr(), images.numel() * 4)] * 2, images)
     numbers = np.zeros(2, np.uint32)
-    with pytest.raises(ValueError, match=r"1 draw_numbers, one of each sample, got 2"):
+    with pytest.raises(ValueError, match=r"1 draw_numbers, one for each sample, got 2"):
         iteration.submit(np.array([0]), [(images.data_ptr(), images.numel() * 4)], images, draw_numbers=numbers)
     with pytest.raises(ValueError, match="offsets must begin at 0"):
         _native.SampleIndex(np.zeros(3, np.uint8), np.array([0, 4]))
