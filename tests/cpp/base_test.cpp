@@ -17,7 +17,7 @@ TEST_CASE(every_status_code_has_a_text_and_a_stage) {
     }
 }
 
-TEST_CASE(base64_is_that_of_the_rfc) {
+TEST_CASE(base64_follows_the_rfc) {
     const std::string word = "foobar";
     const char* const expected[] = {"", "Zg==", "Zm8=", "Zm9v", "Zm9vYg==", "Zm9vYmE=", "Zm9vYmFy"};
     for (std::size_t size = 0; size <= word.size(); ++size) {
@@ -53,7 +53,7 @@ TEST_CASE(aligned_buffer_grows_and_keeps_what_it_has) {
     CHECK(buffer.capacity() > capacity);
 }
 
-TEST_CASE(aligned_buffer_lets_go_of_large_memory_when_eight_samples_needed_a_small_part) {
+TEST_CASE(aligned_buffer_releases_large_memory_after_eight_samples_that_needed_a_small_part) {
     constexpr std::size_t kLarge = std::size_t{16} << 20;
     AlignedBuffer buffer;
     CHECK(buffer.reserve(kLarge).is_ok());
@@ -72,7 +72,7 @@ TEST_CASE(aligned_buffer_lets_go_of_large_memory_when_eight_samples_needed_a_sma
     buffer.data()[99] = 1;
 }
 
-TEST_CASE(aligned_buffer_lets_go_of_large_memory_at_once_and_keeps_small_memory) {
+TEST_CASE(aligned_buffer_releases_large_memory_at_once_and_keeps_small_memory) {
     AlignedBuffer buffer;
     CHECK(buffer.reserve(AlignedBuffer::kMaxKeptBytes / 2).is_ok());
     const std::size_t capacity = buffer.capacity();

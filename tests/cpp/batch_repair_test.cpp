@@ -1,5 +1,5 @@
-// Batches with samples that fail, loaded again with others in their place or without them: torch's random numbers are
-// those of one thread that does so sample by sample.
+// Batches with failing samples, loaded again with the samples replaced or left out: torch's random numbers are the same
+// as in one thread that does so sample by sample.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -30,7 +30,7 @@ constexpr std::size_t kBatchSize = 6;
 constexpr std::size_t kNumBatches = 14;
 constexpr std::int64_t kNumSamples = kBatchSize * kNumBatches;
 
-// What happens to a sample: the same in every attempt.
+// The fate of a sample: the same in every attempt.
 enum class Fate : std::uint8_t { kGood, kFailsBeforeSize, kFailsBehindSize, kSmall };
 
 struct Script {
@@ -87,13 +87,13 @@ Words words_of(std::int64_t index, const ResolvedTransform& transform) {
             region.width, region.height, static_cast<std::int64_t>(transform.operations.size())};
 }
 
-// The samples that are tried in one place.
+// The samples that are tried for one position.
 std::vector<std::int64_t> tries_of(std::int64_t index, bool is_skipping) {
     if (is_skipping) return {index};
     return {index, (index + 41) % kNumSamples, (index + 13) % kNumSamples, (index * 5 + 3) % kNumSamples, 0};
 }
 
-// What one thread makes of a batch. Sample 0 is good.
+// The result of one thread for a batch. Sample 0 is good.
 std::vector<Words> make_as_torch(const Script& script, const TransformPlan& plan, std::int64_t first, bool is_skipping,
                                  DrawSource* draws) {
     std::vector<Words> made;
@@ -109,7 +109,7 @@ std::vector<Words> make_as_torch(const Script& script, const TransformPlan& plan
     return made;
 }
 
-// The places of a batch, and what was tried there in vain: whether it has drawn.
+// The positions of a batch, and the samples tried there in vain: whether each has drawn.
 class Repaired {
   public:
     Repaired(std::int64_t first, bool is_skipping) {
@@ -158,11 +158,11 @@ class Repaired {
   private:
     std::vector<std::vector<std::int64_t>> tries_;
     std::vector<std::vector<std::optional<ImageSize>>> failed_;
-    std::vector<std::size_t> places_;                        // of what is loaded
-    std::vector<std::pair<std::size_t, std::size_t>> lost_;  // place and number of the lost draws
+    std::vector<std::size_t> places_;                        // of the loaded samples
+    std::vector<std::pair<std::size_t, std::size_t>> lost_;  // position and number of the lost draws
 };
 
-// Iterates as Python does.
+// Iterates like the Python code.
 class Consumer {
   public:
     Consumer(Engine& engine, std::vector<SampleSource> sources, bool is_skipping)
@@ -246,7 +246,7 @@ struct Case {
     unsigned seed = 1;
 };
 
-// Returns how many samples were put back.
+// Returns the number of samples that were put back.
 std::size_t check_equals_torch(const Script& script, const Case& c) {
     std::atomic<unsigned> worker_seed{c.seed};
     Engine engine(c.num_threads, [&]() { return std::make_unique<ScriptedWorker>(script, ++worker_seed); });
@@ -285,7 +285,7 @@ const std::map<std::size_t, Fate> kSome = {
 
 }  // namespace
 
-TEST_CASE(repaired_batches_draw_as_one_thread_does_that_replaces_sample_by_sample) {
+TEST_CASE(repaired_batches_draw_like_one_thread_that_replaces_sample_by_sample) {
     for (const std::size_t num_threads : {0U, 1U, 4U}) {
         for (unsigned seed = 1; seed < 4; ++seed) {
             check_equals_torch(script_with(kSome), {num_threads, 2, false, 1, seed});
@@ -306,7 +306,7 @@ TEST_CASE(a_sample_that_does_not_fail_with_its_true_draws_is_put_back) {
     CHECK(num_revived > 0);
 }
 
-TEST_CASE(a_batch_of_which_nothing_is_left_has_drawn_all_the_same) {
+TEST_CASE(a_batch_without_remaining_samples_has_drawn_nevertheless) {
     std::map<std::size_t, Fate> all;
     for (std::size_t index = kBatchSize; index < 2 * kBatchSize; ++index) all[index] = Fate::kSmall;
     for (const std::size_t num_threads : {0U, 2U}) {
@@ -315,7 +315,7 @@ TEST_CASE(a_batch_of_which_nothing_is_left_has_drawn_all_the_same) {
     }
 }
 
-TEST_CASE(without_an_order_of_draws_the_batches_behind_are_left_alone) {
+TEST_CASE(without_an_order_of_draws_later_batches_are_left_alone) {
     const Script script = script_with(kSome);
     for (const std::size_t num_threads : {0U, 1U, 4U}) {
         std::atomic<unsigned> worker_seed{1};
@@ -336,14 +336,14 @@ TEST_CASE(without_an_order_of_draws_the_batches_behind_are_left_alone) {
         }
         CHECK_EQUAL(num_samples, kNumBatches * kBatchSize);
         CHECK(consumer.iteration().draws_untaken().empty());
-        // A sample counts once for each load of its own batch, and never for that of another.
+        // A sample counts once for each load of its own batch, and never for a load of another.
         const EngineCounters counters = engine.core().stats().snapshot();
         CHECK_EQUAL(counters.samples_native + counters.samples_failed, (kNumBatches + consumer.num_loads) * kBatchSize);
         CHECK(engine.close(milliseconds(2000)));
     }
 }
 
-TEST_CASE(errors_are_listed_by_position_whatever_the_order_of_events) {
+TEST_CASE(errors_are_listed_by_position_for_any_order_of_events) {
     std::map<std::size_t, Fate> bad = {{0, Fate::kFailsBehindSize}, {3, Fate::kFailsBeforeSize}, {5, Fate::kSmall}};
     const Script script = script_with(bad, kBatchSize);
     std::atomic<unsigned> worker_seed{1};
@@ -364,7 +364,7 @@ TEST_CASE(errors_are_listed_by_position_whatever_the_order_of_events) {
         std::vector<std::size_t> positions;
         for (const SampleError& error : slot->errors) positions.push_back(error.position);
         CHECK(positions == std::vector<std::size_t>({0, 3, 5}));
-        CHECK(!slot->has_drawn_and_failed(slot->errors[0]));  // it had drawn, and failed behind that
+        CHECK(!slot->has_drawn_and_failed(slot->errors[0]));  // it had drawn, and failed after that
         CHECK(!slot->has_drawn_and_failed(slot->errors[1]));
         CHECK(slot->has_drawn_and_failed(slot->errors[2]));
         lane->recycle(std::move(slot));

@@ -55,7 +55,7 @@ TEST_CASE(extend_follows_t81_for_all_sizes) {
     CHECK_EQUAL(extend(0, 0), 0);
     for (int size = 1; size <= 16; ++size) {
         for (std::uint64_t bits = 0; bits < (std::uint64_t{1} << size); bits += size < 12 ? 1 : 37) {
-            // T.81 F.2.2.1: V below 2^(size - 1) stands for V + (-1 << size) + 1.
+            // T.81 F.2.2.1: V below 2^(size - 1) means V + (-1 << size) + 1.
             const auto value = static_cast<std::int32_t>(bits);
             const std::int32_t expected = value < (1 << (size - 1)) ? value - (1 << size) + 1 : value;
             const std::uint64_t behind = 0x0123456789ABCDEFU >> size;

@@ -32,14 +32,14 @@ void check_equal(const KernelTable& table, const std::vector<std::uint64_t>& key
 
 }  // namespace
 
-TEST_CASE(block_sums_are_those_of_the_scalar_kernel) {
+TEST_CASE(block_sums_equal_the_scalar_kernels) {
     for_each_kernel_table([](const KernelTable& table) {
         std::mt19937_64 random(1);
         std::vector<std::uint64_t> key(HashKey::kBlockKeyWords);
         for (std::uint64_t& word : key) word = random();
         for (const std::size_t size : sizes()) {
             const std::size_t offset = random() % 64;
-            // No byte more than there are, for the address sanitizer.
+            // An exact copy, so that the address sanitizer detects a read after the end.
             const std::unique_ptr<std::uint8_t[]> bytes(new std::uint8_t[offset + size]);
             for (std::size_t i = 0; i < offset + size; ++i) bytes[i] = static_cast<std::uint8_t>(random());
             check_equal(table, key, {bytes.get() + offset, size});
@@ -69,7 +69,7 @@ TEST_CASE(the_first_chain_has_the_first_two_sums_of_both) {
     CHECK(first.sums[2] == 0 && first.sums[3] == 0);
 }
 
-TEST_CASE(contents_have_one_hash_whatever_makes_the_sums) {
+TEST_CASE(contents_have_the_same_hash_with_every_kernel) {
     HashKey key;
     std::mt19937_64 random(2);
     for (std::uint64_t& word : key.words) word = random();

@@ -25,7 +25,7 @@ struct Plane {
             (static_cast<std::size_t>(width) + kBlurColumnAlignment - 1) / kBlurColumnAlignment * kBlurColumnAlignment;
         const auto rows = static_cast<std::size_t>(height + kernel_height - 1);
         job.padded_stride = aligned + static_cast<std::size_t>(kernel_width - 1);
-        // Off by one float from any alignment; columns that no pixel needs are not zero.
+        // One float off any alignment; columns that no pixel needs are not zero.
         padded.resize(1 + rows * job.padded_stride);
         for (float& value : padded) value = static_cast<float>(random() % 256);
         weights.resize(static_cast<std::size_t>(kernel_width * kernel_height));
@@ -62,7 +62,7 @@ struct Plane {
             for (std::size_t x = 0; x < static_cast<std::size_t>(job.width); ++x) {
                 if (row[x] != static_cast<std::uint8_t>(std::nearbyint(sum_at(x, y)))) return false;
             }
-            // The block of columns behind the last one's is not touched.
+            // The block of columns after the last one is not touched.
             if (row[job.destination_stride_bytes - 1] != kUntouched) return false;
         }
         return true;

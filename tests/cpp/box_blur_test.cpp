@@ -34,7 +34,7 @@ Pixels blurred(const Pixels& line, const BoxWeights& box) {
     Pixels result;
     for (std::int64_t i = 0; i <= last; ++i) {
         std::uint64_t sum = (at(i - box.reach - 1) + at(i + box.reach + 1)) * box.edge_weight;
-        // What lies outside of the line is as its ends are.
+        // Pixels outside of the line are equal to its ends.
         const std::int64_t before = std::max<std::int64_t>(0, box.reach - i);
         const std::int64_t behind = std::max<std::int64_t>(0, i + box.reach - last);
         std::uint64_t inner =
@@ -83,7 +83,7 @@ TEST_CASE(box_weights_add_up_to_one_or_little_less) {
     CHECK(widest.weight * 131071U + 2 * widest.edge_weight <= 1U << 24);
 }
 
-// Pass by pass the variance of a box with fractional ends is that of the Gaussian, shared among the passes.
+// Pass by pass, a box with fractional ends has the Gaussian's variance divided by the number of passes.
 TEST_CASE(gaussian_box_radius_has_the_variance_of_the_gaussian) {
     CHECK_EQUAL(gaussian_box_radius(0.0F, 3), 0.0F);
     for (const float sigma : {0.1F, 0.5F, 1.0F, 1.5F, 4.0F, 20.0F, 100.0F}) {
@@ -96,8 +96,8 @@ TEST_CASE(gaussian_box_radius_has_the_variance_of_the_gaussian) {
     }
 }
 
-// A blur of the rows is one of the columns of the transposed image, around the groups of lines.
-TEST_CASE(box_blur_of_columns_is_that_of_rows) {
+// A blur of the rows equals one of the columns of the transposed image, around the groups of lines.
+TEST_CASE(box_blur_of_columns_equals_the_blur_of_transposed_rows) {
     for (const std::int32_t width : {1, 9, 63, 64, 65, 130}) {
         for (const std::int32_t height : {1, 8, 67}) {
             const auto count = static_cast<std::size_t>(width) * static_cast<std::size_t>(height);

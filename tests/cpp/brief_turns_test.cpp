@@ -28,7 +28,7 @@ void have_turn(BriefTurns& turns, Begin begin, End end) {
     turns.end(turn, BriefTurns::now_ns());
 }
 
-// Whether `is_so()` once in 20 tries: threads may lose their cores.
+// True if `is_so()` is true once in 20 tries: threads may lose their cores.
 template <typename IsSo>
 bool is_once(IsSo is_so) {
     for (int i = 0; i < 20; ++i) {
@@ -46,14 +46,14 @@ bool is_faster_than(std::int64_t limit_ns, Wait wait) {
     });
 }
 
-// The calling thread; one that waits awake does not.
+// Counts only the calling thread; a thread that waits awake does not count.
 long times_slept() {
     rusage usage;
     ::getrusage(RUSAGE_THREAD, &usage);
     return usage.ru_nvcsw;
 }
 
-// How many of `count` turns that each of four threads has were at the same time as another one.
+// The number of turns that overlapped with another one; each of four threads has `count` turns.
 int shared_turns(int count) {
     BriefTurns turns;
     std::atomic<int> at_once{0};
@@ -81,7 +81,7 @@ TEST_CASE(a_turn_that_lasts_is_taken_away) {
     const std::int64_t first = take_and_begin(turns);
     const std::int64_t second = take_and_begin(turns);
     CHECK(begun_ns(second) >= begun_ns(first) + BriefTurns::kLongestNs);
-    turns.end(first, begun_ns(first) + 1);  // of who has lost it: the second one goes on
+    turns.end(first, begun_ns(first) + 1);  // by the thread that has lost it: the second one goes on
     CHECK(begun_ns(take_and_begin(turns)) >= begun_ns(second) + BriefTurns::kLongestNs);
 }
 
@@ -95,7 +95,7 @@ TEST_CASE(a_turn_that_ends_leaves_it_to_the_next_thread_at_once) {
     }));
 }
 
-TEST_CASE(turns_that_are_long_on_the_average_are_not_waited_for) {
+TEST_CASE(turns_that_are_long_on_average_are_not_waited_for) {
     BriefTurns turns;
     const auto have_turns_of = [&](std::int64_t length) {
         for (int i = 0; i < 20; ++i) {
@@ -119,7 +119,7 @@ TEST_CASE(a_child_that_was_forked_while_a_thread_was_the_next_one_has_turns) {
         BriefTurns turns;
         const std::int64_t end = BriefTurns::now_ns() + 10'000'000;
         std::atomic<int> running{3};
-        // Detached, as nobody joins them in the child.
+        // Detached, because no thread joins them in the child.
         for (int k = 0; k < 3; ++k) {
             std::thread([&] {
                 while (BriefTurns::now_ns() < end) have_turn(turns, [] {}, [] {});
@@ -129,7 +129,7 @@ TEST_CASE(a_child_that_was_forked_while_a_thread_was_the_next_one_has_turns) {
         ::usleep(3000);
         failed += testing::in_forked_child([&] {
             ::usleep(50'000);                                   // the threads have ended
-            for (int k = 0; k < 2; ++k) take_and_begin(turns);  // the second one waits for who does not exist
+            for (int k = 0; k < 2; ++k) take_and_begin(turns);  // the second one waits for a thread that does not exist
             const long slept = times_slept();
             take_and_begin(turns);
             return times_slept() == slept;

@@ -35,21 +35,21 @@ FLAVORS = {
     "aarch64": AS_SHIPPED,
     "asan": "-O1 -g1 -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer",
     "tsan": "-O1 -g1 -fsanitize=thread -fno-builtin",
-    # Of clang; the targets get libFuzzer in place of the replayer.
+    # Needs clang; the targets get libFuzzer instead of the replayer.
     "fuzz": "-O1 -g1 -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer",
 }
 
-# Of the tests themselves: to optimise them takes longer than it saves when they run.
+# Flags for the tests themselves: optimising them takes longer than it saves when they run.
 OF_TESTS = {"asan": "-O0"}
 
-# Of the flavors that are about their compiler.
+# The flavors that are about their compiler.
 COMPILERS = {"clang": "clang++", "aarch64": "aarch64-linux-gnu-g++"}
 
 INCLUDE_FOLDERS = [ROOT / "csrc", ROOT / "tests", ROOT / "tests" / "cpp"]
 THREAD_HEADER = re.compile(r"^#include <(atomic|condition_variable|mutex|pthread\.h|thread)>", re.MULTILINE)
 OWN_HEADER = re.compile(r'^#include "(.+)"', re.MULTILINE)
 
-# Where setuptools leaves the objects of the extension.
+# The folder in which setuptools leaves the objects of the extension.
 EXTENSION_OBJECTS = ROOT / "build" / f"temp.{sysconfig.get_platform()}-{sys.implementation.cache_tag}"
 
 # The runtime whose GPUs are stepped, for the product to find by its name.
@@ -57,7 +57,7 @@ FAKE_CUDA = ROOT / "tests" / "fake_cuda"
 FAKE_RUNTIME = "fake_cuda/libcudart.so.12"
 
 DEVICE_ORDER = ROOT / "tests" / "cpp" / "device_order"
-# Tells the thread sanitizer what CUDA orders, so it must not be seen itself.
+# Tells the thread sanitizer the order that CUDA guarantees, so the sanitizer must not see it.
 FIBERS = DEVICE_ORDER / "fiber_cudart.cpp"
 FIBER_RUNTIME = "fibers/libcudart.so.12"
 
@@ -106,7 +106,7 @@ def write_ninja_file(flavor: str, build_dir: Path) -> None:
         return str(source.relative_to(ROOT).with_suffix(".o"))
 
     def with_runtime(library: str) -> str:
-        """The last of what a program is linked of."""
+        """Returns the last part of a link command."""
         return f"{library}\n  rpath = -Wl,-rpath,{(build_dir / library).parent}"
 
     linked = {s: str(EXTENSION_OBJECTS / object_of(s)) if flavor == "quick" else object_of(s) for s in core}
@@ -144,21 +144,21 @@ def write_ninja_file(flavor: str, build_dir: Path) -> None:
 
 
 def tests_of(flavor: str) -> list[Path]:
-    """The sources of unit_tests, with what its tests share."""
+    """Returns the sources of unit_tests, including shared ones."""
     tests = sorted((ROOT / "tests" / "cpp").glob("*.cpp"))
     return [test for test in tests if flavor != "tsan" or not test.stem.endswith("_test") or may_start_threads(test)]
 
 
 @functools.cache
 def may_start_threads(source: Path) -> bool:
-    """Whether a source or header includes one of threads, itself or through others of ours."""
+    """Tells whether a source or header includes a thread header, directly or through our headers."""
     text = source.read_text()
     named = [folder / name for name in OWN_HEADER.findall(text) for folder in (source.parent, *INCLUDE_FOLDERS)]
     return bool(THREAD_HEADER.search(text)) or any(may_start_threads(header) for header in named if header.exists())
 
 
 def mutated(text: str, line: str, replacement: str) -> str:
-    """`text` with one place exchanged. Raises ValueError where it is not there exactly once."""
+    """Returns `text` with `line` replaced. Raises ValueError if it is not in `text` exactly once."""
     if text.count(line) != 1:
         raise ValueError(f"a mutant's line must be in its source once, found {text.count(line)} times: {line}")
     return text.replace(line, replacement)

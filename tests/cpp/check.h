@@ -1,6 +1,6 @@
-// The few lines that the C++ tests need: named cases that register themselves, and checks that say what they saw.
-// A case that fails a check goes on; the process exits with 1. `unit_tests NAME...` runs the cases whose name contains
-// one of the words.
+// A small test framework for the C++ tests: named cases that register themselves, and checks that report the values
+// they compared. A case that fails a check goes on; the process exits with 1. `unit_tests NAME...` runs the cases whose
+// name contains one of the words.
 #pragma once
 
 #include <functional>
@@ -26,7 +26,7 @@ inline int& failure_count() {
     return count;
 }
 
-// What is being tested just now, for messages; "" where the case says it all.
+// The thing being tested at the moment, for messages; "" if the case's name says it all.
 inline std::string& current_variant() {
     static std::string variant;
     return variant;

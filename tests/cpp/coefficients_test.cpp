@@ -30,7 +30,7 @@ struct alignas(64) Quantization {
     std::uint16_t steps[64] = {};
 };
 
-// More than any of these tests needs; used again and again, as a mapping takes longer than a kernel.
+// More than any of these tests needs; reused, because a mapping takes longer than a kernel.
 struct Memory {
     GuardedMemory coefficients{4096};
     GuardedMemory packed{4096};
@@ -47,7 +47,7 @@ Block block_of(std::initializer_list<std::pair<int, int>> values) {
     return block;
 }
 
-// What pack_blocks() of a table writes; it has the room that its contract asks for and no more.
+// The output of a table's pack_blocks(), in memory with the room that its contract requires and no more.
 Bytes packed(const KernelTable& kernels, const Blocks& blocks) {
     std::uint8_t* const input = memory().coefficients.last(blocks.size() * sizeof(Block));
     if (!blocks.empty()) std::memcpy(input, blocks.data(), blocks.size() * sizeof(Block));
@@ -60,7 +60,7 @@ Bytes packed(const KernelTable& kernels, const Blocks& blocks) {
     return end == nullptr ? Bytes() : Bytes(static_cast<const std::uint8_t*>(output), end);
 }
 
-// What reconstruct_blocks() makes of bytes that are taken to end where they do.
+// The result of reconstruct_blocks() for bytes that end where the memory ends.
 struct Reconstruction {
     std::ptrdiff_t used_bytes = -1;  // -1: nullptr
     Bytes samples;
@@ -70,7 +70,7 @@ struct Reconstruction {
     }
 };
 
-// Packed bytes with their slack in front of a guard; one at a time. The slack is full of ones: heads of the largest
+// Packed bytes with their slack before a guard page; one at a time. The slack is full of ones: heads of the largest
 // class.
 class PackedInput {
   public:
@@ -83,7 +83,7 @@ class PackedInput {
     std::ptrdiff_t skip(const KernelTable& kernels, std::size_t count) const {
         return distance(kernels.skip_blocks(start_, end_, count));
     }
-    // Checks that nothing in front of the blocks is written; nothing behind them can be.
+    // Checks that nothing before the blocks is written; nothing after them can be.
     Reconstruction reconstruct(const KernelTable& kernels, std::size_t count, const Quantization& quantization) const {
         std::uint8_t* const samples = memory().strip.last(64 * count);
         std::memset(samples - 64, kGuard, 64);
@@ -113,7 +113,7 @@ Bytes inverse_dct_of(const KernelTable& kernels, const Blocks& blocks, const Qua
     return samples;
 }
 
-// The note read word for word: the coefficients of one block, and where it ends. Bytes that are not there are zero.
+// The note, implemented literally: the coefficients of one block, and its end. Missing bytes are zero.
 struct Model {
     Block block;
     std::size_t end = 0;
@@ -174,7 +174,7 @@ Quantization quantization_of(std::uint16_t step) {
     return quantization;
 }
 
-// All that the three kernels promise of blocks that can be packed. Returns their bytes.
+// Checks all promises of the three kernels for blocks that can be packed. Returns their bytes.
 Bytes check_blocks(const Blocks& blocks, const Quantization& quantization) {
     Bytes bytes;
     for_each_kernel_table([&](const KernelTable& kernels) {
@@ -192,7 +192,7 @@ Bytes check_blocks(const Blocks& blocks, const Quantization& quantization) {
     return bytes;
 }
 
-// What all tables make of bytes that no packer need have written.
+// Checks that all tables agree on bytes that a packer need not have written.
 Reconstruction check_bytes(const Bytes& bytes, std::size_t count, const Quantization& quantization) {
     const PackedInput input(bytes);
     const KernelTable& scalar = *runnable_kernel_tables().end()[-1];
@@ -214,7 +214,7 @@ std::int16_t random_value(std::mt19937& random, int bits) {
     return static_cast<std::int16_t>(static_cast<int>(random() % static_cast<unsigned>(range)) - range / 2);
 }
 
-// Some coefficients, the more the larger `density` is, of up to so many bits in each group.
+// Coefficients with at most the given number of bits in each group; more of them for larger `density`.
 Block random_block(std::mt19937& random, unsigned density, int low_bits, int high_bits) {
     Block block;
     block.coefficients[0] = random_value(random, 12);
@@ -239,7 +239,7 @@ Bytes random_bytes(std::mt19937& random, std::size_t size) {
 
 }  // namespace
 
-TEST_CASE(packed_block_bytes_are_those_of_the_note) {
+TEST_CASE(packed_block_bytes_match_the_note) {
     const Quantization quantization = quantization_of(3);
     CHECK((check_blocks({block_of({{0, -1}})}, quantization) == Bytes{0xFF, 0x0F}));
     CHECK((check_blocks({block_of({{0, -2048}})}, quantization) == Bytes{0x00, 0x08}));
@@ -249,9 +249,9 @@ TEST_CASE(packed_block_bytes_are_those_of_the_note) {
     // 4 bytes; bytes for the low group and nibbles for the high one, which begins at a byte.
     CHECK((check_blocks({block_of({{0, 2047}, {2, 100}, {16, 7}, {17, -1}, {31, 3}})}, quantization) ==
            Bytes{0xFF, 0x77, 0x04, 0x00, 0x03, 0x80, 0x64, 0xF7, 0x03}));
-    // 8 bytes and the high group alone: bytes for both, as no pair has nibbles in front of bytes.
+    // Mask of 8 bytes and only the high group: bytes for both, because no pair has nibbles before bytes.
     CHECK((check_blocks({block_of({{63, -9}})}, quantization) == Bytes{0, 0xD0, 0, 0, 0, 0, 0, 0, 0, 0x80, 0xF7}));
-    // 2 bytes a value in front of nibbles, and for both.
+    // Values of 2 bytes before nibbles, and for both groups.
     CHECK((check_blocks({block_of({{1, 128}, {32, 1}})}, quantization) ==
            Bytes{0, 0xE0, 2, 0, 0, 0, 1, 0, 0, 0, 0x80, 0x00, 0x01}));
     CHECK((check_blocks({block_of({{1, 1}, {16, -32768}})}, quantization) ==
@@ -314,7 +314,7 @@ TEST_CASE(packed_blocks_hold_random_blocks_of_every_density) {
     }
 }
 
-// Where the short first pass of the inverse DCT wraps; see Note [short first pass].
+// Values for which the short first pass of the inverse DCT wraps; see Note [short first pass].
 TEST_CASE(packed_blocks_wrap_as_the_inverse_dct_does) {
     std::mt19937 random(2);
     for (int round = 0; round < 4000; ++round) {
@@ -385,12 +385,12 @@ TEST_CASE(packed_bytes_that_no_packer_writes_mean_what_the_note_says) {
     };
     // A mask of zeros.
     check_meaning({0x14, 0xB0, 0, 0, 0, 0, 0, 0, 0, 0}, block_of({{0, 0x14}}));
-    // A mask that is larger than it must be, widths that are, values that are zero.
+    // A larger mask than needed, larger widths than needed, values that are zero.
     check_meaning({0x14, 0xD0, 2, 0, 0, 0, 0, 0, 0, 0, 3}, block_of({{0, 0x14}, {1, 3}}));
     check_meaning({0x14, 0x50, 6, 0, 0, 0, 4, 0}, block_of({{0, 0x14}, {2, 4}}));
-    // What fills the last byte of nibbles.
+    // Any bits that fill the last byte of nibbles.
     check_meaning({0x14, 0x60, 2, 0, 1, 0, 0xC1, 0xA2}, block_of({{0, 0x14}, {1, 1}, {16, 2}}));
-    // Bit 0 counts, and the DC coefficient takes its place: in each width.
+    // Bit 0 counts, and the DC coefficient replaces its value: in each width.
     check_meaning({0x14, 0x10, 3, 0, 0x35}, block_of({{0, 0x14}, {1, 3}}));
     check_meaning({0x14, 0x20, 3, 0, 5, 3}, block_of({{0, 0x14}, {1, 3}}));
     check_meaning({0x14, 0x40, 3, 0, 5, 5, 3, 0}, block_of({{0, 0x14}, {1, 3}}));
@@ -404,12 +404,12 @@ TEST_CASE(packed_bytes_that_no_packer_writes_mean_what_the_note_says) {
     check_meaning(full, ones);
 }
 
-TEST_CASE(packed_bytes_mean_the_same_in_all_tables_whatever_they_are) {
+TEST_CASE(any_packed_bytes_mean_the_same_in_all_tables) {
     std::mt19937 random(4);
     int whole = 0;
     for (int round = 0; round < 100000; ++round) {
         Bytes bytes = random_bytes(random, random() % 200);
-        // Half of the heads are of few values, so that more than one block fits.
+        // Half of the heads have few values, so that more than one block fits.
         for (std::size_t i = 0; i < bytes.size() && round % 2 == 0; ++i) {
             bytes[i] = static_cast<std::uint8_t>(bytes[i] & random());
         }

@@ -56,7 +56,7 @@ class Hashes {
 
     std::size_t size() const { return halves_[0].size(); }
 
-    // No half is there twice, and 32 bits of it hardly more often than those of random numbers.
+    // No half occurs twice, and 32 bits of a half hardly more often than in random numbers.
     void check() {
         for (auto& half : halves_) CHECK_EQUAL(num_equal(&half), std::size_t{0});
         const double n = static_cast<double>(size());
@@ -82,7 +82,7 @@ struct Vector {
     std::uint64_t low, high;
 };
 
-// Of the first bytes of a sequence; made by the definition in Note [content hash], in whole numbers of any size.
+// The hash of the first bytes of a sequence, made by the definition in Note [content hash] with integers of any size.
 constexpr Vector kVectors[] = {
     {1, 0, 0x232925f5fa01f9ffU, 0x4786bb17c7f46d9eU},      {1, 1, 0x2848513522894cdeU, 0xe055d15b6a16a8f4U},
     {1, 7, 0x79646ce0f92d5108U, 0xa617835a65bfa7aeU},      {1, 8, 0x7639c2dc09c8e4d7U, 0x8caaa16785a202c1U},
@@ -132,8 +132,8 @@ TEST_CASE(content_hash_changes_in_both_halves_with_every_bit) {
     CHECK_EQUAL(num_equal_halves, std::size_t{0});
 }
 
-// For each bit of the contents and each of the hash, over many contents: that one changes with the other is as likely
-// as not. 700 trials: a deviation of 0.1 is one of 5.3 standard deviations, and there are up to 55,296 pairs.
+// For each bit of the contents and each of the hash, over many contents: the second changes with the first in half of
+// the trials. With 700 trials a deviation of 0.1 is 5.3 standard deviations, and there are up to 55,296 pairs.
 TEST_CASE(content_hash_bits_change_with_each_bit_of_the_contents_in_half_of_the_cases) {
     constexpr int kTrials = 700;
     std::mt19937_64 random(2);
@@ -260,7 +260,7 @@ TEST_CASE(content_hash_sees_two_changes_that_could_cancel) {
     hashes.check();
 }
 
-// A factor of zero absorbs the other one. It takes the key to make one, and then the chain's other sum still sees it.
+// A factor of zero hides the other factor. It takes the key to make one, and even then the chain's other sum sees it.
 TEST_CASE(content_hash_with_a_zero_factor_still_sees_the_other_half_of_the_word) {
     constexpr std::uint64_t kLower = 0xffffffffU;
     const HashKey key = key_of(11);
@@ -284,7 +284,7 @@ TEST_CASE(content_hash_with_a_zero_factor_still_sees_the_other_half_of_the_word)
     }
 }
 
-// At point 1 the polynomial of these sums and of 32 bytes' length is the prime itself: zero, as that of no bytes.
+// At point 1 the polynomial of these sums and a length of 32 bytes is the prime itself: zero, as for no bytes.
 TEST_CASE(content_hash_takes_the_polynomial_modulo_the_prime) {
     HashKey key = key_of(15);
     key.words[HashKey::kBlockKeyWords] = 1;
@@ -297,7 +297,7 @@ TEST_CASE(content_hash_takes_the_polynomial_modulo_the_prime) {
     CHECK_EQUAL(hash.low, hash_of(key, {}).low);
 }
 
-// In its own chain only, but for the words of blocks that both chains have.
+// Only in its own chain, except for the words of blocks that both chains have.
 TEST_CASE(content_hash_depends_on_every_word_of_its_key) {
     std::mt19937_64 random(7);
     HashKey key = key_of(12);
@@ -325,14 +325,14 @@ TEST_CASE(content_hash_depends_on_every_word_of_its_key) {
     }
 }
 
-TEST_CASE(content_hash_does_not_depend_on_where_bytes_lie) {
+TEST_CASE(content_hash_does_not_depend_on_alignment) {
     std::mt19937_64 random(8);
     const HashKey key = key_of(13);
     for (const std::size_t size : {0U, 1U, 7U, 16U, 130U, 4095U, 4097U, 9003U}) {
         const Bytes bytes = random_bytes(size, &random);
         const ContentHash hash = hash_of(key, bytes);
         for (std::size_t offset = 0; offset < 64; ++offset) {
-            // No byte more than there are, for the address sanitizer.
+            // An exact copy, so that the address sanitizer detects a read after the end.
             const std::unique_ptr<std::uint8_t[]> moved(new std::uint8_t[offset + size]);
             std::copy(bytes.begin(), bytes.end(), moved.get() + offset);
             CHECK(content_hash(key, {moved.get() + offset, size}) == hash);
@@ -360,7 +360,7 @@ TEST_CASE(random_hash_key_is_whole_when_the_system_interrupts_and_gives_little) 
     CHECK_EQUAL(std::count(key.words.begin(), key.words.end(), 0U), 0);
 }
 
-TEST_CASE(hash_key_stays_as_it_was_where_the_system_gives_no_random_numbers) {
+TEST_CASE(hash_key_stays_as_it_was_if_the_system_gives_no_random_numbers) {
     for (const std::size_t given : {0U, 100U}) {
         HashKey key = key_of(14);
         testing::scripted_random_calls() = {{given, 0}, {0, ENOSYS}};

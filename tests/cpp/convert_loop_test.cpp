@@ -1,4 +1,4 @@
-// The threads of a device's grid, one after another: what each of them reads and writes, without a device.
+// The threads of a device's grid, one after another: their reads and writes, without a device.
 #include "cuda/convert_loop.h"
 
 #include <sys/mman.h>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t kTableElements = 768;
 
-// Distinct bits for every (channel, value) as far as the element has room, so that a wrong channel or value shows.
+// Distinct bits for every (channel, value) as far as the element has room, so that a wrong channel or value is noticed.
 template <typename Element>
 std::vector<Element> make_table() {
     std::vector<Element> table;
@@ -68,7 +68,7 @@ void run_thread(const BatchConversion& batch, const Element* table, ThreadShare 
     }
 }
 
-// The last thread first: none may rely on another.
+// The last thread first: no thread may rely on another.
 template <typename Element>
 void run_grid(const BatchConversion& batch, const Element* table, std::uint64_t threads) {
     for (std::uint64_t thread = threads; thread-- > 0;) {
@@ -80,8 +80,8 @@ void run_grid(const BatchConversion& batch, const Element* table, std::uint64_t 
     }
 }
 
-// Runs a batch whose pixels and elements begin `offset` pieces behind a boundary of 16 bytes, and returns the elements.
-// What lies before and behind them has to stay.
+// Runs a batch whose pixels and elements begin `offset` pieces after a boundary of 16 bytes, and returns the elements.
+// Checks that the memory before and after them stays as it is.
 template <typename Element>
 std::vector<Element> converted(BatchConversion batch, const std::vector<Element>& table, std::uint64_t threads,
                                std::size_t offset) {
@@ -163,7 +163,7 @@ TEST_CASE(convert_loop_moves_16_bytes_only_where_every_group_begins_at_a_multipl
     CHECK_EQUAL(width(512, 512, 225 * 225, 4, true), 4);
 }
 
-// Memory that takes none until it is written: zeros.
+// Zeros that take no memory until they are written.
 class SparseMemory {
   public:
     explicit SparseMemory(std::size_t size_bytes)
@@ -184,7 +184,7 @@ class SparseMemory {
     void* start_;
 };
 
-// The last group of a batch that 32 bits cannot count the elements of, by the one thread that has it.
+// The last group of a batch whose elements 32 bits cannot count, by the one thread that has it.
 template <int kWidth>
 void check_last_group(bool channels_last, std::uint64_t images, std::uint64_t pixels_per_image) {
     const std::uint64_t values = 3 * images * pixels_per_image;

@@ -16,7 +16,7 @@ namespace {
 using testing::ReadableWindow;
 using testing::StripImage;
 
-// Distinct bits for every (channel, value), so that a wrong channel or value shows.
+// Distinct bits for every (channel, value), so that a wrong channel or value is noticed.
 template <typename T>
 std::vector<T> make_table() {
     std::vector<T> table;
@@ -53,7 +53,7 @@ std::vector<T> expected_elements(const StripImageView& source, const ConvertJob&
     return result;
 }
 
-// Rows without a byte behind the last one.
+// Rows without a byte after the last one.
 class RowImage {
   public:
     explicit RowImage(const StripImageView& source) : width_(source.width), height_(source.height) {
@@ -101,7 +101,7 @@ void check_convert(const StripImageView& source, ConvertJob job, const std::vect
     });
 }
 
-// What torchvision's ToTensor and Normalize make of every value.
+// The results of torchvision's ToTensor and Normalize for every value.
 std::vector<float> normalized_table(const float (&means)[3], const float (&stds)[3]) {
     std::vector<float> table;
     for (int channel = 0; channel < 3; ++channel) {
@@ -199,7 +199,7 @@ TEST_CASE(convert_of_an_empty_window_is_padding_only) {
     check_all_layouts(image.view().crop({0, 0, 0, 0}), job);
 }
 
-// Means and deviations that people use, none, and drawn ones, down to those that leave hardly any digits.
+// Common means and deviations, none, and drawn ones, down to some that leave hardly any digits.
 TEST_CASE(normalizations_are_found_with_the_bits_of_every_entry) {
     const float means[][3] = {{0.485F, 0.456F, 0.406F},    {0.4914F, 0.4822F, 0.4465F},
                               {0.5F, 0.5F, 0.5F},          {0.0F, 0.0F, 0.0F},
@@ -218,7 +218,8 @@ TEST_CASE(normalizations_are_found_with_the_bits_of_every_entry) {
     }
 }
 
-// Every kernel's way to a fraction of 255, for every byte, at the scales where its numbers are largest and smallest.
+// Checks how every kernel computes a fraction of 255, for every byte, at the scales with the largest and smallest
+// numbers.
 TEST_CASE(normalizations_give_every_entry_in_every_kernel) {
     const EveryByte image;
     const float means[][3] = {{0.485F, 0.456F, 0.406F}, {0.0F, 0.0F, 0.0F}, {-3.5F, 0.25F, 9.0F}};

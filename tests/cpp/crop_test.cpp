@@ -56,7 +56,7 @@ TEST_CASE(center_crop_rounds_offsets_half_to_even) {
     check_region(center_crop({5, 5}, {4, 4}).inside, {0, 0, 4, 4});  // 0.5 -> 0
 }
 
-TEST_CASE(center_crop_pads_small_images_with_the_odd_pixel_behind) {
+TEST_CASE(center_crop_pads_small_images_with_the_odd_pixel_at_the_end) {
     const PaddedCrop crop = center_crop({5, 20}, {8, 10});
     check_region(crop.inside, {0, 5, 5, 10});
     CHECK_EQUAL(crop.pad_left, 1);

@@ -1,4 +1,4 @@
-// The calls that the CUDA backend makes, by the log of the fake runtime.
+// The calls that the CUDA backend makes, according to the log of the fake runtime.
 #include "cuda/cuda_backend.h"
 
 #include <string>
@@ -14,7 +14,7 @@ namespace {
 using fake_cuda::FakeGpu;
 using testing::new_gpu;
 
-// Of the runtime with the driver's function, which is not found where no driver is loaded.
+// A table of the runtime with the driver's function, which is not found if no driver is loaded.
 CudaBackend backend_at(const FakeGpu& gpu) {
     CudaRuntime runtime;
     CHECK(find_cuda_runtime(12, &runtime).empty());
@@ -22,7 +22,7 @@ CudaBackend backend_at(const FakeGpu& gpu) {
     return {runtime, gpu.number()};
 }
 
-// For its scope the calling thread is one that begins at this GPU, in this mode.
+// For its scope the calling thread begins at this GPU, in this mode.
 class ThreadAt {
   public:
     explicit ThreadAt(const FakeGpu& gpu, int mode = fake_cuda::kCaptureModeGlobal) {
@@ -125,7 +125,7 @@ TEST_CASE(cuda_scope_that_cannot_begin_changes_nothing_and_clears_the_error) {
     CHECK_EQUAL(cudaGetLastError(), 0);
 }
 
-// A backend with a stream, and the test's thread as in a scope of it.
+// A backend with a stream, and a scope of it in the test's thread.
 struct Entered {
     FakeGpu& gpu = new_gpu();
     CudaBackend backend = backend_at(gpu);

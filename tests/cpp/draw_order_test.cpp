@@ -1,5 +1,5 @@
-// torch's random numbers under threads: whatever the order in which sizes become known, every sample gets the choices
-// that one thread would have made for it.
+// torch's random numbers under threads: in whatever order sizes become known, every sample gets the choices that one
+// thread would have made for it.
 #include "engine/queues/draw_order.h"
 
 #include <array>
@@ -28,7 +28,7 @@ using std::chrono::milliseconds;
 
 constexpr std::size_t kBatchSize = 7;
 
-// What happens to a sample, by its index: the same in every attempt.
+// The fate of a sample, by its index: the same in every attempt.
 enum class Fate : std::uint8_t {
     kNative,
     kFallbackAtHeader,
@@ -44,7 +44,7 @@ struct Script {
     Fate fate(std::int64_t index) const { return fates[static_cast<std::size_t>(index) % fates.size()]; }
 
     ImageSize size(std::int64_t index) const {
-        if (fate(index) == Fate::kTooSmall) return {70000, 1};  // the plan refuses it
+        if (fate(index) == Fate::kTooSmall) return {70000, 1};  // the plan rejects it
         return {static_cast<std::int32_t>(20 + index * 37 % 400), static_cast<std::int32_t>(20 + index * 53 % 300)};
     }
 };
@@ -102,7 +102,7 @@ Choices choices_of(const ResolvedTransform& transform) {
     return {region.left, region.top, region.width, region.height, is_flipped ? 1 : 0};
 }
 
-// What a worker of torch does with one batch: the choices up to the first sample that fails, which is *failed.
+// The choices of a torch worker for one batch, up to the first sample that fails, which is *failed.
 std::vector<Choices> draw_as_torch(const Script& script, const TransformPlan& plan,
                                    const std::vector<std::int64_t>& indices, TorchDraws* draws,
                                    std::optional<std::size_t>* failed) {
@@ -143,7 +143,7 @@ void decode(EngineCore& core, const Script& script, unsigned seed) {
     }
 }
 
-// Iterates as Python does: all batches in flight, and after a failed one a new lane for those behind it.
+// Iterates like the Python code: all batches in flight, and after a failed one a new lane for the later ones.
 class Consumer {
   public:
     Consumer(Engine& engine, SampleSource source, std::vector<std::vector<std::int64_t>> batches)
@@ -242,12 +242,12 @@ void check_equals_torch(const Script& script, std::size_t num_threads, unsigned 
 
 }  // namespace
 
-TEST_CASE(draws_equal_one_threads_whatever_the_order_of_sizes) {
+TEST_CASE(draws_equal_one_threads_for_any_order_of_sizes) {
     const Script script{{Fate::kNative}};
     for (const std::size_t num_threads : {1U, 2U, 5U}) check_equals_torch(script, num_threads, 11);
 }
 
-TEST_CASE(draws_equal_one_threads_where_some_samples_go_to_the_reference_decoder) {
+TEST_CASE(draws_equal_one_threads_if_some_samples_go_to_the_reference_decoder) {
     const Script script{{Fate::kNative, Fate::kFallbackAtHeader, Fate::kNative, Fate::kFallbackInBody, Fate::kNative}};
     for (const std::size_t num_threads : {1U, 2U, 5U}) check_equals_torch(script, num_threads, 12);
 }
@@ -331,7 +331,7 @@ TEST_CASE(a_packed_generator_goes_on_where_it_was) {
     }
 }
 
-TEST_CASE(what_is_no_packed_generator_is_refused_and_changes_nothing) {
+TEST_CASE(bytes_that_are_no_packed_generator_are_refused_and_change_nothing) {
     Packed bytes{};
     Mt19937Stream stream(5);
     static_cast<void>(stream.next_uint32());
@@ -350,14 +350,14 @@ TEST_CASE(what_is_no_packed_generator_is_refused_and_changes_nothing) {
     bytes[next + 2] = 15;  // about 10^6
     CHECK(is_refused());
     bytes = good;
-    bytes[left] ^= 1;  // does not fit to `next`
+    bytes[left] ^= 1;  // does not match `next`
     CHECK(is_refused());
     bytes = good;
     for (std::size_t i = 0; i < 4; ++i) bytes[left + i] = 0;
     CHECK(is_refused());
 }
 
-TEST_CASE(samples_that_wait_for_their_turn_are_let_go_of_by_cancel) {
+TEST_CASE(cancel_releases_samples_that_wait_for_their_turn) {
     Script script{{Fate::kFallbackAtHeader, Fate::kNative, Fate::kNative}};
     Engine engine(2, [&]() { return std::make_unique<ScriptedWorker>(script, 1U); });
     SampleSource source;
@@ -373,7 +373,7 @@ TEST_CASE(samples_that_wait_for_their_turn_are_let_go_of_by_cancel) {
         const std::vector<std::int64_t> indices = {0, 1, 2};
         std::uint8_t* const images = bytes->data();
         lane->submit({indices.data(), indices.size()}, {&images, 1}, bytes);
-        // Nobody decodes sample 0: the others have read their sizes and wait.
+        // No thread decodes sample 0: the others have read their sizes and wait.
         PendingSample needs_python;
         CHECK(lane->wait(milliseconds(100), &needs_python) == WaitResult::kTimedOut);
         lane->cancel();

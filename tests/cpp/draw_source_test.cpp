@@ -13,7 +13,7 @@
 
 namespace fastload {
 
-TEST_CASE(words_are_those_of_the_standard_librarys_mt19937) {
+TEST_CASE(words_equal_the_standard_librarys_mt19937) {
     for (const std::uint64_t seed : {std::uint64_t{0}, std::uint64_t{5489}, std::uint64_t{0xffffffffU}}) {
         Mt19937Stream stream(seed);
         std::mt19937 reference(static_cast<std::uint32_t>(seed));
@@ -27,7 +27,7 @@ TEST_CASE(only_the_low_half_of_a_seed_counts) {
     for (int i = 0; i < 10; ++i) CHECK_EQUAL(narrow.next_uint32(), wide.next_uint32());
 }
 
-// What torch itself makes of such states is compared in Python.
+// A Python test compares torch's own results for such states.
 TEST_CASE(a_stream_continues_from_a_stored_state_at_every_position) {
     for (const int drawn : {0, 1, 623, 624, 625, 1300}) {
         Mt19937Stream stream(11);
@@ -41,7 +41,7 @@ TEST_CASE(a_stream_continues_from_a_stored_state_at_every_position) {
     }
 }
 
-TEST_CASE(what_is_no_generator_state_is_refused_and_changes_nothing) {
+TEST_CASE(bytes_that_are_no_generator_state_are_refused_and_change_nothing) {
     std::vector<std::uint8_t> state(Mt19937Stream::kTorchStateBytes, 0);
     Mt19937Stream(3).store_torch_state(state.data());
     Mt19937Stream stream(3);
@@ -78,7 +78,7 @@ TEST_CASE(numbers_are_made_of_words_as_torch_makes_them) {
     CHECK_EQUAL(plain.uniform(), std::ldexp(static_cast<float>(words.next_uint32() & 0xffffffU), -24));
 }
 
-TEST_CASE(a_number_that_is_rounded_up_to_the_upper_bound_is_the_lower_one_where_torch_makes_it_so) {
+TEST_CASE(a_draw_rounded_up_to_the_upper_bound_becomes_the_lower_one_if_torch_does_so) {
     const std::uint32_t highest = TorchExp::kNumDraws - 1;
     for (const bool is_fused : {false, true}) {
         CHECK_EQUAL(scaled_uniform(highest, 0.9F, 1.0F, {is_fused, false}), 1.0F);

@@ -1,4 +1,4 @@
-// The engine with a worker that needs no files: what it writes and when it fails is up to the test.
+// The engine with a worker that needs no files: the test decides what it writes and when it fails.
 #include "engine/engine.h"
 
 #include <unistd.h>
@@ -26,13 +26,13 @@ using std::chrono::milliseconds;
 
 constexpr std::size_t kSampleBytes = 16;
 
-// What the workers of one engine do; shared by all of them.
+// Controls the workers of one engine, which share it.
 struct Script {
     std::atomic<int> num_run{0};
     std::atomic<bool> is_gate_closed{false};  // workers wait here
     std::atomic<int> num_at_gate{0};
     milliseconds read_time{0};
-    bool are_records_read = false;  // in place of files
+    bool are_records_read = false;  // instead of files
     std::atomic<int> num_read{0};
     std::atomic<int> num_reading{0};
     std::atomic<int> most_reading{0};
@@ -42,7 +42,7 @@ struct Script {
     std::atomic<std::size_t> num_made{0};
     std::atomic<int> num_alive{0};
 
-    // Threads are detached: one may still be letting go of its worker when the engine is gone.
+    // Threads are detached: one may still be releasing its worker when the engine is gone.
     ~Script() {
         for (int attempt = 0; attempt < 5000 && num_alive > 0; ++attempt) std::this_thread::sleep_for(milliseconds(1));
     }
@@ -139,7 +139,7 @@ bool is_filled_with(const std::vector<std::uint8_t>& bytes, const std::vector<st
     return true;
 }
 
-// A sample as the reference decoder gives it back: an image of one pixel, which lives longer than the call.
+// A sample as the reference decoder returns it: an image of one pixel, which lives longer than the call.
 PendingSample with_pixel(PendingSample sample, const std::uint8_t* pixel) {
     sample.pixels = {pixel, 3, 1, 1};
     return sample;
@@ -453,8 +453,8 @@ TEST_CASE(deferred_releases_come_out_once) {
     CHECK(tokens.take_all() == nullptr);
 }
 
-// What a loader does with an engine while allocations fail, until one of the caller's own is refused for the third
-// time. Returns how often something was wrong: to say what would take an allocation.
+// Uses an engine as a loader does while allocations fail, until one of the caller's own is refused for the third time.
+// Returns the number of mistakes; reporting them would need an allocation.
 int use_engine(std::size_t num_threads, Script& script) {
     int num_wrong = 0;
     int num_refused = 0;
@@ -576,7 +576,7 @@ TEST_CASE(a_sample_the_caller_dropped_is_handed_out_again) {
     const BatchBytes bytes = submit(*lane, {1, 2});
     PendingSample sample;
     CHECK(lane->wait(milliseconds(1000), &sample) == WaitResult::kNeedsPython);
-    sample = {};  // an interrupt came before anybody could decode it
+    sample = {};  // an interrupt came before it could be decoded
     CHECK(lane->wait(milliseconds(1000), &sample) == WaitResult::kNeedsPython);
     CHECK_EQUAL(sample.position, 1U);
     const std::uint8_t pixel = 2;

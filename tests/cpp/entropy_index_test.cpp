@@ -27,7 +27,7 @@ using testing::packed;
 constexpr IndexLevel kLevels[] = {IndexLevel::kRows, IndexLevel::kDense};
 constexpr std::size_t kLargestData = std::numeric_limits<std::uint32_t>::max();
 
-// Of the columns of a row in which there are stops: Note [stops], by exact fractions.
+// The columns of a row that have stops: Note [stops], by exact fractions.
 std::vector<std::uint32_t> columns_of_stops(const ScanShape& shape, IndexLevel level, std::uint32_t row) {
     std::vector<std::pair<std::uint32_t, std::uint32_t>> steps;  // t as a fraction
     if (level == IndexLevel::kRows && row % 3 == 0) steps = {{2, 5}};
@@ -45,7 +45,7 @@ std::vector<std::uint32_t> columns_of_stops(const ScanShape& shape, IndexLevel l
     return columns;
 }
 
-// The MCU that each checkpoint stands in front of, in stream order.
+// The MCU that follows each checkpoint, in stream order.
 std::vector<std::uint32_t> mcus_of_checkpoints(const ScanShape& shape, IndexLevel level) {
     std::vector<std::uint32_t> mcus;
     for (std::uint32_t row = 0; row < shape.mcus_high; ++row) {
@@ -72,7 +72,7 @@ void check_rule(const ScanShape& shape, IndexLevel level) {
         CHECK_EQUAL(there.last, place.last);
         CHECK_EQUAL(there.last_above, place.last_above);
         CHECK_EQUAL(there.group_row, place.group_row);
-        // Those known when the first i are: rows of which the last checkpoint is one.
+        // The rows known when the first i checkpoints are: those whose last checkpoint is one of them.
         CHECK_EQUAL(rule.rows_of(i), i == 0 ? 0U : mcus[i - 1] / shape.mcus_wide);
         rule.advance(&place);
     }
@@ -84,7 +84,7 @@ void check_rule(const ScanShape& shape, IndexLevel level) {
     }
 }
 
-// Of which the positions are given, and one row of MCUs lies between two of them.
+// An index with given positions, of which two have one row of MCUs between them.
 EntropyIndex index_of_positions(const std::vector<std::uint64_t>& positions, std::size_t data_bytes) {
     EntropyIndex index = begun({1, static_cast<std::uint32_t>(positions.size()), 1, 1}, IndexLevel::kRows);
     CHECK(index.accepts(data_bytes));
@@ -96,7 +96,7 @@ EntropyIndex index_of_positions(const std::vector<std::uint64_t>& positions, std
     return index;
 }
 
-// Into one that knows something else.
+// Unpacks into an index that knows something else.
 void check_round_trip(const EntropyIndex& index) {
     const Bytes record = packed(index);
     CHECK(!record.empty());
@@ -109,7 +109,7 @@ void check_round_trip(const EntropyIndex& index) {
     CHECK(packed(read) == record);
 }
 
-// Unpacks bytes of which none behind the last can be read, and compares with what they say.
+// Unpacks bytes after which nothing can be read, and compares the result with them.
 void check_as_the_model(const ScanShape& shape, const Bytes& bytes, int* num_taken) {
     const std::unique_ptr<std::uint8_t[]> exact(new std::uint8_t[bytes.size()]);
     std::copy(bytes.begin(), bytes.end(), exact.get());
@@ -181,7 +181,7 @@ TEST_CASE(packed_indexes_have_predictions_of_all_16_bits) {
     check_round_trip(index);
 }
 
-// Steps of one bit, and one that takes nearly all of the data there can be.
+// Steps of one bit, and one that takes nearly all of the possible data.
 TEST_CASE(packed_indexes_have_positions_that_need_the_escape) {
     const std::uint64_t end = kLargestData * 8;
     for (const std::uint64_t large : {end, end - 200, std::uint64_t{1} << 34}) {
@@ -217,12 +217,12 @@ TEST_CASE(row_that_is_not_known_as_a_whole_is_not_packed) {
     CHECK(packed(more) == packed(whole));
 }
 
-TEST_CASE(index_is_packed_into_what_is_large_enough_alone) {
+TEST_CASE(index_is_packed_only_into_memory_that_is_large_enough) {
     std::mt19937_64 random(4);
     const EntropyIndex index = any_index(kThreeComponents, IndexLevel::kDense, 6, 9000, &random);
     const Bytes record = packed(index);
     for (std::size_t size = 0; size < record.size(); ++size) {
-        // No byte more than there are, for the address sanitizer.
+        // An exact copy, so that the address sanitizer detects a read after the end.
         const std::unique_ptr<std::uint8_t[]> room(new std::uint8_t[size]);
         CHECK_EQUAL(index.pack({room.get(), size}), 0U);
     }
@@ -253,7 +253,7 @@ TEST_CASE(every_cut_of_a_packed_index_is_refused) {
 TEST_CASE(changed_bits_of_a_packed_index_are_refused_or_say_places_in_the_data) {
     std::mt19937_64 random(6);
     for (const IndexLevel level : kLevels) {
-        // With room behind the positions, and small steps of predictions, so that many changes are taken.
+        // With room after the positions, and small steps of predictions, so that many changes are accepted.
         const Bytes record = packed(any_index(kThreeComponents, level, 6, 90'000, &random));
         int num_taken = 0;
         for (std::size_t bit = 0; bit < record.size() * 8; ++bit) {
@@ -268,7 +268,7 @@ TEST_CASE(changed_bits_of_a_packed_index_are_refused_or_say_places_in_the_data) 
     }
 }
 
-TEST_CASE(any_bits_behind_a_right_head_are_read_as_they_say) {
+TEST_CASE(any_bits_after_a_valid_head_are_read_as_written) {
     std::mt19937_64 random(7);
     int num_taken = 0;
     const ScanShape shape = {30, 2, 1, 1};

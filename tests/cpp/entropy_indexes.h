@@ -1,4 +1,4 @@
-// Entropy indexes for the tests of what packs and keeps them.
+// Entropy indexes for the tests of packing and storing them.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,7 @@ inline std::int16_t any_prediction(std::mt19937_64* random) {
     return static_cast<std::int16_t>(static_cast<std::int64_t>((*random)() % 65536) - 32768);
 }
 
-// One that knows the first `rows` of rows: checkpoints that may stand in data of `data_bytes`, of any predictions.
+// An index that knows the first `rows` rows: possible checkpoints in data of `data_bytes`, with any predictions.
 inline jpeg::EntropyIndex any_index(const jpeg::ScanShape& shape, jpeg::IndexLevel level, std::uint32_t rows,
                                     std::size_t data_bytes, std::mt19937_64* random) {
     jpeg::EntropyIndex index = begun(shape, level);
@@ -40,7 +40,7 @@ inline jpeg::EntropyIndex any_index(const jpeg::ScanShape& shape, jpeg::IndexLev
     return index;
 }
 
-// Whether both know the same of data of the same size.
+// True if both know the same about data of the same size.
 inline bool is_same(const jpeg::EntropyIndex& a, const jpeg::EntropyIndex& b) {
     if (a.size() != b.size() || (a.size() != 0 && a.data_bytes() != b.data_bytes()) || a.level() != b.level()) {
         return false;

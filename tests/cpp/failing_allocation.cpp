@@ -56,7 +56,7 @@ void* operator new(std::size_t size) {
 
 void* operator new(std::size_t size, const std::nothrow_t&) noexcept { return fastload::testing::allocate(size); }
 
-// The sanitizers' own operators for arrays do not call those above.
+// The sanitizers' own array operators do not call the ones above.
 void* operator new[](std::size_t size) { return operator new(size); }
 
 void* operator new[](std::size_t size, const std::nothrow_t& tag) noexcept { return operator new(size, tag); }

@@ -1,4 +1,4 @@
-// An operator new that counts, and that can be told to fail. Replaces the global one of the whole test program.
+// An operator new that counts, and that can be made to fail. Replaces the global one of the whole test program.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 namespace fastload::testing {
 
 // From its construction to its destruction the n-th allocation of the process (n counts from 1, over all threads) fails
-// with std::bad_alloc, and with `for_good` every later one too. One at a time.
+// with std::bad_alloc, and with `for_good` every later one too. Only one may exist at a time.
 class FailingAllocation {
   public:
     FailingAllocation(std::int64_t n, bool for_good);
@@ -14,11 +14,11 @@ class FailingAllocation {
     FailingAllocation(const FailingAllocation&) = delete;  // a scope, not a value
     FailingAllocation& operator=(const FailingAllocation&) = delete;
 
-    // Whether an allocation was refused.
+    // True if an allocation was refused.
     static bool has_failed();
 };
 
-// Allocations of the process so far.
+// The number of allocations of the process so far.
 std::int64_t num_allocations();
 
 }  // namespace fastload::testing

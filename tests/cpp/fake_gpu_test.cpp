@@ -1,4 +1,4 @@
-// A fake GPU, driven by the product's CUDA backend, breaks code that forgets to wait, and only that.
+// A fake GPU, driven by the product's CUDA backend, breaks code that forgets to wait, and no other code.
 #include "fake_cuda/fake_gpu.h"
 
 #include <array>
@@ -94,7 +94,7 @@ TEST_CASE(copy_does_not_poison_what_earlier_work_on_its_stream_may_use) {
     CHECK(holds(buffer, FakeGpu::kPoison));
 }
 
-TEST_CASE(copy_behind_a_wait_poisons_when_the_event_is_done_and_no_later) {
+TEST_CASE(copy_after_a_wait_poisons_when_the_event_is_done_and_no_later) {
     Device d;
     const Block from = filled(1);
     Block buffer = filled(9);

@@ -18,7 +18,7 @@ std::size_t find_slowly(const Bytes& bytes) {
 }
 
 void check_find(const Bytes& bytes) {
-    const Bytes exact(bytes);  // so that the address sanitizer sees a read behind it
+    const Bytes exact(bytes);  // so that the address sanitizer detects a read after it
     for_each_kernel_table([&](const KernelTable& kernels) {
         CHECK_EQUAL(kernels.find_marker({exact.data(), exact.size()}), find_slowly(bytes));
     });

@@ -94,11 +94,11 @@ TEST_CASE(folder_index_refuses_arrays_that_lead_outside) {
     CHECK(!is_valid_after([](SmallFolder& folder) { folder.name_ends.pop_back(); }));
 }
 
-TEST_CASE(folder_index_refuses_what_leads_out_of_the_root_or_contradicts_itself) {
+TEST_CASE(folder_index_refuses_paths_that_leave_the_root_or_contradict_each_other) {
     const auto with_paths = [](const char* paths) {
         return is_valid_after([&](SmallFolder& folder) { folder.paths = paths; });
     };
-    CHECK(with_paths("a/c/b/"));  // the order is that of Python's strings, and not looked at here
+    CHECK(with_paths("a/c/b/"));  // the order of Python's strings, which is not checked here
     for (const char* paths : {"./b/c/", "../b/c", "//b/c/", "a/b/c.", "a/a/c/", "a/a/a/", "a/b/bb", "a/b/./"}) {
         CHECK(!with_paths(paths));
     }

@@ -8,7 +8,7 @@
 
 namespace fastload::testing {
 
-// 0 where `child` says true in a forked process within 20 s; 1 where it says false.
+// Returns 0 if `child` returns true in a forked process within 20 s, 1 if it returns false.
 template <typename Child>
 int in_forked_child(const Child& child) {
     const pid_t pid = fork();
@@ -20,7 +20,7 @@ int in_forked_child(const Child& child) {
     return waitpid(pid, &status, 0) == pid && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-// A forked process that has what this one has open, until it is told to end.
+// A forked process that has the open files of this one, until it is told to end.
 class IdleChild {
   public:
     IdleChild() {

@@ -1,4 +1,4 @@
-// The packed indexes of small_picture.h, all of it, by the revision that a store's files name.
+// The complete packed indexes of small_picture.h, by the revision that a store's files name.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Indexes as earlier versions have written them into stores: they are what is written today, or the revision was
-// raised, and files of another revision are left alone.
+// Indexes as earlier versions have written them into stores. Either today's are equal, or the revision was raised, and
+// files of another revision are left alone.
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -25,7 +25,7 @@ using Bytes = std::vector<std::uint8_t>;
 constexpr ByteSpan kFile = {testing::kSmallPicture, sizeof(testing::kSmallPicture)};
 constexpr Region kLastRow = {0, 79, 272, 1};
 
-// What all of the picture's data say.
+// The complete index of the picture's data.
 Bytes index_of_today(IndexLevel level) {
     const auto decoder = std::make_unique<JpegDecoder>(*select_kernel_table(), DecodeLimits{});
     ImageInfo info;
@@ -51,7 +51,7 @@ void check_is(const Bytes& packed, ByteSpan golden) {
 
 static_assert(kIndexRevision == 2, "keep the records of the new revision in golden_index.h as well");
 
-TEST_CASE(index_of_a_file_is_what_its_revision_says) {
+TEST_CASE(index_of_a_file_is_the_one_its_revision_names) {
     check_is(index_of_today(IndexLevel::kDense),
              {testing::kDenseIndexOfRevision2, sizeof testing::kDenseIndexOfRevision2});
     check_is(index_of_today(IndexLevel::kRows),

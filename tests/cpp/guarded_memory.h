@@ -1,4 +1,4 @@
-// Memory behind which nothing can be touched.
+// Memory after which every access is an error.
 #pragma once
 
 #include <sys/mman.h>
@@ -10,8 +10,8 @@
 
 namespace fastload::testing {
 
-// `size_bytes` zeros that end where a page begins that no one may read or write: a kernel that goes on ends the
-// process. Owns its pages.
+// `size_bytes` zeros that end at a page that may be neither read nor written: a kernel that goes on ends the process.
+// Owns its pages.
 class GuardedMemory {
   public:
     explicit GuardedMemory(std::size_t size_bytes) {

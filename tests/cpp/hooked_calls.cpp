@@ -42,7 +42,7 @@ int HookedCalls::next(const char* name) {
     is_in_hook_ = true;
     const int result = hook_();
     is_in_hook_ = false;
-    errno = errno_before;  // who calls readdir() has set it
+    errno = errno_before;  // the caller of readdir() has set it
     return result;
 }
 
@@ -62,7 +62,7 @@ bool fails(const char* name) {
     return true;
 }
 
-// Whether a transfer fails; else `size` is how much it may do.
+// Whether a transfer fails; otherwise `size` is the number of bytes that it may transfer.
 bool fails(const char* name, std::size_t* size) {
     const int error = next(name);
     if (error == HookedCalls::kMovesOneByte) *size = std::min<std::size_t>(*size, 1);

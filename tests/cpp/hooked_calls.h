@@ -1,5 +1,4 @@
-// Calls of the system for files that stand before libc's in the whole test program, so that something can happen at
-// one of them.
+// Replaces libc's file functions in the whole test program, so that something can happen at one of their calls.
 #pragma once
 
 #include <cstddef>
@@ -9,28 +8,29 @@
 
 namespace fastload::testing {
 
-// From its construction to its destruction the calls of this thread count that hooked_calls.cpp has. Before the n-th
-// one (n counts from 1; 0: none) `hook` runs, in which none counts, and says what becomes of it. One at a time.
+// From its construction to its destruction, counts this thread's calls of the functions in hooked_calls.cpp. Before the
+// n-th one (n counts from 1; 0: none) `hook` runs, in which calls do not count, and decides the call's result. Only one
+// may exist at a time.
 class HookedCalls {
   public:
-    // An error number with which the call fails, or one of these.
+    // The error number with which the call fails, or one of these.
     using Hook = std::function<int()>;
     static constexpr int kGoesOn = 0;
-    static constexpr int kMovesOneByte = -1;  // what reads or writes; any other call goes on
+    static constexpr int kMovesOneByte = -1;  // for reads and writes; any other call goes on
 
     explicit HookedCalls(int n = 0, Hook hook = {});
-    // The n-th one fails.
+    // The n-th call fails.
     HookedCalls(int n, int error);
     ~HookedCalls();
     HookedCalls(const HookedCalls&) = delete;  // a scope, not a value
     HookedCalls& operator=(const HookedCalls&) = delete;
 
-    // By name, in order. Those behind the first thousand are not kept.
+    // By name, in order. Only the first thousand are kept.
     const std::vector<std::string>& names() const { return names_; }
-    // Whether there was an n-th call.
+    // True if there was an n-th call.
     bool was_reached() const { return n_ > 0 && count_ >= n_; }
 
-    // Counts a call that is about to be made, and says what becomes of it. For hooked_calls.cpp.
+    // Counts a call that is about to be made, and returns its result. For hooked_calls.cpp.
     int next(const char* name);
 
   private:
@@ -41,8 +41,8 @@ class HookedCalls {
     std::vector<std::string> names_;
 };
 
-// What the next calls of getrandom() do, in this order, before they are as any other call here: fail, or give at most
-// so many bytes.
+// The results of the next calls of getrandom(), in this order: fail, or return at most this many bytes. Later calls are
+// hooked like any other.
 struct ScriptedRandomCall {
     std::size_t most_bytes;
     int error;

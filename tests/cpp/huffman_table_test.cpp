@@ -27,7 +27,7 @@ struct Code {
     int length = 0;
 };
 
-// Codes by symbol, assigned as T.81 annex C draws it.
+// Codes by symbol, assigned as in T.81 annex C.
 std::vector<Code> codes_of(const HuffmanSpec& spec) {
     std::vector<Code> codes(256);
     std::uint32_t code = 0;
@@ -126,14 +126,14 @@ void write_block(const Block& block, int prediction, const std::vector<Code>& dc
     if (run > 0) writer->put_value(ac[0x00], 0, 0);
 }
 
-// Stands in for the inverse DCT and keeps what it is given. A DC-only block does not come here.
+// Replaces the inverse DCT and keeps its input. Blocks with only a DC coefficient do not reach it.
 std::vector<Block> captured_blocks;
 void capture(std::int16_t* coefficients, const std::uint16_t*, std::uint8_t*) noexcept {
     captured_blocks.emplace_back(coefficients, coefficients + 64);
     std::fill_n(coefficients, 64, std::int16_t{0});
 }
 
-// The table with capture() in it.
+// The table with capture() instead of the inverse DCT.
 KernelTable capturing(KernelTable kernels) {
     kernels.inverse_dct = capture;
     return kernels;
@@ -193,7 +193,7 @@ Block random_block(std::mt19937& random, unsigned density) {
 
 TEST_CASE(huffman_code_finds_exactly_the_symbols_of_its_table) {
     std::mt19937 random(1);
-    // As many codes of each length as in T.81 table K.5: those of more than 9 bits are few values.
+    // As many codes of each length as in T.81 table K.5: the codes of more than 9 bits are few values.
     std::vector<HuffmanSpec> specs = {spec_of(
         {{2, 2}, {3, 1}, {4, 3}, {5, 3}, {6, 2}, {7, 4}, {8, 3}, {9, 5}, {10, 5}, {11, 4}, {12, 4}, {15, 1}, {16, 125}},
         all_ac_symbols())};
@@ -217,7 +217,7 @@ TEST_CASE(huffman_code_finds_exactly_the_symbols_of_its_table) {
     }
 }
 
-TEST_CASE(huffman_code_refuses_what_is_no_prefix_code) {
+TEST_CASE(huffman_code_refuses_lengths_that_make_no_prefix_code) {
     CanonicalCode code;
     CHECK(!code.build(spec_of({{1, 3}}, {1, 2, 3})));          // more codes than bits
     CHECK(!code.build(spec_of({{1, 2}}, {1, 2})));             // uses the all-ones code
@@ -250,7 +250,7 @@ TEST_CASE(huffman_steps_stay_within_their_bit_budget) {
             CHECK(step.tail_position == kNoTailPosition || step.tail_shift >= 64 - kMaxAcSize);
         }
     }
-    // See Note [bits between refills]: what comes behind a refill, and the index before the next one.
+    // See Note [bits between refills]: the bits after a refill, and the index before the next one.
     CHECK(2 * kMaxStepBits + kLookupBits <= 56);
     CHECK(kMaxStepBits + 16 + kMaxAcSize + kLookupBits <= 56);
     CHECK(16 + kMaxDcSize + kLookupBits <= 56);
@@ -307,9 +307,9 @@ TEST_CASE(entropy_round_trip_of_blocks_that_end_at_63_in_the_middle_of_a_step) {
     check_round_trip(blocks, dc, ac);
 }
 
-// Every third block or so has a DC coefficient alone. The scan is decoded in runs of one to nine blocks, each time
-// behind one that ends with an error somewhere else.
-TEST_CASE(entropy_samples_reach_their_places_whatever_the_runs_and_the_scan_before) {
+// About every third block has only a DC coefficient. The scan is decoded in runs of one to nine blocks, each time after
+// a run that ends with an error somewhere else.
+TEST_CASE(entropy_samples_reach_their_places_for_any_runs_and_any_scan_before) {
     std::mt19937 random(8);
     const HuffmanSpec dc_spec = random_spec(all_dc_symbols(), random);
     const HuffmanSpec ac_spec = random_spec(all_ac_symbols(), random);

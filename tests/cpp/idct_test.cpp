@@ -19,7 +19,7 @@ struct Case {
     alignas(64) std::uint16_t quantization[64] = {};
     alignas(64) std::uint8_t samples[64] = {};
 
-    // Checks the promises about memory as well: the coefficients are cleared, and nothing else but the block is
+    // Checks the promises about memory as well: the coefficients are cleared, and nothing outside of the block is
     // written.
     void run(const KernelTable& kernels) {
         struct {
@@ -185,8 +185,8 @@ TEST_CASE(idct_variants_agree_on_row_0_alone_around_the_wrap_of_the_short_pass) 
     }
 }
 
-// The sums of inputs 0 and 4, 1 and 5, 3 and 7 wrap to 16 bits in the first pass where the coefficients are large, and
-// in the second where the first one's results are.
+// The sums of inputs 0 and 4, 1 and 5, 3 and 7 wrap to 16 bits: in the first pass if the coefficients are large, and in
+// the second if the first one's results are.
 TEST_CASE(idct_variants_agree_where_sums_of_inputs_wrap) {
     constexpr int kPairs[4][2] = {{0, 4}, {1, 5}, {3, 7}, {2, 6}};
     for (const auto& pair : kPairs) {

@@ -54,7 +54,7 @@ class Decoding {
     }
     CacheCounters counters() const { return cache_->counters(); }
     std::size_t records() const { return table_.counts().records; }
-    // Keeps an index of which each place but the last is one bit too far.
+    // Keeps an index of which each position but the last is one bit too far.
     void keep_wrong_index(const Bytes& file) {
         jpeg::ScanShape shape;
         jpeg::EntropyIndex whole;
@@ -84,7 +84,7 @@ class Decoding {
 
 Seen decode_plainly(const Bytes& file, const Region& region) { return Decoding(false).decode(file, region); }
 
-// The picture with one byte of its data changed: a file that is decoded to other pixels, or one with a fault.
+// The picture with one changed byte in its data: a file with other pixels, or one with a fault.
 Bytes changed_picture(bool is_decoded) {
     const Bytes pixels = decode_plainly(small_picture(), kCrop).pixels;
     for (std::size_t at = small_picture().size() / 2;; ++at) {
@@ -109,7 +109,7 @@ TEST_CASE(crop_of_a_file_that_was_decoded_before_is_a_hit) {
         CHECK_EQUAL(decoding.counters().hits, epoch);
         CHECK_EQUAL(decoding.records(), 1U);
     }
-    // It reaches further than what is known, which grows.
+    // Reaches further than the known rows, whose number grows.
     const Region lower = {100, 60, 90, 20};
     CHECK(decoding.decode(small_picture(), lower).pixels == decode_plainly(small_picture(), lower).pixels);
     CHECK(decoding.decode(changed_picture(true), kCrop).pixels != plain);
@@ -150,7 +150,7 @@ TEST_CASE(file_with_a_fault_has_it_in_every_epoch_and_no_record) {
         CHECK(status.code == plain.code && status.detail == plain.detail);
         CHECK_EQUAL(decoding.records(), 0U);
     }
-    // Above it nothing is wrong, and what is known of that does not hide it.
+    // Above it nothing is wrong, and the known rows there do not hide the fault.
     const Region above = {100, 0, 90, 30};
     CHECK(decoding.decode(file, above).status.is_ok());
     CHECK_EQUAL(decoding.records(), 1U);

@@ -54,7 +54,7 @@ class FileDecoder {
         CHECK(begun.begin(shape_, level).is_ok());
         return begun;
     }
-    // Of the middle of one row of MCUs, which depends on no other row, and none where there is a fault.
+    // The pixels in the middle of one row of MCUs, which depends on no other row; none if there is a fault.
     Bytes pixels_of_row(std::int32_t row, EntropyIndex* index) {
         StripImageView view;
         Bytes pixels;
@@ -78,7 +78,7 @@ Bytes whole_picture() { return {std::begin(testing::kSmallPicture), std::end(tes
 
 }  // namespace
 
-// A decode with a fault has passed more than what the data hold, and the bits behind them are zeros.
+// A decode with a fault has passed more bits than the data hold; the bits after the data are zeros.
 TEST_CASE(index_of_data_that_end_early_or_late_hides_no_fault) {
     int faults = 0;
     for (const IndexLevel level : {IndexLevel::kRows, IndexLevel::kDense}) {
@@ -107,8 +107,7 @@ TEST_CASE(index_of_data_that_end_early_or_late_hides_no_fault) {
     CHECK(faults > 1000);
 }
 
-// Behind the last known place nothing could show that it is wrong,
-// so decoding never begins there.
+// After the last known checkpoint nothing could show that it is wrong, so decoding never begins there.
 TEST_CASE(row_that_is_decoded_with_one_wrong_prediction_has_the_pixels_without) {
     FileDecoder decoder(whole_picture());
     std::vector<Bytes> plain;
@@ -137,7 +136,7 @@ TEST_CASE(row_that_is_decoded_with_one_wrong_prediction_has_the_pixels_without) 
     CHECK(noticed > 60);
 }
 
-// Its places lie in the data that it names, but not in these.
+// Its positions lie in the data that it names, but not in these data.
 TEST_CASE(index_of_more_data_than_there_are_is_wrong_before_it_is_used) {
     FileDecoder decoder(whole_picture());
     const Bytes plain = decoder.pixels_of_row(3, nullptr);

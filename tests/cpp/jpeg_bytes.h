@@ -89,7 +89,7 @@ inline const Bytes kSoi = {0xFF, 0xD8};
 inline const Bytes kEoi = {0xFF, 0xD9};
 
 // Grey, 16 x 16: four blocks, each the code "0" for a DC difference of size 0 and the code "0" for EOB, so mid-grey.
-// The scan's data are one byte 00.
+// The scan's data are the single byte 00.
 inline Bytes small_gray_file() {
     return joined(
         {kSoi, dqt(0, 1), sof(0xC0, 16, 16, {{1, 0x11, 0}}), dht(0x00, 0), dht(0x10, 0), sos({1}), {0x00}, kEoi});

@@ -110,7 +110,7 @@ TEST_CASE(decoder_survives_every_changed_byte) {
     }
 }
 
-TEST_CASE(decoder_ignores_bytes_behind_eoi) {
+TEST_CASE(decoder_ignores_bytes_after_eoi) {
     Fixture fixture;
     CHECK(fixture.decode(joined({small_gray_file(), {1, 2, 3, 0xFF, 0xD8, 0xFF}})).status.is_ok());
 }
@@ -209,7 +209,7 @@ TEST_CASE(decoder_refuses_a_large_progressive_frame_with_little_data_before_it_t
 
 TEST_CASE(decoder_counts_only_the_region_against_the_limit_of_coefficients) {
     DecodeLimits limits;
-    limits.max_coefficient_bytes = 3 * 128 + 4 * 8;  // three of the four blocks, and where those of all are not zero
+    limits.max_coefficient_bytes = 3 * 128 + 4 * 8;  // three of the four blocks, and the masks of all
     const auto decoder = std::make_unique<JpegDecoder>(*select_kernel_table(), limits);
     const Bytes file = small_progressive_file();
     ImageInfo info;

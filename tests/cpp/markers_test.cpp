@@ -93,7 +93,7 @@ TEST_CASE(markers_guess_the_color_model_in_libjpegs_order) {
     CHECK(verdict(with_color(app(0xEE, "Adobe\0\x64\0\0\0\0\2", 12), ycc)) == kIrregular);
 }
 
-TEST_CASE(markers_refuse_what_is_not_an_8_bit_file_of_a_known_kind) {
+TEST_CASE(markers_refuse_all_but_8_bit_files_of_a_known_kind) {
     CHECK(verdict({}) == kUnsupported);
     CHECK(verdict({0xFF, 0xD8}) == kUnsupported);
     CHECK(verdict(text("\x89PNG\r\n\x1A\n", 8)) == kUnsupported);
@@ -266,7 +266,7 @@ TEST_CASE(markers_refuse_exif_data_that_pillow_would_warn_about) {
     const Bytes jfif_resolution = app(0xE0, "JFIF\0\1\1\1\0\1\0\1\0\0", 14);
     exif[10] = 60;
     const Bytes damaged = segment(0xE1, exif);
-    CHECK(verdict(with_segment(joined({damaged, jfif_resolution}))) == kOk);  // nobody looks
+    CHECK(verdict(with_segment(joined({damaged, jfif_resolution}))) == kOk);  // the EXIF data are not read
     CHECK(verdict(with_segment(joined({damaged, damaged}))) == kIrregular);
 }
 
@@ -279,7 +279,7 @@ TEST_CASE(markers_tell_the_orientation_where_all_readers_agree_about_it) {
     const Bytes xmp = app(0xE1, "http://ns.adobe.com/xap/1.0/", 29);
     const Bytes resolution = app(0xE0, "JFIF\0\1\1\1\0\1\0\1\0\0", 14);  // so that the EXIF data are not checked for it
     const auto header = std::make_unique<Header>();
-    // 0 where there may be two opinions.
+    // Expects 0 if readers may differ.
     const auto orientation = [&](const std::vector<Bytes>& segments) {
         Bytes all = resolution;
         for (const Bytes& one : segments) all.insert(all.end(), one.begin(), one.end());
@@ -296,15 +296,15 @@ TEST_CASE(markers_tell_the_orientation_where_all_readers_agree_about_it) {
     for (std::uint8_t value = 0; value < 12; ++value) {
         CHECK_EQUAL(with_byte(24, value), value >= 1 && value <= 8 ? value : 1);
     }
-    CHECK_EQUAL(with_byte(16, 0x13), 1);  // the tag of another thing
+    CHECK_EQUAL(with_byte(16, 0x13), 1);  // another tag
     CHECK_EQUAL(with_byte(18, 4), 0);     // its type
     CHECK_EQUAL(with_byte(20, 2), 0);     // its count
-    CHECK_EQUAL(with_byte(28, 0x12), 0);  // two of it
+    CHECK_EQUAL(with_byte(28, 0x12), 0);  // two values
     CHECK_EQUAL(with_byte(28, 0x11), 0);  // not in order
     CHECK_EQUAL(with_byte(14, 9), 0);     // more entries than there are
     CHECK_EQUAL(with_byte(10, 60), 0);    // the directory lies outside
     CHECK_EQUAL(with_byte(8, '+'), 0);
-    CHECK_EQUAL(with_byte(0, 'x'), 0);  // EXIF data behind a name that only some look at
+    CHECK_EQUAL(with_byte(0, 'x'), 0);  // EXIF data after a name that only some readers accept
     const Bytes plain = segment(0xE1, exif);
     CHECK_EQUAL(orientation({}), 1);
     CHECK_EQUAL(orientation({plain}), 6);

@@ -11,7 +11,7 @@
 
 namespace fastload::testing {
 
-// A new one. GPU 0, where every thread begins, is nobody's: whoever does not choose a device is found.
+// A new GPU. No test uses GPU 0, where every thread begins, so code that does not choose a device is detected.
 inline fake_cuda::FakeGpu& new_gpu() {
     static const fake_cuda::FakeGpu& nobodys = fake_cuda::FakeGpu::add();
     static_cast<void>(nobodys);

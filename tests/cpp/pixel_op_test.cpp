@@ -20,7 +20,7 @@
 namespace fastload {
 namespace {
 
-// Rows without a byte between or behind them, so that the address sanitizer sees every other access.
+// Rows without a byte between or after them, so that the address sanitizer detects every other access.
 class TightImage {
   public:
     TightImage(std::int32_t width, std::int32_t height, std::uint32_t seed = 0) : width_(width), height_(height) {
@@ -53,7 +53,7 @@ class TightImage {
 
 bool is_in_place(const PixelOp& op) { return dynamic_cast<const InPlaceOp*>(&op) != nullptr; }
 
-// The table that every processor has stands last.
+// The table that every processor has comes last.
 const KernelTable& scalar_kernels() {
     const Span<const KernelTable* const> tables = runnable_kernel_tables();
     return *tables[tables.size() - 1];

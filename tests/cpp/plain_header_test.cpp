@@ -15,7 +15,7 @@ Bytes with(const Bytes& before_frame) {
 
 bool is_plain(const Bytes& file) {
     PlainHeader header;
-    const Bytes exact(file);  // the sanitizers see what is read behind its end
+    const Bytes exact(file);  // so that the sanitizers detect a read after its end
     return read_plain_header(span_of(exact), &header);
 }
 
@@ -44,7 +44,7 @@ TEST_CASE(a_plain_header_is_whole) {
     CHECK(is_plain(file));
 }
 
-TEST_CASE(what_versions_of_pillow_read_differently_is_not_plain) {
+TEST_CASE(a_header_that_versions_of_pillow_read_differently_is_not_plain) {
     CHECK(is_plain(with(segment(0xE0, text("JFIF\0\1\1\1\0\x48\0\x48", 12)))));
     CHECK(!is_plain(with(segment(0xE0, text("JFIF\0\1\1\2\0\x48\0\x48", 12)))));
     CHECK(!is_plain(with(segment(0xE0, text("JFIF\0\1\1\1\0\x48\0", 11)))));

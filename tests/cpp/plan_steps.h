@@ -1,4 +1,4 @@
-// Steps and plans of them in few words.
+// Short functions that make steps and plans.
 #pragma once
 
 #include <cstdint>
@@ -41,7 +41,7 @@ inline std::shared_ptr<TransformPlan> make_plan(Steps steps, OutputLayout layout
     return plan;
 }
 
-// Why there can be no such plan.
+// The reason why there can be no such plan.
 inline std::string problem_of(Steps steps, OutputLayout layout = {}, bool is_variable_size_allowed = true) {
     std::string problem;
     CHECK(TransformPlan::create(std::move(steps), std::move(layout), {ResizeOrder::kPillow13, is_variable_size_allowed},
@@ -55,7 +55,7 @@ inline void check_mentions(const std::string& text, const std::string& part) {
     }
 }
 
-// The word of an operation that was listed for a sample.
+// The name of an operation that was listed for a sample.
 inline std::string word_of(const ResolvedTransform& resolved, std::size_t index) {
     return std::get<const char*>(resolved.operations[index].report()[0]);
 }

@@ -48,7 +48,7 @@ TEST_CASE(probe_reads_format_and_size) {
     }
 }
 
-TEST_CASE(probe_says_no_size_where_the_bytes_end_before_it) {
+TEST_CASE(probe_gives_no_size_if_the_bytes_end_before_it) {
     for (const Sample& sample : samples()) {
         for (std::size_t size = 0; size < sample.bytes.size(); ++size) {
             const Bytes exact(sample.bytes.begin(), sample.bytes.begin() + static_cast<std::ptrdiff_t>(size));

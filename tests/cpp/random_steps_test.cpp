@@ -77,7 +77,7 @@ void check_asked(const ScriptedDraws& draws, const std::string& expected) {
     testing::report_failure(__FILE__, __LINE__, "asked \"" + draws.asked() + "\", expected \"" + expected + "\"");
 }
 
-// What `step`, which holds no operation itself, comes to for an image of `size`.
+// The operations of `step`, which holds no operation itself, for an image of `size`.
 ResolvedTransform resolve(const PlacedStep& step, DrawSource* draws, ImageSize size = {8, 8}) {
     ResolvedTransform resolved;
     CHECK(make_plan({step})->resolve(draws, size, &resolved).is_ok());
@@ -123,7 +123,7 @@ TEST_CASE(auto_augment_v1_draws_everything_at_once_and_0_is_negative) {
     CHECK(word_of(resolved, 0) == "equalize");
 }
 
-TEST_CASE(auto_augment_v2_draws_a_sign_only_for_what_is_applied) {
+TEST_CASE(auto_augment_v2_draws_a_sign_only_for_applied_operations) {
     ScriptedDraws draws({0, kHalf + 1, kHalf, kHalf});
     const auto plan = make_plan({placed(auto_augment(Family::kV2))});
     ResolvedTransform resolved;

@@ -1,4 +1,4 @@
-// What readers do for a sample whose file has a record: nothing is left to be read when its choices are made.
+// Readers read a sample's record completely: nothing is left to be read when the sample's choices are made.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -25,7 +25,7 @@ using namespace testing;
 constexpr ImageSize kOutput = {24, 20};
 constexpr std::size_t kImageBytes = std::size_t{3} * kOutput.width * kOutput.height;
 
-// One file, whose record is in the store, and what is made of it.
+// One file, whose record is in the store, and the sample made of it.
 class PictureSample final : public SampleChoices {
   public:
     explicit PictureSample(RecordKind kind) : kind_(kind), store_(kind, 1) {
@@ -112,7 +112,7 @@ std::int64_t count_reads(const HookedCalls& calls) {
 
 }  // namespace
 
-TEST_CASE(a_reader_reads_a_record_at_once_and_whoever_decodes_it_calls_for_nothing) {
+TEST_CASE(a_reader_reads_a_record_at_once_and_decoding_it_reads_nothing) {
     for (const RecordKind kind : {RecordKind::kCoefficients, RecordKind::kPixels}) {
         PictureSample sample(kind);
         NativeSampleWorker reader = sample.make_worker();

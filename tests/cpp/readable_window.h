@@ -1,4 +1,4 @@
-// Lets the address sanitizer see reads of pixels that kernels promise not to touch.
+// Lets the address sanitizer detect reads of pixels that kernels promise not to read.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@
 namespace fastload::testing {
 
 // While it lives, only the window of `view` can be read of an image of `size`: its columns, in the strips it touches. A
-// column of a strip is 8 bytes, which is as fine as the sanitizer sees.
+// column of a strip is 8 bytes, the finest granularity of the sanitizer.
 class ReadableWindow {
   public:
     ReadableWindow(const StripImageView& view, ImageSize size) : view_(view), size_(size) {

@@ -46,7 +46,7 @@ struct Elements {
     }
 };
 
-// Floats, of which the first is `offset` floats behind the start of a cache line.
+// Floats whose first one is `offset` floats after the start of a cache line.
 class Floats {
   public:
     Floats(const ConvertJob& job, std::size_t offset) : offset_(offset) {
@@ -74,7 +74,7 @@ bool resize_convert(const KernelTable& kernels, const StripImageView& source, co
                     const ConvertJob& convert, float* destination) {
     std::size_t scratch_size = 0;
     CHECK(kernels.resize_scratch_bytes({source.width, source.height}, job, &scratch_size));
-    AlignedBuffer scratch;  // exact, so that a sanitizer sees writes behind it
+    AlignedBuffer scratch;  // exact, so that a sanitizer detects writes after it
     CHECK(scratch.reserve(scratch_size).is_ok());
     std::memset(scratch.data(), 0xA5, scratch_size);
     return kernels.resize_convert(source, job, scratch.data(), convert, destination);
@@ -154,7 +154,7 @@ TEST_CASE(resize_convert_takes_windows_at_any_offset) {
     }
 }
 
-TEST_CASE(resize_convert_leaves_rows_to_others_that_are_not_whole_cache_lines) {
+TEST_CASE(resize_convert_refuses_rows_that_are_not_whole_cache_lines) {
     const StripImage image(32, 41, 1);
     for (const ResizeOrder order : kOrders) {
         check_resize(image.view(), {17, 20}, order);
@@ -165,7 +165,7 @@ TEST_CASE(resize_convert_leaves_rows_to_others_that_are_not_whole_cache_lines) {
     }
 }
 
-TEST_CASE(resize_convert_leaves_elements_to_others_for_which_it_is_not_made) {
+TEST_CASE(resize_convert_refuses_elements_it_is_not_made_for) {
     const Elements elements;
     const StripImage image(20, 20, 3);
     ResizePlan plan;

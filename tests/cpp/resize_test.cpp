@@ -24,7 +24,7 @@ using testing::PlanarImage;
 using testing::ReadableWindow;
 using testing::StripImage;
 
-// One pass, pixel by pixel, as the contract of AxisTaps says.
+// One pass, pixel by pixel, as in the contract of AxisTaps.
 struct Grid {
     std::int32_t width;
     std::int32_t height;
@@ -100,9 +100,9 @@ void check_job(const StripImageView& source, const ResizeJob& job) {
     for_each_kernel_table([&](const KernelTable& kernels) {
         std::size_t scratch_size = 0;
         CHECK(kernels.resize_scratch_bytes({source.width, source.height}, job, &scratch_size));
-        AlignedBuffer scratch;  // exact, so that a sanitizer sees writes behind it
+        AlignedBuffer scratch;  // exact, so that a sanitizer detects writes after it
         CHECK(scratch.reserve(scratch_size).is_ok());
-        std::memset(scratch.data(), 0xA5, scratch_size);  // what an earlier image left there
+        std::memset(scratch.data(), 0xA5, scratch_size);  // values that an earlier image left there
         PlanarImage result(job.width, job.height);
         kernels.resize(source, job, scratch.data(), result.view());
         CHECK_EQUAL(count_differences(result, expected), 0);
@@ -191,8 +191,8 @@ TEST_CASE(resize_kernels_take_extreme_ratios) {
     check_every_resize(tall.view(), {70, 2});
 }
 
-// The largest weights that AxisTaps allows, of either sign, on pixels of 0 and 255: what overflows first where a kernel
-// splits coefficients too tightly. The last output starts behind the first strip.
+// The largest weights that AxisTaps allows, of either sign, on pixels of 0 and 255: they overflow first if a kernel
+// splits coefficients too tightly. The last output starts after the first strip.
 TEST_CASE(resize_kernels_take_the_largest_weights) {
     const StripImage image(24, 24, 3, true);
     constexpr std::int32_t kOne = 1 << kTapPrecisionBits;
@@ -256,7 +256,7 @@ TEST_CASE(resize_of_a_box_has_a_pass_where_the_box_is_not_the_whole_side) {
     CHECK(plan.job().vertical != nullptr);
 }
 
-// The outputs of a box are those of a larger one that begins where it does, with the same scale.
+// The outputs of a box equal the outputs of a larger box that begins at the same place, with the same scale.
 TEST_CASE(resize_of_a_box_reads_pixels_around_it) {
     const ImageSize from = {40, 1};
     const auto source = [&](const FloatBox& box, std::int32_t width) {
@@ -344,7 +344,7 @@ TEST_CASE(resize_weights_keep_sums_inside_int32) {
     CHECK(worst > 1 << 22);
 }
 
-// As above, for boxes that begin and end anywhere: their outputs may stand closer to the ends of the image.
+// The same for boxes that begin and end anywhere: their outputs may be closer to the ends of the image.
 TEST_CASE(resize_weights_of_boxes_keep_sums_inside_int32) {
     ResizePlan plan;
     std::int64_t worst = 0;

@@ -26,9 +26,9 @@ namespace {
 
 using namespace testing;
 
-// A grey picture of uniform blocks, and the file that it is in: every pixel is known without a decoder. A block is one
-// byte of the scan: the code "0" for a DC difference of 6 bits, these, and the code "0" for EOB; a table of eights
-// makes a difference of d one of d levels.
+// A grey picture of uniform blocks, and its file: every pixel is known without a decoder. A block is one byte of the
+// scan: the code "0" for a DC difference of 6 bits, these 6 bits, and the code "0" for EOB. With a table of eights, a
+// difference of d is d grey levels.
 class BlockPicture {
   public:
     BlockPicture(int width, int height, int first_step = 40) : width_(width), height_(height) {
@@ -47,7 +47,7 @@ class BlockPicture {
     }
     const std::string& file() const { return file_; }
     std::uint8_t at(int x, int y) const { return levels_[static_cast<std::size_t>(y / 8 * blocks_in_a_row() + x / 8)]; }
-    // Interleaved, as another decoder gives it.
+    // Interleaved, as another decoder returns it.
     std::vector<std::uint8_t> packed() const {
         std::vector<std::uint8_t> pixels;
         for (int y = 0; y < height_; ++y) {
@@ -79,7 +79,7 @@ std::vector<std::uint8_t> bytes_in(const DecodedSample& result) {
     return {result.bytes.get(), result.bytes.get() + result.size_bytes};
 }
 
-// Whether a planar result shows the picture from (left, top) on.
+// True if a planar result shows the picture from (left, top) on.
 bool shows(const DecodedSample& result, const BlockPicture& picture, int left = 0, int top = 0) {
     const auto [width, height] = result.size;
     if (result.size_bytes != static_cast<std::size_t>(3 * width * height)) return false;
@@ -93,7 +93,7 @@ bool shows(const DecodedSample& result, const BlockPicture& picture, int left = 
 
 }  // namespace
 
-TEST_CASE(decoder_gives_the_decoded_image_of_any_size_where_there_are_no_steps) {
+TEST_CASE(decoder_returns_the_decoded_image_of_any_size_without_steps) {
     TemporaryFolder folder;
     SampleDecoder decoder = make_decoder();
     const auto plan = make_plan({});
@@ -107,7 +107,7 @@ TEST_CASE(decoder_gives_the_decoded_image_of_any_size_where_there_are_no_steps) 
     }
 }
 
-TEST_CASE(decoder_writes_to_the_callers_place_what_fills_it) {
+TEST_CASE(decoder_writes_to_the_callers_row_if_the_sample_fills_it) {
     TemporaryFolder folder;
     const BlockPicture picture(24, 16);
     const std::string path = folder.write("image", picture.file());
@@ -152,7 +152,7 @@ TEST_CASE(rows_are_held_by_their_tokens_and_hold_their_memory) {
     CHECK(pool.allocate(kBytes)->data == memory);
 }
 
-TEST_CASE(decoder_results_outlive_the_samples_behind_them_and_the_decoder) {
+TEST_CASE(decoder_results_outlive_later_samples_and_the_decoder) {
     TemporaryFolder folder;
     const BlockPicture pictures[] = {{40, 30, 40}, {16, 48, -50}};
     const std::string paths[] = {folder.write("first", pictures[0].file()), folder.write("second", pictures[1].file())};
@@ -299,7 +299,7 @@ TEST_CASE(a_damaged_image_that_the_steps_cannot_be_applied_to_is_damaged_first) 
     CHECK(result.bytes == nullptr);
 }
 
-TEST_CASE(decoder_makes_of_contents_what_it_makes_of_their_file) {
+TEST_CASE(decoder_gives_the_same_for_contents_and_for_their_file) {
     TemporaryFolder folder;
     const BlockPicture picture(33, 18);
     SampleDecoder decoder = make_decoder();

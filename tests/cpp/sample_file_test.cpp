@@ -52,7 +52,7 @@ TEST_CASE(sample_files_that_wait_are_counted_until_they_are_forgotten_or_destroy
     CHECK(waiting[0]->may_wait(1));
 }
 
-TEST_CASE(sample_files_keep_little_memory_beside_that_of_the_threads) {
+TEST_CASE(sample_files_keep_little_memory_beside_the_threads) {
     TemporaryFolder folder;
     const std::string path = folder.write("file", std::string(std::size_t{3} << 20, 'x'));
     SampleFiles files(1);

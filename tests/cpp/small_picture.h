@@ -1,5 +1,5 @@
-// A small picture that Pillow wrote: 272 x 80, 4:2:0, so 17 x 5 MCUs. Dense checkpoints of a row stand in front of the
-// MCUs 2 and 5 and at its end.
+// A small picture that Pillow wrote: 272 x 80, 4:2:0, so 17 x 5 MCUs. Dense checkpoints of a row are before the MCUs 2
+// and 5 and at its end.
 #pragma once
 
 #include <cstdint>

@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t kSlotBytes = 8;
 constexpr std::size_t kNumSlots = 2;
 
-// A ring in memory that tells when it is let go of.
+// A ring in memory that reports when it is released.
 struct Rig {
     testing::OpenedGpu device;
     fake_cuda::FakeGpu& gpu = device.gpu;
@@ -90,14 +90,14 @@ TEST_CASE(staging_memory_outlives_its_ring_until_the_last_copy_is_done) {
     CHECK_EQUAL(rig.gpu.num_events(), 0U);
 }
 
-TEST_CASE(staging_memory_of_a_ring_without_copies_is_let_go_of_at_once) {
+TEST_CASE(staging_memory_of_a_ring_without_copies_is_released_at_once) {
     Rig rig;
     const std::shared_ptr<StagingSlot> held = rig.take();
     rig.ring.reset();
     CHECK(!rig.watched.expired());
 }
 
-TEST_CASE(batch_copy_is_queued_by_whoever_comes_second) {
+TEST_CASE(batch_copy_is_queued_by_the_second_of_its_two_calls) {
     for (const bool is_written_first : {true, false}) {
         Rig rig;
         std::shared_ptr<StagingSlot> slot = rig.take();
@@ -142,7 +142,7 @@ TEST_CASE(batch_copy_is_queued_once) {
     CHECK_EQUAL(elsewhere[0], 7);
 }
 
-TEST_CASE(batch_copy_tells_what_the_device_said) {
+TEST_CASE(batch_copy_reports_the_devices_error) {
     for (const char* const function : {"cudaSetDevice", "cudaThreadExchangeStreamCaptureMode",
                                        "cudaEventCreateWithFlags", "cudaMemcpyAsync", "cudaEventRecord"}) {
         Rig rig;
@@ -156,7 +156,7 @@ TEST_CASE(batch_copy_tells_what_the_device_said) {
         CHECK_EQUAL(copy->status().error, 700);
         copy.reset();
         rig.gpu.synchronize_all();
-        // Where no event could be recorded behind the copy, one is recorded by who looks for a slot.
+        // If no event could be recorded after the copy, the next search for a slot records one.
         const std::shared_ptr<StagingSlot> first = rig.take();
         rig.take();  // records the event
         rig.gpu.synchronize_all();

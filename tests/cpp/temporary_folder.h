@@ -1,4 +1,4 @@
-// A folder with files for the tests of what reads them.
+// A folder with files for tests that read them.
 #pragma once
 
 #include <fcntl.h>
@@ -13,7 +13,7 @@
 
 namespace fastload::testing {
 
-// Removed at the end of the test, with what was named in it.
+// Removed at the end of the test, with the files named in it.
 class TemporaryFolder {
   public:
     TemporaryFolder() {

@@ -32,10 +32,10 @@ def files_below(folder: Path) -> list[Path]:
     return files
 
 
-# What takes longer hangs: under sanitizers the unit tests take three minutes on quiet cores, over five on busy ones.
+# Anything longer hangs: under sanitizers the unit tests take three minutes on quiet cores, over five on busy ones.
 MAX_SECONDS = 900
 
-AARCH64_LIBRARIES = "/usr/aarch64-linux-gnu"  # where Debian has those of its cross compiler
+AARCH64_LIBRARIES = "/usr/aarch64-linux-gnu"  # the libraries of Debian's cross compiler
 
 # GCC's thread sanitizer refuses the wide address randomisation of some kernels; setarch -R turns it off for a program.
 WITHOUT_RANDOMISATION = ["setarch", "-R"] if shutil.which("setarch") else []
@@ -81,7 +81,7 @@ def test_unit_tests_pass_as_clang_compiles_them() -> None:
 
 
 def test_unit_tests_pass_on_aarch64() -> None:
-    """Whose compiler would fuse multiplications and additions, and whose char is unsigned."""
+    """Its compiler would fuse multiplications and additions, and its char is unsigned."""
     emulator = next(filter(shutil.which, ("qemu-aarch64-static", "qemu-aarch64")), None)
     if shutil.which(build.COMPILERS["aarch64"]) is None or emulator is None:
         pytest.skip("no compiler or emulator. Debian, Ubuntu: apt install g++-aarch64-linux-gnu qemu-user-static")
@@ -102,7 +102,7 @@ def test_ring_that_waits_for_all_it_must_has_no_wrong_data_on_the_fake_runtime(a
     assert run(asan / "device_order", "right") == "wrong batches: late 0, kernels first 0, random 0\n"
 
 
-# What is forgotten, and a schedule of the fake GPU under which that must spoil data.
+# The forgotten wait, and a schedule of the fake GPU under which that must spoil data.
 @pytest.mark.parametrize(
     ("forgotten", "schedule"), [("refill", "late"), ("overwrite", "late"), ("consume", "kernels first")]
 )
@@ -113,7 +113,7 @@ def test_ring_that_forgets_a_wait_has_wrong_data_on_the_fake_runtime(forgotten: 
 
 
 def wrong_batches(*command: object) -> dict[str, int]:
-    """By the schedule, of a program that finds some."""
+    """Returns the number of wrong batches for each schedule, from a program that finds some."""
     result = run_to_end(*command)
     assert (result.returncode, result.stderr) == (1, "")
     return {name: int(count) for name, count in re.findall(r"(late|kernels first|random) (\d+)", result.stdout)}
@@ -123,7 +123,7 @@ def test_staged_batches_have_no_wrong_data_on_the_fake_runtime(asan: Path) -> No
     assert run(asan / "device_order", "staged") == "wrong batches: late 0, kernels first 0, random 0\n"
 
 
-# Those whose order is wrong, with a schedule under which that must spoil data.
+# The mutants with a wrong order, and a schedule under which that must spoil data.
 @pytest.mark.parametrize(
     ("mutant", "schedule"), [("refill", "late"), ("early", "late"), ("other_stream", "kernels first")]
 )
@@ -150,7 +150,7 @@ def test_thread_sanitizer_is_silent_about_a_ring_that_waits_for_all_it_must(tsan
     assert (result.returncode, result.stderr) == (0, "")
 
 
-# What is forgotten, and the accesses that then may come at the same time.
+# The forgotten wait, and the accesses that may then happen at the same time.
 @pytest.mark.parametrize(
     ("forgotten", "accesses"),
     [

@@ -10,7 +10,7 @@
 
 namespace fastload::testing {
 
-// A random image; only the promised bytes exist, so that the address sanitizer sees any other read.
+// A random image. Only the promised bytes exist, so that the address sanitizer detects any other read.
 class StripImage {
   public:
     StripImage(std::int32_t width, std::int32_t height, std::uint32_t seed, bool has_only_extremes = false)
@@ -36,7 +36,7 @@ class StripImage {
     std::vector<std::uint8_t> planes_[3];
 };
 
-// Three planes of rows for results, with the stride that resize kernels ask for.
+// Three planes of rows for results, with the stride that resize kernels require.
 class PlanarImage {
   public:
     PlanarImage(std::int32_t width, std::int32_t height)

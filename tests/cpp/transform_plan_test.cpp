@@ -84,7 +84,7 @@ class Result {
     std::vector<std::uint8_t> pixels_;
 };
 
-// Each step as a plan of its own, in a row: what any sequence must equal.
+// Each step in its own plan, one after the other: any sequence must give the same result.
 std::vector<std::uint8_t> run_one_by_one(const Steps& steps, const StripImageView& image) {
     TransformExecutor executor(*select_kernel_table());
     StripImageView strips = image;
@@ -92,7 +92,7 @@ std::vector<std::uint8_t> run_one_by_one(const Steps& steps, const StripImageVie
     Steps done;
     std::unique_ptr<Result> result;
     for (const PlacedStep& step : steps) {
-        // A flip alone has no fixed size; a center crop to the size it has anyway gives it one.
+        // A flip alone has no fixed size; a center crop to the image's own size gives it one.
         const bool is_flip = dynamic_cast<const RandomHorizontalFlip*>(step.step.get()) != nullptr;
         const auto plan = make_plan({is_flip ? crop(strips.width, strips.height) : step, is_flip ? step : flip(0.0)});
         result = std::make_unique<Result>(*plan, strips);
@@ -143,7 +143,7 @@ TEST_CASE(plan_asks_only_for_the_pixels_before_the_first_resize) {
     CHECK_EQUAL(resolved.operations.size(), 3U);
 }
 
-TEST_CASE(plan_asks_only_for_the_pixels_that_a_crop_behind_a_resize_shows) {
+TEST_CASE(plan_asks_only_for_the_pixels_that_a_crop_after_a_resize_shows) {
     ResolvedTransform resolved;
     // Outputs 5..14 of 20 from 200: the first reaches from 5.5 * 10 - 10, the last to 14.5 * 10 + 10.
     CHECK(resolve(*make_plan({resize(20, 20), crop(10, 10)}), {0, 0, 0}, {200, 100}, &resolved).is_ok());
@@ -151,7 +151,7 @@ TEST_CASE(plan_asks_only_for_the_pixels_that_a_crop_behind_a_resize_shows) {
     CHECK_EQUAL(resolved.source_region.top, 23);
     CHECK_EQUAL(resolved.source_region.width, 110);
     CHECK_EQUAL(resolved.source_region.height, 55);
-    // Behind a crop the same pixels, counted from where it begins.
+    // After a crop the same pixels, counted from the crop's edge.
     CHECK(
         resolve(*make_plan({crop(200, 100), resize(20, 20), crop(10, 10)}), {0, 0, 0}, {300, 180}, &resolved).is_ok());
     CHECK_EQUAL(resolved.source_region.left, 50 + 45);
@@ -222,7 +222,7 @@ TEST_CASE(executor_refuses_pixels_of_another_region) {
     CHECK(executor.run(*plan, resolved, image.view(), destination.data()).code == StatusCode::kInvalidGeometry);
 }
 
-// Folding crops and flips into resizes and into the last write must not show.
+// Folding crops and flips into resizes and into the last write must not change the result.
 TEST_CASE(executor_sequences_equal_their_steps_one_by_one) {
     const std::vector<Steps> sequences = {
         {crop(30, 20), flip(1.0), resize(17, 23)},
@@ -242,8 +242,8 @@ TEST_CASE(executor_sequences_equal_their_steps_one_by_one) {
     }
 }
 
-// Resizes whose rows become elements at once, and those that other steps need first: their float32 are the entries of
-// the bytes that the same steps give.
+// Resizes whose rows become elements at once, and resizes that other steps need first: their float32 are the table
+// entries of the bytes that the same steps give.
 TEST_CASE(executor_writes_the_entries_of_the_bytes_of_every_sequence) {
     const std::vector<Steps> sequences = {
         {resize(128, 101)},
@@ -291,8 +291,8 @@ TEST_CASE(executor_writes_the_entries_of_the_bytes_of_every_sequence) {
     }
 }
 
-// As no plan asks for it: the resize makes more than a crop behind it shows.
-TEST_CASE(working_image_writes_what_a_crop_shows_of_a_resize) {
+// No plan asks for this: the resize makes more than the crop after it shows.
+TEST_CASE(working_image_writes_the_part_of_a_resize_that_a_crop_shows) {
     std::vector<float> table;
     for (int i = 0; i < 768; ++i) table.push_back(static_cast<float>(i % 256) / 255.0F);
     const auto normalizations = find_normalizations(table.data());
@@ -366,7 +366,7 @@ TEST_CASE(load_packed_puts_every_pixel_into_its_strip) {
     CHECK(executor.load_packed({pixels.data(), 0, 0, 19}, &strips).code == StatusCode::kInvalidGeometry);
 }
 
-TEST_CASE(pixels_in_rows_give_what_those_in_strips_do_and_stay_as_they_are) {
+TEST_CASE(pixels_in_rows_give_the_same_as_strips_and_stay_as_they_are) {
     const StripImage strips(61, 47, 5);
     TransformExecutor executor(*select_kernel_table());
     const auto whole = make_plan({placed(sized<CenterCrop>(61, 47))});

@@ -19,7 +19,7 @@ struct Expected {
     ScanEnd end = ScanEnd::kDataEnd;
 };
 
-// One byte after the other, as the contract in unstuff.h tells it.
+// One byte after the other, as in the contract in unstuff.h.
 Expected unstuff_slowly(const Bytes& source, std::size_t restart_room) {
     Expected expected;
     std::size_t at = 0;
@@ -54,7 +54,7 @@ Expected unstuff_slowly(const Bytes& source, std::size_t restart_room) {
 
 void check_unstuff(const KernelTable& kernels, const Bytes& source, std::size_t restart_room) {
     const Expected expected = unstuff_slowly(source, restart_room);
-    // Exact sizes, so that the address sanitizer sees a read or write behind them.
+    // Exact sizes, so that the address sanitizer detects a read or write after them.
     const std::vector<std::uint8_t> input(source);
     std::vector<std::uint8_t> clean(source.size() + kUnstuffSlackBytes);
     std::vector<std::uint32_t> offsets(restart_room);

@@ -11,8 +11,8 @@
 namespace fastload {
 namespace {
 
-// A strip of `columns` columns with one more on each side, the latter copies of the outermost ones. Nothing else
-// exists, so that the address sanitizer sees every other read.
+// A strip of `columns` columns with one more on each side, copies of the outermost ones. Nothing else exists, so that
+// the address sanitizer detects every other read.
 struct Strip {
     std::vector<std::uint8_t> bytes;
 
@@ -82,7 +82,7 @@ void check_h2v1(const KernelTable& kernels, const Strip& strip) {
             CHECK_EQUAL(out.at(2 * x + 1, y), (near + strip.at(column + 1, y) + 2) >> 2);
         }
     }
-    // The outermost columns are copies, as libjpeg has it.
+    // The outermost columns are copies, as in libjpeg.
     CHECK_EQUAL(out.at(0, 3), strip.at(0, 3));
     CHECK_EQUAL(out.at(2 * columns - 1, 3), strip.at(static_cast<std::ptrdiff_t>(columns) - 1, 3));
     CHECK(out.has_kept_its_guards());

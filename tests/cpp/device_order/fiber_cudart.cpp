@@ -7,7 +7,7 @@
 #include <cstring>
 
 extern "C" {
-// What instrumented code calls; not in the sanitizer's header.
+// Functions that instrumented code calls; they are not in the sanitizer's header.
 void __tsan_read_range(void* address, unsigned long size_bytes);
 }
 
@@ -17,13 +17,13 @@ constexpr std::size_t kMaxStreams = 64;
 constexpr std::size_t kMaxEvents = 4096;
 constexpr std::size_t kMaxRecords = std::size_t{1} << 16;
 
-// The sanitizer knows an order by an address that is released and acquired.
+// The sanitizer derives an order from an address that is released and acquired.
 struct Key {
     std::uint64_t address_only;
 };
 
-// Streams and events are numbers; stream 0 is the default one. None is used again: where there are no more, that is out
-// of memory.
+// Streams and events are numbers; stream 0 is the default one. No number is reused: when all are used up, the runtime
+// reports that it is out of memory.
 bool is_locked = false;
 std::size_t num_streams = 1;
 void* fibers[kMaxStreams];
@@ -35,7 +35,7 @@ Key records[kMaxRecords];
 
 std::size_t number_of(void* handle) { return reinterpret_cast<std::size_t>(handle); }
 
-// The lock that the sanitizer does not see: plain machine instructions.
+// A lock that the sanitizer does not see: plain machine instructions.
 class Locked {
   public:
     Locked() {
@@ -46,7 +46,7 @@ class Locked {
     Locked& operator=(const Locked&) = delete;
 };
 
-// Of a stream, made with its first work.
+// The fiber of a stream, made with its first work.
 void* fiber_of(std::size_t stream) {
     if (fibers[stream] == nullptr) {
         fibers[stream] = __tsan_create_fiber(0);
@@ -57,7 +57,7 @@ void* fiber_of(std::size_t stream) {
     return fibers[stream];
 }
 
-// While it lives, the calling thread is the stream, with the lock.
+// While it lives, the calling thread is the stream, and has the lock.
 class OnFiber {
   public:
     explicit OnFiber(void* stream) : caller_(__tsan_get_current_fiber()) {

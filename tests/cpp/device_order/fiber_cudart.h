@@ -7,12 +7,14 @@
 #include "fake_cuda/cudart.h"
 
 // Note [fibers]
-// Work is done at once, in the calling thread, but in the name of the stream's fiber, so the sanitizer takes it for
-// that of a thread of its own. What CUDA orders is told to it: work on a stream comes after what its caller did before,
-// and after the stream's own earlier work; what waits for an event, or sees that it is done, comes after what was
-// recorded. Nothing else is: the lock inside is one the sanitizer does not see, and nothing inside is allocated or
-// freed while threads use the runtime, which would be accesses too. Cannot show what a deadlock or real overlap would
-// do.
+// Work is done at once, in the calling thread but in the name of the stream's fiber, so the sanitizer takes it for work
+// of a separate thread. It is told the order that CUDA guarantees: work on a stream comes after everything its caller
+// did before, and after the stream's own earlier work; a wait for an event, or a look that finds it done, comes after
+// everything that was recorded. It is told no other order: the sanitizer does not see the lock inside, and nothing
+// inside is allocated or freed while threads use the runtime, because that would be accesses too. Cannot show the
+// effects of a deadlock or of real overlap.
+//
+// Kernels of instrumented code cannot run on a fiber, whose stack is the caller's: fiber_read replaces them.
 //
 // Kernels of instrumented code cannot run on a fiber, whose stack is the caller's: fiber_read stands for them.
 

@@ -1,5 +1,5 @@
 // device_order right|refill|overwrite|consume|staged: two rings of two threads, on fibers of the thread sanitizer,
-// which reports what is forgotten and ends with its own exit status, 66.
+// which reports forgotten waits and ends with its own exit status, 66.
 #include <iostream>
 #include <memory>
 #include <string>

@@ -1,4 +1,4 @@
-// A ring of host slots and device buffers, used rightly or with one thing forgotten: the test of the test runtimes.
+// A ring of host slots and device buffers, used correctly or with one wait forgotten: the test of the test runtimes.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@ enum class Forgotten {
     kConsume,    // a kernel reads a buffer without waiting for the copy into it
 };
 
-// False where `name` is none of right, refill, overwrite, consume.
+// Returns false if `name` is none of right, refill, overwrite, consume.
 inline bool parse_forgotten(const char* name, Forgotten* forgotten) {
     constexpr const char* kNames[] = {"right", "refill", "overwrite", "consume"};
     for (int i = 0; i < 4; ++i) {
@@ -38,13 +38,13 @@ inline Slot batch_data(int batch) {
     return slot;
 }
 
-// Outlives the device's work.
+// Must outlive the device's work.
 struct RingMemory {
     Slot host[kNumSlots];
     Slot buffers[kNumSlots];
 };
 
-// As torch makes streams and lets them wait, in a DeviceScope.
+// Makes streams and waits as torch does, in a DeviceScope.
 inline bool create_stream(StreamId* stream) {
     constexpr unsigned int kNonBlocking = 1;
     void* handle = nullptr;
@@ -57,8 +57,8 @@ inline bool wait_event(StreamId stream, EventId event) {
     return cudaStreamWaitEvent(reinterpret_cast<void*>(stream), reinterpret_cast<void*>(event), 0) == 0;
 }
 
-// `Player` is what the test does with the device: consume(stream, buffer, batch) enqueues a kernel, finish(event) waits
-// in the host, pause() comes after each batch. False where a call failed.
+// `Player` is the test's use of the device: consume(stream, buffer, batch) enqueues a kernel, finish(event) waits in
+// the host, pause() comes after each batch. Returns false if a call failed.
 template <typename Player>
 bool run_ring(DeviceBackend& device, Player& player, Forgotten forgotten, RingMemory* memory) {
     Slot* const host = memory->host;

@@ -14,8 +14,8 @@
 
 namespace fastload::testing {
 
-// As run_ring; besides, player.wait_for_slot(copies) lets the device go on while no slot is free. The last batches are
-// still under way when it returns.
+// Like run_ring; in addition, player.wait_for_slot(copies) lets the device go on while no slot is free. The last
+// batches are still in flight when it returns.
 template <typename Player>
 bool run_staged(const std::shared_ptr<DeviceBackend>& backend, Player& player, RingMemory* memory) {
     DeviceBackend& device = *backend;

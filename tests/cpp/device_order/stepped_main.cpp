@@ -1,5 +1,5 @@
-// device_order right|refill|overwrite|consume|staged: a ring on fake GPUs, under several schedules. Prints the
-// batches with wrong data of each; exit status 1 where there is one.
+// device_order right|refill|overwrite|consume|staged: a ring on fake GPUs, under several schedules. Prints the batches
+// with wrong data of each schedule; the exit status is 1 if there are any.
 #include <cstdint>
 #include <functional>
 #include <iostream>
@@ -23,7 +23,7 @@ using fastload::testing::Slot;
 
 class CheckingPlayer {
   public:
-    // `pause` steps what the schedule wants to have stepped after each batch.
+    // `pause` makes the steps that the schedule has after each batch.
     CheckingPlayer(FakeGpu& gpu, std::function<void(StreamId compute)> pause) : gpu_(gpu), pause_(std::move(pause)) {}
 
     void consume(StreamId stream, const Slot& buffer, int batch) {
@@ -46,7 +46,7 @@ class CheckingPlayer {
     int num_wrong_ = 0;
 };
 
-// Without `forgotten` the product's own ring.
+// Without `forgotten`, runs the product's own ring.
 using What = std::optional<Forgotten>;
 
 int wrong_batches(What forgotten, OpenedGpu& device, std::function<void(StreamId)> pause) {
