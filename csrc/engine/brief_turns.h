@@ -20,8 +20,7 @@ namespace fastload {
 // about 50 us later. The next thread waits awake; the ones after it sleep.
 //
 // A turn ends after kLongestNs: its thread may still wait for the GIL, read a slow file with the GIL released, have
-// lost its core, or be gone. If turns take that long on average, no thread waits for one. have lost its core, or be
-// gone. And where turns are that long on the average, nobody waits for one.
+// lost its core, or be gone. If turns take that long on average, no thread waits for one.
 class BriefTurns {
   public:
     static constexpr std::int64_t kLongestNs = 200'000;

@@ -11,9 +11,8 @@ namespace fastload {
 //   2 bytes: little endian; bits 0..11 the DC coefficient in two's complement, bits 12..15 the class
 //   0, 2, 4 or 8 bytes: the mask, little endian; bit k is set if the coefficient at zigzag position k is not zero,
 //     bit 0 never
-//   the nonzero coefficients of positions 1..15 in the low width, in order, then the ones of positions 16..63 in the
-//   high
-//     width; each of the two groups begins at a byte
+//   the nonzero coefficients of positions 1..15 in the low width, in order, then the ones of positions 16..63 in
+//     the high width; each of the two groups begins at a byte
 // A width is a nibble (two's complement; the first of two in the lower half of a byte, zero in the upper half of a last
 // byte that has only one), a byte or two bytes, little endian. Class 0 is a block without mask and values.
 // Class 1 + 5 * m + w has a mask of 2 << m bytes, m = 0..2, and the pair of widths w:

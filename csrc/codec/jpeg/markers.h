@@ -106,7 +106,7 @@ struct Header {
     ColorModel color = ColorModel::kGray;
     AppMetadata app;  // points into the file
     Scan first_scan;
-    Tables tables;  // as they stand at the first scan
+    Tables tables;  // at the first scan
 };
 
 struct Segment {

@@ -36,7 +36,7 @@ class DrawOrder {
     // `source` outlives this object.
     explicit DrawOrder(const SampleSource& source) noexcept : source_(source), draws_(source.torch_draws) {}
 
-    // False where nothing is drawn or the counter makes the draws: then no sample waits for another.
+    // False if nothing is drawn or the draws come from the counter: then no sample waits for another.
     bool is_needed() const noexcept { return draws_.has_value() && source_.is_random(); }
 
     // The generator's state for the samples that have not drawn.

@@ -59,7 +59,7 @@ class TransformPlan {
     // Makes room for the operations of any sample, so that resolve() allocates nothing. May throw std::bad_alloc.
     void reserve(ResolvedTransform* out) const { out->operations.reserve(max_operations_); }
 
-    // True where resolve() draws.
+    // True if resolve() draws.
     bool is_random() const noexcept;
 
     // Makes the choices for one sample of `source` size with `draws`. Fails with kInvalidGeometry if a side of the

@@ -37,7 +37,7 @@ void copy_pixel(const PlanarImageView& source, std::int32_t from_x, std::int32_t
     for (int plane = 0; plane < 3; ++plane) destination.planes[plane][to] = source.planes[plane][from];
 }
 
-// True where a corner lands in the range of 16.16 fixed point.
+// True if a corner lands in the range of 16.16 fixed point.
 bool is_in_fixed_range(const Matrix& m, std::int32_t x, std::int32_t y) noexcept {
     return std::fabs(x * m[0] + y * m[1] + m[2]) < 32768.0 && std::fabs(x * m[3] + y * m[4] + m[5]) < 32768.0;
 }

@@ -15,8 +15,6 @@
 // effects of a deadlock or of real overlap.
 //
 // Kernels of instrumented code cannot run on a fiber, whose stack is the caller's: fiber_read replaces them.
-//
-// Kernels of instrumented code cannot run on a fiber, whose stack is the caller's: fiber_read stands for them.
 
 // A kernel that reads this memory.
 extern "C" void fiber_read(void* stream, const void* address, std::size_t size_bytes);
