@@ -33,7 +33,7 @@ using IndexArray = py::array_t<std::int64_t, py::array::c_style>;
 // Longest time that a wait keeps Python's signal handlers from running: a Ctrl-C is noticed within it.
 constexpr std::chrono::milliseconds kSignalPollInterval{50};
 
-py::bytes path_of(const Lane& lane, std::int64_t sample_index) {
+py::bytes path_of(const DrawLane& lane, std::int64_t sample_index) {
     PathBuffer buffer;
     const ByteSpan path = lane.source().index->path(sample_index, &buffer);
     return {reinterpret_cast<const char*>(path.data()), path.size()};
@@ -119,7 +119,7 @@ class FallbackTask {
 // A finished batch.
 class Batch {
   public:
-    explicit Batch(std::shared_ptr<Lane> lane) : lane_(std::move(lane)) {}
+    explicit Batch(std::shared_ptr<DrawLane> lane) : lane_(std::move(lane)) {}
     Batch(const Batch&) = delete;  // its slot is recycled once
     Batch& operator=(const Batch&) = delete;
     ~Batch() {
@@ -134,7 +134,7 @@ class Batch {
         return slot_ != nullptr;
     }
 
-    Lane& lane() const noexcept { return **lane_; }
+    DrawLane& lane() const noexcept { return **lane_; }
     std::optional<TorchDraws> draws_before() const { return lane().draws_before(*slot_); }
     std::optional<TorchDraws> draws_after() const { return lane().draws_after(*slot_); }
 
@@ -166,7 +166,7 @@ class Batch {
     bool is_whole() const noexcept { return slot_->errors.empty() && slot_->revived.empty(); }
 
     // The result of Iteration::take_back() for it.
-    std::shared_ptr<Lane> taken_back(Iteration& iteration) const { return iteration.take_back(lane(), *slot_); }
+    std::shared_ptr<DrawLane> taken_back(Iteration& iteration) const { return iteration.take_back(lane(), *slot_); }
 
     // For each sample (path, what made it, (width, height), the steps of each view).
     py::list reports() const {
@@ -196,7 +196,7 @@ class Batch {
         return fields;
     }
 
-    LeakedAfterFork<std::shared_ptr<Lane>> lane_;
+    LeakedAfterFork<std::shared_ptr<DrawLane>> lane_;
     std::shared_ptr<BatchSlot> slot_;
     std::shared_ptr<void> owner_;
 };
@@ -275,7 +275,7 @@ class IterationHandle {
             const std::chrono::milliseconds patience = patience_left(begin, timeout_seconds);
             if (patience.count() <= 0) return py::none();
             PendingSample needs_python;
-            const std::shared_ptr<Lane> lane = iteration().current();
+            const std::shared_ptr<DrawLane> lane = iteration().current();
             const WaitResult result = without_gil([&] { return lane->wait(patience, &needs_python); });
             if (PyErr_CheckSignals() != 0) throw py::error_already_set();
             switch (result) {
@@ -325,7 +325,7 @@ class IterationHandle {
         const std::optional<TorchDraws> draws = batch.draws_after();
         if (!draws) return;
         for (const Submission& submission : again) check_submission(submission.indices, submission.memory);
-        const std::shared_ptr<Lane> lane = iteration().restart(batch.lane(), *draws);
+        const std::shared_ptr<DrawLane> lane = iteration().restart(batch.lane(), *draws);
         if (lane == nullptr) return;
         whole_or_cancelled([&] { submit_to(*lane, again); });
         run_deferred_releases();
@@ -344,7 +344,7 @@ class IterationHandle {
         for (const Submission& submission : behind) check_submission(submission.indices, submission.memory);
         const Span<const std::uint32_t> numbers = again.numbers();
         const std::vector<LostDraws> lost = lost_draws_of(lost_draws);
-        const std::shared_ptr<Lane> lane = batch.taken_back(iteration());
+        const std::shared_ptr<DrawLane> lane = batch.taken_back(iteration());
         if (lane == nullptr) return false;
         whole_or_cancelled([&] {
             const std::vector<std::uint8_t*> images = pointers_of(again.memory);
@@ -400,7 +400,7 @@ class IterationHandle {
         }
     }
 
-    static void submit_to(Lane& lane, const std::vector<Submission>& batches) {
+    static void submit_to(DrawLane& lane, const std::vector<Submission>& batches) {
         for (const Submission& batch : batches) {
             const std::vector<std::uint8_t*> images = pointers_of(batch.memory);
             lane.submit(span_of(batch.indices), {images.data(), images.size()}, make_token(batch.owner), batch.copy,

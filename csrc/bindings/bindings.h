@@ -54,8 +54,8 @@ void guard_calls(pybind11::module_& m, const char* any_function);  // call_guard
 // environment variable FASTLOAD_SIMD names no table of this build and processor.
 const KernelTable& active_kernel_table();
 
-// Python objects owned by native code, which may release them in any thread. A token keeps `object` alive; see Note
-// [tokens]. Call with the GIL; the result may be dropped without it. A forked child leaks its parent's tokens.
+// Python objects owned by native code, which may release them in any thread. A token keeps `object` alive; see
+// Note [tokens]. Call with the GIL; the result may be dropped without it. A forked child leaks its parent's tokens.
 std::shared_ptr<void> make_token(pybind11::object object);
 // The object of a token.
 pybind11::object object_of(const std::shared_ptr<void>& token);

@@ -48,7 +48,7 @@ void read_samples_until_closed(const std::shared_ptr<EngineCore>& core) {
         std::optional<PendingSample> taken = core->work().take_to_read();
         if (!taken) return;
         sample.front() = std::move(*taken);
-        const std::shared_ptr<Lane> lane = sample.front().lane;
+        const std::shared_ptr<DrawLane> lane = sample.front().lane;
         std::uint64_t read_ns = 0;
         if (lane->is_cancelled()) {
             sample.clear();
@@ -113,7 +113,7 @@ void fill_samples(const std::shared_ptr<EngineCore>& core) {
         std::optional<PendingSample> sample = core->work().take(&waited_ns);
         if (!sample) return;
         // This copy keeps the lane alive while the sample itself is moved along.
-        const std::shared_ptr<Lane> lane = sample->lane;
+        const std::shared_ptr<DrawLane> lane = sample->lane;
         const std::uint64_t read_ns = lane->run_sample(std::move(*sample), *worker);
         if (core->work().note_read(read_ns, 2 * count_readers(*core))) start_readers(core);
         scratch.count(waited_ns);
@@ -186,7 +186,7 @@ Engine::~Engine() {
     if (!core().is_forked()) core().signal_end();
 }
 
-std::shared_ptr<Lane> Engine::open_lane(SampleSource source) { return Lane::open(*core_, std::move(source)); }
+std::shared_ptr<DrawLane> Engine::open_lane(SampleSource source) { return DrawLane::open(*core_, std::move(source)); }
 
 std::unique_ptr<Iteration> Engine::open_iteration(std::vector<SampleSource> sources, std::size_t first_lane) {
     return std::make_unique<Iteration>(*core_, std::move(sources), first_lane);

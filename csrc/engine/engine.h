@@ -6,9 +6,9 @@
 #include <memory>
 #include <vector>
 
+#include "engine/draw_lane.h"
 #include "engine/engine_core.h"
 #include "engine/iteration.h"
-#include "engine/lane.h"
 #include "engine/sample/sample_task.h"
 
 namespace fastload {
@@ -25,7 +25,7 @@ class Engine {
     Engine(const Engine&) = delete;  // one owner of the threads
     Engine& operator=(const Engine&) = delete;
 
-    std::shared_ptr<Lane> open_lane(SampleSource source);
+    std::shared_ptr<DrawLane> open_lane(SampleSource source);
     std::unique_ptr<Iteration> open_iteration(std::vector<SampleSource> sources, std::size_t first_lane = 0);
 
     // Ends every lane and every wait, then waits for the threads, at most `timeout`. Returns true if all have ended. A

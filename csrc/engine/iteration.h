@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/span.h"
-#include "engine/lane.h"
+#include "engine/draw_lane.h"
 
 namespace fastload {
 
@@ -19,28 +19,28 @@ class Iteration {
     // Opens a lane for each source, at least one. The first batch belongs to lane `first_lane`.
     Iteration(std::shared_ptr<EngineCore> core, std::vector<SampleSource> sources, std::size_t first_lane = 0);
 
-    // Queues the next batch: Lane::submit.
+    // Queues the next batch: DrawLane::submit.
     void submit(Span<const std::int64_t> indices, Span<std::uint8_t* const> images, std::shared_ptr<void> memory,
                 std::shared_ptr<BatchCopy> copy = nullptr, Span<const std::uint32_t> draw_numbers = {});
 
     // The lane of the next batch in order.
-    const std::shared_ptr<Lane>& current() const noexcept { return lanes_[num_taken_ % lanes_.size()]; }
+    const std::shared_ptr<DrawLane>& current() const noexcept { return lanes_[num_taken_ % lanes_.size()]; }
 
-    // Takes the next batch in order after current()->wait() returned kReady: Lane::take_ready. Null if another thread
-    // was faster.
+    // Takes the next batch in order after current()->wait() returned kReady: DrawLane::take_ready. Null if another
+    // thread was faster.
     std::shared_ptr<BatchSlot> take_ready(std::shared_ptr<void>* memory);
 
     // Replaces `lane`, one of these, by a new lane that draws from `draws` on, and returns the new one. Batches in
     // flight are dropped: submit them to the new lane, in order. Returns null if `lane` was already replaced, or is
     // cancelled; a cancelled lane stays, to report what was lost.
-    std::shared_ptr<Lane> restart(const Lane& lane, const TorchDraws& draws);
+    std::shared_ptr<DrawLane> restart(const DrawLane& lane, const TorchDraws& draws);
 
     // Makes the batch that was taken last, `slot` of `lane`, the next one again. Returns the lane to which to submit it
     // by submit_first(). If draws have an order, that is a new lane instead of `lane`, which draws from before the
     // batch on; batches in flight are dropped: submit them after it. Returns null if `lane` is cancelled.
-    std::shared_ptr<Lane> take_back(const Lane& lane, const BatchSlot& slot);
+    std::shared_ptr<DrawLane> take_back(const DrawLane& lane, const BatchSlot& slot);
 
-    // Lane::draws_untaken of each lane; nothing if draws have no order.
+    // DrawLane::draws_untaken of each lane; nothing if draws have no order.
     std::vector<TorchDraws> draws_untaken() const;
 
     // The next batch belongs to the first lane again. Call only with nothing in flight.
@@ -49,14 +49,14 @@ class Iteration {
     void cancel() noexcept;
 
     // Any of the lanes, for what they share.
-    Lane& front() const noexcept { return *lanes_.front(); }
+    DrawLane& front() const noexcept { return *lanes_.front(); }
     std::size_t batches_in_flight() const;
 
     // The owners of the memory of the first `count` batches in flight, in the order in which they will be taken.
     std::vector<std::shared_ptr<void>> memory_in_flight(std::size_t count) const;
 
   private:
-    std::vector<std::shared_ptr<Lane>> lanes_;
+    std::vector<std::shared_ptr<DrawLane>> lanes_;
     std::size_t num_submitted_ = 0;
     std::size_t num_taken_ = 0;
 };

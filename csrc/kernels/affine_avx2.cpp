@@ -13,8 +13,8 @@ FASTLOAD_BEGIN_TARGET(FASTLOAD_AVX2_FEATURES)
 namespace fastload {
 namespace {
 
-// Functions are nothrow, not noexcept: with that, GCC leaves a weak symbol of its unwinder here (Note [target
-// regions]).
+// Functions are nothrow, not noexcept: for noexcept GCC leaves a weak symbol of its unwinder here, which
+// Note [target regions] forbids.
 constexpr std::int32_t kLanes = 4;
 // One gather reads a pixel and the three to its right.
 constexpr std::int32_t kGathered = 4;

@@ -10,8 +10,8 @@ FASTLOAD_BEGIN_TARGET(FASTLOAD_AVX2_FEATURES)
 namespace fastload {
 namespace {
 
-// Functions are nothrow, not noexcept: with that, GCC leaves a weak symbol of its unwinder here (Note [target
-// regions]).
+// Functions are nothrow, not noexcept: for noexcept GCC leaves a weak symbol of its unwinder here, which
+// Note [target regions] forbids.
 constexpr int kLanes = 8;
 constexpr int kBlockRows = 4;
 constexpr int kMaxVectors = 3;  // 12 sums, 3 vectors of pixels and a weight: 16 registers

@@ -114,7 +114,7 @@ LEVELS = {
         "stats": 3,
         "queues": 4,
         "engine_core": 5,
-        "lane": 6,
+        "draw_lane": 6,
         "iteration": 7,
         "engine": 8,
     },

@@ -180,7 +180,7 @@ class Consumer {
     std::vector<Words> next(std::size_t number) {
         for (;; ++num_loads) {
             PendingSample needs_python;
-            const std::shared_ptr<Lane> lane = iteration_->current();
+            const std::shared_ptr<DrawLane> lane = iteration_->current();
             while (lane->wait(milliseconds(50), &needs_python) == WaitResult::kTimedOut) continue;
             std::shared_ptr<void> memory;
             const std::shared_ptr<BatchSlot> slot = iteration_->take_ready(&memory);
@@ -207,8 +207,8 @@ class Consumer {
         return words;
     }
 
-    void load_again(const Lane& lane, const BatchSlot& slot, std::size_t number) {
-        const std::shared_ptr<Lane> again = iteration_->take_back(lane, slot);
+    void load_again(const DrawLane& lane, const BatchSlot& slot, std::size_t number) {
+        const std::shared_ptr<DrawLane> again = iteration_->take_back(lane, slot);
         CHECK(again != nullptr);
         CHECK((again.get() == &lane) != is_ordered_);
         const std::vector<std::int64_t> indices = batches_[number].indices();
@@ -351,7 +351,7 @@ TEST_CASE(errors_are_listed_by_position_for_any_order_of_events) {
     SampleSource source;
     source.views = {random_view(1)};
     source.torch_draws = TorchDraws(Mt19937Stream(1), {true, true});
-    const std::shared_ptr<Lane> lane = engine.open_lane(source);
+    const std::shared_ptr<DrawLane> lane = engine.open_lane(source);
     std::vector<std::uint8_t> bytes(kBatchSize * source.views[0].sample_bytes);
     std::uint8_t* const images = bytes.data();
     const std::array<std::int64_t, kBatchSize> indices = {0, 1, 2, 3, 4, 5};
@@ -385,7 +385,7 @@ TEST_CASE(a_batch_of_a_lane_that_was_cancelled_does_not_come_again) {
         const std::int64_t index = 2;
         iteration->submit({&index, 1}, {&images, 1}, nullptr);
         PendingSample needs_python;
-        const std::shared_ptr<Lane> lane = iteration->current();
+        const std::shared_ptr<DrawLane> lane = iteration->current();
         CHECK(lane->wait(milliseconds(1000), &needs_python) == WaitResult::kReady);
         std::shared_ptr<void> memory;
         const std::shared_ptr<BatchSlot> slot = iteration->take_ready(&memory);

@@ -170,7 +170,7 @@ class Consumer {
         return nullptr;
     }
 
-    const Lane& lane() const { return *lane_; }
+    const DrawLane& lane() const { return *lane_; }
 
   private:
     void open(std::size_t first) {
@@ -186,7 +186,7 @@ class Consumer {
     Engine& engine_;
     SampleSource source_;
     const std::vector<std::vector<std::int64_t>> batches_;
-    std::shared_ptr<Lane> lane_;
+    std::shared_ptr<DrawLane> lane_;
 };
 
 std::vector<std::vector<std::int64_t>> make_batches(std::size_t count) {
@@ -285,7 +285,7 @@ TEST_CASE(an_iteration_that_begins_at_a_later_worker_has_the_same_choices) {
                 const std::int64_t index = sample.slot->sample_indices[sample.position];
                 sample.pixels = {pixel, 3, script.size(index).width, script.size(index).height};
                 sample.pixels_owner = std::make_shared<int>(0);
-                const std::shared_ptr<Lane> lane = sample.lane;
+                const std::shared_ptr<DrawLane> lane = sample.lane;
                 lane->complete(std::move(sample));
                 continue;
             }
@@ -363,10 +363,10 @@ TEST_CASE(cancel_releases_samples_that_wait_for_their_turn) {
     SampleSource source;
     source.views = {random_view()};
     source.torch_draws = TorchDraws(Mt19937Stream(1), {true, true});
-    std::weak_ptr<Lane> watched;
+    std::weak_ptr<DrawLane> watched;
     std::weak_ptr<void> memory;
     {
-        const std::shared_ptr<Lane> lane = engine.open_lane(source);
+        const std::shared_ptr<DrawLane> lane = engine.open_lane(source);
         watched = lane;
         auto bytes = std::make_shared<std::vector<std::uint8_t>>(3 * source.views[0].sample_bytes);
         memory = bytes;
@@ -393,7 +393,7 @@ TEST_CASE(samples_that_wait_for_their_turn_allocate_nothing_once_warm) {
     SampleSource source;
     source.views = {random_view()};
     source.torch_draws = TorchDraws(Mt19937Stream(1), {true, true});
-    const std::shared_ptr<Lane> lane = engine.open_lane(source);
+    const std::shared_ptr<DrawLane> lane = engine.open_lane(source);
     const std::vector<std::int64_t> indices(kSamples, 3);
     auto bytes = std::make_shared<std::vector<std::uint8_t>>(kSamples * source.views[0].sample_bytes);
     std::uint8_t* const images = bytes->data();

@@ -111,14 +111,14 @@ SampleSource scripted_source() {
 // Memory of one batch, as a consumer would own it.
 using BatchBytes = std::shared_ptr<std::vector<std::uint8_t>>;
 
-BatchBytes submit(Lane& lane, const std::vector<std::int64_t>& indices) {
+BatchBytes submit(DrawLane& lane, const std::vector<std::int64_t>& indices) {
     auto bytes = std::make_shared<std::vector<std::uint8_t>>(indices.size() * kSampleBytes);
     std::uint8_t* const images = bytes->data();
     lane.submit({indices.data(), indices.size()}, {&images, 1}, bytes);
     return bytes;
 }
 
-std::shared_ptr<BatchSlot> next(Lane& lane) {
+std::shared_ptr<BatchSlot> next(DrawLane& lane) {
     PendingSample needs_python;
     for (int attempt = 0; attempt < 1000; ++attempt) {
         const WaitResult result = lane.wait(milliseconds(50), &needs_python);
@@ -158,7 +158,7 @@ TEST_CASE(engine_reads_more_files_or_records_at_a_time_than_it_has_threads_where
         script.read_time = milliseconds(5);
         script.are_records_read = are_records_read;
         Engine engine(2, factory_of(script));
-        const std::shared_ptr<Lane> lane = engine.open_lane(scripted_source());
+        const std::shared_ptr<DrawLane> lane = engine.open_lane(scripted_source());
         std::vector<std::vector<std::int64_t>> batches;
         std::vector<BatchBytes> bytes;
         for (std::int64_t first = 0; first < 200; first += 10) {
@@ -179,7 +179,7 @@ TEST_CASE(engine_reads_more_files_or_records_at_a_time_than_it_has_threads_where
 TEST_CASE(engine_has_no_readers_where_reads_are_quick) {
     Script script;
     Engine engine(2, factory_of(script));
-    const std::shared_ptr<Lane> lane = engine.open_lane(scripted_source());
+    const std::shared_ptr<DrawLane> lane = engine.open_lane(scripted_source());
     const BatchBytes bytes = submit(*lane, std::vector<std::int64_t>(100, 1));
     CHECK(next(*lane) != nullptr);
     CHECK_EQUAL(script.num_read.load(), 100);
@@ -190,7 +190,7 @@ TEST_CASE(engine_that_is_closed_while_readers_read_ends_all_its_threads) {
     Script script;
     script.read_time = milliseconds(5);
     Engine engine(2, factory_of(script));
-    const std::shared_ptr<Lane> lane = engine.open_lane(scripted_source());
+    const std::shared_ptr<DrawLane> lane = engine.open_lane(scripted_source());
     const BatchBytes bytes = submit(*lane, std::vector<std::int64_t>(1000, 1));
     wait_until(script.num_read, 50);
     CHECK(engine.close(milliseconds(2000)));
@@ -201,7 +201,7 @@ TEST_CASE(engine_delivers_filled_batches_in_order_for_any_number_of_threads) {
     for (const std::size_t num_threads : {0U, 1U, 2U, 8U}) {
         Script script;
         Engine engine(num_threads, factory_of(script));
-        const std::shared_ptr<Lane> lane = engine.open_lane(scripted_source());
+        const std::shared_ptr<DrawLane> lane = engine.open_lane(scripted_source());
         std::vector<std::vector<std::int64_t>> batches;
         for (std::int64_t batch = 0; batch < 20; ++batch) {
             batches.push_back({3 * batch, 3 * batch + 1, 3 * batch + 2});
@@ -229,7 +229,7 @@ TEST_CASE(engine_reports_the_first_error_by_position_and_goes_on) {
     Script script;
     script.fail_from = 100;
     Engine engine(4, factory_of(script));
-    const std::shared_ptr<Lane> lane = engine.open_lane(scripted_source());
+    const std::shared_ptr<DrawLane> lane = engine.open_lane(scripted_source());
     submit(*lane, {1, 105, 2, 103, 101});
     const BatchBytes good = submit(*lane, {4, 5});
     const std::shared_ptr<BatchSlot> failed = next(*lane);
@@ -247,7 +247,7 @@ TEST_CASE(engine_passes_samples_to_the_reference_decoder_and_takes_its_pixels) {
     Script script;
     script.fallback_every = 2;
     Engine engine(3, factory_of(script));
-    const std::shared_ptr<Lane> lane = engine.open_lane(scripted_source());
+    const std::shared_ptr<DrawLane> lane = engine.open_lane(scripted_source());
     std::thread decoder([&engine] {
         while (std::optional<PendingSample> sample = engine.core().fallback().wait()) {
             const std::int64_t index = sample->slot->sample_indices[sample->position];
@@ -277,7 +277,7 @@ TEST_CASE(engine_without_threads_hands_the_sample_to_the_caller_and_resumes) {
     Script script;
     script.fallback_every = 2;
     Engine engine(0, factory_of(script));
-    const std::shared_ptr<Lane> lane = engine.open_lane(scripted_source());
+    const std::shared_ptr<DrawLane> lane = engine.open_lane(scripted_source());
     const BatchBytes bytes = submit(*lane, {1, 2, 3});
     PendingSample sample;
     CHECK(lane->wait(milliseconds(1000), &sample) == WaitResult::kNeedsPython);
@@ -292,7 +292,7 @@ TEST_CASE(cancel_returns_at_once_and_memory_lives_until_the_thread_has_left) {
     Script script;
     script.is_gate_closed = true;
     Engine engine(1, factory_of(script));
-    std::shared_ptr<Lane> lane = engine.open_lane(scripted_source());
+    std::shared_ptr<DrawLane> lane = engine.open_lane(scripted_source());
     std::weak_ptr<std::vector<std::uint8_t>> in_work = submit(*lane, {1, 2});
     std::weak_ptr<std::vector<std::uint8_t>> waiting = submit(*lane, {3, 4});
     wait_until(script.num_at_gate, 1);
@@ -312,8 +312,8 @@ TEST_CASE(cancel_returns_at_once_and_memory_lives_until_the_thread_has_left) {
 TEST_CASE(lanes_of_one_engine_are_independent) {
     Script script;
     Engine engine(2, factory_of(script));
-    const std::shared_ptr<Lane> first = engine.open_lane(scripted_source());
-    const std::shared_ptr<Lane> second = engine.open_lane(scripted_source());
+    const std::shared_ptr<DrawLane> first = engine.open_lane(scripted_source());
+    const std::shared_ptr<DrawLane> second = engine.open_lane(scripted_source());
     const BatchBytes kept = submit(*second, {7, 8});
     submit(*first, {1, 2});
     first->cancel();
@@ -326,7 +326,7 @@ TEST_CASE(a_lane_opened_after_close_refuses_its_batches) {
     Script script;
     Engine engine(1, factory_of(script));
     CHECK(engine.close(milliseconds(5000)));
-    const std::shared_ptr<Lane> lane = engine.open_lane(scripted_source());
+    const std::shared_ptr<DrawLane> lane = engine.open_lane(scripted_source());
     PendingSample unused;
     CHECK(lane->wait(milliseconds(5000), &unused) == WaitResult::kNothingInFlight);
     lane->submit({}, {}, nullptr);
@@ -338,7 +338,7 @@ TEST_CASE(a_thread_that_throws_becomes_a_fault_of_every_wait_and_close_returns) 
     Script script;
     script.fail_making_worker = 0;
     Engine engine(1, factory_of(script));
-    const std::shared_ptr<Lane> lane = engine.open_lane(scripted_source());
+    const std::shared_ptr<DrawLane> lane = engine.open_lane(scripted_source());
     submit(*lane, {1});
     PendingSample unused;
     WaitResult result = WaitResult::kTimedOut;
@@ -347,7 +347,7 @@ TEST_CASE(a_thread_that_throws_becomes_a_fault_of_every_wait_and_close_returns) 
     }
     CHECK(result == WaitResult::kFault);
     CHECK(lane->fault().code == StatusCode::kOutOfMemory);
-    const std::shared_ptr<Lane> later = engine.open_lane(scripted_source());
+    const std::shared_ptr<DrawLane> later = engine.open_lane(scripted_source());
     submit(*later, {1});
     CHECK(later->wait(milliseconds(5000), &unused) == WaitResult::kFault);
     CHECK(engine.close(milliseconds(5000)));
@@ -357,7 +357,7 @@ TEST_CASE(destroying_the_engine_wakes_a_waiting_consumer_and_its_threads) {
     Script script;
     script.is_gate_closed = true;
     auto engine = std::make_unique<Engine>(2, factory_of(script));
-    const std::shared_ptr<Lane> lane = engine->open_lane(scripted_source());
+    const std::shared_ptr<DrawLane> lane = engine->open_lane(scripted_source());
     submit(*lane, {1});
     std::atomic<bool> is_closed{false};
     std::thread consumer([&] {
@@ -378,7 +378,7 @@ TEST_CASE(dropping_a_thousand_lanes_leaves_nothing_behind) {
     Script script;
     Engine engine(2, factory_of(script));
     for (int i = 0; i < 1000; ++i) {
-        const std::shared_ptr<Lane> lane = engine.open_lane(scripted_source());
+        const std::shared_ptr<DrawLane> lane = engine.open_lane(scripted_source());
         submit(*lane, {1, 2, 3});
         submit(*lane, {4, 5, 6});
         if (i % 3 == 0) CHECK(next(*lane) != nullptr);
@@ -391,7 +391,7 @@ TEST_CASE(dropping_a_thousand_lanes_leaves_nothing_behind) {
 TEST_CASE(slots_are_reused_once_recycled) {
     Script script;
     Engine engine(1, factory_of(script));
-    const std::shared_ptr<Lane> lane = engine.open_lane(scripted_source());
+    const std::shared_ptr<DrawLane> lane = engine.open_lane(scripted_source());
     submit(*lane, {1});
     std::shared_ptr<BatchSlot> slot = next(*lane);
     const BatchSlot* const address = slot.get();
@@ -404,7 +404,7 @@ TEST_CASE(slots_are_reused_once_recycled) {
 TEST_CASE(an_empty_batch_is_ready_at_once) {
     Script script;
     Engine engine(1, factory_of(script));
-    const std::shared_ptr<Lane> lane = engine.open_lane(scripted_source());
+    const std::shared_ptr<DrawLane> lane = engine.open_lane(scripted_source());
     submit(*lane, {});
     CHECK(next(*lane) != nullptr);
     CHECK(engine.close(milliseconds(5000)));
@@ -482,7 +482,7 @@ int use_engine(std::size_t num_threads, Script& script) {
         while (std::optional<PendingSample> sample = engine.core().fallback().wait()) serve(*sample);
     });
     for (int epoch = 0; epoch < 2; ++epoch) {
-        const std::shared_ptr<Lane> lane = engine.open_lane(scripted_source());
+        const std::shared_ptr<DrawLane> lane = engine.open_lane(scripted_source());
         std::deque<std::pair<std::vector<std::int64_t>, BatchBytes>> pending;
         const auto submit_next = [&] {
             std::vector<std::int64_t> indices = {1, 2, 3, 4, 5, 6};
@@ -559,7 +559,7 @@ TEST_CASE(a_cancelled_sample_is_not_a_failed_one) {
     script.is_gate_closed = true;
     script.fail_from = 0;
     Engine engine(1, factory_of(script));
-    const std::shared_ptr<Lane> lane = engine.open_lane(scripted_source());
+    const std::shared_ptr<DrawLane> lane = engine.open_lane(scripted_source());
     submit(*lane, {1});
     wait_until(script.num_at_gate, 1);
     lane->cancel();
@@ -572,7 +572,7 @@ TEST_CASE(a_sample_the_caller_dropped_is_handed_out_again) {
     Script script;
     script.fallback_every = 2;
     Engine engine(0, factory_of(script));
-    const std::shared_ptr<Lane> lane = engine.open_lane(scripted_source());
+    const std::shared_ptr<DrawLane> lane = engine.open_lane(scripted_source());
     const BatchBytes bytes = submit(*lane, {1, 2});
     PendingSample sample;
     CHECK(lane->wait(milliseconds(1000), &sample) == WaitResult::kNeedsPython);
@@ -589,7 +589,7 @@ TEST_CASE(a_sample_the_reference_decoder_dropped_fails) {
     Script script;
     script.fallback_every = 2;
     Engine engine(1, factory_of(script));
-    const std::shared_ptr<Lane> lane = engine.open_lane(scripted_source());
+    const std::shared_ptr<DrawLane> lane = engine.open_lane(scripted_source());
     submit(*lane, {1, 2});
     const std::optional<PendingSample> sample = engine.core().fallback().wait();
     lane->drop(*sample);

@@ -24,7 +24,7 @@ std::optional<PendingSample> FallbackQueue::wait() {
     return sample;
 }
 
-void FallbackQueue::remove(const Lane* lane) noexcept {
+void FallbackQueue::remove(const DrawLane* lane) noexcept {
     std::list<PendingSample> removed;  // destroyed after the lock
     const std::lock_guard<std::mutex> lock(mutex_);
     for (auto sample = samples_.begin(); sample != samples_.end();) {

@@ -19,7 +19,7 @@ class FallbackQueue {
     // Waits without a limit; returns nullopt after close().
     std::optional<PendingSample> wait();
 
-    void remove(const Lane* lane) noexcept;
+    void remove(const DrawLane* lane) noexcept;
 
     // Wakes every waiter once. Afterwards wait() returns at once and no thread is woken: a thread woken while the
     // interpreter shuts down would end the process.

@@ -112,7 +112,7 @@ bool WorkQueue::note_read(std::uint64_t read_ns, std::size_t max_samples) noexce
     return is_first;
 }
 
-void WorkQueue::remove(const Lane* lane) noexcept {
+void WorkQueue::remove(const DrawLane* lane) noexcept {
     std::list<Entry> removed;  // destroyed after the lock: their last reference may free a batch
     std::list<PendingSample> removed_again;
     const std::lock_guard<std::mutex> lock(mutex_);

@@ -14,11 +14,11 @@
 
 namespace fastload {
 
-class Lane;
+class DrawLane;
 
 // A sample in flight, with references that keep its memory alive.
 struct PendingSample {
-    std::shared_ptr<Lane> lane;
+    std::shared_ptr<DrawLane> lane;
     std::shared_ptr<BatchSlot> slot;
     std::size_t position = 0;
     // For samples that the native decoder did not decode: the reason, the time when the reference decoder took it, and
@@ -44,7 +44,7 @@ class WorkQueue {
     enum class End : std::uint8_t { kBack, kFront };
 
     struct Entry {
-        std::shared_ptr<Lane> lane;
+        std::shared_ptr<DrawLane> lane;
         std::shared_ptr<BatchSlot> slot;
     };
 
@@ -77,7 +77,7 @@ class WorkQueue {
     bool note_read(std::uint64_t read_ns, std::size_t max_samples) noexcept;
 
     // Drops the samples of `lane` that no thread has taken.
-    void remove(const Lane* lane) noexcept;
+    void remove(const DrawLane* lane) noexcept;
 
     // Wakes every thread; take() returns nullopt from now on.
     void close() noexcept;

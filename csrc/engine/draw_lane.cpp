@@ -1,4 +1,4 @@
-#include "engine/lane.h"
+#include "engine/draw_lane.h"
 
 #include <algorithm>
 #include <new>
@@ -29,9 +29,9 @@ class BorrowedWorker {
 
 }  // namespace
 
-class Lane::Choices final : public SampleChoices {
+class DrawLane::Choices final : public SampleChoices {
   public:
-    Choices(Lane& lane, const PendingSample& sample) noexcept : lane_(lane), sample_(sample) {}
+    Choices(DrawLane& lane, const PendingSample& sample) noexcept : lane_(lane), sample_(sample) {}
 
     Status resolve(const SampleTask& task, ImageSize source_size) noexcept override {
         if (lane_.draw_order_.is_needed()) return lane_.resolve_in_order(sample_, source_size);
@@ -40,38 +40,38 @@ class Lane::Choices final : public SampleChoices {
     }
 
   private:
-    Lane& lane_;
+    DrawLane& lane_;
     const PendingSample& sample_;
 };
 
-Lane::Lane(std::shared_ptr<EngineCore> core, SampleSource source)
+DrawLane::DrawLane(std::shared_ptr<EngineCore> core, SampleSource source)
     : core_(std::move(core)), source_(std::move(source)), draw_order_(source_) {}
 
-Lane::~Lane() = default;
+DrawLane::~DrawLane() = default;
 
-std::shared_ptr<Lane> Lane::open(std::shared_ptr<EngineCore> core, SampleSource source) {
-    auto lane = std::make_shared<Lane>(std::move(core), std::move(source));
+std::shared_ptr<DrawLane> DrawLane::open(std::shared_ptr<EngineCore> core, SampleSource source) {
+    auto lane = std::make_shared<DrawLane>(std::move(core), std::move(source));
     lane->core().add_client(lane);
     // The end of the engine reaches the lanes registered by then; a lane added later sees that the queue is closed.
     if (lane->core().work().is_closed()) lane->cancel();
     return lane;
 }
 
-std::vector<std::shared_ptr<void>> Lane::memory_in_flight() const {
+std::vector<std::shared_ptr<void>> DrawLane::memory_in_flight() const {
     std::vector<std::shared_ptr<void>> memory;
     const std::lock_guard<std::mutex> lock(mutex_);
     for (const std::shared_ptr<BatchSlot>& slot : in_flight_) memory.push_back(slot->memory);
     return memory;
 }
 
-void Lane::submit(Span<const std::int64_t> indices, Span<std::uint8_t* const> images, std::shared_ptr<void> memory,
-                  std::shared_ptr<BatchCopy> copy, Span<const std::uint32_t> draw_numbers) {
+void DrawLane::submit(Span<const std::int64_t> indices, Span<std::uint8_t* const> images, std::shared_ptr<void> memory,
+                      std::shared_ptr<BatchCopy> copy, Span<const std::uint32_t> draw_numbers) {
     queue(slot_for(indices, images, std::move(memory), std::move(copy), draw_numbers), WorkQueue::End::kBack);
 }
 
-void Lane::submit_first(Span<const std::int64_t> indices, Span<std::uint8_t* const> images,
-                        std::shared_ptr<void> memory, std::shared_ptr<BatchCopy> copy, Span<const LostDraws> lost_draws,
-                        Span<const std::uint32_t> draw_numbers) {
+void DrawLane::submit_first(Span<const std::int64_t> indices, Span<std::uint8_t* const> images,
+                            std::shared_ptr<void> memory, std::shared_ptr<BatchCopy> copy,
+                            Span<const LostDraws> lost_draws, Span<const std::uint32_t> draw_numbers) {
     std::shared_ptr<BatchSlot> slot = slot_for(indices, images, std::move(memory), std::move(copy), draw_numbers);
     slot->lost_draws.assign(lost_draws.begin(), lost_draws.end());
     slot->revived.reserve(lost_draws.size());
@@ -79,9 +79,9 @@ void Lane::submit_first(Span<const std::int64_t> indices, Span<std::uint8_t* con
     queue(std::move(slot), WorkQueue::End::kFront);
 }
 
-std::shared_ptr<BatchSlot> Lane::slot_for(Span<const std::int64_t> indices, Span<std::uint8_t* const> images,
-                                          std::shared_ptr<void> memory, std::shared_ptr<BatchCopy> copy,
-                                          Span<const std::uint32_t> draw_numbers) {
+std::shared_ptr<BatchSlot> DrawLane::slot_for(Span<const std::int64_t> indices, Span<std::uint8_t* const> images,
+                                              std::shared_ptr<void> memory, std::shared_ptr<BatchCopy> copy,
+                                              Span<const std::uint32_t> draw_numbers) {
     std::shared_ptr<BatchSlot> slot = free_slot();
     slot->sample_indices.assign(indices.begin(), indices.end());
     slot->draw_numbers.assign(draw_numbers.begin(), draw_numbers.end());
@@ -104,7 +104,7 @@ std::shared_ptr<BatchSlot> Lane::slot_for(Span<const std::int64_t> indices, Span
     return slot;
 }
 
-void Lane::queue(std::shared_ptr<BatchSlot> slot, WorkQueue::End end) {
+void DrawLane::queue(std::shared_ptr<BatchSlot> slot, WorkQueue::End end) {
     const bool is_empty = slot->sample_indices.empty();
     std::list<WorkQueue::Entry> work;
     if (core_->num_threads() > 0 && !is_empty) work.push_back({shared_from_this(), slot});
@@ -126,7 +126,7 @@ void Lane::queue(std::shared_ptr<BatchSlot> slot, WorkQueue::End end) {
     if (is_cancelled_.load(std::memory_order_relaxed)) core_->work().remove(this);
 }
 
-std::shared_ptr<BatchSlot> Lane::free_slot() {
+std::shared_ptr<BatchSlot> DrawLane::free_slot() {
     {
         const std::lock_guard<std::mutex> lock(mutex_);
         // A thread may still hold a reference to the slot it finished last, but no longer reads it.
@@ -139,15 +139,17 @@ std::shared_ptr<BatchSlot> Lane::free_slot() {
     return std::make_shared<BatchSlot>();
 }
 
-WaitResult Lane::wait(std::chrono::milliseconds budget, PendingSample* needs_python) {
+WaitResult DrawLane::wait(std::chrono::milliseconds budget, PendingSample* needs_python) {
     return core_->num_threads() > 0 ? wait_for_threads(budget) : run_in_caller(budget, needs_python);
 }
 
-bool Lane::is_front_ready() const { return !in_flight_.empty() && in_flight_.front()->state == SlotState::kReady; }
+bool DrawLane::is_front_ready() const { return !in_flight_.empty() && in_flight_.front()->state == SlotState::kReady; }
 
-WaitResult Lane::result_of_close() const { return is_cut_short_ ? WaitResult::kClosed : WaitResult::kNothingInFlight; }
+WaitResult DrawLane::result_of_close() const {
+    return is_cut_short_ ? WaitResult::kClosed : WaitResult::kNothingInFlight;
+}
 
-WaitResult Lane::wait_for_threads(std::chrono::milliseconds budget) {
+WaitResult DrawLane::wait_for_threads(std::chrono::milliseconds budget) {
     std::unique_lock<std::mutex> lock(mutex_);
     const auto is_over = [this] {
         return is_cancelled_.load(std::memory_order_relaxed) || !fault_.is_ok() || in_flight_.empty() ||
@@ -160,7 +162,7 @@ WaitResult Lane::wait_for_threads(std::chrono::milliseconds budget) {
     return is_done ? WaitResult::kReady : WaitResult::kTimedOut;
 }
 
-WaitResult Lane::run_in_caller(std::chrono::milliseconds budget, PendingSample* needs_python) {
+WaitResult DrawLane::run_in_caller(std::chrono::milliseconds budget, PendingSample* needs_python) {
     const Clock::time_point end = Clock::now() + budget;
     const BorrowedWorker worker(*core_);
     for (;;) {
@@ -193,7 +195,7 @@ WaitResult Lane::run_in_caller(std::chrono::milliseconds budget, PendingSample* 
     }
 }
 
-std::shared_ptr<BatchSlot> Lane::take_ready(std::shared_ptr<void>* memory) {
+std::shared_ptr<BatchSlot> DrawLane::take_ready(std::shared_ptr<void>* memory) {
     std::shared_ptr<BatchSlot> slot;
     std::shared_ptr<BatchCopy> copy;  // released after the lock
     {
@@ -209,7 +211,7 @@ std::shared_ptr<BatchSlot> Lane::take_ready(std::shared_ptr<void>* memory) {
     return slot;
 }
 
-void Lane::recycle(std::shared_ptr<BatchSlot> slot) noexcept {
+void DrawLane::recycle(std::shared_ptr<BatchSlot> slot) noexcept {
     slot->errors.clear();
     const std::lock_guard<std::mutex> lock(mutex_);
     slot->state = SlotState::kFree;
@@ -220,7 +222,7 @@ void Lane::recycle(std::shared_ptr<BatchSlot> slot) noexcept {
     }
 }
 
-void Lane::cancel() noexcept {
+void DrawLane::cancel() noexcept {
     std::list<std::shared_ptr<BatchSlot>> dropped;  // destroyed after the lock
     std::list<PendingSample> dropped_samples;
     {
@@ -236,16 +238,16 @@ void Lane::cancel() noexcept {
     core_->fallback().remove(this);
 }
 
-void Lane::ensure_file(const PendingSample& sample) {
+void DrawLane::ensure_file(const PendingSample& sample) {
     std::unique_ptr<SampleFile>& file = sample.slot->files[sample.position];
     if (file == nullptr) file = core_->files().take();
 }
 
-void Lane::give_file_back(const PendingSample& sample) noexcept {
+void DrawLane::give_file_back(const PendingSample& sample) noexcept {
     core_->files().give_back(std::move(sample.slot->files[sample.position]));
 }
 
-SampleTask Lane::task_of(const PendingSample& sample, SampleChoices* choices) const {
+SampleTask DrawLane::task_of(const PendingSample& sample, SampleChoices* choices) const {
     BatchSlot& slot = *sample.slot;
     SampleTask task;
     task.source = &source_;
@@ -261,7 +263,7 @@ SampleTask Lane::task_of(const PendingSample& sample, SampleChoices* choices) co
 }
 
 // See Note [draw order].
-Status Lane::resolve_in_order(const PendingSample& sample, ImageSize source_size) noexcept {
+Status DrawLane::resolve_in_order(const PendingSample& sample, ImageSize source_size) noexcept {
     std::list<PendingSample>
         place;  // the list node of a waiting sample; made without the lock, and only if the sample has to wait
     std::list<PendingSample> resumed;
@@ -306,28 +308,28 @@ Status Lane::resolve_in_order(const PendingSample& sample, ImageSize source_size
     return status;
 }
 
-void Lane::set_draws(const TorchDraws& draws) noexcept {
+void DrawLane::set_draws(const TorchDraws& draws) noexcept {
     const std::lock_guard<std::mutex> lock(mutex_);
     draw_order_.set_draws(draws);
 }
 
-std::optional<TorchDraws> Lane::draws_after(const BatchSlot& slot) const {
+std::optional<TorchDraws> DrawLane::draws_after(const BatchSlot& slot) const {
     if (!draw_order_.is_needed()) return std::nullopt;
     const std::lock_guard<std::mutex> lock(mutex_);
     return draw_order_.draws_after(slot);
 }
 
-std::optional<TorchDraws> Lane::draws_untaken() const {
+std::optional<TorchDraws> DrawLane::draws_untaken() const {
     const std::lock_guard<std::mutex> lock(mutex_);
     return draw_order_.draws_before(in_flight_);
 }
 
-std::optional<TorchDraws> Lane::draws_before(const BatchSlot& slot) const {
+std::optional<TorchDraws> DrawLane::draws_before(const BatchSlot& slot) const {
     const std::lock_guard<std::mutex> lock(mutex_);
     return draw_order_.draws_before(slot);
 }
 
-std::uint64_t Lane::run_sample(PendingSample sample, SampleWorker& worker) noexcept {
+std::uint64_t DrawLane::run_sample(PendingSample sample, SampleWorker& worker) noexcept {
     if (is_cancelled_.load(std::memory_order_relaxed)) return 0;
     SampleTimings timings;
     try {
@@ -347,7 +349,7 @@ std::uint64_t Lane::run_sample(PendingSample sample, SampleWorker& worker) noexc
     return timings.storage_ns();
 }
 
-Status Lane::load(const PendingSample& sample, SampleWorker& worker, SampleTimings* timings) {
+Status DrawLane::load(const PendingSample& sample, SampleWorker& worker, SampleTimings* timings) {
     Choices choices(*this, sample);
     if (sample.pixels_owner != nullptr) {
         return worker.run_with_pixels(task_of(sample, &choices), sample.pixels, timings);
@@ -356,7 +358,7 @@ Status Lane::load(const PendingSample& sample, SampleWorker& worker, SampleTimin
     return worker.run(task_of(sample, &choices), timings);
 }
 
-void Lane::leave_to_fallback(const PendingSample& sample, Status reason) {
+void DrawLane::leave_to_fallback(const PendingSample& sample, Status reason) {
     std::list<PendingSample> left{sample};
     left.back().reason = reason;
     core_->fallback().push(std::move(left));
@@ -364,7 +366,7 @@ void Lane::leave_to_fallback(const PendingSample& sample, Status reason) {
     if (is_cancelled_.load(std::memory_order_relaxed)) core_->fallback().remove(this);
 }
 
-std::uint64_t Lane::read_ahead(const PendingSample& sample, SampleWorker& worker) noexcept {
+std::uint64_t DrawLane::read_ahead(const PendingSample& sample, SampleWorker& worker) noexcept {
     SampleTimings timings;
     try {
         ensure_file(sample);
@@ -378,7 +380,7 @@ std::uint64_t Lane::read_ahead(const PendingSample& sample, SampleWorker& worker
     return timings.storage_ns();
 }
 
-void Lane::complete(PendingSample sample) {
+void DrawLane::complete(PendingSample sample) {
     if (is_cancelled_.load(std::memory_order_relaxed)) return;
     SampleTimings timings;
     timings.fallback_ns = nanoseconds_since(sample.taken_at);
@@ -392,26 +394,26 @@ void Lane::complete(PendingSample sample) {
     if (status.code != StatusCode::kWaitsForDraws) finish(sample, status, nullptr);
 }
 
-void Lane::fail(const PendingSample& sample, Status status, std::shared_ptr<void> python_error) noexcept {
+void DrawLane::fail(const PendingSample& sample, Status status, std::shared_ptr<void> python_error) noexcept {
     SampleTimings timings;
     timings.fallback_ns = nanoseconds_since(sample.taken_at);
     count_run(timings, Status::ok());
     finish(sample, status, std::move(python_error));
 }
 
-void Lane::drop(const PendingSample& sample) noexcept {
+void DrawLane::drop(const PendingSample& sample) noexcept {
     if (core_->num_threads() == 0) return;
     finish(sample, {StatusCode::kCancelled, 0, 0, "the fallback decoder dropped the sample"}, nullptr);
 }
 
-void Lane::count_run(const SampleTimings& timings, Status status) {
+void DrawLane::count_run(const SampleTimings& timings, Status status) {
     core_->stats().update([&](EngineCounters& counters) {
         counters.stages.add(timings);
         if (is_for_fallback(status.code)) ++counters.fallback_reasons[status.detail];
     });
 }
 
-void Lane::finish(const PendingSample& sample, Status status, std::shared_ptr<void> python_error) noexcept {
+void DrawLane::finish(const PendingSample& sample, Status status, std::shared_ptr<void> python_error) noexcept {
     if (is_cancelled_.load(std::memory_order_relaxed)) return;  // the batch will not be asked for
     const bool is_by_fallback = !sample.reason.is_ok();
     // Before the batch can be seen as complete, so that a consumer's stats() include its last batch.
@@ -447,7 +449,7 @@ void Lane::finish(const PendingSample& sample, Status status, std::shared_ptr<vo
     if (is_batch_complete) batch_ready_.notify_all();
 }
 
-void Lane::set_fault(Status status) noexcept {
+void DrawLane::set_fault(Status status) noexcept {
     {
         const std::lock_guard<std::mutex> lock(mutex_);
         if (fault_.is_ok()) fault_ = status;
@@ -455,17 +457,17 @@ void Lane::set_fault(Status status) noexcept {
     batch_ready_.notify_all();
 }
 
-Status Lane::fault() const {
+Status DrawLane::fault() const {
     const std::lock_guard<std::mutex> lock(mutex_);
     return fault_;
 }
 
-std::size_t Lane::batches_in_flight() const {
+std::size_t DrawLane::batches_in_flight() const {
     const std::lock_guard<std::mutex> lock(mutex_);
     return in_flight_.size();
 }
 
-std::size_t Lane::batches_ready() const {
+std::size_t DrawLane::batches_ready() const {
     const std::lock_guard<std::mutex> lock(mutex_);
     return static_cast<std::size_t>(
         std::count_if(in_flight_.begin(), in_flight_.end(),

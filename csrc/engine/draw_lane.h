@@ -29,15 +29,15 @@ enum class WaitResult : std::uint8_t {
 };
 
 // Thread-safe, except that without threads one caller at a time may be inside wait().
-class Lane final : public EngineClient, public std::enable_shared_from_this<Lane> {
+class DrawLane final : public EngineClient, public std::enable_shared_from_this<DrawLane> {
   public:
-    Lane(std::shared_ptr<EngineCore> core, SampleSource source);
+    DrawLane(std::shared_ptr<EngineCore> core, SampleSource source);
 
     // A lane ends with its engine. If the engine is already closed, the lane is cancelled.
-    static std::shared_ptr<Lane> open(std::shared_ptr<EngineCore> core, SampleSource source);
-    ~Lane() override;
-    Lane(const Lane&) = delete;  // tasks point to it
-    Lane& operator=(const Lane&) = delete;
+    static std::shared_ptr<DrawLane> open(std::shared_ptr<EngineCore> core, SampleSource source);
+    ~DrawLane() override;
+    DrawLane(const DrawLane&) = delete;  // tasks point to it
+    DrawLane& operator=(const DrawLane&) = delete;
 
     // Queues a batch. `images` has room for indices.size() samples for each view of the source. `memory` keeps that
     // room valid until the batch is taken or no thread works on it any more. Every index lies in [0, num_samples()). A
