@@ -105,8 +105,8 @@ def gaussian_weights(
 def gaussian_sums(blur: GaussianBlur, sigma: float, planes: NDArray[np.uint8]) -> NDArray[np.float32]: ...
 def has_fast_blur() -> bool: ...
 
-# bind_steps.cpp. Steps and operations take their arguments by keyword; a ValueError names an invalid one. csrc/image/steps
-# describes each of them.
+# bind_steps.cpp. Steps and operations take their arguments by keyword; a ValueError names an invalid one.
+# csrc/image/steps describes each of them.
 MAX_BOX_RADIUS: float
 MAX_IMAGE_SIDE: int
 MAX_OPERATIONS: int
@@ -368,7 +368,7 @@ class StatusFailure(TypedDict):
 class SampleFailure(StatusFailure):
     position: int
     path: bytes
-    drawn_size: tuple[int, int] | None  # set if the transform failed after it had drawn
+    drawn_size: tuple[int, int] | None  # the image's, if the transform failed after it had drawn
 
 class HostBuffer:
     def __buffer__(self, flags: int, /) -> memoryview: ...

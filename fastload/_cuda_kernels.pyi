@@ -1,7 +1,7 @@
 # The optional extension module (csrc/bindings/cuda_kernels.cpp). Only fastload/_native.py imports it.
 #
-# Pointers are addresses on the device, and a stream is torch's cuda_stream. Functions return a cudaError_t and its name;
-# 0 is success.
+# Pointers are addresses on the device, and a stream is torch's cuda_stream. Functions return a cudaError_t and its
+# name; 0 is success.
 
 cuda_version: str
 
