@@ -15,11 +15,11 @@ from torch.utils.data import Dataset, IterableDataset, get_worker_info
 
 from fastload._cached._gpus import finished
 from fastload._cached._keys import Key, SampleKeys
-from fastload._cached._memory_samples import MemorySamples
-from fastload._cached._samples import MISSING, Samples
+from fastload._cached._samples import MISSING, MemorySamples, Samples
 from fastload._cached._serialized import SERIALIZERS, SerializerName
 from fastload._display._progress import Progress
 from fastload._display._units import bytes_of
+from fastload._process._distributed import rank_on_machine
 
 
 class CachedDataset(Dataset[Any]):
@@ -100,13 +100,13 @@ class CachedDataset(Dataset[Any]):
         if self._samples.is_full:
             return self._made(index, self._to)
         with self._samples.turn(key):
-            found = self._samples.get(key)  # who had the turn before may have made it
+            found = self._samples.get(key)  # another thread may have made it meanwhile
             return self._kept(index, key, self._to) if found is MISSING else found
 
     def fill(self, progress: bool = True, to: str | torch.device | None = "cpu") -> int:
         """Makes all samples that are not kept yet, in the calling thread, where the data set may use the GPU.
 
-        Several processes with one file share the work. What was made stays when this is interrupted.
+        The ranks of one machine share the work if they have one file. What was made stays when this is interrupted.
 
         Args:
             progress: Whether standard error says how far it is, if it takes longer than two seconds.
@@ -127,17 +127,11 @@ class CachedDataset(Dataset[Any]):
         """
         device = self._to if to is None else _device(to)
         count = len(self)
+        num_kept = 0
         with _progress(progress) as advance:
-            left: list[int] = []  # that another process makes just now
-            num_kept = 0
-            for indexes, waits in ((range(count), False), (left, True)):
-                for index in indexes:
-                    is_kept = self._fill_one(index, device, waits=waits)
-                    if is_kept is None:
-                        left.append(index)
-                    else:
-                        num_kept += is_kept
-                    advance(num_kept, count)
+            for index in _order_of_rank(count, *rank_on_machine()):
+                num_kept += self._fill_one(index, device)
+                advance(num_kept, count)
         return num_kept
 
     def map(self, function: Callable[[Any], Any]) -> MappedDataset:
@@ -174,16 +168,13 @@ class CachedDataset(Dataset[Any]):
     def __reduce__(self) -> tuple[Any, ...]:
         return _with_arguments, (self._arguments,)
 
-    def _fill_one(self, index: int, to: torch.device | None, *, waits: bool) -> bool | None:
-        """Whether the sample is kept now; None, unless it `waits`: another process makes it just now."""
+    def _fill_one(self, index: int, to: torch.device | None) -> bool:
+        """Makes the sample if it is not kept and there is room. Returns whether it is kept now."""
         key = self._keys.of(index)
-        if self._samples.has(key) or self._samples.is_full:
-            return self._samples.has(key)
-        with self._samples.turn(key, waits=waits) as is_mine:
-            if not is_mine and not waits:
-                return None
-            if not self._samples.has(key):
-                self._kept(index, key, to)
+        if not self._samples.has(key) and not self._samples.is_full:
+            with self._samples.turn(key):
+                if not self._samples.has(key):
+                    self._kept(index, key, to)
         return self._samples.has(key)
 
     def _kept(self, index: Any, key: bytes, to: torch.device | None) -> Any:
@@ -252,6 +243,13 @@ def _device(to: Any) -> torch.device:
         return torch.device(to)
     except (RuntimeError, TypeError) as error:
         raise ValueError(f"to must be a device such as 'cpu' or 'cuda:0', got {to!r}") from error
+
+
+def _order_of_rank(count: int, rank: int, num_ranks: int) -> Iterator[int]:
+    """Yields the rank's own share of ``range(count)``, then the other shares from their ends, to help slower ranks."""
+    yield from range(rank, count, num_ranks)
+    for other in range(rank + 1, rank + num_ranks):
+        yield from reversed(range(other % num_ranks, count, num_ranks))
 
 
 @contextlib.contextmanager

@@ -7,7 +7,6 @@ import errno
 import os
 import threading
 import warnings
-from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -119,15 +118,9 @@ class FileSamples(Samples):
         if not self.is_full:
             self._is_full = not self._file.put(key, self._serializer.dump(sample), self._max_bytes)
 
-    @contextlib.contextmanager
-    def turn(self, key: bytes, *, waits: bool = True) -> Iterator[bool]:
+    def turn(self, key: bytes) -> AbstractContextManager[None]:
         """See Samples."""
-        waits = waits and not self._file.turns.is_maker()
-        with self._file.turns.turn(key, waits=waits) as is_mine, self._claim(key, is_mine, waits) as is_claimed:
-            yield is_claimed
-
-    def _claim(self, key: bytes, is_mine: bool, waits: bool) -> AbstractContextManager[bool]:
-        return self._file.claims.claim(key, waits=waits) if is_mine else contextlib.nullcontext(False)
+        return self._file.turns.turn(key)
 
     def clear(self) -> None:
         """See Samples."""
@@ -158,9 +151,9 @@ class NoSamples(Samples):
     def put(self, key: bytes, sample: Any) -> None:
         """See Samples."""
 
-    def turn(self, key: bytes, *, waits: bool = True) -> AbstractContextManager[bool]:
+    def turn(self, key: bytes) -> AbstractContextManager[None]:
         """See Samples."""
-        return contextlib.nullcontext(True)
+        return contextlib.nullcontext()
 
     def clear(self) -> None:
         """See Samples."""

@@ -17,6 +17,7 @@ import errno
 import os
 import sqlite3
 import threading
+import time
 import urllib.parse
 import warnings
 import weakref
@@ -24,7 +25,6 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from fastload._cached._claims import Claims
 from fastload._cached._forks import forks
 from fastload._cached._turns import Turns
 from fastload._display._units import in_bytes
@@ -39,7 +39,13 @@ _PAGE_BYTES = 16 << 10
 _ROW_BYTES = _PAGE_BYTES // 2
 _MAX_SAMPLE_BYTES = 10**9 - _ROW_BYTES  # SQLite's own limit of a row
 _BUSY_SECONDS = 30.0
+_BUSY_PAUSE_SECONDS = 0.002
 _TABLE = "CREATE TABLE samples (key BLOB PRIMARY KEY, checksum INTEGER NOT NULL, data BLOB NOT NULL)"
+# In one statement, because another process may make the table at the same time.
+_HEAD = (
+    "SELECT application_id, user_version, (SELECT count(*) FROM sqlite_master) "
+    "FROM pragma_application_id, pragma_user_version"
+)
 
 # Python cannot say all that SQLite says of a damaged file.
 FAULTS = (sqlite3.Error, UnicodeDecodeError)
@@ -83,7 +89,6 @@ class SampleFile(Locked):
     Attributes:
         path: The same.
         turns: Whose turn it is in this process.
-        claims: And among processes.
         problem: Why nothing is kept any more; None: it is.
 
     Raises:
@@ -100,10 +105,8 @@ class SampleFile(Locked):
         self._is_lost = False
         self._idle: list[sqlite3.Connection] = []
         self._all: list[sqlite3.Connection] = []
-        self.claims = Claims(path.with_name(f"{path.name}-claims"))
         forks.add(self)
-        with self.claims.setting_up():
-            self._set_up()
+        self._set_up()
 
     def before_fork(self) -> None:
         """See Note [connections]."""
@@ -126,8 +129,6 @@ class SampleFile(Locked):
 
     def __del__(self) -> None:
         self._close(getattr(self, "_all", []))
-        if (claims := getattr(self, "claims", None)) is not None:
-            claims.close()
 
     @staticmethod
     def _close(connections: list[sqlite3.Connection]) -> None:
@@ -239,20 +240,22 @@ class SampleFile(Locked):
             raise ForeignFileError(self._refused(f"it is no file of samples ({error})")) from error
 
     def _make(self, connection: sqlite3.Connection) -> None:
+        """Makes the table if there is none. Several processes may do so at once."""
         is_new = self._is_empty(connection)
         if is_new:
             connection.execute(f"PRAGMA page_size = {_PAGE_BYTES}")
-        connection.execute("PRAGMA journal_mode = WAL")
-        if is_new:
-            with _transaction(connection):
+        _begin_journal(connection)
+        if not is_new:
+            return
+        with _transaction(connection):
+            if self._is_empty(connection):
                 connection.execute(_TABLE)
                 connection.execute(f"PRAGMA application_id = {_APPLICATION}")
                 connection.execute(f"PRAGMA user_version = {_FORMAT}")
 
     def _is_empty(self, connection: sqlite3.Connection) -> bool:
         """Whether nothing is in the file yet, or what a process left that was killed while it made it."""
-        application, version = (_asked(connection, name) for name in ("application_id", "user_version"))
-        num_tables = int(connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
+        application, version, num_tables = connection.execute(_HEAD).fetchone()
         if application == version == num_tables == 0:
             return True
         if application != _APPLICATION:
@@ -292,6 +295,20 @@ class SampleFile(Locked):
             RuntimeWarning,
             stacklevel=2,
         )
+
+
+def _begin_journal(connection: sqlite3.Connection) -> None:
+    """Switches the file to write-ahead logging. SQLite itself does not wait while another process does the same."""
+    end = time.monotonic() + _BUSY_SECONDS
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if str(error) != "database is locked" or time.monotonic() > end:
+                raise
+            time.sleep(_BUSY_PAUSE_SECONDS)
+        else:
+            return
 
 
 @contextlib.contextmanager

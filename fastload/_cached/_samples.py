@@ -1,4 +1,4 @@
-"""Where samples are kept, as CachedDataset asks for them."""
+"""The samples that a CachedDataset keeps: the interface, and samples in memory."""
 
 from __future__ import annotations
 
@@ -6,42 +6,117 @@ from abc import ABC, abstractmethod
 from contextlib import AbstractContextManager
 from typing import Any, Final
 
+import torch
+
+from fastload._cached._copies import num_bytes, own_copy
+from fastload._cached._gpus import finished, on
+from fastload._cached._turns import Turns
+from fastload._display._units import counted, in_bytes
+from fastload._process._locked import Locked
+
 
 class _Missing:
-    """In the place of a sample that is not kept."""
+    """Returned instead of a sample that is not kept."""
 
 
 MISSING: Final = _Missing()
 
 
 class Samples(ABC):
-    """Samples by their keys; all worker threads share them. Thread-safe."""
+    """Samples by their keys, shared by all worker threads. Thread-safe."""
 
     @property
     @abstractmethod
     def is_full(self) -> bool:
-        """Whether no more are kept."""
+        """Whether no further samples are kept."""
 
     @abstractmethod
     def has(self, key: bytes) -> bool:
-        """Whether one is kept; it may be damaged all the same."""
+        """Returns whether a sample is kept; it may still turn out to be damaged."""
 
     @abstractmethod
     def get(self, key: bytes) -> Any:
-        """The caller's own; MISSING where none is kept."""
+        """Returns a sample that belongs to the caller; MISSING if it is not kept."""
 
     @abstractmethod
     def put(self, key: bytes, sample: Any) -> None:
-        """Keeps one, if there is room. `sample` is not changed, and stays the caller's."""
+        """Keeps a sample if there is room. `sample` is not changed and still belongs to the caller."""
 
     @abstractmethod
-    def turn(self, key: bytes, *, waits: bool = True) -> AbstractContextManager[bool]:
-        """In it the calling thread makes a sample: Note [who makes a sample]. False: somebody else does just now."""
+    def turn(self, key: bytes) -> AbstractContextManager[None]:
+        """Lets the calling thread make a sample: Note [who makes a sample]."""
 
     @abstractmethod
     def clear(self) -> None:
-        """Keeps none any more."""
+        """Drops all samples."""
 
     @abstractmethod
     def describe(self) -> str:
-        """Where they are and how many, for people."""
+        """Tells users how many samples there are, and where."""
+
+
+class MemorySamples(Locked, Samples):
+    """Samples kept as objects. A forked child has its parent's samples, and does not share those it adds.
+
+    Args:
+        max_bytes: Limit on their size; None: no limit.
+        copies: Whether samples are copied when they are kept and when they are handed out.
+        to: Device to which tensors are moved when they are handed out; None: they stay where they are.
+    """
+
+    def __init__(self, max_bytes: int | None, *, copies: bool, to: torch.device | None) -> None:
+        super().__init__()
+        self._to = to
+        self._max_bytes = max_bytes
+        self._copies = copies
+        self._samples: dict[bytes, Any] = {}
+        self._num_bytes = 0
+        self._is_full = False
+        self._turns = Turns()
+
+    @property
+    def is_full(self) -> bool:
+        """See Samples."""
+        return self._is_full
+
+    def has(self, key: bytes) -> bool:
+        """See Samples."""
+        return key in self._samples
+
+    def get(self, key: bytes) -> Any:
+        """See Samples."""
+        found = self._samples.get(key, MISSING)
+        if found is MISSING:
+            return MISSING
+        return on(own_copy(found) if self._copies else found, self._to)
+
+    def put(self, key: bytes, sample: Any) -> None:
+        """See Samples. Raises TypeError if the sample cannot be copied."""
+        if self._is_full:
+            return
+        kept = finished(own_copy(sample), None) if self._copies else sample
+        size = 0 if self._max_bytes is None else num_bytes(kept)
+        with self._lock:
+            if key in self._samples:  # made twice: see Note [who makes a sample]
+                return
+            if self._max_bytes is not None and self._num_bytes + size > self._max_bytes:
+                self._is_full = True
+                return
+            self._num_bytes += size
+            self._samples[key] = kept
+
+    def turn(self, key: bytes) -> AbstractContextManager[None]:
+        """See Samples."""
+        return self._turns.turn(key)
+
+    def clear(self) -> None:
+        """See Samples."""
+        with self._lock:
+            self._samples = {}
+            self._num_bytes = 0
+            self._is_full = False
+
+    def describe(self) -> str:
+        """See Samples."""
+        most = "" if self._max_bytes is None else f" in at most {in_bytes(self._max_bytes)}"
+        return f"{counted(len(self._samples), 'sample')} in memory{most}"

@@ -38,6 +38,12 @@ def num_local_ranks() -> int:
     return told_local_ranks() or 1
 
 
+def told_local_rank() -> int | None:
+    """Returns this process's rank among them; None where nobody tells it."""
+    told = (os.environ.get(name, "") for name in ("LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID"))
+    return next((int(rank) for rank in told if rank.isdigit()), None)
+
+
 def has_opencv_limits() -> bool:
     """Whether somebody has set how large OpenCV's images may be (OPENCV_IO_MAX_IMAGE_PIXELS, _WIDTH, _HEIGHT)."""
     return any(name.startswith("OPENCV_IO_MAX_IMAGE") for name in os.environ)

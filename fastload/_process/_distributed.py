@@ -18,6 +18,8 @@ from torch.utils.data import (
     Subset,
 )
 
+from fastload._process import _config
+
 
 def warn_of_unsharded(loader: DataLoader[Any]) -> None:
     """Warns, once in a process, where each rank of the process group will load every sample of `loader`; and where the
@@ -38,6 +40,13 @@ def rank_and_world_size() -> tuple[int, int]:
     if not torch.distributed.is_available() or not torch.distributed.is_initialized():
         return 0, 1
     return torch.distributed.get_rank(), torch.distributed.get_world_size()
+
+
+def rank_on_machine() -> tuple[int, int]:
+    """Returns the rank of this process on its machine, and how many there are: as its launcher says, or else as in the
+    default process group."""
+    rank, number = _config.told_local_rank(), _config.num_local_ranks()
+    return rank_and_world_size() if rank is None else (rank % number, number)
 
 
 def _takes_all(loader: DataLoader[Any]) -> bool:

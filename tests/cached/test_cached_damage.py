@@ -11,6 +11,7 @@ import random
 import re
 import shutil
 import sqlite3
+import time
 import warnings
 import weakref
 from collections.abc import Iterator
@@ -205,6 +206,16 @@ def test_a_file_that_was_begun_and_not_made_is_made(tmp_path: Path, made: MadeSa
         cached.fill()
         check_samples(cached, range(NUM_SAMPLES))
     assert made.made() == once(range(NUM_SAMPLES)) + once(range(NUM_SAMPLES))
+
+
+def test_a_file_that_another_process_is_creating_is_waited_for(
+    tmp_path: Path, made: MadeSamples, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "s"
+    with changed(path) as other, warned(0):
+        other.execute("BEGIN IMMEDIATE")  # for as long as this lasts, SQLite refuses at once to switch the journal
+        monkeypatch.setattr(time, "sleep", lambda seconds: other.close())
+        assert fastload.CachedDataset(made, path).fill() == NUM_SAMPLES
 
 
 class Planted:

@@ -656,7 +656,7 @@ def test_nothing_is_left_open(tmp_path: Path) -> None:
         cached = fastload.CachedDataset([1, 2], tmp_path / "s")
         cached.fill()
         del cached
-    assert {file.name for file in tmp_path.iterdir()} == {"s", "s-claims"}  # the last one to close takes the journal in
+    assert {file.name for file in tmp_path.iterdir()} == {"s"}  # the last connection to close takes in the journal
 
 
 def test_explain_says_what_is_native_and_gives_no_advice_that_does_not_fit() -> None:

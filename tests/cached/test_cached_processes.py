@@ -1,4 +1,4 @@
-"""CachedDataset in several processes: each sample is made once, whoever is killed, forked or started meanwhile."""
+"""CachedDataset in several processes: samples are equal and the file stays whole, also after kills and forks."""
 
 from __future__ import annotations
 
@@ -57,41 +57,77 @@ def in_children(*functions: Callable[[], Any]) -> list[int]:
     return [code for code in codes if code is not None]
 
 
-# ---- made once -----------------------------------------------------------------------------------------------------
+# ---- at once --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_two_processes_make_each_sample_once(tmp_path: Path, seed: int) -> None:
+def test_two_processes_with_one_file_get_equal_samples(tmp_path: Path, seed: int) -> None:
     made = MadeSamples(tmp_path / "log", 40, seconds=0.001)
 
     def use(number: int) -> Callable[[], None]:
-        # The first two samples at the same time, and the others as it comes.
+        # Both ask for the first two samples at the same time, and for the others in any order.
         order = [0, 1, *(index for index in shuffled(40, seed + number) if index > 1)]
         return lambda: check_samples(fastload.CachedDataset(made, tmp_path / "s"), order)
 
     assert in_children(use(0), use(100)) == [0, 0]
-    assert made.made() == once(range(40))
-    check_samples(fastload.CachedDataset(made, tmp_path / "s"), range(40))
-    assert made.made() == once(range(40))
+    check_all_kept(made, tmp_path / "s", 40)
+    assert is_whole(tmp_path / "s")
 
 
-def test_processes_that_fill_share_the_work(tmp_path: Path) -> None:
+def check_all_kept(made: MadeSamples, path: Path, length: int) -> None:
+    """Checks that two processes made the samples, and that another one finds all of them."""
+    before = made.made()
+    assert set(before) == set(range(length))
+    assert set(before.values()) <= {1, 2}
+    check_samples(fastload.CachedDataset(made, path), range(length))
+    assert made.made() == before
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_processes_that_create_one_file_at_once_all_use_it(tmp_path: Path, is_there: bool) -> None:
+    made = MadeSamples(tmp_path / "log", 3)
+    for number in range(5):
+        path = tmp_path / f"s{number}"
+        if is_there:
+            path.touch()
+        begin = multiprocessing.get_context("fork").Barrier(4)
+
+        def use(path: Path = path, begin: Any = begin) -> None:
+            begin.wait(ATTEMPTS_SECONDS)
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                assert fastload.CachedDataset(made, path).fill() == 3
+
+        assert in_children(use, use, use, use) == [0, 0, 0, 0]
+        before = made.made()
+        check_samples(fastload.CachedDataset(made, path), range(3))
+        assert made.made() == before
+
+
+def test_ranks_that_fill_one_file_share_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = MadeSamples(tmp_path / "log", 60, seconds=0.003)
     makers = tmp_path / "makers"
     makers.mkdir()
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "3")
 
-    def fill() -> None:
+    def fill(rank: int) -> Callable[[], None]:
         class Here(MadeSamples):
             def __getitem__(self, index: int) -> Any:
                 (makers / f"{os.getpid()} {index}").touch()
                 return super().__getitem__(index)
 
-        dataset = Here(Path(made.log), 60, made.seconds)
-        cached = fastload.CachedDataset(dataset, tmp_path / "s", key=lambda index: index)
-        assert cached.fill() == 60
+        def run() -> None:
+            os.environ["LOCAL_RANK"] = str(rank)
+            dataset = Here(Path(made.log), 60, made.seconds)
+            cached = fastload.CachedDataset(dataset, tmp_path / "s", key=lambda index: index)
+            assert cached.fill() == 60
 
-    assert in_children(fill, fill, fill) == [0, 0, 0]
-    assert made.made() == once(range(60))
+        return run
+
+    assert in_children(fill(0), fill(1), fill(2)) == [0, 0, 0]
+    assert set(made.made()) == set(range(60))
+    # Two ranks that have made their shares may help the third one with the same samples.
+    assert sum(made.made().values()) <= 90
     by_process = [sum(file.name.startswith(pid) for file in makers.iterdir()) for pid in pids_of(makers)]
     assert len(by_process) == 3
     assert min(by_process) >= 6
@@ -101,7 +137,23 @@ def pids_of(folder: Path) -> set[str]:
     return {file.name.split()[0] for file in folder.iterdir()}
 
 
-def test_two_processes_with_loaders_of_threads_make_each_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("rank", "order"), [(0, [0, 3, 6, 7, 4, 1, 5, 2]), (1, [1, 4, 7, 5, 2, 6, 3, 0]), (2, [2, 5, 6, 3, 0, 7, 4, 1])]
+)
+@pytest.mark.parametrize("is_file", [False, True])
+def test_a_rank_fills_its_share_and_then_what_others_have_not_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rank: int, order: list[int], is_file: bool
+) -> None:
+    monkeypatch.setenv("LOCAL_RANK", str(rank))
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "3")
+    made = MadeSamples(tmp_path / "log", 8)
+    cached = fastload.CachedDataset(made, tmp_path / "s" if is_file else None)
+    assert cached.fill() == 8
+    assert list(made.made()) == order
+    assert made.made() == once(range(8))
+
+
+def test_two_processes_with_loaders_of_threads_get_all_samples(tmp_path: Path) -> None:
     made = MadeSamples(tmp_path / "log", 40, seconds=0.001)
 
     def use() -> None:
@@ -111,36 +163,7 @@ def test_two_processes_with_loaders_of_threads_make_each_once(tmp_path: Path) ->
             assert sorted(label for batch in loader for label in batch.tolist()) == list(range(40))
 
     assert in_children(use, use) == [0, 0]
-    assert made.made() == once(range(40))
-
-
-def test_two_processes_whose_samples_need_each_others_do_not_wait_for_ever(tmp_path: Path) -> None:
-    class Mixed:
-        """Sample 0 is made of sample 1, which another process makes of sample 0 at the same time."""
-
-        cached: Any = None
-        is_inside = False
-
-        def __len__(self) -> int:
-            return 2
-
-        def __getitem__(self, index: int) -> list[int]:
-            if self.is_inside:
-                return [index]
-            self.is_inside = True
-            (tmp_path / f"begins {index}").touch()
-            wait_until((tmp_path / f"begins {1 - index}").exists)
-            return [index, self.cached[1 - index][0]]
-
-    def ask(index: int) -> Callable[[], None]:
-        def run() -> None:
-            mixed = Mixed()
-            mixed.cached = fastload.CachedDataset(mixed, tmp_path / "s")
-            assert mixed.cached[index] == [index, 1 - index]
-
-        return run
-
-    assert in_children(ask(0), ask(1)) == [0, 0]
+    check_all_kept(made, tmp_path / "s", 40)
 
 
 def first_of(sample: dict[str, Any]) -> Any:
@@ -269,30 +292,19 @@ class Hanging(MadeSamples):
         return sample
 
 
-def test_who_waits_for_a_process_that_is_killed_makes_the_sample(tmp_path: Path) -> None:
-    made = Hanging(tmp_path / "log", 3)
-    context = multiprocessing.get_context("fork")
+def test_a_process_that_hangs_while_it_makes_a_sample_holds_up_no_other(tmp_path: Path) -> None:
+    made = Hanging(tmp_path / "log", 2)
 
     def ask(*, hangs: bool) -> None:
         made.hangs = hangs
-        cached = fastload.CachedDataset(made, tmp_path / "s")
-        check_samples(cached, [0] if hangs else [])
-        (tmp_path / f"asks {hangs}").touch()
-        check_samples(cached, [1])
+        check_samples(fastload.CachedDataset(made, tmp_path / "s"), [1])
 
-    made.hangs = False
-    fastload.CachedDataset(made, tmp_path / "s")[0]
-    children = [context.Process(target=ask, kwargs={"hangs": hangs}) for hangs in (True, False)]
-    children[0].start()
+    hanging = multiprocessing.get_context("fork").Process(target=ask, kwargs={"hangs": True})
+    hanging.start()
     wait_until(lambda: made.made()[1] == 1)
-    children[1].start()
-    wait_until((tmp_path / "asks False").exists)
-    time.sleep(0.1)  # in which it would make the sample, if it did not wait
-    assert made.made()[1] == 1
-    children[0].kill()
-    children[1].join(ATTEMPTS_SECONDS)
-    assert children[1].exitcode == 0
-    children[0].join()
+    assert in_children(lambda: ask(hangs=False)) == [0]
+    hanging.kill()
+    hanging.join()
     assert made.made()[1] == 2
 
 
@@ -456,11 +468,8 @@ def test_a_child_forked_while_a_sample_is_made_makes_it_for_itself(tmp_path: Pat
         thread.start()
         wait_until(lambda before=before: made.made()[1] > before)  # type: ignore[misc]
 
-        def ask(cached: Any = cached, is_file: bool = path is not None) -> None:
+        def ask(cached: Any = cached) -> None:
             made.hangs = False
-            if is_file:  # another process makes it: that is to be waited for
-                assert cached._fill_one(1, None, waits=False) is None
-            else:
-                check_samples(cached, [1])
+            check_samples(cached, [1])
 
         assert in_children(ask) == [0]
