@@ -30,7 +30,8 @@ from fastload._process._waits import ConsumerClock
 from fastload._resume._generators import ProgramReplay
 from fastload._resume._saved_state import SavedState
 from fastload.samplers._epoch_order import EpochOrder
-from fastload.samplers._lowering import BadIndicesError, sequential_key
+from fastload.samplers._index_array import BadIndicesError
+from fastload.samplers._own_batches import sequential_key
 
 # So many states of a stateful sampler are kept at most.
 _MOST_BATCHES = 2**20

@@ -30,7 +30,8 @@ from fastload.samplers._draw_numbers import (
     numbers_of,
     size_of,
 )
-from fastload.samplers._lowering import BadIndicesError, IndexBatch, lower_batch_sampler
+from fastload.samplers._index_array import BadIndicesError, IndexBatch
+from fastload.samplers._lowering import lower_batch_sampler
 from fastload.samplers._resting import epoch_holder, kind_of, sharded_of
 
 # Makes a loader.

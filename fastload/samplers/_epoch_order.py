@@ -20,7 +20,8 @@ from fastload._process._interrupts import keep
 from fastload._resume._generators import ProgramReplay, ProgramStates
 from fastload._resume._saved_sampler import SavedSampler
 from fastload.samplers._draw_numbers import DrawNumbers, Numbers, numbers_of, size_of
-from fastload.samplers._lowering import IndexBatches, SampledLists, draws_order, lower_batch_sampler, sampled_keys
+from fastload.samplers._lowering import IndexBatches, lower_batch_sampler
+from fastload.samplers._own_batches import draws_order
 from fastload.samplers._resting import (
     epoch_holder,
     generators_of,
@@ -31,7 +32,7 @@ from fastload.samplers._resting import (
     set_generators,
     sharded_of,
 )
-from fastload.samplers._sampled import Sampled
+from fastload.samplers._sampled import Sampled, SampledLists, sampled_keys
 
 # No loader has more batches in flight.
 _MOST_AHEAD = 2**20

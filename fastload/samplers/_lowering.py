@@ -1,61 +1,14 @@
-"""Index batches as int64 arrays: the indices that samplers give, without Python code per index of torch's own and ours.
-
-Each step can be repeated, so that an interrupt costs no batch and no draw: Note [interrupts]. What cannot be is a call
-of C code that keeps what it takes or draws.
-
-Note [lazy draws]: a generator may be shared with user code, so after each batch it must be in the state that torch's
-samplers leave it in: nothing is drawn before the batch that needs it, and RandomSampler's last permutation is drawn
-even where none of it is used.
-"""
+"""Index batches as int64 arrays: the indices that a batch sampler gives."""
 
 from __future__ import annotations
 
-import functools
-import itertools
-import operator
-import sys
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple, Protocol
-
-import numpy as np
-import torch
-from numpy.typing import NDArray
-from torch.utils.data import BatchSampler, RandomSampler, SequentialSampler
-from torch.utils.data import sampler as torch_samplers
-from torch.utils.data.dataloader import _InfiniteConstantSampler
+from collections.abc import Iterator
+from typing import Any, Protocol
 
 from fastload._process._interrupts import keep
+from fastload.samplers._index_array import BadIndicesError, IndexBatch, index_array
+from fastload.samplers._own_batches import OwnBatches, own_batches
 from fastload.samplers._sampled import Sampled
-from fastload.samplers._seeded_shuffle import SeededShuffle, sharded_in
-from fastload.samplers._sharded_sampler import ShardedSampler
-
-IndexBatch = NDArray[np.int64]
-
-
-class BadIndicesError(Exception):
-    """An index of one batch is none. It is that batch's error: the sampler did not fail and can be asked on.
-
-    Attributes:
-        before: The indices before it, whose samples torch loads.
-    """
-
-    def __init__(self, text: str, before: Iterable[int] = ()) -> None:
-        super().__init__(text)
-        self.before: IndexBatch = np.fromiter(before, dtype=np.int64)
-
-
-class IndexTypeError(BadIndicesError, TypeError):
-    """An index is not an int, or a batch is not iterable."""
-
-
-class IndexSizeError(BadIndicesError, IndexError):
-    """An index has more than 64 bits."""
-
-
-# Indices in order are made so many at a time: to make those of a small batch alone would cost more than the batch.
-_RANGE_PIECE = 4096
-# RandomSampler draws with replacement in calls of this many.
-_DRAWS_PER_CALL = 32
 
 
 class IndexBatches(Protocol):
@@ -67,7 +20,7 @@ class IndexBatches(Protocol):
     """
 
     @property
-    def own(self) -> _Batches | None: ...
+    def own(self) -> OwnBatches | None: ...
 
     @property
     def num_asked(self) -> int: ...
@@ -85,7 +38,7 @@ class IndexBatches(Protocol):
 
 def lower_batch_sampler(
     loader: Any, begun: Iterator[Any] | None = None, num_passed: int = 0
-) -> _Batches | _Converted | None:
+) -> OwnBatches | _ConvertedBatches | None:
     """Start one pass over the index batches of a DataLoader.
 
     Call it where torch calls ``iter(index_sampler)``: a sampler of the user's may draw random numbers in its
@@ -103,324 +56,12 @@ def lower_batch_sampler(
     batch_sampler = loader.batch_sampler
     if batch_sampler is None:
         return None
-    return _own_batches(batch_sampler) or _Converted(
+    return own_batches(batch_sampler) or _ConvertedBatches(
         Sampled(iter(batch_sampler) if begun is None else begun, batch_sampler, num_passed)
     )
 
 
-def sampled_keys(index_sampler: Any, begun: Iterator[Any] | None, num_passed: int = 0) -> Sampled | SampledLists:
-    """What a loader's sampler of batches or of keys gives; the others as of lower_batch_sampler().
-
-    Where the samplers are torch's own, which are generators, an interrupt does not end it.
-    """
-    own = _own_batches(index_sampler)
-    if own is not None:
-        return SampledLists(own)
-    items = _nothings(index_sampler) or (iter(index_sampler) if begun is None else begun)
-    return Sampled(items, index_sampler, num_passed)
-
-
-def _nothings(index_sampler: Any) -> Iterator[Any] | None:
-    """What the sampler of an iterable dataset gives: nothing, again and again, or lists of that."""
-    if type(index_sampler) is _InfiniteConstantSampler:
-        return itertools.repeat(None)
-    if _is_torchs_own(index_sampler, BatchSampler) and type(index_sampler.sampler) is _InfiniteConstantSampler:
-        return map(operator.mul, itertools.repeat([None]), map(_batch_size_of, itertools.repeat(index_sampler)))
-    return None
-
-
-_batch_size_of = operator.attrgetter("batch_size")
-
-
-class SampledLists:
-    """Lists of ints."""
-
-    num_asked = 0
-
-    def __init__(self, batches: _Batches) -> None:
-        self.own = batches
-
-    def give(self, given: list[Any]) -> None:
-        self.own.give(given)
-
-    def item(self, given: Any) -> Any:
-        """What the sampler gave, of what give() appended."""
-        return given.tolist()
-
-    def check_end(self) -> None:
-        """No interrupt ends it."""
-
-
-def _own_batches(batch_sampler: Any) -> _Batches | None:
-    if not _is_torchs_batches(batch_sampler):
-        return None
-    sampler = batch_sampler.sampler
-    if _is_torchs_own(sampler, SequentialSampler):
-        return _Batches(batch_sampler, lambda _: _Range(sampler))
-    if _is_torchs_own(sampler, RandomSampler) and _draws_as_this_torch():
-        return _Batches(batch_sampler, functools.partial(_random_source, sampler))
-    if type(sampler) in (ShardedSampler, SeededShuffle):
-        return _ShardedBatches(batch_sampler, functools.partial(_sharded_source, sampler))
-    return None
-
-
-def draws_order(batch_sampler: Any) -> bool | None:
-    """Whether torch's own sampler draws the order of an epoch, which it does all at once; None for any other."""
-    own = _own_batches(batch_sampler)
-    if own is None or isinstance(own, _ShardedBatches):
-        return None
-    return type(batch_sampler.sampler) is RandomSampler
-
-
-def sequential_key(batch_sampler: Any) -> tuple[int, int, bool] | None:
-    """What decides the index batches of a batch sampler that is known to give the same ones again, and to draw nothing:
-    length, batch size and drop_last. None for any other."""
-    if not _is_torchs_batches(batch_sampler):
-        return None
-    sampler = batch_sampler.sampler
-    if not _is_torchs_own(sampler, SequentialSampler):
-        return None
-    return len(sampler.data_source), batch_sampler.batch_size, batch_sampler.drop_last
-
-
-def _is_torchs_batches(batch_sampler: Any) -> bool:
-    """Whether it is torch's, with a size for which torch's own ``__iter__`` does not raise."""
-    return _is_torchs_own(batch_sampler, BatchSampler) and batch_sampler.batch_size <= sys.maxsize
-
-
-def _is_torchs_own(sampler: Any, kind: type) -> bool:
-    """Whether `sampler` is exactly a `kind`, whose ``__iter__`` nobody replaced."""
-    return type(sampler) is kind and getattr(kind.__iter__, "__globals__", None) is vars(torch_samplers)
-
-
-# Draws a piece of the indices when it is called: C code.
-_Draw = Callable[[], torch.Tensor]
-
-
-class _IndexSource(Protocol):
-    """Indices in pieces, drawn when asked for.
-
-    Attributes:
-        num_samples: How many indices there are; the last piece may have more.
-    """
-
-    num_samples: int
-
-    def draw_behind(self, num_drawn: int, wanted: int) -> _Draw | None:
-        """What draws the piece behind so many indices, of any length; no more of torch's calls than `wanted` indices
-        need. None at the end."""
-
-
-class _Range:
-    """SequentialSampler."""
-
-    def __init__(self, sampler: SequentialSampler) -> None:
-        self.num_samples = len(sampler.data_source)
-
-    def draw_behind(self, num_drawn: int, wanted: int) -> _Draw | None:
-        stop = min(num_drawn + max(wanted, _RANGE_PIECE), self.num_samples)
-        return functools.partial(torch.arange, num_drawn, stop, device="cpu") if num_drawn < stop else None
-
-
-class _Permutations:
-    """RandomSampler without replacement: whole permutations, then one of which only the rest is used."""
-
-    def __init__(self, sampler: RandomSampler, generator: torch.Generator) -> None:
-        self.num_samples = sampler.num_samples
-        self._length = len(sampler.data_source)
-        self._num_indices = (sampler.num_samples // self._length + 1) * self._length
-        self._draw = functools.partial(torch.randperm, self._length, generator=generator)
-
-    def draw_behind(self, num_drawn: int, wanted: int) -> _Draw | None:
-        return self._draw if num_drawn < self._num_indices else None
-
-
-class _Draws:
-    """RandomSampler with replacement. One call for several of torch's: the CPU generator draws one after the other."""
-
-    def __init__(self, sampler: RandomSampler, generator: torch.Generator) -> None:
-        self.num_samples = sampler.num_samples
-        self._draw = functools.partial(
-            torch.randint, high=len(sampler.data_source), dtype=torch.int64, generator=generator
-        )
-
-    def draw_behind(self, num_drawn: int, wanted: int) -> _Draw | None:
-        whole_calls = -(-wanted // _DRAWS_PER_CALL) * _DRAWS_PER_CALL
-        count = min(whole_calls, self.num_samples - num_drawn)
-        return functools.partial(self._draw, size=(count,)) if count > 0 else None
-
-
-class _Sharded:
-    """ShardedSampler. `begun` keeps where the iteration begins."""
-
-    def __init__(self, sampler: ShardedSampler, begun: list[Any]) -> None:
-        self._shards, self.passed = sampler._begin(begun)
-        place = self.passed.begun
-        self.num_samples = sys.maxsize if self._shards.infinite else self._shards.num_steps(place.position)
-
-    def draw_behind(self, num_drawn: int, wanted: int) -> _Draw | None:
-        piece = self._shards.piece(self.passed.begun, num_drawn, max(wanted, _RANGE_PIECE))
-        return functools.partial(torch.from_numpy, piece) if len(piece) else None
-
-
-def _random_source(sampler: RandomSampler, seeds: list[torch.Tensor]) -> _IndexSource:
-    """`seeds` keeps the one that is drawn, where one is."""
-    generator: torch.Generator | None = sampler.generator
-    if generator is None:
-        if not seeds:
-            keep(seeds, torch.empty((), dtype=torch.int64).random_)
-        generator = torch.Generator()
-        generator.manual_seed(int(seeds[0].item()))
-    return _source_of(sampler, generator)
-
-
-def _source_of(sampler: RandomSampler, generator: torch.Generator) -> _IndexSource:
-    return (_Draws if sampler.replacement else _Permutations)(sampler, generator)
-
-
-class _Reader:
-    """Joins a source's pieces.
-
-    Attributes:
-        source: As given.
-        rest: What was drawn and not taken.
-        num_drawn: How many indices were drawn, with those.
-    """
-
-    def __init__(self, source: _IndexSource) -> None:
-        self.rest: IndexBatch = np.empty(0, dtype=np.int64)
-        self.source = source
-        self.num_drawn = 0  # without those in pieces
-        self._pieces: list[torch.Tensor] = []
-
-    def fill(self, count: int) -> None:
-        """Makes `rest` at least so long; shorter at the end."""
-        if len(self.rest) >= count:
-            return
-        num_new = sum(map(len, self._pieces))
-        while (missing := count - len(self.rest) - num_new) > 0:
-            draw = self.source.draw_behind(self.num_drawn + num_new, missing)
-            if draw is None:
-                break
-            keep(self._pieces, draw)
-            num_new = sum(map(len, self._pieces))
-        if not self._pieces:
-            return
-        num_drawn = self.num_drawn + num_new
-        num_surplus = max(0, num_drawn - self.source.num_samples)
-        filled = [piece for piece in [self.rest, *map(_as_array, self._pieces)] if len(piece)]
-        rest = filled[0] if len(filled) == 1 else np.concatenate(filled)
-        rest = rest[: len(rest) - num_surplus]
-        self.rest, self.num_drawn, self._pieces = rest, num_drawn, []
-
-
-def _as_array(indices: torch.Tensor) -> IndexBatch:
-    array: IndexBatch = indices.numpy(force=True)
-    return array
-
-
-class _Cut(NamedTuple):
-    """A batch until it is given, and what is left behind it."""
-
-    batch: list[IndexBatch]
-    rest: IndexBatch
-
-
-class _Batches:
-    """BatchSampler. Like it, reads its settings when the first batch is asked for, and the size again for each one."""
-
-    num_asked = 0
-
-    def __init__(self, batch_sampler: BatchSampler, make_source: Callable[[list[Any]], _IndexSource]) -> None:
-        self._batch_sampler = batch_sampler
-        self._make_source = make_source
-        self._begun: list[Any] = []  # what the source begins with, kept in it: Note [interrupts]
-        self._reader: _Reader | None = None
-        self._full_size: int | None = None  # of batches, where shorter ones are dropped
-        self._cut: _Cut | None = None
-
-    @property
-    def own(self) -> _Batches:
-        return self
-
-    @property
-    def seed(self) -> int | None:
-        """That was drawn for the pass; None: none yet, or none at all."""
-        # Not by its type: at the interpreter's end, when a last state is made, torch may be gone.
-        item = getattr(self._begun[0], "item", None) if self._begun else None
-        return None if item is None else int(item())
-
-    def generator_behind(self) -> torch.Tensor:
-        """The state of a RandomSampler's generator behind the pass, at whose end it is drawn from once more."""
-        sampler: Any = self._batch_sampler.sampler
-        generator = torch.Generator()
-        generator.set_state(sampler.generator.get_state())
-        source = _source_of(sampler, generator)
-        num_drawn = 0 if self._reader is None else self._reader.num_drawn
-        while (draw := source.draw_behind(num_drawn, source.num_samples)) is not None:
-            num_drawn += len(draw())
-        return generator.get_state()
-
-    def skip(self, num_batches: int, seed: int | None) -> None:
-        """Passes over so many batches before the first one is asked for, with the seed that was drawn for the pass."""
-        if seed is not None:
-            self._begun = [torch.tensor(seed, dtype=torch.int64)]
-        if num_batches:
-            reader = self._begun_reader()
-            num_indices = num_batches * (self._full_size or self._batch_sampler.batch_size)
-            reader.fill(num_indices)
-            reader.rest = reader.rest[num_indices:]
-
-    def _begun_reader(self) -> _Reader:
-        if self._reader is None:
-            self._full_size = self._batch_sampler.batch_size if self._batch_sampler.drop_last else None
-            self._reader = _Reader(self._make_source(self._begun))
-        return self._reader
-
-    @property
-    def num_given(self) -> int:
-        """Indices of the pass that were given or passed over."""
-        reader, cut = self._reader, self._cut
-        if reader is None:
-            return 0
-        rest = reader.rest if cut is None or cut.batch else cut.rest
-        return min(reader.num_drawn, reader.source.num_samples) - len(rest)
-
-    def give(self, given: list[IndexBatch | BadIndicesError]) -> None:
-        reader = self._begun_reader()
-        if self._cut is not None and not self._cut.batch:
-            reader.rest, self._cut = self._cut.rest, None
-        if self._cut is None:
-            size = self._full_size or self._batch_sampler.batch_size
-            reader.fill(size)
-            self._cut = _Cut([reader.rest[:size]], reader.rest[size:])
-        if len(self._cut.batch[0]) >= (self._full_size or 1):
-            keep(given, self._cut.batch.pop)
-
-    def check_end(self) -> None:
-        """No interrupt ends it."""
-
-
-def _sharded_source(sampler: Any, begun: list[Any]) -> _Sharded:
-    sharded = sharded_in(sampler)
-    assert sharded is not None, "it is one, or has one"
-    return _Sharded(sharded, begun)
-
-
-class _ShardedBatches(_Batches):
-    """BatchSampler over a ShardedSampler, whose state is told of each batch."""
-
-    def give(self, given: list[IndexBatch | BadIndicesError]) -> None:
-        super().give(given)
-        self._tell()
-
-    def _tell(self) -> None:
-        if self._reader is not None:
-            assert isinstance(self._reader.source, _Sharded), "the sampler's own"
-            self._reader.source.passed.num_given = self.num_given
-
-
-class _Converted:
+class _ConvertedBatches:
     """Batches of a sampler that is not torch's own."""
 
     own = None
@@ -451,59 +92,6 @@ class _Converted:
 
 def _converted(batch: Any) -> IndexBatch | BadIndicesError:
     try:
-        return _index_array(batch)
+        return index_array(batch)
     except BadIndicesError as error:
         return error
-
-
-@functools.cache
-def _draws_as_this_torch() -> bool:
-    """Whether the installed torch's RandomSampler draws as the classes above do; asked by trying, once a process."""
-    for length, num_samples, replacement in ((7, None, False), (5, 12, False), (1000, 99, True), (3, 32, True)):
-        mine, theirs = torch.Generator().manual_seed(1), torch.Generator().manual_seed(1)
-        sampler = RandomSampler(range(length), replacement, num_samples, mine)
-        reference = list(RandomSampler(range(length), replacement, num_samples, theirs))
-        reader = _Reader(_random_source(sampler, []))
-        reader.fill(num_samples or length + 1)
-        if reader.rest.tolist() != reference:
-            return False
-        if num_samples is None and not torch.equal(mine.get_state(), theirs.get_state()):
-            return False
-    return True
-
-
-def _index_array(batch: Iterable[Any]) -> IndexBatch:
-    """One batch of a sampler that is not torch's own."""
-    if isinstance(batch, torch.Tensor):
-        batch = batch.numpy(force=True)
-    if isinstance(batch, np.ndarray) and batch.ndim == 1 and batch.dtype.kind == "i":
-        return batch.astype(np.int64)
-    indices = _as_list(batch)
-    if not set(map(type, indices)) - {int}:
-        try:
-            return np.fromiter(indices, dtype=np.int64, count=len(indices))
-        except OverflowError:
-            pass
-    return _checked_one_by_one(indices)
-
-
-def _as_list(batch: Iterable[Any]) -> list[Any]:
-    try:
-        return list(batch)
-    except TypeError as error:
-        raise IndexTypeError(str(error)) from None
-
-
-def _checked_one_by_one(values: list[Any]) -> IndexBatch:
-    indices: list[int] = []
-    for value in values:
-        try:
-            index = operator.index(value)
-        except TypeError:
-            raise IndexTypeError(
-                f"list indices must be integers, but the sampler gave {value!r} of type {type(value).__name__}", indices
-            ) from None
-        if not -(1 << 63) <= index < 1 << 63:
-            raise IndexSizeError(f"list index out of range: {index}", indices)
-        indices.append(index)
-    return np.array(indices, dtype=np.int64)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import operator
 import sys
 from collections.abc import Iterator
 from typing import Any
 
+from torch.utils.data import BatchSampler
+from torch.utils.data.dataloader import _InfiniteConstantSampler
+
 from fastload._process._interrupts import is_interrupt, keep
+from fastload.samplers._own_batches import OwnBatches, is_torchs_own, own_batches
 
 
 class Sampled:
@@ -65,3 +70,46 @@ class Sampled:
                 f"{type(self._sampler).__name__} was asked for the next one, which has ended its iterator. Iterate "
                 "over the loader again, or have the handler set a flag and look at that between two batches"
             )
+
+
+class SampledLists:
+    """Lists of ints."""
+
+    num_asked = 0
+
+    def __init__(self, batches: OwnBatches) -> None:
+        self.own = batches
+
+    def give(self, given: list[Any]) -> None:
+        self.own.give(given)
+
+    def item(self, given: Any) -> Any:
+        """What the sampler gave, of what give() appended."""
+        return given.tolist()
+
+    def check_end(self) -> None:
+        """No interrupt ends it."""
+
+
+def sampled_keys(index_sampler: Any, begun: Iterator[Any] | None, num_passed: int = 0) -> Sampled | SampledLists:
+    """What a loader's sampler of batches or of keys gives; the others as of lower_batch_sampler().
+
+    Where the samplers are torch's own, which are generators, an interrupt does not end it.
+    """
+    own = own_batches(index_sampler)
+    if own is not None:
+        return SampledLists(own)
+    items = _nothings(index_sampler) or (iter(index_sampler) if begun is None else begun)
+    return Sampled(items, index_sampler, num_passed)
+
+
+def _nothings(index_sampler: Any) -> Iterator[Any] | None:
+    """What the sampler of an iterable dataset gives: nothing, again and again, or lists of that."""
+    if type(index_sampler) is _InfiniteConstantSampler:
+        return itertools.repeat(None)
+    if is_torchs_own(index_sampler, BatchSampler) and type(index_sampler.sampler) is _InfiniteConstantSampler:
+        return map(operator.mul, itertools.repeat([None]), map(_batch_size_of, itertools.repeat(index_sampler)))
+    return None
+
+
+_batch_size_of = operator.attrgetter("batch_size")

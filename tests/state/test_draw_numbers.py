@@ -17,7 +17,7 @@ from torch.utils.data import DistributedSampler, RandomSampler, WeightedRandomSa
 from torchvision.datasets import ImageFolder
 
 import fastload
-from fastload.samplers import _lowering
+from fastload.samplers import _own_batches
 from fastload.samplers._draw_numbers import DrawNumbers, NumberedBatches
 
 NUM_IMAGES = 9
@@ -195,7 +195,7 @@ def test_a_draw_has_its_number_also_where_torch_draws_in_a_way_of_its_own(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = samples_of(loader_of(DATASETS["native"](folder), WITH_REPEATS["more than all"]()))
-    monkeypatch.setattr(_lowering, "_draws_as_this_torch", lambda: False)
+    monkeypatch.setattr(_own_batches, "_draws_as_this_torch", lambda: False)
     loader = loader_of(DATASETS["native"](folder), WITH_REPEATS["more than all"](), num_workers=2)
     assert samples_of(loader) == expected
 

@@ -22,7 +22,7 @@ from torch.utils.data import (
     WeightedRandomSampler,
 )
 
-from fastload.samplers import _lowering
+from fastload.samplers import _own_batches
 from fastload.samplers._lowering import IndexBatches, lower_batch_sampler
 
 
@@ -37,7 +37,7 @@ class all_of(Iterator[np.ndarray[Any, Any]]):
 
     def __init__(self, batches: IndexBatches) -> None:
         self._batches = batches
-        self.is_own = isinstance(batches, _lowering._Batches)
+        self.is_own = isinstance(batches, _own_batches.OwnBatches)
 
     def __next__(self) -> np.ndarray[Any, Any]:
         given: list[Any] = []
@@ -271,12 +271,12 @@ def test_a_replaced_iter_of_torchs_class_is_called(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_torch_that_draws_otherwise_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    try_out = _lowering._draws_as_this_torch.__wrapped__
+    try_out = _own_batches._draws_as_this_torch.__wrapped__
     assert try_out()
     with monkeypatch.context() as patch:
         patch.setattr(RandomSampler, "__iter__", lambda self: iter(range(self.num_samples)))
         assert not try_out()
-    monkeypatch.setattr(_lowering, "_draws_as_this_torch", lambda: False)
+    monkeypatch.setattr(_own_batches, "_draws_as_this_torch", lambda: False)
     assert not lower(BatchSampler(RandomSampler(range(3)), 2, False)).is_own
 
 

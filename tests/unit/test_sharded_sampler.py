@@ -15,7 +15,7 @@ import torch
 from torch.utils.data import BatchSampler, DistributedSampler
 
 from fastload import ShardedSampler
-from fastload.samplers import _lowering
+from fastload.samplers import _lowering, _own_batches
 from fastload.samplers._lowering import lower_batch_sampler
 
 
@@ -25,7 +25,7 @@ def sampler_of(length: Any = 20, **arguments: Any) -> ShardedSampler:
 
 def lowered(sampler: Any, batch_size: int = 4, *, drop_last: bool = False) -> list[list[int]]:
     batches = lower_batch_sampler(SimpleNamespace(batch_sampler=BatchSampler(sampler, batch_size, drop_last)))
-    assert isinstance(batches, _lowering._Batches)
+    assert isinstance(batches, _own_batches.OwnBatches)
     found: list[list[int]] = []
     while len(found) < 30:
         given: list[Any] = []
@@ -75,10 +75,10 @@ def test_what_a_loader_takes_is_in_the_state(arguments: dict[str, Any], drop_las
 def test_an_interrupt_between_a_batch_and_its_count_costs_neither(monkeypatch: pytest.MonkeyPatch) -> None:
     sampler = sampler_of()
     batches = lower_batch_sampler(SimpleNamespace(batch_sampler=BatchSampler(sampler, 2, False)))
-    assert isinstance(batches, _lowering._ShardedBatches)
+    assert isinstance(batches, _own_batches.ShardedBatches)
     given: list[Any] = []
     with monkeypatch.context() as patch:
-        patch.setattr(_lowering._ShardedBatches, "_tell", lambda self: None)
+        patch.setattr(_own_batches.ShardedBatches, "_tell", lambda self: None)
         batches.give(given)
     assert sampler.state_dict() == sampler.state_at(0, 2)
     batches.give(given)
@@ -103,7 +103,7 @@ def test_a_class_that_derives_from_it_is_asked_itself() -> None:
     batches = lower_batch_sampler(
         SimpleNamespace(batch_sampler=BatchSampler(Backwards(4, num_replicas=1, rank=0), 4, False))
     )
-    assert isinstance(batches, _lowering._Converted)
+    assert isinstance(batches, _lowering._ConvertedBatches)
 
 
 def test_a_large_epoch_keeps_the_ranks_own_part_alone() -> None:

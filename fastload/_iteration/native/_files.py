@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastload.samplers._draw_numbers import Numbers
-from fastload.samplers._lowering import BadIndicesError, IndexBatch
+from fastload.samplers._index_array import BadIndicesError, IndexBatch
 from fastload.sources._lowering import LoweredSource
 
 
